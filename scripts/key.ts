@@ -1,0 +1,34 @@
+import { listAccounts } from "../src/accounts/account.ts";
+import { commitTo } from "../src/db/client.ts";
+import { createKey } from "../src/keys/create-key.ts";
+import { inOrder, scopes as allScopes } from "../src/keys/scopes.ts";
+import { Misuse, optionsOf, run } from "./command.ts";
+import { withLocalData } from "./local.ts";
+
+const usage = "Usage: npm run --silent key -- --name NAME [--scopes a,b] [--limit N] [--account ID]";
+
+function scopesOf(text: string | undefined): string[] | undefined {
+  const given = text?.split(",").map((scope) => scope.trim());
+  const unknown = given?.find((scope) => !allScopes.some((known) => known === scope));
+  if (unknown !== undefined) throw new Misuse(`There is no scope "${unknown}". Scopes: ${allScopes.join(", ")}.`);
+  return given && inOrder(given);
+}
+
+function limitOf(text: string | undefined): number | undefined {
+  if (text !== undefined && !/^[1-9]\d{0,8}$/.test(text)) throw new Misuse(`--limit takes a whole number from 1, not "${text}".`);
+  return text === undefined ? undefined : Number(text);
+}
+
+await run(async () => {
+  const { name, scopes, limit, account: accountId } = optionsOf(["name", "scopes", "limit", "account"], usage);
+  if (!name?.trim() || name.length > 100) throw new Misuse(`--name takes 1 to 100 characters.\n${usage}`);
+  const input = { name, scopes: scopesOf(scopes), hourlyLimit: limitOf(limit) };
+  return withLocalData(async ({ db, signing }) => {
+    const accounts = await listAccounts(db);
+    const account = accountId === undefined ? accounts[0] : accounts.find(({ id }) => id === accountId);
+    if (!account) throw new Misuse(accountId === undefined ? "There is no account yet: npm start makes one." : `There is no account ${accountId}.`);
+    const actor = { accountId: account.id, keyId: null };
+    const { secretKey } = await createKey({ db, actor, now: Date.now(), commit: commitTo(db), signing }, input);
+    return secretKey;
+  });
+});

@@ -1,0 +1,70 @@
+import { randomBytes } from "node:crypto";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { parseEnv } from "node:util";
+import { getPlatformProxy, unstable_readConfig } from "wrangler";
+import { connect, type Db } from "../src/db/client.ts";
+import { parseSigningSecrets, type SigningSecret } from "../src/keys/key-format.ts";
+
+// What the commands share that work on the data of this machine: the Worker's own D1, under .wrangler/state.
+
+export const root = join(import.meta.dirname, "..");
+export const stateDirectory = join(root, ".wrangler", "state");
+const secretsFile = join(root, ".dev.vars");
+export const wranglerPath = join(root, "node_modules", "wrangler", "bin", "wrangler.js");
+
+/** Keeps wrangler from asking, reporting and fetching. */
+export const quiet = {
+  ...process.env,
+  CI: "true",
+  CLOUDFLARE_CF_FETCH_ENABLED: "false",
+  WRANGLER_SEND_METRICS: "false",
+  WRANGLER_SEND_ERROR_REPORTS: "false",
+  WRANGLER_HIDE_BANNER: "true",
+  WRANGLER_LOG_SANITIZE: "true",
+};
+
+/** Makes the secrets of a local Worker in .dev.vars, where they are not yet. Other lines of the file are left as they are. */
+export function ensureSecrets(): void {
+  const lines = existsSync(secretsFile) ? readFileSync(secretsFile, "utf8") : "";
+  if (/^KEY_SIGNING_SECRETS=/m.test(lines)) return;
+  const secret = randomBytes(32).toString("base64url");
+  writeFileSync(secretsFile, `${lines}${lines === "" || lines.endsWith("\n") ? "" : "\n"}KEY_SIGNING_SECRETS="a:${secret}"\n`, { mode: 0o600 });
+}
+
+/** Brings the local D1 to the latest migration. Rejects with what wrangler said where it cannot. */
+export async function applyMigrations(): Promise<void> {
+  mkdirSync(stateDirectory, { recursive: true });
+  const child = spawn(process.execPath, [wranglerPath, "d1", "migrations", "apply", "DB", "--local"], {
+    cwd: root,
+    env: quiet,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let said = "";
+  for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (said += chunk));
+  const code = await new Promise<number | null>((resolve, reject) => child.on("error", reject).on("exit", resolve));
+  if (code !== 0) throw new Error(`The D1 migrations could not be applied:\n${said}`);
+}
+
+/** Runs `work` on the local Worker's D1 and its secrets, whether the Worker is running or not. */
+export async function withLocalData<Result>(work: (data: LocalData) => Promise<Result>): Promise<Result> {
+  Object.assign(process.env, quiet);
+  const { d1_databases, compatibility_date } = unstable_readConfig({ config: join(root, "wrangler.toml") });
+  // The Worker's own config names a Durable Object, which nobody but the Worker can run.
+  const configPath = join(stateDirectory, "data-only.json");
+  writeFileSync(configPath, JSON.stringify({ name: "data-only", compatibility_date, d1_databases }));
+  const proxy = await getPlatformProxy<{ DB: D1Database }>({ configPath, persist: { path: join(stateDirectory, "v3") } });
+  try {
+    const secrets = parseEnv(readFileSync(secretsFile, "utf8")).KEY_SIGNING_SECRETS ?? "";
+    return await work({ db: connect(proxy.env.DB), signing: parseSigningSecrets(secrets)[0] });
+  } finally {
+    await proxy.dispose();
+  }
+}
+
+export interface LocalData {
+  db: Db;
+  /** Signs new keys. */
+  signing: SigningSecret;
+}

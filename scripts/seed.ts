@@ -1,0 +1,185 @@
+import type { Entry } from "../src/activity/entry.ts";
+import { writeEntries } from "../src/activity/write-entries.ts";
+import { createAccount } from "../src/accounts/account.ts";
+import type { Writing } from "../src/accounts/actor.ts";
+import { dayMs, hourMs, hourStart } from "../src/clock.ts";
+import { commitTo, type Db } from "../src/db/client.ts";
+import { newId } from "../src/ids.ts";
+import { createKey } from "../src/keys/create-key.ts";
+import type { SigningSecret } from "../src/keys/key-format.ts";
+import { type Scope, scopes } from "../src/keys/scopes.ts";
+import { priorities } from "../src/tasks/task.ts";
+import { changeTask, createTask } from "../src/tasks/write-tasks.ts";
+import { createUser } from "../src/users/write-users.ts";
+import { foldMarks } from "../src/usage/fold-marks.ts";
+
+const days = 60;
+const seedValue = 20_260;
+
+type Random = () => number;
+
+/** The same numbers from 0 to 1 in every run (mulberry32). */
+function randomFrom(seed: number): Random {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+const pick = <Item>(random: Random, items: readonly Item[]): Item => items[Math.floor(random() * items.length)] as Item;
+
+/** One of some [item, weight] pairs. */
+function weighted<Item>(random: Random, items: readonly (readonly [Item, number])[]): Item {
+  let rest = random() * items.reduce((sum, [, weight]) => sum + weight, 0);
+  for (const [item, weight] of items) {
+    rest -= weight;
+    if (rest < 0) return item;
+  }
+  return items[0]?.[0] as Item;
+}
+
+/**
+ * Makes the demo account: keys, users, tasks and sixty days of requests up to the hour before `now`, through the same code
+ * that the Worker runs. Answers the secret of a key with every scope, which no request was made with.
+ */
+export async function seedDemo({ db, signing, now, progress }: { db: Db; signing: SigningSecret; now: number; progress: (text: string) => void }): Promise<string> {
+  const random = randomFrom(seedValue);
+  const startsAt = now - days * dayMs;
+  const account = await createAccount({ db, now: startsAt }, { name: "Northwind Robotics", email: "ops@northwind.example" });
+  const at = (time: number): Writing => ({ db, now: time, actor: { accountId: account.id, keyId: null }, commit: commitTo(db) });
+  const key = (name: string, given: readonly Scope[], hourlyLimit: number, madeAt: number) =>
+    createKey({ ...at(madeAt), signing }, { name, scopes: [...given], hourlyLimit });
+
+  const clients = [
+    [(await key("Production backend", scopes, 5000, startsAt)).key.id, 62],
+    [(await key("Mobile app", ["users:read", "tasks:read", "tasks:write"], 2000, startsAt + hourMs)).key.id, 27],
+    [(await key("Nightly export", ["users:read", "tasks:read", "analytics:read"], 500, startsAt + 2 * hourMs)).key.id, 11],
+  ] as const;
+  const demo = await key("Demo key", scopes, 5000, now);
+
+  progress("users and tasks");
+  await seedPeopleAndTasks(random, at, startsAt, now);
+  progress("sixty days of requests");
+  await seedActivity(random, db, account.id, clients, startsAt, now);
+  progress("usage figures");
+  while ((await foldMarks(db, account.id)) > 0);
+  return demo.secretKey;
+}
+
+const people = [
+  "Amara Okafor", "Jonas Lindqvist", "Mei Tanaka", "Lucía Ferreira", "Tomasz Nowak", "Priya Raman", "Oskar Brandt", "Nadia Haddad",
+  "Elif Kaya", "Marcus Reid", "Ingrid Solberg", "Rafael Costa", "Yuki Mori", "Chiara Conti", "Sam O’Neill", "Leila Farahani",
+  "Pavel Dvořák", "Anneke de Vries", "Kwame Mensah", "Sofia Papadaki", "Hugo Marchand", "Zofia Zielińska", "Daniel Kim", "Freya Nielsen",
+];
+const verbs = ["Review", "Replace", "Calibrate", "Document", "Test", "Order parts for", "Plan", "Fix", "Ship", "Measure"];
+const things = ["gripper firmware", "charging dock", "lidar mount", "fleet dashboard", "safety report", "battery pack", "wheel encoder", "warehouse map", "motor driver", "onboarding guide"];
+
+async function seedPeopleAndTasks(random: Random, at: (time: number) => Writing, startsAt: number, now: number): Promise<void> {
+  const users: string[] = [];
+  for (const [index, name] of people.entries()) {
+    const email = `${name.normalize("NFD").replaceAll(/[^A-Za-z ]/g, "").toLowerCase().replaceAll(" ", ".")}@northwind.example`;
+    const user = await createUser(at(startsAt + index * 5 * hourMs), {
+      name,
+      email,
+      role: index < 2 ? "admin" : index % 7 === 0 ? "viewer" : "member",
+      status: index % 11 === 10 ? "suspended" : "active",
+    });
+    users.push(user.id);
+  }
+  for (let index = 0; index < 160; index++) {
+    const madeAt = startsAt + Math.floor((index / 160) * (days - 0.5) * dayMs + random() * 8 * hourMs);
+    const task = await createTask(at(madeAt), {
+      title: `${pick(random, verbs)} ${pick(random, things)}`,
+      description: "",
+      status: random() < 0.6 ? "todo" : "in_progress",
+      priority: weighted(random, priorities.map((priority, place) => [priority, [20, 50, 22, 8][place] ?? 1] as const)),
+      assigneeId: random() < 0.85 ? pick(random, users) : null,
+      labels: random() < 0.4 ? [pick(random, ["hardware", "software", "field", "docs"])] : [],
+      dueAt: random() < 0.7 ? madeAt + Math.ceil(3 + random() * 18) * dayMs : null,
+    });
+    const doneAt = madeAt + Math.floor((2 + random() ** 2 * 240) * hourMs);
+    if (random() < 0.78 && doneAt < now) await changeTask(at(doneAt), task.id, { status: random() < 0.94 ? "done" : "cancelled" }, () => true);
+  }
+}
+
+interface Call {
+  method: string;
+  route: string;
+  status: number;
+  /** The usual response time, in milliseconds. */
+  typicalMs: number;
+  errorCode?: string;
+}
+
+const calls: [Call, number][] = [
+  [{ method: "GET", route: "/api/v1/tasks", status: 200, typicalMs: 38 }, 34],
+  [{ method: "GET", route: "/api/v1/tasks/{id}", status: 200, typicalMs: 21 }, 20],
+  [{ method: "GET", route: "/api/v1/users", status: 200, typicalMs: 30 }, 14],
+  [{ method: "GET", route: "/api/v1/users/{id}", status: 200, typicalMs: 19 }, 10],
+  [{ method: "POST", route: "/api/v1/tasks", status: 201, typicalMs: 64 }, 8],
+  [{ method: "PATCH", route: "/api/v1/tasks/{id}", status: 200, typicalMs: 71 }, 7],
+  [{ method: "GET", route: "/api/v1/analytics", status: 200, typicalMs: 120 }, 3],
+  [{ method: "GET", route: "/api/v1/tasks/{id}", status: 404, typicalMs: 18, errorCode: "not_found" }, 0.9],
+  [{ method: "POST", route: "/api/v1/tasks", status: 422, typicalMs: 9, errorCode: "invalid_body" }, 0.5],
+  [{ method: "PATCH", route: "/api/v1/tasks/{id}", status: 412, typicalMs: 22, errorCode: "precondition_failed" }, 0.2],
+  [{ method: "GET", route: "/api/v1/keys", status: 403, typicalMs: 4, errorCode: "insufficient_scope" }, 0.15],
+  [{ method: "GET", route: "/api/v1/tasks", status: 503, typicalMs: 900, errorCode: "unavailable" }, 0.06],
+];
+
+const origins = [
+  ["198.51.100.24", "DE", "northwind-backend/4.2 (node)"],
+  ["203.0.113.77", "SE", "NorthwindMobile/2.8 (iOS 26)"],
+  ["192.0.2.140", "PL", "curl/8.11.1"],
+] as const;
+
+async function seedActivity(random: Random, db: Db, accountId: string, clients: readonly (readonly [string, number])[], startsAt: number, now: number): Promise<void> {
+  const ids = { users: newId("usr", startsAt), tasks: newId("tsk", startsAt) };
+  const end = hourStart(now);
+  let entries: Entry[] = [];
+  for (let hour = hourStart(startsAt); hour < end; hour += hourMs) {
+    const requests = Math.round(requestsIn(hour, startsAt) * (0.75 + random() * 0.5));
+    for (let index = 0; index < requests; index++) {
+      entries.push(entryAt(random, hour + Math.floor(random() * hourMs), accountId, clients, ids));
+    }
+    if (entries.length < 3000 && hour + hourMs < end) continue;
+    await writeEntries(db, entries);
+    entries = [];
+  }
+}
+
+/** Busy in the working hours of Europe, quiet at night and at weekends, and growing. */
+function requestsIn(hour: number, startsAt: number): number {
+  const date = new Date(hour);
+  const working = Math.max(0, Math.sin(((date.getUTCHours() - 5) / 14) * Math.PI));
+  const weekend = [0, 6].includes(date.getUTCDay()) ? 0.35 : 1;
+  const growth = 1 + ((hour - startsAt) / (days * dayMs)) * 0.25;
+  return (8 + 92 * working) * weekend * growth;
+}
+
+function entryAt(random: Random, time: number, accountId: string, clients: readonly (readonly [string, number])[], ids: { users: string; tasks: string }): Entry {
+  const call = weighted(random, calls);
+  const keyId = weighted(random, clients);
+  const [ip, country, userAgent] = origins[clients.findIndex(([id]) => id === keyId)] ?? origins[0];
+  const refused = call.errorCode === "insufficient_scope";
+  return {
+    accountId,
+    id: newId("req", time),
+    keyId,
+    method: call.method,
+    path: call.route.replace("{id}", call.route.includes("users") ? ids.users : ids.tasks),
+    route: call.route,
+    status: call.status,
+    durationMs: Math.max(1, Math.round(call.typicalMs * Math.exp((random() + random() + random() - 1.5) * 0.9))),
+    ip,
+    country,
+    userAgent,
+    errorCode: call.errorCode ?? null,
+    admitted: !refused,
+    counted: !refused,
+    count: 1,
+  };
+}
+

@@ -1,0 +1,147 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { connect as connectTo, createServer } from "node:net";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { applyMigrations, ensureSecrets, quiet, root, stateDirectory, withLocalData, wranglerPath } from "./local.ts";
+import { seedDemo } from "./seed.ts";
+
+// `npm start`: everything from an empty clone to a Worker that answers, and nothing left behind when it ends.
+
+const demoKeyFile = join(stateDirectory, "demo-key");
+/** There while the demo data is being made: a start that was broken off begins again. */
+const unfinishedFile = join(stateDirectory, "unfinished");
+
+class Unusable extends Error {}
+
+const say = (text: string) => process.stdout.write(`${text}\n`);
+
+function portOf(text: string | undefined): number {
+  if (text === undefined || text === "") return 8787;
+  const port = Number(text);
+  if (!/^\d+$/.test(text) || port < 1 || port > 65_535) throw new Unusable(`PORT must be a number from 1 to 65535, not "${text}".`);
+  return port;
+}
+
+function isFresh(args: string[]): boolean {
+  const unknown = args.find((arg) => arg !== "--fresh");
+  if (unknown !== undefined) throw new Unusable(`Unknown option ${unknown}. There is one: npm start -- --fresh begins again with new data.`);
+  return args.includes("--fresh");
+}
+
+async function requireFreePort(port: number): Promise<void> {
+  const taken = new Unusable(`Port ${port} is taken. Choose another: PORT=${port + 1 > 65_535 ? 8788 : port + 1} npm start`);
+  const server = createServer();
+  const listening = new Promise<void>((resolve, reject) => server.once("error", reject).listen(port, "127.0.0.1", resolve));
+  await listening.catch((error: NodeJS.ErrnoException) => {
+    throw error.code === "EADDRINUSE" ? taken : new Unusable(`Port ${port} cannot be used: ${error.message}`);
+  });
+  await new Promise((resolve) => server.close(resolve));
+  // "localhost" may lead to ::1 first, where something else may listen.
+  const other = connectTo({ port, host: "::1" });
+  const answered = await new Promise<boolean>((resolve) => other.once("connect", () => resolve(true)).once("error", () => resolve(false)));
+  other.destroy();
+  if (answered) throw taken;
+}
+
+async function prepare(fresh: boolean): Promise<string> {
+  if (fresh || existsSync(unfinishedFile)) rmSync(stateDirectory, { recursive: true, force: true });
+  mkdirSync(stateDirectory, { recursive: true });
+  ensureSecrets();
+  say("Applying the D1 migrations ...");
+  await applyMigrations();
+  if (existsSync(demoKeyFile)) return readFileSync(demoKeyFile, "utf8").trim();
+
+  say("Making the demo account ...");
+  writeFileSync(unfinishedFile, "");
+  const key = await withLocalData((data) => seedDemo({ ...data, now: Date.now(), progress: (text) => say(`  ${text}`) }));
+  writeFileSync(demoKeyFile, `${key}\n`, { mode: 0o600 });
+  rmSync(unfinishedFile);
+  return key;
+}
+
+function startWorker(port: number): ChildProcess {
+  const args = ["dev", "--ip", "127.0.0.1", "--port", String(port), "--inspector-port", "0", "--local", "--define", "LOCAL_BUILD:true"];
+  // A process group of its own, so that all of it can be ended at once.
+  return spawn(process.execPath, [wranglerPath, ...args, "--log-level", "warn", "--show-interactive-dev-session=false"], {
+    cwd: root,
+    env: quiet,
+    stdio: ["ignore", "inherit", "inherit"],
+    detached: true,
+  });
+}
+
+function signalGroup(worker: ChildProcess, signal: NodeJS.Signals): boolean {
+  try {
+    return worker.pid !== undefined && process.kill(-worker.pid, signal);
+  } catch {
+    return false;
+  }
+}
+
+/** Ends the Worker and everything that it started. */
+async function stopWorker(worker: ChildProcess): Promise<void> {
+  signalGroup(worker, "SIGTERM");
+  for (let waited = 0; waited < 5000; waited += 50) {
+    // Signal 0 only asks whether anyone is left.
+    if (!signalGroup(worker, 0 as unknown as NodeJS.Signals)) return;
+    await sleep(50);
+  }
+  signalGroup(worker, "SIGKILL");
+}
+
+async function answers(url: string): Promise<boolean> {
+  try {
+    const response = await fetch(url, { signal: AbortSignal.timeout(2000) });
+    await response.arrayBuffer();
+    return response.ok;
+  } catch {
+    return false;
+  }
+}
+
+/** Production has cron; wrangler dev does not fire it by itself. */
+const fireCron = (url: string) => {
+  fetch(`${url}/cdn-cgi/local/scheduled`, { signal: AbortSignal.timeout(50_000) }).catch((error: unknown) => console.error("The cron job did not run:", error));
+};
+
+async function start(): Promise<void> {
+  const port = portOf(process.env.PORT);
+  const fresh = isFresh(process.argv.slice(2));
+  await requireFreePort(port);
+  const demoKey = await prepare(fresh);
+
+  say("Starting the Worker ...");
+  const worker = startWorker(port);
+  let isStopping = false;
+  const stop = async (code: number) => {
+    if (isStopping) return;
+    isStopping = true;
+    await stopWorker(worker);
+    process.exit(code);
+  };
+  process.on("SIGINT", () => stop(0));
+  process.on("SIGTERM", () => stop(0));
+  process.on("SIGHUP", () => stop(0));
+  // Where npm was killed rather than asked to stop, nobody signals us.
+  const parent = process.ppid;
+  setInterval(() => process.ppid !== parent && stop(1), 1000);
+  worker.on("exit", (code) => {
+    if (!isStopping) console.error(`The Worker ended by itself (${code}).`);
+    stop(1);
+  });
+
+  const url = `http://localhost:${port}`;
+  while (!(await answers(`${url}/health`))) await sleep(100);
+  say(`Overview: ${url}`);
+  say(`API: ${url}/api/v1`);
+  say(`Demo API key: ${demoKey}`);
+  say(`curl -H "Authorization: Bearer ${demoKey}" ${url}/api/v1/users`);
+  say("Ready");
+  setInterval(() => fireCron(url), 60_000);
+}
+
+start().catch((error: unknown) => {
+  console.error(error instanceof Unusable ? error.message : error);
+  process.exit(1);
+});

@@ -1,0 +1,19 @@
+/** One request in the log, as it is gathered, journalled and written. The time of the request is in `id`. */
+export interface Entry {
+  accountId: string;
+  id: string;
+  keyId: string;
+  method: string;
+  path: string;
+  /** The path of the operation, `/api/v1/users/{id}`; `/api/v1/*` where none matched. */
+  route: string;
+  status: number;
+  durationMs: number;
+  ip: string | null;
+  country: string | null;
+  userAgent: string | null;
+  errorCode: string | null;
+  admitted: boolean;
+  counted: boolean;
+  count: number;
+}

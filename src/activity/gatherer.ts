@@ -1,0 +1,72 @@
+import { secondMs } from "../clock.ts";
+import type { Entry } from "./entry.ts";
+import { RefusalFolder } from "./refusal-folder.ts";
+
+/** Stores entries for good, in D1 or in a guard's journal. Rejects with those that neither would take in `unstored`. */
+export type Store = (entries: Entry[]) => Promise<void>;
+
+export class NotStored extends Error {
+  readonly unstored: Entry[];
+
+  constructor(unstored: Entry[], cause: unknown) {
+    super(`${unstored.length} activity entries could not be stored`, { cause });
+    this.unstored = unstored;
+  }
+}
+
+const shortestIntervalMs = 50;
+const longestIntervalMs = secondMs;
+const overdueMs = secondMs;
+/** The platform ends what runs after a response at 30 s. */
+const longestTurnMs = 20 * secondMs;
+
+const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
+
+/**
+ * The entries of all requests of an isolate, written together: D1 is one writer for the world, and real keys are too slow
+ * to batch one by one. One request at a time takes the turn: it waits an interval, then stores what all have added. Requests
+ * share data here, never promises, since one may not wait for another's I/O.
+ */
+export class Gatherer {
+  #entries: Entry[] = [];
+  readonly #folder = new RefusalFolder();
+  #intervalMs = shortestIntervalMs;
+  /** Until then the turn is taken. A request that ended early loses it a second after it was due. */
+  #takenUntil = 0;
+
+  add(entry: Entry, now: number): void {
+    const own = entry.admitted ? entry : this.#folder.fold(entry, now);
+    if (own) this.#entries.push(own);
+  }
+
+  /** To be awaited after the response (`waitUntil`). Takes the turn unless another request has it, and keeps it until nothing is left. */
+  async gather(store: Store): Promise<void> {
+    const startedAt = Date.now();
+    while (Date.now() >= this.#takenUntil) {
+      const waitMs = this.#waitMs(Date.now());
+      if (waitMs === null || Date.now() - startedAt > longestTurnMs) return;
+      this.#takenUntil = Date.now() + waitMs + overdueMs;
+      await sleep(waitMs);
+      const entries = [...this.#entries.splice(0), ...this.#folder.close(Date.now())];
+      this.#takenUntil = 0;
+      if (entries.length > 0) await this.#store(store, entries);
+    }
+  }
+
+  #waitMs(now: number): number | null {
+    if (this.#entries.length > 0) return this.#intervalMs;
+    const closesAt = this.#folder.closesAt;
+    return closesAt === null ? null : Math.max(closesAt - now, 0);
+  }
+
+  async #store(store: Store, entries: Entry[]): Promise<void> {
+    const startedAt = Date.now();
+    try {
+      await store(entries);
+    } catch (error) {
+      console.error("activity entries wait for another turn", error);
+      this.#entries.unshift(...(error instanceof NotStored ? error.unstored : entries));
+    }
+    this.#intervalMs = Math.min(Math.max(Date.now() - startedAt, shortestIntervalMs), longestIntervalMs);
+  }
+}

@@ -1,0 +1,48 @@
+import { secondMs } from "../clock.ts";
+import type { Entry } from "./entry.ts";
+
+const sameness = (entry: Entry, second: number): string =>
+  [second, entry.keyId, entry.status, entry.errorCode, entry.method, entry.route, entry.ip].join(" ");
+
+/**
+ * Keeps a flood of refusals cheap and exact: of those that are alike, the first in a second stands alone and the rest of
+ * the second share one entry, whose `count` says how many. A second never spans two hours, so neither does an entry.
+ */
+export class RefusalFolder {
+  /** By what they have in common: the end of their second, and the entry that the later ones share. */
+  readonly #folds = new Map<string, { endsAt: number; shared: Entry | null }>();
+
+  /** The entry to write for this refusal, or null where it went into a shared one. */
+  fold(entry: Entry, now: number): Entry | null {
+    const second = Math.floor(now / secondMs);
+    const key = sameness(entry, second);
+    const open = this.#folds.get(key);
+    if (!open) {
+      this.#folds.set(key, { endsAt: (second + 1) * secondMs, shared: null });
+      return entry;
+    }
+    if (open.shared) open.shared.count += entry.count;
+    else open.shared = { ...entry };
+    return null;
+  }
+
+  /** Shared entries whose second is over at `now`. They are forgotten here. */
+  close(now: number): Entry[] {
+    const closed: Entry[] = [];
+    for (const [key, fold] of this.#folds) {
+      if (now < fold.endsAt) continue;
+      if (fold.shared) closed.push(fold.shared);
+      this.#folds.delete(key);
+    }
+    return closed;
+  }
+
+  /** When the next second ends whose refusals are held here; null where none are. */
+  get closesAt(): number | null {
+    let earliest: number | null = null;
+    for (const { endsAt, shared } of this.#folds.values()) {
+      if (shared && (earliest === null || endsAt < earliest)) earliest = endsAt;
+    }
+    return earliest;
+  }
+}

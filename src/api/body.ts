@@ -1,0 +1,46 @@
+import { createMiddleware } from "hono/factory";
+import { Failure } from "../errors.ts";
+import type { ApiContext, ApiEnv } from "./context.ts";
+
+export const longestBodyBytes = 64 * 1024;
+
+const tooLarge = () => new Failure("body_too_large", "A body may have 64 KiB at most.");
+
+/** Reads the body of an operation that takes one, and refuses what is too large, of another media type or not JSON, in this order. */
+export const readBody = createMiddleware<ApiEnv>(async function readBody(c, next) {
+  const { mediaTypes } = c.get("operation");
+  if (mediaTypes.length === 0) return next();
+  const bytes = await readLimited(c);
+  const mediaType = c.req.header("content-type")?.split(";")[0]?.trim().toLowerCase();
+  if (mediaType === undefined || !mediaTypes.includes(mediaType)) {
+    throw new Failure("unsupported_media_type", `Send the body as ${mediaTypes.join(" or ")}.`, { headers: { "Accept-Post": mediaTypes.join(", ") } });
+  }
+  const text = asJsonText(bytes);
+  c.set("bodyText", text);
+  // The stream is used up; the validators read this one.
+  c.req.raw = new Request(c.req.raw, { body: text });
+  return next();
+});
+
+/** The bytes of the body. Throws `body_too_large`. */
+export async function readLimited(c: ApiContext): Promise<Uint8Array> {
+  if (Number(c.req.header("content-length") ?? 0) > longestBodyBytes) throw tooLarge();
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of c.req.raw.body ?? []) {
+    length += chunk.byteLength;
+    if (length > longestBodyBytes) throw tooLarge();
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+function asJsonText(bytes: Uint8Array): string {
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(bytes);
+    JSON.parse(text);
+    return text;
+  } catch (cause) {
+    throw new Failure("malformed_json", "The body is not valid JSON in UTF-8.", { cause });
+  }
+}

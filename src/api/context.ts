@@ -1,0 +1,36 @@
+import type { Context } from "hono";
+import type { Actor, Reading } from "../accounts/actor.ts";
+import { connect } from "../db/client.ts";
+import type { FailureCode } from "../errors.ts";
+import type { Admission } from "../keys/admission.ts";
+import type { Operation } from "./operations.ts";
+
+/** What the middleware of /api puts into a request's context. */
+export interface ApiEnv {
+  Bindings: Env;
+  Variables: {
+    requestId: string;
+    /** When the request reached the Worker, in milliseconds since the epoch. */
+    startedAt: number;
+    operation: Operation;
+    /** The key that was recognised, admitted or not; absent where none was. */
+    recognized?: { keyId: string; admission: Admission };
+    errorCode?: FailureCode;
+    /** The body as it was sent, once it has been read. */
+    bodyText?: string;
+  };
+}
+
+export type ApiContext = Context<ApiEnv>;
+
+/** The account and key that an admitted request acts for. */
+export function actorOf(c: ApiContext): Actor & { keyId: string } {
+  const recognized = c.get("recognized");
+  if (!recognized) throw new Error("an open operation has no actor");
+  return { accountId: recognized.admission.key.accountId, keyId: recognized.keyId };
+}
+
+/** What verbs that read take. */
+export const reading = (c: ApiContext): Reading => ({ db: connect(c.env.DB), actor: actorOf(c), now: c.get("startedAt") });
+
+export const clientIp = (c: ApiContext): string => c.req.header("cf-connecting-ip") ?? "";

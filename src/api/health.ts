@@ -1,0 +1,20 @@
+import { sql } from "drizzle-orm";
+import { Hono } from "hono";
+import { connect } from "../db/client.ts";
+import { accounts } from "../db/schema.ts";
+import type { ApiEnv } from "./context.ts";
+
+export const health = new Hono<ApiEnv>();
+
+/** For monitors (draft-inadarei-api-health-check): passes when D1 answers and has its tables. */
+health.get("/health", async (c) => {
+  c.header("Content-Type", "application/health+json");
+  c.header("Cache-Control", "no-store");
+  try {
+    await connect(c.env.DB).select({ id: sql`1` }).from(accounts).limit(1);
+    return c.body(JSON.stringify({ status: "pass" }), 200);
+  } catch (error) {
+    console.error("health: D1 does not answer", error);
+    return c.body(JSON.stringify({ status: "fail", output: "The database does not answer." }), 503);
+  }
+});

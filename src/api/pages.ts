@@ -1,0 +1,54 @@
+import { z } from "@hono/zod-openapi";
+import { Failure } from "../errors.ts";
+import { hashOf } from "../keys/key-format.ts";
+import type { ApiContext } from "./context.ts";
+
+/** A page of a list, as every list is answered. */
+export const pageOf = <Item extends z.ZodType>(item: Item, name: string) =>
+  z
+    .strictObject({
+      data: z.array(item),
+      next_cursor: z.string().nullable().openapi({ description: "Send it as `cursor` for the next page. Null on the last." }),
+      has_more: z.boolean(),
+    })
+    .openapi(name);
+
+/** What a cursor belongs to: the list and everything in the query but where the page begins and how long it is. */
+function listOf(c: ApiContext): string {
+  const url = new URL(c.req.url);
+  url.searchParams.delete("cursor");
+  url.searchParams.delete("limit");
+  url.searchParams.sort();
+  return hashOf(url.pathname + url.search).slice(0, 8);
+}
+
+/** The position that `cursor` stands for; undefined without one. Throws `invalid_cursor` for one that we did not give out for this list. */
+export function positionAt<Position extends z.ZodType>(c: ApiContext, cursor: string | undefined, position: Position): z.infer<Position> | undefined {
+  if (cursor === undefined) return undefined;
+  try {
+    const { list, at } = z.strictObject({ list: z.string(), at: z.unknown() }).parse(JSON.parse(Buffer.from(cursor, "base64url").toString("utf8")));
+    if (list === listOf(c)) return position.parse(at);
+  } catch {
+    // Not ours; refused below.
+  }
+  throw new Failure("invalid_cursor", "This cursor was not given out for this list. Begin again without one.", {
+    faults: [{ parameter: "cursor", code: "invalid_cursor", detail: "Take `next_cursor` of the page before, with the same filters and order." }],
+  });
+}
+
+/** Answers a page; `next` is the position after its last item, null where the list ends. */
+export function answerPage<Item>(c: ApiContext, data: Item[], next: unknown) {
+  const nextCursor = next === null ? null : Buffer.from(JSON.stringify({ list: listOf(c), at: next })).toString("base64url");
+  if (nextCursor !== null) {
+    const url = new URL(c.req.url);
+    url.searchParams.set("cursor", nextCursor);
+    c.header("Link", `<${url}>; rel="next"`);
+  }
+  return c.json({ data, next_cursor: nextCursor, has_more: nextCursor !== null }, 200);
+}
+
+/** Splits one row too many off a page: the items to show, and the last of them where more follow. */
+export function cut<Row>(rows: Row[], limit: number): { shown: Row[]; last: Row | null } {
+  const shown = rows.slice(0, limit);
+  return { shown, last: rows.length > limit ? (shown.at(-1) ?? null) : null };
+}

@@ -1,0 +1,68 @@
+import type { Writing } from "../accounts/actor.ts";
+import { commitTo, connect } from "../db/client.ts";
+import { Failure } from "../errors.ts";
+import { AlreadyDone, type KeptAnswer, keepingCommit, readKept, type Repeatable } from "../idempotency/kept-answers.ts";
+import { hashOf } from "../keys/key-format.ts";
+import { type ApiContext, actorOf } from "./context.ts";
+
+/** What a verb that writes takes, where nothing is to be kept with its change. */
+export function writing(c: ApiContext): Writing {
+  const db = connect(c.env.DB);
+  return { db, actor: actorOf(c), now: c.get("startedAt"), commit: commitTo(db) };
+}
+
+/** How a POST answers: `body` to the one who asked, `kept` (by default the same) to one who asks again with the same key. */
+export interface PostAnswer<Body, Status> {
+  status: Status;
+  body: Body;
+  kept?: Body;
+  headers?: Record<string, string>;
+}
+
+/** Runs a verb for a POST, once for each Idempotency-Key: a repetition is answered with what the first got, and has no effect. */
+export async function answerPost<Result, Body extends object, Status extends 200 | 201>(
+  c: ApiContext,
+  verb: (writing: Writing) => Promise<Result>,
+  answerOf: (result: Result) => PostAnswer<Body, Status>,
+) {
+  const send = ({ status, body, headers }: PostAnswer<Body, Status>) => c.json(body, status, headers);
+  const replay = ({ status, headers, body }: KeptAnswer) =>
+    send({ status: status as Status, body: JSON.parse(body) as Body, headers: { ...headers, "Idempotent-Replayed": "true" } });
+
+  const request = repeatableOf(c);
+  const plain = writing(c);
+  if (!request) return send(answerOf(await verb(plain)));
+
+  const { db, now } = plain;
+  const kept = await readKept(db, request, now);
+  if (kept) return replay(kept);
+  const keep = (result: Result): KeptAnswer => {
+    const { status, body, kept: toKeep = body, headers = {} } = answerOf(result);
+    return { status, headers, body: JSON.stringify(toKeep) };
+  };
+  try {
+    return send(answerOf(await verb({ ...plain, commit: keepingCommit(db, request, now, keep) })));
+  } catch (error) {
+    if (!(error instanceof AlreadyDone)) throw error;
+    const winner = await readKept(db, request, now);
+    if (!winner) throw new Failure("request_in_progress", "A request with this Idempotency-Key is running. Try again in a moment.", { cause: error });
+    return replay(winner);
+  }
+}
+
+function repeatableOf(c: ApiContext): Repeatable | null {
+  const key = c.req.header("idempotency-key");
+  if (key === undefined) return null;
+  if (!/^[\x20-\x7e]{1,255}$/.test(key)) {
+    throw new Failure("invalid_header", "The Idempotency-Key is not valid.", {
+      faults: [{ header: "Idempotency-Key", code: "invalid_format", detail: "Must be 1 to 255 printable ASCII characters." }],
+    });
+  }
+  const { pathname, search } = new URL(c.req.url);
+  return {
+    accountId: actorOf(c).accountId,
+    operation: `${c.req.method} ${pathname}`,
+    key,
+    fingerprint: hashOf(`${search}\n${c.get("bodyText") ?? ""}`),
+  };
+}

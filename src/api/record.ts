@@ -1,0 +1,42 @@
+import { Gatherer } from "../activity/gatherer.ts";
+import { storeEntries } from "../activity/store-entries.ts";
+import { connect } from "../db/client.ts";
+import type { Admission } from "../keys/admission.ts";
+import { type ApiContext, clientIp } from "./context.ts";
+
+const longestPath = 1024;
+const longestUserAgent = 256;
+
+/** One for the isolate: entries of all its requests are written together. */
+const gatherer = new Gatherer();
+
+/** Puts an answered request of a real key into the log, after the answer has gone. */
+export function record(c: ApiContext, { keyId, admission }: { keyId: string; admission: Admission }, now: number): void {
+  const startedAt = c.get("startedAt");
+  const operation = c.get("operation");
+  const country = c.req.raw.cf?.country;
+  const admitted = admission.refusal === null;
+  gatherer.add(
+    {
+      accountId: admission.key.accountId,
+      id: c.get("requestId"),
+      keyId,
+      method: c.req.method,
+      path: c.req.path.slice(0, longestPath),
+      route: operation.route,
+      status: c.res.status,
+      durationMs: now - startedAt,
+      ip: clientIp(c) || null,
+      country: typeof country === "string" ? country : null,
+      userAgent: c.req.header("user-agent")?.slice(0, longestUserAgent) ?? null,
+      errorCode: c.get("errorCode") ?? null,
+      admitted,
+      counted: admitted && operation.isCounted,
+      count: 1,
+    },
+    startedAt,
+  );
+  const { DB, KEY_GUARD } = c.env;
+  const journal = async (guardedKeyId: string, entries: Parameters<typeof storeEntries>[1]) => KEY_GUARD.getByName(guardedKeyId).journal(entries);
+  c.executionCtx.waitUntil(gatherer.gather((entries) => storeEntries({ db: connect(DB), journal }, entries)));
+}

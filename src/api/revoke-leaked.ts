@@ -1,0 +1,58 @@
+import { createRoute, z } from "@hono/zod-openapi";
+import { commitTo, connect } from "../db/client.ts";
+import { revokeLeaked } from "../keys/change-key.ts";
+import { hashOf, keyIdOf } from "../keys/key-format.ts";
+import { signingSecrets } from "./admit.ts";
+import type { ApiContext } from "./context.ts";
+import { readLimited } from "./body.ts";
+import { withoutKey } from "./operations.ts";
+import { resource } from "./resource.ts";
+
+const Leaked = z.strictObject({ key: z.string() });
+
+export const leaked = resource();
+
+const revoke = createRoute({
+  method: "post",
+  path: "/keys/revoke-leaked",
+  operationId: "revokeLeakedKey",
+  summary: "Report a key that was found in public",
+  description:
+    "Takes no key and answers 202 to whatever was sent, before any look-up. A live secret acts within a second: the current one revokes its key, one within its overlap ends alone, one that was rotated out does nothing.",
+  tags: ["Keys"],
+  ...withoutKey,
+  request: {
+    body: {
+      required: true,
+      // No zod schema here: whatever is sent is answered alike.
+      content: {
+        "application/json": {
+          schema: { type: "object", required: ["key"], properties: { key: { type: "string", description: "The whole secret key." } }, additionalProperties: false },
+        },
+      },
+    },
+  },
+  responses: { 202: { description: "Taken. Says nothing about whether there is such a key." } },
+});
+
+leaked.openapi(revoke, async (c) => {
+  const secretKey = await leakedKey(c);
+  const keyId = secretKey === null ? null : keyIdOf(secretKey, signingSecrets(c.env));
+  if (secretKey !== null && keyId !== null) {
+    const db = connect(c.env.DB);
+    const writing = { db, now: c.get("startedAt"), commit: commitTo(db), guards: c.env.KEY_GUARD };
+    c.executionCtx.waitUntil(
+      revokeLeaked(writing, keyId, hashOf(secretKey)).catch((error: unknown) => console.error("a leaked key could not be revoked", error)),
+    );
+  }
+  return c.body(null, 202);
+});
+
+async function leakedKey(c: ApiContext): Promise<string | null> {
+  try {
+    const text = new TextDecoder().decode(await readLimited(c));
+    return Leaked.parse(JSON.parse(text)).key;
+  } catch {
+    return null;
+  }
+}

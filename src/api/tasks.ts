@@ -1,0 +1,197 @@
+import { createRoute, z } from "@hono/zod-openapi";
+import { iso, isoOrNull } from "../clock.ts";
+import { listTasks, positionOf, readTask, taskSorts } from "../tasks/read-tasks.ts";
+import { priorities, type Task as TaskRow, taskStatuses } from "../tasks/task.ts";
+import { changeTask, createTask, deleteTask } from "../tasks/write-tasks.ts";
+import { answerOne, etagOf, ifMatch } from "./conditional.ts";
+import { reading } from "./context.ts";
+import { keyWith } from "./operations.ts";
+import { answerPage, cut, pageOf, positionAt } from "./pages.ts";
+import { answerPost, writing } from "./post.ts";
+import { body, idempotencyKeyHeader, ifMatchHeader, ifNoneMatchHeader, mergePatch, present } from "./requests.ts";
+import { resource } from "./resource.ts";
+import { json, noContent, notModified, problems } from "./responses.ts";
+import { idInput, idParam, noQuery, pageQuery, text, time, timeInput } from "./schemas.ts";
+
+const Status = z.enum(taskStatuses);
+const Priority = z.enum(priorities);
+const title = text(1, 200);
+const description = text(0, 10_000);
+const labels = z.array(text(1, 50)).max(20);
+
+export const Task = z
+  .strictObject({
+    id: z.string().openapi({ example: "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+    title: z.string(),
+    description: z.string(),
+    status: Status,
+    priority: Priority,
+    assignee_id: z.string().nullable().openapi({ description: "A user of the account." }),
+    labels: z.array(z.string()),
+    due_at: time.nullable(),
+    completed_at: time.nullable().openapi({ description: "Set when the status becomes done, cleared when it leaves done." }),
+    created_at: time,
+    updated_at: time,
+  })
+  .openapi("Task");
+
+const NewTask = z
+  .strictObject({
+    title,
+    description: description.default(""),
+    status: Status.default("todo"),
+    priority: Priority.default("normal"),
+    assignee_id: idInput.nullable().default(null),
+    labels: labels.default([]),
+    due_at: timeInput.nullable().default(null),
+  })
+  .openapi("NewTask");
+
+const TaskPatch = z
+  .strictObject({
+    title: title.optional(),
+    description: description.nullable().optional(),
+    status: Status.optional(),
+    priority: Priority.optional(),
+    assignee_id: idInput.nullable().optional(),
+    labels: labels.nullable().optional(),
+    due_at: timeInput.nullable().optional(),
+  })
+  .openapi("TaskPatch", { description: "The members to change. `null` clears." });
+
+const params = idParam("tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708");
+const tags = ["Tasks"];
+
+const shown = (task: TaskRow): z.infer<typeof Task> => ({
+  id: task.id,
+  title: task.title,
+  description: task.description,
+  status: task.status,
+  priority: task.priority,
+  assignee_id: task.assigneeId,
+  labels: task.labels,
+  due_at: isoOrNull(task.dueAt),
+  completed_at: isoOrNull(task.completedAt),
+  created_at: iso(task.createdAt),
+  updated_at: iso(task.updatedAt),
+});
+
+export const tasks = resource();
+
+const list = createRoute({
+  method: "get",
+  path: "/tasks",
+  operationId: "listTasks",
+  summary: "List tasks",
+  description: "Newest first, unless `sort` says otherwise. Tasks without a due date come last in both directions of `due_at`.",
+  tags,
+  ...keyWith("tasks:read"),
+  request: {
+    query: z.strictObject({
+      ...pageQuery,
+      status: Status.optional(),
+      priority: Priority.optional(),
+      assignee_id: idInput.optional(),
+      due_before: timeInput.optional(),
+      due_after: timeInput.optional(),
+      updated_after: timeInput.optional(),
+      q: text(1, 200).optional().openapi({ description: "Part of a title or description, in any case." }),
+      sort: z.enum(taskSorts).default("-created_at").openapi({ description: "With `-`: descending." }),
+    }),
+  },
+  responses: { 200: json(pageOf(Task, "TaskPage"), "A page of tasks.", "Link"), ...problems(400) },
+});
+
+const Position = z.strictObject({ value: z.int().nullable(), id: z.string() });
+
+tasks.openapi(list, async (c) => {
+  const { limit, cursor, sort, ...query } = c.req.valid("query");
+  const filter = {
+    status: query.status,
+    priority: query.priority,
+    assigneeId: query.assignee_id,
+    dueBefore: query.due_before,
+    dueAfter: query.due_after,
+    updatedAfter: query.updated_after,
+    q: query.q,
+  };
+  const after = positionAt(c, cursor, Position);
+  const { shown: rows, last } = cut(await listTasks(reading(c), { filter, sort, after, limit: limit + 1 }), limit);
+  return answerPage(c, rows.map(shown), last && positionOf(last, sort));
+});
+
+const create = createRoute({
+  method: "post",
+  path: "/tasks",
+  operationId: "createTask",
+  summary: "Create a task",
+  tags,
+  ...keyWith("tasks:write"),
+  request: { query: noQuery, headers: idempotencyKeyHeader, body: body(NewTask) },
+  responses: { 201: json(Task, "The new task.", "Location", "ETag"), ...problems(400, 409, 413, 415, 422) },
+});
+
+tasks.openapi(create, (c) => {
+  const { assignee_id: assigneeId, due_at: dueAt, ...content } = c.req.valid("json");
+  return answerPost(
+    c,
+    (writing) => createTask(writing, { ...content, assigneeId, dueAt }),
+    (task) => ({ status: 201, body: shown(task), headers: { Location: `${c.req.path}/${task.id}`, ETag: etagOf(task.revision) } }),
+  );
+});
+
+const read = createRoute({
+  method: "get",
+  path: "/tasks/{id}",
+  operationId: "getTask",
+  summary: "Get a task",
+  tags,
+  ...keyWith("tasks:read"),
+  request: { params, query: noQuery, headers: ifNoneMatchHeader },
+  responses: { 200: json(Task, "The task.", "ETag"), ...notModified, ...problems(400, 404) },
+});
+
+tasks.openapi(read, async (c) => {
+  const task = await readTask(reading(c), c.req.valid("param").id);
+  return answerOne(c, shown(task), etagOf(task.revision));
+});
+
+const change = createRoute({
+  method: "patch",
+  path: "/tasks/{id}",
+  operationId: "updateTask",
+  summary: "Change a task",
+  tags,
+  ...keyWith("tasks:write"),
+  request: { params, query: noQuery, headers: ifMatchHeader, body: mergePatch(TaskPatch) },
+  responses: { 200: json(Task, "The whole task.", "ETag"), ...problems(400, 404, 409, 412, 413, 415, 422) },
+});
+
+tasks.openapi(change, async (c) => {
+  const { assignee_id: assigneeId, due_at: dueAt, description, labels, ...rest } = c.req.valid("json");
+  const patch = present({
+    ...rest,
+    assigneeId,
+    dueAt,
+    description: description === null ? "" : description,
+    labels: labels === null ? [] : labels,
+  });
+  const task = await changeTask(writing(c), c.req.valid("param").id, patch, ifMatch(c));
+  return c.json(shown(task), 200, { ETag: etagOf(task.revision) });
+});
+
+const remove = createRoute({
+  method: "delete",
+  path: "/tasks/{id}",
+  operationId: "deleteTask",
+  summary: "Delete a task",
+  tags,
+  ...keyWith("tasks:write"),
+  request: { params, query: noQuery, headers: ifMatchHeader },
+  responses: { 204: noContent("It is deleted."), ...problems(400, 404, 409, 412) },
+});
+
+tasks.openapi(remove, async (c) => {
+  await deleteTask(writing(c), c.req.valid("param").id, ifMatch(c));
+  return c.body(null, 204);
+});

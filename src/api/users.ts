@@ -1,0 +1,147 @@
+import { createRoute, z } from "@hono/zod-openapi";
+import { iso } from "../clock.ts";
+import { listUsers, readUser } from "../users/read-users.ts";
+import { roles, type User as UserRow, userStatuses } from "../users/user.ts";
+import { changeUser, createUser, deleteUser } from "../users/write-users.ts";
+import { answerOne, etagOf, ifMatch } from "./conditional.ts";
+import { reading } from "./context.ts";
+import { keyWith } from "./operations.ts";
+import { answerPage, cut, pageOf, positionAt } from "./pages.ts";
+import { answerPost, writing } from "./post.ts";
+import { body, idempotencyKeyHeader, ifMatchHeader, ifNoneMatchHeader, mergePatch, present } from "./requests.ts";
+import { resource } from "./resource.ts";
+import { json, noContent, notModified, problems } from "./responses.ts";
+import { idParam, noQuery, pageQuery, text, time } from "./schemas.ts";
+
+const Role = z.enum(roles);
+const Status = z.enum(userStatuses);
+const name = text(1, 200);
+const email = z.email("Must be an email address.").max(254);
+
+export const User = z
+  .strictObject({
+    id: z.string().openapi({ example: "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+    name: z.string(),
+    email: z.string(),
+    role: Role,
+    status: Status,
+    created_at: time,
+    updated_at: time,
+  })
+  .openapi("User", { description: "One of the account's own people. Role and status grant nothing in this service." });
+
+const NewUser = z.strictObject({ name, email, role: Role.default("member"), status: Status.default("active") }).openapi("NewUser");
+
+const UserPatch = z
+  .strictObject({ name: name.optional(), email: email.optional(), role: Role.optional(), status: Status.optional() })
+  .openapi("UserPatch");
+
+const params = idParam("usr_019a1b2c3d4e7f8091a2b3c4d5e6f708");
+const tags = ["Users"];
+
+const shown = (user: UserRow): z.infer<typeof User> => ({
+  id: user.id,
+  name: user.name,
+  email: user.email,
+  role: user.role,
+  status: user.status,
+  created_at: iso(user.createdAt),
+  updated_at: iso(user.updatedAt),
+});
+
+export const users = resource();
+
+const list = createRoute({
+  method: "get",
+  path: "/users",
+  operationId: "listUsers",
+  summary: "List users",
+  description: "Newest first.",
+  tags,
+  ...keyWith("users:read"),
+  request: {
+    query: z.strictObject({
+      ...pageQuery,
+      role: Role.optional(),
+      status: Status.optional(),
+      q: text(1, 200).optional().openapi({ description: "Part of a name or email address, in any case." }),
+    }),
+  },
+  responses: { 200: json(pageOf(User, "UserPage"), "A page of users.", "Link"), ...problems(400) },
+});
+
+users.openapi(list, async (c) => {
+  const { limit, cursor, ...filter } = c.req.valid("query");
+  const after = positionAt(c, cursor, z.string());
+  const { shown: rows, last } = cut(await listUsers(reading(c), { filter, after, limit: limit + 1 }), limit);
+  return answerPage(c, rows.map(shown), last?.id ?? null);
+});
+
+const create = createRoute({
+  method: "post",
+  path: "/users",
+  operationId: "createUser",
+  summary: "Create a user",
+  tags,
+  ...keyWith("users:write"),
+  request: { query: noQuery, headers: idempotencyKeyHeader, body: body(NewUser) },
+  responses: { 201: json(User, "The new user.", "Location", "ETag"), ...problems(400, 409, 413, 415, 422) },
+});
+
+users.openapi(create, (c) => {
+  const input = c.req.valid("json");
+  return answerPost(
+    c,
+    (writing) => createUser(writing, input),
+    (user) => ({ status: 201, body: shown(user), headers: { Location: `${c.req.path}/${user.id}`, ETag: etagOf(user.revision) } }),
+  );
+});
+
+const read = createRoute({
+  method: "get",
+  path: "/users/{id}",
+  operationId: "getUser",
+  summary: "Get a user",
+  tags,
+  ...keyWith("users:read"),
+  request: { params, query: noQuery, headers: ifNoneMatchHeader },
+  responses: { 200: json(User, "The user.", "ETag"), ...notModified, ...problems(400, 404) },
+});
+
+users.openapi(read, async (c) => {
+  const user = await readUser(reading(c), c.req.valid("param").id);
+  return answerOne(c, shown(user), etagOf(user.revision));
+});
+
+const change = createRoute({
+  method: "patch",
+  path: "/users/{id}",
+  operationId: "updateUser",
+  summary: "Change a user",
+  tags,
+  ...keyWith("users:write"),
+  request: { params, query: noQuery, headers: ifMatchHeader, body: mergePatch(UserPatch) },
+  responses: { 200: json(User, "The whole user.", "ETag"), ...problems(400, 404, 409, 412, 413, 415, 422) },
+});
+
+users.openapi(change, async (c) => {
+  const user = await changeUser(writing(c), c.req.valid("param").id, present(c.req.valid("json")), ifMatch(c));
+  return c.json(shown(user), 200, { ETag: etagOf(user.revision) });
+});
+
+const remove = createRoute({
+  method: "delete",
+  path: "/users/{id}",
+  operationId: "deleteUser",
+  summary: "Delete a user",
+  description: "The user's tasks stay, without an assignee.",
+  tags,
+  ...keyWith("users:write"),
+  request: { params, query: noQuery, headers: ifMatchHeader },
+  responses: { 204: noContent("It is deleted."), ...problems(400, 404, 409, 412) },
+});
+
+users.openapi(remove, async (c) => {
+  await deleteUser(writing(c), c.req.valid("param").id, ifMatch(c));
+  return c.body(null, 204);
+});

@@ -1,0 +1,49 @@
+import type { Hook } from "@hono/zod-openapi";
+import type { z } from "zod";
+import { Failure, type Fault } from "../errors.ts";
+import type { ApiEnv } from "./context.ts";
+
+const mostFaults = 100;
+const longestName = 100;
+
+type Issue = z.core.$ZodIssue;
+
+/** RFC 6901. A name that the client made up is cut, so that an answer cannot be made large. */
+const pointerOf = (path: readonly PropertyKey[]) =>
+  path.map((part) => `/${named(part).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
+
+const named = (part: PropertyKey) => String(part).slice(0, longestName).toWellFormed();
+
+function faultsOf(issue: Issue, place: (path: readonly PropertyKey[]) => Partial<Fault>, unknownName: string): Fault[] {
+  if (issue.code === "unrecognized_keys") {
+    return issue.keys.map((key) => ({ detail: "This is not known here.", code: unknownName, ...place([...issue.path, key]) }));
+  }
+  if (issue.code === "invalid_type" && issue.message.endsWith("received undefined")) {
+    return [{ detail: "This is required.", code: "required", ...place(issue.path) }];
+  }
+  const code = issue.code === "custom" ? String(issue.params?.code ?? "invalid") : issue.code;
+  return [{ detail: issue.message, code, ...place(issue.path) }];
+}
+
+/** Turns what zod found wrong with a body, a query or a header into the failure that names each place. */
+// biome-ignore lint/suspicious/noExplicitAny: the hook serves routes of every input type
+export const onInvalid: Hook<any, ApiEnv, any, any> = (result) => {
+  if (result.success) return;
+  const { issues } = result.error;
+  const all = (place: (path: readonly PropertyKey[]) => Partial<Fault>, unknownName: string) =>
+    issues.flatMap((issue: Issue) => faultsOf(issue, place, unknownName)).slice(0, mostFaults);
+  switch (result.target) {
+    case "json":
+      throw new Failure("invalid_body", "The body is JSON, but not what this operation takes.", {
+        faults: all((path) => ({ pointer: pointerOf(path) }), "unknown_member"),
+      });
+    case "query":
+      throw new Failure("invalid_parameter", "The query has parameters that are not valid.", {
+        faults: all((path) => ({ parameter: named(path[0] ?? "") }), "unknown_parameter"),
+      });
+    default:
+      throw new Failure("invalid_header", "The request has headers that are not valid.", {
+        faults: all((path) => ({ header: named(path[0] ?? "") }), "unknown_header"),
+      });
+  }
+};

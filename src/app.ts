@@ -1,0 +1,24 @@
+import { Hono } from "hono";
+import { answer } from "./api/answer.ts";
+import { anyOrigin, createApi } from "./api/api.ts";
+import { apiBase } from "./api/base.ts";
+import type { ApiEnv } from "./api/context.ts";
+import { health } from "./api/health.ts";
+import { failureOf, problemAnswer } from "./api/problem.ts";
+import { createDashboard } from "./dashboard/dashboard.tsx";
+import { errorPage } from "./dashboard/error-page.tsx";
+import { Failure } from "./errors.ts";
+
+/** Everything that the Worker answers. `isLocal`: built for a laptop, where the overview is open to whoever sits there. */
+export function createApp({ isLocal }: { isLocal: boolean }) {
+  const app = new Hono<ApiEnv>();
+  app.use("/api/*", answer, anyOrigin);
+  app.route(apiBase, createApi());
+  app.route("/", health);
+  app.route("/", createDashboard({ isLocal }));
+  const fails = (c: Parameters<typeof problemAnswer>[0], failure: Failure) =>
+    /^\/api(\/|$)/.test(c.req.path) ? problemAnswer(c, failure) : errorPage(c, failure);
+  app.onError((error, c) => fails(c, failureOf(error)));
+  app.notFound((c) => fails(c, new Failure("not_found", "There is nothing at this path.")));
+  return app;
+}

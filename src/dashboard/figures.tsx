@@ -1,0 +1,72 @@
+import type { Headline } from "../keys/read-headline.ts";
+import { percent } from "../percent.ts";
+import type { Usage } from "../usage/read-usage.ts";
+import { dash, daysOf, integer, milliseconds, rate, signed, wholePercent } from "./format.ts";
+
+interface Change {
+  /** The change in one word: "+12.5%", "new". */
+  shown: string;
+  /** Better, worse or neither, in words: colour says it again. */
+  meaning: "better" | "worse" | "neutral";
+  /** What it is against. */
+  sentence: string;
+}
+
+const Figure = ({ name, value, detail, change, noChange }: { name: string; value: string; detail?: string; change?: Change; noChange?: string }) => (
+  <div class="panel figure">
+    <h3>{name}</h3>
+    <p class="value">{value}</p>
+    {detail && <p class="detail">{detail}</p>}
+    {change && (
+      <p class="change">
+        <span class={change.meaning}>
+          {change.shown}
+          {change.meaning !== "neutral" && <span class="word"> {change.meaning}</span>}
+        </span>{" "}
+        <span class="quiet">{change.sentence}</span>
+      </p>
+    )}
+    {noChange && <p class="change quiet">{noChange}</p>}
+  </div>
+);
+
+function changeOf(value: number | null, text: (value: number) => string, { better, sentence }: { better: "higher" | "lower" | "neither"; sentence: string }): Change {
+  if (value === null) return { shown: "new", meaning: "neutral", sentence };
+  const isBetter = better === "higher" ? value > 0 : value < 0;
+  return { shown: text(value), meaning: better === "neither" || value === 0 ? "neutral" : isBetter ? "better" : "worse", sentence };
+}
+
+/** The four figures of the last 30 days, each but the last with its change against the previous month. */
+export const Figures = ({ usage, headline }: { usage: Usage; headline: Headline }) => {
+  const { totalRequests, successRate, avgResponseTimeMs, previous } = usage;
+  const against = (former: string) => (former === dash || former === "0" ? `no requests ${daysOf(previous)}` : `against ${former}, ${daysOf(previous)}`);
+  const used = `${integer(headline.used)} / ${integer(headline.limit)} per hour`;
+  return (
+    <section aria-labelledby="usage">
+      <h2 id="usage">API Usage – Last 30 Days</h2>
+      <div class="figures">
+        <Figure
+          name="Total Requests"
+          value={integer(totalRequests.value)}
+          change={changeOf(totalRequests.changePercent, (value) => `${signed(value, 1)}%`, { better: "neither", sentence: against(integer(totalRequests.previous)) })}
+        />
+        <Figure
+          name="Success Rate"
+          value={rate(successRate.value)}
+          change={changeOf(successRate.changePoints, (value) => `${signed(value, 2)} points`, { better: "higher", sentence: against(rate(successRate.previous)) })}
+        />
+        <Figure
+          name="Avg Response Time"
+          value={milliseconds(avgResponseTimeMs.value)}
+          change={changeOf(avgResponseTimeMs.changeMs, (value) => `${signed(value, 1)} ms`, { better: "lower", sentence: against(milliseconds(avgResponseTimeMs.previous)) })}
+        />
+        <Figure
+          name="Rate Limit Usage"
+          value={wholePercent(percent(headline.used, headline.limit))}
+          detail={used}
+          noChange={headline.keyName === null ? "No key yet" : `Key “${headline.keyName}”, the nearest to its limit`}
+        />
+      </div>
+    </section>
+  );
+};

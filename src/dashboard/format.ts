@@ -1,0 +1,40 @@
+const whole = new Intl.NumberFormat("en");
+const relative = new Intl.RelativeTimeFormat("en");
+const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
+
+export const dash = "–";
+
+export const integer = (value: number): string => whole.format(value);
+
+/** Milliseconds as people read them: whole, with one decimal below ten. */
+export const milliseconds = (value: number | null): string =>
+  value === null ? dash : `${value < 10 ? value.toFixed(1) : whole.format(Math.round(value))} ms`;
+
+/** A rate that has two decimals already: only a whole is shown as 100 %. */
+export const rate = (value: number | null): string => (value === null ? dash : value === 100 ? "100%" : `${value.toFixed(2)}%`);
+
+/** A percentage without decimals; only a whole is shown as 100 %. */
+export const wholePercent = (value: number): string => `${value >= 100 ? 100 : Math.min(Math.round(value), 99)}%`;
+
+/** A change with its sign, in a typographer's minus. */
+export const signed = (value: number, decimals: number): string => {
+  const magnitude = Math.abs(value).toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  return `${value > 0 ? "+" : value < 0 ? "−" : "±"}${magnitude}`;
+};
+
+/** "22 Sep to 21 Oct UTC": the days that a span touches. */
+export const daysOf = ({ from, to }: { from: number; to: number }): string => `${day.format(from)} to ${day.format(to - 1)} UTC`;
+
+const units = [
+  ["day", 86_400_000],
+  ["hour", 3_600_000],
+  ["minute", 60_000],
+  ["second", 1000],
+] as const;
+
+/** "3 minutes ago". */
+export function age(timeMs: number, now: number): string {
+  const elapsed = Math.max(0, now - timeMs);
+  for (const [unit, length] of units) if (elapsed >= length) return relative.format(-Math.floor(elapsed / length), unit);
+  return "just now";
+}

@@ -1,0 +1,182 @@
+import { sql } from "drizzle-orm";
+import { foreignKey, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
+
+// Times are milliseconds since the epoch. `revision` is unique for each write of a row and serves as its ETag.
+// Every table is WITHOUT ROWID (written into the migrations by hand: Drizzle cannot say it), since D1 bills each index as a row.
+
+export const accounts = sqliteTable("accounts", {
+  id: text().primaryKey(),
+  name: text().notNull(),
+  email: text().notNull(),
+  /** The highest hourly limit that a key of this account may have. Only the operator changes it. */
+  limitCeiling: integer("limit_ceiling").notNull().default(5000),
+  createdAt: integer("created_at").notNull(),
+});
+
+export const apiKeys = sqliteTable(
+  "api_keys",
+  {
+    id: text().primaryKey(),
+    accountId: text("account_id")
+      .notNull()
+      .references(() => accounts.id),
+    name: text().notNull(),
+    last4: text().notNull(),
+    /** SHA-256 of the whole secret key, hex. */
+    secretHash: text("secret_hash").notNull(),
+    previousSecretHash: text("previous_secret_hash"),
+    overlapEndsAt: integer("overlap_ends_at"),
+    scopes: text({ mode: "json" }).$type<string[]>().notNull(),
+    state: text({ enum: ["active", "disabled", "revoked"] }).notNull(),
+    hourlyLimit: integer("hourly_limit").notNull(),
+    allowedIps: text("allowed_ips", { mode: "json" }).$type<string[]>().notNull(),
+    expiresAt: integer("expires_at"),
+    /** Raised by every change; the guard ignores what is lower than it has. */
+    version: integer().notNull(),
+    /** The version that the guard has confirmed. Below `version`: a change is stored but may not hold yet. */
+    pushedVersion: integer("pushed_version").notNull(),
+    revision: text().notNull(),
+    createdAt: integer("created_at").notNull(),
+    updatedAt: integer("updated_at").notNull(),
+  },
+  (table) => [
+    index("api_keys_by_account").on(table.accountId, table.createdAt, table.id),
+    index("api_keys_unpushed").on(table.id).where(sql`pushed_version < version`),
+  ],
+);
+
+export const users = sqliteTable(
+  "users",
+  {
+    id: text().notNull(),
+    accountId: text("account_id")
+      .notNull()
+      .references(() => accounts.id),
+    name: text().notNull(),
+    email: text().notNull(),
+    /** The address in lower case: two that differ in case alone are one. */
+    emailKey: text("email_key").notNull(),
+    /** Name and address in lower case, for `q`: SQLite folds the case of ASCII only. */
+    searchText: text("search_text").notNull(),
+    role: text({ enum: ["admin", "member", "viewer"] }).notNull(),
+    status: text({ enum: ["active", "suspended"] }).notNull(),
+    revision: text().notNull(),
+    createdAt: integer("created_at").notNull(),
+    updatedAt: integer("updated_at").notNull(),
+  },
+  (table) => [
+    primaryKey({ columns: [table.accountId, table.id] }),
+    uniqueIndex("users_by_email").on(table.accountId, table.emailKey),
+  ],
+);
+
+export const tasks = sqliteTable(
+  "tasks",
+  {
+    id: text().notNull(),
+    accountId: text("account_id")
+      .notNull()
+      .references(() => accounts.id),
+    title: text().notNull(),
+    description: text().notNull(),
+    searchText: text("search_text").notNull(),
+    status: text({ enum: ["todo", "in_progress", "done", "cancelled"] }).notNull(),
+    priority: text({ enum: ["low", "normal", "high", "urgent"] }).notNull(),
+    assigneeId: text("assignee_id"),
+    labels: text({ mode: "json" }).$type<string[]>().notNull(),
+    dueAt: integer("due_at"),
+    completedAt: integer("completed_at"),
+    revision: text().notNull(),
+    createdAt: integer("created_at").notNull(),
+    updatedAt: integer("updated_at").notNull(),
+  },
+  (table) => [
+    primaryKey({ columns: [table.accountId, table.id] }),
+    // Also keeps an assignee within the account: the key is both columns.
+    foreignKey({ columns: [table.accountId, table.assigneeId], foreignColumns: [users.accountId, users.id] }),
+    index("tasks_by_assignee").on(table.accountId, table.assigneeId),
+    index("tasks_by_update").on(table.accountId, table.updatedAt, table.id),
+    index("tasks_by_due").on(table.accountId, table.dueAt, table.id),
+  ],
+);
+
+/** The log of requests. The time of an entry is in its id. */
+export const activity = sqliteTable(
+  "activity",
+  {
+    accountId: text("account_id").notNull(),
+    id: text().notNull(),
+    keyId: text("key_id").notNull(),
+    method: text().notNull(),
+    path: text().notNull(),
+    route: text().notNull(),
+    status: integer().notNull(),
+    durationMs: integer("duration_ms").notNull(),
+    ip: text(),
+    country: text(),
+    userAgent: text("user_agent"),
+    errorCode: text("error_code"),
+    /** Whether the guard let the request run; response times are taken of these alone. */
+    admitted: integer({ mode: "boolean" }).notNull(),
+    /** Whether it used up one of the limit. */
+    counted: integer({ mode: "boolean" }).notNull(),
+    /** How many requests the entry stands for: more than one only for folded refusals. */
+    count: integer().notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.accountId, table.id] })],
+);
+
+/** Hours of an account whose entries have changed since they were last folded into usage. */
+export const usageMarks = sqliteTable(
+  "usage_marks",
+  {
+    accountId: text("account_id").notNull(),
+    hour: integer().notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.accountId, table.hour] })],
+);
+
+const rollUpColumns = () => ({
+  accountId: text("account_id").notNull(),
+  /** The start of the hour or day. */
+  start: integer().notNull(),
+  keyId: text("key_id").notNull(),
+  route: text().notNull(),
+  status: integer().notNull(),
+  requests: integer().notNull(),
+  admitted: integer().notNull(),
+  counted: integer().notNull(),
+  /** Sum over the admitted requests. */
+  durationMs: integer("duration_ms").notNull(),
+  /** Admitted requests by duration rounded to two significant digits: `{"3":120,"250":7}`. */
+  histogram: text().notNull(),
+  /** The latest admitted request, for a key's "last used". */
+  lastId: text("last_id"),
+  lastPath: text("last_path"),
+});
+
+export const usageHours = sqliteTable("usage_hours", rollUpColumns(), (table) => [
+  primaryKey({ columns: [table.accountId, table.start, table.keyId, table.route, table.status] }),
+]);
+
+export const usageDays = sqliteTable("usage_days", rollUpColumns(), (table) => [
+  primaryKey({ columns: [table.accountId, table.start, table.keyId, table.route, table.status] }),
+]);
+
+/** Answers kept for 24 hours under the Idempotency-Key they were asked with. */
+export const idempotencyKeys = sqliteTable(
+  "idempotency_keys",
+  {
+    accountId: text("account_id").notNull(),
+    /** Method and path: `POST /api/v1/tasks`. */
+    operation: text().notNull(),
+    key: text().notNull(),
+    /** SHA-256 over query and body, hex. */
+    fingerprint: text().notNull(),
+    status: integer().notNull(),
+    headers: text({ mode: "json" }).$type<Record<string, string>>().notNull(),
+    body: text().notNull(),
+    createdAt: integer("created_at").notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.accountId, table.operation, table.key] })],
+);

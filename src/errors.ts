@@ -1,0 +1,59 @@
+/** Every way in which a request can fail, in one table: areas throw a code, the transports turn it into an answer. */
+export const failures = {
+  malformed_json: { status: 400, title: "Malformed JSON" },
+  invalid_parameter: { status: 400, title: "Invalid parameter" },
+  invalid_cursor: { status: 400, title: "Invalid cursor" },
+  invalid_header: { status: 400, title: "Invalid header" },
+  missing_key: { status: 401, title: "API key missing" },
+  invalid_key: { status: 401, title: "API key invalid" },
+  revoked_key: { status: 401, title: "API key revoked" },
+  disabled_key: { status: 401, title: "API key disabled" },
+  expired_key: { status: 401, title: "API key expired" },
+  insufficient_scope: { status: 403, title: "Scope missing" },
+  ip_not_allowed: { status: 403, title: "IP address not allowed" },
+  forbidden: { status: 403, title: "More than this key may grant" },
+  not_found: { status: 404, title: "Not found" },
+  method_not_allowed: { status: 405, title: "Method not allowed" },
+  conflict: { status: 409, title: "Conflict" },
+  request_in_progress: { status: 409, title: "Request in progress" },
+  limit_reached: { status: 409, title: "Limit reached" },
+  precondition_failed: { status: 412, title: "Precondition failed" },
+  body_too_large: { status: 413, title: "Body too large" },
+  unsupported_media_type: { status: 415, title: "Unsupported media type" },
+  invalid_body: { status: 422, title: "Invalid body" },
+  idempotency_key_reused: { status: 422, title: "Idempotency key reused" },
+  rate_limit_exceeded: { status: 429, title: "Rate limit exceeded" },
+  internal_error: { status: 500, title: "Internal error" },
+  unavailable: { status: 503, title: "Unavailable" },
+} as const;
+
+export type FailureCode = keyof typeof failures;
+
+/** What is wrong with one member (`pointer`, RFC 6901), query parameter or header of a request. */
+export interface Fault {
+  detail: string;
+  code: string;
+  pointer?: string;
+  parameter?: string;
+  header?: string;
+}
+
+/** A refusal that the caller is told about. `detail` is a sentence for people and never carries a secret. */
+export class Failure extends Error {
+  readonly code: FailureCode;
+  readonly faults: Fault[];
+  readonly headers: Record<string, string>;
+
+  constructor(code: FailureCode, detail: string, more: { faults?: Fault[]; headers?: Record<string, string>; cause?: unknown } = {}) {
+    super(detail, { cause: more.cause });
+    this.name = "Failure";
+    this.code = code;
+    this.faults = more.faults ?? [];
+    this.headers = more.headers ?? {};
+  }
+}
+
+/** A body that is well-formed but wrong in one member. */
+export function invalidMember(pointer: string, detail: string, code: string): Failure {
+  return new Failure("invalid_body", "The body has a member that is not valid.", { faults: [{ detail, pointer, code }] });
+}

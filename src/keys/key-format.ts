@@ -1,0 +1,70 @@
+import { createHash, createHmac, timingSafeEqual } from "node:crypto";
+
+// `dvo_` + 16 public characters + `_` + 32 of secret + 8 of tag, all base62. The tag's first character names the signing
+// secret; the other 7 are an HMAC-SHA256 under that secret over everything before them. Whoever has not the signing secret
+// cannot make a key that passes here, so a made-up one costs no Durable Object and no row.
+
+const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+const form = /^dvo_([0-9A-Za-z]{16})_[0-9A-Za-z]{32}([0-9A-Za-z])([0-9A-Za-z]{7})$/;
+const macLength = 7;
+
+export const secretKeyPattern = form.source;
+export const keyIdPattern = "^key_[0-9A-Za-z]{16}$";
+
+/** A secret of this service that signs API keys. `name` is one base62 character. */
+export interface SigningSecret {
+  name: string;
+  secret: string;
+}
+
+/** Reads `name:secret` pairs parted by commas. The first signs new keys, all of them verify. Throws where none is usable. */
+export function parseSigningSecrets(text: string): [SigningSecret, ...SigningSecret[]] {
+  const [first, ...others] = text.split(",").map((pair) => {
+    const [, name, secret] = /^\s*([0-9A-Za-z]):(\S{32,})\s*$/.exec(pair) ?? [];
+    if (!name || !secret) throw new Error("KEY_SIGNING_SECRETS must hold pairs of one base62 character and a secret of 32 characters or more: a:<secret>");
+    return { name, secret };
+  });
+  if (!first) throw new Error("KEY_SIGNING_SECRETS is empty");
+  return [first, ...others];
+}
+
+/** `length` random base62 characters, each equally likely. */
+function randomBase62(length: number): string {
+  let out = "";
+  while (out.length < length) {
+    for (const byte of crypto.getRandomValues(new Uint8Array(length * 2))) {
+      if (byte < 248 && out.length < length) out += alphabet[byte % 62];
+    }
+  }
+  return out;
+}
+
+function mac(signed: string, secret: string): string {
+  let rest = createHmac("sha256", secret).update(signed).digest().readUIntBE(0, 6);
+  let out = "";
+  for (let i = 0; i < macLength; i++) {
+    out = alphabet[rest % 62] + out;
+    rest = Math.floor(rest / 62);
+  }
+  return out;
+}
+
+export const newKeyId = (): string => `key_${randomBase62(16)}`;
+
+/** A new secret key for the key of that id. It is shown once; only `hashOf` it is kept. */
+export function newSecretKey(keyId: string, signing: SigningSecret): string {
+  const signed = `dvo_${keyId.slice("key_".length)}_${randomBase62(32)}${signing.name}`;
+  return signed + mac(signed, signing.secret);
+}
+
+/** SHA-256 of a secret key, hex. A key has 190 random bits, so nothing slower is needed. */
+export const hashOf = (secretKey: string): string => createHash("sha256").update(secretKey).digest("hex");
+
+/** The id of the key that a secret key belongs to, or null where its form or tag is not ours. */
+export function keyIdOf(secretKey: string, signing: readonly SigningSecret[]): string | null {
+  const [, publicPart, name, tag] = form.exec(secretKey) ?? [];
+  const signer = signing.find((candidate) => candidate.name === name);
+  if (!publicPart || !tag || !signer) return null;
+  const expected = mac(secretKey.slice(0, -macLength), signer.secret);
+  return timingSafeEqual(Buffer.from(expected), Buffer.from(tag)) ? `key_${publicPart}` : null;
+}

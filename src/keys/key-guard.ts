@@ -1,0 +1,138 @@
+import { DurableObject } from "cloudflare:workers";
+import type { Entry } from "../activity/entry.ts";
+import { Journal } from "../activity/journal.ts";
+import { writeEntries } from "../activity/write-entries.ts";
+import { hourStart, secondMs } from "../clock.ts";
+import { connect } from "../db/client.ts";
+import { type Admission, type AdmissionRequest, type KeyConfig, type RateLimit, refusalOf } from "./admission.ts";
+import { readConfig } from "./read-config.ts";
+import { countOne, giveBack, openWindow, recoveredWindow, resetsAt, type Window, windowAt } from "./window.ts";
+
+const quietMs = 5 * secondMs;
+const journalBatch = 500;
+const firstRetryMs = secondMs;
+const longestRetryMs = 60 * secondMs;
+
+/**
+ * The only authority on one API key. One object for each key, since an exact limit needs one place that counts, and a key
+ * is the largest thing that never needs to be counted together with another. An object that dies in the middle of a burst
+ * counts on from what it had reserved: at most 63 requests of the hour are lost to the client, and none is given twice.
+ */
+export class KeyGuard extends DurableObject<Env> {
+  readonly #storage: DurableObjectStorage;
+  readonly #journal: Journal;
+  #config: KeyConfig | null;
+  #window: Window;
+  /** The latest time seen: this clock never goes back. */
+  #latest = 0;
+  #lastCountedAt = 0;
+  #alarmAt: number | null = null;
+  #retryMs = firstRetryMs;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    this.#storage = ctx.storage;
+    this.#journal = new Journal(ctx.storage.sql);
+    this.#config = this.#storage.kv.get<KeyConfig>("config") ?? null;
+    const stored = this.#storage.kv.get<{ startsAt: number; reserved: number }>("window");
+    this.#window = stored ? recoveredWindow(stored.startsAt, stored.reserved) : openWindow(hourStart(Date.now()));
+  }
+
+  /** Decides one request and counts it, in one synchronous step. Null where no such key exists. */
+  async admit(request: AdmissionRequest): Promise<Admission | null> {
+    const config = this.#config ?? (await this.#load());
+    return config && this.#decide(config, request);
+  }
+
+  /** Takes over a change of the key, unless it has a later one already. Holds for every `admit` that starts after this returned. */
+  configure(config: KeyConfig): void {
+    if (this.#config && config.version <= this.#config.version) return;
+    this.#storage.kv.put("config", config);
+    this.#config = config;
+  }
+
+  /** The window as it stands, counting nothing. Null where no such key exists. */
+  async rateLimit(): Promise<RateLimit | null> {
+    const config = this.#config ?? (await this.#load());
+    return config && this.#rateLimit(config, this.#now());
+  }
+
+  /** Keeps entries that D1 did not take and writes them to it as soon as it does. */
+  journal(entries: Entry[]): void {
+    this.#journal.add(entries);
+    this.#wakeBy(this.#now() + this.#retryMs);
+  }
+
+  override async alarm(): Promise<void> {
+    const now = this.#now();
+    this.#alarmAt = null;
+    const entries = this.#journal.oldest(journalBatch);
+    // The successor first: the platform gives an alarm up after six failures, so this one must not depend on what follows.
+    if (entries.length > 0) this.#wakeBy(now + this.#retryMs);
+    this.#settle(now);
+    if (entries.length > 0) await this.#drain(entries);
+  }
+
+  async #load(): Promise<KeyConfig | null> {
+    const config = await readConfig(connect(this.env.DB), this.ctx.id.name ?? "");
+    if (config) this.configure(config);
+    return this.#config;
+  }
+
+  #decide(config: KeyConfig, request: AdmissionRequest): Admission {
+    const now = this.#now();
+    const { accountId, accountName, name, scopes, expiresAt } = config;
+    let refusal = refusalOf(config, request, now);
+    if (refusal === null && request.counted && !this.#count(config.hourlyLimit, now)) refusal = "rate_limit_exceeded";
+    return { refusal, key: { accountId, accountName, name, scopes, expiresAt }, rateLimit: this.#rateLimit(config, now) };
+  }
+
+  #count(limit: number, now: number): boolean {
+    const before = windowAt(this.#window, now);
+    const after = countOne(before, limit);
+    if (after === null) return false;
+    // The reply is held back by the platform until this write is on disk.
+    if (after.reserved > before.reserved) this.#storage.kv.put("window", { startsAt: after.startsAt, reserved: after.reserved });
+    this.#window = after;
+    this.#lastCountedAt = now;
+    if (after.reserved > after.used) this.#wakeBy(now + quietMs);
+    return true;
+  }
+
+  #rateLimit(config: KeyConfig, now: number): RateLimit {
+    const window = windowAt(this.#window, now);
+    return { limit: config.hourlyLimit, used: window.used, resetsAt: resetsAt(window) };
+  }
+
+  /** Gives back what the key has reserved and not used, once it has been quiet; else looks again when it may have been. */
+  #settle(now: number): void {
+    if (this.#window.reserved <= this.#window.used) return;
+    const quietAt = this.#lastCountedAt + quietMs;
+    if (now < quietAt) return this.#wakeBy(quietAt);
+    this.#window = giveBack(this.#window);
+    this.#storage.kv.put("window", { startsAt: this.#window.startsAt, reserved: this.#window.reserved });
+  }
+
+  async #drain(entries: Entry[]): Promise<void> {
+    try {
+      await writeEntries(connect(this.env.DB), entries);
+      this.#journal.remove(entries);
+      this.#retryMs = firstRetryMs;
+    } catch (error) {
+      console.error("D1 still does not take journalled entries", error);
+      this.#retryMs = Math.min(this.#retryMs * 2, longestRetryMs);
+    }
+  }
+
+  /** Sets the object's one alarm, unless it rings by then already. */
+  #wakeBy(at: number): void {
+    if (this.#alarmAt !== null && this.#alarmAt <= at) return;
+    this.#alarmAt = at;
+    this.ctx.waitUntil(this.#storage.setAlarm(at));
+  }
+
+  #now(): number {
+    this.#latest = Math.max(this.#latest, Date.now());
+    return this.#latest;
+  }
+}

@@ -1,0 +1,18 @@
+import type { InferSelectModel } from "drizzle-orm";
+import type { apiKeys } from "../db/schema.ts";
+
+export type KeyRow = InferSelectModel<typeof apiKeys>;
+export type KeyStatus = "active" | "disabled" | "revoked" | "expired";
+
+/** The latest request of a key that was admitted. */
+export interface LastUse {
+  lastUsedAt: number | null;
+  lastUsedPath: string | null;
+}
+
+export type Key = KeyRow & LastUse;
+
+export const maxLiveKeys = 50;
+
+export const statusOf = (key: Pick<KeyRow, "state" | "expiresAt">, now: number): KeyStatus =>
+  key.state === "active" && key.expiresAt !== null && key.expiresAt <= now ? "expired" : key.state;

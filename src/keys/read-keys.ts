@@ -1,0 +1,65 @@
+import { and, desc, eq, gt, inArray, isNull, lt, lte, or, type SQL } from "drizzle-orm";
+import type { Reading } from "../accounts/actor.ts";
+import { apiKeys } from "../db/schema.ts";
+import { Failure } from "../errors.ts";
+import { readLastUses } from "../usage/last-uses.ts";
+import type { Key, KeyRow, KeyStatus } from "./key.ts";
+
+/** The place after which a page of keys goes on. */
+export interface KeyPosition {
+  createdAt: number;
+  id: string;
+}
+
+const hasStatus = (status: KeyStatus, now: number): SQL | undefined => {
+  if (status === "expired") return and(eq(apiKeys.state, "active"), lte(apiKeys.expiresAt, now));
+  if (status === "active") return and(eq(apiKeys.state, "active"), or(isNull(apiKeys.expiresAt), gt(apiKeys.expiresAt, now)));
+  return eq(apiKeys.state, status);
+};
+
+/** Keys of the account that are neither revoked nor expired. */
+export const isLive = (accountId: string, now: number) =>
+  and(eq(apiKeys.accountId, accountId), inArray(apiKeys.state, ["active", "disabled"]), or(isNull(apiKeys.expiresAt), gt(apiKeys.expiresAt, now)));
+
+/** Keys of the account, newest first. */
+export async function listKeys(
+  { db, actor, now }: Reading,
+  { status, after, limit }: { status?: KeyStatus | undefined; after?: KeyPosition | undefined; limit: number },
+): Promise<Key[]> {
+  const rows = await db
+    .select()
+    .from(apiKeys)
+    .where(
+      and(
+        eq(apiKeys.accountId, actor.accountId),
+        status && hasStatus(status, now),
+        after && or(lt(apiKeys.createdAt, after.createdAt), and(eq(apiKeys.createdAt, after.createdAt), lt(apiKeys.id, after.id))),
+      ),
+    )
+    .orderBy(desc(apiKeys.createdAt), desc(apiKeys.id))
+    .limit(limit);
+  return withLastUses({ db, actor, now }, rows);
+}
+
+/** One key of the account. Throws `not_found`. */
+export async function readKey(reading: Reading, id: string): Promise<Key> {
+  const row = await readKeyRow(reading, id);
+  const [key] = await withLastUses(reading, [row]);
+  if (!key) throw new Error("a key that was read is gone");
+  return key;
+}
+
+export async function readKeyRow({ db, actor }: Reading, id: string): Promise<KeyRow> {
+  const [row] = await db
+    .select()
+    .from(apiKeys)
+    .where(and(eq(apiKeys.accountId, actor.accountId), eq(apiKeys.id, id)));
+  if (!row) throw new Failure("not_found", "There is no such key.");
+  return row;
+}
+
+async function withLastUses(reading: Reading, rows: KeyRow[]): Promise<Key[]> {
+  const lastUses = await readLastUses(reading, rows.map((row) => row.id));
+  return rows.map((row) => ({ ...row, ...(lastUses.get(row.id) ?? { lastUsedAt: null, lastUsedPath: null }) }));
+}
+

@@ -1,0 +1,85 @@
+import { and, type Column, eq, gt, lt, or, type SQL, sql } from "drizzle-orm";
+import type { Reading } from "../accounts/actor.ts";
+import { tasks } from "../db/schema.ts";
+import { Failure } from "../errors.ts";
+import type { Task } from "./task.ts";
+
+export const taskSorts = ["created_at", "-created_at", "updated_at", "-updated_at", "due_at", "-due_at"] as const;
+export type TaskSort = (typeof taskSorts)[number];
+
+export interface TaskFilter {
+  status?: Task["status"] | undefined;
+  priority?: Task["priority"] | undefined;
+  assigneeId?: string | undefined;
+  dueBefore?: number | undefined;
+  dueAfter?: number | undefined;
+  updatedAfter?: number | undefined;
+  /** Part of a title or a description, in any case. */
+  q?: string | undefined;
+}
+
+/** The place after which a page goes on: the sorted value of its last task, and its id. */
+export interface TaskPosition {
+  value: number | null;
+  id: string;
+}
+
+const sorted = { created_at: tasks.createdAt, updated_at: tasks.updatedAt, due_at: tasks.dueAt };
+
+/** Tasks of the account. Those without a due date come last, whichever way they are sorted by it. */
+export function listTasks(
+  { db, actor }: Reading,
+  { filter, sort, after, limit }: { filter: TaskFilter; sort: TaskSort; after?: TaskPosition | undefined; limit: number },
+): Promise<Task[]> {
+  const { column, isDescending } = orderOf(sort);
+  const direction = sql.raw(isDescending ? "DESC" : "ASC");
+  return db
+    .select()
+    .from(tasks)
+    .where(
+      and(
+        eq(tasks.accountId, actor.accountId),
+        filter.status && eq(tasks.status, filter.status),
+        filter.priority && eq(tasks.priority, filter.priority),
+        filter.assigneeId === undefined ? undefined : eq(tasks.assigneeId, filter.assigneeId),
+        filter.dueBefore === undefined ? undefined : lt(tasks.dueAt, filter.dueBefore),
+        filter.dueAfter === undefined ? undefined : gt(tasks.dueAt, filter.dueAfter),
+        filter.updatedAfter === undefined ? undefined : gt(tasks.updatedAt, filter.updatedAfter),
+        // Not LIKE: D1 takes no pattern of more than 50 bytes.
+        filter.q === undefined ? undefined : sql`instr(${tasks.searchText}, ${filter.q.toLowerCase()}) > 0`,
+        after && isAfter(column, isDescending, after),
+      ),
+    )
+    .orderBy(sql`${column} ${direction} NULLS LAST`, sql`${tasks.id} ${direction}`)
+    .limit(limit);
+}
+
+/** Where a page that ends with `task` goes on. */
+export function positionOf(task: Task, sort: TaskSort): TaskPosition {
+  const values = { created_at: task.createdAt, updated_at: task.updatedAt, due_at: task.dueAt };
+  return { value: values[orderOf(sort).name], id: task.id };
+}
+
+/** One task of the account. Throws `not_found`. */
+export async function readTask({ db, actor }: Reading, id: string): Promise<Task> {
+  const [task] = await db
+    .select()
+    .from(tasks)
+    .where(and(eq(tasks.accountId, actor.accountId), eq(tasks.id, id)));
+  if (!task) throw new Failure("not_found", "There is no such task.");
+  return task;
+}
+
+function orderOf(sort: TaskSort): { name: keyof typeof sorted; column: Column; isDescending: boolean } {
+  const isDescending = sort.startsWith("-");
+  const name = (isDescending ? sort.slice(1) : sort) as keyof typeof sorted;
+  return { name, column: sorted[name], isDescending };
+}
+
+function isAfter(column: Column, isDescending: boolean, { value, id }: TaskPosition): SQL | undefined {
+  const beyond = isDescending ? lt : gt;
+  const idBeyond = beyond(tasks.id, id);
+  if (value === null) return and(sql`${column} IS NULL`, idBeyond);
+  return or(beyond(column, value), and(eq(column, value), idBeyond), sql`${column} IS NULL`);
+}
+

@@ -1,0 +1,74 @@
+import { and, eq } from "drizzle-orm";
+import type { Precondition, Writing } from "../accounts/actor.ts";
+import { newRevision } from "../db/client.ts";
+import { isDanglingReference } from "../db/failures.ts";
+import { lost, untilWon, wrote } from "../db/race.ts";
+import { tasks } from "../db/schema.ts";
+import { Failure, invalidMember } from "../errors.ts";
+import { newId } from "../ids.ts";
+import { readTask } from "./read-tasks.ts";
+import { completionOf, searchTextOf, type Task, type TaskContent } from "./task.ts";
+
+/** Makes a task. Throws `invalid_body` where the assignee is no user of the account. */
+export async function createTask({ db, actor, now, commit }: Writing, content: TaskContent): Promise<Task> {
+  const task: Task = {
+    id: newId("tsk", now),
+    accountId: actor.accountId,
+    ...content,
+    searchText: searchTextOf(content),
+    completedAt: completionOf(null, content.status, now),
+    revision: newRevision(),
+    createdAt: now,
+    updatedAt: now,
+  };
+  await withKnownAssignee(commit({ result: task, statements: [db.insert(tasks).values(task)] }));
+  return task;
+}
+
+/** Changes the members that `patch` has. Throws `not_found`, `precondition_failed` and `invalid_body`. */
+export function changeTask(writing: Writing, id: string, patch: Partial<TaskContent>, holds: Precondition): Promise<Task> {
+  const { db, now, commit } = writing;
+  return untilWon(async () => {
+    const before = await readHeld(writing, id, holds);
+    if (Object.keys(patch).length === 0) return before;
+    const changed = { ...before, ...patch };
+    const after = {
+      ...changed,
+      searchText: searchTextOf(changed),
+      completedAt: completionOf(before, changed.status, now),
+      revision: newRevision(),
+      updatedAt: now,
+    };
+    const [written] = await withKnownAssignee(
+      commit({ result: after, statements: [db.update(tasks).set(after).where(isAsRead(before)).returning({ id: tasks.id })] }),
+    );
+    return wrote(written) ? after : lost;
+  });
+}
+
+/** Deletes a task. Throws `not_found` and `precondition_failed`. */
+export function deleteTask(writing: Writing, id: string, holds: Precondition): Promise<void> {
+  const { db, commit } = writing;
+  return untilWon(async () => {
+    const before = await readHeld(writing, id, holds);
+    const [deleted] = await commit({ result: null, statements: [db.delete(tasks).where(isAsRead(before)).returning({ id: tasks.id })] });
+    return wrote(deleted) ? undefined : lost;
+  });
+}
+
+async function readHeld(writing: Writing, id: string, holds: Precondition): Promise<Task> {
+  const task = await readTask(writing, id);
+  if (!holds(task.revision)) throw new Failure("precondition_failed", "The task has changed since the version that If-Match names.");
+  return task;
+}
+
+const isAsRead = (task: Task) => and(eq(tasks.accountId, task.accountId), eq(tasks.id, task.id), eq(tasks.revision, task.revision));
+
+async function withKnownAssignee<T>(write: Promise<T>): Promise<T> {
+  try {
+    return await write;
+  } catch (error) {
+    if (isDanglingReference(error)) throw invalidMember("/assignee_id", "There is no such user.", "unknown_user");
+    throw error;
+  }
+}

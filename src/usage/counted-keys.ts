@@ -1,0 +1,15 @@
+import { and, eq, gt } from "drizzle-orm";
+import type { Reading } from "../accounts/actor.ts";
+import { hourStart } from "../clock.ts";
+import { usageHours } from "../db/schema.ts";
+import { foldMarks } from "./fold-marks.ts";
+
+/** The ids of the keys that have used up some of their limit in the current hour, by the log. */
+export async function readCountedKeys({ db, actor, now }: Reading): Promise<Set<string>> {
+  await foldMarks(db, actor.accountId);
+  const rows = await db
+    .selectDistinct({ keyId: usageHours.keyId })
+    .from(usageHours)
+    .where(and(eq(usageHours.accountId, actor.accountId), eq(usageHours.start, hourStart(now)), gt(usageHours.counted, 0)));
+  return new Set(rows.map(({ keyId }) => keyId));
+}

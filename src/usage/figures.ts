@@ -1,0 +1,65 @@
+import { percent, twoDecimals } from "../percent.ts";
+import { type Histogram, percentile } from "./histogram.ts";
+
+/** Requests that had something in common, added up. `admitted` and `durationMs` leave refusals out. */
+export interface Tally {
+  status: number;
+  requests: number;
+  admitted: number;
+  durationMs: number;
+}
+
+export const isSuccess = (status: number): boolean => status < 400;
+
+const sum = (tallies: readonly Tally[], of: (tally: Tally) => number) => tallies.reduce((total, tally) => total + of(tally), 0);
+
+const requestsOf = (tallies: readonly Tally[]) => sum(tallies, (tally) => tally.requests);
+
+export const successesOf = (tallies: readonly Tally[]): number => requestsOf(tallies.filter((tally) => isSuccess(tally.status)));
+
+const successRateOf = (tallies: readonly Tally[]) => {
+  const requests = requestsOf(tallies);
+  return requests === 0 ? null : percent(successesOf(tallies), requests);
+};
+
+/** The mean response time of admitted requests, in milliseconds with two decimals; null where there were none. */
+export function averageOf(tallies: readonly Tally[]): number | null {
+  const admitted = sum(tallies, (tally) => tally.admitted);
+  return admitted === 0 ? null : twoDecimals(sum(tallies, (tally) => tally.durationMs) / admitted);
+}
+
+const difference = (value: number | null, previous: number | null) => (value === null || previous === null ? null : twoDecimals(value - previous));
+
+export const classes = ["2xx", "3xx", "4xx", "429", "5xx"] as const;
+export type StatusClass = (typeof classes)[number];
+
+const classOf = (status: number): StatusClass => {
+  if (status === 429) return "429";
+  if (status >= 500) return "5xx";
+  if (status >= 400) return "4xx";
+  return status >= 300 ? "3xx" : "2xx";
+};
+
+/** Total requests, success rate and response time of a window against the window before it. No requests: null, never 0 % or NaN. */
+export function figuresOf(current: readonly Tally[], former: readonly Tally[], histogram: Histogram) {
+  const value = requestsOf(current);
+  const previous = requestsOf(former);
+  const rate = successRateOf(current);
+  const formerRate = successRateOf(former);
+  const average = averageOf(current);
+  const formerAverage = averageOf(former);
+  const byClass = Object.fromEntries(
+    classes.map((name) => [name, requestsOf(current.filter((tally) => classOf(tally.status) === name))]),
+  ) as Record<StatusClass, number>;
+  return {
+    totalRequests: { value, previous, changePercent: previous === 0 ? null : twoDecimals(((value - previous) / previous) * 100) },
+    successRate: { value: rate, previous: formerRate, changePoints: difference(rate, formerRate) },
+    avgResponseTimeMs: { value: average, previous: formerAverage, changeMs: difference(average, formerAverage) },
+    p50Ms: percentile(histogram, 0.5),
+    p95Ms: percentile(histogram, 0.95),
+    p99Ms: percentile(histogram, 0.99),
+    byClass,
+  };
+}
+
+export type Figures = ReturnType<typeof figuresOf>;

@@ -1,0 +1,37 @@
+import { dayMs, dayStart, hourMs, hourStart } from "../clock.ts";
+
+/** A span of time, `from` inclusive, `to` exclusive. */
+export interface Span {
+  from: number;
+  to: number;
+}
+
+export const windowHours = { "24h": 24, "7d": 7 * 24, "30d": 30 * 24 } as const;
+export type WindowName = keyof typeof windowHours;
+
+/** The current hour and the full hours before it, and as many hours before those. */
+export function windowsAt(name: WindowName, now: number): { window: Span; previous: Span } {
+  const length = windowHours[name] * hourMs;
+  const to = hourStart(now) + hourMs;
+  return { window: { from: to - length, to }, previous: { from: to - 2 * length, to: to - length } };
+}
+
+/** The last 30 UTC days, today included. */
+export function wholeDaysAt(now: number): Span {
+  const to = dayStart(now) + dayMs;
+  return { from: to - 30 * dayMs, to };
+}
+
+/** A span of whole hours, taken apart into whole UTC days in the middle and hours at its edges. */
+export function daysAndEdges(span: Span): { days: Span; edges: [Span, Span] } {
+  const firstDay = dayStart(span.from + dayMs - 1);
+  const lastDay = dayStart(span.to);
+  if (firstDay >= lastDay) return { days: { from: span.from, to: span.from }, edges: [span, { from: span.to, to: span.to }] };
+  return {
+    days: { from: firstDay, to: lastDay },
+    edges: [
+      { from: span.from, to: firstDay },
+      { from: lastDay, to: span.to },
+    ],
+  };
+}

@@ -1,0 +1,44 @@
+import { and, desc, eq, lt, sql } from "drizzle-orm";
+import type { Reading } from "../accounts/actor.ts";
+import { users } from "../db/schema.ts";
+import { Failure } from "../errors.ts";
+import type { User } from "./user.ts";
+
+export interface UserFilter {
+  role?: User["role"] | undefined;
+  status?: User["status"] | undefined;
+  /** Part of a name or an address, in any case. */
+  q?: string | undefined;
+}
+
+/** Users of the account, newest first, from after the one with the id `after`. */
+export function listUsers(
+  { db, actor }: Reading,
+  { filter, after, limit }: { filter: UserFilter; after?: string | undefined; limit: number },
+): Promise<User[]> {
+  return db
+    .select()
+    .from(users)
+    .where(
+      and(
+        eq(users.accountId, actor.accountId),
+        after === undefined ? undefined : lt(users.id, after),
+        filter.role && eq(users.role, filter.role),
+        filter.status && eq(users.status, filter.status),
+        // Not LIKE: D1 takes no pattern of more than 50 bytes.
+        filter.q === undefined ? undefined : sql`instr(${users.searchText}, ${filter.q.toLowerCase()}) > 0`,
+      ),
+    )
+    .orderBy(desc(users.id))
+    .limit(limit);
+}
+
+/** One user of the account. Throws `not_found`. */
+export async function readUser({ db, actor }: Reading, id: string): Promise<User> {
+  const [user] = await db
+    .select()
+    .from(users)
+    .where(and(eq(users.accountId, actor.accountId), eq(users.id, id)));
+  if (!user) throw new Failure("not_found", "There is no such user.");
+  return user;
+}
