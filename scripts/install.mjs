@@ -8,8 +8,13 @@ const read = (file) => JSON.parse(readFileSync(new URL(`../${file}`, import.meta
 function isInstalled() {
   try {
     const installed = read("node_modules/.package-lock.json");
-    const wanted = Object.entries(read("package-lock.json")).filter(([path, entry]) => path !== "" && !entry.optional && !entry.devOptional);
-    return wanted.every(([path, entry]) => installed[path]?.version === entry.version) && existsSync(new URL("../node_modules/.bin/node", import.meta.url));
+    const wanted = Object.entries(read("package-lock.json")).filter(
+      ([path, entry]) => path !== "" && !entry.optional && !entry.devOptional,
+    );
+    return (
+      wanted.every(([path, entry]) => installed[path]?.version === entry.version) &&
+      existsSync(new URL("../node_modules/.bin/node", import.meta.url))
+    );
   } catch {
     return false;
   }

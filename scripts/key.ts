@@ -1,7 +1,7 @@
 import { listAccounts } from "../src/accounts/account.ts";
 import { commitTo } from "../src/db/client.ts";
 import { createKey } from "../src/keys/create-key.ts";
-import { inOrder, scopes as allScopes } from "../src/keys/scopes.ts";
+import { scopes as allScopes, inOrder } from "../src/keys/scopes.ts";
 import { Misuse, optionsOf, run } from "./command.ts";
 import { withLocalData } from "./local.ts";
 
@@ -26,7 +26,8 @@ await run(async () => {
   return withLocalData(async ({ db, signing }) => {
     const accounts = await listAccounts(db);
     const account = accountId === undefined ? accounts[0] : accounts.find(({ id }) => id === accountId);
-    if (!account) throw new Misuse(accountId === undefined ? "There is no account yet: npm start makes one." : `There is no account ${accountId}.`);
+    if (!account)
+      throw new Misuse(accountId === undefined ? "There is no account yet: npm start makes one." : `There is no account ${accountId}.`);
     const actor = { accountId: account.id, keyId: null };
     const { secretKey } = await createKey({ db, actor, now: Date.now(), commit: commitTo(db), signing }, input);
     return secretKey;

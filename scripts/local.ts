@@ -1,6 +1,6 @@
+import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
 import { getPlatformProxy, unstable_readConfig } from "wrangler";
@@ -30,7 +30,9 @@ export function ensureSecrets(): void {
   const lines = existsSync(secretsFile) ? readFileSync(secretsFile, "utf8") : "";
   if (/^KEY_SIGNING_SECRETS=/m.test(lines)) return;
   const secret = randomBytes(32).toString("base64url");
-  writeFileSync(secretsFile, `${lines}${lines === "" || lines.endsWith("\n") ? "" : "\n"}KEY_SIGNING_SECRETS="a:${secret}"\n`, { mode: 0o600 });
+  writeFileSync(secretsFile, `${lines}${lines === "" || lines.endsWith("\n") ? "" : "\n"}KEY_SIGNING_SECRETS="a:${secret}"\n`, {
+    mode: 0o600,
+  });
 }
 
 /** Brings the local D1 to the latest migration. Rejects with what wrangler said where it cannot. */

@@ -1,7 +1,7 @@
-import type { Entry } from "../src/activity/entry.ts";
-import { writeEntries } from "../src/activity/write-entries.ts";
 import { createAccount } from "../src/accounts/account.ts";
 import type { Writing } from "../src/accounts/actor.ts";
+import type { Entry } from "../src/activity/entry.ts";
+import { writeEntries } from "../src/activity/write-entries.ts";
 import { dayMs, hourMs, hourStart } from "../src/clock.ts";
 import { commitTo, type Db } from "../src/db/client.ts";
 import { newId } from "../src/ids.ts";
@@ -10,8 +10,8 @@ import type { SigningSecret } from "../src/keys/key-format.ts";
 import { type Scope, scopes } from "../src/keys/scopes.ts";
 import { priorities } from "../src/tasks/task.ts";
 import { changeTask, createTask } from "../src/tasks/write-tasks.ts";
-import { createUser } from "../src/users/write-users.ts";
 import { foldMarks } from "../src/usage/fold-marks.ts";
+import { createUser } from "../src/users/write-users.ts";
 
 const days = 60;
 const seedValue = 20_260;
@@ -45,7 +45,17 @@ function weighted<Item>(random: Random, items: readonly (readonly [Item, number]
  * Makes the demo account: keys, users, tasks and sixty days of requests up to the hour before `now`, through the same code
  * that the Worker runs. Answers the secret of a key with every scope, which no request was made with.
  */
-export async function seedDemo({ db, signing, now, progress }: { db: Db; signing: SigningSecret; now: number; progress: (text: string) => void }): Promise<string> {
+export async function seedDemo({
+  db,
+  signing,
+  now,
+  progress,
+}: {
+  db: Db;
+  signing: SigningSecret;
+  now: number;
+  progress: (text: string) => void;
+}): Promise<string> {
   const random = randomFrom(seedValue);
   const startsAt = now - days * dayMs;
   const account = await createAccount({ db, now: startsAt }, { name: "Northwind Robotics", email: "ops@northwind.example" });
@@ -70,17 +80,53 @@ export async function seedDemo({ db, signing, now, progress }: { db: Db; signing
 }
 
 const people = [
-  "Amara Okafor", "Jonas Lindqvist", "Mei Tanaka", "Lucía Ferreira", "Tomasz Nowak", "Priya Raman", "Oskar Brandt", "Nadia Haddad",
-  "Elif Kaya", "Marcus Reid", "Ingrid Solberg", "Rafael Costa", "Yuki Mori", "Chiara Conti", "Sam O’Neill", "Leila Farahani",
-  "Pavel Dvořák", "Anneke de Vries", "Kwame Mensah", "Sofia Papadaki", "Hugo Marchand", "Zofia Zielińska", "Daniel Kim", "Freya Nielsen",
+  "Amara Okafor",
+  "Jonas Lindqvist",
+  "Mei Tanaka",
+  "Lucía Ferreira",
+  "Tomasz Nowak",
+  "Priya Raman",
+  "Oskar Brandt",
+  "Nadia Haddad",
+  "Elif Kaya",
+  "Marcus Reid",
+  "Ingrid Solberg",
+  "Rafael Costa",
+  "Yuki Mori",
+  "Chiara Conti",
+  "Sam O’Neill",
+  "Leila Farahani",
+  "Pavel Dvořák",
+  "Anneke de Vries",
+  "Kwame Mensah",
+  "Sofia Papadaki",
+  "Hugo Marchand",
+  "Zofia Zielińska",
+  "Daniel Kim",
+  "Freya Nielsen",
 ];
 const verbs = ["Review", "Replace", "Calibrate", "Document", "Test", "Order parts for", "Plan", "Fix", "Ship", "Measure"];
-const things = ["gripper firmware", "charging dock", "lidar mount", "fleet dashboard", "safety report", "battery pack", "wheel encoder", "warehouse map", "motor driver", "onboarding guide"];
+const things = [
+  "gripper firmware",
+  "charging dock",
+  "lidar mount",
+  "fleet dashboard",
+  "safety report",
+  "battery pack",
+  "wheel encoder",
+  "warehouse map",
+  "motor driver",
+  "onboarding guide",
+];
 
 async function seedPeopleAndTasks(random: Random, at: (time: number) => Writing, startsAt: number, now: number): Promise<void> {
   const users: string[] = [];
   for (const [index, name] of people.entries()) {
-    const email = `${name.normalize("NFD").replaceAll(/[^A-Za-z ]/g, "").toLowerCase().replaceAll(" ", ".")}@northwind.example`;
+    const email = `${name
+      .normalize("NFD")
+      .replaceAll(/[^A-Za-z ]/g, "")
+      .toLowerCase()
+      .replaceAll(" ", ".")}@northwind.example`;
     const user = await createUser(at(startsAt + index * 5 * hourMs), {
       name,
       email,
@@ -95,13 +141,17 @@ async function seedPeopleAndTasks(random: Random, at: (time: number) => Writing,
       title: `${pick(random, verbs)} ${pick(random, things)}`,
       description: "",
       status: random() < 0.6 ? "todo" : "in_progress",
-      priority: weighted(random, priorities.map((priority, place) => [priority, [20, 50, 22, 8][place] ?? 1] as const)),
+      priority: weighted(
+        random,
+        priorities.map((priority, place) => [priority, [20, 50, 22, 8][place] ?? 1] as const),
+      ),
       assigneeId: random() < 0.85 ? pick(random, users) : null,
       labels: random() < 0.4 ? [pick(random, ["hardware", "software", "field", "docs"])] : [],
       dueAt: random() < 0.7 ? madeAt + Math.ceil(3 + random() * 18) * dayMs : null,
     });
     const doneAt = madeAt + Math.floor((2 + random() ** 2 * 240) * hourMs);
-    if (random() < 0.78 && doneAt < now) await changeTask(at(doneAt), task.id, { status: random() < 0.94 ? "done" : "cancelled" }, () => true);
+    if (random() < 0.78 && doneAt < now)
+      await changeTask(at(doneAt), task.id, { status: random() < 0.94 ? "done" : "cancelled" }, () => true);
   }
 }
 
@@ -135,7 +185,14 @@ const origins = [
   ["192.0.2.140", "PL", "curl/8.11.1"],
 ] as const;
 
-async function seedActivity(random: Random, db: Db, accountId: string, clients: readonly (readonly [string, number])[], startsAt: number, now: number): Promise<void> {
+async function seedActivity(
+  random: Random,
+  db: Db,
+  accountId: string,
+  clients: readonly (readonly [string, number])[],
+  startsAt: number,
+  now: number,
+): Promise<void> {
   const ids = { users: newId("usr", startsAt), tasks: newId("tsk", startsAt) };
   const end = hourStart(now);
   let entries: Entry[] = [];
@@ -159,7 +216,13 @@ function requestsIn(hour: number, startsAt: number): number {
   return (8 + 92 * working) * weekend * growth;
 }
 
-function entryAt(random: Random, time: number, accountId: string, clients: readonly (readonly [string, number])[], ids: { users: string; tasks: string }): Entry {
+function entryAt(
+  random: Random,
+  time: number,
+  accountId: string,
+  clients: readonly (readonly [string, number])[],
+  ids: { users: string; tasks: string },
+): Entry {
   const call = weighted(random, calls);
   const keyId = weighted(random, clients);
   const [ip, country, userAgent] = origins[clients.findIndex(([id]) => id === keyId)] ?? origins[0];
@@ -182,4 +245,3 @@ function entryAt(random: Random, time: number, accountId: string, clients: reado
     count: 1,
   };
 }
-

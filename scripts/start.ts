@@ -25,7 +25,8 @@ function portOf(text: string | undefined): number {
 
 function isFresh(args: string[]): boolean {
   const unknown = args.find((arg) => arg !== "--fresh");
-  if (unknown !== undefined) throw new Unusable(`Unknown option ${unknown}. There is one: npm start -- --fresh begins again with new data.`);
+  if (unknown !== undefined)
+    throw new Unusable(`Unknown option ${unknown}. There is one: npm start -- --fresh begins again with new data.`);
   return args.includes("--fresh");
 }
 
@@ -63,7 +64,7 @@ async function prepare(fresh: boolean): Promise<string> {
 function startWorker(port: number): ChildProcess {
   const args = ["dev", "--ip", "127.0.0.1", "--port", String(port), "--inspector-port", "0", "--local", "--define", "LOCAL_BUILD:true"];
   // A process group of its own, so that all of it can be ended at once.
-  return spawn(process.execPath, [wranglerPath, ...args, "--log-level", "warn", "--show-interactive-dev-session=false"], {
+  return spawn(process.execPath, [wranglerPath, ...args, "--log-level", "error", "--show-interactive-dev-session=false"], {
     cwd: root,
     env: quiet,
     stdio: ["ignore", "inherit", "inherit"],
@@ -102,7 +103,9 @@ async function answers(url: string): Promise<boolean> {
 
 /** Production has cron; wrangler dev does not fire it by itself. */
 const fireCron = (url: string) => {
-  fetch(`${url}/cdn-cgi/local/scheduled`, { signal: AbortSignal.timeout(50_000) }).catch((error: unknown) => console.error("The cron job did not run:", error));
+  fetch(`${url}/cdn-cgi/local/scheduled`, { signal: AbortSignal.timeout(50_000) }).catch((error: unknown) =>
+    console.error("The cron job did not run:", error),
+  );
 };
 
 async function start(): Promise<void> {

@@ -9,7 +9,10 @@ export type Account = typeof accounts.$inferSelect;
 export const limitCeiling = 5000;
 
 /** Makes an account. The operator's doing: no route leads here. */
-export async function createAccount({ db, now }: { db: Db; now: number }, { name, email }: { name: string; email: string }): Promise<Account> {
+export async function createAccount(
+  { db, now }: { db: Db; now: number },
+  { name, email }: { name: string; email: string },
+): Promise<Account> {
   const account: Account = { id: newId("acc", now), name, email, limitCeiling, createdAt: now };
   await db.insert(accounts).values(account);
   return account;

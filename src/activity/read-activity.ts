@@ -53,7 +53,13 @@ export async function listActivity(
       .orderBy(desc(activity.id))
       .limit(limit + 1);
   if (matches.length === 0) return pageOf(await rows(range), limit, null);
-  const lastScanned = db.select({ id: activity.id }).from(activity).where(range).orderBy(desc(activity.id)).limit(1).offset(scannedAtOnce - 1);
+  const lastScanned = db
+    .select({ id: activity.id })
+    .from(activity)
+    .where(range)
+    .orderBy(desc(activity.id))
+    .limit(1)
+    .offset(scannedAtOnce - 1);
   const [found, last] = await db.batch([rows(and(range, ...matches, sql`${activity.id} >= coalesce((${lastScanned}), '')`)), lastScanned]);
   return pageOf(found, limit, last[0]?.id ?? null);
 }

@@ -43,7 +43,9 @@ export async function writeEntries(db: Db, entries: readonly Entry[]): Promise<v
 }
 
 function writeBatch(db: Db, entries: readonly Entry[]): Promise<unknown> {
-  const marks = new Map(entries.map((entry) => [`${entry.accountId} ${hourStart(timeOfId(entry.id))}`, [entry.accountId, hourStart(timeOfId(entry.id))]]));
+  const marks = new Map(
+    entries.map((entry) => [`${entry.accountId} ${hourStart(timeOfId(entry.id))}`, [entry.accountId, hourStart(timeOfId(entry.id))]]),
+  );
   return db.batch([
     raw(db, sql`INSERT OR IGNORE INTO activity SELECT ${columns} FROM json_each(${JSON.stringify(entries.map(row))})`),
     raw(db, sql`INSERT OR IGNORE INTO usage_marks SELECT value ->> 0, value ->> 1 FROM json_each(${JSON.stringify([...marks.values()])})`),
@@ -61,4 +63,3 @@ async function withTimeout(write: Promise<unknown>): Promise<void> {
     clearTimeout(timer);
   }
 }
-

@@ -17,10 +17,7 @@ const isOpen = sql`${tasks.status} IN ('todo', 'in_progress')`;
  * (exclusive): created, completed, the completion rate of those created, the hours to completion of those completed, the
  * series. What is, is counted now: open, overdue, by status, by priority, users.
  */
-export async function readAnalytics(
-  { db, actor, now }: Reading,
-  { from, to, interval }: { from: number; to: number; interval: Interval },
-) {
+export async function readAnalytics({ db, actor, now }: Reading, { from, to, interval }: { from: number; to: number; interval: Interval }) {
   const own = eq(tasks.accountId, actor.accountId);
   const isCreated = and(gte(tasks.createdAt, from), lt(tasks.createdAt, to)) as SQL;
   const isCompleted = and(gte(tasks.completedAt, from), lt(tasks.completedAt, to)) as SQL;
@@ -57,13 +54,20 @@ export async function readAnalytics(
       .groupBy(tasks.assigneeId)
       .orderBy(desc(count()), tasks.assigneeId)
       .limit(assigneesShown),
-    db.select({ day: day(tasks.createdAt), tasks: count() }).from(tasks).where(and(own, isCreated)).groupBy(day(tasks.createdAt)),
-    db.select({ day: day(tasks.completedAt), tasks: count() }).from(tasks).where(and(own, isCompleted)).groupBy(day(tasks.completedAt)),
+    db
+      .select({ day: day(tasks.createdAt), tasks: count() })
+      .from(tasks)
+      .where(and(own, isCreated))
+      .groupBy(day(tasks.createdAt)),
+    db
+      .select({ day: day(tasks.completedAt), tasks: count() })
+      .from(tasks)
+      .where(and(own, isCompleted))
+      .groupBy(day(tasks.completedAt)),
   ]);
   if (!totals || !people) throw new Error("a sum without GROUP BY answered no row");
 
-  const inBuckets = (days: { day: number; tasks: number }[]) =>
-    Map.groupBy(days, (row) => bucketStart(row.day * dayMs, interval));
+  const inBuckets = (days: { day: number; tasks: number }[]) => Map.groupBy(days, (row) => bucketStart(row.day * dayMs, interval));
   const created = inBuckets(createdByDay);
   const completed = inBuckets(completedByDay);
   const sumOf = (rows: { tasks: number }[] | undefined) => (rows ?? []).reduce((sum, row) => sum + row.tasks, 0);
@@ -83,7 +87,11 @@ export async function readAnalytics(
     },
     users: people,
     byAssignee,
-    series: bucketsOf(from, to, interval).map((start) => ({ start, created: sumOf(created.get(start)), completed: sumOf(completed.get(start)) })),
+    series: bucketsOf(from, to, interval).map((start) => ({
+      start,
+      created: sumOf(created.get(start)),
+      completed: sumOf(completed.get(start)),
+    })),
   };
 }
 

@@ -8,7 +8,7 @@ import { answerOne, etagOf } from "./conditional.ts";
 import { reading } from "./context.ts";
 import { keyWith } from "./operations.ts";
 import { answerPage, pageOf, positionAt } from "./pages.ts";
-import { ifNoneMatchHeader } from "./requests.ts";
+import { withIfNoneMatch } from "./requests.ts";
 import { resource } from "./resource.ts";
 import { json, notModified, problems } from "./responses.ts";
 import { idInput, idParam, noQuery, pageQuery, text, time, timeInput } from "./schemas.ts";
@@ -30,7 +30,10 @@ export const Entry = z
     user_agent: z.string().nullable(),
     error_code: z.string().nullable(),
     counted: z.boolean().openapi({ description: "Whether it used up one of the limit." }),
-    count: z.int().min(1).openapi({ description: "1; in a flood of refusals one entry a second may stand for several, and says for how many." }),
+    count: z
+      .int()
+      .min(1)
+      .openapi({ description: "1; in a flood of refusals one entry a second may stand for several, and says for how many." }),
   })
   .openapi("ActivityEntry");
 
@@ -98,7 +101,8 @@ const read = createRoute({
   summary: "Get a request",
   tags,
   ...keyWith("activity:read"),
-  request: { params: idParam("req_019a1b2c3d4e7f8091a2b3c4d5e6f708"), query: noQuery, headers: ifNoneMatchHeader },
+  ...withIfNoneMatch,
+  request: { params: idParam("req_019a1b2c3d4e7f8091a2b3c4d5e6f708"), query: noQuery },
   responses: { 200: json(Entry, "The entry.", "ETag"), ...notModified, ...problems(400, 404) },
 });
 

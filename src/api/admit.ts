@@ -7,13 +7,16 @@ import type { Operations } from "./operations.ts";
 
 const challenge = 'Bearer realm="api"';
 const unauthorized = (code: FailureCode, detail: string) =>
-  new Failure(code, detail, { headers: { "WWW-Authenticate": code === "missing_key" ? challenge : `${challenge}, error="invalid_token"` } });
+  new Failure(code, detail, {
+    headers: { "WWW-Authenticate": code === "missing_key" ? challenge : `${challenge}, error="invalid_token"` },
+  });
 
 let parsed: { text: string; signing: readonly [SigningSecret, ...SigningSecret[]] } | undefined;
 
 /** The secrets that sign API keys, read from the binding once an isolate. */
 export function signingSecrets(env: Pick<Env, "KEY_SIGNING_SECRETS">): readonly [SigningSecret, ...SigningSecret[]] {
-  if (parsed?.text !== env.KEY_SIGNING_SECRETS) parsed = { text: env.KEY_SIGNING_SECRETS, signing: parseSigningSecrets(env.KEY_SIGNING_SECRETS) };
+  if (parsed?.text !== env.KEY_SIGNING_SECRETS)
+    parsed = { text: env.KEY_SIGNING_SECRETS, signing: parseSigningSecrets(env.KEY_SIGNING_SECRETS) };
   return parsed.signing;
 }
 
@@ -30,7 +33,12 @@ export const admit = (operations: Operations) =>
     const keyId = secretKey === undefined ? null : keyIdOf(secretKey, signingSecrets(c.env));
     if (secretKey === undefined || keyId === null) throw refused("invalid_key");
 
-    const request: AdmissionRequest = { secretHash: hashOf(secretKey), ip: clientIp(c), scope: operation.scope, counted: operation.isCounted };
+    const request: AdmissionRequest = {
+      secretHash: hashOf(secretKey),
+      ip: clientIp(c),
+      scope: operation.scope,
+      counted: operation.isCounted,
+    };
     const admission = await askGuard(c.env, keyId, request);
     if (admission === null) throw refused("invalid_key");
     c.set("recognized", { keyId, admission });

@@ -25,8 +25,16 @@ const Analytics = z
       completed: count.openapi({ description: "Completed in the span." }),
       open: count.openapi({ description: "To do or in progress now." }),
       overdue: count.openapi({ description: "Open now and past their due date." }),
-      completion_rate: z.number().min(0).max(100).nullable().openapi({ description: "Percent of those created in the span that are done. Null where none were." }),
-      median_hours_to_complete: z.number().nullable().openapi({ description: "From creation to completion, of those completed in the span." }),
+      completion_rate: z
+        .number()
+        .min(0)
+        .max(100)
+        .nullable()
+        .openapi({ description: "Percent of those created in the span that are done. Null where none were." }),
+      median_hours_to_complete: z
+        .number()
+        .nullable()
+        .openapi({ description: "From creation to completion, of those completed in the span." }),
       by_status: countBy(taskStatuses).openapi({ description: "All tasks, now." }),
       by_priority: countBy(priorities).openapi({ description: "All tasks, now." }),
     }),
@@ -34,9 +42,9 @@ const Analytics = z
     by_assignee: z
       .array(z.strictObject({ user_id: z.string(), open: count, completed: count }))
       .openapi({ description: "Open now and completed in the span: the 100 users with the most." }),
-    series: z
-      .array(z.strictObject({ start: time, created: count, completed: count }))
-      .openapi({ description: "One point for each UTC day, ISO week or month that the span touches. Only what lies in the span is counted." }),
+    series: z.array(z.strictObject({ start: time, created: count, completed: count })).openapi({
+      description: "One point for each UTC day, ISO week or month that the span touches. Only what lies in the span is counted.",
+    }),
   })
   .openapi("Analytics");
 

@@ -1,7 +1,7 @@
 import { createMiddleware } from "hono/factory";
 import { newId } from "../ids.ts";
 import type { ApiEnv } from "./context.ts";
-import { setRateLimitHeaders, secondsToReset } from "./rate-limit-headers.ts";
+import { secondsToReset, setRateLimitHeaders } from "./rate-limit-headers.ts";
 import { record } from "./record.ts";
 
 const always = {

@@ -13,7 +13,9 @@ export const readBody = createMiddleware<ApiEnv>(async function readBody(c, next
   const bytes = await readLimited(c);
   const mediaType = c.req.header("content-type")?.split(";")[0]?.trim().toLowerCase();
   if (mediaType === undefined || !mediaTypes.includes(mediaType)) {
-    throw new Failure("unsupported_media_type", `Send the body as ${mediaTypes.join(" or ")}.`, { headers: { "Accept-Post": mediaTypes.join(", ") } });
+    throw new Failure("unsupported_media_type", `Send the body as ${mediaTypes.join(" or ")}.`, {
+      headers: { "Accept-Post": mediaTypes.join(", ") },
+    });
   }
   const text = asJsonText(bytes);
   c.set("bodyText", text);

@@ -1,7 +1,6 @@
-import { sql } from "drizzle-orm";
 import { Hono } from "hono";
 import { connect } from "../db/client.ts";
-import { accounts } from "../db/schema.ts";
+import { requireReady } from "../db/ready.ts";
 import type { ApiEnv } from "./context.ts";
 
 export const health = new Hono<ApiEnv>();
@@ -11,7 +10,7 @@ health.get("/health", async (c) => {
   c.header("Content-Type", "application/health+json");
   c.header("Cache-Control", "no-store");
   try {
-    await connect(c.env.DB).select({ id: sql`1` }).from(accounts).limit(1);
+    await requireReady(connect(c.env.DB));
     return c.body(JSON.stringify({ status: "pass" }), 200);
   } catch (error) {
     console.error("health: D1 does not answer", error);

@@ -5,26 +5,34 @@ import { createKey } from "../keys/create-key.ts";
 import { type Key as KeyRow, statusOf } from "../keys/key.ts";
 import { hashOf } from "../keys/key-format.ts";
 import { listKeys, readKey } from "../keys/read-keys.ts";
-import { defaultScopes, inOrder, scopes as allScopes } from "../keys/scopes.ts";
+import { scopes as allScopes, defaultScopes, inOrder } from "../keys/scopes.ts";
 import { signingSecrets } from "./admit.ts";
 import { answerOne, etagOf, ifMatch } from "./conditional.ts";
 import { type ApiContext, reading } from "./context.ts";
 import { keyWith } from "./operations.ts";
 import { answerPage, cut, pageOf, positionAt } from "./pages.ts";
 import { answerPost, writing } from "./post.ts";
-import { body, idempotencyKeyHeader, ifMatchHeader, ifNoneMatchHeader, mergePatch, present } from "./requests.ts";
+import { body, mergePatch, present, withIdempotencyKey, withIfMatch, withIfNoneMatch } from "./requests.ts";
 import { resource } from "./resource.ts";
 import { json, noContent, notModified, problems } from "./responses.ts";
 import { idParam, noQuery, pageQuery, text, time, timeInput } from "./schemas.ts";
 
 const Status = z.enum(["active", "disabled", "revoked", "expired"]);
 const name = text(1, 100);
-const scopes = z.array(z.enum(allScopes)).transform(inOrder).openapi({ type: "array", items: { type: "string", enum: [...allScopes] } });
+const scopes = z
+  .array(z.enum(allScopes))
+  .transform(inOrder)
+  .openapi({ type: "array", items: { type: "string", enum: [...allScopes] } });
 const hourlyLimit = z.int().min(1);
 const allowedIps = z
   .array(z.union([z.ipv4(), z.ipv6(), z.cidrv4(), z.cidrv6()], "Must be an IPv4 or IPv6 address or CIDR range."))
   .max(100)
-  .openapi({ type: "array", items: { type: "string" }, description: "Addresses and CIDR ranges, IPv4 and IPv6. Empty: any.", example: ["203.0.113.0/24"] });
+  .openapi({
+    type: "array",
+    items: { type: "string" },
+    description: "Addresses and CIDR ranges, IPv4 and IPv6. Empty: any.",
+    example: ["203.0.113.0/24"],
+  });
 const expiresAt = timeInput.nullable().openapi({ type: ["string", "null"], format: "date-time" });
 
 const keyShape = {
@@ -57,7 +65,9 @@ const NewKey = z
   .strictObject({
     name,
     scopes: scopes.optional().openapi({ default: defaultScopes }),
-    hourly_limit: hourlyLimit.optional().openapi({ description: "1 to the account's ceiling. By default the acting key's own, at most the ceiling." }),
+    hourly_limit: hourlyLimit
+      .optional()
+      .openapi({ description: "1 to the account's ceiling. By default the acting key's own, at most the ceiling." }),
     allowed_ips: allowedIps.optional(),
     expires_at: expiresAt.optional(),
   })
@@ -130,7 +140,11 @@ keys.openapi(list, async (c) => {
   const asking = reading(c);
   const after = positionAt(c, cursor, Position);
   const { shown: rows, last } = cut(await listKeys(asking, { status, after, limit: limit + 1 }), limit);
-  return answerPage(c, rows.map((key) => shown(key, asking.now)), last && { createdAt: last.createdAt, id: last.id });
+  return answerPage(
+    c,
+    rows.map((key) => shown(key, asking.now)),
+    last && { createdAt: last.createdAt, id: last.id },
+  );
 });
 
 const create = createRoute({
@@ -141,7 +155,8 @@ const create = createRoute({
   description: "A key makes keys that may do no more than itself: else 403 `forbidden`. At most 50 live keys an account.",
   tags,
   ...keyWith("keys:write"),
-  request: { query: noQuery, headers: idempotencyKeyHeader, body: body(NewKey) },
+  ...withIdempotencyKey,
+  request: { query: noQuery, body: body(NewKey) },
   responses: { 201: json(KeyWithSecret, "The new key with its secret.", "Location", "ETag"), ...problems(400, 409, 413, 415, 422) },
 });
 
@@ -153,7 +168,13 @@ keys.openapi(create, (c) => {
     (writing) =>
       createKey(
         { ...writing, signing },
-        { name: input.name, scopes: input.scopes, hourlyLimit: input.hourly_limit, allowedIps: input.allowed_ips, expiresAt: input.expires_at },
+        {
+          name: input.name,
+          scopes: input.scopes,
+          hourlyLimit: input.hourly_limit,
+          allowedIps: input.allowed_ips,
+          expiresAt: input.expires_at,
+        },
       ),
     (made) => {
       const { etag, ...answer } = withSecret(c, made);
@@ -169,7 +190,8 @@ const read = createRoute({
   summary: "Get a key",
   tags,
   ...keyWith("keys:read"),
-  request: { params, query: noQuery, headers: ifNoneMatchHeader },
+  ...withIfNoneMatch,
+  request: { params, query: noQuery },
   responses: { 200: json(Key, "The key.", "ETag"), ...notModified, ...problems(400, 404) },
 });
 
@@ -187,7 +209,8 @@ const change = createRoute({
   description: "Tightening holds when the call returns.",
   tags,
   ...keyWith("keys:write"),
-  request: { params, query: noQuery, headers: ifMatchHeader, body: mergePatch(KeyPatch) },
+  ...withIfMatch,
+  request: { params, query: noQuery, body: mergePatch(KeyPatch) },
   responses: { 200: json(Key, "The whole key.", "ETag"), ...problems(400, 404, 409, 412, 413, 415, 422) },
 });
 
@@ -214,7 +237,8 @@ const revoke = createRoute({
   description: "For good, and in force when the call returns. The key stays readable; revoking it again changes nothing.",
   tags,
   ...keyWith("keys:write"),
-  request: { params, query: noQuery, headers: ifMatchHeader },
+  ...withIfMatch,
+  request: { params, query: noQuery },
   responses: { 204: noContent("It is revoked."), ...problems(400, 404, 409, 412) },
 });
 
@@ -231,7 +255,8 @@ const rotate = createRoute({
   description: "The old secret works until the overlap ends; then it is `invalid_key`. Rotating again ends an earlier overlap.",
   tags,
   ...keyWith("keys:write"),
-  request: { params, query: noQuery, headers: idempotencyKeyHeader, body: body(Rotation) },
+  ...withIdempotencyKey,
+  request: { params, query: noQuery, body: body(Rotation) },
   responses: { 200: json(KeyWithSecret, "The key with its new secret.", "ETag"), ...problems(400, 404, 409, 413, 415, 422) },
 });
 

@@ -5,14 +5,20 @@ import { apiBase } from "./base.ts";
 import { answerOne, etagOf } from "./conditional.ts";
 import type { ApiEnv } from "./context.ts";
 import { securityScheme, withoutKey } from "./operations.ts";
+import { withIfNoneMatch } from "./requests.ts";
 import { resource } from "./resource.ts";
+import { problem } from "./responses.ts";
+import { noQuery } from "./schemas.ts";
 
 const header = (description: string, schema: { type: "string" | "integer"; examples?: unknown[] }) => ({ description, schema });
 
 const headers = {
   "X-Request-Id": header("`req_...`: the id of the entry in the activity log.", { type: "string" }),
   "RateLimit-Policy": header("IETF draft: the limit and its window in seconds.", { type: "string", examples: ['"hour";q=5000;w=3600'] }),
-  RateLimit: header("IETF draft: what remains, and the seconds until the window ends.", { type: "string", examples: ['"hour";r=1650;t=1312'] }),
+  RateLimit: header("IETF draft: what remains, and the seconds until the window ends.", {
+    type: "string",
+    examples: ['"hour";r=1650;t=1312'],
+  }),
   "X-RateLimit-Limit": header("Requests an hour.", { type: "integer" }),
   "X-RateLimit-Remaining": header("What remains of them.", { type: "integer" }),
   "X-RateLimit-Used": header("What is used of them.", { type: "integer" }),
@@ -69,9 +75,12 @@ export function serveOpenApi(api: OpenAPIHono<ApiEnv>): void {
     summary: "Get this document",
     tags: ["This document"],
     ...withoutKey,
+    ...withIfNoneMatch,
+    request: { query: noQuery },
     responses: {
       200: { description: "OpenAPI 3.1.0.", content: { "application/json": { schema: z.looseObject({ openapi: z.literal("3.1.0") }) } } },
       304: { description: "The client has this version already." },
+      400: problem("A query parameter or header is not valid: `invalid_parameter`, `invalid_header`."),
     },
   });
   let made: { document: ReturnType<typeof openApiDocument>; etag: string } | undefined;

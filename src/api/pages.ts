@@ -23,16 +23,24 @@ function listOf(c: ApiContext): string {
 }
 
 /** The position that `cursor` stands for; undefined without one. Throws `invalid_cursor` for one that we did not give out for this list. */
-export function positionAt<Position extends z.ZodType>(c: ApiContext, cursor: string | undefined, position: Position): z.infer<Position> | undefined {
+export function positionAt<Position extends z.ZodType>(
+  c: ApiContext,
+  cursor: string | undefined,
+  position: Position,
+): z.infer<Position> | undefined {
   if (cursor === undefined) return undefined;
   try {
-    const { list, at } = z.strictObject({ list: z.string(), at: z.unknown() }).parse(JSON.parse(Buffer.from(cursor, "base64url").toString("utf8")));
+    const { list, at } = z
+      .strictObject({ list: z.string(), at: z.unknown() })
+      .parse(JSON.parse(Buffer.from(cursor, "base64url").toString("utf8")));
     if (list === listOf(c)) return position.parse(at);
   } catch {
     // Not ours; refused below.
   }
   throw new Failure("invalid_cursor", "This cursor was not given out for this list. Begin again without one.", {
-    faults: [{ parameter: "cursor", code: "invalid_cursor", detail: "Take `next_cursor` of the page before, with the same filters and order." }],
+    faults: [
+      { parameter: "cursor", code: "invalid_cursor", detail: "Take `next_cursor` of the page before, with the same filters and order." },
+    ],
   });
 }
 

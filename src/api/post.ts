@@ -1,7 +1,7 @@
 import type { Writing } from "../accounts/actor.ts";
 import { commitTo, connect } from "../db/client.ts";
 import { Failure } from "../errors.ts";
-import { AlreadyDone, type KeptAnswer, keepingCommit, readKept, type Repeatable } from "../idempotency/kept-answers.ts";
+import { AlreadyDone, type KeptAnswer, keepingCommit, type Repeatable, readKept } from "../idempotency/kept-answers.ts";
 import { hashOf } from "../keys/key-format.ts";
 import { type ApiContext, actorOf } from "./context.ts";
 
@@ -45,7 +45,8 @@ export async function answerPost<Result, Body extends object, Status extends 200
   } catch (error) {
     if (!(error instanceof AlreadyDone)) throw error;
     const winner = await readKept(db, request, now);
-    if (!winner) throw new Failure("request_in_progress", "A request with this Idempotency-Key is running. Try again in a moment.", { cause: error });
+    if (!winner)
+      throw new Failure("request_in_progress", "A request with this Idempotency-Key is running. Try again in a moment.", { cause: error });
     return replay(winner);
   }
 }

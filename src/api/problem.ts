@@ -34,10 +34,12 @@ export const Problem = z
 /** The failure that an error thrown anywhere below is answered as. What nobody foresaw is logged and says nothing about itself. */
 export function failureOf(error: unknown): Failure {
   if (error instanceof Failure) return error;
-  if (error instanceof HTTPException && error.status === 415) return new Failure("unsupported_media_type", "Send the body as application/json.");
+  if (error instanceof HTTPException && error.status === 415)
+    return new Failure("unsupported_media_type", "Send the body as application/json.");
   if (error instanceof HTTPException && error.status === 400) return new Failure("malformed_json", "The body is not valid JSON.");
   console.error("a request failed", error);
-  if (isStorageFailure(error)) return new Failure("unavailable", "The service cannot reach its storage just now. Try again in a moment.", { cause: error });
+  if (isStorageFailure(error))
+    return new Failure("unavailable", "The service cannot reach its storage just now. Try again in a moment.", { cause: error });
   return new Failure("internal_error", "Something went wrong on our side. The request id helps us find out what.", { cause: error });
 }
 
@@ -47,7 +49,9 @@ export function problemAnswer(c: ApiContext, failure: Failure): Response {
   const isQuota = failure.code === "rate_limit_exceeded";
   c.set("errorCode", failure.code);
   const body: z.infer<typeof Problem> = {
-    type: isQuota ? "https://iana.org/assignments/http-problem-types#quota-exceeded" : `${new URL(c.req.url).origin}/docs/errors/${failure.code}`,
+    type: isQuota
+      ? "https://iana.org/assignments/http-problem-types#quota-exceeded"
+      : `${new URL(c.req.url).origin}/docs/errors/${failure.code}`,
     title,
     status,
     detail: failure.message,

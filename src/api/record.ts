@@ -37,6 +37,7 @@ export function record(c: ApiContext, { keyId, admission }: { keyId: string; adm
     startedAt,
   );
   const { DB, KEY_GUARD } = c.env;
-  const journal = async (guardedKeyId: string, entries: Parameters<typeof storeEntries>[1]) => KEY_GUARD.getByName(guardedKeyId).journal(entries);
+  const journal = async (guardedKeyId: string, entries: Parameters<typeof storeEntries>[1]) =>
+    KEY_GUARD.getByName(guardedKeyId).journal(entries);
   c.executionCtx.waitUntil(gatherer.gather((entries) => storeEntries({ db: connect(DB), journal }, entries)));
 }

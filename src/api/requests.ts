@@ -1,4 +1,4 @@
-import { z } from "@hono/zod-openapi";
+import type { z } from "@hono/zod-openapi";
 
 // The parts that route objects share in what they say about requests.
 
@@ -14,12 +14,17 @@ export const mergePatch = <Schema extends z.ZodType>(schema: Schema) => ({
   content: { "application/json": { schema }, "application/merge-patch+json": { schema } },
 });
 
-const header = (name: string, description: string) =>
-  z.looseObject({ [name.toLowerCase()]: z.string().optional().openapi({ param: { name, in: "header" }, description }) });
+const header = (name: string, description: string) => ({
+  parameters: [{ name, in: "header" as const, required: false, description, schema: { type: "string" as const } }],
+});
 
-export const ifMatchHeader = header("If-Match", "Change only the version with this ETag; else 412.");
-export const ifNoneMatchHeader = header("If-None-Match", "The ETag that the client has; if it is still the same, 304.");
-export const idempotencyKeyHeader = header("Idempotency-Key", "Makes the POST safe to repeat for 24 hours: 1 to 255 printable ASCII characters, new for each request.");
+// The handlers read these themselves, so they stand beside `request`, whose schemas are run.
+export const withIfMatch = header("If-Match", "Change only the version with this ETag; else 412.");
+export const withIfNoneMatch = header("If-None-Match", "The ETag that the client has; if it is still the same, 304.");
+export const withIdempotencyKey = header(
+  "Idempotency-Key",
+  "Makes the POST safe to repeat for 24 hours: 1 to 255 printable ASCII characters, new for each request.",
+);
 
 type Present<Members> = { [Name in keyof Members]: Exclude<Members[Name], undefined> };
 

@@ -6,7 +6,15 @@ import { Problem, problemType } from "./problem.ts";
 const headerRefs = (...names: string[]) => Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 
 /** On every answer to a recognised key. */
-const limitHeaders = ["X-Request-Id", "RateLimit-Policy", "RateLimit", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Used", "X-RateLimit-Reset"];
+const limitHeaders = [
+  "X-Request-Id",
+  "RateLimit-Policy",
+  "RateLimit",
+  "X-RateLimit-Limit",
+  "X-RateLimit-Remaining",
+  "X-RateLimit-Used",
+  "X-RateLimit-Reset",
+];
 
 /** A JSON answer. `more`: headers besides those that every answer has. */
 export const json = <Schema extends z.ZodType>(schema: Schema, description: string, ...more: string[]) => ({
@@ -20,7 +28,8 @@ export const noContent = (description: string) => ({ description, headers: heade
 /** The answer to a client that has this version already. */
 export const notModified = { 304: noContent("The client has this version already.") } as const;
 
-const problem = (description: string, ...headers: string[]) => ({
+/** An answer that is a problem. `headers`: those beside the request id. */
+export const problem = (description: string, ...headers: string[]) => ({
   description,
   headers: headerRefs("X-Request-Id", ...headers),
   content: { [problemType]: { schema: Problem } },
@@ -38,9 +47,15 @@ const descriptions = {
 
 /** The problems that an operation with a key may answer with: those that all of them have, and `statuses`. */
 export function problems<Status extends keyof typeof descriptions>(...statuses: Status[]) {
-  const own = Object.fromEntries(statuses.map((status) => [status, problem(descriptions[status])])) as Record<Status, ReturnType<typeof problem>>;
+  const own = Object.fromEntries(statuses.map((status) => [status, problem(descriptions[status])])) as Record<
+    Status,
+    ReturnType<typeof problem>
+  >;
   return {
-    401: problem("No key, or one that is not in force: `missing_key`, `invalid_key`, `revoked_key`, `disabled_key`, `expired_key`.", "WWW-Authenticate"),
+    401: problem(
+      "No key, or one that is not in force: `missing_key`, `invalid_key`, `revoked_key`, `disabled_key`, `expired_key`.",
+      "WWW-Authenticate",
+    ),
     403: problem("The key may not do this: `insufficient_scope`, `ip_not_allowed`, `forbidden`."),
     429: problem("The limit of the hour is used up: `rate_limit_exceeded`.", "Retry-After"),
     500: problem("`internal_error`: something went wrong on our side."),

@@ -3,8 +3,8 @@ import { commitTo, connect } from "../db/client.ts";
 import { revokeLeaked } from "../keys/change-key.ts";
 import { hashOf, keyIdOf } from "../keys/key-format.ts";
 import { signingSecrets } from "./admit.ts";
-import type { ApiContext } from "./context.ts";
 import { readLimited } from "./body.ts";
+import type { ApiContext } from "./context.ts";
 import { withoutKey } from "./operations.ts";
 import { resource } from "./resource.ts";
 
@@ -27,7 +27,12 @@ const revoke = createRoute({
       // No zod schema here: whatever is sent is answered alike.
       content: {
         "application/json": {
-          schema: { type: "object", required: ["key"], properties: { key: { type: "string", description: "The whole secret key." } }, additionalProperties: false },
+          schema: {
+            type: "object",
+            required: ["key"],
+            properties: { key: { type: "string", description: "The whole secret key." } },
+            additionalProperties: false,
+          },
         },
       },
     },

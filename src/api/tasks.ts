@@ -8,7 +8,7 @@ import { reading } from "./context.ts";
 import { keyWith } from "./operations.ts";
 import { answerPage, cut, pageOf, positionAt } from "./pages.ts";
 import { answerPost, writing } from "./post.ts";
-import { body, idempotencyKeyHeader, ifMatchHeader, ifNoneMatchHeader, mergePatch, present } from "./requests.ts";
+import { body, mergePatch, present, withIdempotencyKey, withIfMatch, withIfNoneMatch } from "./requests.ts";
 import { resource } from "./resource.ts";
 import { json, noContent, notModified, problems } from "./responses.ts";
 import { idInput, idParam, noQuery, pageQuery, text, time, timeInput } from "./schemas.ts";
@@ -127,7 +127,8 @@ const create = createRoute({
   summary: "Create a task",
   tags,
   ...keyWith("tasks:write"),
-  request: { query: noQuery, headers: idempotencyKeyHeader, body: body(NewTask) },
+  ...withIdempotencyKey,
+  request: { query: noQuery, body: body(NewTask) },
   responses: { 201: json(Task, "The new task.", "Location", "ETag"), ...problems(400, 409, 413, 415, 422) },
 });
 
@@ -147,7 +148,8 @@ const read = createRoute({
   summary: "Get a task",
   tags,
   ...keyWith("tasks:read"),
-  request: { params, query: noQuery, headers: ifNoneMatchHeader },
+  ...withIfNoneMatch,
+  request: { params, query: noQuery },
   responses: { 200: json(Task, "The task.", "ETag"), ...notModified, ...problems(400, 404) },
 });
 
@@ -163,7 +165,8 @@ const change = createRoute({
   summary: "Change a task",
   tags,
   ...keyWith("tasks:write"),
-  request: { params, query: noQuery, headers: ifMatchHeader, body: mergePatch(TaskPatch) },
+  ...withIfMatch,
+  request: { params, query: noQuery, body: mergePatch(TaskPatch) },
   responses: { 200: json(Task, "The whole task.", "ETag"), ...problems(400, 404, 409, 412, 413, 415, 422) },
 });
 
@@ -187,7 +190,8 @@ const remove = createRoute({
   summary: "Delete a task",
   tags,
   ...keyWith("tasks:write"),
-  request: { params, query: noQuery, headers: ifMatchHeader },
+  ...withIfMatch,
+  request: { params, query: noQuery },
   responses: { 204: noContent("It is deleted."), ...problems(400, 404, 409, 412) },
 });
 

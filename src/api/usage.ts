@@ -25,7 +25,10 @@ const Usage = z
     success_rate: z.strictObject({ value: share.nullable(), previous: share.nullable(), change_points: z.number().nullable() }),
     avg_response_time_ms: z
       .strictObject({ value: milliseconds.nullable(), previous: milliseconds.nullable(), change_ms: z.number().nullable() })
-      .openapi({ description: "Of admitted requests, from reaching the Worker to the answer being ready. The clock of a Worker moves only with I/O: pure computing is not seen." }),
+      .openapi({
+        description:
+          "Of admitted requests, from reaching the Worker to the answer being ready. The clock of a Worker moves only with I/O: pure computing is not seen.",
+      }),
     p50_ms: milliseconds.nullable().openapi({ description: "Percentiles are within 5 %." }),
     p95_ms: milliseconds.nullable(),
     p99_ms: milliseconds.nullable(),

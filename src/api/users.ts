@@ -8,7 +8,7 @@ import { reading } from "./context.ts";
 import { keyWith } from "./operations.ts";
 import { answerPage, cut, pageOf, positionAt } from "./pages.ts";
 import { answerPost, writing } from "./post.ts";
-import { body, idempotencyKeyHeader, ifMatchHeader, ifNoneMatchHeader, mergePatch, present } from "./requests.ts";
+import { body, mergePatch, present, withIdempotencyKey, withIfMatch, withIfNoneMatch } from "./requests.ts";
 import { resource } from "./resource.ts";
 import { json, noContent, notModified, problems } from "./responses.ts";
 import { idParam, noQuery, pageQuery, text, time } from "./schemas.ts";
@@ -84,7 +84,8 @@ const create = createRoute({
   summary: "Create a user",
   tags,
   ...keyWith("users:write"),
-  request: { query: noQuery, headers: idempotencyKeyHeader, body: body(NewUser) },
+  ...withIdempotencyKey,
+  request: { query: noQuery, body: body(NewUser) },
   responses: { 201: json(User, "The new user.", "Location", "ETag"), ...problems(400, 409, 413, 415, 422) },
 });
 
@@ -104,7 +105,8 @@ const read = createRoute({
   summary: "Get a user",
   tags,
   ...keyWith("users:read"),
-  request: { params, query: noQuery, headers: ifNoneMatchHeader },
+  ...withIfNoneMatch,
+  request: { params, query: noQuery },
   responses: { 200: json(User, "The user.", "ETag"), ...notModified, ...problems(400, 404) },
 });
 
@@ -120,7 +122,8 @@ const change = createRoute({
   summary: "Change a user",
   tags,
   ...keyWith("users:write"),
-  request: { params, query: noQuery, headers: ifMatchHeader, body: mergePatch(UserPatch) },
+  ...withIfMatch,
+  request: { params, query: noQuery, body: mergePatch(UserPatch) },
   responses: { 200: json(User, "The whole user.", "ETag"), ...problems(400, 404, 409, 412, 413, 415, 422) },
 });
 
@@ -137,7 +140,8 @@ const remove = createRoute({
   description: "The user's tasks stay, without an assignee.",
   tags,
   ...keyWith("users:write"),
-  request: { params, query: noQuery, headers: ifMatchHeader },
+  ...withIfMatch,
+  request: { params, query: noQuery },
   responses: { 204: noContent("It is deleted."), ...problems(400, 404, 409, 412) },
 });
 

@@ -26,8 +26,7 @@ function faultsOf(issue: Issue, place: (path: readonly PropertyKey[]) => Partial
 }
 
 /** Turns what zod found wrong with a body, a query or a header into the failure that names each place. */
-// biome-ignore lint/suspicious/noExplicitAny: the hook serves routes of every input type
-export const onInvalid: Hook<any, ApiEnv, any, any> = (result) => {
+export const onInvalid: Hook<unknown, ApiEnv, string, unknown> = (result) => {
   if (result.success) return;
   const { issues } = result.error;
   const all = (place: (path: readonly PropertyKey[]) => Partial<Fault>, unknownName: string) =>

@@ -12,7 +12,19 @@ interface Change {
   sentence: string;
 }
 
-const Figure = ({ name, value, detail, change, noChange }: { name: string; value: string; detail?: string; change?: Change; noChange?: string }) => (
+const Figure = ({
+  name,
+  value,
+  detail,
+  change,
+  noChange,
+}: {
+  name: string;
+  value: string;
+  detail?: string;
+  change?: Change;
+  noChange?: string;
+}) => (
   <div class="panel figure">
     <h3>{name}</h3>
     <p class="value">{value}</p>
@@ -30,7 +42,11 @@ const Figure = ({ name, value, detail, change, noChange }: { name: string; value
   </div>
 );
 
-function changeOf(value: number | null, text: (value: number) => string, { better, sentence }: { better: "higher" | "lower" | "neither"; sentence: string }): Change {
+function changeOf(
+  value: number | null,
+  text: (value: number) => string,
+  { better, sentence }: { better: "higher" | "lower" | "neither"; sentence: string },
+): Change {
   if (value === null) return { shown: "new", meaning: "neutral", sentence };
   const isBetter = better === "higher" ? value > 0 : value < 0;
   return { shown: text(value), meaning: better === "neither" || value === 0 ? "neutral" : isBetter ? "better" : "worse", sentence };
@@ -39,7 +55,8 @@ function changeOf(value: number | null, text: (value: number) => string, { bette
 /** The four figures of the last 30 days, each but the last with its change against the previous month. */
 export const Figures = ({ usage, headline }: { usage: Usage; headline: Headline }) => {
   const { totalRequests, successRate, avgResponseTimeMs, previous } = usage;
-  const against = (former: string) => (former === dash || former === "0" ? `no requests ${daysOf(previous)}` : `against ${former}, ${daysOf(previous)}`);
+  const against = (former: string) =>
+    former === dash || former === "0" ? `no requests ${daysOf(previous)}` : `against ${former}, ${daysOf(previous)}`;
   const used = `${integer(headline.used)} / ${integer(headline.limit)} per hour`;
   return (
     <section aria-labelledby="usage">
@@ -48,17 +65,26 @@ export const Figures = ({ usage, headline }: { usage: Usage; headline: Headline 
         <Figure
           name="Total Requests"
           value={integer(totalRequests.value)}
-          change={changeOf(totalRequests.changePercent, (value) => `${signed(value, 1)}%`, { better: "neither", sentence: against(integer(totalRequests.previous)) })}
+          change={changeOf(totalRequests.changePercent, (value) => `${signed(value, 1)}%`, {
+            better: "neither",
+            sentence: against(integer(totalRequests.previous)),
+          })}
         />
         <Figure
           name="Success Rate"
           value={rate(successRate.value)}
-          change={changeOf(successRate.changePoints, (value) => `${signed(value, 2)} points`, { better: "higher", sentence: against(rate(successRate.previous)) })}
+          change={changeOf(successRate.changePoints, (value) => `${signed(value, 2)} points`, {
+            better: "higher",
+            sentence: against(rate(successRate.previous)),
+          })}
         />
         <Figure
           name="Avg Response Time"
           value={milliseconds(avgResponseTimeMs.value)}
-          change={changeOf(avgResponseTimeMs.changeMs, (value) => `${signed(value, 1)} ms`, { better: "lower", sentence: against(milliseconds(avgResponseTimeMs.previous)) })}
+          change={changeOf(avgResponseTimeMs.changeMs, (value) => `${signed(value, 1)} ms`, {
+            better: "lower",
+            sentence: against(milliseconds(avgResponseTimeMs.previous)),
+          })}
         />
         <Figure
           name="Rate Limit Usage"

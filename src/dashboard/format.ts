@@ -1,6 +1,6 @@
 const whole = new Intl.NumberFormat("en");
 const relative = new Intl.RelativeTimeFormat("en");
-const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
+const month = new Intl.DateTimeFormat("en-US", { month: "short", timeZone: "UTC" });
 
 export const dash = "–";
 
@@ -23,7 +23,9 @@ export const signed = (value: number, decimals: number): string => {
 };
 
 /** "22 Sep to 21 Oct UTC": the days that a span touches. */
-export const daysOf = ({ from, to }: { from: number; to: number }): string => `${day.format(from)} to ${day.format(to - 1)} UTC`;
+export const daysOf = ({ from, to }: { from: number; to: number }): string => `${day(from)} to ${day(to - 1)} UTC`;
+
+const day = (timeMs: number) => `${new Date(timeMs).getUTCDate()} ${month.format(timeMs)}`;
 
 const units = [
   ["day", 86_400_000],

@@ -5,8 +5,7 @@ const messages = (error: unknown): string => {
 };
 
 /** Whether D1 refused a write since it would repeat a unique value. `columns` as SQLite names them: `users.account_id, users.email_key`. */
-export const isDuplicate = (error: unknown, columns: string): boolean =>
-  messages(error).includes(`UNIQUE constraint failed: ${columns}`);
+export const isDuplicate = (error: unknown, columns: string): boolean => messages(error).includes(`UNIQUE constraint failed: ${columns}`);
 
 /** Whether D1 refused a write since it would point at a row that is not there. */
 export const isDanglingReference = (error: unknown): boolean => messages(error).includes("FOREIGN KEY constraint failed");
@@ -14,5 +13,8 @@ export const isDanglingReference = (error: unknown): boolean => messages(error).
 /** Whether D1 could not answer, as against having refused a statement. */
 export const isStorageFailure = (error: unknown): boolean => {
   const text = messages(error);
-  return /\bD1_(?:ERROR|EXEC_ERROR)\b|D1 DB|Network connection lost|storage operation|database is locked|SQLITE_BUSY/i.test(text) && !/constraint failed|SQLITE_ERROR/.test(text);
+  return (
+    /\bD1_(?:ERROR|EXEC_ERROR)\b|D1 DB|Network connection lost|storage operation|database is locked|SQLITE_BUSY/i.test(text) &&
+    !/constraint failed|SQLITE_ERROR/.test(text)
+  );
 };

@@ -64,10 +64,7 @@ export const users = sqliteTable(
     createdAt: integer("created_at").notNull(),
     updatedAt: integer("updated_at").notNull(),
   },
-  (table) => [
-    primaryKey({ columns: [table.accountId, table.id] }),
-    uniqueIndex("users_by_email").on(table.accountId, table.emailKey),
-  ],
+  (table) => [primaryKey({ columns: [table.accountId, table.id] }), uniqueIndex("users_by_email").on(table.accountId, table.emailKey)],
 );
 
 export const tasks = sqliteTable(

@@ -53,15 +53,19 @@ export const keepingCommit =
     const { status, headers, body } = answerOf(result as unknown as Result);
     const keep: [Statement, Statement] = [
       db.delete(idempotencyKeys).where(and(same(request), lte(idempotencyKeys.createdAt, now - keptMs))),
-      raw(db, sql`INSERT INTO idempotency_keys (account_id, operation, key, fingerprint, status, headers, body, created_at)
+      raw(
+        db,
+        sql`INSERT INTO idempotency_keys (account_id, operation, key, fingerprint, status, headers, body, created_at)
         SELECT ${request.accountId}, ${request.operation}, ${request.key}, ${request.fingerprint}, ${status}, ${JSON.stringify(headers)}, ${body}, ${now}
-        WHERE ${when ?? sql`true`}`),
+        WHERE ${when ?? sql`true`}`,
+      ),
     ];
     try {
       const [, , ...results] = await db.batch([...keep, ...statements]);
       return results;
     } catch (error) {
-      if (isDuplicate(error, "idempotency_keys.account_id")) throw new AlreadyDone("another request with this Idempotency-Key was first", { cause: error });
+      if (isDuplicate(error, "idempotency_keys.account_id"))
+        throw new AlreadyDone("another request with this Idempotency-Key was first", { cause: error });
       throw error;
     }
   };

@@ -4,7 +4,7 @@ import { newRevision } from "../db/client.ts";
 import { lost, untilWon, wrote } from "../db/race.ts";
 import { accounts, apiKeys } from "../db/schema.ts";
 import { Failure } from "../errors.ts";
-import { requireCeiling } from "./create-key.ts";
+import { requireCeiling, requireFuture } from "./create-key.ts";
 import { requireGrantable, requireScopesWithin } from "./grants.ts";
 import type { Key, KeyRow } from "./key.ts";
 import { hashOf, newSecretKey, type SigningSecret } from "./key-format.ts";
@@ -27,8 +27,12 @@ export type KeyPatch = Partial<Pick<KeyRow, "name" | "scopes" | "hourlyLimit" | 
 export function changeKey(writing: KeyWriting, id: string, patch: KeyPatch, holds: Precondition): Promise<Key> {
   return write(writing, id, holds, async (before, own) => {
     if (before.state === "revoked") throw new Failure("conflict", "A revoked key cannot be changed.");
+    requireFuture(patch.expiresAt, writing.now);
     if (patch.hourlyLimit !== undefined) {
-      const [account] = await writing.db.select({ limitCeiling: accounts.limitCeiling }).from(accounts).where(eq(accounts.id, before.accountId));
+      const [account] = await writing.db
+        .select({ limitCeiling: accounts.limitCeiling })
+        .from(accounts)
+        .where(eq(accounts.id, before.accountId));
       requireCeiling(patch.hourlyLimit, account?.limitCeiling ?? 0);
     }
     if (own) {
@@ -41,7 +45,9 @@ export function changeKey(writing: KeyWriting, id: string, patch: KeyPatch, hold
 
 /** Revokes a key, for good. A revoked key is left as it is. Throws as `changeKey` does. */
 export async function revokeKey(writing: KeyWriting, id: string, holds: Precondition): Promise<void> {
-  await write(writing, id, holds, async (before) => (before.state === "revoked" ? null : { state: "revoked", previousSecretHash: null, overlapEndsAt: null }));
+  await write(writing, id, holds, async (before) =>
+    before.state === "revoked" ? null : { state: "revoked", previousSecretHash: null, overlapEndsAt: null },
+  );
 }
 
 /**
@@ -81,12 +87,17 @@ export async function revokeLeaked(writing: Omit<KeyWriting, "actor">, keyId: st
   const [row] = await writing.db.select().from(apiKeys).where(eq(apiKeys.id, keyId));
   if (!row) return;
   const service = { ...writing, actor: { accountId: row.accountId, keyId: null } };
-  await write(service, keyId, () => true, async (before) => {
-    if (before.state === "revoked") return null;
-    if (before.secretHash === secretHash) return { state: "revoked", previousSecretHash: null, overlapEndsAt: null };
-    if (before.previousSecretHash === secretHash) return { previousSecretHash: null, overlapEndsAt: null };
-    return null;
-  });
+  await write(
+    service,
+    keyId,
+    () => true,
+    async (before) => {
+      if (before.state === "revoked") return null;
+      if (before.secretHash === secretHash) return { state: "revoked", previousSecretHash: null, overlapEndsAt: null };
+      if (before.previousSecretHash === secretHash) return { previousSecretHash: null, overlapEndsAt: null };
+      return null;
+    },
+  );
 }
 
 /**

@@ -22,16 +22,14 @@ export interface NewKey {
  * Makes a key and its secret, which is shown this once. What the input leaves open is as wide as the acting key's own.
  * Throws `forbidden` for more than that, `invalid_body` over the account's ceiling, `limit_reached` at 50 live keys.
  */
-export async function createKey(
-  writing: Writing & { signing: SigningSecret },
-  input: NewKey,
-): Promise<{ key: Key; secretKey: string }> {
+export async function createKey(writing: Writing & { signing: SigningSecret }, input: NewKey): Promise<{ key: Key; secretKey: string }> {
   const { db, actor, now, commit, signing } = writing;
   const [account] = await db.select({ limitCeiling: accounts.limitCeiling }).from(accounts).where(eq(accounts.id, actor.accountId));
   if (!account) throw new Failure("not_found", "There is no such account.");
   const own = actor.keyId === null ? null : await readKeyRow(writing, actor.keyId);
   const hourlyLimit = input.hourlyLimit ?? Math.min(own?.hourlyLimit ?? account.limitCeiling, account.limitCeiling);
   requireCeiling(hourlyLimit, account.limitCeiling);
+  requireFuture(input.expiresAt, now);
 
   const id = newKeyId();
   const secretKey = newSecretKey(id, signing);
@@ -72,6 +70,11 @@ export async function createKey(
 /** Throws `invalid_body` for a limit that the account may not have. */
 export function requireCeiling(hourlyLimit: number, ceiling: number): void {
   if (hourlyLimit > ceiling) throw invalidMember("/hourly_limit", `Must be at most ${ceiling}, the account's ceiling.`, "too_big");
+}
+
+/** Throws `invalid_body` for an expiry that has passed already. */
+export function requireFuture(expiresAt: number | null | undefined, now: number): void {
+  if (typeof expiresAt === "number" && expiresAt <= now) throw invalidMember("/expires_at", "Must lie in the future.", "too_small");
 }
 
 function insertWhere(db: Db, row: KeyRow, condition: SQL) {

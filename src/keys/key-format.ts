@@ -21,7 +21,8 @@ export interface SigningSecret {
 export function parseSigningSecrets(text: string): [SigningSecret, ...SigningSecret[]] {
   const [first, ...others] = text.split(",").map((pair) => {
     const [, name, secret] = /^\s*([0-9A-Za-z]):(\S{32,})\s*$/.exec(pair) ?? [];
-    if (!name || !secret) throw new Error("KEY_SIGNING_SECRETS must hold pairs of one base62 character and a secret of 32 characters or more: a:<secret>");
+    if (!name || !secret)
+      throw new Error("KEY_SIGNING_SECRETS must hold pairs of one base62 character and a secret of 32 characters or more: a:<secret>");
     return { name, secret };
   });
   if (!first) throw new Error("KEY_SIGNING_SECRETS is empty");

@@ -91,9 +91,9 @@ export class KeyGuard extends DurableObject<Env> {
     const before = windowAt(this.#window, now);
     const after = countOne(before, limit);
     if (after === null) return false;
-    // The reply is held back by the platform until this write is on disk.
-    if (after.reserved > before.reserved) this.#storage.kv.put("window", { startsAt: after.startsAt, reserved: after.reserved });
     this.#window = after;
+    // The reply is held back by the platform until this write is on disk.
+    if (after.reserved > before.reserved) this.#persistWindow();
     this.#lastCountedAt = now;
     if (after.reserved > after.used) this.#wakeBy(now + quietMs);
     return true;
@@ -108,8 +108,15 @@ export class KeyGuard extends DurableObject<Env> {
   #settle(now: number): void {
     if (this.#window.reserved <= this.#window.used) return;
     const quietAt = this.#lastCountedAt + quietMs;
-    if (now < quietAt) return this.#wakeBy(quietAt);
+    if (now < quietAt) {
+      this.#wakeBy(quietAt);
+      return;
+    }
     this.#window = giveBack(this.#window);
+    this.#persistWindow();
+  }
+
+  #persistWindow(): void {
     this.#storage.kv.put("window", { startsAt: this.#window.startsAt, reserved: this.#window.reserved });
   }
 

@@ -22,7 +22,11 @@ export async function pushKey({ db, guards }: { db: Db; guards: Guards }, keyId:
       return await pushOnce({ db, guards }, keyId);
     } catch (cause) {
       if (Date.now() + pauseMs > giveUpAt) {
-        throw new Failure("unavailable", "The change is stored, but it is not yet in force. It will be as soon as the key's guard can be reached.", { cause });
+        throw new Failure(
+          "unavailable",
+          "The change is stored, but it is not yet in force. It will be as soon as the key's guard can be reached.",
+          { cause },
+        );
       }
       await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }

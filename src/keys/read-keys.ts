@@ -19,7 +19,11 @@ const hasStatus = (status: KeyStatus, now: number): SQL | undefined => {
 
 /** Keys of the account that are neither revoked nor expired. */
 export const isLive = (accountId: string, now: number) =>
-  and(eq(apiKeys.accountId, accountId), inArray(apiKeys.state, ["active", "disabled"]), or(isNull(apiKeys.expiresAt), gt(apiKeys.expiresAt, now)));
+  and(
+    eq(apiKeys.accountId, accountId),
+    inArray(apiKeys.state, ["active", "disabled"]),
+    or(isNull(apiKeys.expiresAt), gt(apiKeys.expiresAt, now)),
+  );
 
 /** Keys of the account, newest first. */
 export async function listKeys(
@@ -59,7 +63,9 @@ export async function readKeyRow({ db, actor }: Reading, id: string): Promise<Ke
 }
 
 async function withLastUses(reading: Reading, rows: KeyRow[]): Promise<Key[]> {
-  const lastUses = await readLastUses(reading, rows.map((row) => row.id));
+  const lastUses = await readLastUses(
+    reading,
+    rows.map((row) => row.id),
+  );
   return rows.map((row) => ({ ...row, ...(lastUses.get(row.id) ?? { lastUsedAt: null, lastUsedPath: null }) }));
 }
-

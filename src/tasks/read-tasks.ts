@@ -82,4 +82,3 @@ function isAfter(column: Column, isDescending: boolean, { value, id }: TaskPosit
   if (value === null) return and(sql`${column} IS NULL`, idBeyond);
   return or(beyond(column, value), and(eq(column, value), idBeyond), sql`${column} IS NULL`);
 }
-

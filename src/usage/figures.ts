@@ -28,7 +28,8 @@ export function averageOf(tallies: readonly Tally[]): number | null {
   return admitted === 0 ? null : twoDecimals(sum(tallies, (tally) => tally.durationMs) / admitted);
 }
 
-const difference = (value: number | null, previous: number | null) => (value === null || previous === null ? null : twoDecimals(value - previous));
+const difference = (value: number | null, previous: number | null) =>
+  value === null || previous === null ? null : twoDecimals(value - previous);
 
 export const classes = ["2xx", "3xx", "4xx", "429", "5xx"] as const;
 export type StatusClass = (typeof classes)[number];

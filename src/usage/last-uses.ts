@@ -18,7 +18,8 @@ export async function readLastUses(
     .where(and(eq(usageDays.accountId, actor.accountId), inArray(usageDays.keyId, [...keyIds])))
     .groupBy(usageDays.keyId);
   return new Map(
-    rows.flatMap(({ keyId, lastId, lastUsedPath }) => (lastId === null ? [] : [[keyId, { lastUsedAt: timeOfId(lastId), lastUsedPath }] as const])),
+    rows.flatMap(({ keyId, lastId, lastUsedPath }) =>
+      lastId === null ? [] : [[keyId, { lastUsedAt: timeOfId(lastId), lastUsedPath }] as const],
+    ),
   );
 }
-

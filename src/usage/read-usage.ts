@@ -36,7 +36,8 @@ export async function readUsage(
   const of = (table: RollUp, ...spans: Span[]) =>
     and(
       eq(table.accountId, actor.accountId),
-      or(...spans.filter(({ from, to }) => from < to).map(({ from, to }) => and(gte(table.start, from), lt(table.start, to)))) ?? sql`false`,
+      or(...spans.filter(({ from, to }) => from < to).map(({ from, to }) => and(gte(table.start, from), lt(table.start, to)))) ??
+        sql`false`,
       keyId === undefined ? undefined : eq(table.keyId, keyId),
     );
   const inParts = (span: Span) => {
@@ -48,7 +49,9 @@ export async function readUsage(
   const byHour = name === "24h";
 
   const [current, former, durations] = await db.batch([
-    byHour ? tallies(db, usageHours, of(usageHours, window)) : unionAll(tallies(db, usageDays, parts.days), tallies(db, usageHours, parts.hours)),
+    byHour
+      ? tallies(db, usageHours, of(usageHours, window))
+      : unionAll(tallies(db, usageDays, parts.days), tallies(db, usageHours, parts.hours)),
     unionAll(tallies(db, usageDays, formerParts.days), tallies(db, usageHours, formerParts.hours)),
     raw<{ duration: string; requests: number }>(
       db,

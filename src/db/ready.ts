@@ -1,0 +1,8 @@
+import { sql } from "drizzle-orm";
+import type { Db } from "./client.ts";
+import { accounts } from "./schema.ts";
+
+/** Resolves where D1 answers and has its tables; else rejects. */
+export async function requireReady(db: Db): Promise<void> {
+  await db.select({ one: sql`1` }).from(accounts).limit(1);
+}

@@ -1,0 +1,71 @@
+import { env, exports } from "cloudflare:workers";
+import { createAccount } from "../../src/accounts/account.ts";
+import { commitTo, connect } from "../../src/db/client.ts";
+import { createKey, type NewKey } from "../../src/keys/create-key.ts";
+import { parseSigningSecrets } from "../../src/keys/key-format.ts";
+import { scopes } from "../../src/keys/scopes.ts";
+
+export const origin = "http://localhost";
+export const db = connect(env.DB);
+export const signing = parseSigningSecrets(env.KEY_SIGNING_SECRETS);
+
+export interface Answer {
+  status: number;
+  headers: Headers;
+  // biome-ignore lint/suspicious/noExplicitAny: what a stranger's client sees has no type
+  body: any;
+  text: string;
+}
+
+/** One request, as it would come over the network; the body of the answer is read and, where it is JSON, parsed. */
+export async function call(method: string, path: string, { key, body, ...headers }: Call = {}): Promise<Answer> {
+  const sent = new Headers(Object.entries(headers).map(([name, value]) => [name, String(value)]));
+  if (key) sent.set("Authorization", `Bearer ${key}`);
+  const isText = typeof body === "string" || body instanceof Uint8Array || body instanceof ReadableStream;
+  if (body !== undefined && !sent.has("Content-Type")) sent.set("Content-Type", "application/json");
+  const payload = body === undefined ? undefined : isText ? (body as BodyInit) : JSON.stringify(body);
+  const response = await exports.default.fetch(
+    new Request(origin + path, { method, headers: sent, redirect: "manual", ...(payload !== undefined && { body: payload }) }),
+  );
+  const text = await response.text();
+  const isJson = response.headers.get("Content-Type")?.includes("json") && text !== "";
+  return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : null, text };
+}
+
+export interface Call {
+  key?: string;
+  body?: unknown;
+  [header: string]: unknown;
+}
+
+export interface Tenant {
+  accountId: string;
+  keyId: string;
+  /** A secret key with every scope, unless it was asked for another. */
+  key: string;
+}
+
+/** A new account with a key of its own, made by the code that the commands use. */
+export async function makeTenant(input: Partial<NewKey> = {}): Promise<Tenant> {
+  const account = await createAccount({ db, now: Date.now() }, { name: "Tenant", email: "tenant@example.com" });
+  return { accountId: account.id, ...(await makeKey(account.id, input)) };
+}
+
+/** A further key of an account, made by the operator. */
+export async function makeKey(accountId: string, input: Partial<NewKey> = {}): Promise<{ keyId: string; key: string }> {
+  const made = await createKey(
+    { db, now: Date.now(), actor: { accountId, keyId: null }, commit: commitTo(db), signing: signing[0] },
+    { name: "Test key", scopes: [...scopes], ...input },
+  );
+  return { keyId: made.key.id, key: made.secretKey };
+}
+
+/** Repeats a look until it shows what is wanted, for two seconds: as long as the log may take. */
+export async function within2s<Seen>(look: () => Promise<Seen>, isWanted: (seen: Seen) => boolean): Promise<Seen> {
+  const until = Date.now() + 2000;
+  for (;;) {
+    const seen = await look();
+    if (isWanted(seen) || Date.now() > until) return seen;
+    await new Promise((resolve) => setTimeout(resolve, 40));
+  }
+}
