@@ -1,0 +1,215 @@
+import { type Schema, Validator } from "@cfworker/json-schema";
+import { describe, expect, it } from "vitest";
+import document from "../../docs/openapi.json";
+import { newKeyId, newSecretKey } from "../../src/keys/key-format.ts";
+import { type Answer, type Call, call, makeKey, makeTenant, type Tenant, within2s } from "./client.ts";
+
+// Walks the operations of the OpenAPI document: each has a sample here, gets the shared cases, and really answers what it says.
+
+interface Operation {
+  operationId: string;
+  security: Record<string, string[]>[];
+  responses: Record<string, { content?: Record<string, { schema: Schema }> }>;
+}
+
+const operations = Object.entries(document.paths).flatMap(([path, item]) =>
+  Object.entries(item).map(([method, operation]) => ({ method: method.toUpperCase(), path, ...(operation as unknown as Operation) })),
+);
+
+/** What one operation is called with to succeed. `id` makes the thing that the path names. */
+interface Sample extends Call {
+  status: number;
+  query?: string;
+  id?: (tenant: Tenant) => Promise<string>;
+}
+
+const made = async (path: string, tenant: Tenant, body: unknown) =>
+  (await call("POST", `/api/v1${path}`, { key: tenant.key, body })).body.id as string;
+const user = (tenant: Tenant) => made("/users", tenant, { name: "Ada", email: `${crypto.randomUUID()}@example.com` });
+const task = (tenant: Tenant) =>
+  made("/tasks", tenant, { title: "Write it down", assignee_id: null, due_at: "2030-01-31T09:30:00+02:00", labels: ["a"] });
+const key = async (tenant: Tenant) => (await makeKey(tenant.accountId, { scopes: ["tasks:read"] })).keyId;
+const entry = async (tenant: Tenant) => {
+  const id = (await call("GET", "/api/v1/me", { key: tenant.key })).headers.get("X-Request-Id") ?? "";
+  await within2s(
+    () => call("GET", `/api/v1/activity/${id}`, { key: tenant.key }),
+    (answer) => answer.status === 200,
+  );
+  return id;
+};
+
+const samples: Record<string, Sample> = {
+  listUsers: { status: 200 },
+  createUser: { status: 201, body: { name: "Ada", email: "ada@example.com" } },
+  getUser: { status: 200, id: user },
+  updateUser: { status: 200, id: user, body: { name: "Ada Lovelace" } },
+  deleteUser: { status: 204, id: user },
+  listTasks: { status: 200 },
+  createTask: { status: 201, body: { title: "Write it down" } },
+  getTask: { status: 200, id: task },
+  updateTask: { status: 200, id: task, body: { status: "done" }, "Content-Type": "application/merge-patch+json" },
+  deleteTask: { status: 204, id: task },
+  getAnalytics: { status: 200 },
+  getMe: { status: 200 },
+  getRateLimit: { status: 200 },
+  getUsage: { status: 200 },
+  getUsageBreakdown: { status: 200, query: "?by=route" },
+  listActivity: { status: 200 },
+  getActivityEntry: { status: 200, id: entry },
+  listKeys: { status: 200 },
+  createKey: { status: 201, body: { name: "Another" } },
+  getKey: { status: 200, id: key },
+  updateKey: { status: 200, id: key, body: { hourly_limit: 10 } },
+  revokeKey: { status: 204, id: key },
+  rotateKey: { status: 200, id: key, body: { overlap_seconds: 60 } },
+  revokeLeakedKey: { status: 202, body: { key: "whatever" } },
+  getOpenApi: { status: 200 },
+};
+
+type Walked = (typeof operations)[number];
+
+const sampleOf = ({ operationId }: Walked): Sample => {
+  const sample = samples[operationId];
+  if (!sample) throw new Error(`operation ${operationId} has no sample, and so none of the shared cases`);
+  return sample;
+};
+
+async function ask(operation: Walked, tenant: Tenant, withKey: string | undefined): Promise<Answer> {
+  const { status: _, query = "", id, ...sent } = sampleOf(operation);
+  const path = id ? operation.path.replace("{id}", await id(tenant)) : operation.path;
+  return call(operation.method, path + query, { ...sent, ...(withKey !== undefined && { key: withKey }) });
+}
+
+function expectDocumented(operation: Walked, answer: Answer): void {
+  const response = operation.responses[String(answer.status)];
+  expect(response, `${operation.operationId} answers ${answer.status}, which it does not document`).toBeDefined();
+  const mediaType = answer.headers.get("Content-Type")?.split(";")[0] ?? "";
+  const schema = response?.content?.[mediaType]?.schema;
+  if (answer.text === "") {
+    expect(response?.content).toBeUndefined();
+    return;
+  }
+  expect(schema, `${operation.operationId} answers ${answer.status} as ${mediaType}, which it does not document`).toBeDefined();
+  const { valid, errors } = new Validator({ ...schema, components: document.components } as Schema, "2020-12", false).validate(answer.body);
+  expect(valid, JSON.stringify(errors)).toBe(true);
+}
+
+function expectProblem(operation: Walked, answer: Answer, status: number, code: string): void {
+  expect([answer.status, answer.body?.code]).toEqual([status, code]);
+  expect(answer.headers.get("Content-Type")).toBe("application/problem+json");
+  expect(answer.body.request_id).toBe(answer.headers.get("X-Request-Id"));
+  expectDocumented(operation, answer);
+}
+
+const withKey = operations.filter(({ security }) => security.length > 0);
+const open = operations.filter(({ security }) => security.length === 0);
+
+it("The checked-in document is the one that the Worker serves", async () => {
+  expect((await call("GET", "/api/v1/openapi.json")).body).toEqual(document);
+});
+
+it("Only the document itself and the report of a leaked key are open", () => {
+  expect(open.map(({ operationId }) => operationId).sort()).toEqual(["getOpenApi", "revokeLeakedKey"]);
+});
+
+it("Every object in an answer is closed, so that a leaked member is seen", () => {
+  const loose: string[] = [];
+  const walk = (node: unknown, at: string) => {
+    if (typeof node !== "object" || node === null) return;
+    const { type, properties, additionalProperties } = node as Record<string, unknown>;
+    if (type === "object" && properties && additionalProperties !== false) loose.push(at);
+    for (const [name, child] of Object.entries(node)) walk(child, `${at}/${name}`);
+  };
+  walk(document.components.schemas, "#/components/schemas");
+  for (const { operationId, responses } of withKey) walk(responses, operationId);
+  expect(loose).toEqual([]);
+});
+
+describe.each(withKey.map((operation) => [`${operation.method} ${operation.path}`, operation] as const))("%s", (_, operation) => {
+  const scope = Object.values(operation.security[0] ?? {})[0]?.[0];
+
+  it("answers what it documents", async () => {
+    const tenant = await makeTenant();
+    const answer = await ask(operation, tenant, tenant.key);
+    expect(answer.status).toBe(sampleOf(operation).status);
+    expectDocumented(operation, answer);
+    expect(answer.headers.get("X-RateLimit-Limit")).toBe("5000");
+  });
+
+  it("refuses a request without a key", async () => {
+    const answer = await ask(operation, await makeTenant(), undefined);
+    expectProblem(operation, answer, 401, "missing_key");
+    expect(answer.headers.get("WWW-Authenticate")).toBe('Bearer realm="api"');
+    expect(answer.headers.has("X-RateLimit-Limit")).toBe(false);
+  });
+
+  it("refuses a forged key", async () => {
+    const forged = newSecretKey(newKeyId(), { name: "a", secret: "not the signing secret of this service" });
+    const answer = await ask(operation, await makeTenant(), forged);
+    expectProblem(operation, answer, 401, "invalid_key");
+    expect(answer.headers.get("WWW-Authenticate")).toBe('Bearer realm="api", error="invalid_token"');
+    expect(answer.headers.has("X-RateLimit-Limit")).toBe(false);
+  });
+
+  it("refuses a revoked key", async () => {
+    const tenant = await makeTenant();
+    const other = await makeKey(tenant.accountId);
+    expect((await call("DELETE", `/api/v1/keys/${other.keyId}`, { key: tenant.key })).status).toBe(204);
+    expectProblem(operation, await ask(operation, tenant, other.key), 401, "revoked_key");
+  });
+
+  it("refuses a key without its scope", async () => {
+    const tenant = await makeTenant();
+    const { key: bare } = await makeKey(tenant.accountId, { scopes: [] });
+    const answer = await ask(operation, tenant, bare);
+    if (scope === undefined) return expect(answer.status).toBe(sampleOf(operation).status);
+    expectProblem(operation, answer, 403, "insufficient_scope");
+    expect(answer.body.detail).toContain(scope);
+  });
+
+  it("refuses a key over its limit, or is not counted", async () => {
+    const tenant = await makeTenant();
+    const { key: small } = await makeKey(tenant.accountId, { hourlyLimit: 1 });
+    await call("GET", "/api/v1/me", { key: small });
+    const answer = await ask(operation, tenant, small);
+    if (operation.operationId === "getRateLimit") return expect([answer.status, answer.body.policies[0].remaining]).toEqual([200, 0]);
+    expectProblem(operation, answer, 429, "rate_limit_exceeded");
+    expect(answer.body.type).toBe("https://iana.org/assignments/http-problem-types#quota-exceeded");
+    expect(answer.body["violated-policies"]).toEqual(["hour"]);
+    const t = Number(/t=(\d+)/.exec(answer.headers.get("RateLimit") ?? "")?.[1]);
+    expect(Number(answer.headers.get("Retry-After"))).toBeGreaterThanOrEqual(t);
+  });
+
+  it("refuses an unknown query parameter, by name", async () => {
+    const tenant = await makeTenant();
+    const { status: _, query, id, ...sent } = sampleOf(operation);
+    const path = id ? operation.path.replace("{id}", await id(tenant)) : operation.path;
+    const answer = await call(operation.method, `${path}${query ?? "?"}&surprise=1`, { ...sent, key: tenant.key });
+    expectProblem(operation, answer, 400, "invalid_parameter");
+    expect(answer.body.errors).toEqual([{ parameter: "surprise", code: "unknown_parameter", detail: expect.any(String) }]);
+  });
+});
+
+describe.each(
+  withKey.filter(({ path }) => path.includes("{id}")).map((operation) => [`${operation.method} ${operation.path}`, operation] as const),
+)("%s", (_, operation) => {
+  it("answers for another account's id as for one that is not there", async () => {
+    const [tenant, stranger] = [await makeTenant(), await makeTenant()];
+    const { status: _, id, query, ...sent } = sampleOf(operation);
+    const foreign = (await id?.(tenant)) ?? "";
+    const ids = [foreign, `${foreign.slice(0, 4)}${"0".repeat(32)}`, "no-id-at-all", "%00", "%F0%9F%98%80"];
+    const answers = await Promise.all(
+      ids.map((each) => call(operation.method, operation.path.replace("{id}", each), { ...sent, key: stranger.key })),
+    );
+    for (const answer of answers) expectProblem(operation, answer, 404, "not_found");
+    expect(new Set(answers.map(({ body }) => body.detail)).size).toBe(1);
+  });
+});
+
+describe.each(open.map((operation) => [`${operation.method} ${operation.path}`, operation] as const))("%s", (_, operation) => {
+  it("answers without a key what it documents", async () => {
+    const answer = await ask(operation, await makeTenant(), undefined);
+    expect(answer.status).toBe(sampleOf(operation).status);
+    expectDocumented(operation, answer);
+  });
+});
