@@ -1,0 +1,175 @@
+import { describe, expect, it } from "vitest";
+import { call, makeKey, makeTenant } from "./client.ts";
+
+const limitHeaders = [
+  "RateLimit-Policy",
+  "RateLimit",
+  "X-RateLimit-Limit",
+  "X-RateLimit-Remaining",
+  "X-RateLimit-Used",
+  "X-RateLimit-Reset",
+];
+
+describe("Every answer of the API", () => {
+  it("has its headers, whatever happens", async () => {
+    const { key } = await makeTenant();
+    const answers = [
+      await call("GET", "/api/v1/me", { key }),
+      await call("GET", "/api/v1/me"),
+      await call("GET", "/api/v1/none", { key }),
+      await call("PUT", "/api/v1/users", { key }),
+      await call("POST", "/api/v1/tasks", { key, body: "{" }),
+      await call("OPTIONS", "/api/v1/users"),
+      await call("GET", "/api/v1/openapi.json"),
+      await call("GET", "/api"),
+      await call("GET", "/api/v2/users"),
+    ];
+    for (const { headers } of answers) {
+      expect(headers.get("X-Request-Id")).toMatch(/^req_[0-9a-f]{32}$/);
+      expect(headers.get("Content-Security-Policy")).toBe("default-src 'none'; frame-ancestors 'none'");
+      expect(headers.get("X-Content-Type-Options")).toBe("nosniff");
+      expect(headers.get("Strict-Transport-Security")).toContain("max-age=");
+      expect(headers.get("Access-Control-Allow-Origin")).toBe("*");
+      expect(headers.get("Access-Control-Allow-Credentials")).toBeNull();
+      expect(headers.get("Cache-Control")).toBe(headers.has("ETag") ? "private, no-cache" : "no-store");
+    }
+  });
+
+  it("exposes its headers to browsers and answers their preflight without a key", async () => {
+    const preflight = await call("OPTIONS", "/api/v1/tasks/tsk_1", {
+      Origin: "https://app.example",
+      "Access-Control-Request-Method": "PATCH",
+      "Access-Control-Request-Headers": "authorization,if-match",
+    });
+    expect(preflight.status).toBe(204);
+    expect(preflight.headers.get("Access-Control-Allow-Methods")).toContain("PATCH");
+    expect(preflight.headers.get("Access-Control-Allow-Headers")?.toLowerCase()).toContain("if-match");
+    const { headers } = await call("GET", "/api/v1/me", { Origin: "https://app.example" });
+    for (const name of [...limitHeaders, "X-Request-Id", "Retry-After"])
+      expect(headers.get("Access-Control-Expose-Headers")).toContain(name);
+  });
+
+  it("shows the limit whenever a key was recognised, refused or not", async () => {
+    const { key, accountId } = await makeTenant();
+    const { key: bare, keyId } = await makeKey(accountId, { scopes: [] });
+    const [forbidden] = [await call("GET", "/api/v1/users", { key: bare })];
+    await call("DELETE", `/api/v1/keys/${keyId}`, { key });
+    for (const { headers } of [forbidden, await call("GET", "/api/v1/me", { key: bare }), await call("GET", "/api/v1/none", { key })]) {
+      for (const name of limitHeaders) expect(headers.has(name), name).toBe(true);
+    }
+  });
+});
+
+describe("Routes", () => {
+  it("that are not there need a key too", async () => {
+    const { key } = await makeTenant();
+    for (const path of ["/api/v1", "/api/v1/", "/api/v1/users/", "/api/v1/users//", "/api/v1/nothing", "/api/v1/users/usr_1/more"]) {
+      expect((await call("GET", path)).body.code, path).toBe("missing_key");
+      expect((await call("GET", path, { key })).body.code, path).toBe("not_found");
+    }
+  });
+
+  it.each([
+    ["PUT", "/users", "GET, HEAD, POST"],
+    ["DELETE", "/users", "GET, HEAD, POST"],
+    ["POST", "/users/usr_1", "GET, HEAD, PATCH, DELETE"],
+    ["POST", "/me", "GET, HEAD"],
+    ["GET", "/keys/key_1/rotate", "POST"],
+    ["HEAD", "/keys/key_1/rotate", "POST"],
+    ["PROPFIND", "/tasks", "GET, HEAD, POST"],
+  ])("do not take %s %s", async (method, path, allowed) => {
+    const { key } = await makeTenant();
+    const answer = await call(method, `/api/v1${path}`, { key });
+    expect([answer.status, answer.headers.get("Allow")]).toEqual([405, allowed]);
+    if (method !== "HEAD") expect(answer.body.code).toBe("method_not_allowed");
+  });
+
+  it("answer HEAD as GET, without a body", async () => {
+    const { key } = await makeTenant();
+    for (const path of ["/api/v1/users", "/api/v1/me", "/api/v1/nothing"]) {
+      const [get, head] = [await call("GET", path, { key }), await call("HEAD", path, { key })];
+      expect([head.status, head.text, head.headers.get("Content-Type")]).toEqual([get.status, "", get.headers.get("Content-Type")]);
+      expect(head.headers.has("X-RateLimit-Used")).toBe(true);
+    }
+  });
+});
+
+describe("The key", () => {
+  it.each(["Basic abc", "Bearer", "Bearer ", "bearer x y", "dvo_x", "Bearer dvo_"])("is not read from %j", async (authorization) => {
+    const answer = await call("GET", "/api/v1/me", { Authorization: authorization });
+    expect([answer.status, answer.body.code]).toEqual([401, "invalid_key"]);
+  });
+
+  it("is taken from nowhere but its header, whose scheme has no case", async () => {
+    const { key } = await makeTenant();
+    expect((await call("GET", `/api/v1/me?api_key=${key}`)).body.code).toBe("missing_key");
+    expect((await call("GET", "/api/v1/me", { Cookie: `key=${key}`, "X-API-Key": key })).body.code).toBe("missing_key");
+    expect((await call("GET", "/api/v1/me", { Authorization: `bearer ${key}` })).status).toBe(200);
+  });
+});
+
+describe("Conditional requests", () => {
+  const makeUser = (key: string) => call("POST", "/api/v1/users", { key, body: { name: "Ada", email: "ada@example.com" } });
+
+  it("save the body of what the client has", async () => {
+    const { key } = await makeTenant();
+    const { headers } = await makeUser(key);
+    const path = headers.get("Location") ?? "";
+    const etag = (await call("GET", path, { key })).headers.get("ETag") ?? "";
+    expect(etag).toMatch(/^"[^"]+"$/);
+    expect(headers.get("ETag")).toBe(etag);
+    for (const known of [etag, `W/${etag}`, `"other", ${etag}`, "*"]) {
+      const answer = await call("GET", path, { key, "If-None-Match": known });
+      expect([answer.status, answer.text, answer.headers.get("ETag"), answer.headers.get("Cache-Control")]).toEqual([
+        304,
+        "",
+        etag,
+        "private, no-cache",
+      ]);
+    }
+    expect((await call("GET", path, { key, "If-None-Match": '"other"' })).status).toBe(200);
+  });
+
+  it("change and delete only the version that the client has seen", async () => {
+    const { key } = await makeTenant();
+    const made = await makeUser(key);
+    const [path, etag] = [made.headers.get("Location") ?? "", made.headers.get("ETag") ?? ""];
+    const changed = await call("PATCH", path, { key, body: { name: "Bob" }, "If-Match": etag });
+    expect([changed.status, changed.headers.get("ETag") === etag]).toEqual([200, false]);
+    for (const [method, body] of [
+      ["PATCH", { name: "Eve" }],
+      ["DELETE", undefined],
+    ] as const) {
+      for (const stale of [etag, `W/${changed.headers.get("ETag")}`]) {
+        const answer = await call(method, path, { key, body, "If-Match": stale });
+        expect([answer.status, answer.body.code]).toEqual([412, "precondition_failed"]);
+      }
+      const bad = await call(method, path, { key, body, "If-Match": "no-quotes" });
+      expect([bad.status, bad.body.code, bad.body.errors[0].header]).toEqual([400, "invalid_header", "If-Match"]);
+    }
+    expect((await call("DELETE", path, { key, "If-Match": changed.headers.get("ETag") })).status).toBe(204);
+    expect((await call("DELETE", path, { key, "If-Match": etag })).status).toBe(404);
+  });
+
+  it("let one of many changes at once through that name the same version; without one, all", async () => {
+    const { key } = await makeTenant();
+    const made = await call("POST", "/api/v1/tasks", { key, body: { title: "x" } });
+    const patch = (n: number, headers: Record<string, string>) =>
+      call("PATCH", `/api/v1/tasks/${made.body.id}`, { key, body: { title: `t${n}` }, ...headers });
+    const racing = await Promise.all([1, 2, 3, 4, 5].map((n) => patch(n, { "If-Match": made.headers.get("ETag") ?? "" })));
+    expect(racing.map(({ status }) => status).toSorted()).toEqual([200, 412, 412, 412, 412]);
+    expect((await Promise.all([1, 2, 3].map((n) => patch(n, {})))).map(({ status }) => status)).toEqual([200, 200, 200]);
+  });
+
+  it("see a key that was used meanwhile as changed, but not as changed by another", async () => {
+    const { key, accountId } = await makeTenant();
+    const other = await makeKey(accountId);
+    const path = `/api/v1/keys/${other.keyId}`;
+    const etag = (await call("GET", path, { key })).headers.get("ETag") ?? "";
+    await call("GET", "/api/v1/me", { key: other.key });
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    expect((await call("GET", path, { key, "If-None-Match": etag })).status).toBe(200);
+    expect((await call("PATCH", path, { key, body: { name: "y" }, "If-Match": etag })).status).toBe(200);
+    expect((await call("PATCH", path, { key, body: { name: "z" }, "If-Match": etag })).status).toBe(412);
+  });
+});

@@ -1,0 +1,88 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { call, makeKey, makeTenant } from "./client.ts";
+
+const post = (key: string, path: string, body: unknown, idempotencyKey: string) =>
+  call("POST", `/api/v1${path}`, { key, body, "Idempotency-Key": idempotencyKey });
+const countTasks = async (key: string) => (await call("GET", "/api/v1/tasks?limit=100", { key })).body.data.length;
+
+describe("An Idempotency-Key", () => {
+  it("makes a POST happen once and be answered alike again", async () => {
+    const { key } = await makeTenant();
+    const first = await post(key, "/tasks", { title: "x" }, "one");
+    const again = await post(key, "/tasks", { title: "x" }, "one");
+    expect([first.status, again.status]).toEqual([201, 201]);
+    expect(again.text).toBe(first.text);
+    for (const name of ["Location", "ETag", "Content-Type"]) expect(again.headers.get(name)).toBe(first.headers.get(name));
+    expect([first.headers.get("Idempotent-Replayed"), again.headers.get("Idempotent-Replayed")]).toEqual([null, "true"]);
+    expect(again.headers.get("X-Request-Id")).not.toBe(first.headers.get("X-Request-Id"));
+    expect(Number(again.headers.get("X-RateLimit-Used"))).toBe(Number(first.headers.get("X-RateLimit-Used")) + 1);
+    expect(await countTasks(key)).toBe(1);
+  });
+
+  it("has one effect though it comes many times at once", async () => {
+    const { key } = await makeTenant();
+    const answers = await Promise.all(Array.from({ length: 12 }, () => post(key, "/tasks", { title: "x" }, "same")));
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([201]));
+    expect(new Set(answers.map(({ text }) => text)).size).toBe(1);
+    expect(answers.filter(({ headers }) => headers.get("Idempotent-Replayed") === null).length).toBe(1);
+    expect(await countTasks(key)).toBe(1);
+  });
+
+  it("is refused for another body or query", async () => {
+    const { key } = await makeTenant();
+    await post(key, "/tasks", { title: "x" }, "one");
+    const other = await post(key, "/tasks", { title: "y" }, "one");
+    expect([other.status, other.body.code, other.body.errors[0].header]).toEqual([422, "idempotency_key_reused", "Idempotency-Key"]);
+    const racing = await Promise.all(["a", "b", "c", "d"].map((title) => post(key, "/tasks", { title }, "two")));
+    expect(racing.map(({ status }) => status).toSorted()).toEqual([201, 422, 422, 422]);
+    expect(await countTasks(key)).toBe(2);
+  });
+
+  it("belongs to the account and the path", async () => {
+    const [one, other] = [await makeTenant(), await makeTenant()];
+    const second = await makeKey(one.accountId);
+    const first = await post(one.key, "/tasks", { title: "x" }, "k");
+    expect((await post(second.key, "/tasks", { title: "x" }, "k")).text).toBe(first.text);
+    expect((await post(other.key, "/tasks", { title: "x" }, "k")).headers.get("Idempotent-Replayed")).toBeNull();
+    expect((await post(one.key, "/users", { name: "A", email: "a@example.com" }, "k")).status).toBe(201);
+  });
+
+  it("keeps no refusal", async () => {
+    const { key } = await makeTenant();
+    expect((await post(key, "/tasks", { title: "x", assignee_id: "usr_1" }, "k")).status).toBe(422);
+    await call("POST", "/api/v1/users", { key, body: { name: "A", email: "a@example.com" } });
+    expect((await post(key, "/users", { name: "A", email: "a@example.com" }, "k")).status).toBe(409);
+    expect((await post(key, "/users", { name: "A", email: "b@example.com" }, "k")).status).toBe(201);
+    expect((await post(key, "/tasks", { title: "x" }, "k")).status).toBe(201);
+  });
+
+  it("shows a secret once: a replay has null in its place, and rotates nothing", async () => {
+    const { key, accountId } = await makeTenant();
+    const made = await post(key, "/keys", { name: "x" }, "k");
+    const again = await post(key, "/keys", { name: "x" }, "k");
+    expect(again.body).toEqual({ ...made.body, secret_key: null });
+    const other = await makeKey(accountId);
+    const rotated = await post(key, `/keys/${other.keyId}/rotate`, { overlap_seconds: 0 }, "r");
+    const replayed = await post(key, `/keys/${other.keyId}/rotate`, { overlap_seconds: 0 }, "r");
+    expect(replayed.body).toEqual({ ...rotated.body, secret_key: null });
+    expect((await call("GET", "/api/v1/me", { key: rotated.body.secret_key })).status).toBe(200);
+    const stored = await env.DB.prepare("SELECT body FROM idempotency_keys").all<{ body: string }>();
+    for (const { body } of stored.results) expect(body).not.toMatch(/dvo_[0-9A-Za-z]{16}_/);
+  });
+
+  it("is forgotten after 24 hours", async () => {
+    const { key, accountId } = await makeTenant();
+    await post(key, "/tasks", { title: "x" }, "k");
+    await env.DB.prepare("UPDATE idempotency_keys SET created_at = created_at - 86400000 WHERE account_id = ?").bind(accountId).run();
+    expect((await post(key, "/tasks", { title: "y" }, "k")).status).toBe(201);
+    expect((await post(key, "/tasks", { title: "y" }, "k")).headers.get("Idempotent-Replayed")).toBe("true");
+    expect(await countTasks(key)).toBe(2);
+  });
+
+  it.each(["", "x".repeat(256), "naïve"])("is refused as %j", async (value) => {
+    const { key } = await makeTenant();
+    const answer = await post(key, "/tasks", { title: "x" }, value);
+    expect([answer.status, answer.body.code, answer.body.errors[0].header]).toEqual([400, "invalid_header", "Idempotency-Key"]);
+  });
+});
