@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { connect as connectTo, createServer } from "node:net";
 import { join } from "node:path";
@@ -80,6 +80,21 @@ function signalGroup(worker: ChildProcess, signal: NodeJS.Signals): boolean {
   }
 }
 
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+/** The process that npm runs in: between it and us there is a shell. Null where `ps` cannot tell. */
+function npmAbove(): number | null {
+  const { stdout } = spawnSync("ps", ["-o", "ppid=", "-p", String(process.ppid)], { encoding: "utf8" });
+  const pid = Number(stdout);
+  return pid > 1 ? pid : null;
+}
+
 /** Ends the Worker and everything that it started. */
 async function stopWorker(worker: ChildProcess): Promise<void> {
   signalGroup(worker, "SIGTERM");
@@ -127,8 +142,8 @@ async function start(): Promise<void> {
   process.on("SIGTERM", () => stop(0));
   process.on("SIGHUP", () => stop(0));
   // Where npm was killed rather than asked to stop, nobody signals us.
-  const parent = process.ppid;
-  setInterval(() => process.ppid !== parent && stop(1), 1000);
+  const npm = npmAbove();
+  setInterval(() => npm !== null && !isAlive(npm) && stop(1), 1000);
   worker.on("exit", (code) => {
     if (!isStopping) console.error(`The Worker ended by itself (${code}).`);
     stop(1);

@@ -64,7 +64,7 @@ export class Gatherer {
     try {
       await store(entries);
     } catch (error) {
-      console.error("activity entries wait for another turn", error);
+      console.error("activity entries wait for another turn:", String(error));
       this.#entries.unshift(...(error instanceof NotStored ? error.unstored : entries));
     }
     this.#intervalMs = Math.min(Math.max(Date.now() - startedAt, shortestIntervalMs), longestIntervalMs);

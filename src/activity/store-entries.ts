@@ -11,7 +11,7 @@ export async function storeEntries({ db, journal }: { db: Db; journal: Journal }
   try {
     await writeEntries(db, entries);
   } catch (error) {
-    console.error("D1 did not take activity entries; the guards journal them", error);
+    console.error("D1 did not take activity entries; the guards journal them:", String(error));
     const byKey = Map.groupBy(entries, (entry) => entry.keyId);
     const outcomes = await Promise.allSettled([...byKey].map(([keyId, own]) => journal(keyId, own)));
     const unstored = [...byKey.values()].filter((_, index) => outcomes[index]?.status === "rejected").flat();

@@ -1,0 +1,47 @@
+import { execFileSync, type SpawnOptions, spawn } from "node:child_process";
+import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+
+export const root = join(import.meta.dirname, "../..");
+
+/** The files of the project as they are now, in an empty folder, with the packages of this one. */
+export function copyProject(): string {
+  const copy = mkdtempSync(join(tmpdir(), "developer-overview-"));
+  const files = execFileSync("git", ["ls-files", "-co", "--exclude-standard"], { cwd: root, encoding: "utf8" }).trim().split("\n");
+  for (const file of files) {
+    mkdirSync(join(copy, dirname(file)), { recursive: true });
+    cpSync(join(root, file), join(copy, file));
+  }
+  symlinkSync(join(root, "node_modules"), join(copy, "node_modules"));
+  return copy;
+}
+
+export const removeProject = (copy: string) => rmSync(copy, { recursive: true, force: true });
+
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  const port = await new Promise<number>((resolve) =>
+    server.listen(0, "127.0.0.1", () => {
+      const address = server.address();
+      resolve(typeof address === "object" && address ? address.port : 0);
+    }),
+  );
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+/** Runs a command to its end. */
+export function run(
+  command: string,
+  args: string[],
+  options: SpawnOptions & { input?: string } = {},
+): Promise<{ code: number | null; out: string; err: string }> {
+  const child = spawn(command, args, { cwd: root, stdio: ["pipe", "pipe", "pipe"], ...options });
+  const said = { out: "", err: "" };
+  child.stdout?.on("data", (chunk) => (said.out += chunk));
+  child.stderr?.on("data", (chunk) => (said.err += chunk));
+  child.stdin?.end(options.input ?? "");
+  return new Promise((resolve, reject) => child.on("error", reject).on("close", (code) => resolve({ code, ...said })));
+}

@@ -1,0 +1,198 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { copyProject, freePort, removeProject, run } from "./project.ts";
+
+// `npm start` and its sisters, typed as a stranger would, in an empty folder. One Worker serves all of these tests, in order.
+
+let folder: string;
+let port: number;
+let running: Started;
+
+interface Started {
+  npm: ChildProcess;
+  lines: string[];
+  demoKey: string;
+}
+
+/** Starts as a terminal does: in a process group of its own, which Ctrl-C goes to. */
+async function start(...args: string[]): Promise<Started> {
+  const npm = spawn("npm", ["start", "--silent", ...args], { cwd: folder, env: { ...process.env, PORT: String(port) }, detached: true });
+  let said = "";
+  for (const stream of [npm.stdout, npm.stderr]) stream.on("data", (chunk) => (said += chunk));
+  for (let waited = 0; !said.includes("\nReady\n"); waited += 50) {
+    if (npm.exitCode !== null || waited > 200_000) throw new Error(`npm start did not become ready:\n${said}`);
+    await sleep(50);
+  }
+  const lines = said.trim().split("\n");
+  return { npm, lines, demoKey: lines.find((line) => line.startsWith("Demo API key: "))?.slice("Demo API key: ".length) ?? "" };
+}
+
+/** Processes whose command line names the folder. */
+function processesOfFolder(): string[] {
+  return readdirSync("/proc").flatMap((pid) => {
+    if (!/^\d+$/.test(pid) || Number(pid) === process.pid) return [];
+    try {
+      const cwd = readFileSync(`/proc/${pid}/environ`, "utf8");
+      return cwd.includes(`PWD=${folder}`) ? [`${pid} ${readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ")}`] : [];
+    } catch {
+      return [];
+    }
+  });
+}
+
+async function stop({ npm }: Started, signal: NodeJS.Signals, toGroup: boolean): Promise<void> {
+  const ended = new Promise((resolve) => npm.once("exit", resolve));
+  process.kill(toGroup ? -(npm.pid ?? 0) : (npm.pid ?? 0), signal);
+  await ended;
+  for (let waited = 0; processesOfFolder().length > 0 && waited < 8000; waited += 100) await sleep(100);
+}
+
+const url = () => `http://localhost:${port}`;
+const api = async (path: string, key: string, init: RequestInit = {}) => {
+  const response = await fetch(`${url()}/api/v1${path}`, { ...init, headers: { Authorization: `Bearer ${key}`, ...init.headers } });
+  // biome-ignore lint/suspicious/noExplicitAny: what a stranger's client sees has no type
+  return { status: response.status, headers: response.headers, body: (await response.json()) as any };
+};
+const command = (name: string, ...args: string[]) => run("npm", ["run", "--silent", name, "--", ...args], { cwd: folder });
+
+beforeAll(async () => {
+  folder = copyProject();
+  port = await freePort();
+  running = await start();
+});
+
+afterAll(async () => {
+  if (running.npm.exitCode === null && running.npm.signalCode === null) await stop(running, "SIGKILL", true);
+  removeProject(folder);
+});
+
+describe("npm start", () => {
+  it("prints where everything is, and Ready last", () => {
+    expect(running.lines.slice(-5)).toEqual([
+      `Overview: ${url()}`,
+      `API: ${url()}/api/v1`,
+      expect.stringMatching(/^Demo API key: dvo_[0-9A-Za-z]{16}_[0-9A-Za-z]{40}$/),
+      expect.stringMatching(/^curl /),
+      "Ready",
+    ]);
+  });
+
+  it("prints a curl command that works as printed", async () => {
+    const { code, out } = await run("sh", ["-c", running.lines.at(-2) ?? ""]);
+    expect([code, JSON.parse(out).data.length]).toEqual([0, 25 - 1]);
+  });
+
+  it("has seeded sixty days that look like a month against another", async () => {
+    const { body } = await api("/usage", running.demoKey);
+    expect(body.total_requests.value).toBeGreaterThan(10_000);
+    expect(body.total_requests.previous).toBeGreaterThan(10_000);
+    expect(body.success_rate.value).toBeGreaterThan(90);
+    expect((await api("/tasks?limit=100", running.demoKey)).body.has_more).toBe(true);
+  });
+
+  it("runs the main job, and shows it in the log and on the overview within two seconds", async () => {
+    const key = running.demoKey;
+    const asked = [
+      await api("/users", key),
+      await api("/tasks", key, { method: "POST", body: '{"title":"From the test"}', headers: { "Content-Type": "application/json" } }),
+      await api("/analytics", key),
+    ];
+    expect(asked.map(({ status }) => status)).toEqual([200, 201, 200]);
+    await sleep(1500);
+    const ids = (await api("/activity", key)).body.data.map((entry: { id: string }) => entry.id);
+    for (const { headers } of asked) expect(ids).toContain(headers.get("X-Request-Id"));
+    const page = await (await fetch(url())).text();
+    for (const shown of ["/api/v1/users", "/api/v1/tasks", "/api/v1/analytics", "201 Created"]) expect(page).toContain(shown);
+  });
+
+  it("serves the style sheet that the page asks for", async () => {
+    const response = await fetch(`${url()}/style.css`);
+    expect([response.status, response.headers.get("X-Content-Type-Options")]).toEqual([200, "nosniff"]);
+  });
+
+  it("says that a port is taken, and how to choose another", async () => {
+    const { code, err } = await run("npm", ["start", "--silent"], { cwd: folder, env: { ...process.env, PORT: String(port) } });
+    expect(code).toBe(1);
+    expect(err).toContain(`Port ${port} is taken. Choose another: PORT=`);
+  });
+
+  it.each([
+    [{ PORT: "http" }, [], "PORT must be a number"],
+    [{ PORT: "70000" }, [], "PORT must be a number"],
+    [{}, ["--", "--frehs"], "Unknown option --frehs"],
+  ])("refuses %j %j", async (env, args, message) => {
+    const { code, err } = await run("npm", ["start", "--silent", ...args], { cwd: folder, env: { ...process.env, ...env } });
+    expect([code, err.includes(message)]).toEqual([1, true]);
+  });
+});
+
+describe("The commands", () => {
+  it("make a key while the Worker runs, and print it alone", async () => {
+    const { code, out, err } = await command("key", "--name", "Limited", "--scopes", "tasks:read,users:read", "--limit", "7");
+    expect([code, err]).toEqual([0, ""]);
+    expect(out).toMatch(/^dvo_[0-9A-Za-z]{16}_[0-9A-Za-z]{40}\n$/);
+    const { body } = await api("/me", out.trim());
+    expect(body).toMatchObject({ key: { name: "Limited", scopes: ["users:read", "tasks:read"] }, rate_limit: { limit: 7, used: 1 } });
+  });
+
+  it("make a further account, and print its id and a key with every scope", async () => {
+    const { out } = await command("account", "--name", "Second", "--email", "second@example.com");
+    const [id, key] = out.trim().split("\n");
+    expect((await api("/me", key ?? "")).body.account).toEqual({ id, name: "Second" });
+    expect((await api("/users", key ?? "")).body.data).toEqual([]);
+    const { out: further } = await command("key", "--name", "Further", "--account", id ?? "");
+    expect((await api("/me", further.trim())).body.account.id).toBe(id);
+  });
+
+  it.each([
+    ["key", [], "--name takes"],
+    ["key", ["--name", "x", "--scopes", "all"], 'no scope "all"'],
+    ["key", ["--name", "x", "--limit", "0"], "--limit takes"],
+    ["key", ["--name", "x", "--limit", "5001"], "at most 5000"],
+    ["key", ["--name", "x", "--account", "acc_none"], "no account acc_none"],
+    ["key", ["--nmae", "x"], "Usage:"],
+    ["account", ["--name", "x"], "--email takes"],
+  ])("refuse %s %j in a sentence", async (name, args, message) => {
+    const { code, out, err } = await command(name, ...args);
+    expect([code, out]).toEqual([1, ""]);
+    expect(err).toContain(message);
+    expect(err).not.toMatch(/\n\s+at /);
+  });
+});
+
+describe("Stopping and starting again", () => {
+  it("leaves no process behind on Ctrl-C, and keeps the data, the key and the count of the hour", async () => {
+    const { out } = await command("key", "--name", "Counted", "--limit", "5");
+    const key = out.trim();
+    const untilHourEnds = 3_600_000 - (Date.now() % 3_600_000);
+    if (untilHourEnds < 60_000) await sleep(untilHourEnds);
+    for (let n = 0; n < 5; n++) expect((await api("/me", key)).status).toBe(200);
+    await stop(running, "SIGINT", true);
+    expect(processesOfFolder()).toEqual([]);
+
+    const before = running.demoKey;
+    const startedAt = Date.now();
+    running = await start();
+    expect(running.demoKey).toBe(before);
+    expect(Date.now() - startedAt).toBeLessThan(30_000);
+    expect((await api("/me", key)).status).toBe(429);
+    expect((await api("/tasks?q=from%20the%20test", before)).body.data.length).toBe(1);
+  });
+
+  it.each(["SIGTERM", "SIGKILL"] as const)("leaves no process behind when npm alone gets %s", async (signal) => {
+    await stop(running, signal, false);
+    expect(processesOfFolder()).toEqual([]);
+    running = await start();
+  });
+
+  it("begins again with --fresh", async () => {
+    const before = running.demoKey;
+    await stop(running, "SIGINT", true);
+    running = await start("--", "--fresh");
+    expect(running.demoKey).not.toBe(before);
+    expect((await api("/me", before)).status).toBe(401);
+    expect((await api("/tasks?q=from%20the%20test", running.demoKey)).body.data).toEqual([]);
+  });
+});

@@ -1,0 +1,132 @@
+import { describe, expect, it } from "vitest";
+import { scannedAtOnce } from "../../src/activity/read-activity.ts";
+import { writeEntries } from "../../src/activity/write-entries.ts";
+import { call, db, makeKey, makeTenant, type Tenant, within2s } from "./client.ts";
+import { entryOf } from "./entries.ts";
+
+type Shown = { id: string; status: number; path: string; count: number; method: string; counted: boolean; error_code: string | null };
+
+/** The log of an account, read with a key of it that is left out of what is read. */
+const log = async (tenant: Tenant, query = ""): Promise<Shown[]> => {
+  const { body } = await call("GET", `/api/v1/activity?limit=100${query}`, { key: tenant.key });
+  return body.data.filter((entry: Shown) => entry.path !== "/api/v1/activity");
+};
+
+describe("The log", () => {
+  it("has an entry for every answered request of a real key, within two seconds, under the id of its answer", async () => {
+    const tenant = await makeTenant();
+    const asked = [
+      await call("GET", "/api/v1/users?limit=1", { key: tenant.key, "User-Agent": "test/1", "CF-Connecting-IP": "198.51.100.9" }),
+      await call("POST", "/api/v1/tasks", { key: tenant.key, body: { title: "x" } }),
+      await call("HEAD", "/api/v1/users/usr_1", { key: tenant.key }),
+      await call("GET", "/api/v1/nothing/here", { key: tenant.key }),
+      await call("DELETE", "/api/v1/users", { key: tenant.key }),
+      await call("GET", "/api/v1/rate-limit", { key: tenant.key }),
+    ];
+    const entries = await within2s(
+      () => log(tenant),
+      (seen) => seen.length >= asked.length,
+    );
+    expect(entries.map(({ id }) => id)).toEqual(asked.map(({ headers }) => headers.get("X-Request-Id")).toReversed());
+    expect(entries.toReversed()).toMatchObject([
+      {
+        method: "GET",
+        path: "/api/v1/users",
+        route: "/api/v1/users",
+        status: 200,
+        reason: "OK",
+        counted: true,
+        ip: "198.51.100.9",
+        user_agent: "test/1",
+      },
+      { method: "POST", path: "/api/v1/tasks", status: 201, reason: "Created", key_id: tenant.keyId, key_name: "Test key", count: 1 },
+      { method: "HEAD", path: "/api/v1/users/usr_1", route: "/api/v1/users/{id}", status: 404, error_code: "not_found" },
+      { method: "GET", path: "/api/v1/nothing/here", route: "/api/v1/*", status: 404, reason: "Not Found" },
+      { method: "DELETE", path: "/api/v1/users", route: "/api/v1/users", status: 405, error_code: "method_not_allowed" },
+      { method: "GET", path: "/api/v1/rate-limit", status: 200, counted: false },
+    ]);
+    const [latest] = entries;
+    expect((await call("GET", `/api/v1/activity/${latest?.id}`, { key: tenant.key })).body).toEqual(latest);
+  });
+
+  it("has refusals of a real key in any state, and none of forged or absent ones", async () => {
+    const tenant = await makeTenant();
+    const gone = await makeKey(tenant.accountId);
+    const rotated = await makeKey(tenant.accountId);
+    await call("DELETE", `/api/v1/keys/${gone.keyId}`, { key: tenant.key });
+    await call("POST", `/api/v1/keys/${rotated.keyId}/rotate`, { key: tenant.key, body: { overlap_seconds: 0 } });
+    await call("GET", "/api/v1/me", { key: gone.key });
+    await call("GET", "/api/v1/me", { key: rotated.key });
+    await call("GET", "/api/v1/me", { key: `${gone.key.slice(0, -1)}!` });
+    await call("GET", "/api/v1/me");
+    const entries = await within2s(
+      () => log(tenant, "&status=401"),
+      (seen) => seen.length >= 2,
+    );
+    expect(entries.map(({ error_code, counted }) => [error_code, counted])).toEqual([
+      ["invalid_key", false],
+      ["revoked_key", false],
+    ]);
+  });
+
+  it("folds a flood of refusals: few entries, whose counts add up to all of them", async () => {
+    const tenant = await makeTenant();
+    const { key } = await makeKey(tenant.accountId, { hourlyLimit: 1 });
+    await Promise.all(Array.from({ length: 200 }, () => call("GET", "/api/v1/tasks", { key })));
+    const total = (entries: Shown[]) => entries.reduce((sum, entry) => sum + entry.count, 0);
+    const entries = await within2s(
+      () => log(tenant, "&status=429"),
+      (seen) => total(seen) >= 199,
+    );
+    expect(total(entries)).toBe(199);
+    expect(entries.length).toBeLessThan(20);
+  });
+
+  it("filters by method, status, class, key, path and time", async () => {
+    const tenant = await makeTenant();
+    const other = await makeKey(tenant.accountId);
+    const now = Date.now();
+    await writeEntries(db, [
+      entryOf(tenant, now - 5000, { method: "POST", status: 201 }),
+      entryOf(tenant, now - 4000, { status: 404, path: "/api/v1/tasks/tsk_1" }),
+      entryOf(tenant, now - 3000, { status: 422, method: "PATCH" }),
+      entryOf({ ...tenant, keyId: other.keyId }, now - 2000, { status: 503 }),
+    ]);
+    const statuses = async (query: string) =>
+      (await log(tenant, `&to=${new Date(now - 1000).toISOString()}${query}`)).map(({ status }) => status);
+    expect(await statuses("")).toEqual([503, 422, 404, 201]);
+    expect(await statuses("&method=POST")).toEqual([201]);
+    expect(await statuses("&status=4xx")).toEqual([422, 404]);
+    expect(await statuses("&status=404")).toEqual([404]);
+    expect(await statuses(`&key_id=${other.keyId}`)).toEqual([503]);
+    expect(await statuses("&path=/api/v1/tasks/tsk_1")).toEqual([404]);
+    expect(await statuses(`&from=${new Date(now - 3000).toISOString()}`)).toEqual([503, 422]);
+    const exact = await log(tenant, `&from=${new Date(now - 4000).toISOString()}&to=${new Date(now - 3000).toISOString()}`);
+    expect(exact.map(({ status }) => status)).toEqual([404]);
+  });
+
+  it("looks at ten thousand entries for a filtered page, and goes on from there", async () => {
+    const tenant = await makeTenant();
+    const now = Date.now() - 60_000;
+    await writeEntries(
+      db,
+      Array.from({ length: scannedAtOnce + 50 }, (_, index) =>
+        entryOf(tenant, now - index, { status: index === scannedAtOnce + 20 ? 418 : 200 }),
+      ),
+    );
+    const to = new Date(now + 1).toISOString();
+    const first = await call("GET", `/api/v1/activity?status=418&to=${to}`, { key: tenant.key });
+    expect([first.body.data.length, first.body.has_more]).toEqual([0, true]);
+    const second = await call("GET", `/api/v1/activity?status=418&to=${to}&cursor=${first.body.next_cursor}`, { key: tenant.key });
+    expect([second.body.data.length, second.body.has_more]).toEqual([1, false]);
+  });
+
+  it("takes a batch again without doubling it", async () => {
+    const tenant = await makeTenant();
+    const entries = Array.from({ length: 5 }, (_, index) => entryOf(tenant, Date.now() - index));
+    await writeEntries(db, entries);
+    await writeEntries(db, entries);
+    expect((await log(tenant)).length).toBe(5);
+    expect((await call("GET", "/api/v1/usage", { key: tenant.key })).body.total_requests.value).toBeGreaterThanOrEqual(5);
+  });
+});

@@ -1,0 +1,64 @@
+import { describe, expect, it } from "vitest";
+import { bucketsOf } from "../../src/analytics/buckets.ts";
+import { dayMs, dayStart, hourMs } from "../../src/clock.ts";
+import { commitTo } from "../../src/db/client.ts";
+import { changeTask, createTask } from "../../src/tasks/write-tasks.ts";
+import { call, db, makeTenant } from "./client.ts";
+
+const content = { description: "", status: "todo" as const, priority: "normal" as const, assigneeId: null, labels: [], dueAt: null };
+const isoDays = (starts: number[]) => starts.map((start) => new Date(start).toISOString().slice(0, 10));
+
+describe("Analytics", () => {
+  it("counts what happened in the span and what is now", async () => {
+    const { key, accountId } = await makeTenant();
+    const user = (await call("POST", "/api/v1/users", { key, body: { name: "Ada", email: "ada@example.com" } })).body;
+    await call("POST", "/api/v1/users", { key, body: { name: "Bob", email: "bob@example.com", status: "suspended" } });
+    const now = Date.now();
+    const at = (time: number) => ({ db, now: time, actor: { accountId, keyId: null }, commit: commitTo(db) });
+    const task = async (madeAt: number, hoursToComplete: number | null, more: object = {}) => {
+      const made = await createTask(at(madeAt), { title: "x", ...content, ...more });
+      if (hoursToComplete !== null) await changeTask(at(madeAt + hoursToComplete * hourMs), made.id, { status: "done" }, () => true);
+    };
+    await task(now - 40 * dayMs, 2);
+    await task(now - 10 * dayMs, 4, { assigneeId: user.id });
+    await task(now - 9 * dayMs, 10, { priority: "urgent" });
+    await task(now - 8 * dayMs, null, { assigneeId: user.id, dueAt: now - dayMs });
+    await task(now - 2 * dayMs, null, { status: "cancelled", dueAt: now - dayMs });
+
+    const { body } = await call("GET", "/api/v1/analytics", { key });
+    expect(body.tasks).toEqual({
+      created: 4,
+      completed: 2,
+      open: 1,
+      overdue: 1,
+      completion_rate: 50,
+      median_hours_to_complete: 7,
+      by_status: { todo: 1, in_progress: 0, done: 3, cancelled: 1 },
+      by_priority: { low: 0, normal: 4, high: 0, urgent: 1 },
+    });
+    expect(body.users).toEqual({ total: 2, active: 1 });
+    expect(body.by_assignee).toEqual([{ user_id: user.id, open: 1, completed: 1 }]);
+    expect(body.series.length).toBe(30);
+    expect(body.series.at(-1).start).toBe(new Date(dayStart(now)).toISOString());
+    expect(body.series.reduce((sum: number, point: { created: number }) => sum + point.created, 0)).toBe(4);
+  });
+
+  it("of nothing has nulls, not zeros, where there is no rate", async () => {
+    const { key } = await makeTenant();
+    const { body } = await call("GET", "/api/v1/analytics?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z", { key });
+    expect(body.tasks).toMatchObject({ created: 0, completion_rate: null, median_hours_to_complete: null });
+    expect(body).toMatchObject({ from: "2026-01-01T00:00:00.000Z", to: "2026-01-02T00:00:00.000Z", interval: "day", by_assignee: [] });
+    expect(body.series).toEqual([{ start: "2026-01-01T00:00:00.000Z", created: 0, completed: 0 }]);
+  });
+});
+
+describe("The points of a series", () => {
+  const between = (from: string, to: string, interval: "day" | "week" | "month") =>
+    isoDays(bucketsOf(Date.parse(from), Date.parse(to), interval));
+
+  it("are the days, ISO weeks and months that the span touches", () => {
+    expect(between("2026-02-27T23:00:00Z", "2026-03-02T00:00:00Z", "day")).toEqual(["2026-02-27", "2026-02-28", "2026-03-01"]);
+    expect(between("2026-11-22T23:59:59Z", "2026-12-01T00:00:00Z", "week")).toEqual(["2026-11-16", "2026-11-23", "2026-11-30"]);
+    expect(between("2025-12-31T00:00:00Z", "2026-03-01T00:00:00Z", "month")).toEqual(["2025-12-01", "2026-01-01", "2026-02-01"]);
+  });
+});

@@ -1,0 +1,109 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { createApp } from "../../src/app.ts";
+import { age, daysOf, integer, milliseconds, rate, signed, wholePercent } from "../../src/dashboard/format.ts";
+import { call, makeKey, makeTenant, within2s } from "./client.ts";
+
+const page = (accountId: string) => call("GET", `/?account=${accountId}`);
+
+describe("The overview", () => {
+  it("shows the figures, the latest requests and the keys of an account, within two seconds of the request", async () => {
+    const { accountId, key } = await makeTenant();
+    await makeKey(accountId, { name: "<b>Éclair & sons</b> 😀" });
+    await call("GET", "/api/v1/users", { key });
+    await call("POST", "/api/v1/tasks", { key, body: { title: "x" } });
+    await call("GET", "/api/v1/tasks/tsk_1", { key });
+    const { status, text, headers } = await within2s(
+      () => page(accountId),
+      (answer) => answer.text.includes("tsk_1"),
+    );
+    expect([status, headers.get("Content-Type")]).toEqual([200, "text/html; charset=UTF-8"]);
+    expect(text.startsWith("<!doctype html>")).toBe(true);
+    for (const shown of [
+      "Total Requests",
+      "Success Rate",
+      "Avg Response Time",
+      "Rate Limit Usage",
+      "3 / 5,000 per hour",
+      "66.67%",
+      "404 Not Found",
+      "201 Created",
+      "just now",
+    ]) {
+      expect(text, shown).toContain(shown);
+    }
+    expect(text).toContain("&lt;b&gt;Éclair &amp; sons&lt;/b&gt; 😀");
+    expect(text).not.toContain(key.slice(0, 30));
+  });
+
+  it("of an account without requests says so", async () => {
+    const { accountId } = await makeTenant();
+    const { text } = await page(accountId);
+    expect(text).toContain("No requests yet");
+    expect(text).toContain("new");
+    expect(text).not.toMatch(/NaN|Infinity|undefined|null/);
+  });
+
+  it("sends nothing that lets a page do more than show itself", async () => {
+    const { accountId } = await makeTenant();
+    const { headers, text } = await page(accountId);
+    expect(headers.get("Content-Security-Policy")).toMatch(/^default-src 'none'; style-src 'self'/);
+    expect(headers.get("Cache-Control")).toBe("no-store");
+    expect(headers.get("X-Request-Id")).toMatch(/^req_/);
+    expect(text).not.toMatch(/<script|style=|https?:\/\//);
+  });
+
+  it("is closed under any name but this machine's, and in any build but the local one", async () => {
+    const ctx = { waitUntil() {}, passThroughOnException() {}, props: {} } as unknown as ExecutionContext;
+    const ask = async (isLocal: boolean, url: string) => (await createApp({ isLocal }).request(url, {}, env, ctx)).status;
+    expect(await ask(true, "http://localhost:8787/")).toBe(200);
+    expect(await ask(true, "http://127.0.0.1/")).toBe(200);
+    expect(await ask(true, "http://evil.example/")).toBe(403);
+    expect(await ask(true, "http://localhost.evil.example/")).toBe(403);
+    expect(await ask(false, "http://localhost/")).toBe(403);
+    expect(await ask(false, "https://overview.example/")).toBe(403);
+  });
+});
+
+describe("Other paths", () => {
+  it("answer a page with the request id", async () => {
+    const { status, text, headers } = await call("GET", "/nothing");
+    expect(status).toBe(404);
+    expect(text).toContain(headers.get("X-Request-Id"));
+  });
+
+  it("tell monitors whether D1 answers", async () => {
+    const { status, headers, text } = await call("GET", "/health");
+    expect([status, headers.get("Content-Type"), text]).toEqual([200, "application/health+json", '{"status":"pass"}']);
+  });
+});
+
+describe("Figures on pages", () => {
+  it("are written as people read them", () => {
+    expect(integer(1_234_567_890)).toBe("1,234,567,890");
+    expect([milliseconds(null), milliseconds(3.456), milliseconds(41.6), milliseconds(12_345)]).toEqual([
+      "–",
+      "3.5 ms",
+      "42 ms",
+      "12,345 ms",
+    ]);
+    expect([rate(null), rate(0), rate(99.99), rate(100)]).toEqual(["–", "0.00%", "99.99%", "100%"]);
+    expect([wholePercent(67), wholePercent(66.6), wholePercent(99.98), wholePercent(100)]).toEqual(["67%", "67%", "99%", "100%"]);
+    expect([signed(12.5, 1), signed(-3, 2), signed(0, 1)]).toEqual(["+12.5", "−3.00", "±0.0"]);
+    expect(daysOf({ from: Date.UTC(2026, 8, 22), to: Date.UTC(2026, 9, 22) })).toBe("22 Sep to 21 Oct UTC");
+  });
+
+  it("say how long ago", () => {
+    const now = Date.now();
+    expect([0, 999, 1000, 61_000, 180_000, 3_600_000, 90_000_000].map((ms) => age(now - ms, now))).toEqual([
+      "just now",
+      "just now",
+      "1 second ago",
+      "1 minute ago",
+      "3 minutes ago",
+      "1 hour ago",
+      "1 day ago",
+    ]);
+    expect(age(now + 500, now)).toBe("just now");
+  });
+});

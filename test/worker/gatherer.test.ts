@@ -1,0 +1,136 @@
+import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import type { Entry } from "../../src/activity/entry.ts";
+import { Gatherer, NotStored } from "../../src/activity/gatherer.ts";
+import { RefusalFolder } from "../../src/activity/refusal-folder.ts";
+import { storeEntries } from "../../src/activity/store-entries.ts";
+import { call, db, makeTenant } from "./client.ts";
+import { entryOf } from "./entries.ts";
+
+const someone = { accountId: "acc_1", keyId: "key_1" };
+const refusal = (timeMs: number, more: Partial<Entry> = {}) =>
+  entryOf(someone, timeMs, { status: 429, errorCode: "rate_limit_exceeded", admitted: false, counted: false, ...more });
+
+describe("Gathering", () => {
+  it("writes what many requests have added in one batch, by the one that has the turn", async () => {
+    const gatherer = new Gatherer();
+    const batches: Entry[][] = [];
+    const store = async (entries: Entry[]) => void batches.push(entries);
+    await Promise.all(
+      Array.from({ length: 30 }, () => {
+        gatherer.add(entryOf(someone, Date.now()), Date.now());
+        return gatherer.gather(store);
+      }),
+    );
+    expect(batches.map(({ length }) => length)).toEqual([30]);
+  });
+
+  it("keeps what could not be stored for the next turn, and loses none", async () => {
+    const gatherer = new Gatherer();
+    const entries = Array.from({ length: 6 }, (_, index) => entryOf(someone, Date.now() + index));
+    for (const entry of entries) gatherer.add(entry, Date.now());
+    const stored: Entry[] = [];
+    let tries = 0;
+    await gatherer.gather(async (batch) => {
+      tries++;
+      if (tries === 1) throw new Error("nobody takes them");
+      if (tries === 2) {
+        stored.push(...batch.slice(0, 4));
+        throw new NotStored(batch.slice(4), new Error("some are left"));
+      }
+      stored.push(...batch);
+    });
+    expect(tries).toBe(3);
+    expect(new Set(stored.map(({ id }) => id))).toEqual(new Set(entries.map(({ id }) => id)));
+    expect(stored.length).toBe(6);
+  });
+
+  it("is taken over from a request that ended early, a second after it was due", async () => {
+    const gatherer = new Gatherer();
+    gatherer.add(entryOf(someone, Date.now()), Date.now());
+    // The first request's timer never fires, as when the platform has cancelled it.
+    const real = globalThis.setTimeout;
+    globalThis.setTimeout = (() => 0) as unknown as typeof setTimeout;
+    void gatherer.gather(async () => {});
+    globalThis.setTimeout = real;
+    const stored: Entry[] = [];
+    const store = async (batch: Entry[]) => void stored.push(...batch);
+    await gatherer.gather(store);
+    expect(stored.length).toBe(0);
+    await new Promise((resolve) => setTimeout(resolve, 1100));
+    gatherer.add(entryOf(someone, Date.now()), Date.now());
+    await gatherer.gather(store);
+    expect(stored.length).toBe(2);
+  });
+});
+
+describe("Folding refusals", () => {
+  const second = Date.UTC(2026, 10, 21, 7, 30);
+
+  it("lets the first of a second stand alone and counts the rest in one", () => {
+    const folder = new RefusalFolder();
+    const own = Array.from({ length: 10 }, (_, index) => folder.fold(refusal(second + index), second + index));
+    expect(own.filter((entry) => entry !== null).length).toBe(1);
+    expect(folder.close(second + 999)).toEqual([]);
+    expect(folder.close(second + 1000).map(({ count }) => count)).toEqual([9]);
+    expect(folder.closesAt).toBeNull();
+  });
+
+  it("begins anew with each second, and keeps what differs apart", () => {
+    const folder = new RefusalFolder();
+    const differences: Partial<Entry>[] = [
+      {},
+      { status: 403 },
+      { method: "POST" },
+      { route: "/x" },
+      { ip: "198.51.100.1" },
+      { keyId: "key_2" },
+      { errorCode: "x" },
+    ];
+    for (const at of [second, second + 1000]) {
+      for (const difference of differences) {
+        expect(folder.fold(refusal(at, difference), at)).not.toBeNull();
+        expect(folder.fold(refusal(at + 1, difference), at + 1)).toBeNull();
+      }
+    }
+    expect(folder.close(second + 2000).length).toBe(2 * differences.length);
+  });
+});
+
+describe("Entries that D1 does not take", () => {
+  const failing = { prepare: () => db.$client.prepare("SELECT 1"), batch: () => Promise.reject(new Error("D1_ERROR: out of order")) };
+  const brokenDb = new Proxy(db, { get: (target, name) => (name === "batch" ? failing.batch : Reflect.get(target, name)) });
+
+  it("are journalled by the guards of their keys and drained by alarm, each exactly once", async () => {
+    const [one, other] = [await makeTenant(), await makeTenant()];
+    const entries = [one, one, other].map((tenant, index) => entryOf(tenant, Date.now() - 1000 + index));
+    const journal = async (keyId: string, own: Entry[]) => env.KEY_GUARD.getByName(keyId).journal(own);
+    await storeEntries({ db: brokenDb, journal }, entries);
+    await storeEntries({ db: brokenDb, journal }, entries);
+    const logOf = async (tenant: typeof one) =>
+      (await call("GET", "/api/v1/activity", { key: tenant.key })).body.data.filter(({ id }: Entry) =>
+        entries.some((entry) => entry.id === id),
+      );
+    expect((await logOf(one)).length).toBe(0);
+    for (const tenant of [one, other]) {
+      const guard = env.KEY_GUARD.getByName(tenant.keyId);
+      expect(await runInDurableObject(guard, (_, state) => state.storage.getAlarm())).not.toBeNull();
+      await runDurableObjectAlarm(guard);
+      expect(await runInDurableObject(guard, (_, state) => [...state.storage.sql.exec("SELECT id FROM journal")].length)).toBe(0);
+    }
+    expect([(await logOf(one)).length, (await logOf(other)).length]).toEqual([2, 1]);
+  });
+
+  it("are named where the guards will not take them either", async () => {
+    const tenant = await makeTenant();
+    const other = await makeTenant();
+    const entries = [entryOf(tenant, Date.now()), entryOf(other, Date.now())];
+    const journal = async (keyId: string) => {
+      if (keyId === tenant.keyId) throw new Error("no object");
+    };
+    const failure = await storeEntries({ db: brokenDb, journal }, entries).catch((error: unknown) => error);
+    expect(failure).toBeInstanceOf(NotStored);
+    expect((failure as NotStored).unstored).toEqual([entries[0]]);
+  });
+});

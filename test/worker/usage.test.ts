@@ -1,0 +1,246 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { Entry } from "../../src/activity/entry.ts";
+import { writeEntries } from "../../src/activity/write-entries.ts";
+import { dayMs, dayStart, hourMs, hourStart } from "../../src/clock.ts";
+import { timeOfId } from "../../src/ids.ts";
+import { figuresOf, type Tally } from "../../src/usage/figures.ts";
+import { percentile } from "../../src/usage/histogram.ts";
+import { readBreakdown } from "../../src/usage/read-breakdown.ts";
+import { readUsage } from "../../src/usage/read-usage.ts";
+import { type WindowName, windowHours, windowsAt } from "../../src/usage/windows.ts";
+import { call, db, makeKey, makeTenant, within2s } from "./client.ts";
+import { entryOf } from "./entries.ts";
+
+describe("Usage", () => {
+  it("of a fresh account is nothing, and says so without zeros that mean something else", async () => {
+    const { accountId } = await makeTenant();
+    const usage = await readUsage({ db, now: Date.now(), actor: { accountId, keyId: null } }, { window: "30d" });
+    expect(usage).toMatchObject({
+      totalRequests: { value: 0, previous: 0, changePercent: null },
+      successRate: { value: null, previous: null, changePoints: null },
+      avgResponseTimeMs: { value: null, previous: null, changeMs: null },
+      p50Ms: null,
+      p95Ms: null,
+      p99Ms: null,
+    });
+  });
+
+  it("of 80 successes and 20 times 404 is 100 requests and 80 %", async () => {
+    const watcher = await makeTenant();
+    const { key, keyId } = await makeKey(watcher.accountId);
+    await Promise.all([
+      ...Array.from({ length: 80 }, () => call("GET", "/api/v1/me", { key })),
+      ...Array.from({ length: 20 }, () => call("GET", "/api/v1/tasks/tsk_none", { key })),
+    ]);
+    const { body } = await within2s(
+      () => call("GET", `/api/v1/usage?key_id=${keyId}`, { key: watcher.key }),
+      (answer) => answer.body.total_requests.value >= 100,
+    );
+    expect(body.total_requests).toEqual({ value: 100, previous: 0, change_percent: null });
+    expect(body.success_rate).toEqual({ value: 80, previous: null, change_points: null });
+    expect(body.by_class).toEqual({ "2xx": 80, "3xx": 0, "4xx": 20, "429": 0, "5xx": 0 });
+    expect(body.rate_limit).toMatchObject({ key_id: keyId, used: 100, limit: 5000, percent: 2 });
+    expect(body.series.at(-1)).toMatchObject({ requests: 100, successes: 80 });
+  });
+
+  it("counts what is refused, but takes no response time of it", async () => {
+    const { accountId, keyId } = await makeTenant();
+    const now = Date.now();
+    await writeEntries(db, [
+      entryOf({ accountId, keyId }, now, { durationMs: 40 }),
+      entryOf({ accountId, keyId }, now, { status: 429, durationMs: 1, admitted: false, counted: false, count: 99 }),
+    ]);
+    const usage = await readUsage({ db, now, actor: { accountId, keyId: null } }, { window: "24h" });
+    expect(usage.totalRequests.value).toBe(100);
+    expect(usage.successRate.value).toBe(1);
+    expect(usage.avgResponseTimeMs.value).toBe(40);
+    expect([usage.p50Ms, usage.p99Ms]).toEqual([40, 40]);
+    expect(usage.byClass["429"]).toBe(99);
+  });
+
+  it("takes late entries and repeated batches in, each exactly once", async () => {
+    const { accountId, keyId } = await makeTenant();
+    const now = Date.now();
+    const reading = { db, now, actor: { accountId, keyId: null } };
+    const early = [0, 1, 2].map((n) => entryOf({ accountId, keyId }, now - 3 * dayMs - n));
+    await writeEntries(db, early);
+    expect((await readUsage(reading, { window: "7d" })).totalRequests.value).toBe(3);
+    await writeEntries(db, [
+      ...early,
+      entryOf({ accountId, keyId }, now - 3 * dayMs, { status: 500 }),
+      entryOf({ accountId, keyId }, now - 9 * dayMs),
+    ]);
+    const usage = await readUsage(reading, { window: "7d" });
+    expect([usage.totalRequests.value, usage.totalRequests.previous, usage.successRate.value]).toEqual([4, 1, 75]);
+    expect(usage.totalRequests.changePercent).toBe(300);
+  });
+});
+
+const sumOf = (entries: Entry[], of: (entry: Entry) => number) => entries.reduce((sum, entry) => sum + of(entry), 0);
+
+/** The figures by their definitions, computed from the entries one by one. */
+function plainly(entries: Entry[], from: number, to: number) {
+  const inside = entries.filter(({ id }) => timeOfId(id) >= from && timeOfId(id) < to);
+  const requests = sumOf(inside, ({ count }) => count);
+  const admitted = inside.filter((entry) => entry.admitted);
+  const successes = sumOf(inside, ({ status, count }) => (status < 400 ? count : 0));
+  const durations = admitted.flatMap(({ durationMs, count }) => Array<number>(count).fill(durationMs)).sort((a, b) => a - b);
+  const round = (value: number) => Math.round(value * 100) / 100;
+  const rank = (share: number) => durations[Math.max(0, Math.ceil(share * durations.length) - 1)] ?? null;
+  return {
+    requests,
+    rate: requests === 0 ? null : successes === requests ? 100 : Math.min(round((100 * successes) / requests), 99.99),
+    average: durations.length === 0 ? null : round(durations.reduce((sum, each) => sum + each, 0) / durations.length),
+    percentiles: [0.5, 0.95, 0.99].map(rank),
+  };
+}
+
+describe("The figures", () => {
+  const now = Date.UTC(2026, 10, 21, 7, 31, 12);
+  const edges = (Object.keys(windowHours) as WindowName[]).flatMap((name) => {
+    const { window, previous } = windowsAt(name, now);
+    return [window.from, window.to, previous.from];
+  });
+  const time = fc.oneof(
+    fc.integer({ min: now - 61 * dayMs, max: now }),
+    fc
+      .constantFrom(...edges, dayStart(now), hourStart(now), dayStart(now) - 3 * dayMs)
+      .chain((edge) => fc.constantFrom(edge - 1, edge, edge + 1)),
+  );
+  const traffic = fc.array(
+    fc.record({
+      at: time,
+      status: fc.constantFrom(200, 200, 201, 304, 404, 422, 429, 500, 503),
+      durationMs: fc.oneof(fc.integer({ min: 0, max: 120 }), fc.integer({ min: 0, max: 90_000 })),
+      count: fc.constantFrom(1, 1, 1, 7),
+      route: fc.constantFrom("/api/v1/tasks", "/api/v1/users/{id}"),
+      key: fc.constantFrom("key_a", "key_b"),
+    }),
+    { maxLength: 60 },
+  );
+
+  it("equal a plain computation over the raw entries, whatever the traffic", async () => {
+    await fc.assert(
+      fc.asyncProperty(traffic, fc.integer({ min: 0, max: 60 }), async (list, split) => {
+        const accountId = `acc_${crypto.randomUUID()}`;
+        const entries = list.map(({ at, status, durationMs, count, route, key }) => {
+          const admitted = status !== 429;
+          return entryOf({ accountId, keyId: key }, at, {
+            status,
+            durationMs,
+            route,
+            admitted,
+            counted: admitted,
+            count: admitted ? 1 : count,
+          });
+        });
+        const reading = { db, now, actor: { accountId, keyId: null } };
+        await writeEntries(db, entries.slice(0, split));
+        await readUsage(reading, { window: "30d" });
+        await writeEntries(db, entries);
+        for (const window of Object.keys(windowHours) as WindowName[]) {
+          for (const keyId of [undefined, "key_a"]) {
+            const usage = await readUsage(reading, { window, keyId });
+            const own = entries.filter((entry) => keyId === undefined || entry.keyId === keyId);
+            const current = plainly(own, usage.window.from, usage.window.to);
+            const former = plainly(own, usage.previous.from, usage.previous.to);
+            expect(usage.totalRequests).toMatchObject({ value: current.requests, previous: former.requests });
+            expect(usage.successRate).toMatchObject({ value: current.rate, previous: former.rate });
+            expect(usage.avgResponseTimeMs).toMatchObject({ value: current.average, previous: former.average });
+            for (const [index, exact] of current.percentiles.entries()) {
+              const shown = [usage.p50Ms, usage.p95Ms, usage.p99Ms][index] as number;
+              if (exact === null) expect(shown).toBeNull();
+              else expect(Math.abs(shown - exact)).toBeLessThanOrEqual(exact * 0.05);
+            }
+            expect(usage.series.reduce((sum, point) => sum + point.requests, 0)).toBe(current.requests);
+            expect(Object.values(usage.byClass).reduce((sum, each) => sum + each, 0)).toBe(current.requests);
+          }
+        }
+        const today = dayStart(now) + dayMs;
+        const whole = plainly(entries, today - 30 * dayMs, today);
+        for (const by of ["key", "route", "status", "day"] as const) {
+          const { shares } = await readBreakdown(reading, { by });
+          expect(shares.reduce((sum, share) => sum + share.requests, 0)).toBe(whole.requests);
+          for (const share of shares) {
+            const own = entries.filter(
+              ({ keyId, route, status, id }) =>
+                ({ key: keyId, route, status: String(status), day: new Date(timeOfId(id)).toISOString().slice(0, 10) })[by] === share.value,
+            );
+            const exact = plainly(own, today - 30 * dayMs, today);
+            expect([share.requests, share.averageMs]).toEqual([exact.requests, exact.average]);
+          }
+        }
+      }),
+      { numRuns: 25 },
+    );
+  }, 120_000);
+
+  it("never show 100 % for less, nor 0 % for nothing", () => {
+    const tally = (status: number, requests: number): Tally => ({ status, requests, admitted: requests, durationMs: 0 });
+    expect(figuresOf([tally(200, 999_999), tally(500, 1)], [], new Map()).successRate.value).toBe(99.99);
+    expect(figuresOf([tally(200, 5)], [], new Map()).successRate.value).toBe(100);
+    expect(figuresOf([tally(500, 5)], [], new Map()).successRate.value).toBe(0);
+    expect(figuresOf([], [], new Map()).successRate.value).toBeNull();
+  });
+
+  it("change against the previous month by what is shown", () => {
+    const tally = (status: number, requests: number, durationMs: number): Tally => ({ status, requests, admitted: requests, durationMs });
+    const figures = figuresOf(
+      [tally(200, 124_563, 124_563 * 30)],
+      [tally(200, 110_000, 110_000 * 42), tally(404, 700, 700 * 42)],
+      new Map(),
+    );
+    expect(figures.totalRequests).toEqual({ value: 124_563, previous: 110_700, changePercent: 12.52 });
+    expect(figures.successRate).toEqual({ value: 100, previous: 99.37, changePoints: 0.63 });
+    expect(figures.avgResponseTimeMs).toEqual({ value: 30, previous: 42, changeMs: -12 });
+  });
+});
+
+describe("A window", () => {
+  it("is the current hour and the full hours before it; the previous one ends where it begins", () => {
+    const { window, previous } = windowsAt("30d", Date.UTC(2026, 2, 31, 10, 59, 59, 999));
+    expect([window.from, window.to].map((at) => new Date(at).toISOString())).toEqual([
+      "2026-03-01T11:00:00.000Z",
+      "2026-03-31T11:00:00.000Z",
+    ]);
+    expect(window.to - window.from).toBe(720 * hourMs);
+    expect([previous.to, previous.to - previous.from]).toEqual([window.from, 720 * hourMs]);
+  });
+});
+
+describe("A percentile", () => {
+  it("is the nearest rank", () => {
+    const histogram = new Map([
+      [5, 50],
+      [10, 45],
+      [100, 5],
+    ]);
+    expect([0.5, 0.51, 0.95, 0.96, 1].map((share) => percentile(histogram, share))).toEqual([5, 10, 10, 100, 100]);
+    expect(percentile(new Map(), 0.5)).toBeNull();
+  });
+});
+
+describe("The headline of rate-limit usage", () => {
+  const headline = async (key: string) => (await call("GET", "/api/v1/usage", { key })).body.rate_limit;
+
+  it("is the live key with the highest share, of equals the older", async () => {
+    const tenant = await makeTenant();
+    const [small, large] = [await makeKey(tenant.accountId, { hourlyLimit: 10 }), await makeKey(tenant.accountId, { hourlyLimit: 1000 })];
+    expect(await headline(tenant.key)).toMatchObject({ key_id: tenant.keyId });
+    await Promise.all(Array.from({ length: 4 }, () => call("GET", "/api/v1/me", { key: small.key })));
+    await Promise.all(Array.from({ length: 40 }, () => call("GET", "/api/v1/me", { key: large.key })));
+    const seen = await within2s(
+      () => headline(tenant.key),
+      ({ used }) => used === 4,
+    );
+    expect(seen).toMatchObject({ key_id: small.keyId, used: 4, limit: 10, percent: 40 });
+    await call("DELETE", `/api/v1/keys/${small.keyId}`, { key: tenant.key });
+    expect((await headline(tenant.key)).key_id).not.toBe(small.keyId);
+  });
+
+  it("of a key that is not the account's is not found", async () => {
+    const [one, other] = [await makeTenant(), await makeTenant()];
+    expect((await call("GET", `/api/v1/usage?key_id=${one.keyId}`, { key: other.key })).status).toBe(404);
+  });
+});
