@@ -1,6 +1,5 @@
 import { type ParseArgsConfig, parseArgs } from "node:util";
 import { Failure } from "../src/errors.ts";
-import { applyMigrations, ensureSecrets } from "./local.ts";
 
 /** A command that was called wrongly, or that cannot do what it was asked: its message is all there is to say. */
 export class Misuse extends Error {}
@@ -18,8 +17,6 @@ export function optionsOf<Name extends string>(names: readonly Name[], usage: st
 /** Runs a command on the local data: its answer goes to standard output, what went wrong to standard error. */
 export async function run(command: () => Promise<string>): Promise<void> {
   try {
-    ensureSecrets();
-    await applyMigrations();
     process.stdout.write(`${await command()}\n`);
   } catch (error) {
     if (error instanceof Failure) console.error([error.message, ...error.faults.map((fault) => fault.detail)].join(" "));

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
 import { getPlatformProxy, unstable_readConfig } from "wrangler";
@@ -49,17 +49,34 @@ export async function applyMigrations(): Promise<void> {
   if (code !== 0) throw new Error(`The D1 migrations could not be applied:\n${said}`);
 }
 
-/** Runs `work` on the local Worker's D1 and its secrets, whether the Worker is running or not. */
+/** Runs `work` on the local Worker's D1 and its secrets, which are made where they are missing. The Worker may be running. */
 export async function withLocalData<Result>(work: (data: LocalData) => Promise<Result>): Promise<Result> {
+  ensureSecrets();
+  if (!(await withD1(isMigrated))) await applyMigrations();
+  const secrets = parseEnv(readFileSync(secretsFile, "utf8")).KEY_SIGNING_SECRETS ?? "";
+  const [signing] = parseSigningSecrets(secrets);
+  return withD1((d1) => work({ db: connect(d1), signing }));
+}
+
+async function isMigrated(d1: D1Database): Promise<boolean> {
+  const applied = await d1
+    .prepare("SELECT name FROM d1_migrations")
+    .all<{ name: string }>()
+    .catch(() => ({ results: [] }));
+  const wanted = readdirSync(join(root, "migrations")).filter((file) => file.endsWith(".sql"));
+  return wanted.every((file) => applied.results.some(({ name }) => name === file));
+}
+
+async function withD1<Result>(work: (d1: D1Database) => Promise<Result>): Promise<Result> {
   Object.assign(process.env, quiet);
   const { d1_databases, compatibility_date } = unstable_readConfig({ config: join(root, "wrangler.toml") });
   // The Worker's own config names a Durable Object, which nobody but the Worker can run.
+  mkdirSync(stateDirectory, { recursive: true });
   const configPath = join(stateDirectory, "data-only.json");
   writeFileSync(configPath, JSON.stringify({ name: "data-only", compatibility_date, d1_databases }));
   const proxy = await getPlatformProxy<{ DB: D1Database }>({ configPath, persist: { path: join(stateDirectory, "v3") } });
   try {
-    const secrets = parseEnv(readFileSync(secretsFile, "utf8")).KEY_SIGNING_SECRETS ?? "";
-    return await work({ db: connect(proxy.env.DB), signing: parseSigningSecrets(secrets)[0] });
+    return await work(proxy.env.DB);
   } finally {
     await proxy.dispose();
   }

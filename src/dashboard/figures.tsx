@@ -42,14 +42,23 @@ const Figure = ({
   </div>
 );
 
-function changeOf(
-  value: number | null,
-  text: (value: number) => string,
-  { better, sentence }: { better: "higher" | "lower" | "neither"; sentence: string },
-): Change {
+interface Comparison {
+  better: "higher" | "lower" | "neither";
+  /** With how many decimals the change is shown; what is nothing at that is neither better nor worse. */
+  decimals: number;
+  unit: string;
+  sentence: string;
+}
+
+function changeOf(value: number | null, { better, decimals, unit, sentence }: Comparison): Change {
   if (value === null) return { shown: "new", meaning: "neutral", sentence };
-  const isBetter = better === "higher" ? value > 0 : value < 0;
-  return { shown: text(value), meaning: better === "neither" || value === 0 ? "neutral" : isBetter ? "better" : "worse", sentence };
+  const seen = Number(value.toFixed(decimals));
+  const isBetter = better === "higher" ? seen > 0 : seen < 0;
+  return {
+    shown: `${signed(seen, decimals)}${unit}`,
+    meaning: better === "neither" || seen === 0 ? "neutral" : isBetter ? "better" : "worse",
+    sentence,
+  };
 }
 
 /** The four figures of the last 30 days, each but the last with its change against the previous month. */
@@ -65,24 +74,30 @@ export const Figures = ({ usage, headline }: { usage: Usage; headline: Headline 
         <Figure
           name="Total Requests"
           value={integer(totalRequests.value)}
-          change={changeOf(totalRequests.changePercent, (value) => `${signed(value, 1)}%`, {
+          change={changeOf(totalRequests.changePercent, {
             better: "neither",
+            decimals: 1,
+            unit: "%",
             sentence: against(integer(totalRequests.previous)),
           })}
         />
         <Figure
           name="Success Rate"
           value={rate(successRate.value)}
-          change={changeOf(successRate.changePoints, (value) => `${signed(value, 2)} points`, {
+          change={changeOf(successRate.changePoints, {
             better: "higher",
+            decimals: 2,
+            unit: " points",
             sentence: against(rate(successRate.previous)),
           })}
         />
         <Figure
           name="Avg Response Time"
           value={milliseconds(avgResponseTimeMs.value)}
-          change={changeOf(avgResponseTimeMs.changeMs, (value) => `${signed(value, 1)} ms`, {
+          change={changeOf(avgResponseTimeMs.changeMs, {
             better: "lower",
+            decimals: 1,
+            unit: " ms",
             sentence: against(milliseconds(avgResponseTimeMs.previous)),
           })}
         />
@@ -90,7 +105,7 @@ export const Figures = ({ usage, headline }: { usage: Usage; headline: Headline 
           name="Rate Limit Usage"
           value={wholePercent(percent(headline.used, headline.limit))}
           detail={used}
-          noChange={headline.keyName === null ? "No key yet" : `Key “${headline.keyName}”, the nearest to its limit`}
+          noChange={headline.keyName === null ? "No key yet" : `Key “\u2068${headline.keyName}\u2069”, the nearest to its limit`}
         />
       </div>
     </section>

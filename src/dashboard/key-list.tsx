@@ -31,7 +31,7 @@ export const KeyList = ({ keys, hasMore, now }: { keys: Key[]; hasMore: boolean;
                 <td class="name">
                   <bdi>{key.name}</bdi>
                 </td>
-                <td>
+                <td class="secret">
                   <code>
                     {key.id.replace("key_", "dvo_").slice(0, 10)}…{key.last4}
                   </code>

@@ -1,6 +1,7 @@
+/** What D1 said. Drizzle's own messages are left out: they quote the statement, with what a client sent. */
 const messages = (error: unknown): string => {
   const seen: string[] = [];
-  for (let at: unknown = error; at instanceof Error; at = at.cause) seen.push(at.message);
+  for (let at: unknown = error; at instanceof Error; at = at.cause) if (!at.message.startsWith("Failed query:")) seen.push(at.message);
   return seen.join("\n");
 };
 

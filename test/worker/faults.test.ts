@@ -1,0 +1,87 @@
+import { env } from "cloudflare:workers";
+import { expect, it } from "vitest";
+import { createApp } from "../../src/app.ts";
+import { call, makeKey, makeTenant } from "./client.ts";
+
+// The Worker with a part that fails, beside the one with all parts in order.
+
+const broken = (message: string) =>
+  new Proxy({} as never, {
+    get: () => () => {
+      throw new Error(message);
+    },
+  });
+
+const later: Promise<unknown>[] = [];
+const ctx = {
+  waitUntil: (promise: Promise<unknown>) => void later.push(promise),
+  passThroughOnException() {},
+  props: {},
+} as unknown as ExecutionContext;
+
+async function callWith(parts: Partial<Env>, method: string, path: string, key: string, body?: unknown) {
+  const init = {
+    method,
+    headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  };
+  const response = await createApp({ isLocal: true }).request(`http://localhost${path}`, init, { ...env, ...parts }, ctx);
+  // biome-ignore lint/suspicious/noExplicitAny: what a stranger's client sees has no type
+  return { status: response.status, headers: response.headers, body: (await response.json()) as any };
+}
+
+it("A request that needs D1 while D1 is out of order is refused with 503, and says when to come back", async () => {
+  const { key } = await makeTenant();
+  const answer = await callWith({ DB: broken("D1_ERROR: Network connection lost") }, "GET", "/api/v1/users", key);
+  expect([answer.status, answer.body.code]).toEqual([503, "unavailable"]);
+  expect(Number(answer.headers.get("Retry-After"))).toBeGreaterThanOrEqual(1);
+  expect(Number(answer.headers.get("Retry-After"))).toBeLessThanOrEqual(5);
+  expect(answer.headers.has("X-RateLimit-Used")).toBe(true);
+});
+
+it("A request that does not need D1 is answered while D1 is out of order, and its entry is not lost", async () => {
+  const { key, accountId } = await makeTenant();
+  await call("GET", "/api/v1/me", { key });
+  const answer = await callWith({ DB: broken("D1_ERROR: Network connection lost") }, "GET", "/api/v1/me", key);
+  expect(answer.status).toBe(200);
+  await Promise.all(later);
+  const id = answer.headers.get("X-Request-Id");
+  for (let waited = 0; waited < 5000; waited += 100) {
+    if ((await call("GET", `/api/v1/activity/${id}`, { key })).status === 200) break;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  expect((await call("GET", `/api/v1/activity/${id}`, { key })).body).toMatchObject({ id, path: "/api/v1/me", status: 200 });
+  expect(accountId).toMatch(/^acc_/);
+});
+
+it("A guard that cannot answer lets nobody in: 503", async () => {
+  const { key } = await makeTenant();
+  const answer = await callWith({ KEY_GUARD: broken("object reset") }, "GET", "/api/v1/me", key);
+  expect([answer.status, answer.body.code]).toEqual([503, "unavailable"]);
+  expect(answer.headers.has("X-RateLimit-Used")).toBe(false);
+});
+
+it("An error that nobody foresaw is answered with the request id, and says nothing about itself", async () => {
+  const { key } = await makeTenant();
+  const answer = await callWith({ DB: broken("the password is swordfish") }, "GET", "/api/v1/users", key);
+  expect([answer.status, answer.body.code]).toEqual([500, "internal_error"]);
+  expect(answer.body.request_id).toBe(answer.headers.get("X-Request-Id"));
+  expect(JSON.stringify(answer.body)).not.toMatch(/swordfish|stack|\bat /);
+});
+
+it("A change of a key whose guard cannot be reached is stored, says that it is not yet in force, and is brought by the cron job", async () => {
+  const { key, accountId } = await makeTenant();
+  const other = await makeKey(accountId);
+  await call("GET", "/api/v1/me", { key: other.key });
+  const unreachable = new Proxy(env.KEY_GUARD, {
+    get: (target, name) =>
+      name === "getByName" ? (id: string) => (id === other.keyId ? broken("no route") : target.getByName(id)) : Reflect.get(target, name),
+  });
+  const answer = await callWith({ KEY_GUARD: unreachable }, "DELETE", `/api/v1/keys/${other.keyId}`, key);
+  expect([answer.status, answer.body.code]).toEqual([503, "unavailable"]);
+  expect(answer.body.detail).toContain("stored, but it is not yet in force");
+  expect((await call("GET", "/api/v1/me", { key: other.key })).status).toBe(200);
+  const { default: worker } = await import("../../src/index.ts");
+  await worker.scheduled({ scheduledTime: Date.now(), cron: "* * * * *", noRetry() {} }, env);
+  expect((await call("GET", "/api/v1/me", { key: other.key })).body.code).toBe("revoked_key");
+});
