@@ -6,7 +6,7 @@ import { timeOfId } from "../ids.ts";
 import { hashOf } from "../keys/key-format.ts";
 import { answerOne, etagOf } from "./conditional.ts";
 import { reading } from "./context.ts";
-import { keyWith } from "./operations.ts";
+import { keyWith } from "./operation.ts";
 import { answerPage, pageOf, positionAt } from "./pages.ts";
 import { withIfNoneMatch } from "./requests.ts";
 import { resource } from "./resource.ts";

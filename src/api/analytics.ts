@@ -5,7 +5,7 @@ import { dayMs, dayStart, iso } from "../clock.ts";
 import { Failure } from "../errors.ts";
 import { priorities, taskStatuses } from "../tasks/task.ts";
 import { reading } from "./context.ts";
-import { keyWith } from "./operations.ts";
+import { keyWith } from "./operation.ts";
 import { resource } from "./resource.ts";
 import { json, problems } from "./responses.ts";
 import { time, timeInput } from "./schemas.ts";

@@ -3,7 +3,7 @@ import type { Actor, Reading } from "../accounts/actor.ts";
 import { connect } from "../db/client.ts";
 import type { FailureCode } from "../errors.ts";
 import type { Admission } from "../keys/admission.ts";
-import type { Operation } from "./operations.ts";
+import type { Operation } from "./operation.ts";
 
 /** What the middleware of /api puts into a request's context. */
 export interface ApiEnv {

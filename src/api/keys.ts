@@ -9,7 +9,7 @@ import { scopes as allScopes, defaultScopes, inOrder } from "../keys/scopes.ts";
 import { signingSecrets } from "./admit.ts";
 import { answerOne, etagOf, ifMatch } from "./conditional.ts";
 import { type ApiContext, reading } from "./context.ts";
-import { keyWith } from "./operations.ts";
+import { keyWith } from "./operation.ts";
 import { answerPage, cut, pageOf, positionAt } from "./pages.ts";
 import { answerPost, writing } from "./post.ts";
 import { body, mergePatch, present, withIdempotencyKey, withIfMatch, withIfNoneMatch } from "./requests.ts";

@@ -2,7 +2,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { iso, isoOrNull } from "../clock.ts";
 import { percent } from "../percent.ts";
 import { type ApiContext, actorOf } from "./context.ts";
-import { keyWith, notCounted } from "./operations.ts";
+import { keyWith, notCounted } from "./operation.ts";
 import { remainingOf } from "./rate-limit-headers.ts";
 import { resource } from "./resource.ts";
 import { json, problems } from "./responses.ts";

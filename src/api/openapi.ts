@@ -4,7 +4,7 @@ import { hashOf } from "../keys/key-format.ts";
 import { apiBase } from "./base.ts";
 import { answerOne, etagOf } from "./conditional.ts";
 import type { ApiEnv } from "./context.ts";
-import { securityScheme, withoutKey } from "./operations.ts";
+import { securityScheme, withoutKey } from "./operation.ts";
 import { withIfNoneMatch } from "./requests.ts";
 import { resource } from "./resource.ts";
 import { problem } from "./responses.ts";

@@ -5,7 +5,7 @@ import { hashOf, keyIdOf } from "../keys/key-format.ts";
 import { signingSecrets } from "./admit.ts";
 import { readLimited } from "./body.ts";
 import type { ApiContext } from "./context.ts";
-import { withoutKey } from "./operations.ts";
+import { withoutKey } from "./operation.ts";
 import { resource } from "./resource.ts";
 
 const Leaked = z.strictObject({ key: z.string() });

@@ -5,7 +5,7 @@ import { priorities, type Task as TaskRow, taskStatuses } from "../tasks/task.ts
 import { changeTask, createTask, deleteTask } from "../tasks/write-tasks.ts";
 import { answerOne, etagOf, ifMatch } from "./conditional.ts";
 import { reading } from "./context.ts";
-import { keyWith } from "./operations.ts";
+import { keyWith } from "./operation.ts";
 import { answerPage, cut, pageOf, positionAt } from "./pages.ts";
 import { answerPost, writing } from "./post.ts";
 import { body, mergePatch, present, withIdempotencyKey, withIfMatch, withIfNoneMatch } from "./requests.ts";

@@ -7,7 +7,7 @@ import { dimensions, readBreakdown } from "../usage/read-breakdown.ts";
 import { readUsage } from "../usage/read-usage.ts";
 import type { Span } from "../usage/windows.ts";
 import { reading } from "./context.ts";
-import { keyWith } from "./operations.ts";
+import { keyWith } from "./operation.ts";
 import { resource } from "./resource.ts";
 import { json, problems } from "./responses.ts";
 import { idInput, time } from "./schemas.ts";

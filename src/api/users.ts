@@ -5,7 +5,7 @@ import { roles, type User as UserRow, userStatuses } from "../users/user.ts";
 import { changeUser, createUser, deleteUser } from "../users/write-users.ts";
 import { answerOne, etagOf, ifMatch } from "./conditional.ts";
 import { reading } from "./context.ts";
-import { keyWith } from "./operations.ts";
+import { keyWith } from "./operation.ts";
 import { answerPage, cut, pageOf, positionAt } from "./pages.ts";
 import { answerPost, writing } from "./post.ts";
 import { body, mergePatch, present, withIdempotencyKey, withIfMatch, withIfNoneMatch } from "./requests.ts";

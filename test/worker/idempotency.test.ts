@@ -57,6 +57,29 @@ describe("An Idempotency-Key", () => {
     expect((await post(key, "/tasks", { title: "x" }, "k")).status).toBe(201);
   });
 
+  it("keeps no answer of a change that found, in its own transaction, that it could not be made", async () => {
+    const { key, accountId } = await makeTenant();
+    const spare = await makeKey(accountId);
+    for (let made = 2; made < 50; made++) await makeKey(accountId);
+    expect((await post(key, "/keys", { name: "x" }, "k")).body.code).toBe("limit_reached");
+    await call("DELETE", `/api/v1/keys/${spare.keyId}`, { key });
+    const made = await post(key, "/keys", { name: "x" }, "k");
+    expect([made.status, made.headers.get("Idempotent-Replayed")]).toEqual([201, null]);
+    expect((await call("GET", "/api/v1/me", { key: made.body.secret_key })).status).toBe(200);
+  });
+
+  it("lets each of several rotations at once through, and keeps for each what it answered", async () => {
+    const { key, accountId } = await makeTenant();
+    const other = await makeKey(accountId);
+    const rotate = (n: number) => post(key, `/keys/${other.keyId}/rotate`, { overlap_seconds: 0 }, `r${n}`);
+    const first = await Promise.all([1, 2, 3].map(rotate));
+    const again = await Promise.all([1, 2, 3].map(rotate));
+    expect(first.map(({ status }) => status)).toEqual([200, 200, 200]);
+    expect(again.map(({ body }) => body)).toEqual(first.map(({ body }) => ({ ...body, secret_key: null })));
+    const works = await Promise.all(first.map(({ body }) => call("GET", "/api/v1/me", { key: body.secret_key })));
+    expect(works.map(({ status }) => status).toSorted()).toEqual([200, 401, 401]);
+  });
+
   it("shows a secret once: a replay has null in its place, and rotates nothing", async () => {
     const { key, accountId } = await makeTenant();
     const made = await post(key, "/keys", { name: "x" }, "k");
