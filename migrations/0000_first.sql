@@ -60,6 +60,14 @@ CREATE TABLE `idempotency_keys` (
 	PRIMARY KEY(`account_id`, `operation`, `key`)
 ) WITHOUT ROWID;
 --> statement-breakpoint
+CREATE TABLE `key_uses` (
+	`account_id` text NOT NULL,
+	`key_id` text NOT NULL,
+	`entry_id` text NOT NULL,
+	`path` text NOT NULL,
+	PRIMARY KEY(`account_id`, `key_id`)
+) WITHOUT ROWID;
+--> statement-breakpoint
 CREATE TABLE `tasks` (
 	`id` text NOT NULL,
 	`account_id` text NOT NULL,
@@ -94,8 +102,6 @@ CREATE TABLE `usage_days` (
 	`counted` integer NOT NULL,
 	`duration_ms` integer NOT NULL,
 	`histogram` text NOT NULL,
-	`last_id` text,
-	`last_path` text,
 	PRIMARY KEY(`account_id`, `start`, `key_id`, `route`, `status`)
 ) WITHOUT ROWID;
 --> statement-breakpoint
@@ -110,8 +116,6 @@ CREATE TABLE `usage_hours` (
 	`counted` integer NOT NULL,
 	`duration_ms` integer NOT NULL,
 	`histogram` text NOT NULL,
-	`last_id` text,
-	`last_path` text,
 	PRIMARY KEY(`account_id`, `start`, `key_id`, `route`, `status`)
 ) WITHOUT ROWID;
 --> statement-breakpoint

@@ -2,16 +2,17 @@ import { hourMs, minuteMs } from "./clock.ts";
 import { connect } from "./db/client.ts";
 import { deleteExpiredAnswers } from "./idempotency/kept-answers.ts";
 import { pushWaitingKeys } from "./keys/push-key.ts";
-import { foldMarks } from "./usage/fold-marks.ts";
+import { foldOldestMarks } from "./usage/fold-marks.ts";
 
 const keysAtOnce = 50;
+const marksAtOnce = 500;
 
 /** What the cron job does. One part that fails does not keep the others from running; the job then fails as a whole, so that it shows. */
 export async function everyMinute(env: Env, now: number): Promise<void> {
   const db = connect(env.DB);
   const outcomes = await Promise.allSettled([
     pushWaitingKeys({ db, guards: env.KEY_GUARD }, keysAtOnce),
-    foldMarks(db, null),
+    foldOldestMarks(db, marksAtOnce),
     now % hourMs < minuteMs && deleteExpiredAnswers(db, now),
   ]);
   const errors = outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason] : []));

@@ -41,13 +41,15 @@ export class Gatherer {
 
   /** To be awaited after the response (`waitUntil`). Takes the turn unless another request has it, and keeps it until nothing is left. */
   async gather(store: Store): Promise<void> {
-    const startedAt = Date.now();
-    while (Date.now() >= this.#takenUntil) {
+    const endsAt = Date.now() + longestTurnMs;
+    for (let isLast = false; !isLast && Date.now() >= this.#takenUntil; ) {
       const waitMs = this.#waitMs(Date.now());
-      if (waitMs === null || Date.now() - startedAt > longestTurnMs) return;
+      if (waitMs === null) return;
       this.#takenUntil = Date.now() + waitMs + overdueMs;
       await sleep(waitMs);
-      const entries = [...this.#entries.splice(0), ...this.#folder.close(Date.now())];
+      // At its end it leaves nothing behind, since nobody may come after it.
+      isLast = Date.now() >= endsAt;
+      const entries = [...this.#entries.splice(0), ...this.#folder.close(isLast ? Number.POSITIVE_INFINITY : Date.now())];
       this.#takenUntil = 0;
       if (entries.length > 0) await this.#store(store, entries);
     }

@@ -1,6 +1,7 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { iso } from "../clock.ts";
 import { readHeadline, readKeyRateLimit } from "../keys/read-headline.ts";
+import { readKeyRow } from "../keys/read-keys.ts";
 import { percent } from "../percent.ts";
 import { classes } from "../usage/figures.ts";
 import { dimensions, readBreakdown } from "../usage/read-breakdown.ts";
@@ -120,7 +121,9 @@ const breakdown = createRoute({
 
 usage.openapi(breakdown, async (c) => {
   const { by, key_id } = c.req.valid("query");
-  const { window, shares } = await readBreakdown(reading(c), { by, keyId: key_id });
+  const asking = reading(c);
+  if (key_id !== undefined) await readKeyRow(asking, key_id);
+  const { window, shares } = await readBreakdown(asking, { by, keyId: key_id });
   return c.json(
     {
       window: spanShown(window),

@@ -147,9 +147,6 @@ const rollUpColumns = () => ({
   durationMs: integer("duration_ms").notNull(),
   /** Admitted requests by duration rounded to two significant digits: `{"3":120,"250":7}`. */
   histogram: text().notNull(),
-  /** The latest admitted request, for a key's "last used". */
-  lastId: text("last_id"),
-  lastPath: text("last_path"),
 });
 
 export const usageHours = sqliteTable("usage_hours", rollUpColumns(), (table) => [
@@ -159,6 +156,19 @@ export const usageHours = sqliteTable("usage_hours", rollUpColumns(), (table) =>
 export const usageDays = sqliteTable("usage_days", rollUpColumns(), (table) => [
   primaryKey({ columns: [table.accountId, table.start, table.keyId, table.route, table.status] }),
 ]);
+
+/** The latest admitted request of each key that has had one. */
+export const keyUses = sqliteTable(
+  "key_uses",
+  {
+    accountId: text("account_id").notNull(),
+    keyId: text("key_id").notNull(),
+    /** The id of the entry, which carries the time. */
+    entryId: text("entry_id").notNull(),
+    path: text().notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.accountId, table.keyId] })],
+);
 
 /** Answers kept for 24 hours under the Idempotency-Key they were asked with. */
 export const idempotencyKeys = sqliteTable(

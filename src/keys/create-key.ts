@@ -4,6 +4,7 @@ import { type Db, newRevision } from "../db/client.ts";
 import { wrote } from "../db/race.ts";
 import { accounts, apiKeys } from "../db/schema.ts";
 import { Failure, invalidMember } from "../errors.ts";
+import { neverUsed } from "../usage/last-uses.ts";
 import { requireGrantable } from "./grants.ts";
 import { type Key, type KeyRow, maxLiveKeys } from "./key.ts";
 import { hashOf, newKeyId, newSecretKey, type SigningSecret } from "./key-format.ts";
@@ -54,7 +55,7 @@ export async function createKey(writing: Writing & { signing: SigningSecret }, i
   };
   if (own) requireGrantable(row, own);
 
-  const key = { ...row, lastUsedAt: null, lastUsedPath: null };
+  const key = { ...row, ...neverUsed };
   const hasRoom = sql`(${db.select({ n: count() }).from(apiKeys).where(isLive(actor.accountId, now))}) < ${maxLiveKeys}`;
   const [made] = await commit({
     result: { key, secretKey },

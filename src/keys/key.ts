@@ -1,14 +1,9 @@
 import type { InferSelectModel } from "drizzle-orm";
 import type { apiKeys } from "../db/schema.ts";
+import type { LastUse } from "../usage/last-uses.ts";
 
 export type KeyRow = InferSelectModel<typeof apiKeys>;
 export type KeyStatus = "active" | "disabled" | "revoked" | "expired";
-
-/** The latest request of a key that was admitted. */
-export interface LastUse {
-  lastUsedAt: number | null;
-  lastUsedPath: string | null;
-}
 
 export type Key = KeyRow & LastUse;
 

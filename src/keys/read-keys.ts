@@ -2,7 +2,7 @@ import { and, desc, eq, gt, inArray, isNull, lt, lte, or, type SQL } from "drizz
 import type { Reading } from "../accounts/actor.ts";
 import { apiKeys } from "../db/schema.ts";
 import { Failure } from "../errors.ts";
-import { readLastUses } from "../usage/last-uses.ts";
+import { neverUsed, readLastUses } from "../usage/last-uses.ts";
 import type { Key, KeyRow, KeyStatus } from "./key.ts";
 
 /** The place after which a page of keys goes on. */
@@ -63,9 +63,6 @@ export async function readKeyRow({ db, actor }: Reading, id: string): Promise<Ke
 }
 
 async function withLastUses(reading: Reading, rows: KeyRow[]): Promise<Key[]> {
-  const lastUses = await readLastUses(
-    reading,
-    rows.map((row) => row.id),
-  );
-  return rows.map((row) => ({ ...row, ...(lastUses.get(row.id) ?? { lastUsedAt: null, lastUsedPath: null }) }));
+  const lastUses = await readLastUses(reading);
+  return rows.map((row) => ({ ...row, ...(lastUses.get(row.id) ?? neverUsed) }));
 }

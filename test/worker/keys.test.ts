@@ -118,6 +118,22 @@ describe("A key", () => {
     },
   );
 
+  it("is listed with a hundred others, the newest first, by pages and by status", async () => {
+    const { key, keyId, accountId } = await makeTenant();
+    const ids = [keyId];
+    for (let made = 1; made < 130; made++) {
+      if (made % 40 === 0)
+        await env.DB.prepare("UPDATE api_keys SET state = 'revoked' WHERE account_id = ? AND id <> ?").bind(accountId, keyId).run();
+      ids.unshift((await makeKey(accountId)).keyId);
+    }
+    const first = await call("GET", "/api/v1/keys?limit=100", { key });
+    const second = await call("GET", `/api/v1/keys?limit=100&cursor=${first.body.next_cursor}`, { key });
+    const seen = [...first.body.data, ...second.body.data].map((each: { id: string }) => each.id);
+    expect([first.body.data.length, second.body.data.length, second.body.has_more]).toEqual([100, 30, false]);
+    expect(new Set(seen)).toEqual(new Set(ids));
+    expect((await call("GET", "/api/v1/keys?status=revoked&limit=1", { key })).body.data[0].status).toBe("revoked");
+  });
+
   it("shows when and where it was last used", async () => {
     const { key, accountId } = await makeTenant();
     const other = await makeKey(accountId);

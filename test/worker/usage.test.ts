@@ -241,6 +241,8 @@ describe("The headline of rate-limit usage", () => {
 
   it("of a key that is not the account's is not found", async () => {
     const [one, other] = [await makeTenant(), await makeTenant()];
-    expect((await call("GET", `/api/v1/usage?key_id=${one.keyId}`, { key: other.key })).status).toBe(404);
+    for (const path of ["usage?", "usage/breakdown?by=day&"]) {
+      expect((await call("GET", `/api/v1/${path}key_id=${one.keyId}`, { key: other.key })).status).toBe(404);
+    }
   });
 });
