@@ -202,7 +202,7 @@ async function seedActivity(
       entries.push(entryAt(random, hour + Math.floor(random() * hourMs), accountId, clients, ids));
     }
     if (entries.length < 3000 && hour + hourMs < end) continue;
-    await writeEntries(db, entries);
+    await writeEntries(db, entries, startsAt);
     entries = [];
   }
 }

@@ -1,11 +1,12 @@
 import { Hono } from "hono";
+import { except } from "hono/combine";
 import { answer } from "./api/answer.ts";
 import { anyOrigin, createApi } from "./api/api.ts";
 import { apiBase } from "./api/base.ts";
 import type { ApiEnv } from "./api/context.ts";
 import { health } from "./api/health.ts";
 import { failureOf, problemAnswer } from "./api/problem.ts";
-import { createDashboard } from "./dashboard/dashboard.tsx";
+import { createDashboard, withPageHeaders } from "./dashboard/dashboard.tsx";
 import { errorPage } from "./dashboard/error-page.tsx";
 import { Failure } from "./errors.ts";
 
@@ -13,6 +14,7 @@ import { Failure } from "./errors.ts";
 export function createApp({ isLocal }: { isLocal: boolean }) {
   const app = new Hono<ApiEnv>();
   app.use("/api/*", answer, anyOrigin);
+  app.use("*", except("/api/*", withPageHeaders));
   app.route(apiBase, createApi());
   app.route("/", health);
   app.route("/", createDashboard({ isLocal }));

@@ -1,8 +1,11 @@
+import { listAccounts } from "./accounts/account.ts";
+import { forgetOldEntries } from "./activity/forget-old-entries.ts";
 import { hourMs, minuteMs } from "./clock.ts";
-import { connect } from "./db/client.ts";
+import { connect, type Db } from "./db/client.ts";
 import { deleteExpiredAnswers } from "./idempotency/kept-answers.ts";
 import { pushWaitingKeys } from "./keys/push-key.ts";
 import { foldOldestMarks } from "./usage/fold-marks.ts";
+import { forgetOldUsage } from "./usage/forget-old-usage.ts";
 
 const keysAtOnce = 50;
 const marksAtOnce = 500;
@@ -13,8 +16,17 @@ export async function everyMinute(env: Env, now: number): Promise<void> {
   const outcomes = await Promise.allSettled([
     pushWaitingKeys({ db, guards: env.KEY_GUARD }, keysAtOnce),
     foldOldestMarks(db, marksAtOnce),
-    now % hourMs < minuteMs && deleteExpiredAnswers(db, now),
+    now % hourMs < minuteMs && forgetOld(db, now),
   ]);
   const errors = outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason] : []));
   if (errors.length > 0) throw new AggregateError(errors, "parts of the cron job failed");
+}
+
+/** Once an hour: what is past its keeping. */
+async function forgetOld(db: Db, now: number): Promise<void> {
+  await deleteExpiredAnswers(db, now);
+  for (const { id } of await listAccounts(db)) {
+    await forgetOldEntries(db, id, now);
+    await forgetOldUsage(db, id, now);
+  }
 }

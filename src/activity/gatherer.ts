@@ -14,11 +14,17 @@ export class NotStored extends Error {
   }
 }
 
+interface Batch {
+  entries: Entry[];
+  startedAt: number;
+}
+
 const shortestIntervalMs = 50;
 const longestIntervalMs = secondMs;
 const overdueMs = secondMs;
-/** The platform ends what runs after a response at 30 s. */
-const longestTurnMs = 20 * secondMs;
+/** The platform ends what runs after a response at 30 s; a store has ended by 10. */
+const longestTurnMs = 10 * secondMs;
+const abandonedMs = 15 * secondMs;
 
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
@@ -30,7 +36,9 @@ const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve,
 export class Gatherer {
   #entries: Entry[] = [];
   readonly #folder = new RefusalFolder();
-  #intervalMs = shortestIntervalMs;
+  /** What is being stored. A batch whose request was ended in the middle is taken up again: storing twice does no harm. */
+  readonly #batches = new Set<Batch>();
+  #lastStoreMs = 0;
   /** Until then the turn is taken. A request that ended early loses it a second after it was due. */
   #takenUntil = 0;
 
@@ -49,26 +57,43 @@ export class Gatherer {
       await sleep(waitMs);
       // At its end it leaves nothing behind, since nobody may come after it.
       isLast = Date.now() >= endsAt;
-      const entries = [...this.#entries.splice(0), ...this.#folder.close(isLast ? Number.POSITIVE_INFINITY : Date.now())];
+      const entries = this.#take(Date.now(), isLast);
       this.#takenUntil = 0;
       if (entries.length > 0) await this.#store(store, entries);
     }
   }
 
+  /** How long to gather: as long as D1 takes, from 50 ms to a second. Null where there is nothing to store. */
   #waitMs(now: number): number | null {
-    if (this.#entries.length > 0) return this.#intervalMs;
     const closesAt = this.#folder.closesAt;
-    return closesAt === null ? null : Math.max(closesAt - now, 0);
+    if (this.#entries.length === 0 && closesAt === null && this.#abandoned(now).length === 0) return null;
+    const running = Math.max(0, ...[...this.#batches].map(({ startedAt }) => now - startedAt));
+    return Math.min(Math.max(this.#lastStoreMs, running, shortestIntervalMs), longestIntervalMs);
+  }
+
+  #take(now: number, everything: boolean): Entry[] {
+    const entries = [...this.#entries.splice(0), ...this.#folder.close(everything ? Number.POSITIVE_INFINITY : now)];
+    for (const batch of this.#abandoned(now)) {
+      this.#batches.delete(batch);
+      entries.push(...batch.entries);
+    }
+    return entries;
+  }
+
+  #abandoned(now: number): Batch[] {
+    return [...this.#batches].filter(({ startedAt }) => now - startedAt > abandonedMs);
   }
 
   async #store(store: Store, entries: Entry[]): Promise<void> {
-    const startedAt = Date.now();
+    const batch = { entries, startedAt: Date.now() };
+    this.#batches.add(batch);
     try {
       await store(entries);
     } catch (error) {
       console.error("activity entries wait for another turn:", String(error));
-      this.#entries.unshift(...(error instanceof NotStored ? error.unstored : entries));
+      if (this.#batches.has(batch)) this.#entries.unshift(...(error instanceof NotStored ? error.unstored : entries));
     }
-    this.#intervalMs = Math.min(Math.max(Date.now() - startedAt, shortestIntervalMs), longestIntervalMs);
+    this.#batches.delete(batch);
+    this.#lastStoreMs = Date.now() - batch.startedAt;
   }
 }

@@ -1,12 +1,14 @@
 import { sql } from "drizzle-orm";
-import { hourStart, secondMs } from "../clock.ts";
+import { dayMs, hourStart, secondMs } from "../clock.ts";
 import { type Db, raw } from "../db/client.ts";
-import { timeOfId } from "../ids.ts";
+import { withDeadline } from "../deadline.ts";
+import { idBound, timeOfId } from "../ids.ts";
 import type { Entry } from "./entry.ts";
 
-/** Entries in one statement. The longest has 2.5 KB, and D1 takes 2 MB for a bound value. */
+/** Entries in one statement. The longest, by the bounds of what is recorded, has some 2.5 KB, and D1 takes 2 MB for a bound value. */
 const batchSize = 500;
 const writeTimeoutMs = 5 * secondMs;
+const acceptedMs = 30 * dayMs;
 
 const row = (entry: Entry) => [
   entry.accountId,
@@ -34,12 +36,18 @@ const columns = sql.join(
 
 /**
  * Writes entries to the log and marks their hours for folding into usage, in one transaction for each 500. An entry that is
- * there already is left alone, so a batch may be repeated. Throws where D1 has not confirmed within 5 s; it may still have written.
+ * there already is left alone, so a batch may be repeated. One that is older than 30 days is refused and reported: the rest of
+ * its hour may be deleted already. Throws where D1 has not confirmed all within 5 s; it may still have written.
  */
-export async function writeEntries(db: Db, entries: readonly Entry[]): Promise<void> {
-  for (let from = 0; from < entries.length; from += batchSize) {
-    await withTimeout(writeBatch(db, entries.slice(from, from + batchSize)));
-  }
+export async function writeEntries(db: Db, entries: readonly Entry[], now: number): Promise<void> {
+  const oldest = idBound("req", now - acceptedMs);
+  const accepted = entries.filter(({ id }) => id >= oldest);
+  if (accepted.length < entries.length)
+    console.error(`${entries.length - accepted.length} activity entries are older than 30 days and were refused`);
+  const write = async () => {
+    for (let from = 0; from < accepted.length; from += batchSize) await writeBatch(db, accepted.slice(from, from + batchSize));
+  };
+  await withDeadline(write(), writeTimeoutMs, "Writing activity entries to D1");
 }
 
 function writeBatch(db: Db, entries: readonly Entry[]): Promise<unknown> {
@@ -50,16 +58,4 @@ function writeBatch(db: Db, entries: readonly Entry[]): Promise<unknown> {
     raw(db, sql`INSERT OR IGNORE INTO activity SELECT ${columns} FROM json_each(${JSON.stringify(entries.map(row))})`),
     raw(db, sql`INSERT OR IGNORE INTO usage_marks SELECT value ->> 0, value ->> 1 FROM json_each(${JSON.stringify([...marks.values()])})`),
   ]);
-}
-
-async function withTimeout(write: Promise<unknown>): Promise<void> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error("D1 has not confirmed the activity entries in time")), writeTimeoutMs);
-  });
-  try {
-    await Promise.race([write, late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

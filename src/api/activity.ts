@@ -8,7 +8,7 @@ import { answerOne, etagOf } from "./conditional.ts";
 import { reading } from "./context.ts";
 import { keyWith } from "./operation.ts";
 import { answerPage, pageOf, positionAt } from "./pages.ts";
-import { withIfNoneMatch } from "./requests.ts";
+import { withConditions } from "./requests.ts";
 import { resource } from "./resource.ts";
 import { json, notModified, problems } from "./responses.ts";
 import { idInput, idParam, noQuery, pageQuery, text, time, timeInput } from "./schemas.ts";
@@ -71,7 +71,7 @@ const list = createRoute({
   request: {
     query: z.strictObject({
       ...pageQuery,
-      method: z.enum(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]).optional(),
+      method: z.enum(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]).optional(),
       status: z
         .string()
         .regex(/^[1-5](xx|[0-9]{2})$/, "Must be a status code or a class, like 404 or 4xx.")
@@ -101,9 +101,9 @@ const read = createRoute({
   summary: "Get a request",
   tags,
   ...keyWith("activity:read"),
-  ...withIfNoneMatch,
+  ...withConditions,
   request: { params: idParam("req_019a1b2c3d4e7f8091a2b3c4d5e6f708"), query: noQuery },
-  responses: { 200: json(Entry, "The entry.", "ETag"), ...notModified, ...problems(400, 404) },
+  responses: { 200: json(Entry, "The entry.", "ETag"), ...notModified, ...problems(400, 404, 412) },
 });
 
 activity.openapi(read, async (c) => {

@@ -1,6 +1,7 @@
 import { createMiddleware } from "hono/factory";
 import { Failure, type FailureCode } from "../errors.ts";
 import type { Admission, AdmissionRequest, RefusalCode } from "../keys/admission.ts";
+import { askGuard } from "../keys/guards.ts";
 import { hashOf, keyIdOf, parseSigningSecrets, type SigningSecret } from "../keys/key-format.ts";
 import { type ApiEnv, clientIp } from "./context.ts";
 import type { Operations } from "./operations.ts";
@@ -28,10 +29,10 @@ export const admit = (operations: Operations) =>
     if (!operation.needsKey) return next();
 
     const authorization = c.req.header("authorization");
-    if (!authorization) throw unauthorized("missing_key", "Send an API key: Authorization: Bearer <API_KEY>.");
-    const [, secretKey] = /^Bearer +(\S+) *$/i.exec(authorization) ?? [];
-    const keyId = secretKey === undefined ? null : keyIdOf(secretKey, signingSecrets(c.env));
-    if (secretKey === undefined || keyId === null) throw refused("invalid_key");
+    const [, secretKey] = /^Bearer +(\S.*?) *$/i.exec(authorization ?? "") ?? [];
+    if (secretKey === undefined) throw unauthorized("missing_key", "Send an API key: Authorization: Bearer <API_KEY>.");
+    const keyId = keyIdOf(secretKey, signingSecrets(c.env));
+    if (keyId === null) throw refused("invalid_key");
 
     const request: AdmissionRequest = {
       secretHash: hashOf(secretKey),
@@ -39,21 +40,12 @@ export const admit = (operations: Operations) =>
       scope: operation.scope,
       counted: operation.isCounted,
     };
-    const admission = await askGuard(c.env, keyId, request);
+    const admission: Admission | null = await askGuard(c.env.KEY_GUARD, keyId, (guard) => guard.admit(request));
     if (admission === null) throw refused("invalid_key");
     c.set("recognized", { keyId, admission });
     if (admission.refusal !== null) throw refused(admission.refusal, request, admission);
     return next();
   });
-
-async function askGuard(env: Env, keyId: string, request: AdmissionRequest): Promise<Admission | null> {
-  try {
-    return await env.KEY_GUARD.getByName(keyId).admit(request);
-  } catch (cause) {
-    console.error("a guard did not answer", cause);
-    throw new Failure("unavailable", "The service cannot check this API key just now. Try again in a moment.", { cause });
-  }
-}
 
 function refused(code: RefusalCode, request?: AdmissionRequest, admission?: Admission): Failure {
   switch (code) {

@@ -1,9 +1,10 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { bucketsOf, intervals } from "../analytics/buckets.ts";
 import { readAnalytics } from "../analytics/read-analytics.ts";
-import { dayMs, dayStart, iso } from "../clock.ts";
+import { dayMs, iso } from "../clock.ts";
 import { Failure } from "../errors.ts";
 import { priorities, taskStatuses } from "../tasks/task.ts";
+import { windowsAt } from "../usage/windows.ts";
 import { reading } from "./context.ts";
 import { keyWith } from "./operation.ts";
 import { resource } from "./resource.ts";
@@ -55,7 +56,8 @@ const read = createRoute({
   path: "/analytics",
   operationId: "getAnalytics",
   summary: "Get analytics",
-  description: "Figures about the account's tasks and users. By default the last 30 UTC days up to now, today included, by day.",
+  description:
+    "Figures about the account's tasks and users. By default the last 30 days by day: the current hour and the 719 full hours before it.",
   tags: ["Analytics"],
   ...keyWith("analytics:read"),
   request: {
@@ -72,8 +74,11 @@ const refuse = (parameter: string, detail: string) =>
   new Failure("invalid_parameter", "The span is not valid.", { faults: [{ parameter, code: "invalid_span", detail }] });
 
 analytics.openapi(read, async (c) => {
-  const now = c.get("startedAt");
-  const { interval, to = now, from = dayStart(to) - 29 * dayMs } = c.req.valid("query");
+  const { interval, from: wantedFrom, to: wantedTo } = c.req.valid("query");
+  const { window } = windowsAt("30d", c.get("startedAt"));
+  const to = wantedTo ?? window.to;
+  const from = wantedFrom ?? (wantedTo === undefined ? window.from : to - 30 * dayMs);
+  if (from < 0) throw refuse("from", "Must not be earlier than 1970.");
   if (from >= to) throw refuse("from", "Must be earlier than `to`.");
   if ((to - from) / dayMs > mostPoints * 31 || bucketsOf(from, to, interval).length > mostPoints) {
     throw refuse("interval", `The span has more than ${mostPoints} points at this interval. Take a longer interval or a shorter span.`);

@@ -6,9 +6,10 @@ import { analytics } from "./analytics.ts";
 import { readBody } from "./body.ts";
 import { keys } from "./keys.ts";
 import { me } from "./me.ts";
-import { serveOpenApi } from "./openapi.ts";
-import { Operations } from "./operations.ts";
-import { resource } from "./resource.ts";
+import { documentOf } from "./openapi.ts";
+import { honoPath, Operations } from "./operations.ts";
+import { checkHeaders } from "./request-headers.ts";
+import { type Api, resource } from "./resource.ts";
 import { leaked } from "./revoke-leaked.ts";
 import { tasks } from "./tasks.ts";
 import { usage } from "./usage.ts";
@@ -40,29 +41,32 @@ export const anyOrigin = cors({
   maxAge: 86_400,
 });
 
-/** Every operation of /api/v1, without what comes before one. */
-export function createOperations() {
-  const operations = resource();
-  for (const part of [leaked, users, tasks, analytics, me, usage, activity, keys]) operations.route("/", part);
-  serveOpenApi(operations);
-  return operations;
-}
+const resources = [leaked, users, tasks, analytics, me, usage, activity, keys];
+
+/** Everything that /api/v1 takes, in the order in which the router looks: fixed paths before those with an id that they look like. */
+export const parts: readonly Api[] = [...resources, documentOf(resources)];
 
 /** /api/v1: the way of a request to an operation, and what is answered where there is none. */
-export function createApi() {
-  const routes = createOperations();
-  const operations = new Operations(routes);
+export function createApi(): Api {
   const api = resource();
-  api.use("*", admit(operations), readBody);
-  api.route("/", routes);
-  for (const [path, methods] of operations.paths) {
-    const allowed = methods.flatMap((method) => (method === "GET" ? ["GET", "HEAD"] : [method])).join(", ");
-    api.all(path, () => {
-      throw new Failure("method_not_allowed", `This path takes ${allowed}.`, { headers: { Allow: allowed } });
-    });
+  api.use("*", admit(new Operations(parts)), readBody, checkHeaders);
+  for (const part of parts) {
+    api.route("/", part);
+    refuseOtherMethods(api, part);
   }
   api.all("*", () => {
     throw new Failure("not_found", "There is nothing at this path.");
   });
   return api;
+}
+
+/** Answers 405 for the paths of a part under every method that they do not take. */
+function refuseOtherMethods(api: Api, part: Api): void {
+  const routes = part.openAPIRegistry.definitions.flatMap((definition) => (definition.type === "route" ? [definition.route] : []));
+  for (const [path, ofPath] of Map.groupBy(routes, (route) => honoPath(route.path))) {
+    const allowed = ofPath.flatMap(({ method }) => (method === "get" ? ["GET", "HEAD"] : [method.toUpperCase()])).join(", ");
+    api.all(path, () => {
+      throw new Failure("method_not_allowed", `This path takes ${allowed}.`, { headers: { Allow: allowed } });
+    });
+  }
 }

@@ -14,13 +14,14 @@ export const readBody = createMiddleware<ApiEnv>(async function readBody(c, next
   const mediaType = c.req.header("content-type")?.split(";")[0]?.trim().toLowerCase();
   if (mediaType === undefined || !mediaTypes.includes(mediaType)) {
     throw new Failure("unsupported_media_type", `Send the body as ${mediaTypes.join(" or ")}.`, {
-      headers: { "Accept-Post": mediaTypes.join(", ") },
+      headers: { [c.req.method === "PATCH" ? "Accept-Patch" : "Accept-Post"]: mediaTypes.join(", ") },
     });
   }
   const text = asJsonText(bytes);
   c.set("bodyText", text);
-  // The stream is used up; the validators read this one.
+  // The stream is used up; the validators read this one, and know the media type without its parameters.
   c.req.raw = new Request(c.req.raw, { body: text });
+  c.req.raw.headers.set("Content-Type", mediaType);
   return next();
 });
 

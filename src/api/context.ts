@@ -33,4 +33,7 @@ export function actorOf(c: ApiContext): Actor & { keyId: string } {
 /** What verbs that read take. */
 export const reading = (c: ApiContext): Reading => ({ db: connect(c.env.DB), actor: actorOf(c), now: c.get("startedAt") });
 
+/** The path as it was sent: ASCII, percent-encoded. Hono's own is decoded. */
+export const pathOf = (c: ApiContext): string => new URL(c.req.url).pathname;
+
 export const clientIp = (c: ApiContext): string => c.req.header("cf-connecting-ip") ?? "";

@@ -1,94 +1,21 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { iso, isoOrNull, secondMs } from "../clock.ts";
-import { changeKey, revokeKey, rotateKey } from "../keys/change-key.ts";
+import { changeKey, pushIfWaiting, revokeKey, rotateKey } from "../keys/change-key.ts";
 import { createKey } from "../keys/create-key.ts";
 import { type Key as KeyRow, statusOf } from "../keys/key.ts";
 import { hashOf } from "../keys/key-format.ts";
 import { listKeys, readKey } from "../keys/read-keys.ts";
-import { scopes as allScopes, defaultScopes, inOrder } from "../keys/scopes.ts";
 import { signingSecrets } from "./admit.ts";
 import { answerOne, etagOf, ifMatch } from "./conditional.ts";
 import { type ApiContext, reading } from "./context.ts";
+import { Key, KeyPatch, KeyWithSecret, NewKey, Rotation, Status } from "./key-schemas.ts";
 import { keyWith } from "./operation.ts";
 import { answerPage, cut, pageOf, positionAt } from "./pages.ts";
 import { answerPost, writing } from "./post.ts";
-import { body, mergePatch, present, withIdempotencyKey, withIfMatch, withIfNoneMatch } from "./requests.ts";
+import { body, mergePatch, present, withConditions, withIdempotencyKey, withIfMatch } from "./requests.ts";
 import { resource } from "./resource.ts";
 import { json, noContent, notModified, problems } from "./responses.ts";
-import { idParam, noQuery, pageQuery, text, time, timeInput } from "./schemas.ts";
-
-const Status = z.enum(["active", "disabled", "revoked", "expired"]);
-const name = text(1, 100);
-const scopes = z
-  .array(z.enum(allScopes))
-  .transform(inOrder)
-  .openapi({ type: "array", items: { type: "string", enum: [...allScopes] } });
-const hourlyLimit = z.int().min(1);
-const allowedIps = z
-  .array(z.union([z.ipv4(), z.ipv6(), z.cidrv4(), z.cidrv6()], "Must be an IPv4 or IPv6 address or CIDR range."))
-  .max(100)
-  .openapi({
-    type: "array",
-    items: { type: "string" },
-    description: "Addresses and CIDR ranges, IPv4 and IPv6. Empty: any.",
-    example: ["203.0.113.0/24"],
-  });
-const expiresAt = timeInput.nullable().openapi({ type: ["string", "null"], format: "date-time" });
-
-const keyShape = {
-  id: z.string().openapi({ example: "key_4fPq2rT8vX0zB6dH" }),
-  name: z.string(),
-  prefix: z.string().openapi({ example: "dvo_4fPq2rT8vX0zB6dH" }),
-  last4: z.string(),
-  scopes: z.array(z.string()),
-  status: Status,
-  hourly_limit: z.int(),
-  allowed_ips: z.array(z.string()),
-  expires_at: time.nullable(),
-  last_used_at: time.nullable(),
-  last_used_path: z.string().nullable(),
-  overlap_ends_at: time.nullable().openapi({ description: "Until then the secret before the last rotation works too." }),
-  created_at: time,
-  updated_at: time,
-};
-
-export const Key = z.strictObject(keyShape).openapi("Key");
-
-const KeyWithSecret = z
-  .strictObject({
-    ...keyShape,
-    secret_key: z.string().nullable().openapi({ description: "The key to send. Shown this once; null where the answer is a replay." }),
-  })
-  .openapi("KeyWithSecret");
-
-const NewKey = z
-  .strictObject({
-    name,
-    scopes: scopes.optional().openapi({ default: defaultScopes }),
-    hourly_limit: hourlyLimit
-      .optional()
-      .openapi({ description: "1 to the account's ceiling. By default the acting key's own, at most the ceiling." }),
-    allowed_ips: allowedIps.optional(),
-    expires_at: expiresAt.optional(),
-  })
-  .openapi("NewKey", { description: "What is left open is as wide as the acting key's own." });
-
-const KeyPatch = z
-  .strictObject({
-    name: name.optional(),
-    scopes: scopes.optional(),
-    status: z.enum(["active", "disabled"]).optional(),
-    hourly_limit: hourlyLimit.optional(),
-    allowed_ips: allowedIps.nullable().optional(),
-    expires_at: expiresAt.optional(),
-  })
-  .openapi("KeyPatch", { description: "The members to change. `null` clears." });
-
-const Rotation = z
-  .strictObject({
-    overlap_seconds: z.int().min(0).max(604_800).default(0).openapi({ description: "For how long the old secret works on." }),
-  })
-  .openapi("KeyRotation");
+import { idParam, noQuery, pageQuery } from "./schemas.ts";
 
 const params = idParam("key_4fPq2rT8vX0zB6dH");
 const tags = ["Keys"];
@@ -190,9 +117,9 @@ const read = createRoute({
   summary: "Get a key",
   tags,
   ...keyWith("keys:read"),
-  ...withIfNoneMatch,
+  ...withConditions,
   request: { params, query: noQuery },
-  responses: { 200: json(Key, "The key.", "ETag"), ...notModified, ...problems(400, 404) },
+  responses: { 200: json(Key, "The key.", "ETag"), ...notModified, ...problems(400, 404, 412) },
 });
 
 keys.openapi(read, async (c) => {
@@ -271,5 +198,6 @@ keys.openapi(rotate, (c) => {
       const { etag, ...answer } = withSecret(c, rotated);
       return { status: 200, ...answer, headers: { ETag: etag } };
     },
+    () => pushIfWaiting({ ...reading(c), guards: c.env.KEY_GUARD }, id),
   );
 });

@@ -1,12 +1,11 @@
-import { createRoute, type OpenAPIHono, z } from "@hono/zod-openapi";
+import { createRoute, z } from "@hono/zod-openapi";
 import packageJson from "../../package.json" with { type: "json" };
 import { hashOf } from "../keys/key-format.ts";
 import { apiBase } from "./base.ts";
 import { answerOne, etagOf } from "./conditional.ts";
-import type { ApiEnv } from "./context.ts";
 import { securityScheme, withoutKey } from "./operation.ts";
-import { withIfNoneMatch } from "./requests.ts";
-import { resource } from "./resource.ts";
+import { withConditions } from "./requests.ts";
+import { type Api, resource } from "./resource.ts";
 import { problem } from "./responses.ts";
 import { noQuery } from "./schemas.ts";
 
@@ -30,10 +29,12 @@ const headers = {
   Link: header('The next page, `<...>; rel="next"`; absent on the last.', { type: "string" }),
 };
 
-/** The OpenAPI 3.1.0 document of every operation of `api`, as plain JSON. */
-export function openApiDocument(api: OpenAPIHono<ApiEnv>) {
+/** The OpenAPI 3.1.0 document of every operation of `parts`, as plain JSON. */
+export function openApiDocument(parts: readonly Api[]) {
   const registry = resource().openAPIRegistry;
-  for (const definition of api.openAPIRegistry.definitions) if (definition.type === "route") registry.registerPath(definition.route);
+  for (const { openAPIRegistry } of parts) {
+    for (const definition of openAPIRegistry.definitions) if (definition.type === "route") registry.registerPath(definition.route);
+  }
   registry.registerComponent("securitySchemes", securityScheme, {
     type: "http",
     scheme: "bearer",
@@ -66,8 +67,9 @@ export function openApiDocument(api: OpenAPIHono<ApiEnv>) {
   return { ...document, paths };
 }
 
-/** Adds the operation that answers the document of `api`, itself included. */
-export function serveOpenApi(api: OpenAPIHono<ApiEnv>): void {
+/** The part that answers the document of `parts`, itself included. */
+export function documentOf(parts: readonly Api[]): Api {
+  const self = resource();
   const read = createRoute({
     method: "get",
     path: "/openapi.json",
@@ -75,20 +77,22 @@ export function serveOpenApi(api: OpenAPIHono<ApiEnv>): void {
     summary: "Get this document",
     tags: ["This document"],
     ...withoutKey,
-    ...withIfNoneMatch,
+    ...withConditions,
     request: { query: noQuery },
     responses: {
       200: { description: "OpenAPI 3.1.0.", content: { "application/json": { schema: z.looseObject({ openapi: z.literal("3.1.0") }) } } },
       304: { description: "The client has this version already." },
       400: problem("A query parameter or header is not valid: `invalid_parameter`, `invalid_header`."),
+      412: problem("`If-Match` does not hold: `precondition_failed`."),
     },
   });
   let made: { document: ReturnType<typeof openApiDocument>; etag: string } | undefined;
-  api.openapi(read, (c) => {
+  self.openapi(read, (c) => {
     if (!made) {
-      const document = openApiDocument(api);
+      const document = openApiDocument([...parts, self]);
       made = { document, etag: etagOf(hashOf(JSON.stringify(document)).slice(0, 16)) };
     }
     return answerOne(c, made.document as { openapi: "3.1.0" }, made.etag);
   });
+  return self;
 }

@@ -10,6 +10,8 @@ export interface Operation {
   isCounted: boolean;
   /** The media types of its body; empty where it takes none. */
   mediaTypes: string[];
+  /** The request headers that it reads besides the key. */
+  headers: string[];
 }
 
 export const securityScheme = "apiKey";

@@ -1,23 +1,30 @@
-import type { OpenAPIHono } from "@hono/zod-openapi";
 import { matchedRoutes } from "hono/route";
 import { apiBase } from "./base.ts";
-import type { ApiContext, ApiEnv } from "./context.ts";
+import type { ApiContext } from "./context.ts";
 import { type Operation, securityScheme } from "./operation.ts";
+import type { Api } from "./resource.ts";
 
-const unknownOperation = (route: string): Operation => ({ route, needsKey: true, scope: null, isCounted: true, mediaTypes: [] });
+const unknownOperation = (route: string): Operation => ({
+  route,
+  needsKey: true,
+  scope: null,
+  isCounted: true,
+  mediaTypes: [],
+  headers: [],
+});
 
-const honoPath = (path: string) => path.replaceAll(/\{(\w+)\}/g, ":$1");
+/** A documented path in the form of the router. */
+export const honoPath = (path: string) => path.replaceAll(/\{(\w+)\}/g, ":$1");
 
 /** Every operation of the API by method and path, and what a request to anything else is taken for. */
 export class Operations {
   readonly #known = new Map<string, Operation>();
-  readonly #methodsByPath = new Map<string, string[]>();
   readonly #pathOnly = new Map<string, Operation>();
 
-  constructor(api: OpenAPIHono<ApiEnv>) {
-    for (const definition of api.openAPIRegistry.definitions) {
+  constructor(parts: readonly Api[]) {
+    for (const definition of parts.flatMap(({ openAPIRegistry }) => openAPIRegistry.definitions)) {
       if (definition.type !== "route") continue;
-      const { method, path, security, request } = definition.route;
+      const { method, path, security, request, parameters } = definition.route;
       const route = apiBase + path;
       const requirement = security?.[0]?.[securityScheme];
       this.#known.set(`${method.toUpperCase()} ${apiBase}${honoPath(path)}`, {
@@ -26,26 +33,16 @@ export class Operations {
         scope: requirement?.[0] ?? null,
         isCounted: definition.route["x-counted"] !== false,
         mediaTypes: requirement === undefined ? [] : Object.keys(request?.body?.content ?? {}),
+        headers: (parameters ?? []).flatMap((parameter) => ("name" in parameter ? [parameter.name] : [])),
       });
       this.#pathOnly.set(apiBase + honoPath(path), unknownOperation(route));
-      this.#methodsByPath.set(honoPath(path), [...(this.#methodsByPath.get(honoPath(path)) ?? []), method.toUpperCase()]);
     }
-  }
-
-  /** Each path with its methods, in the router's form and relative to the base. */
-  get paths(): ReadonlyMap<string, readonly string[]> {
-    return this.#methodsByPath;
   }
 
   /** The operation that the router has matched for this request. */
   of(c: ApiContext): Operation {
-    const routes = matchedRoutes(c);
-    for (const { method, path } of routes) {
-      const operation = this.#known.get(`${method} ${path}`);
-      if (operation) return operation;
-    }
-    for (const { path } of routes) {
-      const operation = this.#pathOnly.get(path);
+    for (const { method, path } of matchedRoutes(c)) {
+      const operation = method === "ALL" ? this.#pathOnly.get(path) : this.#known.get(`${method} ${path}`);
       if (operation) return operation;
     }
     return unknownOperation(`${apiBase}/*`);

@@ -4,6 +4,7 @@ import { Failure } from "../errors.ts";
 import { AlreadyDone, type KeptAnswer, keepingCommit, type Repeatable, readKept } from "../idempotency/kept-answers.ts";
 import { hashOf } from "../keys/key-format.ts";
 import { type ApiContext, actorOf } from "./context.ts";
+import { idempotencyKeyIn } from "./request-headers.ts";
 
 /** What a verb that writes takes, where nothing is to be kept with its change. */
 export function writing(c: ApiContext): Writing {
@@ -19,15 +20,21 @@ export interface PostAnswer<Body, Status> {
   headers?: Record<string, string>;
 }
 
-/** Runs a verb for a POST, once for each Idempotency-Key: a repetition is answered with what the first got, and has no effect. */
+/**
+ * Runs a verb for a POST, once for each Idempotency-Key: a repetition is answered with what the first got, and has no effect.
+ * `beforeReplay`: what the first may have left to do besides its change.
+ */
 export async function answerPost<Result, Body extends object, Status extends 200 | 201>(
   c: ApiContext,
   verb: (writing: Writing) => Promise<Result>,
   answerOf: (result: Result) => PostAnswer<Body, Status>,
+  beforeReplay: () => Promise<void> = async () => {},
 ) {
   const send = ({ status, body, headers }: PostAnswer<Body, Status>) => c.json(body, status, headers);
-  const replay = ({ status, headers, body }: KeptAnswer) =>
-    send({ status: status as Status, body: JSON.parse(body) as Body, headers: { ...headers, "Idempotent-Replayed": "true" } });
+  const replay = async ({ status, headers, body }: KeptAnswer) => {
+    await beforeReplay();
+    return send({ status: status as Status, body: JSON.parse(body) as Body, headers: { ...headers, "Idempotent-Replayed": "true" } });
+  };
 
   const request = repeatableOf(c);
   const plain = writing(c);
@@ -52,13 +59,8 @@ export async function answerPost<Result, Body extends object, Status extends 200
 }
 
 function repeatableOf(c: ApiContext): Repeatable | null {
-  const key = c.req.header("idempotency-key");
-  if (key === undefined) return null;
-  if (!/^[\x20-\x7e]{1,255}$/.test(key)) {
-    throw new Failure("invalid_header", "The Idempotency-Key is not valid.", {
-      faults: [{ header: "Idempotency-Key", code: "invalid_format", detail: "Must be 1 to 255 printable ASCII characters." }],
-    });
-  }
+  const key = idempotencyKeyIn(c);
+  if (key === null) return null;
   const { pathname, search } = new URL(c.req.url);
   return {
     accountId: actorOf(c).accountId,

@@ -1,8 +1,8 @@
 import { z } from "@hono/zod-openapi";
 import { HTTPException } from "hono/http-exception";
-import { isStorageFailure } from "../db/failures.ts";
+import { innermost, isStorageFailure } from "../db/failures.ts";
 import { Failure, type FailureCode, failures } from "../errors.ts";
-import type { ApiContext } from "./context.ts";
+import { type ApiContext, pathOf } from "./context.ts";
 
 export const problemType = "application/problem+json";
 
@@ -37,7 +37,7 @@ export function failureOf(error: unknown): Failure {
   if (error instanceof HTTPException && error.status === 415)
     return new Failure("unsupported_media_type", "Send the body as application/json.");
   if (error instanceof HTTPException && error.status === 400) return new Failure("malformed_json", "The body is not valid JSON.");
-  console.error("a request failed", error);
+  console.error("a request failed:", innermost(error));
   if (isStorageFailure(error))
     return new Failure("unavailable", "The service cannot reach its storage just now. Try again in a moment.", { cause: error });
   return new Failure("internal_error", "Something went wrong on our side. The request id helps us find out what.", { cause: error });
@@ -55,7 +55,7 @@ export function problemAnswer(c: ApiContext, failure: Failure): Response {
     title,
     status,
     detail: failure.message,
-    instance: c.req.path,
+    instance: pathOf(c),
     code: failure.code,
     request_id: c.get("requestId"),
     ...(failure.faults.length > 0 && { errors: failure.faults }),

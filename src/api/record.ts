@@ -1,11 +1,13 @@
+import type { Entry } from "../activity/entry.ts";
 import { Gatherer } from "../activity/gatherer.ts";
 import { storeEntries } from "../activity/store-entries.ts";
 import { connect } from "../db/client.ts";
 import type { Admission } from "../keys/admission.ts";
-import { type ApiContext, clientIp } from "./context.ts";
+import { type ApiContext, clientIp, pathOf } from "./context.ts";
 
 const longestPath = 1024;
 const longestUserAgent = 256;
+const longestIp = 45;
 
 /** One for the isolate: entries of all its requests are written together. */
 const gatherer = new Gatherer();
@@ -22,13 +24,13 @@ export function record(c: ApiContext, { keyId, admission }: { keyId: string; adm
       id: c.get("requestId"),
       keyId,
       method: c.req.method,
-      path: c.req.path.slice(0, longestPath),
+      path: pathOf(c).slice(0, longestPath),
       route: operation.route,
       status: c.res.status,
       durationMs: now - startedAt,
-      ip: clientIp(c) || null,
+      ip: clientIp(c).slice(0, longestIp) || null,
       country: typeof country === "string" ? country : null,
-      userAgent: c.req.header("user-agent")?.slice(0, longestUserAgent) ?? null,
+      userAgent: c.req.header("user-agent")?.slice(0, longestUserAgent).toWellFormed() ?? null,
       errorCode: c.get("errorCode") ?? null,
       admitted,
       counted: admitted && operation.isCounted,
@@ -37,7 +39,6 @@ export function record(c: ApiContext, { keyId, admission }: { keyId: string; adm
     startedAt,
   );
   const { DB, KEY_GUARD } = c.env;
-  const journal = async (guardedKeyId: string, entries: Parameters<typeof storeEntries>[1]) =>
-    KEY_GUARD.getByName(guardedKeyId).journal(entries);
-  c.executionCtx.waitUntil(gatherer.gather((entries) => storeEntries({ db: connect(DB), journal }, entries)));
+  const handToGuard = async (guardedKeyId: string, entries: Entry[]) => KEY_GUARD.getByName(guardedKeyId).journal(entries);
+  c.executionCtx.waitUntil(gatherer.gather((entries) => storeEntries({ db: connect(DB), handToGuard }, entries)));
 }

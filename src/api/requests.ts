@@ -15,16 +15,25 @@ export const mergePatch = <Schema extends z.ZodType>(schema: Schema) => ({
 });
 
 const header = (name: string, description: string) => ({
-  parameters: [{ name, in: "header" as const, required: false, description, schema: { type: "string" as const } }],
+  name,
+  in: "header" as const,
+  required: false,
+  description,
+  schema: { type: "string" as const },
 });
 
+const ifMatch = header("If-Match", "Only the version with this ETag; else 412.");
+
 // The handlers read these themselves, so they stand beside `request`, whose schemas are run.
-export const withIfMatch = header("If-Match", "Change only the version with this ETag; else 412.");
-export const withIfNoneMatch = header("If-None-Match", "The ETag that the client has; if it is still the same, 304.");
-export const withIdempotencyKey = header(
-  "Idempotency-Key",
-  "Makes the POST safe to repeat for 24 hours: 1 to 255 printable ASCII characters, new for each request.",
-);
+export const withIfMatch = { parameters: [ifMatch] };
+export const withConditions = {
+  parameters: [ifMatch, header("If-None-Match", "The ETag that the client has; if it is still the same, 304.")],
+};
+export const withIdempotencyKey = {
+  parameters: [
+    header("Idempotency-Key", "Makes the POST safe to repeat for 24 hours: 1 to 255 printable ASCII characters, new for each request."),
+  ],
+};
 
 type Present<Members> = { [Name in keyof Members]: Exclude<Members[Name], undefined> };
 

@@ -8,7 +8,7 @@ import type { ApiContext } from "./context.ts";
 import { withoutKey } from "./operation.ts";
 import { resource } from "./resource.ts";
 
-const Leaked = z.strictObject({ key: z.string() });
+const Leaked = z.looseObject({ key: z.string().trim() });
 
 export const leaked = resource();
 
@@ -46,12 +46,23 @@ leaked.openapi(revoke, async (c) => {
   if (secretKey !== null && keyId !== null) {
     const db = connect(c.env.DB);
     const writing = { db, now: c.get("startedAt"), commit: commitTo(db), guards: c.env.KEY_GUARD };
-    c.executionCtx.waitUntil(
-      revokeLeaked(writing, keyId, hashOf(secretKey)).catch((error: unknown) => console.error("a leaked key could not be revoked", error)),
-    );
+    c.executionCtx.waitUntil(persistently(() => revokeLeaked(writing, keyId, hashOf(secretKey))));
   }
   return c.body(null, 202);
 });
+
+/** The answer has gone, so nobody else would try again. */
+async function persistently(act: () => Promise<void>): Promise<void> {
+  for (const pauseMs of [100, 500, 2000, 5000, 10_000]) {
+    try {
+      return await act();
+    } catch (error) {
+      console.error("a leaked key could not be revoked yet:", String(error));
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    }
+  }
+  console.error("a leaked key could not be revoked");
+}
 
 async function leakedKey(c: ApiContext): Promise<string | null> {
   try {

@@ -8,7 +8,7 @@ import { reading } from "./context.ts";
 import { keyWith } from "./operation.ts";
 import { answerPage, cut, pageOf, positionAt } from "./pages.ts";
 import { answerPost, writing } from "./post.ts";
-import { body, mergePatch, present, withIdempotencyKey, withIfMatch, withIfNoneMatch } from "./requests.ts";
+import { body, mergePatch, present, withConditions, withIdempotencyKey, withIfMatch } from "./requests.ts";
 import { resource } from "./resource.ts";
 import { json, noContent, notModified, problems } from "./responses.ts";
 import { idParam, noQuery, pageQuery, text, time } from "./schemas.ts";
@@ -105,9 +105,9 @@ const read = createRoute({
   summary: "Get a user",
   tags,
   ...keyWith("users:read"),
-  ...withIfNoneMatch,
+  ...withConditions,
   request: { params, query: noQuery },
-  responses: { 200: json(User, "The user.", "ETag"), ...notModified, ...problems(400, 404) },
+  responses: { 200: json(User, "The user.", "ETag"), ...notModified, ...problems(400, 404, 412) },
 });
 
 users.openapi(read, async (c) => {

@@ -14,7 +14,8 @@ const pageHeaders = {
   "Cache-Control": "no-store",
 };
 
-const withPageHeaders = createMiddleware(async function withPageHeaders(c, next) {
+/** What every page is sent with. */
+export const withPageHeaders = createMiddleware(async function withPageHeaders(c, next) {
   await next();
   for (const [name, value] of Object.entries(pageHeaders)) c.res.headers.set(name, value);
   if (!c.res.headers.has("X-Request-Id")) c.res.headers.set("X-Request-Id", newId("req", Date.now()));
@@ -26,7 +27,7 @@ const isLoopback = (hostname: string) => /^(localhost|127(\.\d{1,3}){3}|\[::1\])
 /** The overview's pages. Open in a local build under a loopback name, closed anywhere else until there is a sign-in. */
 export function createDashboard({ isLocal }: { isLocal: boolean }) {
   const dashboard = new Hono<{ Bindings: Env }>();
-  dashboard.get("/", withPageHeaders, async (c) => {
+  dashboard.get("/", async (c) => {
     if (!isLocal || !isLoopback(new URL(c.req.url).hostname)) return c.html(<Closed />, 403);
     const now = Date.now();
     return c.html(await overviewPage({ db: connect(c.env.DB), guards: c.env.KEY_GUARD, now }, c.req.query("account")));

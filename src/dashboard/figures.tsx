@@ -61,12 +61,24 @@ function changeOf(value: number | null, { better, decimals, unit, sentence }: Co
   };
 }
 
+const RateLimitUsage = ({ headline }: { headline: Headline | null }) => {
+  const name = "Rate Limit Usage";
+  if (headline === null) return <Figure name={name} value={dash} noChange="It cannot be read just now. Load the page again." />;
+  return (
+    <Figure
+      name={name}
+      value={wholePercent(percent(headline.used, headline.limit))}
+      detail={`${integer(headline.used)} / ${integer(headline.limit)} per hour`}
+      noChange={headline.keyName === null ? "No key yet" : `Key “\u2068${headline.keyName}\u2069”, the nearest to its limit`}
+    />
+  );
+};
+
 /** The four figures of the last 30 days, each but the last with its change against the previous month. */
-export const Figures = ({ usage, headline }: { usage: Usage; headline: Headline }) => {
+export const Figures = ({ usage, headline }: { usage: Usage; headline: Headline | null }) => {
   const { totalRequests, successRate, avgResponseTimeMs, previous } = usage;
   const against = (former: string) =>
     former === dash || former === "0" ? `no requests ${daysOf(previous)}` : `against ${former}, ${daysOf(previous)}`;
-  const used = `${integer(headline.used)} / ${integer(headline.limit)} per hour`;
   return (
     <section aria-labelledby="usage">
       <h2 id="usage">API Usage – Last 30 Days</h2>
@@ -101,12 +113,7 @@ export const Figures = ({ usage, headline }: { usage: Usage; headline: Headline 
             sentence: against(milliseconds(avgResponseTimeMs.previous)),
           })}
         />
-        <Figure
-          name="Rate Limit Usage"
-          value={wholePercent(percent(headline.used, headline.limit))}
-          detail={used}
-          noChange={headline.keyName === null ? "No key yet" : `Key “\u2068${headline.keyName}\u2069”, the nearest to its limit`}
-        />
+        <RateLimitUsage headline={headline} />
       </div>
     </section>
   );

@@ -5,6 +5,10 @@ const messages = (error: unknown): string => {
   return seen.join("\n");
 };
 
+/** What an error began with, for the log. What wraps it may quote what a client sent. */
+export const innermost = (error: unknown): unknown =>
+  error instanceof Error && error.cause instanceof Error ? innermost(error.cause) : error;
+
 /** Whether D1 refused a write since it would repeat a unique value. `columns` as SQLite names them: `users.account_id, users.email_key`. */
 export const isDuplicate = (error: unknown, columns: string): boolean => messages(error).includes(`UNIQUE constraint failed: ${columns}`);
 

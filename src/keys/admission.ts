@@ -50,7 +50,11 @@ export interface RateLimit {
 }
 
 /** Whether a secret is the key's own, or the former one within its overlap. */
-export const isLiveSecret = (config: KeyConfig, secretHash: string, now: number): boolean =>
+export const isLiveSecret = (
+  config: Pick<KeyConfig, "secretHash" | "previousSecretHash" | "overlapEndsAt">,
+  secretHash: string,
+  now: number,
+): boolean =>
   secretHash === config.secretHash ||
   (secretHash === config.previousSecretHash && config.overlapEndsAt !== null && now < config.overlapEndsAt);
 

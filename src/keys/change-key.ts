@@ -1,15 +1,18 @@
-import { and, eq, exists } from "drizzle-orm";
-import type { Precondition, Writing } from "../accounts/actor.ts";
+import { and, eq, exists, type SQL } from "drizzle-orm";
+import type { Precondition, Reading, Writing } from "../accounts/actor.ts";
 import { newRevision } from "../db/client.ts";
-import { lost, untilWon, wrote } from "../db/race.ts";
-import { accounts, apiKeys } from "../db/schema.ts";
+import { laterThan, lost, untilWon, wrote } from "../db/race.ts";
+import { apiKeys } from "../db/schema.ts";
 import { Failure } from "../errors.ts";
-import { requireCeiling, requireFuture } from "./create-key.ts";
+import { readLastUse } from "../usage/last-uses.ts";
+import { isLiveSecret } from "./admission.ts";
+import { hasRoom, requireBounds, requireRoom } from "./bounds.ts";
 import { requireGrantable, requireScopesWithin } from "./grants.ts";
-import type { Key, KeyRow } from "./key.ts";
+import { askGuard, type Guards } from "./guards.ts";
+import { isExpired, type Key, type KeyRow, statusOf } from "./key.ts";
 import { hashOf, newSecretKey, type SigningSecret } from "./key-format.ts";
-import { type Guards, pushKey } from "./push-key.ts";
-import { readKey, readKeyRow } from "./read-keys.ts";
+import { isWaiting, pushKey } from "./push-key.ts";
+import { readKeyRow } from "./read-keys.ts";
 
 /** A verb that changes a key takes its guard too: a change holds when the verb returns. */
 export interface KeyWriting extends Writing {
@@ -22,32 +25,28 @@ export type KeyPatch = Partial<Pick<KeyRow, "name" | "scopes" | "hourlyLimit" | 
 
 /**
  * Changes the members of a key that `patch` has. Throws `not_found`, `precondition_failed`, `conflict` for a revoked key,
- * `forbidden` for more than the acting key may grant, `unavailable` where the change is stored but its guard cannot be reached.
+ * `forbidden` for more than the acting key may grant, `limit_reached` where an expired key would be one live key too many,
+ * `unavailable` where the change is stored but its guard cannot be reached.
  */
-export function changeKey(writing: KeyWriting, id: string, patch: KeyPatch, holds: Precondition): Promise<Key> {
+export async function changeKey(writing: KeyWriting, id: string, patch: KeyPatch, holds: Precondition): Promise<Key> {
+  const { now } = writing;
+  await requireBounds(writing, patch);
   return write(writing, id, holds, async (before, own) => {
     if (before.state === "revoked") throw new Failure("conflict", "A revoked key cannot be changed.");
-    requireFuture(patch.expiresAt, writing.now);
-    if (patch.hourlyLimit !== undefined) {
-      const [account] = await writing.db
-        .select({ limitCeiling: accounts.limitCeiling })
-        .from(accounts)
-        .where(eq(accounts.id, before.accountId));
-      requireCeiling(patch.hourlyLimit, account?.limitCeiling ?? 0);
-    }
-    if (own) {
-      const isEnabled = before.state === "disabled" && patch.state === "active";
-      requireGrantable(isEnabled ? { ...before, ...patch } : patch, own);
-    }
-    return patch;
+    const after = { ...before, ...patch };
+    const isRevived = statusOf(before, now) !== "active" && statusOf(after, now) === "active";
+    if (own) requireGrantable(isRevived ? after : patch, own);
+    if (!isExpired(before, now) || isExpired(after, now)) return { members: patch };
+    await requireRoom(writing);
+    return { members: patch, when: hasRoom(writing) };
   });
 }
 
+const revocation = { members: { state: "revoked", previousSecretHash: null, overlapEndsAt: null } } as const;
+
 /** Revokes a key, for good. A revoked key is left as it is. Throws as `changeKey` does. */
 export async function revokeKey(writing: KeyWriting, id: string, holds: Precondition): Promise<void> {
-  await write(writing, id, holds, async (before) =>
-    before.state === "revoked" ? null : { state: "revoked", previousSecretHash: null, overlapEndsAt: null },
-  );
+  await write(writing, id, holds, async (before) => (before.state === "revoked" ? null : revocation));
 }
 
 /**
@@ -60,6 +59,9 @@ export async function rotateKey(
   overlapMs: number,
 ): Promise<{ key: Key; secretKey: string }> {
   const secretKey = newSecretKey(id, writing.signing);
+  await readKeyRow(writing, id);
+  // A secret that is stored but not in force would be shown to nobody: nothing is stored unless the guard is there.
+  await askGuard(writing.guards, id, (guard) => guard.rateLimit());
   const key = await write(
     writing,
     id,
@@ -67,12 +69,11 @@ export async function rotateKey(
     async (before, own) => {
       if (before.state === "revoked") throw new Failure("conflict", "A revoked key cannot be rotated.");
       if (own) requireGrantable(before, own);
-      return {
-        secretHash: hashOf(secretKey),
-        last4: secretKey.slice(-4),
-        previousSecretHash: overlapMs > 0 ? before.secretHash : null,
-        overlapEndsAt: overlapMs > 0 ? writing.now + overlapMs : null,
-      };
+      const overlap =
+        overlapMs > 0
+          ? { previousSecretHash: before.secretHash, overlapEndsAt: writing.now + overlapMs }
+          : { previousSecretHash: null, overlapEndsAt: null };
+      return { members: { secretHash: hashOf(secretKey), last4: secretKey.slice(-4), ...overlap } };
     },
     (changed) => ({ key: changed, secretKey }),
   );
@@ -92,39 +93,55 @@ export async function revokeLeaked(writing: Omit<KeyWriting, "actor">, keyId: st
     keyId,
     () => true,
     async (before) => {
-      if (before.state === "revoked") return null;
-      if (before.secretHash === secretHash) return { state: "revoked", previousSecretHash: null, overlapEndsAt: null };
-      if (before.previousSecretHash === secretHash) return { previousSecretHash: null, overlapEndsAt: null };
-      return null;
+      if (before.state === "revoked" || !isLiveSecret(before, secretHash, writing.now)) return null;
+      return before.secretHash === secretHash ? revocation : { members: { previousSecretHash: null, overlapEndsAt: null } };
     },
   );
 }
 
+/** Pushes the key where a change of it is stored that its guard has not confirmed. Throws `not_found` and `unavailable`. */
+export async function pushIfWaiting(pushing: Reading & { guards: Guards }, id: string): Promise<void> {
+  if (isWaiting(await readKeyRow(pushing, id))) await pushKey(pushing, id);
+}
+
+/** The members that a change sets, and what besides must hold in D1 for it to be made. */
+interface Decision {
+  members: Partial<KeyRow>;
+  when?: SQL;
+}
+
 /**
- * Reads, lets `change` decide on the new members (null: leave it), writes where nobody else has written meanwhile, else
- * begins again, and pushes. `result` is what the commit is told that the change answers with.
+ * Reads, lets `decide` say what to set (null: leave it), writes where nobody else has written meanwhile, else begins again,
+ * and pushes. `result` is what the commit is told that the change answers with.
  */
 function write(
   writing: KeyWriting,
   id: string,
   holds: Precondition,
-  change: (before: KeyRow, own: KeyRow | null) => Promise<Partial<KeyRow> | null>,
+  decide: (before: KeyRow, own: KeyRow | null) => Promise<Decision | null>,
   result: (after: Key) => unknown = (after) => after,
 ): Promise<Key> {
   const { db, actor, now, commit } = writing;
   return untilWon(async () => {
-    const before = await readKey(writing, id);
+    const before = await readKeyRow(writing, id);
     if (!holds(before.revision)) throw new Failure("precondition_failed", "The key has changed since the version that If-Match names.");
     const own = actor.keyId === null ? null : await readKeyRow(writing, actor.keyId);
     if (own) requireScopesWithin(before.scopes, own);
-    const members = await change(before, own);
-    if (members === null || Object.keys(members).length === 0) {
-      if (before.pushedVersion < before.version) await pushKey(writing, id);
-      return before;
+    const decision = await decide(before, own);
+    const lastUse = await readLastUse(writing, id);
+    if (decision === null || Object.keys(decision.members).length === 0) {
+      if (isWaiting(before)) await pushKey(writing, id);
+      return { ...before, ...lastUse };
     }
-    const after = { ...before, ...members, version: before.version + 1, revision: newRevision(), updatedAt: now };
-    const { lastUsedAt, lastUsedPath, pushedVersion, ...row } = after;
-    const isAsRead = and(eq(apiKeys.accountId, actor.accountId), eq(apiKeys.id, id), eq(apiKeys.revision, before.revision));
+    const { pushedVersion, ...row } = {
+      ...before,
+      ...decision.members,
+      version: before.version + 1,
+      revision: newRevision(),
+      updatedAt: laterThan(before, now),
+    };
+    const after = { ...row, pushedVersion, ...lastUse };
+    const isAsRead = and(eq(apiKeys.accountId, actor.accountId), eq(apiKeys.id, id), eq(apiKeys.revision, before.revision), decision.when);
     const [written] = await commit({
       result: result(after),
       statements: [db.update(apiKeys).set(row).where(isAsRead).returning({ id: apiKeys.id })],

@@ -1,14 +1,14 @@
-import { count, eq, getTableColumns, type SQL, sql } from "drizzle-orm";
+import { getTableColumns, type SQL, sql } from "drizzle-orm";
 import type { Writing } from "../accounts/actor.ts";
 import { type Db, newRevision } from "../db/client.ts";
 import { wrote } from "../db/race.ts";
-import { accounts, apiKeys } from "../db/schema.ts";
-import { Failure, invalidMember } from "../errors.ts";
+import { apiKeys } from "../db/schema.ts";
 import { neverUsed } from "../usage/last-uses.ts";
+import { hasRoom, noRoom, readCeiling, requireBounds } from "./bounds.ts";
 import { requireGrantable } from "./grants.ts";
-import { type Key, type KeyRow, maxLiveKeys } from "./key.ts";
+import type { Key, KeyRow } from "./key.ts";
 import { hashOf, newKeyId, newSecretKey, type SigningSecret } from "./key-format.ts";
-import { isLive, readKeyRow } from "./read-keys.ts";
+import { readKeyRow } from "./read-keys.ts";
 import { defaultScopes } from "./scopes.ts";
 
 export interface NewKey {
@@ -25,12 +25,10 @@ export interface NewKey {
  */
 export async function createKey(writing: Writing & { signing: SigningSecret }, input: NewKey): Promise<{ key: Key; secretKey: string }> {
   const { db, actor, now, commit, signing } = writing;
-  const [account] = await db.select({ limitCeiling: accounts.limitCeiling }).from(accounts).where(eq(accounts.id, actor.accountId));
-  if (!account) throw new Failure("not_found", "There is no such account.");
+  const ceiling = await readCeiling(db, actor.accountId);
   const own = actor.keyId === null ? null : await readKeyRow(writing, actor.keyId);
-  const hourlyLimit = input.hourlyLimit ?? Math.min(own?.hourlyLimit ?? account.limitCeiling, account.limitCeiling);
-  requireCeiling(hourlyLimit, account.limitCeiling);
-  requireFuture(input.expiresAt, now);
+  const hourlyLimit = input.hourlyLimit ?? Math.min(own?.hourlyLimit ?? ceiling, ceiling);
+  await requireBounds(writing, input);
 
   const id = newKeyId();
   const secretKey = newSecretKey(id, signing);
@@ -56,26 +54,14 @@ export async function createKey(writing: Writing & { signing: SigningSecret }, i
   if (own) requireGrantable(row, own);
 
   const key = { ...row, ...neverUsed };
-  const hasRoom = sql`(${db.select({ n: count() }).from(apiKeys).where(isLive(actor.accountId, now))}) < ${maxLiveKeys}`;
+  const when = hasRoom(writing);
   const [made] = await commit({
     result: { key, secretKey },
-    statements: [insertWhere(db, row, hasRoom)],
-    when: hasRoom,
+    statements: [insertWhere(db, row, when)],
+    when,
   });
-  if (!wrote(made)) {
-    throw new Failure("limit_reached", `An account may have ${maxLiveKeys} live keys. Revoke one that is no longer used.`);
-  }
+  if (!wrote(made)) throw noRoom();
   return { key, secretKey };
-}
-
-/** Throws `invalid_body` for a limit that the account may not have. */
-export function requireCeiling(hourlyLimit: number, ceiling: number): void {
-  if (hourlyLimit > ceiling) throw invalidMember("/hourly_limit", `Must be at most ${ceiling}, the account's ceiling.`, "too_big");
-}
-
-/** Throws `invalid_body` for an expiry that has passed already. */
-export function requireFuture(expiresAt: number | null | undefined, now: number): void {
-  if (typeof expiresAt === "number" && expiresAt <= now) throw invalidMember("/expires_at", "Must lie in the future.", "too_small");
 }
 
 function insertWhere(db: Db, row: KeyRow, condition: SQL) {

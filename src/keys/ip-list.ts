@@ -10,6 +10,13 @@ function rangeOf(text: string): Range {
   return [parsed, bits === undefined ? width : Number(bits) - (mapped ? 96 : 0)];
 }
 
+/** Whether an address or range in a valid form means what it seems to: an IPv4 address inside an IPv6 one must be a mapped one, and all of its range. */
+export function isUnambiguous(text: string): boolean {
+  if (!text.includes(":") || !text.includes(".")) return true;
+  const [, bits = "128"] = text.split("/");
+  return /^(?:::|0*:0*:0*:0*:0*:)ffff:/i.test(text) && Number(bits) >= 96;
+}
+
 const holds = ([network, bits]: Range, address: ipaddr.IPv4 | ipaddr.IPv6): boolean => {
   if (address instanceof ipaddr.IPv4) return network instanceof ipaddr.IPv4 && address.match(network, bits);
   return network instanceof ipaddr.IPv6 && address.match(network, bits);

@@ -8,9 +8,6 @@ const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 const form = /^dvo_([0-9A-Za-z]{16})_[0-9A-Za-z]{32}([0-9A-Za-z])([0-9A-Za-z]{7})$/;
 const macLength = 7;
 
-export const secretKeyPattern = form.source;
-export const keyIdPattern = "^key_[0-9A-Za-z]{16}$";
-
 /** A secret of this service that signs API keys. `name` is one base62 character. */
 export interface SigningSecret {
   name: string;

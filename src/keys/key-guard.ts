@@ -4,11 +4,13 @@ import { Journal } from "../activity/journal.ts";
 import { writeEntries } from "../activity/write-entries.ts";
 import { hourStart, secondMs } from "../clock.ts";
 import { connect } from "../db/client.ts";
+import { withDeadline } from "../deadline.ts";
 import { type Admission, type AdmissionRequest, type KeyConfig, type RateLimit, refusalOf } from "./admission.ts";
 import { readConfig } from "./read-config.ts";
 import { countOne, giveBack, openWindow, recoveredWindow, resetsAt, type Window, windowAt } from "./window.ts";
 
 const quietMs = 5 * secondMs;
+const loadTimeoutMs = 5 * secondMs;
 const journalBatch = 500;
 const firstRetryMs = secondMs;
 const longestRetryMs = 60 * secondMs;
@@ -64,17 +66,21 @@ export class KeyGuard extends DurableObject<Env> {
   }
 
   override async alarm(): Promise<void> {
-    const now = this.#now();
     this.#alarmAt = null;
-    const entries = this.#journal.oldest(journalBatch);
-    // The successor first: the platform gives an alarm up after six failures, so this one must not depend on what follows.
-    if (entries.length > 0) this.#wakeBy(now + this.#retryMs);
-    this.#settle(now);
-    if (entries.length > 0) await this.#drain(entries);
+    try {
+      const entries = this.#journal.oldest(journalBatch);
+      // The successor before what may fail, and no error gets out: the platform gives an alarm up after six.
+      if (entries.length > 0) this.#wakeBy(this.#now() + this.#retryMs);
+      this.#settle(this.#now());
+      if (entries.length > 0) await this.#drain(entries);
+    } catch (error) {
+      console.error("an alarm of a guard failed:", String(error));
+      this.#wakeBy(this.#now() + this.#retryMs);
+    }
   }
 
   async #load(): Promise<KeyConfig | null> {
-    const config = await readConfig(connect(this.env.DB), this.ctx.id.name ?? "");
+    const config = await withDeadline(readConfig(connect(this.env.DB), this.ctx.id.name ?? ""), loadTimeoutMs, "Reading a key from D1");
     if (config) this.configure(config);
     return this.#config;
   }
@@ -122,11 +128,11 @@ export class KeyGuard extends DurableObject<Env> {
 
   async #drain(entries: Entry[]): Promise<void> {
     try {
-      await writeEntries(connect(this.env.DB), entries);
+      await writeEntries(connect(this.env.DB), entries, this.#now());
       this.#journal.remove(entries);
       this.#retryMs = firstRetryMs;
     } catch (error) {
-      console.error("D1 still does not take journalled entries", error);
+      console.error("D1 still does not take journalled entries:", String(error));
       this.#retryMs = Math.min(this.#retryMs * 2, longestRetryMs);
     }
   }

@@ -7,7 +7,7 @@ export type KeyStatus = "active" | "disabled" | "revoked" | "expired";
 
 export type Key = KeyRow & LastUse;
 
-export const maxLiveKeys = 50;
+export const isExpired = ({ expiresAt }: Pick<KeyRow, "expiresAt">, now: number): boolean => expiresAt !== null && expiresAt <= now;
 
 export const statusOf = (key: Pick<KeyRow, "state" | "expiresAt">, now: number): KeyStatus =>
-  key.state === "active" && key.expiresAt !== null && key.expiresAt <= now ? "expired" : key.state;
+  key.state === "active" && isExpired(key, now) ? "expired" : key.state;

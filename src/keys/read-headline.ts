@@ -4,7 +4,7 @@ import { hourMs, hourStart } from "../clock.ts";
 import { apiKeys } from "../db/schema.ts";
 import { readCountedKeys } from "../usage/counted-keys.ts";
 import type { RateLimit } from "./admission.ts";
-import type { Guards } from "./push-key.ts";
+import { askGuard, type Guards } from "./guards.ts";
 import { isLive, readKeyRow } from "./read-keys.ts";
 
 /** The rate-limit use that stands for an account, and the key that it is of: null where the account has none. */
@@ -27,18 +27,18 @@ export async function readHeadline(reading: Reading & { guards: Guards }): Promi
     .from(apiKeys)
     .where(isLive(actor.accountId, now))
     .orderBy(asc(apiKeys.createdAt), asc(apiKeys.id));
-  const uses = await Promise.all(keys.map((key) => (counted.has(key.id) ? askGuard(reading, key) : unused(key, now))));
+  const uses = await Promise.all(keys.map((key) => (counted.has(key.id) ? usedOf(reading, key) : unused(key, now))));
   const byShare = (a: Headline, b: Headline) => b.used / b.limit - a.used / a.limit || b.used - a.used;
   return uses.toSorted(byShare)[0] ?? { keyId: null, keyName: null, limit: 5000, used: 0, resetsAt: hourStart(now) + hourMs };
 }
 
 /** The rate-limit use of one key. Throws `not_found`. */
 export async function readKeyRateLimit(reading: Reading & { guards: Guards }, keyId: string): Promise<Headline> {
-  return askGuard(reading, await readKeyRow(reading, keyId));
+  return usedOf(reading, await readKeyRow(reading, keyId));
 }
 
-async function askGuard({ guards, now }: { guards: Guards; now: number }, key: Candidate): Promise<Headline> {
-  const rateLimit = await guards.getByName(key.id).rateLimit();
+async function usedOf({ guards, now }: { guards: Guards; now: number }, key: Candidate): Promise<Headline> {
+  const rateLimit = await askGuard(guards, key.id, (guard) => guard.rateLimit());
   return rateLimit ? { ...rateLimit, keyId: key.id, keyName: key.name } : unused(key, now);
 }
 

@@ -2,7 +2,8 @@ import { and, desc, eq, gt, inArray, isNull, lt, lte, or, type SQL } from "drizz
 import type { Reading } from "../accounts/actor.ts";
 import { apiKeys } from "../db/schema.ts";
 import { Failure } from "../errors.ts";
-import { neverUsed, readLastUses } from "../usage/last-uses.ts";
+import { foldMarks } from "../usage/fold-marks.ts";
+import { neverUsed, readLastUse, readLastUses } from "../usage/last-uses.ts";
 import type { Key, KeyRow, KeyStatus } from "./key.ts";
 
 /** The place after which a page of keys goes on. */
@@ -42,17 +43,19 @@ export async function listKeys(
     )
     .orderBy(desc(apiKeys.createdAt), desc(apiKeys.id))
     .limit(limit);
-  return withLastUses({ db, actor, now }, rows);
+  await foldMarks(db, actor.accountId);
+  const lastUses = await readLastUses({ db, actor, now });
+  return rows.map((row) => ({ ...row, ...(lastUses.get(row.id) ?? neverUsed) }));
 }
 
-/** One key of the account. Throws `not_found`. */
+/** One key of the account, with its last use. Throws `not_found`. */
 export async function readKey(reading: Reading, id: string): Promise<Key> {
   const row = await readKeyRow(reading, id);
-  const [key] = await withLastUses(reading, [row]);
-  if (!key) throw new Error("a key that was read is gone");
-  return key;
+  await foldMarks(reading.db, reading.actor.accountId);
+  return { ...row, ...(await readLastUse(reading, id)) };
 }
 
+/** One key of the account, as it is stored. Throws `not_found`. */
 export async function readKeyRow({ db, actor }: Reading, id: string): Promise<KeyRow> {
   const [row] = await db
     .select()
@@ -60,9 +63,4 @@ export async function readKeyRow({ db, actor }: Reading, id: string): Promise<Ke
     .where(and(eq(apiKeys.accountId, actor.accountId), eq(apiKeys.id, id)));
   if (!row) throw new Failure("not_found", "There is no such key.");
   return row;
-}
-
-async function withLastUses(reading: Reading, rows: KeyRow[]): Promise<Key[]> {
-  const lastUses = await readLastUses(reading);
-  return rows.map((row) => ({ ...row, ...(lastUses.get(row.id) ?? neverUsed) }));
 }

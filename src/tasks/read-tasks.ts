@@ -24,7 +24,8 @@ export interface TaskPosition {
   id: string;
 }
 
-const sorted = { created_at: tasks.createdAt, updated_at: tasks.updatedAt, due_at: tasks.dueAt };
+/** What each order sorts by before the id. An id carries the time of creation, so that order needs nothing else. */
+const sorted = { created_at: null, updated_at: tasks.updatedAt, due_at: tasks.dueAt };
 
 /** Tasks of the account. Those without a due date come last, whichever way they are sorted by it. */
 export function listTasks(
@@ -50,13 +51,13 @@ export function listTasks(
         after && isAfter(column, isDescending, after),
       ),
     )
-    .orderBy(sql`${column} ${direction} NULLS LAST`, sql`${tasks.id} ${direction}`)
+    .orderBy(...(column ? [sql`${column} ${direction} NULLS LAST`] : []), sql`${tasks.id} ${direction}`)
     .limit(limit);
 }
 
 /** Where a page that ends with `task` goes on. */
 export function positionOf(task: Task, sort: TaskSort): TaskPosition {
-  const values = { created_at: task.createdAt, updated_at: task.updatedAt, due_at: task.dueAt };
+  const values = { created_at: null, updated_at: task.updatedAt, due_at: task.dueAt };
   return { value: values[orderOf(sort).name], id: task.id };
 }
 
@@ -70,15 +71,16 @@ export async function readTask({ db, actor }: Reading, id: string): Promise<Task
   return task;
 }
 
-function orderOf(sort: TaskSort): { name: keyof typeof sorted; column: Column; isDescending: boolean } {
+function orderOf(sort: TaskSort): { name: keyof typeof sorted; column: Column | null; isDescending: boolean } {
   const isDescending = sort.startsWith("-");
   const name = (isDescending ? sort.slice(1) : sort) as keyof typeof sorted;
   return { name, column: sorted[name], isDescending };
 }
 
-function isAfter(column: Column, isDescending: boolean, { value, id }: TaskPosition): SQL | undefined {
+function isAfter(column: Column | null, isDescending: boolean, { value, id }: TaskPosition): SQL | undefined {
   const beyond = isDescending ? lt : gt;
   const idBeyond = beyond(tasks.id, id);
+  if (column === null) return idBeyond;
   if (value === null) return and(sql`${column} IS NULL`, idBeyond);
   return or(beyond(column, value), and(eq(column, value), idBeyond), sql`${column} IS NULL`);
 }

@@ -2,7 +2,7 @@ import { and, eq } from "drizzle-orm";
 import type { Precondition, Writing } from "../accounts/actor.ts";
 import { newRevision } from "../db/client.ts";
 import { isDanglingReference } from "../db/failures.ts";
-import { lost, untilWon, wrote } from "../db/race.ts";
+import { laterThan, lost, untilWon, wrote } from "../db/race.ts";
 import { tasks } from "../db/schema.ts";
 import { Failure, invalidMember } from "../errors.ts";
 import { newId } from "../ids.ts";
@@ -37,7 +37,7 @@ export function changeTask(writing: Writing, id: string, patch: Partial<TaskCont
       searchText: searchTextOf(changed),
       completedAt: completionOf(before, changed.status, now),
       revision: newRevision(),
-      updatedAt: now,
+      updatedAt: laterThan(before, now),
     };
     const [written] = await withKnownAssignee(
       commit({ result: after, statements: [db.update(tasks).set(after).where(isAsRead(before)).returning({ id: tasks.id })] }),

@@ -21,9 +21,13 @@ export async function foldOldestMarks(db: Db, limit: number): Promise<void> {
 
 async function fold(db: Db, marks: Mark[]): Promise<void> {
   const byDay = Map.groupBy(marks, (mark) => `${mark.accountId} ${dayStart(mark.hour)}`);
+  const errors: unknown[] = [];
   for (const [first, ...others] of byDay.values()) {
-    if (first) await foldDay(db, first.accountId, [first.hour, ...others.map((mark) => mark.hour)]);
+    if (!first) continue;
+    await foldDay(db, first.accountId, [first.hour, ...others.map((mark) => mark.hour)]).catch((error: unknown) => errors.push(error));
   }
+  // One day that cannot be folded does not hold up the others.
+  if (errors.length > 0) throw new AggregateError(errors, "usage of some days could not be folded", { cause: errors[0] });
 }
 
 /** Folds marked hours of one account and day, and the day, in one transaction. */

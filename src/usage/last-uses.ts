@@ -1,8 +1,7 @@
-import { eq } from "drizzle-orm";
+import { and, eq } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
 import { keyUses } from "../db/schema.ts";
 import { timeOfId } from "../ids.ts";
-import { foldMarks } from "./fold-marks.ts";
 
 /** When and where a key was last admitted. */
 export interface LastUse {
@@ -12,9 +11,19 @@ export interface LastUse {
 
 export const neverUsed: LastUse = { lastUsedAt: null, lastUsedPath: null };
 
-/** The last use of each key of the account that has been used, by its id. */
+const shown = ({ entryId, path }: { entryId: string; path: string }): LastUse => ({ lastUsedAt: timeOfId(entryId), lastUsedPath: path });
+
+/** The last use of each key of the account that has been used, by its id, as far as the log is folded. */
 export async function readLastUses({ db, actor }: Reading): Promise<Map<string, LastUse>> {
-  await foldMarks(db, actor.accountId);
   const rows = await db.select().from(keyUses).where(eq(keyUses.accountId, actor.accountId));
-  return new Map(rows.map(({ keyId, entryId, path }) => [keyId, { lastUsedAt: timeOfId(entryId), lastUsedPath: path }]));
+  return new Map(rows.map((row) => [row.keyId, shown(row)]));
+}
+
+/** The last use of one key, as far as the log is folded. */
+export async function readLastUse({ db, actor }: Reading, keyId: string): Promise<LastUse> {
+  const [row] = await db
+    .select()
+    .from(keyUses)
+    .where(and(eq(keyUses.accountId, actor.accountId), eq(keyUses.keyId, keyId)));
+  return row ? shown(row) : neverUsed;
 }

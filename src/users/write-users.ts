@@ -2,7 +2,7 @@ import { and, eq, exists, sql } from "drizzle-orm";
 import type { Precondition, Writing } from "../accounts/actor.ts";
 import { newRevision } from "../db/client.ts";
 import { isDuplicate } from "../db/failures.ts";
-import { lost, untilWon, wrote } from "../db/race.ts";
+import { laterThan, lost, untilWon, wrote } from "../db/race.ts";
 import { tasks, users } from "../db/schema.ts";
 import { Failure } from "../errors.ts";
 import { newId } from "../ids.ts";
@@ -36,7 +36,7 @@ export function changeUser(writing: Writing, id: string, patch: UserPatch, holds
     const before = await readHeld(writing, id, holds);
     if (Object.keys(patch).length === 0) return before;
     const changed = { ...before, ...patch };
-    const after = { ...changed, ...searchable(changed), revision: newRevision(), updatedAt: now };
+    const after = { ...changed, ...searchable(changed), revision: newRevision(), updatedAt: laterThan(before, now) };
     const [written] = await orConflict(
       commit({ result: after, statements: [db.update(users).set(after).where(isAsRead(before)).returning({ id: users.id })] }),
     );
@@ -55,7 +55,7 @@ export function deleteUser(writing: Writing, id: string, holds: Precondition): P
       statements: [
         db
           .update(tasks)
-          .set({ assigneeId: null, updatedAt: now, revision: sql`lower(hex(randomblob(8)))` })
+          .set({ assigneeId: null, updatedAt: sql`max(${now}, ${tasks.updatedAt} + 1)`, revision: sql`lower(hex(randomblob(8)))` })
           .where(and(eq(tasks.accountId, actor.accountId), eq(tasks.assigneeId, id), isThere)),
         db.delete(users).where(isAsRead(before)).returning({ id: users.id }),
       ],

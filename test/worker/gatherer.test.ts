@@ -105,9 +105,9 @@ describe("Entries that D1 does not take", () => {
   it("are journalled by the guards of their keys and drained by alarm, each exactly once", async () => {
     const [one, other] = [await makeTenant(), await makeTenant()];
     const entries = [one, one, other].map((tenant, index) => entryOf(tenant, Date.now() - 1000 + index));
-    const journal = async (keyId: string, own: Entry[]) => env.KEY_GUARD.getByName(keyId).journal(own);
-    await storeEntries({ db: brokenDb, journal }, entries);
-    await storeEntries({ db: brokenDb, journal }, entries);
+    const handToGuard = async (keyId: string, own: Entry[]) => env.KEY_GUARD.getByName(keyId).journal(own);
+    await storeEntries({ db: brokenDb, handToGuard }, entries);
+    await storeEntries({ db: brokenDb, handToGuard }, entries);
     const logOf = async (tenant: typeof one) =>
       (await call("GET", "/api/v1/activity", { key: tenant.key })).body.data.filter(({ id }: Entry) =>
         entries.some((entry) => entry.id === id),
@@ -126,10 +126,10 @@ describe("Entries that D1 does not take", () => {
     const tenant = await makeTenant();
     const other = await makeTenant();
     const entries = [entryOf(tenant, Date.now()), entryOf(other, Date.now())];
-    const journal = async (keyId: string) => {
+    const handToGuard = async (keyId: string) => {
       if (keyId === tenant.keyId) throw new Error("no object");
     };
-    const failure = await storeEntries({ db: brokenDb, journal }, entries).catch((error: unknown) => error);
+    const failure = await storeEntries({ db: brokenDb, handToGuard }, entries).catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(NotStored);
     expect((failure as NotStored).unstored).toEqual([entries[0]]);
   });

@@ -133,8 +133,14 @@ describe("The list of tasks", () => {
     const { next_cursor: good } = (await call("GET", "/api/v1/tasks?limit=1", { key })).body;
     expect((await call("GET", `/api/v1/tasks?limit=2&cursor=${good}`, { key })).status).toBe(200);
     const forged = btoa(JSON.stringify({ list: "x", at: { value: 1, id: "tsk_" } }));
+    const edited = btoa(
+      JSON.stringify({ ...JSON.parse(atob(good.replaceAll("-", "+").replaceAll("_", "/"))), at: { value: null, id: "tsk_0" } }),
+    );
     for (const path of [
       `/tasks?cursor=${good}x`,
+      `/tasks?cursor=${good}!!!`,
+      `/tasks?cursor=%20${good}`,
+      `/tasks?cursor=${edited}`,
       `/tasks?sort=due_at&cursor=${good}`,
       `/tasks?status=done&cursor=${good}`,
       `/users?cursor=${good}`,

@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Entry } from "../../src/activity/entry.ts";
-import { writeEntries } from "../../src/activity/write-entries.ts";
 import { dayMs, dayStart, hourMs, hourStart } from "../../src/clock.ts";
 import { timeOfId } from "../../src/ids.ts";
 import { figuresOf, type Tally } from "../../src/usage/figures.ts";
@@ -10,7 +9,7 @@ import { readBreakdown } from "../../src/usage/read-breakdown.ts";
 import { readUsage } from "../../src/usage/read-usage.ts";
 import { type WindowName, windowHours, windowsAt } from "../../src/usage/windows.ts";
 import { call, db, makeKey, makeTenant, within2s } from "./client.ts";
-import { entryOf } from "./entries.ts";
+import { entryOf, write } from "./entries.ts";
 
 describe("Usage", () => {
   it("of a fresh account is nothing, and says so without zeros that mean something else", async () => {
@@ -47,7 +46,7 @@ describe("Usage", () => {
   it("counts what is refused, but takes no response time of it", async () => {
     const { accountId, keyId } = await makeTenant();
     const now = Date.now();
-    await writeEntries(db, [
+    await write([
       entryOf({ accountId, keyId }, now, { durationMs: 40 }),
       entryOf({ accountId, keyId }, now, { status: 429, durationMs: 1, admitted: false, counted: false, count: 99 }),
     ]);
@@ -64,9 +63,9 @@ describe("Usage", () => {
     const now = Date.now();
     const reading = { db, now, actor: { accountId, keyId: null } };
     const early = [0, 1, 2].map((n) => entryOf({ accountId, keyId }, now - 3 * dayMs - n));
-    await writeEntries(db, early);
+    await write(early);
     expect((await readUsage(reading, { window: "7d" })).totalRequests.value).toBe(3);
-    await writeEntries(db, [
+    await write([
       ...early,
       entryOf({ accountId, keyId }, now - 3 * dayMs, { status: 500 }),
       entryOf({ accountId, keyId }, now - 9 * dayMs),
@@ -136,9 +135,9 @@ describe("The figures", () => {
           });
         });
         const reading = { db, now, actor: { accountId, keyId: null } };
-        await writeEntries(db, entries.slice(0, split));
+        await write(entries.slice(0, split));
         await readUsage(reading, { window: "30d" });
-        await writeEntries(db, entries);
+        await write(entries);
         for (const window of Object.keys(windowHours) as WindowName[]) {
           for (const keyId of [undefined, "key_a"]) {
             const usage = await readUsage(reading, { window, keyId });

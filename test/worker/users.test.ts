@@ -48,10 +48,15 @@ describe("A user", () => {
     const { key } = await makeTenant();
     const user = (await make(key, { name: "Ada", email: "ada@example.com" })).body;
     const task = await call("POST", "/api/v1/tasks", { key, body: { title: "x", assignee_id: user.id } });
+    const other = await call("POST", "/api/v1/tasks", { key, body: { title: "y", assignee_id: user.id } });
     await call("DELETE", `/api/v1/users/${user.id}`, { key });
     const left = await call("GET", `/api/v1/tasks/${task.body.id}`, { key });
     expect(left.body.assignee_id).toBeNull();
-    expect(left.headers.get("ETag")).not.toBe(task.headers.get("ETag"));
+    expect(Date.parse(left.body.updated_at)).toBeGreaterThan(Date.parse(task.body.updated_at));
+    const etags = [task, left, other, await call("GET", `/api/v1/tasks/${other.body.id}`, { key })].map(({ headers }) =>
+      headers.get("ETag"),
+    );
+    expect(new Set(etags).size).toBe(4);
   });
 });
 

@@ -1,0 +1,81 @@
+import { z } from "@hono/zod-openapi";
+import { isUnambiguous } from "../keys/ip-list.ts";
+import { scopes as allScopes, defaultScopes, inOrder } from "../keys/scopes.ts";
+import { text, time, timeInput } from "./schemas.ts";
+
+export const Status = z.enum(["active", "disabled", "revoked", "expired"]);
+const name = text(1, 100);
+const scopes = z
+  .array(z.enum(allScopes))
+  .transform(inOrder)
+  .openapi({ type: "array", items: { type: "string", enum: [...allScopes] } });
+const hourlyLimit = z.int().min(1);
+const allowedIps = z
+  .array(
+    z
+      .union([z.ipv4(), z.ipv6(), z.cidrv4(), z.cidrv6()], "Must be an IPv4 or IPv6 address or CIDR range.")
+      .refine(isUnambiguous, "Write the IPv4 address by itself."),
+  )
+  .max(100)
+  .openapi({
+    type: "array",
+    items: { type: "string" },
+    description: "Addresses and CIDR ranges, IPv4 and IPv6. Empty: any.",
+    example: ["203.0.113.0/24"],
+  });
+const expiresAt = timeInput.nullable().openapi({ type: ["string", "null"], format: "date-time" });
+
+const keyShape = {
+  id: z.string().openapi({ example: "key_4fPq2rT8vX0zB6dH" }),
+  name: z.string(),
+  prefix: z.string().openapi({ example: "dvo_4fPq2rT8vX0zB6dH" }),
+  last4: z.string(),
+  scopes: z.array(z.string()),
+  status: Status,
+  hourly_limit: z.int(),
+  allowed_ips: z.array(z.string()),
+  expires_at: time.nullable(),
+  last_used_at: time.nullable(),
+  last_used_path: z.string().nullable(),
+  overlap_ends_at: time.nullable().openapi({ description: "Until then the secret before the last rotation works too." }),
+  created_at: time,
+  updated_at: time,
+};
+
+export const Key = z.strictObject(keyShape).openapi("Key");
+
+export const KeyWithSecret = z
+  .strictObject({
+    ...keyShape,
+    secret_key: z.string().nullable().openapi({ description: "The key to send. Shown this once; null where the answer is a replay." }),
+  })
+  .openapi("KeyWithSecret");
+
+export const NewKey = z
+  .strictObject({
+    name,
+    scopes: scopes.optional().openapi({ default: defaultScopes }),
+    hourly_limit: hourlyLimit
+      .optional()
+      .openapi({ description: "1 to the account's ceiling. By default the acting key's own, at most the ceiling." }),
+    allowed_ips: allowedIps.optional(),
+    expires_at: expiresAt.optional(),
+  })
+  .openapi("NewKey", { description: "What is left open is as wide as the acting key's own." });
+
+export const KeyPatch = z
+  .strictObject({
+    name: name.optional(),
+    scopes: scopes.optional(),
+    status: z.enum(["active", "disabled"]).optional(),
+    hourly_limit: hourlyLimit.optional(),
+    allowed_ips: allowedIps.nullable().optional(),
+    expires_at: expiresAt.optional(),
+  })
+  .openapi("KeyPatch", { description: "The members to change. `null` clears." });
+
+export const Rotation = z
+  .strictObject({
+    overlap_seconds: z.int().min(0).max(604_800).default(0).openapi({ description: "For how long the old secret works on." }),
+  })
+  .openapi("KeyRotation");

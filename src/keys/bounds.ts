@@ -1,0 +1,47 @@
+import { count, eq, type SQL, sql } from "drizzle-orm";
+import type { Reading } from "../accounts/actor.ts";
+import type { Db } from "../db/client.ts";
+import { accounts, apiKeys } from "../db/schema.ts";
+import { Failure, type Fault } from "../errors.ts";
+import { isLive } from "./read-keys.ts";
+
+// What bounds the keys of an account, whoever makes or changes them.
+
+const maxLiveKeys = 50;
+
+const countLive = ({ db, actor, now }: Reading) => db.select({ live: count() }).from(apiKeys).where(isLive(actor.accountId, now));
+
+/** The condition, for D1, that the account may have one more live key. */
+export const hasRoom = (reading: Reading): SQL => sql`(${countLive(reading)}) < ${maxLiveKeys}`;
+
+export const noRoom = () =>
+  new Failure("limit_reached", `An account may have ${maxLiveKeys} live keys. Revoke one that is no longer used.`);
+
+/** Throws `limit_reached` where the account has all the live keys that it may have. */
+export async function requireRoom(reading: Reading): Promise<void> {
+  const [counted] = await countLive(reading);
+  if (!counted || counted.live >= maxLiveKeys) throw noRoom();
+}
+
+/** The highest hourly limit that a key of the account may have. Throws `not_found`. */
+export async function readCeiling(db: Db, accountId: string): Promise<number> {
+  const [account] = await db.select({ limitCeiling: accounts.limitCeiling }).from(accounts).where(eq(accounts.id, accountId));
+  if (!account) throw new Failure("not_found", "There is no such account.");
+  return account.limitCeiling;
+}
+
+/** Throws `invalid_body`, which names both, for a limit that the account may not have and an expiry that has passed already. */
+export async function requireBounds(
+  { db, actor, now }: Reading,
+  { hourlyLimit, expiresAt }: { hourlyLimit?: number | undefined; expiresAt?: number | null | undefined },
+): Promise<void> {
+  const faults: Fault[] = [];
+  const ceiling = hourlyLimit === undefined ? 0 : await readCeiling(db, actor.accountId);
+  if (hourlyLimit !== undefined && hourlyLimit > ceiling) {
+    faults.push({ pointer: "/hourly_limit", code: "too_big", detail: `Must be at most ${ceiling}, the account's ceiling.` });
+  }
+  if (typeof expiresAt === "number" && expiresAt <= now) {
+    faults.push({ pointer: "/expires_at", code: "too_small", detail: "Must lie in the future." });
+  }
+  if (faults.length > 0) throw new Failure("invalid_body", "The body has members that are not valid.", { faults });
+}

@@ -1,0 +1,18 @@
+import { Failure } from "../errors.ts";
+import type { KeyGuard } from "./key-guard.ts";
+
+export type Guards = DurableObjectNamespace<KeyGuard>;
+
+/** What the guard of a key answers. Throws `unavailable` where it cannot: without its word nobody is let in. */
+export async function askGuard<Answer>(
+  guards: Guards,
+  keyId: string,
+  ask: (guard: DurableObjectStub<KeyGuard>) => Promise<Answer>,
+): Promise<Answer> {
+  try {
+    return await ask(guards.getByName(keyId));
+  } catch (cause) {
+    console.error("a guard did not answer:", String(cause));
+    throw new Failure("unavailable", "The service cannot reach the guard of an API key just now. Try again in a moment.", { cause });
+  }
+}
