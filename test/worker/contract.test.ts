@@ -21,6 +21,8 @@ interface Sample extends Call {
   status: number;
   query?: string;
   id?: (tenant: Tenant) => Promise<string>;
+  /** Makes what a list or figure is to show, so that its items are seen. */
+  before?: (tenant: Tenant) => Promise<unknown>;
 }
 
 const made = async (path: string, tenant: Tenant, body: unknown) =>
@@ -39,22 +41,22 @@ const entry = async (tenant: Tenant) => {
 };
 
 const samples: Record<string, Sample> = {
-  listUsers: { status: 200 },
+  listUsers: { status: 200, before: user },
   createUser: { status: 201, body: { name: "Ada", email: "ada@example.com" } },
   getUser: { status: 200, id: user },
   updateUser: { status: 200, id: user, body: { name: "Ada Lovelace" } },
   deleteUser: { status: 204, id: user },
-  listTasks: { status: 200 },
+  listTasks: { status: 200, before: task },
   createTask: { status: 201, body: { title: "Write it down" } },
   getTask: { status: 200, id: task },
   updateTask: { status: 200, id: task, body: { status: "done" }, "Content-Type": "application/merge-patch+json" },
   deleteTask: { status: 204, id: task },
-  getAnalytics: { status: 200 },
+  getAnalytics: { status: 200, before: async (tenant) => made("/tasks", tenant, { title: "x", assignee_id: await user(tenant) }) },
   getMe: { status: 200 },
   getRateLimit: { status: 200 },
-  getUsage: { status: 200 },
-  getUsageBreakdown: { status: 200, query: "?by=route" },
-  listActivity: { status: 200 },
+  getUsage: { status: 200, before: entry },
+  getUsageBreakdown: { status: 200, query: "?by=route", before: entry },
+  listActivity: { status: 200, before: entry },
   getActivityEntry: { status: 200, id: entry },
   listKeys: { status: 200 },
   createKey: { status: 201, body: { name: "Another" } },
@@ -75,7 +77,7 @@ const sampleOf = ({ operationId }: Walked): Sample => {
 };
 
 async function ask(operation: Walked, tenant: Tenant, withKey: string | undefined): Promise<Answer> {
-  const { status: _, query = "", id, ...sent } = sampleOf(operation);
+  const { status: _, query = "", id, before: __, ...sent } = sampleOf(operation);
   const path = id ? operation.path.replace("{id}", await id(tenant)) : operation.path;
   return call(operation.method, path + query, { ...sent, ...(withKey !== undefined && { key: withKey }) });
 }
@@ -130,9 +132,11 @@ describe.each(withKey.map((operation) => [`${operation.method} ${operation.path}
 
   it("answers what it documents", async () => {
     const tenant = await makeTenant();
+    await sampleOf(operation).before?.(tenant);
     const answer = await ask(operation, tenant, tenant.key);
     expect(answer.status).toBe(sampleOf(operation).status);
     expectDocumented(operation, answer);
+    for (const list of [answer.body?.data, answer.body?.by_assignee, answer.body?.series]) if (list) expect(list).not.toEqual([]);
     expect(answer.headers.get("X-RateLimit-Limit")).toBe("5000");
   });
 
@@ -182,7 +186,7 @@ describe.each(withKey.map((operation) => [`${operation.method} ${operation.path}
 
   it("refuses an unknown query parameter, by name", async () => {
     const tenant = await makeTenant();
-    const { status: _, query, id, ...sent } = sampleOf(operation);
+    const { status: _, query, id, before: __, ...sent } = sampleOf(operation);
     const path = id ? operation.path.replace("{id}", await id(tenant)) : operation.path;
     const answer = await call(operation.method, `${path}${query ?? "?"}&surprise=1`, { ...sent, key: tenant.key });
     expectProblem(operation, answer, 400, "invalid_parameter");
@@ -195,7 +199,7 @@ describe.each(
 )("%s", (_, operation) => {
   it("answers for another account's id as for one that is not there", async () => {
     const [tenant, stranger] = [await makeTenant(), await makeTenant()];
-    const { status: _, id, query, ...sent } = sampleOf(operation);
+    const { status: _, id, query, before: __, ...sent } = sampleOf(operation);
     const foreign = (await id?.(tenant)) ?? "";
     const ids = [foreign, `${foreign.slice(0, 4)}${"0".repeat(32)}`, "no-id-at-all", "%00", "%F0%9F%98%80"];
     const answers = await Promise.all(

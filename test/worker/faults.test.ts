@@ -1,7 +1,9 @@
+import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { createApp } from "../../src/app.ts";
 import { call, makeKey, makeTenant } from "./client.ts";
+import { entryOf } from "./entries.ts";
 
 // The Worker with a part that fails, beside the one with all parts in order.
 
@@ -67,6 +69,44 @@ it("An error that nobody foresaw is answered with the request id, and says nothi
   expect([answer.status, answer.body.code]).toEqual([500, "internal_error"]);
   expect(answer.body.request_id).toBe(answer.headers.get("X-Request-Id"));
   expect(JSON.stringify(answer.body)).not.toMatch(/swordfish|stack|\bat /);
+});
+
+it("A rotation whose guard cannot be reached is refused with nothing stored, so that no secret is lost", async () => {
+  const { key, accountId } = await makeTenant();
+  const other = await makeKey(accountId);
+  const unreachable = new Proxy(env.KEY_GUARD, {
+    get: (target, name) =>
+      name === "getByName" ? (id: string) => (id === other.keyId ? broken("no route") : target.getByName(id)) : Reflect.get(target, name),
+  });
+  const answer = await callWith({ KEY_GUARD: unreachable }, "POST", `/api/v1/keys/${other.keyId}/rotate`, key, { overlap_seconds: 0 });
+  expect([answer.status, answer.body.code]).toEqual([503, "unavailable"]);
+  expect((await call("GET", "/api/v1/me", { key: other.key })).status).toBe(200);
+  expect((await call("POST", `/api/v1/keys/${other.keyId}/rotate`, { key, body: {} })).status).toBe(200);
+});
+
+it("A guard that cannot load its key from D1 refuses with 503, and recovers by itself", async () => {
+  const { key, keyId } = await makeTenant();
+  const guard = env.KEY_GUARD.getByName(keyId);
+  const setDb = (DB: D1Database) => runInDurableObject(guard, (instance) => void Object.assign(instance, { env: { ...env, DB } }));
+  await setDb(broken("D1_ERROR: Network connection lost"));
+  expect((await call("GET", "/api/v1/me", { key })).body.code).toBe("unavailable");
+  await setDb(env.DB);
+  expect((await call("GET", "/api/v1/me", { key })).headers.get("X-RateLimit-Used")).toBe("1");
+});
+
+it("A journal is drained however often its alarm has failed, and never without a next alarm", async () => {
+  const { key, keyId, accountId } = await makeTenant();
+  const guard = env.KEY_GUARD.getByName(keyId);
+  const entries = Array.from({ length: 3 }, (_, index) => entryOf({ accountId, keyId }, Date.now() - index));
+  await guard.journal(entries);
+  await runInDurableObject(guard, (instance) => void Object.assign(instance, { env: { ...env, DB: broken("D1_ERROR: out of order") } }));
+  for (let failed = 0; failed < 8; failed++) {
+    expect(await runDurableObjectAlarm(guard)).toBe(true);
+    expect(await runInDurableObject(guard, (_, state) => state.storage.getAlarm())).toBeGreaterThan(Date.now() - 1000);
+  }
+  await runInDurableObject(guard, (instance) => void Object.assign(instance, { env }));
+  await runDurableObjectAlarm(guard);
+  for (const { id } of entries) expect((await call("GET", `/api/v1/activity/${id}`, { key })).status).toBe(200);
 });
 
 it("A change of a key whose guard cannot be reached is stored, says that it is not yet in force, and is brought by the cron job", async () => {

@@ -1,6 +1,6 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import type { Entry } from "../../src/activity/entry.ts";
 import { Gatherer, NotStored } from "../../src/activity/gatherer.ts";
 import { RefusalFolder } from "../../src/activity/refusal-folder.ts";
@@ -61,6 +61,61 @@ describe("Gathering", () => {
     await new Promise((resolve) => setTimeout(resolve, 1100));
     gatherer.add(entryOf(someone, Date.now()), Date.now());
     await gatherer.gather(store);
+    expect(stored.length).toBe(2);
+  });
+});
+
+describe("Gathering while D1 is slow", () => {
+  const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
+
+  it("does not let an entry wait for a second of refusals to end", async () => {
+    const gatherer = new Gatherer();
+    const stored: { id: string; at: number }[] = [];
+    const store = async (batch: Entry[]) => void stored.push(...batch.map(({ id }) => ({ id, at: Date.now() })));
+    const add = (entry: Entry) => {
+      gatherer.add(entry, Date.now());
+      return gatherer.gather(store);
+    };
+    await sleep(1000 - (Date.now() % 1000));
+    const turns = [add(refusal(Date.now())), add(refusal(Date.now()))];
+    await sleep(150);
+    const own = entryOf(someone, Date.now());
+    const addedAt = Date.now();
+    await Promise.all([...turns, add(own)]);
+    expect((stored.find(({ id }) => id === own.id)?.at ?? 0) - addedAt).toBeLessThan(400);
+  });
+
+  it("waits longer between batches, instead of asking D1 for ever more at once", async () => {
+    const gatherer = new Gatherer();
+    let running = 0;
+    let most = 0;
+    const store = async () => {
+      most = Math.max(most, ++running);
+      await sleep(1500);
+      running--;
+    };
+    const turns: Promise<void>[] = [];
+    for (let n = 0; n < 100; n++) {
+      gatherer.add(entryOf(someone, Date.now()), Date.now());
+      turns.push(gatherer.gather(store));
+      await sleep(20);
+    }
+    await Promise.all(turns);
+    expect(most).toBeLessThanOrEqual(6);
+  });
+
+  it("takes a batch up again whose request was ended in the middle of it", async () => {
+    const gatherer = new Gatherer();
+    const lost = entryOf(someone, Date.now());
+    gatherer.add(lost, Date.now());
+    void gatherer.gather(() => new Promise(() => {}));
+    await sleep(100);
+    const now = vi.spyOn(Date, "now").mockReturnValue(Date.now() + 60_000);
+    const stored: Entry[] = [];
+    gatherer.add(entryOf(someone, Date.now()), Date.now());
+    await gatherer.gather(async (batch) => void stored.push(...batch));
+    now.mockRestore();
+    expect(stored.map(({ id }) => id)).toContain(lost.id);
     expect(stored.length).toBe(2);
   });
 });

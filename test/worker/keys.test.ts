@@ -109,14 +109,21 @@ describe("A key", () => {
     expect((await call("PATCH", `/api/v1/keys/${other.keyId}`, { key, body: { allowed_ips: null } })).body.allowed_ips).toEqual([]);
   });
 
-  it.each([["10.0.0.0/33"], ["010.0.0.1"], ["1.2.3"], ["fe80::1%eth0"], ["example.com"], [""], ["::1/129"]])(
-    "may not list %j as an address",
-    async (entry) => {
-      const { key } = await makeTenant();
-      const answer = await call("POST", "/api/v1/keys", { key, body: { name: "x", allowed_ips: ["198.51.100.1", entry] } });
-      expect([answer.status, answer.body.errors?.[0]?.pointer]).toEqual([422, "/allowed_ips/1"]);
-    },
-  );
+  it.each([
+    ["10.0.0.0/33"],
+    ["010.0.0.1"],
+    ["1.2.3"],
+    ["fe80::1%eth0"],
+    ["example.com"],
+    [""],
+    ["::1/129"],
+    ["::1.2.3.4"],
+    ["::ffff:1.2.3.4/8"],
+  ])("may not list %j as an address", async (entry) => {
+    const { key } = await makeTenant();
+    const answer = await call("POST", "/api/v1/keys", { key, body: { name: "x", allowed_ips: ["198.51.100.1", entry] } });
+    expect([answer.status, answer.body.errors?.[0]?.pointer]).toEqual([422, "/allowed_ips/1"]);
+  });
 
   it("is listed with a hundred others, the newest first, by pages and by status", async () => {
     const { key, keyId, accountId } = await makeTenant();
@@ -206,9 +213,12 @@ describe("A report of a leaked key", () => {
       ),
     ).toBe("invalid_key");
     expect(await codeOf(first.body.secret_key)).toBe("admitted");
+    const revision = async () => (await call("GET", `/api/v1/keys/${other.keyId}`, { key })).body.updated_at;
+    const before = await revision();
     await report({ key: other.key });
     await new Promise((resolve) => setTimeout(resolve, 300));
     expect(await codeOf(first.body.secret_key)).toBe("admitted");
+    expect(await revision()).toBe(before);
   });
 
   it("answers alike whatever was sent", async () => {
@@ -265,11 +275,35 @@ describe("What a key may grant", () => {
     expect(await ask("DELETE", fast.keyId)).toBe(204);
   });
 
+  it("is not passed by reviving a key that has more and has expired, nor by enabling one", async () => {
+    const { key, accountId } = await makeTenant({ ...limited, scopes: [...limited.scopes, "users:read"] });
+    const sleeping = await makeKey(accountId, { scopes: ["users:read"], expiresAt: Date.now() + 100 });
+    const disabled = await makeKey(accountId, { scopes: ["users:read"] });
+    await env.DB.prepare("UPDATE api_keys SET state = 'disabled' WHERE id = ?").bind(disabled.keyId).run();
+    await new Promise((resolve) => setTimeout(resolve, 150));
+    const patch = async (id: string, body: object) => (await call("PATCH", `/api/v1/keys/${id}`, { key, body, ...from })).status;
+    const later = new Date(Date.now() + 60_000).toISOString();
+    expect(await patch(sleeping.keyId, { expires_at: later })).toBe(403);
+    expect(await patch(disabled.keyId, { status: "active" })).toBe(403);
+    const own = { hourly_limit: 100, allowed_ips: ["198.51.100.7"] };
+    expect(await patch(sleeping.keyId, { expires_at: later, ...own })).toBe(200);
+    expect(await patch(disabled.keyId, { status: "active", ...own })).toBe(200);
+  });
+
   it("never goes over the account's ceiling", async () => {
     const { key, keyId } = await makeTenant();
     const tooMuch = await call("POST", "/api/v1/keys", { key, body: { name: "x", hourly_limit: 5001 } });
     expect([tooMuch.status, tooMuch.body.errors[0].pointer]).toEqual([422, "/hourly_limit"]);
-    expect((await call("PATCH", `/api/v1/keys/${keyId}`, { key, body: { hourly_limit: 5001 } })).status).toBe(422);
+    const past = { hourly_limit: 5001, expires_at: "2020-01-01T00:00:00Z" };
+    for (const answer of [
+      await call("PATCH", `/api/v1/keys/${keyId}`, { key, body: past }),
+      await call("POST", "/api/v1/keys", { key, body: { name: "x", ...past } }),
+    ]) {
+      expect([answer.status, answer.body.errors.map(({ pointer }: { pointer: string }) => pointer)]).toEqual([
+        422,
+        ["/hourly_limit", "/expires_at"],
+      ]);
+    }
   });
 
   it("ends at 50 live keys an account, also for many requests at once", async () => {
@@ -281,6 +315,18 @@ describe("What a key may grant", () => {
     const [one] = answers.filter(({ status }) => status === 201);
     await call("DELETE", `/api/v1/keys/${one?.body.id}`, { key });
     expect((await call("POST", "/api/v1/keys", { key, body: { name: "x" } })).status).toBe(201);
+  });
+
+  it("ends at 50 live keys also for those that had expired and are to live again", async () => {
+    const { key, accountId } = await makeTenant();
+    const expired = await Promise.all([1, 2, 3].map(() => makeKey(accountId, { expiresAt: Date.now() + 300 })));
+    await new Promise((resolve) => setTimeout(resolve, 350));
+    for (let made = 1; made < 49; made++) await makeKey(accountId);
+    const answers = await Promise.all(
+      expired.map(({ keyId }) => call("PATCH", `/api/v1/keys/${keyId}`, { key, body: { expires_at: null } })),
+    );
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 409, 409]);
+    expect(answers.find(({ status }) => status === 409)?.body.code).toBe("limit_reached");
   });
 });
 

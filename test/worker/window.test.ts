@@ -36,7 +36,31 @@ describe("A window", () => {
     expect(countOne({ ...window, used: 63 }, 5000)?.reserved).toBe(127);
   });
 
-  // What can happen to an object: a request, a crash (memory is lost), a silence (what is unused is given back), another limit.
+  it("never admits a request over the limit of its moment, though that is changed at will and hours pass", () => {
+    const step = fc.oneof(
+      { weight: 20, arbitrary: fc.constant("request" as const) },
+      { weight: 1, arbitrary: fc.integer({ min: 1, max: 300 }) },
+      { weight: 1, arbitrary: fc.constant("hour" as const) },
+    );
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 1500, size: "max" }), (steps) => {
+        let [now, limit, admitted] = [startsAt, 100, 0];
+        let window = openWindow(startsAt);
+        for (const each of steps) {
+          if (each === "hour") [now, admitted] = [now + hourMs, 0];
+          else if (each !== "request") limit = each;
+          else {
+            const next = countOne(windowAt(window, now), limit);
+            expect(next === null).toBe(admitted >= limit);
+            if (next) [window, admitted] = [next, admitted + 1];
+          }
+        }
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  // What can happen to an object: a request, a crash (memory is lost), a silence (what is unused is given back).
   const happenings = fc.array(fc.constantFrom("request", "request", "request", "request", "crash", "silence"), {
     minLength: 1,
     maxLength: 2000,
