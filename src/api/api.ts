@@ -8,6 +8,7 @@ import { keys } from "./keys.ts";
 import { me } from "./me.ts";
 import { documentOf } from "./openapi.ts";
 import { honoPath, Operations } from "./operations.ts";
+import { rateLimitHeaders } from "./rate-limit-headers.ts";
 import { checkHeaders } from "./request-headers.ts";
 import { type Api, resource } from "./resource.ts";
 import { leaked } from "./revoke-leaked.ts";
@@ -17,12 +18,7 @@ import { users } from "./users.ts";
 
 const exposed = [
   "X-Request-Id",
-  "RateLimit-Policy",
-  "RateLimit",
-  "X-RateLimit-Limit",
-  "X-RateLimit-Remaining",
-  "X-RateLimit-Used",
-  "X-RateLimit-Reset",
+  ...rateLimitHeaders,
   "Retry-After",
   "Link",
   "Location",

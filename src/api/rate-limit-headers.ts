@@ -1,6 +1,16 @@
 import { secondMs } from "../clock.ts";
 import type { RateLimit } from "../keys/admission.ts";
 
+/** What `setRateLimitHeaders` sets. */
+export const rateLimitHeaders = [
+  "RateLimit-Policy",
+  "RateLimit",
+  "X-RateLimit-Limit",
+  "X-RateLimit-Remaining",
+  "X-RateLimit-Used",
+  "X-RateLimit-Reset",
+];
+
 /** Whole seconds until the window ends, at least one. */
 export const secondsToReset = ({ resetsAt }: RateLimit, now: number): number => Math.max(1, Math.ceil((resetsAt - now) / secondMs));
 

@@ -1,20 +1,13 @@
 import type { z } from "@hono/zod-openapi";
 import { Problem, problemType } from "./problem.ts";
+import { rateLimitHeaders } from "./rate-limit-headers.ts";
 
 // The parts that route objects share in what they say about their answers.
 
 const headerRefs = (...names: string[]) => Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 
 /** On every answer to a recognised key. */
-const limitHeaders = [
-  "X-Request-Id",
-  "RateLimit-Policy",
-  "RateLimit",
-  "X-RateLimit-Limit",
-  "X-RateLimit-Remaining",
-  "X-RateLimit-Used",
-  "X-RateLimit-Reset",
-];
+const limitHeaders = ["X-Request-Id", ...rateLimitHeaders];
 
 /** A JSON answer. `more`: headers besides those that every answer has. */
 export const json = <Schema extends z.ZodType>(schema: Schema, description: string, ...more: string[]) => ({
