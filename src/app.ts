@@ -1,9 +1,10 @@
 import { Hono } from "hono";
 import { except } from "hono/combine";
 import { answer } from "./api/answer.ts";
-import { anyOrigin, createApi } from "./api/api.ts";
+import { createApi } from "./api/api.ts";
 import { apiBase } from "./api/base.ts";
 import type { ApiEnv } from "./api/context.ts";
+import { answerPreflight } from "./api/cross-origin.ts";
 import { health } from "./api/health.ts";
 import { failureOf, problemAnswer } from "./api/problem.ts";
 import { createDashboard, withPageHeaders } from "./dashboard/dashboard.tsx";
@@ -13,7 +14,7 @@ import { Failure } from "./errors.ts";
 /** Everything that the Worker answers. `isLocal`: built for a laptop, where the overview is open to whoever sits there. */
 export function createApp({ isLocal }: { isLocal: boolean }) {
   const app = new Hono<ApiEnv>();
-  app.use("/api/*", answer, anyOrigin);
+  app.use("/api/*", answer, answerPreflight);
   app.use("*", except("/api/*", withPageHeaders));
   app.route(apiBase, createApi());
   app.route("/", health);

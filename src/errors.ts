@@ -38,8 +38,16 @@ export interface Fault {
   header?: string;
 }
 
+/** What an answer says of a failure. */
+export interface Told {
+  code: FailureCode;
+  message: string;
+  faults?: Fault[];
+  headers?: Record<string, string>;
+}
+
 /** A refusal that the caller is told about. `detail` is a sentence for people and never carries a secret. */
-export class Failure extends Error {
+export class Failure extends Error implements Told {
   readonly code: FailureCode;
   readonly faults: Fault[];
   readonly headers: Record<string, string>;

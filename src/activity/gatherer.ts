@@ -47,6 +47,11 @@ export class Gatherer {
     if (own) this.#entries.push(own);
   }
 
+  /** Whether another request has the turn, and will store what was added. */
+  isTaken(now: number): boolean {
+    return now < this.#takenUntil;
+  }
+
   /** To be awaited after the response (`waitUntil`). Takes the turn unless another request has it, and keeps it until nothing is left. */
   async gather(store: Store): Promise<void> {
     const endsAt = Date.now() + longestTurnMs;

@@ -1,14 +1,16 @@
 import { createMiddleware } from "hono/factory";
 import { newId } from "../ids.ts";
 import type { ApiEnv } from "./context.ts";
+import { anyOrigin } from "./cross-origin.ts";
 import { secondsToReset, setRateLimitHeaders } from "./rate-limit-headers.ts";
 import { record } from "./record.ts";
 
-const always = {
+const always = Object.entries({
   "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
   "X-Content-Type-Options": "nosniff",
   "Strict-Transport-Security": "max-age=63072000; includeSubDomains",
-};
+  ...anyOrigin,
+});
 
 /** The request id and the clock before everything else; the headers of every answer, and its entry in the log, after. */
 export const answer = createMiddleware<ApiEnv>(async function answer(c, next) {
@@ -20,7 +22,7 @@ export const answer = createMiddleware<ApiEnv>(async function answer(c, next) {
   const now = Date.now();
   const { headers, status } = c.res;
   headers.set("X-Request-Id", c.get("requestId"));
-  for (const [name, value] of Object.entries(always)) headers.set(name, value);
+  for (const [name, value] of always) headers.set(name, value);
   if (!headers.has("Cache-Control")) headers.set("Cache-Control", headers.has("ETag") ? "private, no-cache" : "no-store");
   if (status === 503) headers.set("Retry-After", String(1 + Math.floor(Math.random() * 5)));
 

@@ -1,4 +1,3 @@
-import { cors } from "hono/cors";
 import { Failure } from "../errors.ts";
 import { activity } from "./activity.ts";
 import { admit } from "./admit.ts";
@@ -8,34 +7,12 @@ import { keys } from "./keys.ts";
 import { me } from "./me.ts";
 import { documentOf } from "./openapi.ts";
 import { honoPath, Operations } from "./operations.ts";
-import { rateLimitHeaders } from "./rate-limit-headers.ts";
 import { checkHeaders } from "./request-headers.ts";
 import { type Api, resource } from "./resource.ts";
 import { leaked } from "./revoke-leaked.ts";
 import { tasks } from "./tasks.ts";
 import { usage } from "./usage.ts";
 import { users } from "./users.ts";
-
-const exposed = [
-  "X-Request-Id",
-  ...rateLimitHeaders,
-  "Retry-After",
-  "Link",
-  "Location",
-  "ETag",
-  "Idempotent-Replayed",
-  "WWW-Authenticate",
-  "Allow",
-];
-
-/** Any origin may call with a key; nothing that a browser sends by itself counts as one. */
-export const anyOrigin = cors({
-  origin: "*",
-  allowMethods: ["GET", "HEAD", "POST", "PATCH", "DELETE"],
-  allowHeaders: ["Authorization", "Content-Type", "Idempotency-Key", "If-Match", "If-None-Match"],
-  exposeHeaders: exposed,
-  maxAge: 86_400,
-});
 
 const resources = [leaked, users, tasks, analytics, me, usage, activity, keys];
 

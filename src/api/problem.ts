@@ -1,8 +1,8 @@
 import { z } from "@hono/zod-openapi";
 import { HTTPException } from "hono/http-exception";
 import { innermost, isStorageFailure } from "../db/failures.ts";
-import { Failure, type FailureCode, failures } from "../errors.ts";
-import { type ApiContext, pathOf } from "./context.ts";
+import { Failure, type FailureCode, failures, type Told } from "../errors.ts";
+import type { ApiContext } from "./context.ts";
 
 export const problemType = "application/problem+json";
 
@@ -44,21 +44,20 @@ export function failureOf(error: unknown): Failure {
 }
 
 /** The answer for a failure, as problem+json. */
-export function problemAnswer(c: ApiContext, failure: Failure): Response {
+export function problemAnswer(c: ApiContext, failure: Told): Response {
   const { status, title } = failures[failure.code];
+  const { origin, pathname } = new URL(c.req.url);
   const isQuota = failure.code === "rate_limit_exceeded";
   c.set("errorCode", failure.code);
   const body: z.infer<typeof Problem> = {
-    type: isQuota
-      ? "https://iana.org/assignments/http-problem-types#quota-exceeded"
-      : `${new URL(c.req.url).origin}/docs/errors/${failure.code}`,
+    type: isQuota ? "https://iana.org/assignments/http-problem-types#quota-exceeded" : `${origin}/docs/errors/${failure.code}`,
     title,
     status,
     detail: failure.message,
-    instance: pathOf(c),
+    instance: pathname,
     code: failure.code,
     request_id: c.get("requestId"),
-    ...(failure.faults.length > 0 && { errors: failure.faults }),
+    ...(failure.faults && failure.faults.length > 0 && { errors: failure.faults }),
     ...(isQuota && { "violated-policies": ["hour"] }),
   };
   return c.body(JSON.stringify(body), status, { ...failure.headers, "Content-Type": problemType });

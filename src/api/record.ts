@@ -38,6 +38,7 @@ export function record(c: ApiContext, { keyId, admission }: { keyId: string; adm
     },
     startedAt,
   );
+  if (gatherer.isTaken(now)) return;
   const { DB, KEY_GUARD } = c.env;
   const handToGuard = async (guardedKeyId: string, entries: Entry[]) => KEY_GUARD.getByName(guardedKeyId).journal(entries);
   c.executionCtx.waitUntil(gatherer.gather((entries) => storeEntries({ db: connect(DB), handToGuard }, entries)));

@@ -1,0 +1,31 @@
+import { secondMs } from "../clock.ts";
+import type { Admission, AdmissionRequest, RefusalCode } from "./admission.ts";
+
+const rememberedMs = secondMs;
+const mostRemembered = 10_000;
+const lasting: readonly (RefusalCode | null)[] = ["revoked_key", "rate_limit_exceeded"];
+
+const questionOf = (keyId: string, { secretHash, ip, scope, counted }: AdmissionRequest) =>
+  `${keyId} ${secretHash} ${ip} ${scope} ${counted}`;
+
+/**
+ * The refusals that an isolate need not ask for again: of a revoked key and of a used-up limit, for a second from when the
+ * guard was asked and never into the next hour. A flood of them so costs little. Acceptances are remembered nowhere, so
+ * tightening a key holds at once; loosening it does within two seconds.
+ */
+export class RefusalMemory {
+  readonly #remembered = new Map<string, { admission: Admission; until: number }>();
+
+  recall(keyId: string, request: AdmissionRequest, now: number): Admission | null {
+    const found = this.#remembered.get(questionOf(keyId, request));
+    return found && now < found.until ? found.admission : null;
+  }
+
+  /** `askedAt`: when the guard was asked, so that what it answered is never older than a second. */
+  remember(keyId: string, request: AdmissionRequest, admission: Admission, askedAt: number): void {
+    if (!lasting.includes(admission.refusal)) return;
+    if (this.#remembered.size >= mostRemembered) this.#remembered.clear();
+    const until = Math.min(askedAt + rememberedMs, admission.rateLimit.resetsAt);
+    this.#remembered.set(questionOf(keyId, request), { admission, until });
+  }
+}

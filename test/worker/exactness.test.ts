@@ -1,0 +1,125 @@
+import { abortAllDurableObjects, evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { describe, expect, it, vi } from "vitest";
+import { hourMs, hourStart } from "../../src/clock.ts";
+import type { AdmissionRequest } from "../../src/keys/admission.ts";
+import { hashOf } from "../../src/keys/key-format.ts";
+import { call, makeKey, makeTenant } from "./client.ts";
+
+// The promise of the limit, under abuse, on real objects.
+
+const questionOf = (key: string): AdmissionRequest => ({ secretHash: hashOf(key), ip: "198.51.100.1", scope: null, counted: true });
+const admit = (keyId: string, key: string) => env.KEY_GUARD.getByName(keyId).admit(questionOf(key));
+
+describe("A limit of 5,000", () => {
+  it("admits exactly 5,000 of 6,000 requests at once, and shows each of them another count", async () => {
+    const { key, keyId } = await makeTenant();
+    const answers = await Promise.all(Array.from({ length: 6000 }, () => admit(keyId, key)));
+    const admitted = answers.filter((answer) => answer?.refusal === null);
+    expect(admitted.length).toBe(5000);
+    expect(new Set(admitted.map((answer) => answer?.rateLimit.used)).size).toBe(5000);
+    expect(answers.filter((answer) => answer?.refusal === "rate_limit_exceeded").length).toBe(1000);
+  }, 180_000);
+
+  it("is never passed though the object is killed again and again, and each kill costs at most 63", async () => {
+    const { key, keyId } = await makeTenant();
+    let admitted = 0;
+    let unanswered = 0;
+    let kills = 0;
+    let isExhausted = false;
+    const seen = new Set<number>();
+    const one = async () => {
+      try {
+        const admission = await admit(keyId, key);
+        if (admission?.refusal === null) {
+          admitted++;
+          expect(seen.has(admission.rateLimit.used)).toBe(false);
+          seen.add(admission.rateLimit.used);
+        } else isExhausted = true;
+      } catch {
+        unanswered++;
+      }
+    };
+    for (let burst = 0; !isExhausted; burst++) {
+      const requests = Array.from({ length: 100 }, one);
+      if (burst % 4 === 3) {
+        await Promise.race(requests.slice(0, 1 + Math.floor(Math.random() * 50)));
+        kills++;
+        await abortAllDurableObjects();
+      }
+      await Promise.all(requests);
+    }
+    expect(admitted).toBeLessThanOrEqual(5000);
+    expect(admitted).toBeGreaterThanOrEqual(5000 - 63 * kills - unanswered);
+    expect(kills).toBeGreaterThan(10);
+  }, 180_000);
+
+  it("is exact in each of two hours, though the clock steps back between them", async () => {
+    const { accountId } = await makeTenant();
+    const { key, keyId } = await makeKey(accountId, { hourlyLimit: 20 });
+    const start = hourStart(Date.now());
+    const burst = async (at: number) => {
+      vi.setSystemTime(at);
+      const answers = await Promise.all(Array.from({ length: 30 }, () => admit(keyId, key)));
+      return answers.filter((answer) => answer?.refusal === null).length;
+    };
+    try {
+      expect(await burst(start + hourMs - 500)).toBe(20);
+      expect(await burst(start + hourMs)).toBe(20);
+      expect(await burst(start + hourMs - 1)).toBe(0);
+      await evictDurableObject(env.KEY_GUARD.getByName(keyId));
+      expect(await burst(start + 1000)).toBe(0);
+      expect(await burst(start + 2 * hourMs)).toBe(20);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  it("never refuses a key early that calls every eleven seconds for an hour, sleeping in between", async () => {
+    const { accountId } = await makeTenant();
+    const calls = Math.floor(3600 / 11);
+    const { key, keyId } = await makeKey(accountId, { hourlyLimit: calls });
+    const start = hourStart(Date.now()) + hourMs;
+    try {
+      for (let n = 0; n < calls; n++) {
+        vi.setSystemTime(start + n * 11_000);
+        const admission = await admit(keyId, key);
+        expect([admission?.refusal, admission?.rateLimit.used]).toEqual([null, n + 1]);
+        await evictDurableObject(env.KEY_GUARD.getByName(keyId));
+      }
+      expect((await admit(keyId, key))?.refusal).toBe("rate_limit_exceeded");
+    } finally {
+      vi.useRealTimers();
+    }
+  }, 180_000);
+
+  it("costs a row for 64 requests of a burst, and one for each of a key that calls alone", async () => {
+    const { key, keyId } = await makeTenant();
+    const guard = env.KEY_GUARD.getByName(keyId);
+    const rows = () => runInDurableObject(guard, (_, state) => state.storage.kv.get<{ reserved: number }>("window")?.reserved);
+    for (let n = 0; n < 700; n++) await admit(keyId, key);
+    // 1 + 2 + 4 .. 32 = 63, then blocks of 64.
+    expect(await rows()).toBe(63 + 64 * 10);
+  });
+});
+
+describe("A revocation", () => {
+  it("holds for every request that starts after it was answered, while fifty a second arrive", async () => {
+    const { key, accountId } = await makeTenant();
+    const other = await makeKey(accountId);
+    let revokedAt = Number.POSITIVE_INFINITY;
+    const late: number[] = [];
+    const load = Array.from({ length: 100 }, async (_, index) => {
+      await new Promise((resolve) => setTimeout(resolve, index * 20));
+      const startedAt = performance.now();
+      const { status } = await call("GET", "/api/v1/me", { key: other.key });
+      if (startedAt > revokedAt) late.push(status);
+    });
+    await new Promise((resolve) => setTimeout(resolve, 900));
+    expect((await call("DELETE", `/api/v1/keys/${other.keyId}`, { key })).status).toBe(204);
+    revokedAt = performance.now();
+    await Promise.all(load);
+    expect(late.length).toBeGreaterThan(20);
+    expect(new Set(late)).toEqual(new Set([401]));
+  });
+});

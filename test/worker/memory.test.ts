@@ -1,0 +1,74 @@
+import { describe, expect, it } from "vitest";
+import type { Admission, RefusalCode } from "../../src/keys/admission.ts";
+import { hashOf, newKeyId, newSecretKey } from "../../src/keys/key-format.ts";
+import { KeyMemory } from "../../src/keys/key-memory.ts";
+import { RefusalMemory } from "../../src/keys/refusal-memory.ts";
+import { call, makeKey, makeTenant } from "./client.ts";
+
+const request = { secretHash: "hash", ip: "198.51.100.1", scope: "tasks:read", counted: true };
+const now = Date.UTC(2026, 10, 21, 7, 30);
+const refused = (refusal: RefusalCode | null, resetsAt = now + 1_800_000): Admission => ({
+  refusal,
+  key: { accountId: "acc_1", accountName: "A", name: "k", scopes: [], expiresAt: null },
+  rateLimit: { limit: 5, used: 5, resetsAt },
+});
+
+describe("A remembered refusal", () => {
+  it("holds for a second from when the guard was asked", () => {
+    const memory = new RefusalMemory();
+    memory.remember("key_1", request, refused("rate_limit_exceeded"), now);
+    expect(memory.recall("key_1", request, now + 999)?.refusal).toBe("rate_limit_exceeded");
+    expect(memory.recall("key_1", request, now + 1000)).toBeNull();
+  });
+
+  it("never reaches into the next hour", () => {
+    const memory = new RefusalMemory();
+    memory.remember("key_1", request, refused("rate_limit_exceeded", now + 300), now);
+    expect(memory.recall("key_1", request, now + 299)).not.toBeNull();
+    expect(memory.recall("key_1", request, now + 300)).toBeNull();
+  });
+
+  it("is of one key, secret, address, scope and kind of request alone", () => {
+    const memory = new RefusalMemory();
+    memory.remember("key_1", request, refused("revoked_key"), now);
+    for (const other of [{ secretHash: "other" }, { ip: "198.51.100.2" }, { scope: null }, { counted: false }]) {
+      expect(memory.recall("key_1", { ...request, ...other }, now)).toBeNull();
+    }
+    expect(memory.recall("key_2", request, now)).toBeNull();
+  });
+
+  it.each([null, "invalid_key", "disabled_key", "expired_key", "ip_not_allowed", "insufficient_scope"] as const)(
+    "is never one of %j",
+    (refusal) => {
+      const memory = new RefusalMemory();
+      memory.remember("key_1", request, refused(refusal), now);
+      expect(memory.recall("key_1", request, now)).toBeNull();
+    },
+  );
+
+  it("does not keep the limit itself from being read, nor refuse a second longer than it may", async () => {
+    const { key, accountId } = await makeTenant();
+    const small = await makeKey(accountId, { hourlyLimit: 1 });
+    await call("GET", "/api/v1/me", { key: small.key });
+    for (let n = 0; n < 5; n++) expect((await call("GET", "/api/v1/me", { key: small.key })).status).toBe(429);
+    expect((await call("GET", "/api/v1/rate-limit", { key: small.key })).status).toBe(200);
+    await call("PATCH", `/api/v1/keys/${small.keyId}`, { key, body: { hourly_limit: 2 } });
+    await new Promise((resolve) => setTimeout(resolve, 1010));
+    expect((await call("GET", "/api/v1/me", { key: small.key })).status).toBe(200);
+  });
+});
+
+describe("The memory of keys", () => {
+  const signing = [{ name: "a", secret: "first secret, of thirty-two characters" }];
+
+  it("answers the same again, for keys of ours and for made-up ones", () => {
+    const memory = new KeyMemory(signing);
+    const id = newKeyId();
+    const ours = newSecretKey(id, signing[0] as (typeof signing)[0]);
+    const forged = `${ours.slice(0, -1)}${ours.endsWith("x") ? "y" : "x"}`;
+    for (let n = 0; n < 2; n++) {
+      expect(memory.read(ours)).toEqual({ secretHash: hashOf(ours), keyId: id });
+      expect(memory.read(forged)).toEqual({ secretHash: hashOf(forged), keyId: null });
+    }
+  });
+});
