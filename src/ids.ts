@@ -1,6 +1,6 @@
 import { v7 } from "uuid";
 
-export type IdPrefix = "acc" | "usr" | "tsk" | "req";
+export type IdPrefix = "acc" | "usr" | "tsk" | "req" | "evt";
 
 const hexOfTime = (timeMs: number) => Math.max(0, timeMs).toString(16).padStart(12, "0");
 

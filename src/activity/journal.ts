@@ -1,25 +1,25 @@
-import type { Entry } from "./entry.ts";
-
-/** Entries that D1 did not take, kept in the storage of a Durable Object until it does. */
-export class Journal {
+/** What D1 has not taken yet, kept in the storage of a Durable Object until it does. `table` is a name of our own. */
+export class Journal<Item extends { id: string }> {
   readonly #sql: SqlStorage;
+  readonly #table: string;
 
-  constructor(sql: SqlStorage) {
+  constructor(sql: SqlStorage, table: string) {
     this.#sql = sql;
-    sql.exec("CREATE TABLE IF NOT EXISTS journal (id TEXT PRIMARY KEY, entry TEXT NOT NULL) WITHOUT ROWID");
+    this.#table = table;
+    sql.exec(`CREATE TABLE IF NOT EXISTS ${table} (id TEXT PRIMARY KEY, item TEXT NOT NULL) WITHOUT ROWID`);
   }
 
-  add(entries: readonly Entry[]): void {
-    for (const entry of entries) this.#sql.exec("INSERT OR IGNORE INTO journal VALUES (?, ?)", entry.id, JSON.stringify(entry));
+  add(items: readonly Item[]): void {
+    for (const item of items) this.#sql.exec(`INSERT OR IGNORE INTO ${this.#table} VALUES (?, ?)`, item.id, JSON.stringify(item));
   }
 
-  /** The oldest entries, at most `limit`. They stay until they are removed. */
-  oldest(limit: number): Entry[] {
-    const rows = this.#sql.exec<{ entry: string }>("SELECT entry FROM journal ORDER BY id LIMIT ?", limit);
-    return [...rows].map((row) => JSON.parse(row.entry) as Entry);
+  /** The oldest items, at most `limit`. They stay until they are removed. */
+  oldest(limit: number): Item[] {
+    const rows = this.#sql.exec<{ item: string }>(`SELECT item FROM ${this.#table} ORDER BY id LIMIT ?`, limit);
+    return [...rows].map((row) => JSON.parse(row.item) as Item);
   }
 
-  remove(entries: readonly Entry[]): void {
-    for (const entry of entries) this.#sql.exec("DELETE FROM journal WHERE id = ?", entry.id);
+  remove(items: readonly Item[]): void {
+    for (const item of items) this.#sql.exec(`DELETE FROM ${this.#table} WHERE id = ?`, item.id);
   }
 }

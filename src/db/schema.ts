@@ -170,6 +170,19 @@ export const keyUses = sqliteTable(
   (table) => [primaryKey({ columns: [table.accountId, table.keyId] })],
 );
 
+/** Something that happened, for webhooks and for whoever asks. */
+export const events = sqliteTable(
+  "events",
+  {
+    accountId: text("account_id").notNull(),
+    id: text().notNull(),
+    type: text().notNull(),
+    data: text({ mode: "json" }).$type<Record<string, unknown>>().notNull(),
+    createdAt: integer("created_at").notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.accountId, table.id] })],
+);
+
 /** Answers kept for 24 hours under the Idempotency-Key they were asked with. */
 export const idempotencyKeys = sqliteTable(
   "idempotency_keys",

@@ -5,12 +5,16 @@ import { writeEntries } from "../activity/write-entries.ts";
 import { hourStart, secondMs } from "../clock.ts";
 import { connect } from "../db/client.ts";
 import { withDeadline } from "../deadline.ts";
+import type { Event, EventType } from "../webhooks/event.ts";
+import { writeEvents } from "../webhooks/write-events.ts";
 import { type Admission, type AdmissionRequest, type KeyConfig, type RateLimit, refusalOf } from "./admission.ts";
+import { dueLimitEvents, lowestLine } from "./limit-events.ts";
 import { readConfig } from "./read-config.ts";
 import { countOne, giveBack, openWindow, recoveredWindow, resetsAt, type Window, windowAt } from "./window.ts";
 
 const quietMs = 5 * secondMs;
 const loadTimeoutMs = 5 * secondMs;
+const drainTimeoutMs = 5 * secondMs;
 const journalBatch = 500;
 const firstRetryMs = secondMs;
 const longestRetryMs = 60 * secondMs;
@@ -22,9 +26,12 @@ const longestRetryMs = 60 * secondMs;
  */
 export class KeyGuard extends DurableObject<Env> {
   readonly #storage: DurableObjectStorage;
-  readonly #journal: Journal;
+  readonly #journal: Journal<Entry>;
+  readonly #events: Journal<Event>;
   #config: KeyConfig | null;
   #window: Window;
+  /** Which events of its limit a window has been told of. */
+  #told: { startsAt: number; types: EventType[] };
   /** The latest time seen: this clock never goes back. */
   #latest = 0;
   #lastCountedAt = 0;
@@ -34,8 +41,10 @@ export class KeyGuard extends DurableObject<Env> {
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
     this.#storage = ctx.storage;
-    this.#journal = new Journal(ctx.storage.sql);
+    this.#journal = new Journal(ctx.storage.sql, "journal");
+    this.#events = new Journal(ctx.storage.sql, "events");
     this.#config = this.#storage.kv.get<KeyConfig>("config") ?? null;
+    this.#told = this.#storage.kv.get("told") ?? { startsAt: 0, types: [] };
     const stored = this.#storage.kv.get<{ startsAt: number; reserved: number }>("window");
     this.#window = stored ? recoveredWindow(stored.startsAt, stored.reserved) : openWindow(hourStart(Date.now()));
   }
@@ -69,10 +78,11 @@ export class KeyGuard extends DurableObject<Env> {
     this.#alarmAt = null;
     try {
       const entries = this.#journal.oldest(journalBatch);
+      const events = this.#events.oldest(journalBatch);
       // The successor before what may fail, and no error gets out: the platform gives an alarm up after six.
-      if (entries.length > 0) this.#wakeBy(this.#now() + this.#retryMs);
+      if (entries.length + events.length > 0) this.#wakeBy(this.#now() + this.#retryMs);
       this.#settle(this.#now());
-      if (entries.length > 0) await this.#drain(entries);
+      if (entries.length + events.length > 0) await this.#drain(entries, events);
     } catch (error) {
       console.error("an alarm of a guard failed:", String(error));
       this.#wakeBy(this.#now() + this.#retryMs);
@@ -89,20 +99,37 @@ export class KeyGuard extends DurableObject<Env> {
     const now = this.#now();
     const { accountId, accountName, name, scopes, expiresAt } = config;
     let refusal = refusalOf(config, request, now);
-    if (refusal === null && request.counted && !this.#count(config.hourlyLimit, now)) refusal = "rate_limit_exceeded";
+    if (refusal === null && request.counted && !this.#count(config, now)) refusal = "rate_limit_exceeded";
     return { refusal, key: { accountId, accountName, name, scopes, expiresAt }, rateLimit: this.#rateLimit(config, now) };
   }
 
-  #count(limit: number, now: number): boolean {
+  #count(config: KeyConfig, now: number): boolean {
     const before = windowAt(this.#window, now);
-    const after = countOne(before, limit);
-    if (after === null) return false;
+    const after = countOne(before, config.hourlyLimit);
+    if (after === null) {
+      // A crash may have used up the rest unseen.
+      this.#tell(config, now);
+      return false;
+    }
     this.#window = after;
     // The reply is held back by the platform until this write is on disk.
     if (after.reserved > before.reserved) this.#persistWindow();
     this.#lastCountedAt = now;
+    if (after.used >= lowestLine * config.hourlyLimit) this.#tell(config, now);
     if (after.reserved > after.used) this.#wakeBy(now + quietMs);
     return true;
+  }
+
+  /** Keeps the events of lines that the window has crossed, once each a window, in the step that crossed them. */
+  #tell(config: KeyConfig, now: number): void {
+    const { startsAt } = windowAt(this.#window, now);
+    const told = this.#told.startsAt === startsAt ? this.#told.types : [];
+    const due = dueLimitEvents(this.ctx.id.name ?? "", config, this.#window, told, now);
+    if (due.length === 0) return;
+    this.#events.add(due);
+    this.#told = { startsAt, types: [...told, ...due.map(({ type }) => type)] };
+    this.#storage.kv.put("told", this.#told);
+    this.#wakeBy(now);
   }
 
   #rateLimit(config: KeyConfig, now: number): RateLimit {
@@ -126,13 +153,15 @@ export class KeyGuard extends DurableObject<Env> {
     this.#storage.kv.put("window", { startsAt: this.#window.startsAt, reserved: this.#window.reserved });
   }
 
-  async #drain(entries: Entry[]): Promise<void> {
+  async #drain(entries: Entry[], events: Event[]): Promise<void> {
     try {
       await writeEntries(connect(this.env.DB), entries, this.#now());
       this.#journal.remove(entries);
+      await withDeadline(writeEvents(connect(this.env.DB), events), drainTimeoutMs, "Writing events to D1");
+      this.#events.remove(events);
       this.#retryMs = firstRetryMs;
     } catch (error) {
-      console.error("D1 still does not take journalled entries:", String(error));
+      console.error("D1 still does not take what a guard keeps for it:", String(error));
       this.#retryMs = Math.min(this.#retryMs * 2, longestRetryMs);
     }
   }
