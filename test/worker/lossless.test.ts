@@ -1,0 +1,97 @@
+import { abortAllDurableObjects, evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { expect, it } from "vitest";
+import type { Entry } from "../../src/activity/entry.ts";
+import { createApp } from "../../src/app.ts";
+import type { AdmissionRequest } from "../../src/keys/admission.ts";
+import { readUsage } from "../../src/usage/read-usage.ts";
+import { db, makeKey, makeTenant } from "./client.ts";
+
+// Ten thousand requests over twenty keys, while D1 fails and recovers, guards are killed and put to sleep.
+
+const requests = 10_000;
+const atOnce = 100;
+
+it("Every admitted request has exactly one entry and every refusal is counted, whatever fails meanwhile", async () => {
+  const { accountId } = await makeTenant();
+  const keys = await Promise.all(Array.from({ length: 20 }, (_, index) => makeKey(accountId, { hourlyLimit: index < 15 ? 5000 : 200 })));
+  let isDown = false;
+  const failing = new Proxy(env.DB, {
+    get: (target, name) => {
+      if (isDown && name === "batch") return () => Promise.reject(new Error("D1_ERROR: Network connection lost"));
+      const member = Reflect.get(target, name);
+      return typeof member === "function" ? member.bind(target) : member;
+    },
+  });
+  let journalled = 0;
+  const guards = new Proxy(env.KEY_GUARD, {
+    get: (target, name) => {
+      if (name !== "getByName") return Reflect.get(target, name);
+      return (id: string) => {
+        const guard = target.getByName(id);
+        return {
+          admit: (request: AdmissionRequest) => guard.admit(request),
+          journal: async (entries: Entry[]) => {
+            await guard.journal(entries);
+            journalled += entries.length;
+          },
+        };
+      };
+    },
+  });
+  const later: Promise<unknown>[] = [];
+  const ctx = {
+    waitUntil: (work: Promise<unknown>) => void later.push(work),
+    passThroughOnException() {},
+    props: {},
+  } as unknown as ExecutionContext;
+  const app = createApp({ isLocal: true });
+
+  const admitted = new Set<string>();
+  let refused = 0;
+  let unanswered = 0;
+  const ask = async (index: number) => {
+    const init = { headers: { Authorization: `Bearer ${keys[index % keys.length]?.key}` } };
+    const { status, headers } = await app.request("http://localhost/api/v1/me", init, { ...env, DB: failing, KEY_GUARD: guards }, ctx);
+    if (status === 200) admitted.add(headers.get("X-Request-Id") ?? "");
+    else if (status === 429) refused++;
+    else unanswered++;
+  };
+  for (let from = 0; from < requests; from += atOnce) {
+    const round = from / atOnce;
+    isDown = round % 10 >= 4;
+    const asked = Array.from({ length: atOnce }, (_, index) => ask(from + index));
+    if (round % 13 === 12) await abortAllDurableObjects();
+    await Promise.all(asked);
+    // Timers starve while nothing else pauses, and the gathering waits for one.
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    if (round % 17 === 16)
+      await Promise.all(keys.slice(0, 5).map(({ keyId }) => evictDurableObject(env.KEY_GUARD.getByName(keyId)).catch(() => {})));
+  }
+  isDown = false;
+  for (let done = 0; done < later.length; ) {
+    const waiting = later.slice(done);
+    done += waiting.length;
+    await Promise.all(waiting);
+  }
+  for (const { keyId } of keys) {
+    const guard = env.KEY_GUARD.getByName(keyId);
+    const left = () => runInDurableObject(guard, (_, state) => [...state.storage.sql.exec("SELECT id FROM journal")].length);
+    while ((await left()) > 0) await runDurableObjectAlarm(guard);
+  }
+
+  const { results } = await env.DB.prepare("SELECT id, admitted, count FROM activity WHERE account_id = ?")
+    .bind(accountId)
+    .all<{ id: string; admitted: number; count: number }>();
+  const entries = results.filter((entry) => entry.admitted);
+  expect(admitted.size + refused + unanswered).toBe(requests);
+  expect(entries.every(({ count }) => count === 1)).toBe(true);
+  expect(new Set(entries.map(({ id }) => id))).toEqual(admitted);
+  const counted = results.reduce((sum, { count }) => sum + count, 0);
+  expect(counted).toBe(admitted.size + refused);
+  const usage = await readUsage({ db, now: Date.now(), actor: { accountId, keyId: null } }, { window: "24h" });
+  expect(usage.totalRequests.value).toBe(counted);
+  expect(usage.byClass).toMatchObject({ "2xx": admitted.size, "429": refused });
+  expect(journalled).toBeGreaterThan(0);
+  expect(refused).toBeGreaterThan(500);
+}, 180_000);
