@@ -1,6 +1,7 @@
 import { sql } from "drizzle-orm";
 import { dayMs, hourStart, secondMs } from "../clock.ts";
 import { type Db, raw } from "../db/client.ts";
+import { isRefusedContent } from "../db/failures.ts";
 import { withDeadline } from "../deadline.ts";
 import { idBound, timeOfId } from "../ids.ts";
 import type { Entry } from "./entry.ts";
@@ -45,9 +46,26 @@ export async function writeEntries(db: Db, entries: readonly Entry[], now: numbe
   if (accepted.length < entries.length)
     console.error(`${entries.length - accepted.length} activity entries are older than 30 days and were refused`);
   const write = async () => {
-    for (let from = 0; from < accepted.length; from += batchSize) await writeBatch(db, accepted.slice(from, from + batchSize));
+    for (let from = 0; from < accepted.length; from += batchSize) await writeWhatIsTaken(db, accepted.slice(from, from + batchSize));
   };
   await withDeadline(write(), writeTimeoutMs, "Writing activity entries to D1");
+}
+
+/** Writes entries of which some may be refused for their content: those are set aside and reported, and hold up no other. */
+async function writeWhatIsTaken(db: Db, entries: readonly Entry[]): Promise<void> {
+  try {
+    await writeBatch(db, entries);
+  } catch (error) {
+    if (!isRefusedContent(error)) throw error;
+    const [only, ...others] = entries;
+    if (only && others.length === 0) {
+      console.error(`D1 refuses the activity entry ${only.id}, which is set aside:`, String(error));
+      return;
+    }
+    const half = Math.ceil(entries.length / 2);
+    await writeWhatIsTaken(db, entries.slice(0, half));
+    await writeWhatIsTaken(db, entries.slice(half));
+  }
 }
 
 function writeBatch(db: Db, entries: readonly Entry[]): Promise<unknown> {

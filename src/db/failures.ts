@@ -15,11 +15,15 @@ export const isDuplicate = (error: unknown, columns: string): boolean => message
 /** Whether D1 refused a write since it would point at a row that is not there. */
 export const isDanglingReference = (error: unknown): boolean => messages(error).includes("FOREIGN KEY constraint failed");
 
+/** Whether D1 refused a write for what was to be written: the same write will be refused again. */
+export const isRefusedContent = (error: unknown): boolean =>
+  /SQLITE_(?:TOOBIG|CONSTRAINT|MISMATCH)|constraint failed|malformed JSON|too big/.test(messages(error));
+
 /** Whether D1 could not answer, as against having refused a statement. */
 export const isStorageFailure = (error: unknown): boolean => {
   const text = messages(error);
   return (
-    /\bD1_(?:ERROR|EXEC_ERROR)\b|D1 DB|Network connection lost|storage operation|database is locked|SQLITE_BUSY/i.test(text) &&
-    !/constraint failed|SQLITE_ERROR/.test(text)
+    !/SQLITE_(?:ERROR|TOOBIG|CONSTRAINT|MISMATCH)|constraint failed/.test(text) &&
+    /\bD1_(?:ERROR|EXEC_ERROR)\b|D1 DB|Network connection lost|storage operation|database is locked|SQLITE_BUSY/i.test(text)
   );
 };

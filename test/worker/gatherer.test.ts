@@ -5,6 +5,8 @@ import type { Entry } from "../../src/activity/entry.ts";
 import { Gatherer, NotStored } from "../../src/activity/gatherer.ts";
 import { RefusalFolder } from "../../src/activity/refusal-folder.ts";
 import { storeEntries } from "../../src/activity/store-entries.ts";
+import { writeEntries } from "../../src/activity/write-entries.ts";
+import { connect } from "../../src/db/client.ts";
 import { call, db, makeTenant } from "./client.ts";
 import { entryOf } from "./entries.ts";
 
@@ -175,6 +177,27 @@ describe("Entries that D1 does not take", () => {
       expect(await runInDurableObject(guard, (_, state) => [...state.storage.sql.exec("SELECT id FROM journal")].length)).toBe(0);
     }
     expect([(await logOf(one)).length, (await logOf(other)).length]).toEqual([2, 1]);
+  });
+
+  it("for what is in one of them are written without that one", async () => {
+    const tenant = await makeTenant();
+    const entries = Array.from({ length: 9 }, (_, index) => entryOf(tenant, Date.now() - index, index === 4 ? { path: "/poison" } : {}));
+    const client = new Proxy(db.$client, {
+      get: (target, name) => {
+        if (name !== "prepare") return Reflect.get(target, name).bind(target);
+        return (query: string) => {
+          const statement = target.prepare(query);
+          const bind = (...values: unknown[]) => {
+            if (values.some((value) => String(value).includes("/poison"))) return statement.bind(...values.map(() => "not JSON"));
+            return statement.bind(...values);
+          };
+          return { bind };
+        };
+      },
+    });
+    await writeEntries(connect(client as D1Database), entries, Date.now());
+    const { results } = await env.DB.prepare("SELECT id FROM activity WHERE account_id = ?").bind(tenant.accountId).all<{ id: string }>();
+    expect(new Set(results.map(({ id }) => id))).toEqual(new Set(entries.filter((_, index) => index !== 4).map(({ id }) => id)));
   });
 
   it("are named where the guards will not take them either", async () => {
