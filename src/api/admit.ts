@@ -4,7 +4,7 @@ import type { Admission, AdmissionRequest, RefusalCode } from "../keys/admission
 import { askGuard } from "../keys/guards.ts";
 import { parseSigningSecrets, type SigningSecret } from "../keys/key-format.ts";
 import { KeyMemory } from "../keys/key-memory.ts";
-import { RefusalMemory } from "../keys/refusal-memory.ts";
+import { refusals } from "../keys/refusal-memory.ts";
 import { type ApiContext, type ApiEnv, clientIp } from "./context.ts";
 import type { Operations } from "./operations.ts";
 import { problemAnswer } from "./problem.ts";
@@ -16,7 +16,6 @@ interface Signing {
 }
 
 let current: Signing | undefined;
-const refusals = new RefusalMemory();
 
 function signingOf({ KEY_SIGNING_SECRETS: text }: Pick<Env, "KEY_SIGNING_SECRETS">): Signing {
   if (current?.text !== text) {

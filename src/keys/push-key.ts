@@ -6,6 +6,7 @@ import { withDeadline } from "../deadline.ts";
 import { Failure } from "../errors.ts";
 import type { Guards } from "./guards.ts";
 import { readConfig } from "./read-config.ts";
+import { refusals } from "./refusal-memory.ts";
 
 const patienceMs = 5 * secondMs;
 const pauseMs = 100;
@@ -46,6 +47,7 @@ async function pushOnce({ db, guards }: Push, keyId: string): Promise<void> {
   const config = await readConfig(db, keyId);
   if (!config) return;
   await guards.getByName(keyId).configure(config);
+  refusals.forget(keyId, Date.now());
   await db
     .update(apiKeys)
     .set({ pushedVersion: config.version })

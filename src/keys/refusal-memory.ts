@@ -14,11 +14,13 @@ const questionOf = (keyId: string, { secretHash, ip, scope, counted }: Admission
  * tightening a key holds at once; loosening it does within two seconds.
  */
 export class RefusalMemory {
-  readonly #remembered = new Map<string, { admission: Admission; until: number }>();
+  /** When this isolate last changed a key: what a guard was asked before then no longer counts. */
+  readonly #changedAt = new Map<string, number>();
+  readonly #remembered = new Map<string, { admission: Admission; askedAt: number; until: number }>();
 
   recall(keyId: string, request: AdmissionRequest, now: number): Admission | null {
     const found = this.#remembered.get(questionOf(keyId, request));
-    return found && now < found.until ? found.admission : null;
+    return found && now < found.until && found.askedAt > this.#changeOf(keyId) ? found.admission : null;
   }
 
   /** `askedAt`: when the guard was asked, so that what it answered is never older than a second. */
@@ -26,6 +28,22 @@ export class RefusalMemory {
     if (!lasting.includes(admission.refusal)) return;
     if (this.#remembered.size >= mostRemembered) this.#remembered.clear();
     const until = Math.min(askedAt + rememberedMs, admission.rateLimit.resetsAt);
-    this.#remembered.set(questionOf(keyId, request), { admission, until });
+    this.#remembered.set(questionOf(keyId, request), { admission, askedAt, until });
+  }
+
+  /** Forgets what was remembered of a key, since it has been changed: the next request is told of its new state. */
+  forget(keyId: string, now: number): void {
+    if (this.#changedAt.size >= mostRemembered) {
+      this.#changedAt.clear();
+      this.#remembered.clear();
+    }
+    this.#changedAt.set(keyId, now);
+  }
+
+  #changeOf(keyId: string): number {
+    return this.#changedAt.get(keyId) ?? Number.NEGATIVE_INFINITY;
   }
 }
+
+/** One for the isolate. */
+export const refusals = new RefusalMemory();

@@ -28,6 +28,28 @@ describe("A remembered refusal", () => {
     expect(memory.recall("key_1", request, now + 300)).toBeNull();
   });
 
+  it("is forgotten when the key is changed, also where it was asked for before and arrives after", () => {
+    const memory = new RefusalMemory();
+    memory.remember("key_1", request, refused("rate_limit_exceeded"), now);
+    memory.forget("key_1", now + 10);
+    expect(memory.recall("key_1", request, now + 11)).toBeNull();
+    memory.remember("key_1", request, refused("rate_limit_exceeded"), now + 9);
+    expect(memory.recall("key_1", request, now + 11)).toBeNull();
+    memory.remember("key_1", request, refused("revoked_key"), now + 11);
+    expect(memory.recall("key_1", request, now + 12)?.refusal).toBe("revoked_key");
+  });
+
+  it("of a limit gives way at once to a higher limit and to a revocation", async () => {
+    const { key, accountId } = await makeTenant();
+    const small = await makeKey(accountId, { hourlyLimit: 1 });
+    const me = () => call("GET", "/api/v1/me", { key: small.key });
+    expect([(await me()).status, (await me()).status, (await me()).status]).toEqual([200, 429, 429]);
+    await call("PATCH", `/api/v1/keys/${small.keyId}`, { key, body: { hourly_limit: 2 } });
+    expect([(await me()).status, (await me()).status]).toEqual([200, 429]);
+    await call("DELETE", `/api/v1/keys/${small.keyId}`, { key });
+    expect((await me()).body.code).toBe("revoked_key");
+  });
+
   it("is of one key, secret, address, scope and kind of request alone", () => {
     const memory = new RefusalMemory();
     memory.remember("key_1", request, refused("revoked_key"), now);
