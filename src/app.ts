@@ -4,9 +4,10 @@ import { answer } from "./api/answer.ts";
 import { createApi } from "./api/api.ts";
 import { apiBase } from "./api/base.ts";
 import type { ApiEnv } from "./api/context.ts";
-import { answerPreflight } from "./api/cross-origin.ts";
+import { preflight } from "./api/cross-origin.ts";
 import { health } from "./api/health.ts";
 import { failureOf, problemAnswer } from "./api/problem.ts";
+import { sendEmpty } from "./api/send.ts";
 import { createDashboard, withPageHeaders } from "./dashboard/dashboard.tsx";
 import { errorPage } from "./dashboard/error-page.tsx";
 import { Failure } from "./errors.ts";
@@ -14,7 +15,8 @@ import { Failure } from "./errors.ts";
 /** Everything that the Worker answers. `isLocal`: built for a laptop, where the overview is open to whoever sits there. */
 export function createApp({ isLocal }: { isLocal: boolean }) {
   const app = new Hono<ApiEnv>();
-  app.use("/api/*", answer, answerPreflight);
+  app.use("/api/*", answer);
+  app.options("/api/*", (c) => sendEmpty(c, 204, preflight));
   app.use("*", except("/api/*", withPageHeaders));
   app.route(apiBase, createApi());
   app.route("/", health);

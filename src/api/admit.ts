@@ -1,12 +1,11 @@
-import { createMiddleware } from "hono/factory";
 import type { FailureCode, Told } from "../errors.ts";
 import type { Admission, AdmissionRequest, RefusalCode } from "../keys/admission.ts";
-import { askGuard } from "../keys/guards.ts";
+import { askAdmission } from "../keys/guards.ts";
 import { parseSigningSecrets, type SigningSecret } from "../keys/key-format.ts";
 import { KeyMemory } from "../keys/key-memory.ts";
 import { refusals } from "../keys/refusal-memory.ts";
-import { type ApiContext, type ApiEnv, clientIp } from "./context.ts";
-import type { Operations } from "./operations.ts";
+import { type ApiContext, clientIp } from "./context.ts";
+import type { Operation } from "./operation.ts";
 import { problemAnswer } from "./problem.ts";
 
 interface Signing {
@@ -29,35 +28,23 @@ function signingOf({ KEY_SIGNING_SECRETS: text }: Pick<Env, "KEY_SIGNING_SECRETS
 export const signingSecrets = (env: Pick<Env, "KEY_SIGNING_SECRETS">) => signingOf(env).secrets;
 
 /**
- * Lets a request pass whose key's guard admits it. A made-up key ends here: no object is woken and no row is read. Refusals are
- * answered, not thrown: in a flood, an error's stack would cost more than all the rest.
+ * Asks the guard of the request's key. Answers the refusal, or null where the request may run. A made-up key ends here: no
+ * object is woken and no row is read. Refusals are answers, not errors: in a flood, an error's stack would cost more than all the rest.
  */
-export const admit = (operations: Operations) =>
-  createMiddleware<ApiEnv>(async function admit(c, next) {
-    const operation = operations.of(c);
-    c.set("operation", operation);
-    if (!operation.needsKey) return next();
+export async function admit(c: ApiContext, operation: Operation): Promise<Response | null> {
+  const [, secretKey] = /^Bearer +(\S.*?) *$/i.exec(c.req.header("authorization") ?? "") ?? [];
+  if (secretKey === undefined) return problemAnswer(c, unauthorized("missing_key", "Send an API key: Authorization: Bearer <API_KEY>."));
+  const { keyId, secretHash } = signingOf(c.env).memory.read(secretKey);
+  if (keyId === null) return problemAnswer(c, told("invalid_key"));
 
-    const [, secretKey] = /^Bearer +(\S.*?) *$/i.exec(c.req.header("authorization") ?? "") ?? [];
-    if (secretKey === undefined) return problemAnswer(c, unauthorized("missing_key", "Send an API key: Authorization: Bearer <API_KEY>."));
-    const { keyId, secretHash } = signingOf(c.env).memory.read(secretKey);
-    if (keyId === null) return problemAnswer(c, told("invalid_key"));
-
-    const request: AdmissionRequest = { secretHash, ip: clientIp(c), scope: operation.scope, counted: operation.isCounted };
-    const admission = await admissionOf(c, keyId, request);
-    if (admission === null) return problemAnswer(c, told("invalid_key"));
-    c.set("recognized", { keyId, admission });
-    if (admission.refusal !== null) return problemAnswer(c, told(admission.refusal, request, admission));
-    return next();
-  });
-
-async function admissionOf(c: ApiContext, keyId: string, request: AdmissionRequest): Promise<Admission | null> {
+  const request: AdmissionRequest = { secretHash, ip: clientIp(c), scope: operation.scope, counted: operation.isCounted };
   const askedAt = Date.now();
   const remembered = refusals.recall(keyId, request, askedAt);
-  if (remembered) return remembered;
-  const admission: Admission | null = await askGuard(c.env.KEY_GUARD, keyId, (guard) => guard.admit(request));
-  if (admission) refusals.remember(keyId, request, admission, askedAt);
-  return admission;
+  const admission = remembered ?? (await askAdmission(c.env.KEY_GUARD, keyId, request));
+  if (admission === null) return problemAnswer(c, told("invalid_key"));
+  if (remembered === null) refusals.remember(keyId, request, admission, askedAt);
+  c.set("recognized", { keyId, admission });
+  return admission.refusal === null ? null : problemAnswer(c, told(admission.refusal, request, admission));
 }
 
 const challenge = 'Bearer realm="api"';

@@ -10,6 +10,7 @@ import { keyWith } from "./operation.ts";
 import { resource } from "./resource.ts";
 import { json, problems } from "./responses.ts";
 import { time, timeInput } from "./schemas.ts";
+import { sendJson } from "./send.ts";
 
 const mostPoints = 750;
 
@@ -85,7 +86,8 @@ analytics.openapi(read, async (c) => {
   }
   const figures = await readAnalytics(reading(c), { from, to, interval });
   const { tasks } = figures;
-  return c.json(
+  return sendJson(
+    c,
     {
       from: iso(figures.from),
       to: iso(figures.to),

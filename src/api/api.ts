@@ -22,7 +22,16 @@ export const parts: readonly Api[] = [...resources, documentOf(resources)];
 /** /api/v1: the way of a request to an operation, and what is answered where there is none. */
 export function createApi(): Api {
   const api = resource();
-  api.use("*", admit(new Operations(parts)), readBody, checkHeaders);
+  const operations = new Operations(parts);
+  api.use("*", async function enter(c, next) {
+    const operation = operations.of(c);
+    c.set("operation", operation);
+    const refusal = operation.needsKey ? await admit(c, operation) : null;
+    if (refusal) return refusal;
+    if (operation.mediaTypes.length > 0) await readBody(c, operation.mediaTypes);
+    checkHeaders(c, operation.headers);
+    await next();
+  });
   for (const part of parts) {
     api.route("/", part);
     refuseOtherMethods(api, part);

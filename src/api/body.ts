@@ -1,15 +1,12 @@
-import { createMiddleware } from "hono/factory";
 import { Failure } from "../errors.ts";
-import type { ApiContext, ApiEnv } from "./context.ts";
+import type { ApiContext } from "./context.ts";
 
 export const longestBodyBytes = 64 * 1024;
 
 const tooLarge = () => new Failure("body_too_large", "A body may have 64 KiB at most.");
 
-/** Reads the body of an operation that takes one, and refuses what is too large, of another media type or not JSON, in this order. */
-export const readBody = createMiddleware<ApiEnv>(async function readBody(c, next) {
-  const { mediaTypes } = c.get("operation");
-  if (mediaTypes.length === 0) return next();
+/** Reads a body, and refuses what is too large, of another media type or not JSON, in this order. */
+export async function readBody(c: ApiContext, mediaTypes: string[]): Promise<void> {
   const bytes = await readLimited(c);
   const mediaType = c.req.header("content-type")?.split(";")[0]?.trim().toLowerCase();
   if (mediaType === undefined || !mediaTypes.includes(mediaType)) {
@@ -22,8 +19,7 @@ export const readBody = createMiddleware<ApiEnv>(async function readBody(c, next
   // The stream is used up; the validators read this one, and know the media type without its parameters.
   c.req.raw = new Request(c.req.raw, { body: text });
   c.req.raw.headers.set("Content-Type", mediaType);
-  return next();
-});
+}
 
 /** The bytes of the body. Throws `body_too_large`. */
 export async function readLimited(c: ApiContext): Promise<Uint8Array> {

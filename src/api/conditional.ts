@@ -2,6 +2,7 @@ import type { Precondition } from "../accounts/actor.ts";
 import { Failure } from "../errors.ts";
 import type { ApiContext } from "./context.ts";
 import { tagsIn } from "./request-headers.ts";
+import { sendEmpty, sendJson } from "./send.ts";
 
 // An ETag is the row's revision and, where the answer also shows what is not in the row, a second part of 12 hex digits that
 // stands for it. If-None-Match compares all of it, If-Match the revision: what a write may lose is in the row.
@@ -26,6 +27,6 @@ export function ifMatch(c: ApiContext): Precondition {
 /** One resource, or 304 where the client has it already. Throws `precondition_failed`. */
 export function answerOne<Body extends object>(c: ApiContext, body: Body, etag: string) {
   if (!ifMatch(c)(revisionOf(etag) ?? "")) throw new Failure("precondition_failed", "This is not the version that If-Match names.");
-  if (isUnchanged(c, etag)) return c.body(null, 304, { ETag: etag });
-  return c.json(body, 200, { ETag: etag });
+  if (isUnchanged(c, etag)) return sendEmpty(c, 304, { ETag: etag });
+  return sendJson(c, body, 200, { ETag: etag });
 }

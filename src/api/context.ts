@@ -33,7 +33,12 @@ export function actorOf(c: ApiContext): Actor & { keyId: string } {
 /** What verbs that read take. */
 export const reading = (c: ApiContext): Reading => ({ db: connect(c.env.DB), actor: actorOf(c), now: c.get("startedAt") });
 
-/** The path as it was sent: ASCII, percent-encoded. Hono's own is decoded. */
-export const pathOf = (c: ApiContext): string => new URL(c.req.url).pathname;
+/** Where a request was sent: the path as it came, ASCII and percent-encoded (Hono's own is decoded). Cheaper than a `URL`. */
+export function placeOf(c: ApiContext): { origin: string; pathname: string } {
+  const { url } = c.req;
+  const start = url.indexOf("/", url.indexOf("//") + 2);
+  const end = url.indexOf("?", start);
+  return { origin: url.slice(0, start), pathname: end === -1 ? url.slice(start) : url.slice(start, end) };
+}
 
 export const clientIp = (c: ApiContext): string => c.req.header("cf-connecting-ip") ?? "";

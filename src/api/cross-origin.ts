@@ -1,4 +1,3 @@
-import type { MiddlewareHandler } from "hono";
 import { rateLimitHeaders } from "./rate-limit-headers.ts";
 
 const exposed = [
@@ -19,14 +18,9 @@ const exposed = [
  */
 export const anyOrigin = { "Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": exposed.join(",") };
 
-const preflight = {
+/** What a browser is told that asks before it sends a request. */
+export const preflight = {
   "Access-Control-Allow-Methods": "GET,HEAD,POST,PATCH,DELETE",
   "Access-Control-Allow-Headers": "Authorization,Content-Type,Idempotency-Key,If-Match,If-None-Match",
   "Access-Control-Max-Age": "86400",
-};
-
-/** Answers a browser's question before it sends a request. */
-export const answerPreflight: MiddlewareHandler = async function answerPreflight(c, next) {
-  if (c.req.method !== "OPTIONS") return next();
-  return new Response(null, { status: 204, headers: preflight });
 };

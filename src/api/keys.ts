@@ -16,6 +16,7 @@ import { body, mergePatch, present, withConditions, withIdempotencyKey, withIfMa
 import { resource } from "./resource.ts";
 import { json, noContent, notModified, problems } from "./responses.ts";
 import { idParam, noQuery, pageQuery } from "./schemas.ts";
+import { sendEmpty, sendJson } from "./send.ts";
 
 const params = idParam("key_4fPq2rT8vX0zB6dH");
 const tags = ["Keys"];
@@ -153,7 +154,7 @@ keys.openapi(change, async (c) => {
     expiresAt: input.expires_at,
   });
   const key = await changeKey(changing, c.req.valid("param").id, patch, ifMatch(c));
-  return c.json(shown(key, changing.now), 200, { ETag: keyEtag(key, changing.now) });
+  return sendJson(c, shown(key, changing.now), 200, { ETag: keyEtag(key, changing.now) });
 });
 
 const revoke = createRoute({
@@ -171,7 +172,7 @@ const revoke = createRoute({
 
 keys.openapi(revoke, async (c) => {
   await revokeKey({ ...writing(c), guards: c.env.KEY_GUARD }, c.req.valid("param").id, ifMatch(c));
-  return c.body(null, 204);
+  return sendEmpty(c, 204);
 });
 
 const rotate = createRoute({

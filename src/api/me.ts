@@ -7,6 +7,7 @@ import { remainingOf } from "./rate-limit-headers.ts";
 import { resource } from "./resource.ts";
 import { json, problems } from "./responses.ts";
 import { noQuery, time } from "./schemas.ts";
+import { sendJson } from "./send.ts";
 
 const count = z.int().min(0);
 
@@ -48,7 +49,8 @@ const read = createRoute({
 
 me.openapi(read, (c) => {
   const { key, limit, used, remaining, resetsAt } = inUse(c);
-  return c.json(
+  return sendJson(
+    c,
     {
       account: { id: key.accountId, name: key.accountName },
       key: { id: actorOf(c).keyId, name: key.name, scopes: key.scopes, expires_at: isoOrNull(key.expiresAt) },
@@ -73,7 +75,8 @@ const readRateLimit = createRoute({
 
 me.openapi(readRateLimit, (c) => {
   const { limit, used, remaining, resetsAt } = inUse(c);
-  return c.json(
+  return sendJson(
+    c,
     { policies: [{ name: "hour" as const, limit, used, remaining, percent: percent(used, limit), resets_at: iso(resetsAt) }] },
     200,
   );

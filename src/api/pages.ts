@@ -2,6 +2,7 @@ import { z } from "@hono/zod-openapi";
 import { Failure } from "../errors.ts";
 import { hashOf } from "../keys/key-format.ts";
 import type { ApiContext } from "./context.ts";
+import { sendJson } from "./send.ts";
 
 /** A page of a list, as every list is answered. */
 export const pageOf = <Item extends z.ZodType>(item: Item, name: string) =>
@@ -48,12 +49,14 @@ export function positionAt<Position extends z.ZodType>(
 /** Answers a page; `next` is the position after its last item, null where the list ends. */
 export function answerPage<Item>(c: ApiContext, data: Item[], next: unknown) {
   const nextCursor = next === null ? null : cursorOf(c, next);
-  if (nextCursor !== null) {
-    const url = new URL(c.req.url);
-    url.searchParams.set("cursor", nextCursor);
-    c.header("Link", `<${url}>; rel="next"`);
-  }
-  return c.json({ data, next_cursor: nextCursor, has_more: nextCursor !== null }, 200);
+  return sendJson(c, { data, next_cursor: nextCursor, has_more: nextCursor !== null }, 200, linkTo(c, nextCursor));
+}
+
+function linkTo(c: ApiContext, nextCursor: string | null): Record<string, string> {
+  if (nextCursor === null) return {};
+  const url = new URL(c.req.url);
+  url.searchParams.set("cursor", nextCursor);
+  return { Link: `<${url}>; rel="next"` };
 }
 
 /** Splits one row too many off a page: the items to show, and the last of them where more follow. */

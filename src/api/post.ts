@@ -5,6 +5,7 @@ import { AlreadyDone, type KeptAnswer, keepingCommit, type Repeatable, readKept 
 import { hashOf } from "../keys/key-format.ts";
 import { type ApiContext, actorOf } from "./context.ts";
 import { idempotencyKeyIn } from "./request-headers.ts";
+import { sendJson } from "./send.ts";
 
 /** What a verb that writes takes, where nothing is to be kept with its change. */
 export function writing(c: ApiContext): Writing {
@@ -30,7 +31,7 @@ export async function answerPost<Result, Body extends object, Status extends 200
   answerOf: (result: Result) => PostAnswer<Body, Status>,
   beforeReplay: () => Promise<void> = async () => {},
 ) {
-  const send = ({ status, body, headers }: PostAnswer<Body, Status>) => c.json(body, status, headers);
+  const send = ({ status, body, headers }: PostAnswer<Body, Status>) => sendJson(c, body, status, headers);
   const replay = async ({ status, headers, body }: KeptAnswer) => {
     await beforeReplay();
     return send({ status: status as Status, body: JSON.parse(body) as Body, headers: { ...headers, "Idempotent-Replayed": "true" } });

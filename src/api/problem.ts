@@ -2,7 +2,9 @@ import { z } from "@hono/zod-openapi";
 import { HTTPException } from "hono/http-exception";
 import { innermost, isStorageFailure } from "../db/failures.ts";
 import { Failure, type FailureCode, failures, type Told } from "../errors.ts";
-import type { ApiContext } from "./context.ts";
+import { type ApiContext, placeOf } from "./context.ts";
+import { secondsToReset } from "./rate-limit-headers.ts";
+import { send } from "./send.ts";
 
 export const problemType = "application/problem+json";
 
@@ -46,7 +48,7 @@ export function failureOf(error: unknown): Failure {
 /** The answer for a failure, as problem+json. */
 export function problemAnswer(c: ApiContext, failure: Told): Response {
   const { status, title } = failures[failure.code];
-  const { origin, pathname } = new URL(c.req.url);
+  const { origin, pathname } = placeOf(c);
   const isQuota = failure.code === "rate_limit_exceeded";
   c.set("errorCode", failure.code);
   const body: z.infer<typeof Problem> = {
@@ -60,5 +62,13 @@ export function problemAnswer(c: ApiContext, failure: Told): Response {
     ...(failure.faults && failure.faults.length > 0 && { errors: failure.faults }),
     ...(isQuota && { "violated-policies": ["hour"] }),
   };
-  return c.body(JSON.stringify(body), status, { ...failure.headers, "Content-Type": problemType });
+  const headers = { ...failure.headers, ...retryAfter(c, status), "Content-Type": problemType };
+  return send(c, JSON.stringify(body), status, headers);
+}
+
+/** When to come again: for a used-up limit the end of the window, for what is unavailable a moment, spread so that not all come at once. */
+function retryAfter(c: ApiContext, status: number): Record<string, string> {
+  const rateLimit = c.get("recognized")?.admission.rateLimit;
+  if (status === 429 && rateLimit) return { "Retry-After": String(secondsToReset(rateLimit, Date.now())) };
+  return status === 503 ? { "Retry-After": String(1 + Math.floor(Math.random() * 5)) } : {};
 }

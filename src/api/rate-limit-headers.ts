@@ -1,7 +1,7 @@
 import { secondMs } from "../clock.ts";
 import type { RateLimit } from "../keys/admission.ts";
 
-/** What `setRateLimitHeaders` sets. */
+/** What every answer to a recognised key has. */
 export const rateLimitHeaders = [
   "RateLimit-Policy",
   "RateLimit",
@@ -16,16 +16,22 @@ export const secondsToReset = ({ resetsAt }: RateLimit, now: number): number => 
 
 export const remainingOf = ({ limit, used }: RateLimit): number => Math.max(0, limit - used);
 
-/**
- * The one place that writes a key's limit into an answer: the fields of draft-ietf-httpapi-ratelimit-headers, which may
- * still change, and the older ones that most clients read.
- */
-export function setRateLimitHeaders(headers: Headers, rateLimit: RateLimit, now: number): void {
+// A key's limit is written into answers here alone: the fields of draft-ietf-httpapi-ratelimit-headers, which may still
+// change, and the older ones that most clients read.
+
+/** Those that stay the same until the window ends. */
+export const fixedRateLimitHeaders = ({ limit, resetsAt }: RateLimit): [string, string][] => [
+  ["RateLimit-Policy", `"hour";q=${limit};w=3600`],
+  ["X-RateLimit-Limit", String(limit)],
+  ["X-RateLimit-Reset", String(Math.floor(resetsAt / secondMs))],
+];
+
+/** Those that each answer has anew. */
+export function rateLimitHeadersNow(rateLimit: RateLimit, now: number): [string, string][] {
   const remaining = remainingOf(rateLimit);
-  headers.set("RateLimit-Policy", `"hour";q=${rateLimit.limit};w=3600`);
-  headers.set("RateLimit", `"hour";r=${remaining};t=${secondsToReset(rateLimit, now)}`);
-  headers.set("X-RateLimit-Limit", String(rateLimit.limit));
-  headers.set("X-RateLimit-Remaining", String(remaining));
-  headers.set("X-RateLimit-Used", String(rateLimit.used));
-  headers.set("X-RateLimit-Reset", String(Math.floor(rateLimit.resetsAt / secondMs)));
+  return [
+    ["RateLimit", `"hour";r=${remaining};t=${secondsToReset(rateLimit, now)}`],
+    ["X-RateLimit-Remaining", String(remaining)],
+    ["X-RateLimit-Used", String(rateLimit.used)],
+  ];
 }

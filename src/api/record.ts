@@ -3,7 +3,7 @@ import { Gatherer } from "../activity/gatherer.ts";
 import { storeEntries } from "../activity/store-entries.ts";
 import { connect } from "../db/client.ts";
 import type { Admission } from "../keys/admission.ts";
-import { type ApiContext, clientIp, pathOf } from "./context.ts";
+import { type ApiContext, clientIp, placeOf } from "./context.ts";
 
 const longestPath = 1024;
 const longestUserAgent = 256;
@@ -24,7 +24,7 @@ export function record(c: ApiContext, { keyId, admission }: { keyId: string; adm
       id: c.get("requestId"),
       keyId,
       method: c.req.method,
-      path: pathOf(c).slice(0, longestPath),
+      path: placeOf(c).pathname.slice(0, longestPath),
       route: operation.route,
       status: c.res.status,
       durationMs: now - startedAt,

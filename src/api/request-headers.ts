@@ -1,6 +1,5 @@
-import { createMiddleware } from "hono/factory";
 import { Failure } from "../errors.ts";
-import type { ApiContext, ApiEnv } from "./context.ts";
+import type { ApiContext } from "./context.ts";
 
 type TagHeader = "If-Match" | "If-None-Match";
 
@@ -35,7 +34,6 @@ const checks: Record<string, (c: ApiContext) => unknown> = {
 };
 
 /** Refuses a request with a header that its operation reads and cannot, before anything is looked up. */
-export const checkHeaders = createMiddleware<ApiEnv>(async function checkHeaders(c, next) {
-  for (const header of c.get("operation").headers) checks[header]?.(c);
-  return next();
-});
+export function checkHeaders(c: ApiContext, headers: readonly string[]): void {
+  for (const header of headers) checks[header]?.(c);
+}

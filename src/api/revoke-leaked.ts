@@ -7,6 +7,7 @@ import { readLimited } from "./body.ts";
 import type { ApiContext } from "./context.ts";
 import { withoutKey } from "./operation.ts";
 import { resource } from "./resource.ts";
+import { sendEmpty } from "./send.ts";
 
 const Leaked = z.looseObject({ key: z.string().trim() });
 
@@ -48,7 +49,7 @@ leaked.openapi(revoke, async (c) => {
     const writing = { db, now: c.get("startedAt"), commit: commitTo(db), guards: c.env.KEY_GUARD };
     c.executionCtx.waitUntil(persistently(() => revokeLeaked(writing, keyId, hashOf(secretKey))));
   }
-  return c.body(null, 202);
+  return sendEmpty(c, 202);
 });
 
 /** The answer has gone, so nobody else would try again. */

@@ -12,6 +12,7 @@ import { body, mergePatch, present, withConditions, withIdempotencyKey, withIfMa
 import { resource } from "./resource.ts";
 import { json, noContent, notModified, problems } from "./responses.ts";
 import { idInput, idParam, noQuery, pageQuery, text, time, timeInput } from "./schemas.ts";
+import { sendEmpty, sendJson } from "./send.ts";
 
 const Status = z.enum(taskStatuses);
 const Priority = z.enum(priorities);
@@ -180,7 +181,7 @@ tasks.openapi(change, async (c) => {
     labels: labels === null ? [] : labels,
   });
   const task = await changeTask(writing(c), c.req.valid("param").id, patch, ifMatch(c));
-  return c.json(shown(task), 200, { ETag: etagOf(task.revision) });
+  return sendJson(c, shown(task), 200, { ETag: etagOf(task.revision) });
 });
 
 const remove = createRoute({
@@ -197,5 +198,5 @@ const remove = createRoute({
 
 tasks.openapi(remove, async (c) => {
   await deleteTask(writing(c), c.req.valid("param").id, ifMatch(c));
-  return c.body(null, 204);
+  return sendEmpty(c, 204);
 });

@@ -12,6 +12,7 @@ import { keyWith } from "./operation.ts";
 import { resource } from "./resource.ts";
 import { json, problems } from "./responses.ts";
 import { idInput, time } from "./schemas.ts";
+import { sendJson } from "./send.ts";
 
 const count = z.int().min(0);
 const share = z.number().min(0).max(100);
@@ -83,7 +84,8 @@ usage.openapi(read, async (c) => {
     key_id === undefined ? readHeadline(asking) : readKeyRateLimit(asking, key_id),
   ]);
   const { totalRequests, successRate, avgResponseTimeMs } = figures;
-  return c.json(
+  return sendJson(
+    c,
     {
       window: spanShown(figures.window),
       previous: spanShown(figures.previous),
@@ -124,7 +126,8 @@ usage.openapi(breakdown, async (c) => {
   const asking = reading(c);
   if (key_id !== undefined) await readKeyRow(asking, key_id);
   const { window, shares } = await readBreakdown(asking, { by, keyId: key_id });
-  return c.json(
+  return sendJson(
+    c,
     {
       window: spanShown(window),
       data: shares.map(({ value, requests, successes, averageMs }) => ({ value, requests, successes, avg_response_time_ms: averageMs })),

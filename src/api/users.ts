@@ -12,6 +12,7 @@ import { body, mergePatch, present, withConditions, withIdempotencyKey, withIfMa
 import { resource } from "./resource.ts";
 import { json, noContent, notModified, problems } from "./responses.ts";
 import { idParam, noQuery, pageQuery, text, time } from "./schemas.ts";
+import { sendEmpty, sendJson } from "./send.ts";
 
 const Role = z.enum(roles);
 const Status = z.enum(userStatuses);
@@ -129,7 +130,7 @@ const change = createRoute({
 
 users.openapi(change, async (c) => {
   const user = await changeUser(writing(c), c.req.valid("param").id, present(c.req.valid("json")), ifMatch(c));
-  return c.json(shown(user), 200, { ETag: etagOf(user.revision) });
+  return sendJson(c, shown(user), 200, { ETag: etagOf(user.revision) });
 });
 
 const remove = createRoute({
@@ -147,5 +148,5 @@ const remove = createRoute({
 
 users.openapi(remove, async (c) => {
   await deleteUser(writing(c), c.req.valid("param").id, ifMatch(c));
-  return c.body(null, 204);
+  return sendEmpty(c, 204);
 });

@@ -38,9 +38,12 @@ export type RefusalCode =
 /** The guard's answer. `refusal` null means that the request may run. */
 export interface Admission {
   refusal: RefusalCode | null;
-  key: { accountId: string; accountName: string; name: string; scopes: string[]; expiresAt: number | null };
+  key: KeyFacts;
   rateLimit: RateLimit;
 }
+
+/** What an answer may say of a key. */
+export type KeyFacts = Pick<KeyConfig, "accountId" | "accountName" | "name" | "scopes" | "expiresAt">;
 
 /** A key's window as it stands after this request. `resetsAt`: milliseconds since the epoch. */
 export interface RateLimit {

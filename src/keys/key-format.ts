@@ -1,4 +1,7 @@
-import { createHash, createHmac, timingSafeEqual } from "node:crypto";
+import { timingSafeEqual } from "node:crypto";
+import { hmac } from "@noble/hashes/hmac.js";
+import { sha256 } from "@noble/hashes/sha2.js";
+import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 
 // `dvo_` + 16 public characters + `_` + 32 of secret + 8 of tag, all base62. The tag's first character names the signing
 // secret; the other 7 are an HMAC-SHA256 under that secret over everything before them. Whoever has not the signing secret
@@ -38,7 +41,7 @@ function randomBase62(length: number): string {
 }
 
 function mac(signed: string, secret: string): string {
-  let rest = createHmac("sha256", secret).update(signed).digest().readUIntBE(0, 6);
+  let rest = Buffer.from(hmac(sha256, utf8ToBytes(secret), utf8ToBytes(signed))).readUIntBE(0, 6);
   let out = "";
   for (let i = 0; i < macLength; i++) {
     out = alphabet[rest % 62] + out;
@@ -56,7 +59,7 @@ export function newSecretKey(keyId: string, signing: SigningSecret): string {
 }
 
 /** SHA-256 of a secret key, hex. A key has 190 random bits, so nothing slower is needed. */
-export const hashOf = (secretKey: string): string => createHash("sha256").update(secretKey).digest("hex");
+export const hashOf = (secretKey: string): string => bytesToHex(sha256(utf8ToBytes(secretKey)));
 
 /** The id of the key that a secret key belongs to, or null where its form or tag is not ours. */
 export function keyIdOf(secretKey: string, signing: readonly SigningSecret[]): string | null {

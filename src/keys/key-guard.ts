@@ -7,7 +7,8 @@ import { connect } from "../db/client.ts";
 import { withDeadline } from "../deadline.ts";
 import type { Event, EventType } from "../webhooks/event.ts";
 import { writeEvents } from "../webhooks/write-events.ts";
-import { type Admission, type AdmissionRequest, type KeyConfig, type RateLimit, refusalOf } from "./admission.ts";
+import { type AdmissionRequest, type KeyConfig, type RateLimit, refusalOf } from "./admission.ts";
+import { answerOf, type Decision, encodeFacts, readQuestion } from "./admission-messages.ts";
 import { dueLimitEvents, lowestLine } from "./limit-events.ts";
 import { readConfig } from "./read-config.ts";
 import { countOne, giveBack, openWindow, recoveredWindow, resetsAt, type Window, windowAt } from "./window.ts";
@@ -28,7 +29,9 @@ export class KeyGuard extends DurableObject<Env> {
   readonly #storage: DurableObjectStorage;
   readonly #journal: Journal<Entry>;
   readonly #events: Journal<Event>;
-  #config: KeyConfig | null;
+  #config: KeyConfig | null = null;
+  /** Of the configuration, as it is sent. */
+  #facts = "";
   #window: Window;
   /** Which events of its limit a window has been told of. */
   #told: { startsAt: number; types: EventType[] };
@@ -43,23 +46,24 @@ export class KeyGuard extends DurableObject<Env> {
     this.#storage = ctx.storage;
     this.#journal = new Journal(ctx.storage.sql, "journal");
     this.#events = new Journal(ctx.storage.sql, "events");
-    this.#config = this.#storage.kv.get<KeyConfig>("config") ?? null;
+    const config = this.#storage.kv.get<KeyConfig>("config");
+    if (config) this.#use(config);
     this.#told = this.#storage.kv.get("told") ?? { startsAt: 0, types: [] };
     const stored = this.#storage.kv.get<{ startsAt: number; reserved: number }>("window");
     this.#window = stored ? recoveredWindow(stored.startsAt, stored.reserved) : openWindow(hourStart(Date.now()));
   }
 
-  /** Decides one request and counts it, in one synchronous step. Null where no such key exists. */
-  async admit(request: AdmissionRequest): Promise<Admission | null> {
+  /** Decides one request and counts it, in one synchronous step. */
+  override async fetch(request: Request): Promise<Response> {
     const config = this.#config ?? (await this.#load());
-    return config && this.#decide(config, request);
+    return answerOf(config && this.#decide(config, readQuestion(request)), this.#facts);
   }
 
   /** Takes over a change of the key, unless it has a later one already. Holds for every `admit` that starts after this returned. */
   configure(config: KeyConfig): void {
     if (this.#config && config.version <= this.#config.version) return;
     this.#storage.kv.put("config", config);
-    this.#config = config;
+    this.#use(config);
   }
 
   /** The window as it stands, counting nothing. Null where no such key exists. */
@@ -89,18 +93,22 @@ export class KeyGuard extends DurableObject<Env> {
     }
   }
 
+  #use(config: KeyConfig): void {
+    this.#config = config;
+    this.#facts = encodeFacts(config);
+  }
+
   async #load(): Promise<KeyConfig | null> {
     const config = await withDeadline(readConfig(connect(this.env.DB), this.ctx.id.name ?? ""), loadTimeoutMs, "Reading a key from D1");
     if (config) this.configure(config);
     return this.#config;
   }
 
-  #decide(config: KeyConfig, request: AdmissionRequest): Admission {
+  #decide(config: KeyConfig, request: AdmissionRequest): Decision {
     const now = this.#now();
-    const { accountId, accountName, name, scopes, expiresAt } = config;
     let refusal = refusalOf(config, request, now);
     if (refusal === null && request.counted && !this.#count(config, now)) refusal = "rate_limit_exceeded";
-    return { refusal, key: { accountId, accountName, name, scopes, expiresAt }, rateLimit: this.#rateLimit(config, now) };
+    return { refusal, rateLimit: this.#rateLimit(config, now) };
   }
 
   #count(config: KeyConfig, now: number): boolean {
