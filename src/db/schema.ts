@@ -145,8 +145,6 @@ const rollUpColumns = () => ({
   counted: integer().notNull(),
   /** Sum over the admitted requests. */
   durationMs: integer("duration_ms").notNull(),
-  /** Admitted requests by duration rounded to two significant digits: `{"3":120,"250":7}`. */
-  histogram: text().notNull(),
 });
 
 export const usageHours = sqliteTable("usage_hours", rollUpColumns(), (table) => [
@@ -155,6 +153,27 @@ export const usageHours = sqliteTable("usage_hours", rollUpColumns(), (table) =>
 
 export const usageDays = sqliteTable("usage_days", rollUpColumns(), (table) => [
   primaryKey({ columns: [table.accountId, table.start, table.keyId, table.route, table.status] }),
+]);
+
+/** What the figures of a window are added up from. */
+const totalColumns = () => ({
+  accountId: text("account_id").notNull(),
+  /** The start of the hour or day. */
+  start: integer().notNull(),
+  /** Of one key or, where it is empty, of all keys of the account: so that figures cost the same however many there are. */
+  keyId: text("key_id").notNull(),
+  /** Requests, admitted requests and the sum of their durations: `{"200":[127,127,3120]}`. */
+  byStatus: text("by_status", { mode: "json" }).$type<Record<string, [requests: number, admitted: number, durationMs: number]>>().notNull(),
+  /** Admitted requests by duration rounded to two significant digits: `{"3":120,"250":7}`. */
+  histogram: text({ mode: "json" }).$type<Record<string, number>>().notNull(),
+});
+
+export const usageHourTotals = sqliteTable("usage_hour_totals", totalColumns(), (table) => [
+  primaryKey({ columns: [table.accountId, table.keyId, table.start] }),
+]);
+
+export const usageDayTotals = sqliteTable("usage_day_totals", totalColumns(), (table) => [
+  primaryKey({ columns: [table.accountId, table.keyId, table.start] }),
 ]);
 
 /** The latest admitted request of each key that has had one. */

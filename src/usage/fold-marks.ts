@@ -35,8 +35,13 @@ async function foldDay(db: Db, accountId: string, hours: number[]): Promise<void
   const day = dayStart(hours[0] ?? 0);
   await db.batch([
     db.delete(usageMarks).where(and(eq(usageMarks.accountId, accountId), inArray(usageMarks.hour, hours))),
-    ...hours.flatMap((hour) => [raw(db, hourFromLog(accountId, hour)), raw(db, lastUsesFromLog(accountId, hour))]),
+    ...hours.flatMap((hour) => [
+      raw(db, hourFromLog(accountId, hour)),
+      raw(db, hourTotals(accountId, hour)),
+      raw(db, lastUsesFromLog(accountId, hour)),
+    ]),
     raw(db, dayFromHours(accountId, day)),
+    raw(db, dayTotals(accountId, day)),
   ]);
 }
 
@@ -49,21 +54,19 @@ const roundedDuration = sql.raw(`CASE
 
 const replaceWhereChanged = (table: string) =>
   sql.raw(`ON CONFLICT DO UPDATE SET requests = excluded.requests, admitted = excluded.admitted, counted = excluded.counted,
-  duration_ms = excluded.duration_ms, histogram = excluded.histogram
-  WHERE excluded.requests <> ${table}.requests`);
+  duration_ms = excluded.duration_ms WHERE excluded.requests <> ${table}.requests`);
 
 const inHour = (accountId: string, hour: number) =>
   sql`account_id = ${accountId} AND id >= ${idBound("req", hour)} AND id < ${idBound("req", hour + hourMs)}`;
 
-// One row per rounded duration first, then the durations of a group gathered into its histogram.
+const inDay = (accountId: string, day: number) => sql`account_id = ${accountId} AND start >= ${day} AND start < ${day + dayMs}`;
+
+const sums = sql.raw("sum(requests), sum(admitted), sum(counted), sum(duration_ms)");
+
 const hourFromLog = (accountId: string, hour: number) => sql`INSERT INTO usage_hours
-      SELECT ${accountId}, ${hour}, key_id, route, status, sum(requests), sum(admitted), sum(counted), sum(duration_ms),
-        json_group_object(CAST(duration AS TEXT), admitted) FILTER (WHERE admitted > 0)
-      FROM (
-        SELECT key_id, route, status, ${roundedDuration} AS duration, sum(count) AS requests,
-          sum(count * admitted) AS admitted, sum(count * counted) AS counted, sum(duration_ms * count * admitted) AS duration_ms
-        FROM activity WHERE ${inHour(accountId, hour)} GROUP BY key_id, route, status, duration
-      ) WHERE true GROUP BY key_id, route, status
+      SELECT ${accountId}, ${hour}, key_id, route, status, sum(count), sum(count * admitted), sum(count * counted),
+        sum(duration_ms * count * admitted)
+      FROM activity WHERE ${inHour(accountId, hour)} GROUP BY key_id, route, status
       ${replaceWhereChanged("usage_hours")}`;
 
 // With a single max() in the select list, SQLite takes `path` from the row that holds it.
@@ -72,20 +75,43 @@ const lastUsesFromLog = (accountId: string, hour: number) => sql`INSERT INTO key
       ON CONFLICT DO UPDATE SET entry_id = excluded.entry_id, path = excluded.path WHERE excluded.entry_id > key_uses.entry_id`;
 
 const dayFromHours = (accountId: string, day: number) => sql`INSERT INTO usage_days
-      WITH hours AS (
-        SELECT * FROM usage_hours
-        WHERE account_id = ${accountId} AND start >= ${day} AND start < ${day + dayMs}
-      ), durations AS (
-        SELECT key_id, route, status, bucket.key AS duration, sum(bucket.value) AS admitted
-        FROM hours, json_each(hours.histogram) AS bucket GROUP BY key_id, route, status, duration
-      ), histograms AS (
-        SELECT key_id, route, status, json_group_object(duration, admitted) AS histogram
-        FROM durations GROUP BY key_id, route, status
-      ), sums AS (
-        SELECT key_id, route, status, sum(requests) AS requests, sum(admitted) AS admitted, sum(counted) AS counted,
-          sum(duration_ms) AS duration_ms
-        FROM hours GROUP BY key_id, route, status
-      )
-      SELECT ${accountId}, ${day}, key_id, route, status, requests, admitted, counted, duration_ms, coalesce(histogram, '{}')
-      FROM sums LEFT JOIN histograms USING (key_id, route, status) WHERE true
+      SELECT ${accountId}, ${day}, key_id, route, status, ${sums}
+      FROM usage_hours WHERE ${inDay(accountId, day)} GROUP BY key_id, route, status
       ${replaceWhereChanged("usage_days")}`;
+
+const hourTotals = (accountId: string, hour: number) => sql`INSERT INTO usage_hour_totals
+      WITH rows AS (SELECT * FROM usage_hours WHERE account_id = ${accountId} AND start = ${hour}), durations AS (
+        SELECT key_id, ${roundedDuration} AS duration, sum(count) AS admitted
+        FROM activity WHERE ${inHour(accountId, hour)} AND admitted GROUP BY key_id, duration
+      ) ${totals(accountId, hour)} ${replaceTotalsWhereChanged("usage_hour_totals")}`;
+
+const dayTotals = (accountId: string, day: number) => sql`INSERT INTO usage_day_totals
+      WITH rows AS (SELECT * FROM usage_days WHERE account_id = ${accountId} AND start = ${day}), durations AS (
+        SELECT key_id, CAST(bucket.key AS INTEGER) AS duration, sum(bucket.value) AS admitted
+        FROM (SELECT DISTINCT key_id FROM rows) CROSS JOIN usage_hour_totals USING (key_id), json_each(histogram) AS bucket
+        WHERE ${inDay(accountId, day)} GROUP BY key_id, duration
+      ) ${totals(accountId, day)} ${replaceTotalsWhereChanged("usage_day_totals")}`;
+
+const replaceTotalsWhereChanged = (table: string) =>
+  sql.raw(`ON CONFLICT DO UPDATE SET by_status = excluded.by_status, histogram = excluded.histogram
+  WHERE excluded.by_status <> ${table}.by_status`);
+
+const byStatusOf = sql.raw("json_group_object(CAST(status AS TEXT), json_array(requests, admitted, duration_ms)) AS by_status");
+const histogramOf = sql.raw("json_group_object(CAST(duration AS TEXT), admitted) AS histogram");
+
+/** From the `rows` of an hour or day and its `durations`, the totals of each key and those of all of them. */
+const totals = (accountId: string, start: number) => sql`, statuses AS (
+        SELECT key_id, status, sum(requests) AS requests, sum(admitted) AS admitted, sum(duration_ms) AS duration_ms
+        FROM rows GROUP BY key_id, status
+      ), by_status AS (
+        SELECT key_id, ${byStatusOf} FROM statuses GROUP BY key_id
+        UNION ALL
+        SELECT '', ${byStatusOf} FROM (
+          SELECT status, sum(requests) AS requests, sum(admitted) AS admitted, sum(duration_ms) AS duration_ms FROM statuses GROUP BY status
+        )
+      ), histograms AS (
+        SELECT key_id, ${histogramOf} FROM durations GROUP BY key_id
+        UNION ALL
+        SELECT '', ${histogramOf} FROM (SELECT duration, sum(admitted) AS admitted FROM durations GROUP BY duration)
+      )
+      SELECT ${accountId}, ${start}, key_id, by_status, coalesce(histogram, '{}') FROM by_status LEFT JOIN histograms USING (key_id) WHERE true`;

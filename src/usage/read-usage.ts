@@ -1,11 +1,11 @@
-import { and, eq, gte, lt, or, type SQL, sql } from "drizzle-orm";
-import { unionAll } from "drizzle-orm/sqlite-core";
+import { and, eq, gte, lt, or, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
 import { dayMs, dayStart, hourMs } from "../clock.ts";
-import { type Db, raw } from "../db/client.ts";
-import { usageDays, usageHours } from "../db/schema.ts";
+import type { Db } from "../db/client.ts";
+import { usageDayTotals, usageHourTotals } from "../db/schema.ts";
 import { type Figures, figuresOf, isSuccess, type Tally } from "./figures.ts";
 import { foldMarks } from "./fold-marks.ts";
+import { addUp } from "./histogram.ts";
 import { daysAndEdges, type Span, type WindowName, windowsAt } from "./windows.ts";
 
 /** One bar of the chart. `start`: the UTC hour or day that it stands for, which the window may hold in part. */
@@ -21,7 +21,7 @@ export interface Usage extends Figures {
   series: SeriesPoint[];
 }
 
-type RollUp = typeof usageHours | typeof usageDays;
+type Totals = typeof usageHourTotals | typeof usageDayTotals;
 interface TallyAt extends Tally {
   start: number;
 }
@@ -33,51 +33,46 @@ export async function readUsage(
 ): Promise<Usage> {
   await foldMarks(db, actor.accountId);
   const { window, previous } = windowsAt(name, now);
-  const of = (table: RollUp, ...spans: Span[]) =>
-    and(
-      eq(table.accountId, actor.accountId),
-      or(...spans.filter(({ from, to }) => from < to).map(({ from, to }) => and(gte(table.start, from), lt(table.start, to)))) ??
-        sql`false`,
-      keyId === undefined ? undefined : eq(table.keyId, keyId),
-    );
-  const inParts = (span: Span) => {
-    const { days, edges } = daysAndEdges(span);
-    return { days: of(usageDays, days), hours: of(usageHours, ...edges) };
-  };
-  const parts = inParts(window);
-  const formerParts = inParts(previous);
+  const of = (table: Totals, ...spans: Span[]) => readTotals(db, table, { accountId: actor.accountId, keyId }, spans);
   const byHour = name === "24h";
-
-  const [current, former, durations] = await db.batch([
-    byHour
-      ? tallies(db, usageHours, of(usageHours, window))
-      : unionAll(tallies(db, usageDays, parts.days), tallies(db, usageHours, parts.hours)),
-    unionAll(tallies(db, usageDays, formerParts.days), tallies(db, usageHours, formerParts.hours)),
-    raw<{ duration: string; requests: number }>(
-      db,
-      sql`SELECT bucket.key AS duration, sum(bucket.value) AS requests FROM (
-        SELECT histogram FROM usage_days WHERE ${parts.days} UNION ALL SELECT histogram FROM usage_hours WHERE ${parts.hours}
-      ) AS parts, json_each(parts.histogram) AS bucket GROUP BY bucket.key`,
-    ),
+  const parts = byHour ? { days: nothing, edges: [window] } : daysAndEdges(window);
+  const formerParts = daysAndEdges(previous);
+  const [days, hours, formerDays, formerHours] = await db.batch([
+    of(usageDayTotals, parts.days),
+    of(usageHourTotals, ...parts.edges),
+    of(usageDayTotals, formerParts.days),
+    of(usageHourTotals, ...formerParts.edges),
   ]);
-  const histogram = new Map(durations.map(({ duration, requests }) => [Number(duration), requests]));
-  const series = byHour ? seriesOf(current, window.from, window.to, hourMs) : seriesOf(current, dayStart(window.from), window.to, dayMs);
-  return { window, previous, ...figuresOf(current, former, histogram), series };
+  const current = [...days, ...hours];
+  const histogram = addUp(current.map((row) => row.histogram));
+  const tallies = current.flatMap(talliesOf);
+  const series = byHour ? seriesOf(tallies, window.from, window.to, hourMs) : seriesOf(tallies, dayStart(window.from), window.to, dayMs);
+  return { window, previous, ...figuresOf(tallies, [...formerDays, ...formerHours].flatMap(talliesOf), histogram), series };
 }
 
-/** Sums by status and by the hour or day of the row. */
-const tallies = (db: Db, table: RollUp, where: SQL | undefined) =>
+const nothing: Span = { from: 0, to: 0 };
+
+const readTotals = (db: Db, table: Totals, { accountId, keyId = "" }: { accountId: string; keyId?: string | undefined }, spans: Span[]) =>
   db
-    .select({
-      start: sql<number>`${table.start}`.as("start"),
-      status: sql<number>`${table.status}`.as("status"),
-      requests: sql<number>`sum(${table.requests})`.as("requests"),
-      admitted: sql<number>`sum(${table.admitted})`.as("admitted"),
-      durationMs: sql<number>`sum(${table.durationMs})`.as("duration_ms"),
-    })
+    .select()
     .from(table)
-    .where(where)
-    .groupBy(table.start, table.status);
+    .where(
+      and(
+        eq(table.accountId, accountId),
+        eq(table.keyId, keyId),
+        or(...spans.filter(({ from, to }) => from < to).map(({ from, to }) => and(gte(table.start, from), lt(table.start, to)))) ??
+          sql`false`,
+      ),
+    );
+
+const talliesOf = ({ start, byStatus }: Totals["$inferSelect"]): TallyAt[] =>
+  Object.entries(byStatus).map(([status, [requests, admitted, durationMs]]) => ({
+    start,
+    status: Number(status),
+    requests,
+    admitted,
+    durationMs,
+  }));
 
 function seriesOf(tallies: readonly TallyAt[], from: number, to: number, stepMs: number): SeriesPoint[] {
   const points: SeriesPoint[] = [];
