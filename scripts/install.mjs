@@ -1,9 +1,10 @@
-// Installs what package-lock.json asks for, where it is not there yet. Runs before every script, on the machine's own Node
-// (20 or later) and without any package: keep it plain JavaScript.
+// Installs what package-lock.json asks for, where it is not there yet; that of the folder in the first argument, else of the
+// project. Runs before every script, on the machine's own Node (20 or later) and without any package: keep it plain JavaScript.
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 
-const read = (file) => JSON.parse(readFileSync(new URL(`../${file}`, import.meta.url), "utf8")).packages;
+const folder = new URL(process.argv[2] === undefined ? "../" : `../${process.argv[2]}/`, import.meta.url);
+const read = (file) => JSON.parse(readFileSync(new URL(file, folder), "utf8")).packages;
 
 function isInstalled() {
   try {
@@ -11,10 +12,7 @@ function isInstalled() {
     const wanted = Object.entries(read("package-lock.json")).filter(
       ([path, entry]) => path !== "" && !entry.optional && !entry.devOptional,
     );
-    return (
-      wanted.every(([path, entry]) => installed[path]?.version === entry.version) &&
-      existsSync(new URL("../node_modules/.bin/node", import.meta.url))
-    );
+    return wanted.every(([path, entry]) => installed[path]?.version === entry.version) && existsSync(new URL("node_modules/.bin", folder));
   } catch {
     return false;
   }
@@ -24,7 +22,7 @@ if (!isInstalled()) {
   // Everything goes to standard error: the output of `npm run key` is the key alone.
   process.stderr.write("Installing packages from the npm registry (once, about half a minute) ...\n");
   const npm = spawnSync("npm", ["ci", "--no-audit", "--no-fund", "--loglevel=error"], {
-    cwd: new URL("..", import.meta.url),
+    cwd: folder,
     stdio: ["ignore", 2, 2],
     shell: process.platform === "win32",
   });

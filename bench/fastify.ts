@@ -1,0 +1,81 @@
+import { spawnSync } from "node:child_process";
+import { chownSync, existsSync, mkdirSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { withChildren } from "./load.ts";
+import { ended, freePort, start } from "./workerd.ts";
+
+// Redis and PostgreSQL of Debian's packages, for this run alone: their data goes with the folder.
+
+const postgresFolder = () => {
+  const versions = existsSync("/usr/lib/postgresql") ? readdirSync("/usr/lib/postgresql") : [];
+  return versions.length > 0 ? join("/usr/lib/postgresql", versions.toSorted().at(-1) ?? "", "bin") : null;
+};
+
+function install(): string {
+  if (!existsSync("/usr/bin/redis-server") || postgresFolder() === null) {
+    console.error("Installing redis-server and postgresql with apt-get ...");
+    spawnSync("apt-get", ["install", "-y", "-qq", "redis-server", "postgresql"], { stdio: ["ignore", "ignore", "inherit"] });
+  }
+  const folder = postgresFolder();
+  if (folder === null) throw new Error("This part of the bench needs Debian's redis-server and postgresql.");
+  return folder;
+}
+
+/** PostgreSQL does not run as root: then as the user of Debian's package, to whom its folder is given. */
+function postgresUser(data: string): { uid?: number; gid?: number } {
+  if (process.getuid?.() !== 0) return {};
+  const idOf = (flag: string) => Number(spawnSync("id", [flag, "postgres"], { encoding: "utf8" }).stdout);
+  const user = { uid: idOf("-u"), gid: idOf("-g") };
+  chownSync(data, user.uid, user.gid);
+  return user;
+}
+
+export async function startFastify(folder: string, keys: string[]): Promise<{ url: string; pids(): number[]; stop(): Promise<void> }> {
+  const postgresBin = install();
+  mkdirSync(folder, { recursive: true });
+  const [port, redisPort, postgresPort] = [await freePort(), await freePort(), await freePort()];
+
+  const redis = start("/usr/bin/redis-server", ["--port", String(redisPort), "--bind", "127.0.0.1", "--save", "", "--dir", folder], {
+    stdio: "ignore",
+  });
+
+  const data = join(folder, "postgres");
+  mkdirSync(data, { mode: 0o700 });
+  const user = postgresUser(data);
+  const made = spawnSync(join(postgresBin, "initdb"), ["-D", data, "-U", "postgres", "--auth=trust"], {
+    encoding: "utf8",
+    cwd: "/",
+    ...user,
+  });
+  if (made.status !== 0) throw new Error(`initdb: ${made.stderr}`);
+  const given = ["-D", data, "-p", String(postgresPort), "-k", data, "-c", "listen_addresses=127.0.0.1"];
+  const postgres = start(join(postgresBin, "postgres"), given, { stdio: "ignore", cwd: "/", ...user });
+
+  const args = [
+    join(import.meta.dirname, "fastify", "server.mjs"),
+    String(port),
+    String(redisPort),
+    String(postgresPort),
+    JSON.stringify(keys),
+  ];
+  const url = `http://127.0.0.1:${port}`;
+  let server = start(process.execPath, args, { stdio: ["ignore", "ignore", "inherit"] });
+  for (let waited = 0; !(await fetch(url).then(Boolean, () => false)); waited += 200) {
+    if (waited > 30_000) throw new Error("Fastify did not start.");
+    // PostgreSQL may not have been there yet.
+    if (server.exitCode !== null) server = start(process.execPath, args, { stdio: ["ignore", "ignore", "inherit"] });
+    await sleep(200);
+  }
+  const all = [server, redis, postgres];
+  return {
+    url,
+    pids: () => all.flatMap(({ pid }) => withChildren(pid ?? 0)),
+    stop: async () => {
+      await ended(server);
+      await ended(redis);
+      // A "fast" shutdown, which does not wait for clients.
+      await ended(postgres, "SIGINT");
+    },
+  };
+}

@@ -1,0 +1,103 @@
+import type { Cost } from "./cost.ts";
+import type { Growth } from "./growth.ts";
+import type { Memory } from "./memory.ts";
+import { type Measured, pace } from "./throughput.ts";
+
+const table = (head: string[], rows: string[][]) =>
+  [head, head.map((_, index) => (index === 0 ? "---" : "---:")), ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
+
+const two = (value: number) => value.toFixed(2);
+const whole = (value: number) => Math.round(value).toLocaleString("en");
+
+const bareOf = (measured: readonly Measured[]): Measured => named(measured, "bare");
+
+function named<Item extends { name: string }>(items: readonly Item[], name: string): Item {
+  const found = items.find((item) => item.name === name);
+  if (!found) throw new Error(`nothing is called ${name}`);
+  return found;
+}
+
+export function throughputTable(measured: readonly Measured[]): string {
+  const bare = bareOf(measured);
+  const paced = `at ${pace} requests/s`;
+  return table(
+    ["variant", "requests/s", "share of bare", "CPU ms each", "p99 ms, full load", `p50 ms ${paced}`, `p99 ms ${paced}`],
+    measured.map((each) => [
+      each.name,
+      whole(each.requestsPerSecond),
+      two(each.requestsPerSecond / bare.requestsPerSecond),
+      each.cpuMs.toFixed(3),
+      whole(each.p99),
+      whole(each.pacedP50),
+      whole(each.pacedP99),
+    ]),
+  );
+}
+
+export const costTable = (costs: readonly Cost[]): string =>
+  table(
+    ["of 1,000 requests", ...costs.map(({ name }) => name)],
+    [
+      ["object calls", ...costs.map((cost) => whole(cost.objectCalls))],
+      ["rows written in objects", ...costs.map((cost) => whole(cost.objectRows))],
+      ["D1 statements", ...costs.map((cost) => whole(cost.statements))],
+      ["D1 rows written", ...costs.map((cost) => whole(cost.rowsWritten))],
+      ["D1 rows read", ...costs.map((cost) => whole(cost.rowsRead))],
+      ["CPU ms", ...costs.map((cost) => whole(1000 * cost.cpuMs))],
+      ["**dollars per million requests**", ...costs.map((cost) => `**${two(cost.dollarsPerMillion)}**`)],
+    ],
+  );
+
+export const growthTable = (growths: readonly Growth[]): string =>
+  table(
+    ["answer time, ms", ...(growths[0]?.ms ?? []).map(({ size }) => `${whole(size)} entries`), "slowest / fastest"],
+    growths.map(({ path, ms, ratio }) => [
+      path === "/" ? "overview page" : `GET ${path}`,
+      ...ms.map((each) => each.median.toFixed(1)),
+      two(ratio),
+    ]),
+  );
+
+export const memoryLine = ({ afterTwoMinutes, afterTenMinutes }: Memory): string =>
+  `Resident memory under full load of 64 keys: ${whole(afterTwoMinutes)} MiB after two minutes, ${whole(afterTenMinutes)} MiB after ten (${two(
+    afterTenMinutes / afterTwoMinutes,
+  )}).`;
+
+export function goalTable({
+  throughput,
+  cost,
+  growth,
+  memory,
+}: {
+  throughput: readonly Measured[];
+  cost: readonly Cost[];
+  growth: readonly Growth[];
+  memory: Memory;
+}): string {
+  const bare = bareOf(throughput);
+  const naive = named(throughput, "naive");
+  const fastify = named(throughput, "Fastify, Redis, PostgreSQL");
+  const rows: string[][] = [];
+  const atLeast = (what: string, measured: number, goal: number) =>
+    rows.push([what, `at least ${goal}`, two(measured), measured >= goal ? "yes" : "no"]);
+  const atMost = (what: string, measured: number, goal: number) =>
+    rows.push([what, `at most ${goal}`, two(measured), measured <= goal ? "yes" : "no"]);
+  for (const [name, goal] of [
+    ["ours, one key", 0.35],
+    ["ours, 64 keys", 0.35],
+    ["ours, forged keys", 0.75],
+    ["ours, exhausted key", 0.5],
+  ] as const)
+    atLeast(`${name}: share of bare`, named(throughput, name).requestsPerSecond / bare.requestsPerSecond, goal);
+  for (const name of ["ours, one key", "ours, 64 keys"]) {
+    const ours = named(throughput, name);
+    atLeast(`${name}: times naive`, ours.requestsPerSecond / naive.requestsPerSecond, 9);
+    atLeast(`${name}: times Fastify`, ours.requestsPerSecond / fastify.requestsPerSecond, 1);
+    atMost(`${name}: CPU, share of Fastify's`, ours.cpuMs / fastify.cpuMs, 1);
+    atMost(`${name}: p99 at ${pace} requests/s, share of bare's`, ours.pacedP99 / bare.pacedP99, 1.3);
+  }
+  atMost("dollars per million, share of naive's", named(cost, "ours").dollarsPerMillion / named(cost, "naive").dollarsPerMillion, 1);
+  for (const { path, ratio } of growth) atMost(`${path === "/" ? "overview page" : path}: slowest size over fastest`, ratio, 1.5);
+  atMost("memory after ten minutes over two", memory.afterTenMinutes / memory.afterTwoMinutes, 1.1);
+  return table(["what", "goal", "measured", "met"], rows);
+}

@@ -1,0 +1,74 @@
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpus, tmpdir, totalmem } from "node:os";
+import { join } from "node:path";
+import { root } from "../scripts/local.ts";
+import { measureCost } from "./cost.ts";
+import { measureGrowth } from "./growth.ts";
+import { measureMemory } from "./memory.ts";
+import { costTable, goalTable, growthTable, memoryLine, throughputTable } from "./report.ts";
+import { measureThroughput } from "./throughput.ts";
+
+// `npm run bench`: everything, some twenty minutes, and docs/performance.md anew. `npm run bench -- growth` and the like
+// run one part and only print.
+
+const parts = {
+  throughput: async (folder: string) => throughputTable(await measureThroughput(folder)),
+  cost: async (folder: string) => costTable(await measureCost(folder)),
+  growth: async (folder: string) => growthTable(await measureGrowth(folder)),
+  memory: async (folder: string) => memoryLine(await measureMemory(folder)),
+};
+
+const reportFile = join(root, "docs", "performance.md");
+const [beginMark, endMark] = ["<!-- measured: npm run bench -->", "<!-- end of what was measured -->"];
+
+async function inFolder<Result>(work: (folder: string) => Promise<Result>): Promise<Result> {
+  const folder = mkdtempSync(join(tmpdir(), "developer-overview-bench-"));
+  // PostgreSQL runs as a user of its own, and must get in.
+  chmodSync(folder, 0o755);
+  try {
+    return await work(folder);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function machine(): string {
+  const { version } = JSON.parse(readFileSync(join(import.meta.dirname, "node_modules/workerd/package.json"), "utf8"));
+  const memory = Math.round(totalmem() / 2 ** 30);
+  const date = new Date().toISOString().slice(0, 10);
+  return `${date}; ${cpus().length} shared cores (${cpus()[0]?.model.trim()}), ${memory} GiB; workerd ${version}, Node ${process.versions.node}; load from the same machine.`;
+}
+
+async function all(): Promise<string> {
+  const throughput = await inFolder(measureThroughput);
+  const cost = await inFolder(measureCost);
+  const growth = await inFolder(measureGrowth);
+  const memory = await inFolder(measureMemory);
+  return [
+    machine(),
+    "## Against the goals",
+    goalTable({ throughput, cost, growth, memory }),
+    "## Throughput, CPU and latency",
+    throughputTable(throughput),
+    "## Cost at a real pace",
+    costTable(cost),
+    "## Growth",
+    growthTable(growth),
+    "## Memory",
+    memoryLine(memory),
+  ].join("\n\n");
+}
+
+const [part, ...others] = process.argv.slice(2);
+if (part === undefined) {
+  const measured = await all();
+  const report = readFileSync(reportFile, "utf8");
+  const [before, after] = [report.split(beginMark)[0], report.split(endMark)[1]];
+  writeFileSync(reportFile, `${before}${beginMark}\n\n${measured}\n\n${endMark}${after}`);
+  console.log(measured);
+} else if (part in parts && others.length === 0) {
+  console.log(await inFolder(parts[part as keyof typeof parts]));
+} else {
+  console.error(`There is ${Object.keys(parts).join(", ")}, or nothing for all of them.`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,63 @@
+import { join } from "node:path";
+import { newKeyId, newSecretKey } from "../src/keys/key-format.ts";
+import { startFastify } from "./fastify.ts";
+import { bundle, migrationStatements, type Served, serve } from "./workerd.ts";
+
+export interface Variant {
+  name: string;
+  url: string;
+  /** Sent in turn as `Authorization: Bearer`. */
+  keys: string[];
+  /** What every request must be answered with. */
+  status: number;
+  pids(): number[];
+}
+
+export const unlimited = 1_000_000_000;
+
+/** Makes the product's data in a folder: its tables and a key for each limit. Answers the secrets. */
+export async function prepare(folder: string, hourlyLimits: number[]): Promise<string[]> {
+  const attendant = await serve(bundle("bench/workers/attendant.ts", join(folder, "attendant")), join(folder, "state"));
+  const body = JSON.stringify({ migrations: migrationStatements(), hourlyLimits });
+  const { keys } = (await (await fetch(attendant.url, { method: "POST", body })).json()) as { keys: string[] };
+  await attendant.stop();
+  return keys;
+}
+
+export async function startNaive(folder: string, script = "naive"): Promise<{ served: Served; keys: string[] }> {
+  const served = await serve(bundle(`bench/workers/${script}.ts`, join(folder, "bundle")), join(folder, "state"));
+  const keys = Array.from({ length: 64 }, (_, index) => `key-${index}`);
+  await fetch(`${served.url}/prepare`, { method: "POST", body: JSON.stringify({ keys, limit: unlimited }) });
+  return { served, keys };
+}
+
+/** Starts every variant of the comparison, side by side. */
+export async function startVariants(folder: string): Promise<{ variants: Variant[]; stop(): Promise<void> }> {
+  const bare = await serve(bundle("bench/workers/bare.ts", join(folder, "bare")), join(folder, "bare"));
+  const exchange = await serve(bundle("bench/workers/exchange.ts", join(folder, "exchange")), join(folder, "exchange"));
+  const naive = await startNaive(join(folder, "naive"));
+  const made = await prepare(join(folder, "ours"), [...Array<number>(64).fill(unlimited), 1]);
+  const [keys, used] = [made.slice(0, 64), made.slice(64)];
+  const ours = await serve(bundle("src/index.ts", join(folder, "ours")), join(folder, "ours", "state"));
+  const me = `${ours.url}/api/v1/me`;
+  await fetch(me, { headers: { Authorization: `Bearer ${used[0]}` } });
+  // Right in form, but signed by another secret: what somebody sends who has read the documentation.
+  const forged = Array.from({ length: 64 }, () => newSecretKey(newKeyId(), { name: "a", secret: "not the secret of this service" }));
+  const fastify = await startFastify(join(folder, "fastify"), keys);
+
+  const of = (served: Served) => () => [served.pid];
+  const variants: Variant[] = [
+    { name: "bare", url: bare.url, keys: [], status: 200, pids: of(bare) },
+    { name: "bare and one empty call of an object", url: exchange.url, keys: [], status: 200, pids: of(exchange) },
+    { name: "naive", url: `${naive.served.url}/me`, keys: naive.keys.slice(0, 1), status: 200, pids: of(naive.served) },
+    { name: "ours, one key", url: me, keys: keys.slice(0, 1), status: 200, pids: of(ours) },
+    { name: "ours, 64 keys", url: me, keys, status: 200, pids: of(ours) },
+    { name: "ours, forged keys", url: me, keys: forged, status: 401, pids: of(ours) },
+    { name: "ours, exhausted key", url: me, keys: used, status: 429, pids: of(ours) },
+    { name: "Fastify, Redis, PostgreSQL", url: `${fastify.url}/me`, keys: keys.slice(0, 1), status: 200, pids: fastify.pids },
+  ];
+  const stop = async () => {
+    for (const each of [bare, exchange, naive.served, ours, fastify]) await each.stop();
+  };
+  return { variants, stop };
+}

@@ -1,0 +1,38 @@
+import { createAccount } from "../../src/accounts/account.ts";
+import { commitTo, connect } from "../../src/db/client.ts";
+import { createKey } from "../../src/keys/create-key.ts";
+import { parseSigningSecrets } from "../../src/keys/key-format.ts";
+import { scopes } from "../../src/keys/scopes.ts";
+
+export { KeyGuard } from "../../src/keys/key-guard.ts";
+
+interface Wanted {
+  migrations: string[];
+  /** One key for each. */
+  hourlyLimits: number[];
+}
+
+const keysPerAccount = 32;
+
+/** Prepares the data that a bench needs through the product's own code, and then makes room for the product itself. */
+export default {
+  async fetch(request, env) {
+    if (request.method !== "POST") return new Response("ready");
+    const { migrations, hourlyLimits } = await request.json<Wanted>();
+    await env.DB.batch(migrations.map((statement) => env.DB.prepare(statement)));
+    const db = connect(env.DB);
+    const now = Date.now();
+    const [signing] = parseSigningSecrets(env.KEY_SIGNING_SECRETS);
+    const keys: string[] = [];
+    let accountId = "";
+    for (const [index, hourlyLimit] of hourlyLimits.entries()) {
+      if (index % keysPerAccount === 0) {
+        accountId = (await createAccount({ db, now }, { name: "Bench", email: "bench@example.com" })).id;
+        await env.DB.prepare("UPDATE accounts SET limit_ceiling = ?").bind(Number.MAX_SAFE_INTEGER).run();
+      }
+      const writing = { db, now, actor: { accountId, keyId: null }, commit: commitTo(db), signing };
+      keys.push((await createKey(writing, { name: `Key ${index}`, scopes: [...scopes], hourlyLimit })).secretKey);
+    }
+    return Response.json({ keys });
+  },
+} satisfies ExportedHandler<Env>;

@@ -1,0 +1,35 @@
+import product, { KeyGuard as Guard } from "../../src/index.ts";
+import type { KeyConfig } from "../../src/keys/admission.ts";
+import { countD1, countStorage, counts } from "./counting.ts";
+
+/** The product, with what it asks of the platform counted. */
+export class KeyGuard extends Guard {
+  constructor(ctx: DurableObjectState, env: Env) {
+    countStorage(ctx.storage);
+    super(ctx, env);
+  }
+  override fetch(request: Request): Promise<Response> {
+    counts.objectCalls++;
+    return super.fetch(request);
+  }
+  override alarm(): Promise<void> {
+    counts.objectCalls++;
+    return super.alarm();
+  }
+  override configure(config: KeyConfig): void {
+    counts.objectCalls++;
+    super.configure(config);
+  }
+}
+
+export default {
+  async fetch(request, env, ctx) {
+    countD1(env.DB);
+    const { pathname, searchParams } = new URL(request.url);
+    if (pathname === "/counts") return Response.json(counts);
+    if (pathname !== "/cron") return product.fetch(request, env, ctx);
+    const controller = { scheduledTime: Number(searchParams.get("at")), cron: "* * * * *", noRetry() {} };
+    await product.scheduled(controller as ScheduledController, env);
+    return Response.json(counts);
+  },
+} satisfies ExportedHandler<Env>;

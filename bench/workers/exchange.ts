@@ -1,0 +1,17 @@
+import { DurableObject } from "cloudflare:workers";
+import { Hono } from "hono";
+
+/** The floor of any exact limit on this platform: a router, and one exchange with an object that does nothing. */
+export class KeyGuard extends DurableObject {
+  override fetch(): Response {
+    return new Response(null);
+  }
+}
+
+const app = new Hono<{ Bindings: Env }>();
+app.get("/", async (c) => {
+  await c.env.KEY_GUARD.getByName("one").fetch("http://guard/");
+  return c.json({ ok: true });
+});
+
+export default app;
