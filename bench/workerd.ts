@@ -75,10 +75,15 @@ async function listens(url: string): Promise<boolean> {
   );
 }
 
+const started = new Set<ChildProcess>();
+process.once("exit", () => {
+  for (const child of started) child.kill();
+});
+
 /** Starts a process that does not outlive the bench, however that ends. */
 export function start(command: string, args: string[], options: SpawnOptions): ChildProcess {
   const child = spawn(command, args, options);
-  process.once("exit", () => child.kill());
+  started.add(child);
   return child;
 }
 

@@ -104,23 +104,100 @@ describe("A limit of 5,000", () => {
   });
 });
 
-describe("A revocation", () => {
-  it("holds for every request that starts after it was answered, while fifty a second arrive", async () => {
+const path = "/api/v1/users?limit=1";
+
+describe("A change that tightens a key holds for every request that starts after it was answered, while fifty a second arrive:", () => {
+  it.each<[string, string, string, object | undefined, number, string]>([
+    ["a revocation", "DELETE", "", undefined, 401, "revoked_key"],
+    ["a disabling", "PATCH", "", { status: "disabled" }, 401, "disabled_key"],
+    ["a narrower scope", "PATCH", "", { scopes: ["tasks:read"] }, 403, "insufficient_scope"],
+    ["an address list", "PATCH", "", { allowed_ips: ["203.0.113.9"] }, 403, "ip_not_allowed"],
+    ["a lower limit", "PATCH", "", { hourly_limit: 1 }, 429, "rate_limit_exceeded"],
+    ["a rotation without overlap", "POST", "/rotate", { overlap_seconds: 0 }, 401, "invalid_key"],
+  ])("%s", async (_, method, place, body, status, code) => {
     const { key, accountId } = await makeTenant();
     const other = await makeKey(accountId);
-    let revokedAt = Number.POSITIVE_INFINITY;
-    const late: number[] = [];
-    const load = Array.from({ length: 100 }, async (_, index) => {
+    let changedAt = Number.POSITIVE_INFINITY;
+    const before: number[] = [];
+    const after: string[] = [];
+    const load = Array.from({ length: 80 }, async (_, index) => {
       await new Promise((resolve) => setTimeout(resolve, index * 20));
       const startedAt = performance.now();
-      const { status } = await call("GET", "/api/v1/me", { key: other.key });
-      if (startedAt > revokedAt) late.push(status);
+      const answer = await call("GET", path, { key: other.key });
+      if (startedAt > changedAt) after.push(`${answer.status} ${answer.body.code}`);
+      else if (answer.status === 200) before.push(200);
+    });
+    await new Promise((resolve) => setTimeout(resolve, 600));
+    expect((await call(method, `/api/v1/keys/${other.keyId}${place}`, { key, body })).status).toBeLessThan(300);
+    changedAt = performance.now();
+    await Promise.all(load);
+    expect(before.length).toBeGreaterThan(10);
+    expect(after.length).toBeGreaterThan(10);
+    expect(new Set(after)).toEqual(new Set([`${status} ${code}`]));
+  });
+
+  it("an expiry, from its moment on", async () => {
+    const { key, accountId } = await makeTenant();
+    const other = await makeKey(accountId);
+    await call("GET", path, { key: other.key });
+    const expiresAt = Date.now() + 1000;
+    await call("PATCH", `/api/v1/keys/${other.keyId}`, { key, body: { expires_at: new Date(expiresAt).toISOString() } });
+    const seen = new Set<string>();
+    while (Date.now() < expiresAt + 500) {
+      const startedAt = Date.now();
+      const { status } = await call("GET", path, { key: other.key });
+      if (startedAt >= expiresAt) seen.add(`after ${status}`);
+      else if (Date.now() < expiresAt) seen.add(`before ${status}`);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    expect([...seen].toSorted()).toEqual(["after 401", "before 200"]);
+  });
+});
+
+describe("A change that loosens a key holds within two seconds, while fifty a second arrive:", () => {
+  it.each<[string, Parameters<typeof makeKey>[1], (() => object) | null, object]>([
+    ["an enabling", {}, () => ({ status: "disabled" }), { status: "active" }],
+    ["a wider scope", { scopes: ["tasks:read"] }, null, { scopes: ["users:read"] }],
+    ["the end of an address list", { allowedIps: ["203.0.113.9"] }, null, { allowed_ips: [] }],
+    ["a higher limit", { hourlyLimit: 1 }, null, { hourly_limit: 5000 }],
+    ["a later expiry", {}, () => ({ expires_at: new Date(Date.now() + 300).toISOString() }), { expires_at: null }],
+  ])("%s", async (_, made, first, then) => {
+    const { key, accountId } = await makeTenant();
+    const other = await makeKey(accountId, made);
+    const change = (body: object) => call("PATCH", `/api/v1/keys/${other.keyId}`, { key, body });
+    if (first) await change(first());
+    let changedAt = Number.POSITIVE_INFINITY;
+    const late: number[] = [];
+    let refused = 0;
+    const load = Array.from({ length: 190 }, async (_, index) => {
+      await new Promise((resolve) => setTimeout(resolve, index * 20));
+      const startedAt = performance.now();
+      const { status } = await call("GET", path, { key: other.key });
+      if (startedAt > changedAt + 2000) late.push(status);
+      if (status !== 200) refused++;
     });
     await new Promise((resolve) => setTimeout(resolve, 900));
-    expect((await call("DELETE", `/api/v1/keys/${other.keyId}`, { key })).status).toBe(204);
-    revokedAt = performance.now();
+    expect((await change(then)).status).toBe(200);
+    changedAt = performance.now();
     await Promise.all(load);
-    expect(late.length).toBeGreaterThan(20);
-    expect(new Set(late)).toEqual(new Set([401]));
+    expect(refused).toBeGreaterThan(10);
+    expect(late.length).toBeGreaterThan(10);
+    expect(new Set(late)).toEqual(new Set([200]));
   });
+});
+
+it("A rotation with overlap lets both secrets in until its end, then only the new, while fifty a second arrive", async () => {
+  const { key, accountId } = await makeTenant();
+  const other = await makeKey(accountId);
+  const { body } = await call("POST", `/api/v1/keys/${other.keyId}/rotate`, { key, body: { overlap_seconds: 2 } });
+  const endsAt = Date.parse(body.overlap_ends_at);
+  const seen = new Set<string>();
+  while (Date.now() < endsAt + 700) {
+    const startedAt = Date.now();
+    const [old, fresh] = await Promise.all([other.key, body.secret_key].map((secret) => call("GET", path, { key: secret })));
+    if (startedAt >= endsAt) seen.add(`after ${old?.status} ${fresh?.status}`);
+    else if (Date.now() < endsAt) seen.add(`before ${old?.status} ${fresh?.status}`);
+    await new Promise((resolve) => setTimeout(resolve, 40));
+  }
+  expect([...seen].toSorted()).toEqual(["after 401 200", "before 200 200"]);
 });
