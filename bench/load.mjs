@@ -2,7 +2,7 @@
 import autocannon from "autocannon";
 
 const { url, keys, seconds, rate } = JSON.parse(process.argv[2]);
-const requests = keys.map((key) => ({ method: "GET", headers: { authorization: `Bearer ${key}` } }));
+const requests = keys.map((key) => ({ method: "GET", headers: { authorization: `Bearer ${key}`, "cf-connecting-ip": "198.51.100.7" } }));
 const connections = 32;
 let clients = 0;
 const result = await autocannon({

@@ -48,7 +48,7 @@ app.get("/me", async (c) => {
       "/me",
       status,
       Date.now() - startedAt,
-      c.req.header("cf-connecting-ip") ?? "127.0.0.1",
+      c.req.header("cf-connecting-ip") ?? null,
       c.req.header("user-agent") ?? null,
     )
     .run();
