@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { cpus, tmpdir, totalmem } from "node:os";
 import { join } from "node:path";
@@ -65,6 +66,7 @@ if (part === undefined) {
   const report = readFileSync(reportFile, "utf8");
   const [before, after] = [report.split(beginMark)[0], report.split(endMark)[1]];
   writeFileSync(reportFile, `${before}${beginMark}\n\n${measured}\n\n${endMark}${after}`);
+  execFileSync(join(root, "node_modules/.bin/biome"), ["format", "--write", reportFile]);
   console.log(measured);
 } else if (part in parts && others.length === 0) {
   console.log(await inFolder(parts[part as keyof typeof parts]));

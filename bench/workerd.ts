@@ -56,7 +56,7 @@ export async function serve(script: string, folder: string): Promise<Served> {
   const port = await freePort();
   const child = start(workerdPath, ["serve", "--experimental", "config.json", "-s", `http=127.0.0.1:${port}`], {
     cwd: folder,
-    stdio: ["ignore", "ignore", process.env.WERR ? "inherit" : "pipe"],
+    stdio: ["ignore", "ignore", "pipe"],
   });
   let said = "";
   child.stderr?.on("data", (chunk) => (said += chunk));
