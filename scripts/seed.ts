@@ -75,7 +75,7 @@ export async function seedDemo({
   progress("sixty days of requests");
   await seedActivity(random, db, account.id, clients, startsAt, now);
   progress("usage figures");
-  await foldMarks(db, account.id);
+  await foldMarks(at(now));
   return demo.secretKey;
 }
 

@@ -1,13 +1,9 @@
 import { Hono } from "hono";
-import { except } from "hono/combine";
-import { answer } from "./api/answer.ts";
 import { createApi } from "./api/api.ts";
-import { apiBase } from "./api/base.ts";
+import { apiRoot } from "./api/base.ts";
 import type { ApiEnv } from "./api/context.ts";
-import { preflight } from "./api/cross-origin.ts";
 import { health } from "./api/health.ts";
 import { failureOf, problemAnswer } from "./api/problem.ts";
-import { sendEmpty } from "./api/send.ts";
 import { createDashboard, withPageHeaders } from "./dashboard/dashboard.tsx";
 import { errorPage } from "./dashboard/error-page.tsx";
 import { Failure } from "./errors.ts";
@@ -15,10 +11,8 @@ import { Failure } from "./errors.ts";
 /** Everything that the Worker answers. `isLocal`: built for a laptop, where the overview is open to whoever sits there. */
 export function createApp({ isLocal }: { isLocal: boolean }) {
   const app = new Hono<ApiEnv>();
-  app.use("/api/*", answer);
-  app.options("/api/*", (c) => sendEmpty(c, 204, preflight));
-  app.use("*", except("/api/*", withPageHeaders));
-  app.route(apiBase, createApi());
+  app.route(apiRoot, createApi());
+  app.use("*", withPageHeaders);
   app.route("/", health);
   app.route("/", createDashboard({ isLocal }));
   const fails = (c: Parameters<typeof problemAnswer>[0], failure: Failure) =>

@@ -11,7 +11,7 @@ import { answerPage, pageOf, positionAt } from "./pages.ts";
 import { withConditions } from "./requests.ts";
 import { resource } from "./resource.ts";
 import { json, notModified, problems } from "./responses.ts";
-import { idInput, idParam, noQuery, pageQuery, text, time, timeInput } from "./schemas.ts";
+import { idInput, idParam, pageQuery, text, time, timeInput } from "./schemas.ts";
 
 export const Entry = z
   .strictObject({
@@ -102,7 +102,7 @@ const read = createRoute({
   tags,
   ...keyWith("activity:read"),
   ...withConditions,
-  request: { params: idParam("req_019a1b2c3d4e7f8091a2b3c4d5e6f708"), query: noQuery },
+  request: { params: idParam("req_019a1b2c3d4e7f8091a2b3c4d5e6f708") },
   responses: { 200: json(Entry, "The entry.", "ETag"), ...notModified, ...problems(400, 404, 412) },
 });
 

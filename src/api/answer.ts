@@ -1,14 +1,43 @@
 import { createMiddleware } from "hono/factory";
 import { newId } from "../ids.ts";
-import type { ApiEnv } from "./context.ts";
+import { admit } from "./admit.ts";
+import { readBody } from "./body.ts";
+import type { ApiContext, ApiEnv } from "./context.ts";
+import type { Operation } from "./operation.ts";
+import type { Operations } from "./operations.ts";
+import { failureOf, problemAnswer } from "./problem.ts";
 import { record } from "./record.ts";
+import { checkHeaders } from "./request-headers.ts";
+import { refuseQuery } from "./validation.ts";
 
-/** Before everything else the request id and the clock; after it, the entry in the log. */
-export const answer = createMiddleware<ApiEnv>(async function answer(c, next) {
-  const startedAt = Date.now();
-  c.set("startedAt", startedAt);
-  c.set("requestId", newId("req", startedAt));
-  await next();
-  const recognized = c.get("recognized");
-  if (recognized) record(c, recognized, Date.now());
-});
+/**
+ * The way of every request of the API: its id and clock, the key's admission and what else holds for all operations, the
+ * handler, the entry in the log. One middleware, since each costs as much as a hash.
+ */
+export const answer = (operations: Operations) =>
+  createMiddleware<ApiEnv>(async function answer(c, next) {
+    const startedAt = Date.now();
+    c.set("startedAt", startedAt);
+    c.set("requestId", newId("req", startedAt));
+    const operation = operations.of(c);
+    c.set("operation", operation);
+    const refusal = await enter(c, operation);
+    if (refusal) c.res = refusal;
+    else await next();
+    const recognized = c.get("recognized");
+    if (recognized) record(c, recognized, Date.now());
+  });
+
+/** Everything that is looked at before the handler. Answers the refusal, or null where the handler may run. */
+async function enter(c: ApiContext, operation: Operation): Promise<Response | null> {
+  try {
+    const refusal = operation.needsKey ? await admit(c, operation) : null;
+    if (refusal) return refusal;
+    if (operation.mediaTypes.length > 0) await readBody(c, operation.mediaTypes);
+    checkHeaders(c, operation.headers);
+    if (!operation.takesQuery) refuseQuery(c);
+    return null;
+  } catch (error) {
+    return problemAnswer(c, failureOf(error));
+  }
+}

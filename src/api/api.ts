@@ -1,15 +1,16 @@
 import { Failure } from "../errors.ts";
 import { activity } from "./activity.ts";
-import { admit } from "./admit.ts";
 import { analytics } from "./analytics.ts";
-import { readBody } from "./body.ts";
+import { answer } from "./answer.ts";
+import { apiVersion } from "./base.ts";
+import { preflight } from "./cross-origin.ts";
 import { keys } from "./keys.ts";
 import { me } from "./me.ts";
 import { documentOf } from "./openapi.ts";
 import { honoPath, Operations } from "./operations.ts";
-import { checkHeaders } from "./request-headers.ts";
 import { type Api, resource } from "./resource.ts";
 import { leaked } from "./revoke-leaked.ts";
+import { sendEmpty } from "./send.ts";
 import { tasks } from "./tasks.ts";
 import { usage } from "./usage.ts";
 import { users } from "./users.ts";
@@ -19,26 +20,20 @@ const resources = [leaked, users, tasks, analytics, me, usage, activity, keys];
 /** Everything that /api/v1 takes, in the order in which the router looks: fixed paths before those with an id that they look like. */
 export const parts: readonly Api[] = [...resources, documentOf(resources)];
 
-/** /api/v1: the way of a request to an operation, and what is answered where there is none. */
+/** /api: everything below it, found or not. */
 export function createApi(): Api {
   const api = resource();
-  const operations = new Operations(parts);
-  api.use("*", async function enter(c, next) {
-    const operation = operations.of(c);
-    c.set("operation", operation);
-    const refusal = operation.needsKey ? await admit(c, operation) : null;
-    if (refusal) return refusal;
-    if (operation.mediaTypes.length > 0) await readBody(c, operation.mediaTypes);
-    checkHeaders(c, operation.headers);
-    await next();
-  });
+  api.use("*", answer(new Operations(parts)));
+  api.options("*", (c) => sendEmpty(c, 204, preflight));
   for (const part of parts) {
-    api.route("/", part);
+    api.route(apiVersion, part);
     refuseOtherMethods(api, part);
   }
-  api.all("*", () => {
+  const notFound = () => {
     throw new Failure("not_found", "There is nothing at this path.");
-  });
+  };
+  api.all(`${apiVersion}/*`, notFound);
+  api.all("*", notFound);
   return api;
 }
 
@@ -47,7 +42,7 @@ function refuseOtherMethods(api: Api, part: Api): void {
   const routes = part.openAPIRegistry.definitions.flatMap((definition) => (definition.type === "route" ? [definition.route] : []));
   for (const [path, ofPath] of Map.groupBy(routes, (route) => honoPath(route.path))) {
     const allowed = ofPath.flatMap(({ method }) => (method === "get" ? ["GET", "HEAD"] : [method.toUpperCase()])).join(", ");
-    api.all(path, () => {
+    api.all(apiVersion + path, () => {
       throw new Failure("method_not_allowed", `This path takes ${allowed}.`, { headers: { Allow: allowed } });
     });
   }

@@ -1,1 +1,4 @@
-export const apiBase = "/api/v1";
+export const apiRoot = "/api";
+/** Of the contract, within the root. */
+export const apiVersion = "/v1";
+export const apiBase = apiRoot + apiVersion;

@@ -5,6 +5,7 @@ import { createKey } from "../keys/create-key.ts";
 import { type Key as KeyRow, statusOf } from "../keys/key.ts";
 import { hashOf } from "../keys/key-format.ts";
 import { listKeys, readKey } from "../keys/read-keys.ts";
+import { foldMarks } from "../usage/fold-marks.ts";
 import { signingSecrets } from "./admit.ts";
 import { answerOne, etagOf, ifMatch } from "./conditional.ts";
 import { type ApiContext, reading } from "./context.ts";
@@ -15,7 +16,7 @@ import { answerPost, writing } from "./post.ts";
 import { body, mergePatch, present, withConditions, withIdempotencyKey, withIfMatch } from "./requests.ts";
 import { resource } from "./resource.ts";
 import { json, noContent, notModified, problems } from "./responses.ts";
-import { idParam, noQuery, pageQuery } from "./schemas.ts";
+import { idParam, pageQuery } from "./schemas.ts";
 import { sendEmpty, sendJson } from "./send.ts";
 
 const params = idParam("key_4fPq2rT8vX0zB6dH");
@@ -67,7 +68,7 @@ keys.openapi(list, async (c) => {
   const { limit, cursor, status } = c.req.valid("query");
   const asking = reading(c);
   const after = positionAt(c, cursor, Position);
-  const { shown: rows, last } = cut(await listKeys(asking, { status, after, limit: limit + 1 }), limit);
+  const { shown: rows, last } = cut(await listKeys(await foldMarks(asking), { status, after, limit: limit + 1 }), limit);
   return answerPage(
     c,
     rows.map((key) => shown(key, asking.now)),
@@ -84,7 +85,7 @@ const create = createRoute({
   tags,
   ...keyWith("keys:write"),
   ...withIdempotencyKey,
-  request: { query: noQuery, body: body(NewKey) },
+  request: { body: body(NewKey) },
   responses: { 201: json(KeyWithSecret, "The new key with its secret.", "Location", "ETag"), ...problems(400, 409, 413, 415, 422) },
 });
 
@@ -119,13 +120,13 @@ const read = createRoute({
   tags,
   ...keyWith("keys:read"),
   ...withConditions,
-  request: { params, query: noQuery },
+  request: { params },
   responses: { 200: json(Key, "The key.", "ETag"), ...notModified, ...problems(400, 404, 412) },
 });
 
 keys.openapi(read, async (c) => {
   const asking = reading(c);
-  const key = await readKey(asking, c.req.valid("param").id);
+  const key = await readKey(await foldMarks(asking), c.req.valid("param").id);
   return answerOne(c, shown(key, asking.now), keyEtag(key, asking.now));
 });
 
@@ -138,7 +139,7 @@ const change = createRoute({
   tags,
   ...keyWith("keys:write"),
   ...withIfMatch,
-  request: { params, query: noQuery, body: mergePatch(KeyPatch) },
+  request: { params, body: mergePatch(KeyPatch) },
   responses: { 200: json(Key, "The whole key.", "ETag"), ...problems(400, 404, 409, 412, 413, 415, 422) },
 });
 
@@ -166,7 +167,7 @@ const revoke = createRoute({
   tags,
   ...keyWith("keys:write"),
   ...withIfMatch,
-  request: { params, query: noQuery },
+  request: { params },
   responses: { 204: noContent("It is revoked."), ...problems(400, 404, 409, 412) },
 });
 
@@ -184,7 +185,7 @@ const rotate = createRoute({
   tags,
   ...keyWith("keys:write"),
   ...withIdempotencyKey,
-  request: { params, query: noQuery, body: body(Rotation) },
+  request: { params, body: body(Rotation) },
   responses: { 200: json(KeyWithSecret, "The key with its new secret.", "ETag"), ...problems(400, 404, 409, 413, 415, 422) },
 });
 

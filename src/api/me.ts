@@ -6,7 +6,7 @@ import { keyWith, notCounted } from "./operation.ts";
 import { remainingOf } from "./rate-limit-headers.ts";
 import { resource } from "./resource.ts";
 import { json, problems } from "./responses.ts";
-import { noQuery, time } from "./schemas.ts";
+import { time } from "./schemas.ts";
 import { sendJson } from "./send.ts";
 
 const count = z.int().min(0);
@@ -43,7 +43,6 @@ const read = createRoute({
   summary: "Get the account and key of this request",
   tags: ["Key in use"],
   ...keyWith(null),
-  request: { query: noQuery },
   responses: { 200: json(Me, "The account, the key and its limit."), ...problems(400) },
 });
 
@@ -69,7 +68,6 @@ const readRateLimit = createRoute({
   tags: ["Key in use"],
   ...keyWith(null),
   ...notCounted,
-  request: { query: noQuery },
   responses: { 200: json(RateLimits, "What is used of each limit."), ...problems(400) },
 });
 

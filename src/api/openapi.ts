@@ -7,7 +7,6 @@ import { securityScheme, withoutKey } from "./operation.ts";
 import { withConditions } from "./requests.ts";
 import { type Api, resource } from "./resource.ts";
 import { problem } from "./responses.ts";
-import { noQuery } from "./schemas.ts";
 
 const header = (description: string, schema: { type: "string" | "integer"; examples?: unknown[] }) => ({ description, schema });
 
@@ -78,7 +77,6 @@ export function documentOf(parts: readonly Api[]): Api {
     tags: ["This document"],
     ...withoutKey,
     ...withConditions,
-    request: { query: noQuery },
     responses: {
       200: { description: "OpenAPI 3.1.0.", content: { "application/json": { schema: z.looseObject({ openapi: z.literal("3.1.0") }) } } },
       304: { description: "The client has this version already." },

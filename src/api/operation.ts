@@ -8,6 +8,8 @@ export interface Operation {
   scope: string | null;
   /** Whether a request uses up one of the limit. */
   isCounted: boolean;
+  /** Whether it has a query. One without refuses every parameter. */
+  takesQuery: boolean;
   /** The media types of its body; empty where it takes none. */
   mediaTypes: string[];
   /** The request headers that it reads besides the key. */

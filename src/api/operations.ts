@@ -1,5 +1,5 @@
 import { matchedRoutes } from "hono/route";
-import { apiBase } from "./base.ts";
+import { apiBase, apiRoot } from "./base.ts";
 import type { ApiContext } from "./context.ts";
 import { type Operation, securityScheme } from "./operation.ts";
 import type { Api } from "./resource.ts";
@@ -9,17 +9,21 @@ const unknownOperation = (route: string): Operation => ({
   needsKey: true,
   scope: null,
   isCounted: true,
+  takesQuery: true,
   mediaTypes: [],
   headers: [],
 });
+
+/** What no key is looked at for: preflights, and paths outside /api/v1. */
+const open: Operation = { ...unknownOperation(`${apiRoot}/*`), needsKey: false };
 
 /** A documented path in the form of the router. */
 export const honoPath = (path: string) => path.replaceAll(/\{(\w+)\}/g, ":$1");
 
 /** Every operation of the API by method and path, and what a request to anything else is taken for. */
 export class Operations {
-  readonly #known = new Map<string, Operation>();
-  readonly #pathOnly = new Map<string, Operation>();
+  readonly #known = new Map([[`OPTIONS ${apiRoot}/*`, open]]);
+  readonly #pathOnly = new Map([[`${apiBase}/*`, unknownOperation(`${apiBase}/*`)]]);
 
   constructor(parts: readonly Api[]) {
     for (const definition of parts.flatMap(({ openAPIRegistry }) => openAPIRegistry.definitions)) {
@@ -32,6 +36,7 @@ export class Operations {
         needsKey: requirement !== undefined,
         scope: requirement?.[0] ?? null,
         isCounted: definition.route["x-counted"] !== false,
+        takesQuery: request?.query !== undefined,
         mediaTypes: requirement === undefined ? [] : Object.keys(request?.body?.content ?? {}),
         headers: (parameters ?? []).flatMap((parameter) => ("name" in parameter ? [parameter.name] : [])),
       });
@@ -45,6 +50,6 @@ export class Operations {
       const operation = method === "ALL" ? this.#pathOnly.get(path) : this.#known.get(`${method} ${path}`);
       if (operation) return operation;
     }
-    return unknownOperation(`${apiBase}/*`);
+    return open;
   }
 }

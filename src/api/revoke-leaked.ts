@@ -23,6 +23,7 @@ const revoke = createRoute({
   tags: ["Keys"],
   ...withoutKey,
   request: {
+    query: z.looseObject({}),
     body: {
       required: true,
       // No zod schema here: whatever is sent is answered alike.

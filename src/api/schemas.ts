@@ -41,7 +41,4 @@ export const limitParam = z
 
 export const cursorParam = z.string().max(1024).optional().openapi({ description: "`next_cursor` of the page before." });
 
-/** The query of an operation that takes none: whatever is sent is refused by name. */
-export const noQuery = z.strictObject({});
-
 export const pageQuery = { limit: limitParam, cursor: cursorParam };

@@ -23,12 +23,13 @@ export const sendEmpty = <Status extends 202 | 204 | 304>(c: ApiContext, status:
 /** The one place that makes answers of the API, so that each has all of its headers from the start: `headers` and those that every answer has. */
 export function send(c: ApiContext, body: string | null, status: number, headers: Record<string, string>): Response {
   const rateLimit = c.get("recognized")?.admission.rateLimit;
-  const all = new Headers(rateLimit ? withFixed(rateLimit) : always);
+  const response = new Response(body, { status, headers: rateLimit ? withFixed(rateLimit) : always });
+  const all = response.headers;
   all.set("X-Request-Id", c.get("requestId"));
   if (rateLimit) for (const [name, value] of rateLimitHeadersNow(rateLimit, Date.now())) all.set(name, value);
   if ("ETag" in headers) all.set("Cache-Control", "private, no-cache");
   for (const name in headers) all.set(name, headers[name] ?? "");
-  return new Response(body, { status, headers: all });
+  return response;
 }
 
 const always = new Headers({

@@ -11,7 +11,7 @@ import { answerPost, writing } from "./post.ts";
 import { body, mergePatch, present, withConditions, withIdempotencyKey, withIfMatch } from "./requests.ts";
 import { resource } from "./resource.ts";
 import { json, noContent, notModified, problems } from "./responses.ts";
-import { idInput, idParam, noQuery, pageQuery, text, time, timeInput } from "./schemas.ts";
+import { idInput, idParam, pageQuery, text, time, timeInput } from "./schemas.ts";
 import { sendEmpty, sendJson } from "./send.ts";
 
 const Status = z.enum(taskStatuses);
@@ -129,7 +129,7 @@ const create = createRoute({
   tags,
   ...keyWith("tasks:write"),
   ...withIdempotencyKey,
-  request: { query: noQuery, body: body(NewTask) },
+  request: { body: body(NewTask) },
   responses: { 201: json(Task, "The new task.", "Location", "ETag"), ...problems(400, 409, 413, 415, 422) },
 });
 
@@ -150,7 +150,7 @@ const read = createRoute({
   tags,
   ...keyWith("tasks:read"),
   ...withConditions,
-  request: { params, query: noQuery },
+  request: { params },
   responses: { 200: json(Task, "The task.", "ETag"), ...notModified, ...problems(400, 404, 412) },
 });
 
@@ -167,7 +167,7 @@ const change = createRoute({
   tags,
   ...keyWith("tasks:write"),
   ...withIfMatch,
-  request: { params, query: noQuery, body: mergePatch(TaskPatch) },
+  request: { params, body: mergePatch(TaskPatch) },
   responses: { 200: json(Task, "The whole task.", "ETag"), ...problems(400, 404, 409, 412, 413, 415, 422) },
 });
 
@@ -192,7 +192,7 @@ const remove = createRoute({
   tags,
   ...keyWith("tasks:write"),
   ...withIfMatch,
-  request: { params, query: noQuery },
+  request: { params },
   responses: { 204: noContent("It is deleted."), ...problems(400, 404, 409, 412) },
 });
 

@@ -4,6 +4,7 @@ import { readHeadline, readKeyRateLimit } from "../keys/read-headline.ts";
 import { readKeyRow } from "../keys/read-keys.ts";
 import { percent } from "../percent.ts";
 import { classes } from "../usage/figures.ts";
+import { foldMarks } from "../usage/fold-marks.ts";
 import { dimensions, readBreakdown } from "../usage/read-breakdown.ts";
 import { readUsage } from "../usage/read-usage.ts";
 import type { Span } from "../usage/windows.ts";
@@ -78,7 +79,7 @@ const read = createRoute({
 
 usage.openapi(read, async (c) => {
   const { window, key_id } = c.req.valid("query");
-  const asking = { ...reading(c), guards: c.env.KEY_GUARD };
+  const asking = await foldMarks({ ...reading(c), guards: c.env.KEY_GUARD });
   const [figures, rateLimit] = await Promise.all([
     readUsage(asking, { window, keyId: key_id }),
     key_id === undefined ? readHeadline(asking) : readKeyRateLimit(asking, key_id),
@@ -125,7 +126,7 @@ usage.openapi(breakdown, async (c) => {
   const { by, key_id } = c.req.valid("query");
   const asking = reading(c);
   if (key_id !== undefined) await readKeyRow(asking, key_id);
-  const { window, shares } = await readBreakdown(asking, { by, keyId: key_id });
+  const { window, shares } = await readBreakdown(await foldMarks(asking), { by, keyId: key_id });
   return sendJson(
     c,
     {

@@ -11,7 +11,7 @@ import { answerPost, writing } from "./post.ts";
 import { body, mergePatch, present, withConditions, withIdempotencyKey, withIfMatch } from "./requests.ts";
 import { resource } from "./resource.ts";
 import { json, noContent, notModified, problems } from "./responses.ts";
-import { idParam, noQuery, pageQuery, text, time } from "./schemas.ts";
+import { idParam, pageQuery, text, time } from "./schemas.ts";
 import { sendEmpty, sendJson } from "./send.ts";
 
 const Role = z.enum(roles);
@@ -86,7 +86,7 @@ const create = createRoute({
   tags,
   ...keyWith("users:write"),
   ...withIdempotencyKey,
-  request: { query: noQuery, body: body(NewUser) },
+  request: { body: body(NewUser) },
   responses: { 201: json(User, "The new user.", "Location", "ETag"), ...problems(400, 409, 413, 415, 422) },
 });
 
@@ -107,7 +107,7 @@ const read = createRoute({
   tags,
   ...keyWith("users:read"),
   ...withConditions,
-  request: { params, query: noQuery },
+  request: { params },
   responses: { 200: json(User, "The user.", "ETag"), ...notModified, ...problems(400, 404, 412) },
 });
 
@@ -124,7 +124,7 @@ const change = createRoute({
   tags,
   ...keyWith("users:write"),
   ...withIfMatch,
-  request: { params, query: noQuery, body: mergePatch(UserPatch) },
+  request: { params, body: mergePatch(UserPatch) },
   responses: { 200: json(User, "The whole user.", "ETag"), ...problems(400, 404, 409, 412, 413, 415, 422) },
 });
 
@@ -142,7 +142,7 @@ const remove = createRoute({
   tags,
   ...keyWith("users:write"),
   ...withIfMatch,
-  request: { params, query: noQuery },
+  request: { params },
   responses: { 204: noContent("It is deleted."), ...problems(400, 404, 409, 412) },
 });
 

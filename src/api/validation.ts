@@ -1,7 +1,7 @@
 import type { Hook } from "@hono/zod-openapi";
 import type { z } from "zod";
 import { Failure, type Fault } from "../errors.ts";
-import type { ApiEnv } from "./context.ts";
+import type { ApiContext, ApiEnv } from "./context.ts";
 
 const mostFaults = 100;
 const longestName = 100;
@@ -14,9 +14,11 @@ const pointerOf = (path: readonly PropertyKey[]) =>
 
 const named = (part: PropertyKey) => String(part).slice(0, longestName).toWellFormed();
 
+const unknown = "This is not known here.";
+
 function faultsOf(issue: Issue, place: (path: readonly PropertyKey[]) => Partial<Fault>, unknownName: string): Fault[] {
   if (issue.code === "unrecognized_keys") {
-    return issue.keys.map((key) => ({ detail: "This is not known here.", code: unknownName, ...place([...issue.path, key]) }));
+    return issue.keys.map((key) => ({ detail: unknown, code: unknownName, ...place([...issue.path, key]) }));
   }
   if (issue.code === "invalid_type" && issue.message.endsWith("received undefined")) {
     return [{ detail: "This is required.", code: "required", ...place(issue.path) }];
@@ -37,12 +39,19 @@ export const onInvalid: Hook<unknown, ApiEnv, string, unknown> = (result) => {
         faults: all((path) => ({ pointer: pointerOf(path) }), "unknown_member"),
       });
     case "query":
-      throw new Failure("invalid_parameter", "The query has parameters that are not valid.", {
-        faults: all((path) => ({ parameter: named(path[0] ?? "") }), "unknown_parameter"),
-      });
+      throw invalidQuery(all((path) => ({ parameter: named(path[0] ?? "") }), "unknown_parameter"));
     default:
       throw new Failure("invalid_header", "The request has headers that are not valid.", {
         faults: all((path) => ({ header: named(path[0] ?? "") }), "unknown_header"),
       });
   }
 };
+
+const invalidQuery = (faults: Fault[]) => new Failure("invalid_parameter", "The query has parameters that are not valid.", { faults });
+
+/** Refuses every parameter, for an operation that takes none. */
+export function refuseQuery(c: ApiContext): void {
+  const names = Object.keys(c.req.query());
+  if (names.length === 0) return;
+  throw invalidQuery(names.slice(0, mostFaults).map((name) => ({ detail: unknown, code: "unknown_parameter", parameter: named(name) })));
+}

@@ -4,6 +4,7 @@ import type { Db } from "../db/client.ts";
 import type { Guards } from "../keys/guards.ts";
 import { readHeadline } from "../keys/read-headline.ts";
 import { listKeys } from "../keys/read-keys.ts";
+import { foldMarks } from "../usage/fold-marks.ts";
 import { readUsage } from "../usage/read-usage.ts";
 import { Figures } from "./figures.tsx";
 import { KeyList } from "./key-list.tsx";
@@ -18,7 +19,7 @@ export async function overviewPage({ db, guards, now }: { db: Db; guards: Guards
   const accounts = await listAccounts(db);
   const account = accounts.find(({ id }) => id === wanted) ?? accounts[0];
   if (!account) return <NoAccount />;
-  const reading = { db, guards, now, actor: { accountId: account.id, keyId: null } };
+  const reading = await foldMarks({ db, guards, now, actor: { accountId: account.id, keyId: null } });
   const [usage, headline, { entries }, keys] = await Promise.all([
     readUsage(reading, { window: "30d" }),
     // A guard that does not answer costs the page one figure, not all of them.

@@ -164,7 +164,7 @@ const totalColumns = () => ({
   keyId: text("key_id").notNull(),
   /** Requests, admitted requests and the sum of their durations: `{"200":[127,127,3120]}`. */
   byStatus: text("by_status", { mode: "json" }).$type<Record<string, [requests: number, admitted: number, durationMs: number]>>().notNull(),
-  /** Admitted requests by duration rounded to two significant digits: `{"3":120,"250":7}`. */
+  /** Admitted requests by rounded duration in milliseconds: `{"3":120,"256":7}`. */
   histogram: text({ mode: "json" }).$type<Record<string, number>>().notNull(),
 });
 

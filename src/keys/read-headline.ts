@@ -3,6 +3,7 @@ import type { Reading } from "../accounts/actor.ts";
 import { hourMs, hourStart } from "../clock.ts";
 import { apiKeys } from "../db/schema.ts";
 import { readCountedKeys } from "../usage/counted-keys.ts";
+import type { UpToDate } from "../usage/fold-marks.ts";
 import type { RateLimit } from "./admission.ts";
 import { askGuard, type Guards } from "./guards.ts";
 import { isLive, readKeyRow } from "./read-keys.ts";
@@ -19,7 +20,7 @@ type Candidate = Pick<typeof apiKeys.$inferSelect, "id" | "name" | "hourlyLimit"
  * The live key with the highest share of its limit used in this hour; of equals the one with more requests, then the older.
  * The figures are the guards' own. Only guards of keys that the log has seen in this hour are asked: the others have counted nothing.
  */
-export async function readHeadline(reading: Reading & { guards: Guards }): Promise<Headline> {
+export async function readHeadline(reading: UpToDate<Reading & { guards: Guards }>): Promise<Headline> {
   const { db, actor, now } = reading;
   const counted = await readCountedKeys(reading);
   const keys = await db

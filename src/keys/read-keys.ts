@@ -2,7 +2,7 @@ import { and, desc, eq, gt, inArray, isNull, lt, lte, or, type SQL } from "drizz
 import type { Reading } from "../accounts/actor.ts";
 import { apiKeys } from "../db/schema.ts";
 import { Failure } from "../errors.ts";
-import { foldMarks } from "../usage/fold-marks.ts";
+import type { UpToDate } from "../usage/fold-marks.ts";
 import { neverUsed, readLastUse, readLastUses } from "../usage/last-uses.ts";
 import type { Key, KeyRow, KeyStatus } from "./key.ts";
 
@@ -28,7 +28,7 @@ export const isLive = (accountId: string, now: number) =>
 
 /** Keys of the account, newest first. */
 export async function listKeys(
-  { db, actor, now }: Reading,
+  { db, actor, now }: UpToDate,
   { status, after, limit }: { status?: KeyStatus | undefined; after?: KeyPosition | undefined; limit: number },
 ): Promise<Key[]> {
   const rows = await db
@@ -43,15 +43,13 @@ export async function listKeys(
     )
     .orderBy(desc(apiKeys.createdAt), desc(apiKeys.id))
     .limit(limit);
-  await foldMarks(db, actor.accountId);
   const lastUses = await readLastUses({ db, actor, now });
   return rows.map((row) => ({ ...row, ...(lastUses.get(row.id) ?? neverUsed) }));
 }
 
 /** One key of the account, with its last use. Throws `not_found`. */
-export async function readKey(reading: Reading, id: string): Promise<Key> {
+export async function readKey(reading: UpToDate, id: string): Promise<Key> {
   const row = await readKeyRow(reading, id);
-  await foldMarks(reading.db, reading.actor.accountId);
   return { ...row, ...(await readLastUse(reading, id)) };
 }
 

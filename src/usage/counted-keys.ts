@@ -1,12 +1,10 @@
 import { and, eq, gt } from "drizzle-orm";
-import type { Reading } from "../accounts/actor.ts";
 import { hourStart } from "../clock.ts";
 import { usageHours } from "../db/schema.ts";
-import { foldMarks } from "./fold-marks.ts";
+import type { UpToDate } from "./fold-marks.ts";
 
 /** The ids of the keys that have used up some of their limit in the current hour, by the log. */
-export async function readCountedKeys({ db, actor, now }: Reading): Promise<Set<string>> {
-  await foldMarks(db, actor.accountId);
+export async function readCountedKeys({ db, actor, now }: UpToDate): Promise<Set<string>> {
   const rows = await db
     .selectDistinct({ keyId: usageHours.keyId })
     .from(usageHours)

@@ -1,4 +1,5 @@
 import { and, asc, eq, inArray, sql } from "drizzle-orm";
+import type { Reading } from "../accounts/actor.ts";
 import { dayMs, dayStart, hourMs } from "../clock.ts";
 import { type Db, raw } from "../db/client.ts";
 import { usageMarks } from "../db/schema.ts";
@@ -6,12 +7,18 @@ import { idBound } from "../ids.ts";
 
 type Mark = typeof usageMarks.$inferSelect;
 
+declare const upToDate: unique symbol;
+/** What verbs take that read usage. Made by `foldMarks` alone, once for all that an answer shows. */
+export type UpToDate<Asked extends Reading = Reading> = Asked & { readonly [upToDate]: true };
+
 /**
  * Brings the usage of an account up to its log: each marked hour is computed anew from its entries, then its day from its
  * hours, so that repeated, overlapping and late batches count each entry exactly once.
  */
-export async function foldMarks(db: Db, accountId: string): Promise<void> {
-  await fold(db, await db.select().from(usageMarks).where(eq(usageMarks.accountId, accountId)));
+export async function foldMarks<Asked extends Reading>(reading: Asked): Promise<UpToDate<Asked>> {
+  const { db, actor } = reading;
+  await fold(db, await db.select().from(usageMarks).where(eq(usageMarks.accountId, actor.accountId)));
+  return reading as UpToDate<Asked>;
 }
 
 /** The same for all accounts, the oldest marks first, at most `limit` of them. */
@@ -45,12 +52,13 @@ async function foldDay(db: Db, accountId: string, hours: number[]): Promise<void
   ]);
 }
 
-const roundedDuration = sql.raw(`CASE
-  WHEN duration_ms < 100 THEN duration_ms
-  WHEN duration_ms < 1000 THEN (duration_ms + 5) / 10 * 10
-  WHEN duration_ms < 10000 THEN (duration_ms + 50) / 100 * 100
-  WHEN duration_ms < 100000 THEN (duration_ms + 500) / 1000 * 1000
-  ELSE (duration_ms + 5000) / 10000 * 10000 END`);
+/** Exact below 20 ms; above, ten steps for each doubling. */
+const roundedDuration = sql.raw(
+  `CASE WHEN duration_ms < 20 THEN duration_ms ${Array.from({ length: 20 }, (_, doublings) => {
+    const step = 2 ** (doublings + 1);
+    return `WHEN duration_ms < ${20 * step} THEN (duration_ms + ${step / 2}) / ${step} * ${step}`;
+  }).join(" ")} ELSE duration_ms END`,
+);
 
 const replaceWhereChanged = (table: string) =>
   sql.raw(`ON CONFLICT DO UPDATE SET requests = excluded.requests, admitted = excluded.admitted, counted = excluded.counted,

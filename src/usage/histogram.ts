@@ -1,17 +1,16 @@
-/** Counts of response times by duration in milliseconds, rounded to two significant digits. */
+/** Counts of response times by duration in milliseconds, each rounded by 5 % of itself at most. */
 export type Histogram = ReadonlyMap<number, number>;
 
 /** One histogram of several, as they are stored. */
 export function addUp(stored: readonly Readonly<Record<string, number>>[]): Histogram {
-  const sum = new Map<number, number>();
-  for (const counts of stored)
-    for (const [durationMs, count] of Object.entries(counts)) sum.set(Number(durationMs), (sum.get(Number(durationMs)) ?? 0) + count);
-  return sum;
+  const sum: Record<string, number> = {};
+  for (const counts of stored) for (const durationMs in counts) sum[durationMs] = (sum[durationMs] ?? 0) + (counts[durationMs] ?? 0);
+  return new Map(Object.entries(sum).map(([durationMs, count]) => [Number(durationMs), count]));
 }
 
 /**
- * The duration that `share` (0 to 1) of the requests did not exceed, by nearest rank; null where there were none. Two
- * significant digits keep it within 5 % of the exact one, and exact below 100 ms.
+ * The duration that `share` (0 to 1) of the requests did not exceed, by nearest rank, within 5 %; null
+ * where there were none.
  */
 export function percentile(histogram: Histogram, share: number): number | null {
   const buckets = [...histogram].sort(([a], [b]) => a - b);

@@ -1,9 +1,8 @@
 import { and, asc, desc, eq, gte, lt, type SQL, sql } from "drizzle-orm";
-import type { Reading } from "../accounts/actor.ts";
 import { iso } from "../clock.ts";
 import { usageDays } from "../db/schema.ts";
 import { twoDecimals } from "../percent.ts";
-import { foldMarks } from "./fold-marks.ts";
+import type { UpToDate } from "./fold-marks.ts";
 import { type Span, wholeDaysAt } from "./windows.ts";
 
 export const dimensions = ["key", "route", "status", "day"] as const;
@@ -21,10 +20,9 @@ const columns = { key: usageDays.keyId, route: usageDays.route, status: usageDay
 
 /** Requests of the last 30 UTC days, today included, by one dimension: days in order, the others with the most requests first. */
 export async function readBreakdown(
-  { db, actor, now }: Reading,
+  { db, actor, now }: UpToDate,
   { by, keyId }: { by: Dimension; keyId?: string | undefined },
 ): Promise<{ window: Span; shares: Share[] }> {
-  await foldMarks(db, actor.accountId);
   const window = wholeDaysAt(now);
   const column: SQL<string | number> = sql`${columns[by]}`;
   const requests = sql<number>`sum(${usageDays.requests})`;

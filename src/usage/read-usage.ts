@@ -1,10 +1,9 @@
 import { and, eq, gte, lt, or, sql } from "drizzle-orm";
-import type { Reading } from "../accounts/actor.ts";
 import { dayMs, dayStart, hourMs } from "../clock.ts";
 import type { Db } from "../db/client.ts";
 import { usageDayTotals, usageHourTotals } from "../db/schema.ts";
 import { type Figures, figuresOf, isSuccess, type Tally } from "./figures.ts";
-import { foldMarks } from "./fold-marks.ts";
+import type { UpToDate } from "./fold-marks.ts";
 import { addUp } from "./histogram.ts";
 import { daysAndEdges, type Span, type WindowName, windowsAt } from "./windows.ts";
 
@@ -28,10 +27,9 @@ interface TallyAt extends Tally {
 
 /** The figures of an account, or of one of its keys, over a window and against the window before it. */
 export async function readUsage(
-  { db, actor, now }: Reading,
+  { db, actor, now }: UpToDate,
   { window: name, keyId }: { window: WindowName; keyId?: string | undefined },
 ): Promise<Usage> {
-  await foldMarks(db, actor.accountId);
   const { window, previous } = windowsAt(name, now);
   const of = (table: Totals, ...spans: Span[]) => readTotals(db, table, { accountId: actor.accountId, keyId }, spans);
   const byHour = name === "24h";

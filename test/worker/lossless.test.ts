@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import type { Entry } from "../../src/activity/entry.ts";
 import { createApp } from "../../src/app.ts";
+import { foldMarks } from "../../src/usage/fold-marks.ts";
 import { readUsage } from "../../src/usage/read-usage.ts";
 import { db, makeKey, makeTenant } from "./client.ts";
 
@@ -88,7 +89,7 @@ it("Every admitted request has exactly one entry and every refusal is counted, w
   expect(new Set(entries.map(({ id }) => id))).toEqual(admitted);
   const counted = results.reduce((sum, { count }) => sum + count, 0);
   expect(counted).toBe(admitted.size + refused);
-  const usage = await readUsage({ db, now: Date.now(), actor: { accountId, keyId: null } }, { window: "24h" });
+  const usage = await readUsage(await foldMarks({ db, now: Date.now(), actor: { accountId, keyId: null } }), { window: "24h" });
   expect(usage.totalRequests.value).toBe(counted);
   expect(usage.byClass).toMatchObject({ "2xx": admitted.size, "429": refused });
   expect(journalled).toBeGreaterThan(0);

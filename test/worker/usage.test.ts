@@ -4,6 +4,7 @@ import type { Entry } from "../../src/activity/entry.ts";
 import { dayMs, dayStart, hourMs, hourStart } from "../../src/clock.ts";
 import { timeOfId } from "../../src/ids.ts";
 import { figuresOf, type Tally } from "../../src/usage/figures.ts";
+import { foldMarks } from "../../src/usage/fold-marks.ts";
 import { percentile } from "../../src/usage/histogram.ts";
 import { readBreakdown } from "../../src/usage/read-breakdown.ts";
 import { readUsage } from "../../src/usage/read-usage.ts";
@@ -14,7 +15,7 @@ import { entryOf, write } from "./entries.ts";
 describe("Usage", () => {
   it("of a fresh account is nothing, and says so without zeros that mean something else", async () => {
     const { accountId } = await makeTenant();
-    const usage = await readUsage({ db, now: Date.now(), actor: { accountId, keyId: null } }, { window: "30d" });
+    const usage = await readUsage(await foldMarks({ db, now: Date.now(), actor: { accountId, keyId: null } }), { window: "30d" });
     expect(usage).toMatchObject({
       totalRequests: { value: 0, previous: 0, changePercent: null },
       successRate: { value: null, previous: null, changePoints: null },
@@ -50,7 +51,7 @@ describe("Usage", () => {
       entryOf({ accountId, keyId }, now, { durationMs: 40 }),
       entryOf({ accountId, keyId }, now, { status: 429, durationMs: 1, admitted: false, counted: false, count: 99 }),
     ]);
-    const usage = await readUsage({ db, now, actor: { accountId, keyId: null } }, { window: "24h" });
+    const usage = await readUsage(await foldMarks({ db, now, actor: { accountId, keyId: null } }), { window: "24h" });
     expect(usage.totalRequests.value).toBe(100);
     expect(usage.successRate.value).toBe(1);
     expect(usage.avgResponseTimeMs.value).toBe(40);
@@ -64,13 +65,13 @@ describe("Usage", () => {
     const reading = { db, now, actor: { accountId, keyId: null } };
     const early = [0, 1, 2].map((n) => entryOf({ accountId, keyId }, now - 3 * dayMs - n));
     await write(early);
-    expect((await readUsage(reading, { window: "7d" })).totalRequests.value).toBe(3);
+    expect((await readUsage(await foldMarks(reading), { window: "7d" })).totalRequests.value).toBe(3);
     await write([
       ...early,
       entryOf({ accountId, keyId }, now - 3 * dayMs, { status: 500 }),
       entryOf({ accountId, keyId }, now - 9 * dayMs),
     ]);
-    const usage = await readUsage(reading, { window: "7d" });
+    const usage = await readUsage(await foldMarks(reading), { window: "7d" });
     expect([usage.totalRequests.value, usage.totalRequests.previous, usage.successRate.value]).toEqual([4, 1, 75]);
     expect(usage.totalRequests.changePercent).toBe(300);
   });
@@ -136,11 +137,11 @@ describe("The figures", () => {
         });
         const reading = { db, now, actor: { accountId, keyId: null } };
         await write(entries.slice(0, split));
-        await readUsage(reading, { window: "30d" });
+        await readUsage(await foldMarks(reading), { window: "30d" });
         await write(entries);
         for (const window of Object.keys(windowHours) as WindowName[]) {
           for (const keyId of [undefined, "key_a"]) {
-            const usage = await readUsage(reading, { window, keyId });
+            const usage = await readUsage(await foldMarks(reading), { window, keyId });
             const own = entries.filter((entry) => keyId === undefined || entry.keyId === keyId);
             const current = plainly(own, usage.window.from, usage.window.to);
             const former = plainly(own, usage.previous.from, usage.previous.to);
@@ -159,7 +160,7 @@ describe("The figures", () => {
         const today = dayStart(now) + dayMs;
         const whole = plainly(entries, today - 30 * dayMs, today);
         for (const by of ["key", "route", "status", "day"] as const) {
-          const { shares } = await readBreakdown(reading, { by });
+          const { shares } = await readBreakdown(await foldMarks(reading), { by });
           expect(shares.reduce((sum, share) => sum + share.requests, 0)).toBe(whole.requests);
           for (const share of shares) {
             const own = entries.filter(
