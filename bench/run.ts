@@ -6,17 +6,19 @@ import { root } from "../scripts/local.ts";
 import { measureCost } from "./cost.ts";
 import { measureGrowth } from "./growth.ts";
 import { measureMemory } from "./memory.ts";
-import { costTable, goalTable, growthTable, memoryLine, throughputTable } from "./report.ts";
+import { measureProfile } from "./profile.ts";
+import { costTable, goalTable, growthTable, memoryTable, profileTable, throughputTable } from "./report.ts";
 import { measureThroughput } from "./throughput.ts";
 
-// `npm run bench`: everything, some twenty minutes, and docs/performance.md anew. `npm run bench -- growth` and the like
+// `npm run bench`: everything, some forty minutes, and docs/performance.md anew. `npm run bench -- growth` and the like
 // run one part and only print.
 
 const parts = {
   throughput: async (folder: string) => throughputTable(await measureThroughput(folder)),
   cost: async (folder: string) => costTable(await measureCost(folder)),
   growth: async (folder: string) => growthTable(await measureGrowth(folder)),
-  memory: async (folder: string) => memoryLine(await measureMemory(folder)),
+  memory: async (folder: string) => memoryTable(await measureMemory(folder)),
+  profile: async (folder: string) => profileTable(await measureProfile(folder)),
 };
 
 const reportFile = join(root, "docs", "performance.md");
@@ -45,6 +47,7 @@ async function all(): Promise<string> {
   const cost = await inFolder(measureCost);
   const growth = await inFolder(measureGrowth);
   const memory = await inFolder(measureMemory);
+  const profile = await inFolder(measureProfile);
   return [
     machine(),
     "## Against the goals",
@@ -56,7 +59,9 @@ async function all(): Promise<string> {
     "## Growth",
     growthTable(growth),
     "## Memory",
-    memoryLine(memory),
+    memoryTable(memory),
+    "## Profile",
+    profileTable(profile),
   ].join("\n\n");
 }
 

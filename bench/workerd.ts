@@ -37,8 +37,8 @@ export async function freePort(): Promise<number> {
   return typeof address === "object" && address ? address.port : 0;
 }
 
-/** Starts workerd on a bundle, with the bindings of wrangler.toml; D1 and the objects live in `folder`. */
-export async function serve(script: string, folder: string): Promise<Served> {
+/** Starts workerd on a bundle, with the bindings of wrangler.toml; D1 and the objects live in `folder`. `flags`: more of workerd's own. */
+export async function serve(script: string, folder: string, flags: string[] = []): Promise<Served> {
   mkdirSync(folder, { recursive: true });
   const { compatibility_date, d1_databases, durable_objects, migrations } = unstable_readConfig({ config: join(root, "wrangler.toml") });
   const source = readFileSync(script, "utf8");
@@ -54,7 +54,7 @@ export async function serve(script: string, folder: string): Promise<Served> {
   writeFileSync(join(folder, "config.json"), JSON.stringify(config));
 
   const port = await freePort();
-  const child = start(workerdPath, ["serve", "--experimental", "config.json", "-s", `http=127.0.0.1:${port}`], {
+  const child = start(workerdPath, ["serve", "--experimental", "config.json", "-s", `http=127.0.0.1:${port}`, ...flags], {
     cwd: folder,
     stdio: ["ignore", "ignore", "pipe"],
   });
