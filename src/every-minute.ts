@@ -22,11 +22,28 @@ export async function everyMinute(env: Env, now: number): Promise<void> {
   if (errors.length > 0) throw new AggregateError(errors, "parts of the cron job failed");
 }
 
-/** Once an hour: what is past its keeping. */
+/** Once an hour: what is past its keeping. The accounts take turns in being the first, so that none of them can hold up the same others for ever. */
 async function forgetOld(db: Db, now: number): Promise<void> {
-  await deleteExpiredAnswers(db, now);
-  for (const { id } of await listAccounts(db)) {
-    await forgetOldEntries(db, id, now);
-    await forgetOldUsage(db, id, now);
+  const accounts = await listAccounts(db);
+  const first = Math.floor(now / hourMs) % Math.max(1, accounts.length);
+  await runAll([
+    () => deleteExpiredAnswers(db, now),
+    ...[...accounts.slice(first), ...accounts.slice(0, first)].flatMap(({ id }) => [
+      () => forgetOldEntries(db, id, now),
+      () => forgetOldUsage(db, id, now),
+    ]),
+  ]);
+}
+
+/** One after the other, whatever becomes of the ones before. */
+async function runAll(parts: (() => PromiseLike<unknown>)[]): Promise<void> {
+  const errors: unknown[] = [];
+  for (const part of parts) {
+    try {
+      await part();
+    } catch (error) {
+      errors.push(error);
+    }
   }
+  if (errors.length > 0) throw new AggregateError(errors, "parts of the cron job failed", { cause: errors[0] });
 }

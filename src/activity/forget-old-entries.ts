@@ -1,37 +1,54 @@
-import { and, eq, gte, isNotNull, lt, sql } from "drizzle-orm";
+import { and, asc, eq, gte, isNotNull, lt, sql } from "drizzle-orm";
 import { dayMs } from "../clock.ts";
 import type { Db } from "../db/client.ts";
-import { activity } from "../db/schema.ts";
+import { accounts, activity } from "../db/schema.ts";
 import { idBound } from "../ids.ts";
+import { addressesKeptMs } from "./entry.ts";
 
 const entriesKeptMs = 31 * dayMs;
-const ipKeptMs = 7 * dayMs;
 const chunk = 5000;
+/** Of an account in a run: twice what all of its keys together can add in the hour until the next. */
+const mostChunks = 100;
 
 /**
- * Deletes entries of an account that are older than 31 days, and clears the addresses of those older than 7, at most 5,000 of
- * each. Addresses are looked for among the entries of two days: the job comes every hour, and may miss some.
+ * Deletes entries of an account that are older than 31 days, and clears the addresses of those older than 7, in chunks of
+ * 5,000. What one run does not reach, the next ones do, however late they come.
  */
 export async function forgetOldEntries(db: Db, accountId: string, now: number): Promise<void> {
-  const own = eq(activity.accountId, accountId);
-  const old = sql`id IN (SELECT id FROM activity WHERE account_id = ${accountId} AND id < ${idBound("req", now - entriesKeptMs)} LIMIT ${chunk})`;
-  const withIp = db
-    .select({ id: activity.id })
-    .from(activity)
+  await untilDone(() => deleteChunk(db, accountId, idBound("req", now - entriesKeptMs)));
+  await untilDone(() => clearChunk(db, accountId, idBound("req", now - addressesKeptMs)));
+}
+
+/** `work` answers whether more may be left. */
+async function untilDone(work: () => Promise<boolean>): Promise<void> {
+  for (let chunks = 0; chunks < mostChunks; chunks++) if (!(await work())) return;
+}
+
+async function deleteChunk(db: Db, accountId: string, bound: string): Promise<boolean> {
+  const { meta } = await db
+    .delete(activity)
     .where(
       and(
-        own,
-        isNotNull(activity.ip),
-        gte(activity.id, idBound("req", now - ipKeptMs - 2 * dayMs)),
-        lt(activity.id, idBound("req", now - ipKeptMs)),
+        eq(activity.accountId, accountId),
+        sql`id IN (SELECT id FROM activity WHERE account_id = ${accountId} AND id < ${bound} ORDER BY id LIMIT ${chunk})`,
       ),
-    )
-    .limit(chunk);
+    );
+  return meta.changes >= chunk;
+}
+
+/** Goes on where the last chunk ended, so that no entry is looked at twice and none is passed over. */
+async function clearChunk(db: Db, accountId: string, bound: string): Promise<boolean> {
+  const [account] = await db.select({ from: accounts.addressesClearedTo }).from(accounts).where(eq(accounts.id, accountId));
+  if (!account || account.from >= bound) return false;
+  const uncleared = and(eq(activity.accountId, accountId), gte(activity.id, account.from), lt(activity.id, bound));
+  const [next] = await db.select({ id: activity.id }).from(activity).where(uncleared).orderBy(asc(activity.id)).limit(1).offset(chunk);
+  const end = next?.id ?? bound;
   await db.batch([
-    db.delete(activity).where(and(own, old)),
     db
       .update(activity)
       .set({ ip: null })
-      .where(and(own, sql`id IN ${withIp}`)),
+      .where(and(uncleared, lt(activity.id, end), isNotNull(activity.ip))),
+    db.update(accounts).set({ addressesClearedTo: end }).where(eq(accounts.id, accountId)),
   ]);
+  return next !== undefined;
 }

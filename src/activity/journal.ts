@@ -19,6 +19,10 @@ export class Journal<Item extends { id: string }> {
     return [...rows].map((row) => JSON.parse(row.item) as Item);
   }
 
+  get isEmpty(): boolean {
+    return this.oldest(1).length === 0;
+  }
+
   remove(items: readonly Item[]): void {
     for (const item of items) this.#sql.exec(`DELETE FROM ${this.#table} WHERE id = ?`, item.id);
   }

@@ -4,7 +4,7 @@ import { type Db, raw } from "../db/client.ts";
 import { isRefusedContent } from "../db/failures.ts";
 import { withDeadline } from "../deadline.ts";
 import { idBound, timeOfId } from "../ids.ts";
-import type { Entry } from "./entry.ts";
+import { addressesKeptMs, type Entry } from "./entry.ts";
 
 /** Entries in one statement. The longest, by the bounds of what is recorded, has some 2.5 KB, and D1 takes 2 MB for a bound value. */
 const batchSize = 500;
@@ -37,12 +37,13 @@ const columns = sql.join(
 
 /**
  * Writes entries to the log and marks their hours for folding into usage, in one transaction for each 500. An entry that is
- * there already is left alone, so a batch may be repeated. One that is older than 30 days is refused and reported: the rest of
- * its hour may be deleted already. Throws where D1 has not confirmed all within 5 s; it may still have written.
+ * there already is left alone, so a batch may be repeated. One that comes so late that its address would have been cleared is
+ * written without it; one that is older than 30 days is refused and reported: the rest of its hour may be deleted already. Throws where D1 has not confirmed all within 5 s; it may still have written.
  */
 export async function writeEntries(db: Db, entries: readonly Entry[], now: number): Promise<void> {
   const oldest = idBound("req", now - acceptedMs);
-  const accepted = entries.filter(({ id }) => id >= oldest);
+  const withAddress = idBound("req", now - addressesKeptMs);
+  const accepted = entries.filter(({ id }) => id >= oldest).map((entry) => (entry.id < withAddress ? { ...entry, ip: null } : entry));
   if (accepted.length < entries.length)
     console.error(`${entries.length - accepted.length} activity entries are older than 30 days and were refused`);
   const write = async () => {

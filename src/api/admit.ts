@@ -32,8 +32,8 @@ export const signingSecrets = (env: Pick<Env, "KEY_SIGNING_SECRETS">) => signing
  * object is woken and no row is read. Refusals are answers, not errors: in a flood, an error's stack would cost more than all the rest.
  */
 export async function admit(c: ApiContext, operation: Operation): Promise<Response | null> {
-  const [, secretKey] = /^Bearer +(\S.*?) *$/i.exec(c.req.header("authorization") ?? "") ?? [];
-  if (secretKey === undefined) return problemAnswer(c, unauthorized("missing_key", "Send an API key: Authorization: Bearer <API_KEY>."));
+  const secretKey = /^Bearer (.*)$/i.exec(c.req.header("authorization") ?? "")?.[1]?.trim();
+  if (!secretKey) return problemAnswer(c, unauthorized("missing_key", "Send an API key: Authorization: Bearer <API_KEY>."));
   const { keyId, secretHash } = signingOf(c.env).memory.read(secretKey);
   if (keyId === null) return problemAnswer(c, told("invalid_key"));
 

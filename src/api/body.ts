@@ -21,15 +21,20 @@ export async function readBody(c: ApiContext, mediaTypes: string[]): Promise<voi
   c.req.raw.headers.set("Content-Type", mediaType);
 }
 
-/** The bytes of the body. Throws `body_too_large`. */
+/** The bytes of the body. Throws `body_too_large`, and `malformed_json` where the client breaks off. */
 export async function readLimited(c: ApiContext): Promise<Uint8Array> {
   if (Number(c.req.header("content-length") ?? 0) > longestBodyBytes) throw tooLarge();
   const chunks: Uint8Array[] = [];
   let length = 0;
-  for await (const chunk of c.req.raw.body ?? []) {
-    length += chunk.byteLength;
-    if (length > longestBodyBytes) throw tooLarge();
-    chunks.push(chunk);
+  try {
+    for await (const chunk of c.req.raw.body ?? []) {
+      length += chunk.byteLength;
+      if (length > longestBodyBytes) throw tooLarge();
+      chunks.push(chunk);
+    }
+  } catch (cause) {
+    if (cause instanceof Failure) throw cause;
+    throw new Failure("malformed_json", "The body ended before all of it was there.", { cause });
   }
   return Buffer.concat(chunks);
 }

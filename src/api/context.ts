@@ -33,7 +33,7 @@ export function actorOf(c: ApiContext): Actor & { keyId: string } {
 /** What verbs that read take. */
 export const reading = (c: ApiContext): Reading => ({ db: connect(c.env.DB), actor: actorOf(c), now: c.get("startedAt") });
 
-/** Where a request was sent: the path as it came, ASCII and percent-encoded (Hono's own is decoded). Cheaper than a `URL`. */
+/** Where a request was sent: the path as it came (Hono's own is decoded). Cheaper than a `URL`. */
 export function placeOf(c: ApiContext): { origin: string; pathname: string } {
   const { url } = c.req;
   const start = url.indexOf("/", url.indexOf("//") + 2);

@@ -24,7 +24,7 @@ export function record(c: ApiContext, { keyId, admission }: { keyId: string; adm
       id: c.get("requestId"),
       keyId,
       method: c.req.method,
-      path: placeOf(c).pathname.slice(0, longestPath),
+      path: placeOf(c).pathname.slice(0, longestPath).toWellFormed(),
       route: operation.route,
       status: c.res.status,
       durationMs: now - startedAt,

@@ -51,7 +51,8 @@ const invalidQuery = (faults: Fault[]) => new Failure("invalid_parameter", "The 
 
 /** Refuses every parameter, for an operation that takes none. */
 export function refuseQuery(c: ApiContext): void {
-  const names = Object.keys(c.req.query());
+  if (!c.req.url.includes("?")) return;
+  const names = [...new Set(new URL(c.req.url).searchParams.keys())];
   if (names.length === 0) return;
   throw invalidQuery(names.slice(0, mostFaults).map((name) => ({ detail: unknown, code: "unknown_parameter", parameter: named(name) })));
 }

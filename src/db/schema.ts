@@ -10,6 +10,8 @@ export const accounts = sqliteTable("accounts", {
   email: text().notNull(),
   /** The highest hourly limit that a key of this account may have. Only the operator changes it. */
   limitCeiling: integer("limit_ceiling").notNull().default(5000),
+  /** Entries of the log with an id below this have no IP address any more. */
+  addressesClearedTo: text("addresses_cleared_to").notNull().default(""),
   createdAt: integer("created_at").notNull(),
 });
 

@@ -168,6 +168,8 @@ export class KeyGuard extends DurableObject<Env> {
       await withDeadline(writeEvents(connect(this.env.DB), events), drainTimeoutMs, "Writing events to D1");
       this.#events.remove(events);
       this.#retryMs = firstRetryMs;
+      // What is left does not wait as long as D1 was away.
+      if (!this.#journal.isEmpty || !this.#events.isEmpty) this.#wakeBy(this.#now());
     } catch (error) {
       console.error("D1 still does not take what a guard keeps for it:", String(error));
       this.#retryMs = Math.min(this.#retryMs * 2, longestRetryMs);

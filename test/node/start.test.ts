@@ -187,7 +187,7 @@ describe("Stopping and starting again", () => {
     running = await start();
   });
 
-  it("after SIGKILL of everything under load admits no more than the limit in all, and has every entry that was older than a second", async () => {
+  it("after SIGKILL of everything under load admits no more than the limit in all, and has every entry of what was answered 600 ms before", async () => {
     const { out } = await command("key", "--name", "Killed", "--limit", "400");
     const key = out.trim();
     const untilHourEnds = 3_600_000 - (Date.now() % 3_600_000);
@@ -201,9 +201,9 @@ describe("Stopping and starting again", () => {
     };
     await Promise.all(Array.from({ length: 100 }, ask));
     const settled = [...admitted];
-    await sleep(1200);
+    await sleep(600);
     const load = Array.from({ length: 200 }, ask);
-    await Promise.race(load.slice(20, 60));
+    await load[20 + Math.floor(Math.random() * 40)];
     const ended = new Promise((resolve) => running.npm.once("exit", resolve));
     for (const process_ of processesOfFolder()) process.kill(Number(process_.split(" ")[0]), "SIGKILL");
     await ended;

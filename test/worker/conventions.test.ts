@@ -103,6 +103,8 @@ describe("The key", () => {
     ["dvo_x", "missing_key"],
     ["bearer x y", "invalid_key"],
     ["Bearer dvo_", "invalid_key"],
+    ["Bearer  ", "missing_key"],
+    ["Bearer a b", "invalid_key"],
   ])("is not read from %j", async (authorization, code) => {
     const answer = await call("GET", "/api/v1/me", { Authorization: authorization });
     expect([answer.status, answer.body.code]).toEqual([401, code]);

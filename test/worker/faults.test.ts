@@ -109,6 +109,47 @@ it("A journal is drained however often its alarm has failed, and never without a
   for (const { id } of entries) expect((await call("GET", `/api/v1/activity/${id}`, { key })).status).toBe(200);
 });
 
+it("A journal is drained without delay once D1 is back, however long it was away and however much there is", async () => {
+  const { keyId, accountId } = await makeTenant();
+  const guard = env.KEY_GUARD.getByName(keyId);
+  await guard.journal(Array.from({ length: 1200 }, (_, index) => entryOf({ accountId, keyId }, Date.now() - index)));
+  await runInDurableObject(guard, (instance) => void Object.assign(instance, { env: { ...env, DB: broken("D1_ERROR: out of order") } }));
+  for (let failed = 0; failed < 7; failed++) await runDurableObjectAlarm(guard);
+  await runInDurableObject(guard, (instance) => void Object.assign(instance, { env }));
+  const left = () => runInDurableObject(guard, (_, state) => [...state.storage.sql.exec("SELECT id FROM journal")].length);
+  await runDurableObjectAlarm(guard);
+  for (let waited = 0; waited < 5000 && (await left()) > 0; waited += 100) await new Promise((resolve) => setTimeout(resolve, 100));
+  expect(await left()).toBe(0);
+}, 20_000);
+
+it("A push that does not reach the guard at first is repeated until it has, and only then is the change answered", async () => {
+  const { key, accountId } = await makeTenant();
+  const other = await makeKey(accountId);
+  let refused = 0;
+  const shaky = new Proxy(env.KEY_GUARD, {
+    get: (target, name) => {
+      if (name !== "getByName") return Reflect.get(target, name);
+      return (id: string) => (id === other.keyId && refused++ < 3 ? broken("no route") : target.getByName(id));
+    },
+  });
+  const answer = await callWith({ KEY_GUARD: shaky }, "PATCH", `/api/v1/keys/${other.keyId}`, key, { status: "disabled" });
+  expect(answer.status).toBe(200);
+  expect(refused).toBe(4);
+  expect((await call("GET", "/api/v1/me", { key: other.key })).body.code).toBe("disabled_key");
+});
+
+it("An upload that its client breaks off is told as the client's doing", async () => {
+  const { key } = await makeTenant();
+  const body = new ReadableStream({
+    pull(controller) {
+      controller.error(new Error("Network connection lost."));
+    },
+  });
+  const init = { method: "POST", headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" }, body, duplex: "half" };
+  const response = await createApp({ isLocal: true }).request("http://localhost/api/v1/tasks", init, env, ctx);
+  expect([response.status, ((await response.json()) as { code: string }).code]).toEqual([400, "malformed_json"]);
+});
+
 it("A change of a key whose guard cannot be reached is stored, says that it is not yet in force, and is brought by the cron job", async () => {
   const { key, accountId } = await makeTenant();
   const other = await makeKey(accountId);

@@ -195,10 +195,27 @@ describe("Entries that D1 does not take", () => {
         };
       },
     });
+    const reported = vi.spyOn(console, "error");
     await writeEntries(connect(client as D1Database), entries, Date.now());
+    expect(reported.mock.calls.flat().join(" ")).toContain(entries[4]?.id);
+    reported.mockRestore();
     const { results } = await env.DB.prepare("SELECT id FROM activity WHERE account_id = ?").bind(tenant.accountId).all<{ id: string }>();
     expect(new Set(results.map(({ id }) => id))).toEqual(new Set(entries.filter((_, index) => index !== 4).map(({ id }) => id)));
   });
+
+  it("since it hangs, go to the guards after five seconds, and those that hang too leave them to the next turn", async () => {
+    const [tenant, other] = [await makeTenant(), await makeTenant()];
+    const entries = [entryOf(tenant, Date.now()), entryOf(other, Date.now())];
+    const hanging = new Proxy(db, { get: (target, name) => (name === "batch" ? () => new Promise(() => {}) : Reflect.get(target, name)) });
+    const handed: string[] = [];
+    const handToGuard = async (keyId: string) => {
+      handed.push(keyId);
+      if (keyId === tenant.keyId) await new Promise(() => {});
+    };
+    const failure = await storeEntries({ db: hanging, handToGuard }, entries).catch((error: unknown) => error);
+    expect(handed).toEqual([tenant.keyId, other.keyId]);
+    expect((failure as NotStored).unstored).toEqual([entries[0]]);
+  }, 15_000);
 
   it("are named where the guards will not take them either", async () => {
     const tenant = await makeTenant();

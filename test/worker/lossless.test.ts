@@ -92,6 +92,14 @@ it("Every admitted request has exactly one entry and every refusal is counted, w
   const usage = await readUsage(await foldMarks({ db, now: Date.now(), actor: { accountId, keyId: null } }), { window: "24h" });
   expect(usage.totalRequests.value).toBe(counted);
   expect(usage.byClass).toMatchObject({ "2xx": admitted.size, "429": refused });
+  const {
+    results: [rolled],
+  } = await env.DB.prepare(
+    "SELECT (SELECT sum(requests) FROM usage_hours WHERE account_id = ?1) AS hours, (SELECT sum(requests) FROM usage_days WHERE account_id = ?1) AS days",
+  )
+    .bind(accountId)
+    .all();
+  expect(rolled).toEqual({ hours: counted, days: counted });
   expect(journalled).toBeGreaterThan(0);
   expect(refused).toBeGreaterThan(500);
 }, 180_000);

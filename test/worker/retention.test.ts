@@ -2,7 +2,8 @@ import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { forgetOldEntries } from "../../src/activity/forget-old-entries.ts";
 import { writeEntries } from "../../src/activity/write-entries.ts";
-import { dayMs, hourMs } from "../../src/clock.ts";
+import { dayMs, dayStart, hourMs, hourStart } from "../../src/clock.ts";
+import { connect } from "../../src/db/client.ts";
 import worker from "../../src/index.ts";
 import { foldMarks } from "../../src/usage/fold-marks.ts";
 import { readUsage } from "../../src/usage/read-usage.ts";
@@ -12,29 +13,64 @@ import { entryOf, write } from "./entries.ts";
 const rows = async (accountId: string) =>
   (await env.DB.prepare("SELECT id, ip FROM activity WHERE account_id = ? ORDER BY id").bind(accountId).all()).results;
 
+const cron = (at: number) => worker.scheduled({ scheduledTime: at, cron: "* * * * *", noRetry() {} }, env);
+
 it("Entries are deleted after 31 days and lose their address after 7; figures that are still shown stay as they were", async () => {
   const tenant = await makeTenant();
-  const now = Date.now() - (Date.now() % hourMs);
+  // At noon, so that the windows begin in the middle of a day, whose hours they need.
+  const now = dayStart(Date.now()) - 12 * hourMs;
   const at = (days: number) => entryOf(tenant, now - days * dayMs - 1, { ip: "198.51.100.1" });
-  const entries = [at(59), at(40), at(31.1), at(30.9), at(7.1), at(6.9), at(0)];
+  const entries = [at(59.9), at(40), at(31.1), at(30.9), at(29.9), at(7.1), at(6.9), at(0)];
   await write(entries);
   const reading = { db, now, actor: { accountId: tenant.accountId, keyId: null } };
   const before = await readUsage(await foldMarks(reading), { window: "30d" });
-  await worker.scheduled({ scheduledTime: now, cron: "* * * * *", noRetry() {} }, env);
-  expect(await rows(tenant.accountId)).toEqual(entries.slice(3).map(({ id }, index) => ({ id, ip: index === 1 ? null : "198.51.100.1" })));
+  await cron(now);
+  const kept = ["198.51.100.1", "198.51.100.1"];
+  expect((await rows(tenant.accountId)).map(({ id, ip }) => [id, ip])).toEqual(
+    entries.slice(3).map(({ id }, index) => [id, [null, null, null, ...kept][index]]),
+  );
   const after = await readUsage(await foldMarks(reading), { window: "30d" });
   expect(after).toEqual(before);
-  expect([after.totalRequests.value, after.totalRequests.previous]).toEqual([3, 4]);
+  expect([after.totalRequests.value, after.totalRequests.previous]).toEqual([4, 4]);
 });
 
-it("Old entries go in bounded chunks", async () => {
+it("One run of the job forgets as much as all keys of an account may have added since the last, and what a long pause has left", async () => {
+  const tenant = await makeTenant();
+  const now = hourStart(Date.now());
+  const many = (days: number) =>
+    Array.from({ length: 6000 }, (_, index) => entryOf(tenant, now - days * dayMs + index, { ip: "198.51.100.1" }));
+  await write([...many(40), ...many(20), ...many(8)]);
+  await cron(now);
+  const left = await rows(tenant.accountId);
+  expect([left.length, left.filter(({ ip }) => ip !== null).length]).toEqual([12_000, 0]);
+});
+
+it("Entries go in chunks of 5,000, each of which stands though the next one fails; the next run goes on from there", async () => {
   const tenant = await makeTenant();
   const now = Date.now();
   await write(Array.from({ length: 5200 }, (_, index) => entryOf(tenant, now - 40 * dayMs + index)));
-  await forgetOldEntries(db, tenant.accountId, now);
+  let deletes = 0;
+  const failing = new Proxy(env.DB, {
+    get: (target, name) => {
+      if (name !== "prepare") return Reflect.get(target, name).bind(target);
+      return (query: string) => {
+        if (query.startsWith("delete") && deletes++ === 1) throw new Error("D1_ERROR: out of order");
+        return target.prepare(query);
+      };
+    },
+  });
+  await expect(forgetOldEntries(connect(failing), tenant.accountId, now)).rejects.toThrow();
   expect((await rows(tenant.accountId)).length).toBe(200);
   await forgetOldEntries(db, tenant.accountId, now);
   expect((await rows(tenant.accountId)).length).toBe(0);
+});
+
+it("An entry that comes after its address would have been cleared is written without it", async () => {
+  const tenant = await makeTenant();
+  const now = Date.now();
+  const entries = [entryOf(tenant, now - 8 * dayMs, { ip: "198.51.100.1" }), entryOf(tenant, now - 6 * dayMs, { ip: "198.51.100.1" })];
+  await writeEntries(db, entries, now);
+  expect((await rows(tenant.accountId)).map(({ ip }) => ip)).toEqual([null, "198.51.100.1"]);
 });
 
 it("An entry older than 30 days is refused, and the rest of its batch is written", async () => {

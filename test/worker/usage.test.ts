@@ -79,6 +79,8 @@ describe("Usage", () => {
 
 const sumOf = (entries: Entry[], of: (entry: Entry) => number) => entries.reduce((sum, entry) => sum + of(entry), 0);
 
+const inClass = (entries: Entry[], is: (status: number) => boolean) => sumOf(entries, ({ status, count }) => (is(status) ? count : 0));
+
 /** The figures by their definitions, computed from the entries one by one. */
 function plainly(entries: Entry[], from: number, to: number) {
   const inside = entries.filter(({ id }) => timeOfId(id) >= from && timeOfId(id) < to);
@@ -90,6 +92,14 @@ function plainly(entries: Entry[], from: number, to: number) {
   const rank = (share: number) => durations[Math.max(0, Math.ceil(share * durations.length) - 1)] ?? null;
   return {
     requests,
+    successes,
+    byClass: {
+      "2xx": inClass(inside, (status) => status < 300),
+      "3xx": inClass(inside, (status) => status >= 300 && status < 400),
+      "4xx": inClass(inside, (status) => status >= 400 && status < 500 && status !== 429),
+      "429": inClass(inside, (status) => status === 429),
+      "5xx": inClass(inside, (status) => status >= 500),
+    },
     rate: requests === 0 ? null : successes === requests ? 100 : Math.min(round((100 * successes) / requests), 99.99),
     average: durations.length === 0 ? null : round(durations.reduce((sum, each) => sum + each, 0) / durations.length),
     percentiles: [0.5, 0.95, 0.99].map(rank),
@@ -153,22 +163,31 @@ describe("The figures", () => {
               if (exact === null) expect(shown).toBeNull();
               else expect(Math.abs(shown - exact)).toBeLessThanOrEqual(exact * 0.05);
             }
-            expect(usage.series.reduce((sum, point) => sum + point.requests, 0)).toBe(current.requests);
-            expect(Object.values(usage.byClass).reduce((sum, each) => sum + each, 0)).toBe(current.requests);
+            expect(usage.byClass).toEqual(current.byClass);
+            const stepMs = window === "24h" ? hourMs : dayMs;
+            expect(usage.series[0]?.start).toBe(usage.window.from - (usage.window.from % stepMs));
+            for (const [index, { start, requests, successes }] of usage.series.entries()) {
+              expect(start).toBe((usage.series[0]?.start ?? 0) + index * stepMs);
+              const bar = plainly(own, Math.max(start, usage.window.from), Math.min(start + stepMs, usage.window.to));
+              expect([requests, successes]).toEqual([bar.requests, bar.successes]);
+            }
           }
         }
         const today = dayStart(now) + dayMs;
-        const whole = plainly(entries, today - 30 * dayMs, today);
         for (const by of ["key", "route", "status", "day"] as const) {
-          const { shares } = await readBreakdown(await foldMarks(reading), { by });
-          expect(shares.reduce((sum, share) => sum + share.requests, 0)).toBe(whole.requests);
-          for (const share of shares) {
-            const own = entries.filter(
-              ({ keyId, route, status, id }) =>
-                ({ key: keyId, route, status: String(status), day: new Date(timeOfId(id)).toISOString().slice(0, 10) })[by] === share.value,
-            );
-            const exact = plainly(own, today - 30 * dayMs, today);
-            expect([share.requests, share.averageMs]).toEqual([exact.requests, exact.average]);
+          for (const only of [undefined, "key_a"]) {
+            const all = entries.filter((entry) => only === undefined || entry.keyId === only);
+            const { shares } = await readBreakdown(await foldMarks(reading), { by, keyId: only });
+            expect(shares.reduce((sum, share) => sum + share.requests, 0)).toBe(plainly(all, today - 30 * dayMs, today).requests);
+            for (const share of shares) {
+              const own = all.filter(
+                ({ keyId, route, status, id }) =>
+                  ({ key: keyId, route, status: String(status), day: new Date(timeOfId(id)).toISOString().slice(0, 10) })[by] ===
+                  share.value,
+              );
+              const exact = plainly(own, today - 30 * dayMs, today);
+              expect([share.requests, share.successes, share.averageMs]).toEqual([exact.requests, exact.successes, exact.average]);
+            }
           }
         }
       }),

@@ -1,0 +1,1 @@
+ALTER TABLE `accounts` ADD `addresses_cleared_to` text DEFAULT '' NOT NULL;
