@@ -1,43 +1,50 @@
 import { join } from "node:path";
+import { heapMiB, inspect, inspectedAt } from "./inspector.ts";
 import { load, residentMiB } from "./load.ts";
 import { prepare, unlimited, type Variant } from "./variants.ts";
-import { bundle, type Served, serve } from "./workerd.ts";
+import { bundle, freePort, serve } from "./workerd.ts";
 
 const minutes = 10;
 
 export interface Memory {
   name: string;
-  /** Resident, in MiB. */
+  /** MiB. */
   afterTwoMinutes: number;
   afterTenMinutes: number;
 }
 
-/** The resident memory of workerd under full load: ours, and beside it, minute by minute in turn, what the platform itself takes. */
+export const residentOfOurs = "ours, 64 keys: resident";
+
+/** The memory of workerd under full load: ours and, minute by minute in turn, what the platform itself takes. */
 export async function measureMemory(folder: string): Promise<Memory[]> {
   const bare = await serve(bundle("bench/workers/bare.ts", join(folder, "bare")), join(folder, "bare"));
   const keys = await prepare(join(folder, "ours"), Array<number>(64).fill(unlimited));
-  const ours = await serve(bundle("src/index.ts", join(folder, "ours")), join(folder, "ours", "state"));
-  const of = (name: string, served: Served, path: string, sent: string[]) => ({
-    variant: { name, url: served.url + path, keys: sent, status: 200, pids: () => [served.pid] } satisfies Variant,
-    pid: served.pid,
-    mib: [] as number[],
-  });
-  const measured = [of("bare", bare, "/", []), of("ours, 64 keys", ours, "/api/v1/me", keys)];
+  const inspector = await freePort();
+  const ours = await serve(bundle("src/index.ts", join(folder, "ours")), join(folder, "ours", "state"), inspectedAt(inspector));
   try {
+    const isolates = await inspect(inspector);
+    const variants: Variant[] = [
+      { name: "bare", url: bare.url, keys: [], status: 200, pids: () => [bare.pid] },
+      { name: "ours", url: `${ours.url}/api/v1/me`, keys, status: 200, pids: () => [ours.pid] },
+    ];
+    const figures: [string, () => number | Promise<number>][] = [
+      ["bare: resident", () => residentMiB(bare.pid)],
+      [residentOfOurs, () => residentMiB(ours.pid)],
+      ["of that, heap of the Worker", () => heapMiB(isolates.worker)],
+      ["of that, heap of what stands for D1", () => heapMiB(isolates.d1)],
+    ];
+    const measured = figures.map(([name]): Memory => ({ name, afterTwoMinutes: 0, afterTenMinutes: 0 }));
     for (let minute = 1; minute <= minutes; minute++) {
-      for (const { variant, pid, mib } of measured) {
-        await load(variant, 60);
-        mib.push(residentMiB(pid));
+      for (const variant of variants) await load(variant, 60);
+      for (const [index, [name, now]] of figures.entries()) {
+        const memory = measured[index];
+        const mib = await now();
+        if (memory && minute === 2) memory.afterTwoMinutes = mib;
+        if (memory && minute === minutes) memory.afterTenMinutes = mib;
+        console.log(`memory: ${minute} min, ${name} ${mib.toFixed(0)} MiB`);
       }
-      console.log(
-        `memory: ${minute} min, ${measured.map(({ variant, mib }) => `${variant.name} ${mib.at(-1)?.toFixed(0)} MiB`).join(", ")}`,
-      );
     }
-    return measured.map(({ variant, mib }) => ({
-      name: variant.name,
-      afterTwoMinutes: mib[1] ?? 0,
-      afterTenMinutes: mib[minutes - 1] ?? 0,
-    }));
+    return measured;
   } finally {
     for (const served of [bare, ours]) await served.stop();
   }

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { inspect, inspectedAt } from "./inspector.ts";
 import { load } from "./load.ts";
 import { prepare, unlimited } from "./variants.ts";
 import { bundle, freePort, serve } from "./workerd.ts";
@@ -25,11 +26,11 @@ export async function measureProfile(folder: string): Promise<Profile> {
   const keys = await prepare(folder, [unlimited]);
   const script = bundle("src/index.ts", folder);
   const inspector = await freePort();
-  const served = await serve(script, join(folder, "state"), [`--inspector-addr=127.0.0.1:${inspector}`]);
+  const served = await serve(script, join(folder, "state"), inspectedAt(inspector));
   const variant = { name: "ours", url: `${served.url}/api/v1/me`, keys, status: 200, pids: () => [served.pid] };
   try {
     await load(variant, 3);
-    const session = await connect(`http://127.0.0.1:${inspector}`);
+    const { worker: session } = await inspect(inspector);
     await session.send("Profiler.enable");
     await session.send("Profiler.setSamplingInterval", { interval: sampleUs });
     const run = load(variant, seconds + 2);
@@ -42,33 +43,6 @@ export async function measureProfile(folder: string): Promise<Profile> {
   } finally {
     await served.stop();
   }
-}
-
-/** The debugger protocol of the Worker itself (D1 is another one of the same process). */
-async function connect(inspector: string) {
-  const targets = (await (await fetch(`${inspector}/json`)).json()) as { title: string; webSocketDebuggerUrl: string }[];
-  const target = targets.find(({ title }) => !title.includes("d1"));
-  const socket = new WebSocket(target?.webSocketDebuggerUrl ?? "");
-  await new Promise((resolve, reject) => {
-    socket.addEventListener("open", resolve);
-    socket.addEventListener("error", reject);
-  });
-  let sent = 0;
-  const waiting = new Map<number, (result: unknown) => void>();
-  socket.addEventListener("message", ({ data }) => {
-    const { id, result } = JSON.parse(String(data));
-    waiting.get(id)?.(result);
-    waiting.delete(id);
-  });
-  return {
-    send(method: string, params: object = {}): Promise<unknown> {
-      const id = ++sent;
-      return new Promise((resolve) => {
-        waiting.set(id, resolve);
-        socket.send(JSON.stringify({ id, method, params }));
-      });
-    },
-  };
 }
 
 /** Of each line of a bundle, what it belongs to: a package, or a folder of the product. */

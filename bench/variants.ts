@@ -36,11 +36,12 @@ export async function startVariants(folder: string): Promise<{ variants: Variant
   const bare = await serve(bundle("bench/workers/bare.ts", join(folder, "bare")), join(folder, "bare"));
   const exchange = await serve(bundle("bench/workers/exchange.ts", join(folder, "exchange")), join(folder, "exchange"));
   const naive = await startNaive(join(folder, "naive"));
-  const made = await prepare(join(folder, "ours"), [...Array<number>(64).fill(unlimited), 1]);
-  const [keys, used] = [made.slice(0, 64), made.slice(64)];
+  const made = await prepare(join(folder, "ours"), [...Array<number>(64).fill(unlimited), 1, unlimited]);
+  const [keys, used, revoked] = [made.slice(0, 64), made.slice(64, 65), made.slice(65)];
   const ours = await serve(bundle("src/index.ts", join(folder, "ours")), join(folder, "ours", "state"));
   const me = `${ours.url}/api/v1/me`;
   await fetch(me, { headers: { Authorization: `Bearer ${used[0]}` } });
+  await fetch(`${ours.url}/api/v1/keys/revoke-leaked`, { method: "POST", body: JSON.stringify({ key: revoked[0] }) });
   // Right in form, but signed by another secret: what somebody sends who has read the documentation.
   const forged = Array.from({ length: 64 }, () => newSecretKey(newKeyId(), { name: "a", secret: "not the secret of this service" }));
   const fastify = await startFastify(join(folder, "fastify"), keys);
@@ -54,6 +55,7 @@ export async function startVariants(folder: string): Promise<{ variants: Variant
     { name: "ours, 64 keys", url: me, keys, status: 200, pids: of(ours) },
     { name: "ours, forged keys", url: me, keys: forged, status: 401, pids: of(ours) },
     { name: "ours, exhausted key", url: me, keys: used, status: 429, pids: of(ours) },
+    { name: "ours, revoked key", url: me, keys: revoked, status: 401, pids: of(ours) },
     { name: "Fastify, Redis, PostgreSQL", url: `${fastify.url}/me`, keys: keys.slice(0, 1), status: 200, pids: fastify.pids },
   ];
   const stop = async () => {

@@ -1,0 +1,46 @@
+// Workerd's inspector: V8's debugger protocol for each isolate of the process.
+
+/** What workerd is started with, so that `inspect` reaches it. */
+export const inspectedAt = (port: number): string[] => [`--inspector-addr=127.0.0.1:${port}`];
+
+export interface Session {
+  send(method: string, params?: object): Promise<unknown>;
+}
+
+/** A session with the Worker itself, and one with what stands for D1 in the same process. */
+export async function inspect(port: number): Promise<{ worker: Session; d1: Session }> {
+  const targets = (await (await fetch(`http://127.0.0.1:${port}/json`)).json()) as { title: string; webSocketDebuggerUrl: string }[];
+  const [d1, worker] = [true, false].map((wanted) => targets.find(({ title }) => title.includes("d1") === wanted));
+  if (!d1 || !worker) throw new Error(`the inspector knows ${targets.map(({ title }) => title).join(", ")}`);
+  return { worker: await connect(worker.webSocketDebuggerUrl), d1: await connect(d1.webSocketDebuggerUrl) };
+}
+
+/** The heap of an isolate in MiB, as it is committed. */
+export async function heapMiB(session: Session): Promise<number> {
+  const { totalSize } = (await session.send("Runtime.getHeapUsage")) as { totalSize: number };
+  return totalSize / 2 ** 20;
+}
+
+async function connect(url: string): Promise<Session> {
+  const socket = new WebSocket(url);
+  await new Promise((resolve, reject) => {
+    socket.addEventListener("open", resolve);
+    socket.addEventListener("error", reject);
+  });
+  let sent = 0;
+  const waiting = new Map<number, (result: unknown) => void>();
+  socket.addEventListener("message", ({ data }) => {
+    const { id, result } = JSON.parse(String(data));
+    waiting.get(id)?.(result);
+    waiting.delete(id);
+  });
+  return {
+    send(method, params = {}) {
+      const id = ++sent;
+      return new Promise((resolve) => {
+        waiting.set(id, resolve);
+        socket.send(JSON.stringify({ id, method, params }));
+      });
+    },
+  };
+}
