@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { dayMs, hourMs, hourStart, minuteMs } from "../src/clock.ts";
-import { load } from "./load.ts";
-import { prepare, startNaive, unlimited, type Variant } from "./variants.ts";
+import { load, type Variant } from "./load.ts";
+import { prepare, startNaive, unlimited } from "./variants.ts";
 import { bundle, type Served, serve } from "./workerd.ts";
 import type { counts } from "./workers/counting.ts";
 

@@ -1,9 +1,18 @@
 import { spawn } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Variant } from "./variants.ts";
 
 const clockTicksPerSecond = 100;
+
+export interface Variant {
+  name: string;
+  url: string;
+  /** Sent in turn as `Authorization: Bearer`. */
+  keys: string[];
+  /** What every request must be answered with. */
+  status: number;
+  pids(): number[];
+}
 
 export interface Run {
   requestsPerSecond: number;

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { heapMiB, inspect, inspectedAt } from "./inspector.ts";
-import { load, residentMiB } from "./load.ts";
-import { prepare, unlimited, type Variant } from "./variants.ts";
+import { load, residentMiB, type Variant } from "./load.ts";
+import { prepare, unlimited } from "./variants.ts";
 import { bundle, freePort, serve } from "./workerd.ts";
 
 const minutes = 10;

@@ -1,17 +1,8 @@
 import { join } from "node:path";
 import { newKeyId, newSecretKey } from "../src/keys/key-format.ts";
 import { startFastify } from "./fastify.ts";
+import type { Variant } from "./load.ts";
 import { bundle, migrationStatements, type Served, serve } from "./workerd.ts";
-
-export interface Variant {
-  name: string;
-  url: string;
-  /** Sent in turn as `Authorization: Bearer`. */
-  keys: string[];
-  /** What every request must be answered with. */
-  status: number;
-  pids(): number[];
-}
 
 export const unlimited = 1_000_000_000;
 
