@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { dayMs, hourMs, hourStart, minuteMs } from "../src/clock.ts";
-import { load, type Variant } from "./load.ts";
+import { pace, type Variant } from "./load.ts";
 import { prepare, startNaive, unlimited } from "./variants.ts";
 import { bundle, type Served, serve } from "./workerd.ts";
 import type { counts } from "./workers/counting.ts";
@@ -71,12 +71,12 @@ async function costOf(
   retain: () => Promise<unknown>,
 ): Promise<Cost> {
   const variant: Variant = { name, url: served.url + path, keys: secrets, status: 200, pids: () => [served.pid] };
-  await load(variant, 10, rate);
+  await pace(variant, 10, rate, keys);
   const before = await countsOf(served);
   let requests = 0;
   let cpuMs = 0;
   for (let minute = 0; minute < minutes; minute++) {
-    const run = await load(variant, 60, rate);
+    const run = await pace(variant, 60, rate, keys);
     await everyMinute();
     requests += run.requests;
     cpuMs += run.cpuMs * run.requests;

@@ -1,25 +1,18 @@
 import { spawnSync } from "node:child_process";
-import { chownSync, existsSync, mkdirSync, readdirSync } from "node:fs";
+import { chownSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { needDebian } from "./debian.ts";
 import { withChildren } from "./load.ts";
 import { ended, freePort, start } from "./workerd.ts";
 
 // Redis and PostgreSQL of Debian's packages, for this run alone: their data goes with the folder.
 
-const postgresFolder = () => {
-  const versions = existsSync("/usr/lib/postgresql") ? readdirSync("/usr/lib/postgresql") : [];
-  return versions.length > 0 ? join("/usr/lib/postgresql", versions.toSorted().at(-1) ?? "", "bin") : null;
-};
+const postgresVersions = "/usr/lib/postgresql";
 
 function install(): string {
-  if (!existsSync("/usr/bin/redis-server") || postgresFolder() === null) {
-    console.error("Installing redis-server and postgresql with apt-get ...");
-    spawnSync("apt-get", ["install", "-y", "-qq", "redis-server", "postgresql"], { stdio: ["ignore", "ignore", "inherit"] });
-  }
-  const folder = postgresFolder();
-  if (folder === null) throw new Error("This part of the bench needs Debian's redis-server and postgresql.");
-  return folder;
+  needDebian({ "/usr/bin/redis-server": "redis-server", [postgresVersions]: "postgresql" });
+  return join(postgresVersions, readdirSync(postgresVersions).toSorted().at(-1) ?? "", "bin");
 }
 
 /** PostgreSQL does not run as root: then as the user of Debian's package, to whom its folder is given. */

@@ -1,7 +1,7 @@
 // One run of autocannon, told as JSON in the first argument, its result as JSON on standard output.
 import autocannon from "autocannon";
 
-const { url, keys, seconds, rate } = JSON.parse(process.argv[2]);
+const { url, keys, seconds } = JSON.parse(process.argv[2]);
 const requests = keys.map((key) => ({ method: "GET", headers: { authorization: `Bearer ${key}`, "cf-connecting-ip": "198.51.100.7" } }));
 const connections = 32;
 let clients = 0;
@@ -9,7 +9,6 @@ const result = await autocannon({
   url,
   connections,
   duration: seconds,
-  ...(rate && { overallRate: rate }),
   ...(requests.length > 0 && { requests, setupClient }),
 });
 process.stdout.write(

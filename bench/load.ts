@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { needDebian } from "./debian.ts";
 
 const clockTicksPerSecond = 100;
 
@@ -23,24 +24,48 @@ export interface Run {
   p99: number;
 }
 
-/** Sends requests of a variant for some seconds: as many as 32 connections can, or `rate` a second. Throws where it is answered anything unexpected. */
-export async function load(variant: Variant, seconds: number, rate?: number): Promise<Run> {
-  const before = cpuMsOf(variant.pids());
-  const told = await run(join(import.meta.dirname, "load.mjs"), JSON.stringify({ url: variant.url, keys: variant.keys, seconds, rate }));
-  const cpuMs = cpuMsOf(variant.pids()) - before;
-  const { requests, seconds: took, statuses, p50, p99 } = JSON.parse(told);
-  const others = Object.keys(statuses).filter((status) => Number(status) !== variant.status);
-  if (requests === 0 || others.length > 0) throw new Error(`${variant.name} answered ${JSON.stringify(statuses)}`);
-  return { requests, requestsPerSecond: requests / took, cpuMs: cpuMs / requests, p50, p99 };
+const script = (name: string) => join(import.meta.dirname, name);
+
+/** Sends as many requests of a variant as 32 connections can, for some seconds (autocannon). Throws where it is answered anything unexpected. */
+export async function load(variant: Variant, seconds: number): Promise<Run> {
+  const { url, keys, status } = variant;
+  const { cpuMs, told } = await run(variant, process.execPath, [script("load.mjs"), JSON.stringify({ url, keys, seconds })]);
+  const { statuses, ...others } = told;
+  if (Object.keys(statuses).some((each) => Number(each) !== status))
+    throw new Error(`${variant.name} answered ${JSON.stringify(statuses)}`);
+  return runOf(variant, cpuMs, others);
 }
 
-function run(script: string, argument: string): Promise<string> {
-  const child = spawn(process.execPath, [script, argument], { stdio: ["ignore", "pipe", "inherit"] });
+/** Sends `rate` requests of a variant a second, spread in time over the connections (wrk, since autocannon sends those of a second at once). Throws as above. */
+export async function pace(variant: Variant, seconds: number, rate: number, connections: number): Promise<Run> {
+  needDebian({ "/usr/bin/wrk": "wrk" });
+  const meanMs = Math.round((1000 * connections) / rate);
+  const options = ["-t1", `-c${connections}`, `-d${seconds}s`, "--timeout", "10s", "-s", script("pace.lua"), variant.url];
+  const { cpuMs, told } = await run(variant, "/usr/bin/wrk", [...options, "--", String(meanMs), ...variant.keys]);
+  if (told.failed > 0 || told.refused !== (variant.status < 400 ? 0 : told.requests))
+    throw new Error(`${variant.name} answered ${JSON.stringify(told)}`);
+  return runOf(variant, cpuMs, told);
+}
+
+const runOf = (
+  { name }: Variant,
+  cpuMs: number,
+  { requests, seconds, p50, p99 }: Record<"requests" | "seconds" | "p50" | "p99", number>,
+): Run => {
+  if (requests === 0) throw new Error(`${name} answered nothing`);
+  return { requests, requestsPerSecond: requests / seconds, cpuMs: cpuMs / requests, p50, p99 };
+};
+
+/** Runs a command against a variant: the JSON in its last line, and the CPU that the variant has used meanwhile. */
+async function run(variant: Variant, command: string, args: string[]) {
+  const before = cpuMsOf(variant.pids());
+  const child = spawn(command, args, { stdio: ["ignore", "pipe", "inherit"] });
   let out = "";
   child.stdout.on("data", (chunk) => (out += chunk));
-  return new Promise((resolve, reject) =>
-    child.on("close", (code) => (code === 0 ? resolve(out) : reject(new Error(`${script}: ${code}`)))),
+  await new Promise<void>((resolve, reject) =>
+    child.on("close", (code) => (code === 0 ? resolve() : reject(new Error(`${command} ended with ${code}: ${out}`)))),
   );
+  return { told: JSON.parse(out.trim().split("\n").at(-1) ?? ""), cpuMs: cpuMsOf(variant.pids()) - before };
 }
 
 /** User and system time of processes so far, in milliseconds. */

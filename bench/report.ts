@@ -2,7 +2,7 @@ import type { Cost } from "./cost.ts";
 import type { Growth } from "./growth.ts";
 import { type Memory, residentOfOurs } from "./memory.ts";
 import type { Profile } from "./profile.ts";
-import { type Measured, pace } from "./throughput.ts";
+import { type Measured, pacedRate } from "./throughput.ts";
 
 const table = (head: string[], rows: string[][]) =>
   [head, head.map((_, index) => (index === 0 ? "---" : "---:")), ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
@@ -20,7 +20,7 @@ function named<Item extends { name: string }>(items: readonly Item[], name: stri
 
 export function throughputTable(measured: readonly Measured[]): string {
   const bare = bareOf(measured);
-  const paced = `at ${pace} requests/s`;
+  const paced = `at ${pacedRate} requests/s`;
   return table(
     ["variant", "requests/s", "share of bare", "CPU ms each", "p99 ms, full load", `p50 ms ${paced}`, `p99 ms ${paced}`],
     measured.map((each) => [
@@ -29,8 +29,8 @@ export function throughputTable(measured: readonly Measured[]): string {
       two(each.requestsPerSecond / bare.requestsPerSecond),
       each.cpuMs.toFixed(3),
       whole(each.p99),
-      whole(each.pacedP50),
-      whole(each.pacedP99),
+      each.pacedP50.toFixed(1),
+      each.pacedP99.toFixed(1),
     ]),
   );
 }
@@ -106,7 +106,7 @@ export function goalTable({
     atLeast(`${name}: times naive`, ours.requestsPerSecond / naive.requestsPerSecond, 9);
     atLeast(`${name}: times Fastify`, ours.requestsPerSecond / fastify.requestsPerSecond, 1);
     atMost(`${name}: CPU, share of Fastify's`, ours.cpuMs / fastify.cpuMs, 1);
-    atMost(`${name}: p99 at ${pace} requests/s, share of bare's`, ours.pacedP99 / bare.pacedP99, 1.3);
+    atMost(`${name}: p99 at ${pacedRate} requests/s, share of bare's`, ours.pacedP99 / bare.pacedP99, 1.3);
   }
   atMost("dollars per million, share of naive's", named(cost, "ours").dollarsPerMillion / named(cost, "naive").dollarsPerMillion, 1);
   for (const { path, ratio } of growth) atMost(`${path === "/" ? "overview page" : path}: slowest size over fastest`, ratio, 1.5);

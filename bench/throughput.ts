@@ -1,11 +1,12 @@
-import { load, median, type Run } from "./load.ts";
+import { load, median, pace, type Run } from "./load.ts";
 import { startVariants } from "./variants.ts";
 
 const rounds = 3;
 const seconds = 5;
 /** A second, for the latency of all at the same pace: what the slowest of them can do with ease. */
-export const pace = 200;
+export const pacedRate = 200;
 const pacedSeconds = 8;
+const connections = 32;
 
 export interface Measured {
   name: string;
@@ -24,7 +25,7 @@ export async function measureThroughput(folder: string): Promise<Measured[]> {
     const runs = variants.map((): { full: Run; paced: Run }[] => []);
     for (let round = 0; round < rounds; round++) {
       for (const [index, variant] of variants.entries())
-        runs[index]?.push({ full: await load(variant, seconds), paced: await load(variant, pacedSeconds, pace) });
+        runs[index]?.push({ full: await load(variant, seconds), paced: await pace(variant, pacedSeconds, pacedRate, connections) });
       console.log(`throughput: round ${round + 1} of ${rounds}`);
     }
     return variants.map(({ name }, index) => {
