@@ -24,15 +24,21 @@ const parts = {
 const reportFile = join(root, "docs", "performance.md");
 const [beginMark, endMark] = ["<!-- measured: npm run bench -->", "<!-- end of what was measured -->"];
 
+// So that processes and folders go too when the bench is broken off.
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1));
+
 async function inFolder<Result>(work: (folder: string) => Promise<Result>): Promise<Result> {
   // In memory where there is such a place: the disk of a shared machine is not what is measured.
   const folder = mkdtempSync(join(existsSync("/dev/shm") ? "/dev/shm" : tmpdir(), "developer-overview-bench-"));
   // PostgreSQL runs as a user of its own, and must get in.
   chmodSync(folder, 0o755);
+  const remove = () => rmSync(folder, { recursive: true, force: true });
+  process.once("exit", remove);
   try {
     return await work(folder);
   } finally {
-    rmSync(folder, { recursive: true, force: true });
+    process.off("exit", remove);
+    remove();
   }
 }
 
