@@ -22,7 +22,7 @@ export async function everyMinute(env: Env, now: number): Promise<void> {
   if (errors.length > 0) throw new AggregateError(errors, "parts of the cron job failed");
 }
 
-/** Once an hour: what is past its keeping. The accounts take turns in being the first, so that none of them can hold up the same others for ever. */
+/** Once an hour: what is past its keeping. The accounts take turns in being the first, so that none holds up the same others for ever. */
 async function forgetOld(db: Db, now: number): Promise<void> {
   const accounts = await listAccounts(db);
   const first = Math.floor(now / hourMs) % Math.max(1, accounts.length);
@@ -45,5 +45,5 @@ async function runAll(parts: (() => PromiseLike<unknown>)[]): Promise<void> {
       errors.push(error);
     }
   }
-  if (errors.length > 0) throw new AggregateError(errors, "parts of the cron job failed", { cause: errors[0] });
+  if (errors.length > 0) throw new AggregateError(errors, "some of what is past its keeping could not be deleted", { cause: errors[0] });
 }

@@ -38,7 +38,8 @@ const columns = sql.join(
 /**
  * Writes entries to the log and marks their hours for folding into usage, in one transaction for each 500. An entry that is
  * there already is left alone, so a batch may be repeated. One that comes so late that its address would have been cleared is
- * written without it; one that is older than 30 days is refused and reported: the rest of its hour may be deleted already. Throws where D1 has not confirmed all within 5 s; it may still have written.
+ * written without it; one that is older than 30 days is refused and reported: the rest of its hour may be deleted already.
+ * Throws where D1 has not confirmed all within 5 s; it may still have written.
  */
 export async function writeEntries(db: Db, entries: readonly Entry[], now: number): Promise<void> {
   const oldest = idBound("req", now - acceptedMs);

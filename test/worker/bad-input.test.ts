@@ -165,6 +165,7 @@ describe("A body", () => {
 
 describe("A query", () => {
   it.each([
+    ["me?=1", ""],
     ["users?limit=0", "limit"],
     ["users?limit=101", "limit"],
     ["users?limit=", "limit"],
