@@ -25,7 +25,7 @@ const objectGb = 0.128;
 
 export interface Cost {
   name: string;
-  /** Of 1,000 requests, roll-ups and retention included. */
+  /** Of 1,000 requests, roll-ups and retention included. CPU is the Worker's and its objects', since nobody pays for D1's. */
   objectCalls: number;
   objectRows: number;
   statements: number;

@@ -7,12 +7,12 @@ export interface Session {
   send(method: string, params?: object): Promise<unknown>;
 }
 
-/** A session with the Worker itself, and one with what stands for D1 in the same process. */
-export async function inspect(port: number): Promise<{ worker: Session; d1: Session }> {
+/** A session with the one Worker of a process. */
+export async function inspect(port: number): Promise<Session> {
   const targets = (await (await fetch(`http://127.0.0.1:${port}/json`)).json()) as { title: string; webSocketDebuggerUrl: string }[];
-  const [d1, worker] = [true, false].map((wanted) => targets.find(({ title }) => title.includes("d1") === wanted));
-  if (!d1 || !worker) throw new Error(`the inspector knows ${targets.map(({ title }) => title).join(", ")}`);
-  return { worker: await connect(worker.webSocketDebuggerUrl), d1: await connect(d1.webSocketDebuggerUrl) };
+  const [worker] = targets;
+  if (!worker || targets.length > 1) throw new Error(`the inspector knows ${targets.map(({ title }) => title).join(", ")}`);
+  return connect(worker.webSocketDebuggerUrl);
 }
 
 /** The heap of an isolate in MiB, as it is committed. */

@@ -22,16 +22,16 @@ export async function measureMemory(folder: string): Promise<Memory[]> {
   const inspector = await freePort();
   const ours = await serve(bundle("src/index.ts", join(folder, "ours")), join(folder, "ours", "state"), inspectedAt(inspector));
   try {
-    const isolates = await inspect(inspector);
+    const isolate = await inspect(inspector);
     const variants: Variant[] = [
-      { name: "bare", url: bare.url, keys: [], status: 200, pids: () => [bare.pid] },
-      { name: "ours", url: `${ours.url}/api/v1/me`, keys, status: 200, pids: () => [ours.pid] },
+      { name: "bare", url: bare.url, keys: [], status: 200, pids: bare.pids },
+      { name: "ours", url: `${ours.url}/api/v1/me`, keys, status: 200, pids: ours.pids },
     ];
     const figures: [string, () => number | Promise<number>][] = [
       ["bare: resident", () => residentMiB(bare.pid)],
       [residentOfOurs, () => residentMiB(ours.pid)],
-      ["of that, heap of the Worker", () => heapMiB(isolates.worker)],
-      ["of that, heap of what stands for D1", () => heapMiB(isolates.d1)],
+      ["of that, V8's heap", () => heapMiB(isolate)],
+      ["beside it, what stands for D1: resident", () => residentMiB(ours.d1Pid)],
     ];
     const measured = figures.map(([name]): Memory => ({ name, afterTwoMinutes: 0, afterTenMinutes: 0 }));
     for (let minute = 1; minute <= minutes; minute++) {

@@ -27,10 +27,10 @@ export async function measureProfile(folder: string): Promise<Profile> {
   const script = bundle("src/index.ts", folder);
   const inspector = await freePort();
   const served = await serve(script, join(folder, "state"), inspectedAt(inspector));
-  const variant = { name: "ours", url: `${served.url}/api/v1/me`, keys, status: 200, pids: () => [served.pid] };
+  const variant = { name: "ours", url: `${served.url}/api/v1/me`, keys, status: 200, pids: served.pids };
   try {
     await load(variant, 3);
-    const { worker: session } = await inspect(inspector);
+    const session = await inspect(inspector);
     await session.send("Profiler.enable");
     await session.send("Profiler.setSamplingInterval", { interval: sampleUs });
     const run = load(variant, seconds + 2);

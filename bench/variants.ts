@@ -37,16 +37,15 @@ export async function startVariants(folder: string): Promise<{ variants: Variant
   const forged = Array.from({ length: 64 }, () => newSecretKey(newKeyId(), { name: "a", secret: "not the secret of this service" }));
   const fastify = await startFastify(join(folder, "fastify"), keys);
 
-  const of = (served: Served) => () => [served.pid];
   const variants: Variant[] = [
-    { name: "bare", url: bare.url, keys: [], status: 200, pids: of(bare) },
-    { name: "bare and one empty call of an object", url: exchange.url, keys: [], status: 200, pids: of(exchange) },
-    { name: "naive", url: `${naive.served.url}/me`, keys: naive.keys.slice(0, 1), status: 200, pids: of(naive.served) },
-    { name: "ours, one key", url: me, keys: keys.slice(0, 1), status: 200, pids: of(ours) },
-    { name: "ours, 64 keys", url: me, keys, status: 200, pids: of(ours) },
-    { name: "ours, forged keys", url: me, keys: forged, status: 401, pids: of(ours) },
-    { name: "ours, exhausted key", url: me, keys: used, status: 429, pids: of(ours) },
-    { name: "ours, revoked key", url: me, keys: revoked, status: 401, pids: of(ours) },
+    { name: "bare", url: bare.url, keys: [], status: 200, pids: bare.pids },
+    { name: "bare and one empty call of an object", url: exchange.url, keys: [], status: 200, pids: exchange.pids },
+    { name: "naive", url: `${naive.served.url}/me`, keys: naive.keys.slice(0, 1), status: 200, pids: naive.served.pids },
+    { name: "ours, one key", url: me, keys: keys.slice(0, 1), status: 200, pids: ours.pids },
+    { name: "ours, 64 keys", url: me, keys, status: 200, pids: ours.pids },
+    { name: "ours, forged keys", url: me, keys: forged, status: 401, pids: ours.pids },
+    { name: "ours, exhausted key", url: me, keys: used, status: 429, pids: ours.pids },
+    { name: "ours, revoked key", url: me, keys: revoked, status: 401, pids: ours.pids },
     { name: "Fastify, Redis, PostgreSQL", url: `${fastify.url}/me`, keys: keys.slice(0, 1), status: 200, pids: fastify.pids },
   ];
   const stop = async () => {

@@ -16,6 +16,9 @@ export const signingSecrets = `a:${"signing-secret-of-the-bench".padEnd(40, "-")
 export interface Served {
   url: string;
   pid: number;
+  d1Pid: number;
+  /** Of both processes. */
+  pids(): number[];
   stop(): Promise<void>;
 }
 
@@ -37,35 +40,76 @@ export async function freePort(): Promise<number> {
   return typeof address === "object" && address ? address.port : 0;
 }
 
-/** Starts workerd on a bundle, with the bindings of wrangler.toml; D1 and the objects live in `folder`. `flags`: more of workerd's own. */
+/**
+ * Starts workerd on a bundle, with the bindings of wrangler.toml; D1 and the objects live in `folder`. D1 is a process of its
+ * own, since a deployment has it on another machine: it must not hold up the Worker's one thread. `flags`: more of workerd's own.
+ */
 export async function serve(script: string, folder: string, flags: string[] = []): Promise<Served> {
-  mkdirSync(folder, { recursive: true });
-  const { compatibility_date, d1_databases, durable_objects, migrations } = unstable_readConfig({ config: join(root, "wrangler.toml") });
+  for (const part of ["objects", "d1"]) mkdirSync(join(folder, part), { recursive: true });
   const source = readFileSync(script, "utf8");
   writeFileSync(join(folder, "index.js"), source);
-  const withGuard = source.includes("KeyGuard") && { durable_objects, migrations };
-  const vars = { KEY_SIGNING_SECRETS: signingSecrets };
-  const database = d1_databases.map(({ binding, database_name, database_id }: (typeof d1_databases)[number]) => ({
-    binding,
-    database_name,
-    database_id,
-  }));
-  const config = { name: "bench", main: "index.js", no_bundle: true, compatibility_date, vars, d1_databases: database, ...withGuard };
-  writeFileSync(join(folder, "config.json"), JSON.stringify(config));
+  writeFileSync(join(folder, "worker.capnp"), workerConfig(source.includes("KeyGuard")));
+  const [port, d1Port] = [await freePort(), await freePort()];
+  const d1 = startWorkerd(folder, join(workers, "d1.capnp"), d1Port, [`--directory-path=disk=${join(folder, "d1")}`]);
+  const objects = `--directory-path=disk=${join(folder, "objects")}`;
+  const worker = startWorkerd(folder, "worker.capnp", port, [objects, `--external-addr=d1=127.0.0.1:${d1Port}`, ...flags]);
+  const stop = async () => {
+    await ended(worker);
+    await ended(d1);
+  };
+  try {
+    await until(d1, `http://127.0.0.1:${d1Port}`);
+    await until(worker, `http://127.0.0.1:${port}`);
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  const [pid, d1Pid] = [worker.pid ?? 0, d1.pid ?? 0];
+  return { url: `http://127.0.0.1:${port}`, pid, d1Pid, pids: () => [pid, d1Pid], stop };
+}
 
-  const port = await freePort();
-  const child = start(workerdPath, ["serve", "--experimental", "config.json", "-s", `http=127.0.0.1:${port}`, ...flags], {
-    cwd: folder,
-    stdio: ["ignore", "ignore", "pipe"],
-  });
+const workers = join(import.meta.dirname, "workers");
+
+/** What wrangler.toml binds the product to, in workerd's own words: wrangler's form of it cannot name another process. */
+function workerConfig(hasGuard: boolean): string {
+  const { compatibility_date } = unstable_readConfig({ config: join(root, "wrangler.toml") });
+  const objects = `durableObjectNamespaces = [(className = "KeyGuard", uniqueKey = "guards", enableSql = true)],
+      durableObjectStorage = (localDisk = "disk"),`;
+  return `using Workerd = import "/workerd/workerd.capnp";
+
+const config :Workerd.Config = (
+  services = [
+    (name = "worker", worker = (
+      modules = [(name = "index.js", esModule = embed "index.js")],
+      compatibilityDate = "${compatibility_date}",
+      ${hasGuard ? objects : ""}
+      bindings = [
+        (name = "DB", wrapped = (moduleName = "cloudflare-internal:d1-api", innerBindings = [(name = "fetcher", service = "d1")])),
+        ${hasGuard ? '(name = "KEY_GUARD", durableObjectNamespace = "KeyGuard"),' : ""}
+        (name = "KEY_SIGNING_SECRETS", text = "${signingSecrets}"),
+      ],
+    )),
+    (name = "d1", external = (http = ())),
+    (name = "disk", disk = (writable = true)),
+  ],
+  sockets = [(name = "http", http = (), service = "worker")],
+);
+`;
+}
+
+function startWorkerd(folder: string, config: string, port: number, flags: string[]): ChildProcess {
+  const options = ["serve", "--experimental", config, `--socket-addr=http=127.0.0.1:${port}`, ...flags];
+  return start(workerdPath, options, { cwd: folder, stdio: ["ignore", "ignore", "pipe"] });
+}
+
+/** Waits until a process answers. Throws with what it said where it ends before. */
+async function until(child: ChildProcess, url: string): Promise<void> {
   let said = "";
   child.stderr?.on("data", (chunk) => (said += chunk));
-  const url = `http://127.0.0.1:${port}`;
   while (!(await listens(url))) {
     if (child.exitCode !== null) throw new Error(`workerd ended: ${said}`);
     await sleep(50);
   }
-  return { url, pid: child.pid ?? 0, stop: () => ended(child) };
 }
 
 async function listens(url: string): Promise<boolean> {

@@ -1,5 +1,5 @@
 import product, { KeyGuard as Guard } from "../../src/index.ts";
-import type { KeyConfig } from "../../src/keys/admission.ts";
+import type { Admission, AdmissionRequest, KeyConfig } from "../../src/keys/admission.ts";
 import { countD1, countStorage, counts } from "./counting.ts";
 
 /** The product, with what it asks of the platform counted. */
@@ -8,9 +8,9 @@ export class KeyGuard extends Guard {
     countStorage(ctx.storage);
     super(ctx, env);
   }
-  override fetch(request: Request): Promise<Response> {
+  override admit(request: AdmissionRequest): Promise<Admission | null> {
     counts.objectCalls++;
-    return super.fetch(request);
+    return super.admit(request);
   }
   override alarm(): Promise<void> {
     counts.objectCalls++;

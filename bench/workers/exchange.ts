@@ -3,14 +3,14 @@ import { Hono } from "hono";
 
 /** The floor of any exact limit on this platform: a router, and one exchange with an object that does nothing. */
 export class KeyGuard extends DurableObject {
-  override fetch(): Response {
-    return new Response(null);
+  admit(): null {
+    return null;
   }
 }
 
 const app = new Hono<{ Bindings: Env }>();
 app.get("/", async (c) => {
-  await c.env.KEY_GUARD.getByName("one").fetch("http://guard/");
+  await c.env.KEY_GUARD.getByName("one").admit({ secretHash: "", ip: "", scope: null, counted: true });
   return c.json({ ok: true });
 });
 

@@ -45,6 +45,14 @@ export interface Admission {
 /** What an answer may say of a key. */
 export type KeyFacts = Pick<KeyConfig, "accountId" | "accountName" | "name" | "scopes" | "expiresAt">;
 
+export const factsOf = ({ accountId, accountName, name, scopes, expiresAt }: KeyConfig): KeyFacts => ({
+  accountId,
+  accountName,
+  name,
+  scopes,
+  expiresAt,
+});
+
 /** A key's window as it stands after this request. `resetsAt`: milliseconds since the epoch. */
 export interface RateLimit {
   limit: number;

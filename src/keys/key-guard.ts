@@ -7,8 +7,7 @@ import { connect } from "../db/client.ts";
 import { withDeadline } from "../deadline.ts";
 import type { Event, EventType } from "../webhooks/event.ts";
 import { writeEvents } from "../webhooks/write-events.ts";
-import { type AdmissionRequest, type KeyConfig, type RateLimit, refusalOf } from "./admission.ts";
-import { answerOf, type Decision, encodeFacts, readQuestion } from "./admission-messages.ts";
+import { type Admission, type AdmissionRequest, factsOf, type KeyConfig, type RateLimit, refusalOf } from "./admission.ts";
 import { dueLimitEvents, lowestLine } from "./limit-events.ts";
 import { readConfig } from "./read-config.ts";
 import { countOne, giveBack, openWindow, recoveredWindow, resetsAt, type Window, windowAt } from "./window.ts";
@@ -30,8 +29,6 @@ export class KeyGuard extends DurableObject<Env> {
   readonly #journal: Journal<Entry>;
   readonly #events: Journal<Event>;
   #config: KeyConfig | null = null;
-  /** Of the configuration, as it is sent. */
-  #facts = "";
   #window: Window;
   /** Which events of its limit a window has been told of. */
   #told: { startsAt: number; types: EventType[] };
@@ -46,24 +43,23 @@ export class KeyGuard extends DurableObject<Env> {
     this.#storage = ctx.storage;
     this.#journal = new Journal(ctx.storage.sql, "journal");
     this.#events = new Journal(ctx.storage.sql, "events");
-    const config = this.#storage.kv.get<KeyConfig>("config");
-    if (config) this.#use(config);
+    this.#config = this.#storage.kv.get<KeyConfig>("config") ?? null;
     this.#told = this.#storage.kv.get("told") ?? { startsAt: 0, types: [] };
     const stored = this.#storage.kv.get<{ startsAt: number; reserved: number }>("window");
     this.#window = stored ? recoveredWindow(stored.startsAt, stored.reserved) : openWindow(hourStart(Date.now()));
   }
 
-  /** Decides one request and counts it, in one synchronous step. */
-  override async fetch(request: Request): Promise<Response> {
+  /** Decides one request and counts it, in one synchronous step. Null where no such key exists. */
+  async admit(request: AdmissionRequest): Promise<Admission | null> {
     const config = this.#config ?? (await this.#load());
-    return answerOf(config && this.#decide(config, readQuestion(request)), this.#facts);
+    return config && this.#decide(config, request);
   }
 
   /** Takes over a change of the key, unless it has a later one already. Holds for every `admit` that starts after this returned. */
   configure(config: KeyConfig): void {
     if (this.#config && config.version <= this.#config.version) return;
     this.#storage.kv.put("config", config);
-    this.#use(config);
+    this.#config = config;
   }
 
   /** The window as it stands, counting nothing. Null where no such key exists. */
@@ -93,22 +89,17 @@ export class KeyGuard extends DurableObject<Env> {
     }
   }
 
-  #use(config: KeyConfig): void {
-    this.#config = config;
-    this.#facts = encodeFacts(config);
-  }
-
   async #load(): Promise<KeyConfig | null> {
     const config = await withDeadline(readConfig(connect(this.env.DB), this.ctx.id.name ?? ""), loadTimeoutMs, "Reading a key from D1");
     if (config) this.configure(config);
     return this.#config;
   }
 
-  #decide(config: KeyConfig, request: AdmissionRequest): Decision {
+  #decide(config: KeyConfig, request: AdmissionRequest): Admission {
     const now = this.#now();
     let refusal = refusalOf(config, request, now);
     if (refusal === null && request.counted && !this.#count(config, now)) refusal = "rate_limit_exceeded";
-    return { refusal, rateLimit: this.#rateLimit(config, now) };
+    return { refusal, key: factsOf(config), rateLimit: this.#rateLimit(config, now) };
   }
 
   #count(config: KeyConfig, now: number): boolean {
