@@ -30,6 +30,8 @@ export async function startVariants(folder: string): Promise<{ variants: Variant
   const made = await prepare(join(folder, "ours"), [...Array<number>(64).fill(unlimited), 1, unlimited]);
   const [keys, used, revoked] = [made.slice(0, 64), made.slice(64, 65), made.slice(65)];
   const ours = await serve(bundle("src/index.ts", join(folder, "ours")), join(folder, "ours", "state"));
+  const byHandKeys = await prepare(join(folder, "by-hand"), [unlimited]);
+  const byHand = await serve(bundle("bench/workers/by-hand.ts", join(folder, "by-hand")), join(folder, "by-hand", "state"));
   const me = `${ours.url}/api/v1/me`;
   await fetch(me, { headers: { Authorization: `Bearer ${used[0]}` } });
   await fetch(`${ours.url}/api/v1/keys/revoke-leaked`, { method: "POST", body: JSON.stringify({ key: revoked[0] }) });
@@ -43,13 +45,14 @@ export async function startVariants(folder: string): Promise<{ variants: Variant
     { name: "naive", url: `${naive.served.url}/me`, keys: naive.keys.slice(0, 1), status: 200, pids: naive.served.pids },
     { name: "ours, one key", url: me, keys: keys.slice(0, 1), status: 200, pids: ours.pids },
     { name: "ours, 64 keys", url: me, keys, status: 200, pids: ours.pids },
+    { name: "ours without its API layer, one key", url: byHand.url, keys: byHandKeys, status: 200, pids: byHand.pids },
     { name: "ours, forged keys", url: me, keys: forged, status: 401, pids: ours.pids },
     { name: "ours, exhausted key", url: me, keys: used, status: 429, pids: ours.pids },
     { name: "ours, revoked key", url: me, keys: revoked, status: 401, pids: ours.pids },
     { name: "Fastify, Redis, PostgreSQL", url: `${fastify.url}/me`, keys: keys.slice(0, 1), status: 200, pids: fastify.pids },
   ];
   const stop = async () => {
-    for (const each of [bare, exchange, naive.served, ours, fastify]) await each.stop();
+    for (const each of [bare, exchange, naive.served, ours, byHand, fastify]) await each.stop();
   };
   return { variants, stop };
 }
