@@ -2,13 +2,17 @@ import type { Cost } from "./cost.ts";
 import type { Growth } from "./growth.ts";
 import { type Memory, residentOfOurs } from "./memory.ts";
 import type { Profile } from "./profile.ts";
-import { type Measured, pacedRate } from "./throughput.ts";
+import { type Measured, medianOf, pacedRate, type Round, ratioOf } from "./throughput.ts";
 
 const table = (head: string[], rows: string[][]) =>
   [head, head.map((_, index) => (index === 0 ? "---" : "---:")), ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
 
 const two = (value: number) => value.toFixed(2);
 const whole = (value: number) => Math.round(value).toLocaleString("en");
+
+const rate = ({ full }: Round) => full.requestsPerSecond;
+const cpu = ({ full }: Round) => full.cpuMs;
+const pacedP99 = ({ paced }: Round) => paced.p99;
 
 const bareOf = (measured: readonly Measured[]): Measured => named(measured, "bare");
 
@@ -25,12 +29,12 @@ export function throughputTable(measured: readonly Measured[]): string {
     ["variant", "requests/s", "share of bare", "CPU ms each", "p99 ms, full load", `p50 ms ${paced}`, `p99 ms ${paced}`],
     measured.map((each) => [
       each.name,
-      whole(each.requestsPerSecond),
-      two(each.requestsPerSecond / bare.requestsPerSecond),
-      each.cpuMs.toFixed(3),
-      whole(each.p99),
-      each.pacedP50.toFixed(1),
-      each.pacedP99.toFixed(1),
+      whole(medianOf(each, rate)),
+      two(ratioOf(each, bare, rate)),
+      medianOf(each, cpu).toFixed(3),
+      whole(medianOf(each, ({ full }) => full.p99)),
+      medianOf(each, ({ paced }) => paced.p50).toFixed(1),
+      medianOf(each, pacedP99).toFixed(1),
     ]),
   );
 }
@@ -100,13 +104,13 @@ export function goalTable({
     ["ours, forged keys", 0.75],
     ["ours, exhausted key", 0.5],
   ] as const)
-    atLeast(`${name}: share of bare`, named(throughput, name).requestsPerSecond / bare.requestsPerSecond, goal);
+    atLeast(`${name}: share of bare`, ratioOf(named(throughput, name), bare, rate), goal);
   for (const name of ["ours, one key", "ours, 64 keys"]) {
     const ours = named(throughput, name);
-    atLeast(`${name}: times naive`, ours.requestsPerSecond / naive.requestsPerSecond, 9);
-    atLeast(`${name}: times Fastify`, ours.requestsPerSecond / fastify.requestsPerSecond, 1);
-    atMost(`${name}: CPU, share of Fastify's`, ours.cpuMs / fastify.cpuMs, 1);
-    atMost(`${name}: p99 at ${pacedRate} requests/s, share of bare's`, ours.pacedP99 / bare.pacedP99, 1.3);
+    atLeast(`${name}: times naive`, ratioOf(ours, naive, rate), 9);
+    atLeast(`${name}: times Fastify`, ratioOf(ours, fastify, rate), 1);
+    atMost(`${name}: CPU, share of Fastify's`, ratioOf(ours, fastify, cpu), 1);
+    atMost(`${name}: p99 at ${pacedRate} requests/s, share of bare's`, ratioOf(ours, bare, pacedP99), 1.3);
   }
   atMost("dollars per million, share of naive's", named(cost, "ours").dollarsPerMillion / named(cost, "naive").dollarsPerMillion, 1);
   for (const { path, ratio } of growth) atMost(`${path === "/" ? "overview page" : path}: slowest size over fastest`, ratio, 1.5);

@@ -26,6 +26,7 @@ export async function startNaive(folder: string, script = "naive"): Promise<{ se
 export async function startVariants(folder: string): Promise<{ variants: Variant[]; stop(): Promise<void> }> {
   const bare = await serve(bundle("bench/workers/bare.ts", join(folder, "bare")), join(folder, "bare"));
   const exchange = await serve(bundle("bench/workers/exchange.ts", join(folder, "exchange")), join(folder, "exchange"));
+  const headed = await serve(bundle("bench/workers/headed.ts", join(folder, "headed")), join(folder, "headed"));
   const naive = await startNaive(join(folder, "naive"));
   const made = await prepare(join(folder, "ours"), [...Array<number>(64).fill(unlimited), 1, unlimited]);
   const [keys, used, revoked] = [made.slice(0, 64), made.slice(64, 65), made.slice(65)];
@@ -42,6 +43,7 @@ export async function startVariants(folder: string): Promise<{ variants: Variant
   const variants: Variant[] = [
     { name: "bare", url: bare.url, keys: [], status: 200, pids: bare.pids },
     { name: "bare and one empty call of an object", url: exchange.url, keys: [], status: 200, pids: exchange.pids },
+    { name: "bare and the answer to a forged key", url: headed.url, keys: [], status: 401, pids: headed.pids },
     { name: "naive", url: `${naive.served.url}/me`, keys: naive.keys.slice(0, 1), status: 200, pids: naive.served.pids },
     { name: "ours, one key", url: me, keys: keys.slice(0, 1), status: 200, pids: ours.pids },
     { name: "ours, 64 keys", url: me, keys, status: 200, pids: ours.pids },
@@ -52,7 +54,7 @@ export async function startVariants(folder: string): Promise<{ variants: Variant
     { name: "Fastify, Redis, PostgreSQL", url: `${fastify.url}/me`, keys: keys.slice(0, 1), status: 200, pids: fastify.pids },
   ];
   const stop = async () => {
-    for (const each of [bare, exchange, naive.served, ours, byHand, fastify]) await each.stop();
+    for (const each of [bare, exchange, headed, naive.served, ours, byHand, fastify]) await each.stop();
   };
   return { variants, stop };
 }
