@@ -1,0 +1,80 @@
+import ipaddr from "ipaddr.js";
+
+// Where a webhook may point. A URL is parsed once, as `fetch` would, and judged by what it then says, when it is saved and again
+// at each attempt. What a name resolves to is not looked at: the platform's `fetch` reaches public addresses alone.
+
+const longestUrl = 2048;
+
+/** Special-use names (RFC 6761 and its registry) and those that private networks use: they lead to no server of the public. */
+const specialDomains = [
+  "localhost",
+  "localdomain",
+  "local",
+  "internal",
+  "intranet",
+  "private",
+  "corp",
+  "home",
+  "lan",
+  "home.arpa",
+  "in-addr.arpa",
+  "ip6.arpa",
+  "arpa",
+  "test",
+  "example",
+  "invalid",
+  "onion",
+  "alt",
+  "belkin",
+  "workgroup",
+  // Public names that resolve to whatever address stands in them, or to loopback.
+  "nip.io",
+  "sslip.io",
+  "xip.io",
+  "localtest.me",
+  "lvh.me",
+  "vcap.me",
+  "lacolhost.com",
+  "local.gd",
+  "readme.localtest.me",
+  "fbi.com",
+  "yoogle.com",
+  // Where clouds answer their own machines.
+  "metadata.tencentyun.com",
+  "metadata.packet.net",
+  "metadata.platformequinix.com",
+];
+
+export interface UrlContext {
+  /** Hosts of this service itself, in lower case, without a port. */
+  ownHosts: readonly string[];
+  /** On a laptop, http and this machine are open. */
+  isLocal: boolean;
+}
+
+/** Why a webhook may not point there, as a sentence for its owner; null where it may. It says nothing of what any network holds. */
+export function urlRefusal(text: string, { ownHosts, isLocal }: UrlContext): string | null {
+  if (text.length > longestUrl) return `The URL must have at most ${longestUrl} characters.`;
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what must not be there
+  if (/[\u0000-\u0020\u007f-\u00a0\u00ad\u200b-\u200f\u2028-\u202f\u2060-\u206f\u3000\ufeff\\]/.test(text))
+    return "The URL must have no spaces, control characters or backslashes.";
+  if (/[\u3002\uff0e\uff61]/.test(text)) return "The URL must be written with plain dots.";
+  const url = URL.canParse(text) ? new URL(text) : null;
+  if (!url || !/^https?:\/\/[^/]/i.test(text)) return "This is not an absolute URL.";
+  const isOpen = isLocal && isThisMachine(url.hostname);
+  if (url.protocol !== "https:" && !(isLocal && url.protocol === "http:")) return "The URL must begin with https://.";
+  if (url.username !== "" || url.password !== "" || /^https?:\/\/[^/?#]*@/i.test(text))
+    return "The URL must carry no user name or password.";
+  if (isOpen) return null;
+  const host = url.hostname;
+  if (host.startsWith("[") || ipaddr.isValid(host)) return "The URL must name a host, not an IP address.";
+  if (host.endsWith(".")) return "The host must not end with a dot.";
+  if (!host.includes(".")) return "The host must be a public name, with a dot in it.";
+  if (host.split(".").some((label) => !/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/.test(label)) || host.length > 253 || /\.\d+$/.test(host))
+    return "The host is not a name that can be looked up.";
+  if (specialDomains.some((domain) => host === domain || host.endsWith(`.${domain}`))) return "The host is not a public name.";
+  if (ownHosts.some((own) => host === own || host.endsWith(`.${own}`))) return "The URL must not lead back to this service.";
+  return null;
+}
+
+const isThisMachine = (hostname: string) => /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/.test(hostname) || hostname.endsWith(".localhost");
