@@ -12,13 +12,20 @@ export default defineConfig(async () => ({
             miniflare: {
               bindings: {
                 KEY_SIGNING_SECRETS: `b:${"second-signing-secret-of-the-tests".padEnd(40, "-")},a:${"first-signing-secret-of-the-tests".padEnd(40, "-")}`,
+                WEBHOOK_SEALING_SECRETS: `a:${"sealing-secret-of-the-tests".padEnd(40, "-")}`,
                 MIGRATIONS: await readD1Migrations("./migrations"),
               },
             },
           }),
         ],
         define: { LOCAL_BUILD: "true" },
-        test: { name: "worker", include: ["test/worker/**/*.test.ts"], setupFiles: ["./test/worker/setup.ts"], testTimeout: 30_000 },
+        test: {
+          name: "worker",
+          include: ["test/worker/**/*.test.ts"],
+          setupFiles: ["./test/worker/setup.ts"],
+          globalSetup: ["./test/receiver.ts"],
+          testTimeout: 30_000,
+        },
       },
       { test: { name: "node", include: ["test/node/**/*.test.ts"], testTimeout: 240_000, hookTimeout: 240_000, fileParallelism: false } },
     ],

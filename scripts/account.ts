@@ -1,7 +1,7 @@
 import { createAccount } from "../src/accounts/account.ts";
-import { commitTo } from "../src/db/client.ts";
 import { createKey } from "../src/keys/create-key.ts";
 import { scopes } from "../src/keys/scopes.ts";
+import { commitTo } from "../src/webhooks/commit.ts";
 import { Misuse, optionsOf, run } from "./command.ts";
 import { withLocalData } from "./local.ts";
 

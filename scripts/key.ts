@@ -1,7 +1,7 @@
 import { listAccounts } from "../src/accounts/account.ts";
-import { commitTo } from "../src/db/client.ts";
 import { createKey } from "../src/keys/create-key.ts";
 import { scopes as allScopes, inOrder } from "../src/keys/scopes.ts";
+import { commitTo } from "../src/webhooks/commit.ts";
 import { Misuse, optionsOf, run } from "./command.ts";
 import { withLocalData } from "./local.ts";
 

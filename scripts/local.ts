@@ -28,11 +28,10 @@ export const quiet = {
 /** Makes the secrets of a local Worker in .dev.vars, where they are not yet. Other lines of the file are left as they are. */
 export function ensureSecrets(): void {
   const lines = existsSync(secretsFile) ? readFileSync(secretsFile, "utf8") : "";
-  if (/^KEY_SIGNING_SECRETS=/m.test(lines)) return;
-  const secret = randomBytes(32).toString("base64url");
-  writeFileSync(secretsFile, `${lines}${lines === "" || lines.endsWith("\n") ? "" : "\n"}KEY_SIGNING_SECRETS="a:${secret}"\n`, {
-    mode: 0o600,
-  });
+  const missing = ["KEY_SIGNING_SECRETS", "WEBHOOK_SEALING_SECRETS"].filter((name) => !new RegExp(`^${name}=`, "m").test(lines));
+  if (missing.length === 0) return;
+  const made = missing.map((name) => `${name}="a:${randomBytes(32).toString("base64url")}"\n`).join("");
+  writeFileSync(secretsFile, `${lines}${lines === "" || lines.endsWith("\n") ? "" : "\n"}${made}`, { mode: 0o600 });
 }
 
 /** Brings the local D1 to the latest migration. Rejects with what wrangler said where it cannot. */

@@ -3,7 +3,7 @@ import type { Writing } from "../src/accounts/actor.ts";
 import type { Entry } from "../src/activity/entry.ts";
 import { writeEntries } from "../src/activity/write-entries.ts";
 import { dayMs, hourMs, hourStart } from "../src/clock.ts";
-import { commitTo, type Db } from "../src/db/client.ts";
+import type { Db } from "../src/db/client.ts";
 import { newId } from "../src/ids.ts";
 import { createKey } from "../src/keys/create-key.ts";
 import type { SigningSecret } from "../src/keys/key-format.ts";
@@ -12,6 +12,7 @@ import { priorities } from "../src/tasks/task.ts";
 import { changeTask, createTask } from "../src/tasks/write-tasks.ts";
 import { foldMarks } from "../src/usage/fold-marks.ts";
 import { createUser } from "../src/users/write-users.ts";
+import { commitTo } from "../src/webhooks/commit.ts";
 
 const days = 60;
 const seedValue = 20_260;

@@ -1,9 +1,10 @@
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { type ChildProcess, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { connect as connectTo, createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { applyMigrations, ensureSecrets, quiet, root, stateDirectory, withLocalData, wranglerPath } from "./local.ts";
+import { answers, startDevWorker } from "./dev-worker.ts";
+import { applyMigrations, ensureSecrets, stateDirectory, withLocalData } from "./local.ts";
 import { seedDemo } from "./seed.ts";
 
 // `npm start`: everything from an empty clone to a Worker that answers, and nothing left behind when it ends.
@@ -61,17 +62,6 @@ async function prepare(fresh: boolean): Promise<string> {
   return key;
 }
 
-function startWorker(port: number): ChildProcess {
-  const args = ["dev", "--ip", "127.0.0.1", "--port", String(port), "--inspector-port", "0", "--local", "--define", "LOCAL_BUILD:true"];
-  // A process group of its own, so that all of it can be ended at once.
-  return spawn(process.execPath, [wranglerPath, ...args, "--log-level", "error", "--show-interactive-dev-session=false"], {
-    cwd: root,
-    env: quiet,
-    stdio: ["ignore", "inherit", "inherit"],
-    detached: true,
-  });
-}
-
 function signalGroup(worker: ChildProcess, signal: NodeJS.Signals): boolean {
   try {
     return worker.pid !== undefined && process.kill(-worker.pid, signal);
@@ -106,16 +96,6 @@ async function stopWorker(worker: ChildProcess): Promise<void> {
   signalGroup(worker, "SIGKILL");
 }
 
-async function answers(url: string): Promise<boolean> {
-  try {
-    const response = await fetch(url, { signal: AbortSignal.timeout(2000) });
-    await response.arrayBuffer();
-    return response.ok;
-  } catch {
-    return false;
-  }
-}
-
 /** Production has cron; wrangler dev does not fire it by itself. */
 const fireCron = (url: string) => {
   fetch(`${url}/cdn-cgi/local/scheduled`, { signal: AbortSignal.timeout(50_000) }).catch((error: unknown) =>
@@ -130,7 +110,7 @@ async function start(): Promise<void> {
   const demoKey = await prepare(fresh);
 
   say("Starting the Worker ...");
-  const worker = startWorker(port);
+  const worker = startDevWorker(port);
   let isStopping = false;
   const stop = async (code: number) => {
     if (isStopping) return;

@@ -11,7 +11,7 @@ import { Failure } from "./errors.ts";
 /** Everything that the Worker answers. `isLocal`: built for a laptop, where the overview is open to whoever sits there. */
 export function createApp({ isLocal }: { isLocal: boolean }) {
   const app = new Hono<ApiEnv>();
-  app.route(apiRoot, createApi());
+  app.route(apiRoot, createApi({ isLocal }));
   app.use("*", withPageHeaders);
   app.route("/", health);
   app.route("/", createDashboard({ isLocal }));

@@ -1,13 +1,23 @@
 import { v7 } from "uuid";
 
-export type IdPrefix = "acc" | "usr" | "tsk" | "req" | "evt";
+export type IdPrefix = "acc" | "usr" | "tsk" | "req" | "evt" | "whk" | "dlv" | "att" | "rdl";
 
 const hexOfTime = (timeMs: number) => Math.max(0, timeMs).toString(16).padStart(12, "0");
 
-/** A new opaque id: the prefix and a UUIDv7 in hex, so that ids of one kind sort by the time they were made (RFC 9562, 5.7). */
+let latest = { timeMs: -1, seq: 0 };
+
+/**
+ * A new opaque id: the prefix and a UUIDv7 in hex, so that ids of one kind sort by the time they were made (RFC 9562, 5.7) and,
+ * within a millisecond of one isolate, by their order (6.2, method 1).
+ */
 export function newId(prefix: IdPrefix, timeMs: number): string {
-  return `${prefix}_${v7({ msecs: timeMs }).replaceAll("-", "")}`;
+  const seq = timeMs === latest.timeMs ? (latest.seq + 1) >>> 0 : firstSeq();
+  latest = { timeMs, seq };
+  return `${prefix}_${v7({ msecs: timeMs, seq }).replaceAll("-", "")}`;
 }
+
+/** Random, and low enough to be counted up from. */
+const firstSeq = () => (crypto.getRandomValues(new Uint32Array(1))[0] ?? 0) >>> 1;
 
 /** The milliseconds since the epoch at which an id of `newId` was made. */
 export function timeOfId(id: string): number {

@@ -1,5 +1,8 @@
 import { createApp } from "./app.ts";
 import { everyMinute } from "./every-minute.ts";
+import { consume } from "./webhooks/consume.ts";
+import { delivererFor } from "./webhooks/deliverer.ts";
+import type { WakeUp } from "./webhooks/wake.ts";
 
 export { KeyGuard } from "./keys/key-guard.ts";
 
@@ -8,7 +11,15 @@ declare const LOCAL_BUILD: boolean;
 
 const app = createApp({ isLocal: LOCAL_BUILD });
 
+export class Deliverer extends delivererFor({ isLocal: LOCAL_BUILD }) {}
+
+const deliverWith =
+  ({ exports }: ExecutionContext) =>
+  async (deliveryId: string): Promise<void> =>
+    exports.Deliverer.deliver(deliveryId);
+
 export default {
   fetch: app.fetch,
-  scheduled: ({ scheduledTime }, env) => everyMinute(env, scheduledTime),
-} satisfies ExportedHandler<Env>;
+  queue: (batch, _env, ctx) => consume(batch, deliverWith(ctx)),
+  scheduled: ({ scheduledTime }, env, ctx) => everyMinute(env, scheduledTime, deliverWith(ctx)),
+} satisfies ExportedHandler<Env, WakeUp>;

@@ -1,8 +1,9 @@
 import { createAccount } from "../../src/accounts/account.ts";
-import { commitTo, connect } from "../../src/db/client.ts";
+import { connect } from "../../src/db/client.ts";
 import { createKey } from "../../src/keys/create-key.ts";
 import { parseSigningSecrets } from "../../src/keys/key-format.ts";
 import { scopes } from "../../src/keys/scopes.ts";
+import { commitTo } from "../../src/webhooks/commit.ts";
 
 export { KeyGuard } from "../../src/keys/key-guard.ts";
 

@@ -29,7 +29,7 @@ export default {
     if (pathname === "/counts") return Response.json(counts);
     if (pathname !== "/cron") return product.fetch(request, env, ctx);
     const controller = { scheduledTime: Number(searchParams.get("at")), cron: "* * * * *", noRetry() {} };
-    await product.scheduled(controller as ScheduledController, env);
+    await product.scheduled(controller as ScheduledController, env, ctx);
     return Response.json(counts);
   },
 } satisfies ExportedHandler<Env>;

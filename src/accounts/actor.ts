@@ -1,4 +1,5 @@
-import type { Commit, Db } from "../db/client.ts";
+import type { Db } from "../db/client.ts";
+import type { Commit } from "../webhooks/commit.ts";
 
 /** On whose behalf a verb acts: an account and, where it came through the API, the key that it came with. */
 export interface Actor {

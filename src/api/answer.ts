@@ -14,9 +14,10 @@ import { refuseQuery } from "./validation.ts";
  * The way of every request of the API: its id and clock, the key's admission and what else holds for all operations, the
  * handler, the entry in the log. One middleware, since each costs as much as a hash.
  */
-export const answer = (operations: Operations) =>
+export const answer = (operations: Operations, { isLocal }: { isLocal: boolean }) =>
   createMiddleware<ApiEnv>(async function answer(c, next) {
     const startedAt = Date.now();
+    c.set("isLocal", isLocal);
     c.set("startedAt", startedAt);
     c.set("requestId", newId("req", startedAt));
     const operation = operations.of(c);

@@ -4,6 +4,8 @@ import { analytics } from "./analytics.ts";
 import { answer } from "./answer.ts";
 import { apiVersion } from "./base.ts";
 import { preflight } from "./cross-origin.ts";
+import { deliveries } from "./deliveries.ts";
+import { events } from "./events.ts";
 import { keys } from "./keys.ts";
 import { me } from "./me.ts";
 import { documentOf } from "./openapi.ts";
@@ -14,16 +16,17 @@ import { sendEmpty } from "./send.ts";
 import { tasks } from "./tasks.ts";
 import { usage } from "./usage.ts";
 import { users } from "./users.ts";
+import { webhooks } from "./webhooks.ts";
 
-const resources = [leaked, users, tasks, analytics, me, usage, activity, keys];
+const resources = [leaked, users, tasks, analytics, me, usage, activity, keys, webhooks, deliveries, events];
 
 /** Everything that /api/v1 takes, in the order in which the router looks: fixed paths before those with an id that they look like. */
 export const parts: readonly Api[] = [...resources, documentOf(resources)];
 
 /** /api: everything below it, found or not. */
-export function createApi(): Api {
+export function createApi(build: { isLocal: boolean }): Api {
   const api = resource();
-  api.use("*", answer(new Operations(parts)));
+  api.use("*", answer(new Operations(parts), build));
   api.options("*", (c) => sendEmpty(c, 204, preflight));
   for (const part of parts) {
     api.route(apiVersion, part);

@@ -16,6 +16,8 @@ export interface ApiEnv {
     /** The key that was recognised, admitted or not; absent where none was. */
     recognized?: { keyId: string; admission: Admission };
     errorCode?: FailureCode;
+    /** Whether this is a build for a laptop. */
+    isLocal: boolean;
     /** The body as it was sent, once it has been read. */
     bodyText?: string;
   };
@@ -28,6 +30,11 @@ export function actorOf(c: ApiContext): Actor & { keyId: string } {
   const recognized = c.get("recognized");
   if (!recognized) throw new Error("an open operation has no actor");
   return { accountId: recognized.admission.key.accountId, keyId: recognized.keyId };
+}
+
+/** What the key in use may do. */
+export function scopesOf(c: ApiContext): readonly string[] {
+  return c.get("recognized")?.admission.key.scopes ?? [];
 }
 
 /** What verbs that read take. */

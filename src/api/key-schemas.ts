@@ -1,9 +1,10 @@
 import { z } from "@hono/zod-openapi";
 import { isUnambiguous } from "../keys/ip-list.ts";
+import { KeyData, keyStatuses } from "../keys/key-data.ts";
 import { scopes as allScopes, defaultScopes, inOrder } from "../keys/scopes.ts";
-import { text, time, timeInput } from "./schemas.ts";
+import { text, timeInput } from "./schemas.ts";
 
-export const Status = z.enum(["active", "disabled", "revoked", "expired"]);
+export const Status = z.enum(keyStatuses);
 const name = text(1, 100);
 const scopes = z
   .array(z.enum(allScopes))
@@ -25,28 +26,11 @@ const allowedIps = z
   });
 const expiresAt = timeInput.nullable().openapi({ type: ["string", "null"], format: "date-time" });
 
-const keyShape = {
-  id: z.string().openapi({ example: "key_4fPq2rT8vX0zB6dH" }),
-  name: z.string(),
-  prefix: z.string().openapi({ example: "dvo_4fPq2rT8vX0zB6dH" }),
-  last4: z.string(),
-  scopes: z.array(z.string()),
-  status: Status,
-  hourly_limit: z.int(),
-  allowed_ips: z.array(z.string()),
-  expires_at: time.nullable(),
-  last_used_at: time.nullable(),
-  last_used_path: z.string().nullable(),
-  overlap_ends_at: time.nullable().openapi({ description: "Until then the secret before the last rotation works too." }),
-  created_at: time,
-  updated_at: time,
-};
-
-export const Key = z.strictObject(keyShape).openapi("Key");
+export const Key = z.strictObject(KeyData.shape).openapi("Key");
 
 export const KeyWithSecret = z
   .strictObject({
-    ...keyShape,
+    ...KeyData.shape,
     secret_key: z.string().nullable().openapi({ description: "The key to send. Shown this once; null where the answer is a replay." }),
   })
   .openapi("KeyWithSecret");

@@ -1,8 +1,9 @@
 import { createRoute, z } from "@hono/zod-openapi";
-import { iso, isoOrNull, secondMs } from "../clock.ts";
+import { secondMs } from "../clock.ts";
 import { changeKey, pushIfWaiting, revokeKey, rotateKey } from "../keys/change-key.ts";
 import { createKey } from "../keys/create-key.ts";
-import { type Key as KeyRow, statusOf } from "../keys/key.ts";
+import type { Key as KeyRow } from "../keys/key.ts";
+import { keyData } from "../keys/key-data.ts";
 import { hashOf } from "../keys/key-format.ts";
 import { listKeys, readKey } from "../keys/read-keys.ts";
 import { foldMarks } from "../usage/fold-marks.ts";
@@ -22,29 +23,12 @@ import { sendEmpty, sendJson } from "./send.ts";
 const params = idParam("key_4fPq2rT8vX0zB6dH");
 const tags = ["Keys"];
 
-const shown = (key: KeyRow, now: number): z.infer<typeof Key> => ({
-  id: key.id,
-  name: key.name,
-  prefix: key.id.replace("key_", "dvo_"),
-  last4: key.last4,
-  scopes: key.scopes,
-  status: statusOf(key, now),
-  hourly_limit: key.hourlyLimit,
-  allowed_ips: key.allowedIps,
-  expires_at: isoOrNull(key.expiresAt),
-  last_used_at: isoOrNull(key.lastUsedAt),
-  last_used_path: key.lastUsedPath,
-  overlap_ends_at: key.overlapEndsAt !== null && key.overlapEndsAt > now ? iso(key.overlapEndsAt) : null,
-  created_at: iso(key.createdAt),
-  updated_at: iso(key.updatedAt),
-});
-
 /** The status and the last use change without a write of the row, so they are in the tag beside the revision. */
-const keyEtag = (key: KeyRow, now: number) => etagOf(key.revision, hashOf(JSON.stringify(shown(key, now))).slice(0, 12));
+const keyEtag = (key: KeyRow, now: number) => etagOf(key.revision, hashOf(JSON.stringify(keyData(key, now))).slice(0, 12));
 
 const withSecret = (c: ApiContext, { key, secretKey }: { key: KeyRow; secretKey: string }) => {
   const now = c.get("startedAt");
-  const body = shown(key, now);
+  const body = keyData(key, now);
   return { body: { ...body, secret_key: secretKey as string | null }, kept: { ...body, secret_key: null }, etag: keyEtag(key, now) };
 };
 
@@ -71,7 +55,7 @@ keys.openapi(list, async (c) => {
   const { shown: rows, last } = cut(await listKeys(await foldMarks(asking), { status, after, limit: limit + 1 }), limit);
   return answerPage(
     c,
-    rows.map((key) => shown(key, asking.now)),
+    rows.map((key) => keyData(key, asking.now)),
     last && { createdAt: last.createdAt, id: last.id },
   );
 });
@@ -127,7 +111,7 @@ const read = createRoute({
 keys.openapi(read, async (c) => {
   const asking = reading(c);
   const key = await readKey(await foldMarks(asking), c.req.valid("param").id);
-  return answerOne(c, shown(key, asking.now), keyEtag(key, asking.now));
+  return answerOne(c, keyData(key, asking.now), keyEtag(key, asking.now));
 });
 
 const change = createRoute({
@@ -155,7 +139,7 @@ keys.openapi(change, async (c) => {
     expiresAt: input.expires_at,
   });
   const key = await changeKey(changing, c.req.valid("param").id, patch, ifMatch(c));
-  return sendJson(c, shown(key, changing.now), 200, { ETag: keyEtag(key, changing.now) });
+  return sendJson(c, keyData(key, changing.now), 200, { ETag: keyEtag(key, changing.now) });
 });
 
 const revoke = createRoute({

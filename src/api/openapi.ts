@@ -59,6 +59,9 @@ export function openApiDocument(parts: readonly Api[]) {
       { name: "Usage", description: "Figures about the requests of the account." },
       { name: "Activity", description: "The log of requests." },
       { name: "Keys", description: "The account's API keys." },
+      { name: "Webhooks", description: "Where events go." },
+      { name: "Deliveries", description: "Events on their way, attempt by attempt." },
+      { name: "Events", description: "What happened." },
       { name: "This document", description: "The contract itself." },
     ],
   });

@@ -1,16 +1,25 @@
 import type { Writing } from "../accounts/actor.ts";
-import { commitTo, connect } from "../db/client.ts";
+import { connect } from "../db/client.ts";
 import { Failure } from "../errors.ts";
 import { AlreadyDone, type KeptAnswer, keepingCommit, type Repeatable, readKept } from "../idempotency/kept-answers.ts";
 import { hashOf } from "../keys/key-format.ts";
+import { commitTo, type Wake } from "../webhooks/commit.ts";
+import { wakeDeliveries } from "../webhooks/wake.ts";
 import { type ApiContext, actorOf } from "./context.ts";
 import { idempotencyKeyIn } from "./request-headers.ts";
 import { sendJson } from "./send.ts";
 
+/** Sets deliveries off once the answer has gone. */
+export const wakeOf =
+  (c: ApiContext): Wake =>
+  (due) => {
+    if (due.length > 0) c.executionCtx.waitUntil(wakeDeliveries(c.env.DELIVERIES, due));
+  };
+
 /** What a verb that writes takes, where nothing is to be kept with its change. */
 export function writing(c: ApiContext): Writing {
   const db = connect(c.env.DB);
-  return { db, actor: actorOf(c), now: c.get("startedAt"), commit: commitTo(db) };
+  return { db, actor: actorOf(c), now: c.get("startedAt"), commit: commitTo(db, wakeOf(c)) };
 }
 
 /** How a POST answers: `body` to the one who asked, `kept` (by default the same) to one who asks again with the same key. */
@@ -25,7 +34,7 @@ export interface PostAnswer<Body, Status> {
  * Runs a verb for a POST, once for each Idempotency-Key: a repetition is answered with what the first got, and has no effect.
  * `beforeReplay`: what the first may have left to do besides its change.
  */
-export async function answerPost<Result, Body extends object, Status extends 200 | 201>(
+export async function answerPost<Result, Body extends object, Status extends 200 | 201 | 202>(
   c: ApiContext,
   verb: (writing: Writing) => Promise<Result>,
   answerOf: (result: Result) => PostAnswer<Body, Status>,
@@ -49,7 +58,7 @@ export async function answerPost<Result, Body extends object, Status extends 200
     return { status, headers, body: JSON.stringify(toKeep) };
   };
   try {
-    return send(answerOf(await verb({ ...plain, commit: keepingCommit(db, request, now, keep) })));
+    return send(answerOf(await verb({ ...plain, commit: keepingCommit(db, wakeOf(c), request, now, keep) })));
   } catch (error) {
     if (!(error instanceof AlreadyDone)) throw error;
     const winner = await readKept(db, request, now);

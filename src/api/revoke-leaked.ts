@@ -1,11 +1,13 @@
 import { createRoute, z } from "@hono/zod-openapi";
-import { commitTo, connect } from "../db/client.ts";
+import { connect } from "../db/client.ts";
 import { revokeLeaked } from "../keys/change-key.ts";
 import { hashOf, keyIdOf } from "../keys/key-format.ts";
+import { commitTo } from "../webhooks/commit.ts";
 import { signingSecrets } from "./admit.ts";
 import { readLimited } from "./body.ts";
 import type { ApiContext } from "./context.ts";
 import { withoutKey } from "./operation.ts";
+import { wakeOf } from "./post.ts";
 import { resource } from "./resource.ts";
 import { sendEmpty } from "./send.ts";
 
@@ -47,7 +49,7 @@ leaked.openapi(revoke, async (c) => {
   const keyId = secretKey === null ? null : keyIdOf(secretKey, signingSecrets(c.env));
   if (secretKey !== null && keyId !== null) {
     const db = connect(c.env.DB);
-    const writing = { db, now: c.get("startedAt"), commit: commitTo(db), guards: c.env.KEY_GUARD };
+    const writing = { db, now: c.get("startedAt"), commit: commitTo(db, wakeOf(c)), guards: c.env.KEY_GUARD };
     c.executionCtx.waitUntil(persistently(() => revokeLeaked(writing, keyId, hashOf(secretKey))));
   }
   return sendEmpty(c, 202);

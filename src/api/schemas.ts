@@ -24,7 +24,7 @@ export const timeInput = z.iso
   .openapi({ type: "string", format: "date-time" });
 
 /** A time as the service writes it. */
-export const time = z.string().openapi({ format: "date-time", example: "2026-01-31T09:30:00.000Z" });
+export { isoText as time } from "../clock.ts";
 
 /** An id as it comes in a path. What is no id at all is not found, like any other. */
 export const idParam = (example: string) => z.object({ id: z.string().openapi({ param: { name: "id", in: "path" }, example }) });

@@ -1,7 +1,7 @@
 import { createRoute, z } from "@hono/zod-openapi";
-import { iso, isoOrNull } from "../clock.ts";
 import { listTasks, positionOf, readTask, taskSorts } from "../tasks/read-tasks.ts";
-import { priorities, type Task as TaskRow, taskStatuses } from "../tasks/task.ts";
+import { priorities, taskStatuses } from "../tasks/task.ts";
+import { TaskData, taskData } from "../tasks/task-data.ts";
 import { changeTask, createTask, deleteTask } from "../tasks/write-tasks.ts";
 import { answerOne, etagOf, ifMatch } from "./conditional.ts";
 import { reading } from "./context.ts";
@@ -11,7 +11,7 @@ import { answerPost, writing } from "./post.ts";
 import { body, mergePatch, present, withConditions, withIdempotencyKey, withIfMatch } from "./requests.ts";
 import { resource } from "./resource.ts";
 import { json, noContent, notModified, problems } from "./responses.ts";
-import { idInput, idParam, pageQuery, text, time, timeInput } from "./schemas.ts";
+import { idInput, idParam, pageQuery, text, timeInput } from "./schemas.ts";
 import { sendEmpty, sendJson } from "./send.ts";
 
 const Status = z.enum(taskStatuses);
@@ -20,21 +20,7 @@ const title = text(1, 200);
 const description = text(0, 10_000);
 const labels = z.array(text(1, 50)).max(20);
 
-export const Task = z
-  .strictObject({
-    id: z.string().openapi({ example: "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-    title: z.string(),
-    description: z.string(),
-    status: Status,
-    priority: Priority,
-    assignee_id: z.string().nullable().openapi({ description: "A user of the account." }),
-    labels: z.array(z.string()),
-    due_at: time.nullable(),
-    completed_at: time.nullable().openapi({ description: "Set when the status becomes done, cleared when it leaves done." }),
-    created_at: time,
-    updated_at: time,
-  })
-  .openapi("Task");
+export const Task = z.strictObject(TaskData.shape).openapi("Task");
 
 const NewTask = z
   .strictObject({
@@ -62,20 +48,6 @@ const TaskPatch = z
 
 const params = idParam("tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708");
 const tags = ["Tasks"];
-
-const shown = (task: TaskRow): z.infer<typeof Task> => ({
-  id: task.id,
-  title: task.title,
-  description: task.description,
-  status: task.status,
-  priority: task.priority,
-  assignee_id: task.assigneeId,
-  labels: task.labels,
-  due_at: isoOrNull(task.dueAt),
-  completed_at: isoOrNull(task.completedAt),
-  created_at: iso(task.createdAt),
-  updated_at: iso(task.updatedAt),
-});
 
 export const tasks = resource();
 
@@ -118,7 +90,7 @@ tasks.openapi(list, async (c) => {
   };
   const after = positionAt(c, cursor, Position);
   const { shown: rows, last } = cut(await listTasks(reading(c), { filter, sort, after, limit: limit + 1 }), limit);
-  return answerPage(c, rows.map(shown), last && positionOf(last, sort));
+  return answerPage(c, rows.map(taskData), last && positionOf(last, sort));
 });
 
 const create = createRoute({
@@ -138,7 +110,7 @@ tasks.openapi(create, (c) => {
   return answerPost(
     c,
     (writing) => createTask(writing, { ...content, assigneeId, dueAt }),
-    (task) => ({ status: 201, body: shown(task), headers: { Location: `${c.req.path}/${task.id}`, ETag: etagOf(task.revision) } }),
+    (task) => ({ status: 201, body: taskData(task), headers: { Location: `${c.req.path}/${task.id}`, ETag: etagOf(task.revision) } }),
   );
 });
 
@@ -156,7 +128,7 @@ const read = createRoute({
 
 tasks.openapi(read, async (c) => {
   const task = await readTask(reading(c), c.req.valid("param").id);
-  return answerOne(c, shown(task), etagOf(task.revision));
+  return answerOne(c, taskData(task), etagOf(task.revision));
 });
 
 const change = createRoute({
@@ -181,7 +153,7 @@ tasks.openapi(change, async (c) => {
     labels: labels === null ? [] : labels,
   });
   const task = await changeTask(writing(c), c.req.valid("param").id, patch, ifMatch(c));
-  return sendJson(c, shown(task), 200, { ETag: etagOf(task.revision) });
+  return sendJson(c, taskData(task), 200, { ETag: etagOf(task.revision) });
 });
 
 const remove = createRoute({

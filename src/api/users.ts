@@ -1,7 +1,7 @@
 import { createRoute, z } from "@hono/zod-openapi";
-import { iso } from "../clock.ts";
 import { listUsers, readUser } from "../users/read-users.ts";
-import { roles, type User as UserRow, userStatuses } from "../users/user.ts";
+import { roles, userStatuses } from "../users/user.ts";
+import { UserData, userData } from "../users/user-data.ts";
 import { changeUser, createUser, deleteUser } from "../users/write-users.ts";
 import { answerOne, etagOf, ifMatch } from "./conditional.ts";
 import { reading } from "./context.ts";
@@ -11,7 +11,7 @@ import { answerPost, writing } from "./post.ts";
 import { body, mergePatch, present, withConditions, withIdempotencyKey, withIfMatch } from "./requests.ts";
 import { resource } from "./resource.ts";
 import { json, noContent, notModified, problems } from "./responses.ts";
-import { idParam, pageQuery, text, time } from "./schemas.ts";
+import { idParam, pageQuery, text } from "./schemas.ts";
 import { sendEmpty, sendJson } from "./send.ts";
 
 const Role = z.enum(roles);
@@ -20,15 +20,7 @@ const name = text(1, 200);
 const email = z.email("Must be an email address.").max(254);
 
 export const User = z
-  .strictObject({
-    id: z.string().openapi({ example: "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-    name: z.string(),
-    email: z.string(),
-    role: Role,
-    status: Status,
-    created_at: time,
-    updated_at: time,
-  })
+  .strictObject(UserData.shape)
   .openapi("User", { description: "One of the account's own people. Role and status grant nothing in this service." });
 
 const NewUser = z.strictObject({ name, email, role: Role.default("member"), status: Status.default("active") }).openapi("NewUser");
@@ -39,16 +31,6 @@ const UserPatch = z
 
 const params = idParam("usr_019a1b2c3d4e7f8091a2b3c4d5e6f708");
 const tags = ["Users"];
-
-const shown = (user: UserRow): z.infer<typeof User> => ({
-  id: user.id,
-  name: user.name,
-  email: user.email,
-  role: user.role,
-  status: user.status,
-  created_at: iso(user.createdAt),
-  updated_at: iso(user.updatedAt),
-});
 
 export const users = resource();
 
@@ -75,7 +57,7 @@ users.openapi(list, async (c) => {
   const { limit, cursor, ...filter } = c.req.valid("query");
   const after = positionAt(c, cursor, z.string());
   const { shown: rows, last } = cut(await listUsers(reading(c), { filter, after, limit: limit + 1 }), limit);
-  return answerPage(c, rows.map(shown), last?.id ?? null);
+  return answerPage(c, rows.map(userData), last?.id ?? null);
 });
 
 const create = createRoute({
@@ -95,7 +77,7 @@ users.openapi(create, (c) => {
   return answerPost(
     c,
     (writing) => createUser(writing, input),
-    (user) => ({ status: 201, body: shown(user), headers: { Location: `${c.req.path}/${user.id}`, ETag: etagOf(user.revision) } }),
+    (user) => ({ status: 201, body: userData(user), headers: { Location: `${c.req.path}/${user.id}`, ETag: etagOf(user.revision) } }),
   );
 });
 
@@ -113,7 +95,7 @@ const read = createRoute({
 
 users.openapi(read, async (c) => {
   const user = await readUser(reading(c), c.req.valid("param").id);
-  return answerOne(c, shown(user), etagOf(user.revision));
+  return answerOne(c, userData(user), etagOf(user.revision));
 });
 
 const change = createRoute({
@@ -130,7 +112,7 @@ const change = createRoute({
 
 users.openapi(change, async (c) => {
   const user = await changeUser(writing(c), c.req.valid("param").id, present(c.req.valid("json")), ifMatch(c));
-  return sendJson(c, shown(user), 200, { ETag: etagOf(user.revision) });
+  return sendJson(c, userData(user), 200, { ETag: etagOf(user.revision) });
 });
 
 const remove = createRoute({

@@ -5,18 +5,6 @@ import { type DrizzleD1Database, drizzle } from "drizzle-orm/d1";
 export type Db = DrizzleD1Database & { $client: D1Database };
 export type Statement = BatchItem<"sqlite">;
 
-/** One atomic change and what it answers with. */
-export interface Change<Result> {
-  result: Result;
-  /** Run in order, in one transaction. */
-  statements: [Statement, ...Statement[]];
-  /** A condition on the rows as they are before the change, where the statements do nothing unless it holds. */
-  when?: SQL;
-}
-
-/** Runs the statements of a change in one D1 batch and answers what each returned. The caller may join statements of its own. */
-export type Commit = <Result>(change: Change<Result>) => Promise<unknown[]>;
-
 export const connect = (d1: D1Database): Db => drizzle(d1);
 
 /**
@@ -28,11 +16,25 @@ export function raw<Row>(db: Db, statement: SQL) {
   return Object.assign(query, { stmt: db.$client.prepare(query.getQuery().sql) });
 }
 
-/** The commit of a caller that has nothing to join. */
-export const commitTo =
-  (db: Db): Commit =>
-  ({ statements }) =>
-    db.batch(statements);
+/** Characters of one bound value: D1 takes 2 MB, and one may have three bytes. */
+const longestValue = 600_000;
+
+/** Rows as JSON arrays for `json_each`, as many as it takes for each to be a value that D1 takes; none where there are no rows. */
+export function jsonRows(rows: readonly unknown[]): string[] {
+  const values: string[] = [];
+  let open: string[] = [];
+  let length = 0;
+  for (const row of rows) {
+    const text = JSON.stringify(row);
+    if (open.length > 0 && length + text.length > longestValue) {
+      values.push(`[${open.join(",")}]`);
+      [open, length] = [[], 0];
+    }
+    open.push(text);
+    length += text.length;
+  }
+  return open.length > 0 ? [...values, `[${open.join(",")}]`] : values;
+}
 
 /** A new value for the `revision` of a row. */
 export const newRevision = (): string => crypto.randomUUID().replaceAll("-", "").slice(0, 16);

@@ -33,6 +33,8 @@ export const apiKeys = sqliteTable(
     hourlyLimit: integer("hourly_limit").notNull(),
     allowedIps: text("allowed_ips", { mode: "json" }).$type<string[]>().notNull(),
     expiresAt: integer("expires_at"),
+    /** The expiry that the account has been told of in advance. */
+    expiryTold: integer("expiry_told"),
     /** Raised by every change; the guard ignores what is lower than it has. */
     version: integer().notNull(),
     /** The version that the guard has confirmed. Below `version`: a change is stored but may not hold yet. */
@@ -44,6 +46,7 @@ export const apiKeys = sqliteTable(
   (table) => [
     index("api_keys_by_account").on(table.accountId, table.createdAt, table.id),
     index("api_keys_unpushed").on(table.id).where(sql`pushed_version < version`),
+    index("api_keys_untold").on(table.expiresAt).where(sql`expiry_told IS NOT expires_at AND state <> 'revoked'`),
   ],
 );
 
@@ -202,6 +205,94 @@ export const events = sqliteTable(
     createdAt: integer("created_at").notNull(),
   },
   (table) => [primaryKey({ columns: [table.accountId, table.id] })],
+);
+
+/** Where events go. */
+export const webhooks = sqliteTable(
+  "webhooks",
+  {
+    accountId: text("account_id").notNull(),
+    id: text().notNull(),
+    url: text().notNull(),
+    description: text().notNull(),
+    /** `*` stands for all. */
+    eventTypes: text("event_types", { mode: "json" }).$type<string[]>().notNull(),
+    state: text({ enum: ["active", "disabled"] }).notNull(),
+    disabledReason: text("disabled_reason"),
+    /** Encrypted: to sign, the secret itself is needed. */
+    sealedSecret: text("sealed_secret").notNull(),
+    /** The secret before the last rotation, which signs too until the overlap ends. */
+    previousSealedSecret: text("previous_sealed_secret"),
+    overlapEndsAt: integer("overlap_ends_at"),
+    /** The first failed attempt since a success. */
+    failingSince: integer("failing_since"),
+    revision: text().notNull(),
+    createdAt: integer("created_at").notNull(),
+    updatedAt: integer("updated_at").notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.accountId, table.id] })],
+);
+
+/** One event on its way to one webhook. */
+export const deliveries = sqliteTable(
+  "deliveries",
+  {
+    id: text().primaryKey(),
+    accountId: text("account_id").notNull(),
+    webhookId: text("webhook_id").notNull(),
+    eventId: text("event_id").notNull(),
+    eventType: text("event_type").notNull(),
+    /** The delivery that this one repeats. */
+    redeliveryOf: text("redelivery_of"),
+    /** The redelivery of many that this one belongs to. */
+    redeliveryId: text("redelivery_id"),
+    status: text({ enum: ["pending", "delivered", "failed", "held"] }).notNull(),
+    attemptsMade: integer("attempts_made").notNull(),
+    /** Null where no further attempt is made. */
+    nextAttemptAt: integer("next_attempt_at"),
+    /** Who makes an attempt just now, and until when nobody else may. */
+    claim: text(),
+    claimedUntil: integer("claimed_until").notNull(),
+    createdAt: integer("created_at").notNull(),
+  },
+  (table) => [
+    index("deliveries_by_webhook").on(table.accountId, table.webhookId, table.id),
+    index("deliveries_due").on(table.nextAttemptAt).where(sql`status = 'pending'`),
+    index("deliveries_by_redelivery").on(table.redeliveryId).where(sql`redelivery_id IS NOT NULL`),
+  ],
+);
+
+/** Deliveries of one webhook that were asked to be made again together. */
+export const redeliveries = sqliteTable(
+  "redeliveries",
+  {
+    accountId: text("account_id").notNull(),
+    id: text().notNull(),
+    webhookId: text("webhook_id").notNull(),
+    count: integer().notNull(),
+    createdAt: integer("created_at").notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.accountId, table.id] })],
+);
+
+/** One POST of a delivery, and what came back. */
+export const attempts = sqliteTable(
+  "attempts",
+  {
+    deliveryId: text("delivery_id").notNull(),
+    id: text().notNull(),
+    at: integer().notNull(),
+    /** Of the answer; null where there was none. */
+    status: integer(),
+    durationMs: integer("duration_ms").notNull(),
+    /** Null where the attempt delivered. */
+    error: text({ enum: ["unreachable", "timeout", "redirect", "status", "refused_url"] }),
+    /** What to do about the error, in a sentence. */
+    advice: text(),
+    responseBody: text("response_body").notNull(),
+    responseHeaders: text("response_headers", { mode: "json" }).$type<Record<string, string>>().notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.deliveryId, table.id] })],
 );
 
 /** Answers kept for 24 hours under the Idempotency-Key they were asked with. */

@@ -1,9 +1,10 @@
 import { and, eq, gt, lte, sql } from "drizzle-orm";
 import { dayMs } from "../clock.ts";
-import { type Commit, type Db, raw, type Statement } from "../db/client.ts";
+import { type Db, raw, type Statement } from "../db/client.ts";
 import { isDuplicate } from "../db/failures.ts";
 import { idempotencyKeys } from "../db/schema.ts";
 import { Failure } from "../errors.ts";
+import { type Commit, commitChange, type Wake } from "../webhooks/commit.ts";
 
 const keptMs = dayMs;
 
@@ -48,21 +49,20 @@ export async function readKept(db: Db, request: Repeatable, now: number): Promis
  * with one key, the later fails on the primary key, and its change with it: that throws `AlreadyDone`.
  */
 export const keepingCommit =
-  <Result>(db: Db, request: Repeatable, now: number, answerOf: (result: Result) => KeptAnswer): Commit =>
-  async ({ result, statements, when }) => {
-    const { status, headers, body } = answerOf(result as unknown as Result);
+  <Result>(db: Db, wake: Wake, request: Repeatable, now: number, answerOf: (result: Result) => KeptAnswer): Commit =>
+  async (change) => {
+    const { status, headers, body } = answerOf(change.result as unknown as Result);
     const keep: [Statement, Statement] = [
       db.delete(idempotencyKeys).where(and(same(request), lte(idempotencyKeys.createdAt, now - keptMs))),
       raw(
         db,
         sql`INSERT INTO idempotency_keys (account_id, operation, key, fingerprint, status, headers, body, created_at)
         SELECT ${request.accountId}, ${request.operation}, ${request.key}, ${request.fingerprint}, ${status}, ${JSON.stringify(headers)}, ${body}, ${now}
-        WHERE ${when ?? sql`true`}`,
+        WHERE ${change.when ?? sql`true`}`,
       ),
     ];
     try {
-      const [, , ...results] = await db.batch([...keep, ...statements]);
-      return results;
+      return await commitChange(db, wake, change, keep);
     } catch (error) {
       if (isDuplicate(error, "idempotency_keys.account_id"))
         throw new AlreadyDone("another request with this Idempotency-Key was first", { cause: error });

@@ -5,11 +5,13 @@ import { laterThan, lost, untilWon, wrote } from "../db/race.ts";
 import { apiKeys } from "../db/schema.ts";
 import { Failure } from "../errors.ts";
 import { readLastUse } from "../usage/last-uses.ts";
+import type { Event } from "../webhooks/event.ts";
 import { isLiveSecret } from "./admission.ts";
 import { hasRoom, requireBounds, requireRoom } from "./bounds.ts";
 import { requireGrantable, requireScopesWithin } from "./grants.ts";
 import { askGuard, type Guards } from "./guards.ts";
 import { isExpired, type Key, type KeyRow, statusOf } from "./key.ts";
+import { keyRevoked, keyRotated, keyUpdated } from "./key-events.ts";
 import { hashOf, newSecretKey, type SigningSecret } from "./key-format.ts";
 import { isWaiting, pushKey } from "./push-key.ts";
 import { readKeyRow } from "./read-keys.ts";
@@ -36,13 +38,13 @@ export async function changeKey(writing: KeyWriting, id: string, patch: KeyPatch
     const after = { ...before, ...patch };
     const isRevived = statusOf(before, now) !== "active" && statusOf(after, now) === "active";
     if (own) requireGrantable(isRevived ? after : patch, own);
-    if (!isExpired(before, now) || isExpired(after, now)) return { members: patch };
+    if (!isExpired(before, now) || isExpired(after, now)) return { members: patch, event: keyUpdated };
     await requireRoom(writing);
-    return { members: patch, when: hasRoom(writing) };
+    return { members: patch, when: hasRoom(writing), event: keyUpdated };
   });
 }
 
-const revocation = { members: { state: "revoked", previousSecretHash: null, overlapEndsAt: null } } as const;
+const revocation = { members: { state: "revoked", previousSecretHash: null, overlapEndsAt: null }, event: keyRevoked } as const;
 
 /** Revokes a key, for good. A revoked key is left as it is. Throws as `changeKey` does. */
 export async function revokeKey(writing: KeyWriting, id: string, holds: Precondition): Promise<void> {
@@ -73,7 +75,7 @@ export async function rotateKey(
         overlapMs > 0
           ? { previousSecretHash: before.secretHash, overlapEndsAt: writing.now + overlapMs }
           : { previousSecretHash: null, overlapEndsAt: null };
-      return { members: { secretHash: hashOf(secretKey), last4: secretKey.slice(-4), ...overlap } };
+      return { members: { secretHash: hashOf(secretKey), last4: secretKey.slice(-4), ...overlap }, event: keyRotated };
     },
     (changed) => ({ key: changed, secretKey }),
   );
@@ -94,7 +96,9 @@ export async function revokeLeaked(writing: Omit<KeyWriting, "actor">, keyId: st
     () => true,
     async (before) => {
       if (before.state === "revoked" || !isLiveSecret(before, secretHash, writing.now)) return null;
-      return before.secretHash === secretHash ? revocation : { members: { previousSecretHash: null, overlapEndsAt: null } };
+      return before.secretHash === secretHash
+        ? revocation
+        : { members: { previousSecretHash: null, overlapEndsAt: null }, event: keyUpdated };
     },
   );
 }
@@ -104,9 +108,10 @@ export async function pushIfWaiting(pushing: Reading & { guards: Guards }, id: s
   if (isWaiting(await readKeyRow(pushing, id))) await pushKey(pushing, id);
 }
 
-/** The members that a change sets, and what besides must hold in D1 for it to be made. */
+/** The members that a change sets, the event that it makes, and what besides must hold in D1 for it to be made. */
 interface Decision {
   members: Partial<KeyRow>;
+  event: (key: Key, now: number) => Event;
   when?: SQL;
 }
 
@@ -144,6 +149,7 @@ function write(
     const isAsRead = and(eq(apiKeys.accountId, actor.accountId), eq(apiKeys.id, id), eq(apiKeys.revision, before.revision), decision.when);
     const [written] = await commit({
       result: result(after),
+      events: [decision.event(after, now)],
       statements: [db.update(apiKeys).set(row).where(isAsRead).returning({ id: apiKeys.id })],
       when: exists(db.select({ id: apiKeys.id }).from(apiKeys).where(isAsRead)),
     });

@@ -7,6 +7,7 @@ import { neverUsed } from "../usage/last-uses.ts";
 import { hasRoom, noRoom, readCeiling, requireBounds } from "./bounds.ts";
 import { requireGrantable } from "./grants.ts";
 import type { Key, KeyRow } from "./key.ts";
+import { keyCreated } from "./key-events.ts";
 import { hashOf, newKeyId, newSecretKey, type SigningSecret } from "./key-format.ts";
 import { readKeyRow } from "./read-keys.ts";
 import { defaultScopes } from "./scopes.ts";
@@ -45,6 +46,7 @@ export async function createKey(writing: Writing & { signing: SigningSecret }, i
     hourlyLimit,
     allowedIps: input.allowedIps ?? own?.allowedIps ?? [],
     expiresAt: input.expiresAt === undefined ? (own?.expiresAt ?? null) : input.expiresAt,
+    expiryTold: null,
     version: 1,
     pushedVersion: 1,
     revision: newRevision(),
@@ -57,6 +59,7 @@ export async function createKey(writing: Writing & { signing: SigningSecret }, i
   const when = hasRoom(writing);
   const [made] = await commit({
     result: { key, secretKey },
+    events: [keyCreated(key, now)],
     statements: [insertWhere(db, row, when)],
     when,
   });

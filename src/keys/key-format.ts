@@ -2,6 +2,7 @@ import { timingSafeEqual } from "node:crypto";
 import { hmac } from "@noble/hashes/hmac.js";
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
+import { type NamedSecret, parseSecrets } from "../secrets.ts";
 
 // `dvo_` + 16 public characters + `_` + 32 of secret + 8 of tag, all base62. The tag's first character names the signing
 // secret; the other 7 are an HMAC-SHA256 under that secret over everything before them. Whoever has not the signing secret
@@ -11,23 +12,11 @@ const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 const form = /^dvo_([0-9A-Za-z]{16})_[0-9A-Za-z]{32}([0-9A-Za-z])([0-9A-Za-z]{7})$/;
 const macLength = 7;
 
-/** A secret of this service that signs API keys. `name` is one base62 character. */
-export interface SigningSecret {
-  name: string;
-  secret: string;
-}
+/** Signs the tags of keys. */
+export type SigningSecret = NamedSecret;
 
-/** Reads `name:secret` pairs parted by commas. The first signs new keys, all of them verify. Throws where none is usable. */
-export function parseSigningSecrets(text: string): [SigningSecret, ...SigningSecret[]] {
-  const [first, ...others] = text.split(",").map((pair) => {
-    const [, name, secret] = /^\s*([0-9A-Za-z]):(\S{32,})\s*$/.exec(pair) ?? [];
-    if (!name || !secret)
-      throw new Error("KEY_SIGNING_SECRETS must hold pairs of one base62 character and a secret of 32 characters or more: a:<secret>");
-    return { name, secret };
-  });
-  if (!first) throw new Error("KEY_SIGNING_SECRETS is empty");
-  return [first, ...others];
-}
+/** The secrets that sign keys: the first signs new ones, all of them verify. Throws where none is usable. */
+export const parseSigningSecrets = (text: string) => parseSecrets("KEY_SIGNING_SECRETS", text);
 
 /** `length` random base62 characters, each equally likely. */
 function randomBase62(length: number): string {

@@ -5,7 +5,9 @@ import { writeEntries } from "../activity/write-entries.ts";
 import { hourStart, secondMs } from "../clock.ts";
 import { connect } from "../db/client.ts";
 import { withDeadline } from "../deadline.ts";
-import type { Event, EventType } from "../webhooks/event.ts";
+import type { Wake } from "../webhooks/commit.ts";
+import type { Event } from "../webhooks/event.ts";
+import { wakeDeliveries } from "../webhooks/wake.ts";
 import { writeEvents } from "../webhooks/write-events.ts";
 import { type Admission, type AdmissionRequest, factsOf, type KeyConfig, type RateLimit, refusalOf } from "./admission.ts";
 import { dueLimitEvents, lowestLine } from "./limit-events.ts";
@@ -31,7 +33,7 @@ export class KeyGuard extends DurableObject<Env> {
   #config: KeyConfig | null = null;
   #window: Window;
   /** Which events of its limit a window has been told of. */
-  #told: { startsAt: number; types: EventType[] };
+  #told: { startsAt: number; types: string[] };
   /** The latest time seen: this clock never goes back. */
   #latest = 0;
   #lastCountedAt = 0;
@@ -156,7 +158,7 @@ export class KeyGuard extends DurableObject<Env> {
     try {
       await writeEntries(connect(this.env.DB), entries, this.#now());
       this.#journal.remove(entries);
-      await withDeadline(writeEvents(connect(this.env.DB), events), drainTimeoutMs, "Writing events to D1");
+      await withDeadline(writeEvents(connect(this.env.DB), this.#wake, events), drainTimeoutMs, "Writing events to D1");
       this.#events.remove(events);
       this.#retryMs = firstRetryMs;
       // What is left does not wait as long as D1 was away.
@@ -166,6 +168,11 @@ export class KeyGuard extends DurableObject<Env> {
       this.#retryMs = Math.min(this.#retryMs * 2, longestRetryMs);
     }
   }
+
+  /** Sets off the deliveries of events. */
+  readonly #wake: Wake = (due) => {
+    if (due.length > 0) this.ctx.waitUntil(wakeDeliveries(this.env.DELIVERIES, due));
+  };
 
   /** Sets the object's one alarm, unless it rings by then already. */
   #wakeBy(at: number): void {

@@ -1,24 +1,41 @@
-import { iso } from "../clock.ts";
-import { type Event, type EventType, onceEventId } from "../webhooks/event.ts";
+import { z } from "zod";
+import { iso, isoText } from "../clock.ts";
+import { type Event, kindsAbout, newEvent, onceEventId } from "../webhooks/event.ts";
 import type { KeyConfig } from "./admission.ts";
 import { resetsAt, type Window } from "./window.ts";
 
-const lines: readonly [EventType, number][] = [
-  ["rate_limit.warning", 0.8],
-  ["rate_limit.reached", 1],
-];
+const data = z.strictObject({ key_id: z.string(), key_name: z.string(), used: z.int(), limit: z.int(), resets_at: isoText });
+
+const kind = kindsAbout(data, {
+  key_id: "key_4fPq2rT8vX0zB6dH",
+  key_name: "Continuous integration",
+  used: 4000,
+  limit: 5000,
+  resets_at: "2026-01-31T10:00:00.000Z",
+});
+
+const warning = kind("rate_limit.warning", "A key has used 80 % of its limit. At most once an hour.");
+const reached = kind("rate_limit.reached", "A key has used up its limit. At most once an hour.");
+
+export const limitEventKinds = [warning, reached];
+
+const lines = [
+  [warning, 0.8],
+  [reached, 1],
+] as const;
 
 export const lowestLine = Math.min(...lines.map(([, share]) => share));
 
 /** The events whose line a window has crossed and that are not among those it has `told` of already. */
-export function dueLimitEvents(keyId: string, config: KeyConfig, window: Window, told: readonly EventType[], now: number): Event[] {
+export function dueLimitEvents(keyId: string, config: KeyConfig, window: Window, told: readonly string[], now: number): Event[] {
   return lines
-    .filter(([type, share]) => window.used >= share * config.hourlyLimit && !told.includes(type))
-    .map(([type]) => ({
-      accountId: config.accountId,
-      id: onceEventId(type, keyId, window.startsAt),
-      type,
-      createdAt: now,
-      data: { key_id: keyId, key_name: config.name, used: window.used, limit: config.hourlyLimit, resets_at: iso(resetsAt(window)) },
+    .filter(([{ type }, share]) => window.used >= share * config.hourlyLimit && !told.includes(type))
+    .map(([kind]) => ({
+      ...newEvent(
+        kind,
+        { accountId: config.accountId, now },
+        { key_id: keyId, key_name: config.name, used: window.used, limit: config.hourlyLimit, resets_at: iso(resetsAt(window)) },
+      ),
+      id: onceEventId(kind.type, keyId, window.startsAt, now),
     }));
 }

@@ -1,6 +1,6 @@
-import { and, eq } from "drizzle-orm";
+import { and, eq, exists } from "drizzle-orm";
 import type { Precondition, Writing } from "../accounts/actor.ts";
-import { newRevision } from "../db/client.ts";
+import { type Db, newRevision } from "../db/client.ts";
 import { isDanglingReference } from "../db/failures.ts";
 import { laterThan, lost, untilWon, wrote } from "../db/race.ts";
 import { tasks } from "../db/schema.ts";
@@ -8,6 +8,7 @@ import { Failure, invalidMember } from "../errors.ts";
 import { newId } from "../ids.ts";
 import { readTask } from "./read-tasks.ts";
 import { completionOf, searchTextOf, type Task, type TaskContent } from "./task.ts";
+import { eventsOfTask, taskDeleted } from "./task-events.ts";
 
 /** Makes a task. Throws `invalid_body` where the assignee is no user of the account. */
 export async function createTask({ db, actor, now, commit }: Writing, content: TaskContent): Promise<Task> {
@@ -21,7 +22,7 @@ export async function createTask({ db, actor, now, commit }: Writing, content: T
     createdAt: now,
     updatedAt: now,
   };
-  await withKnownAssignee(commit({ result: task, statements: [db.insert(tasks).values(task)] }));
+  await withKnownAssignee(commit({ result: task, events: eventsOfTask(null, task, now), statements: [db.insert(tasks).values(task)] }));
   return task;
 }
 
@@ -40,7 +41,12 @@ export function changeTask(writing: Writing, id: string, patch: Partial<TaskCont
       updatedAt: laterThan(before, now),
     };
     const [written] = await withKnownAssignee(
-      commit({ result: after, statements: [db.update(tasks).set(after).where(isAsRead(before)).returning({ id: tasks.id })] }),
+      commit({
+        result: after,
+        events: eventsOfTask(before, after, now),
+        statements: [db.update(tasks).set(after).where(isAsRead(before)).returning({ id: tasks.id })],
+        when: isThere(db, before),
+      }),
     );
     return wrote(written) ? after : lost;
   });
@@ -48,10 +54,15 @@ export function changeTask(writing: Writing, id: string, patch: Partial<TaskCont
 
 /** Deletes a task. Throws `not_found` and `precondition_failed`. */
 export function deleteTask(writing: Writing, id: string, holds: Precondition): Promise<void> {
-  const { db, commit } = writing;
+  const { db, now, commit } = writing;
   return untilWon(async () => {
     const before = await readHeld(writing, id, holds);
-    const [deleted] = await commit({ result: null, statements: [db.delete(tasks).where(isAsRead(before)).returning({ id: tasks.id })] });
+    const [deleted] = await commit({
+      result: null,
+      events: [taskDeleted(before, now)],
+      statements: [db.delete(tasks).where(isAsRead(before)).returning({ id: tasks.id })],
+      when: isThere(db, before),
+    });
     return wrote(deleted) ? undefined : lost;
   });
 }
@@ -61,6 +72,8 @@ async function readHeld(writing: Writing, id: string, holds: Precondition): Prom
   if (!holds(task.revision)) throw new Failure("precondition_failed", "The task has changed since the version that If-Match names.");
   return task;
 }
+
+const isThere = (db: Db, task: Task) => exists(db.select({ id: tasks.id }).from(tasks).where(isAsRead(task)));
 
 const isAsRead = (task: Task) => and(eq(tasks.accountId, task.accountId), eq(tasks.id, task.id), eq(tasks.revision, task.revision));
 

@@ -1,13 +1,15 @@
-import { and, eq, exists, sql } from "drizzle-orm";
+import { and, eq, exists } from "drizzle-orm";
 import type { Precondition, Writing } from "../accounts/actor.ts";
-import { newRevision } from "../db/client.ts";
-import { isDuplicate } from "../db/failures.ts";
+import { type Db, newRevision } from "../db/client.ts";
+import { isDanglingReference, isDuplicate } from "../db/failures.ts";
 import { laterThan, lost, untilWon, wrote } from "../db/race.ts";
-import { tasks, users } from "../db/schema.ts";
+import { users } from "../db/schema.ts";
 import { Failure } from "../errors.ts";
 import { newId } from "../ids.ts";
+import { unassignTasks } from "../tasks/unassign-tasks.ts";
 import { readUser } from "./read-users.ts";
 import { type NewUser, searchable, type User } from "./user.ts";
+import { userCreated, userDeleted, userUpdated } from "./user-events.ts";
 
 export type UserPatch = Partial<Pick<User, "name" | "email" | "role" | "status">>;
 
@@ -25,7 +27,7 @@ export async function createUser({ db, actor, now, commit }: Writing, input: New
     createdAt: now,
     updatedAt: now,
   };
-  await orConflict(commit({ result: user, statements: [db.insert(users).values(user)] }));
+  await orConflict(commit({ result: user, events: [userCreated(user, now)], statements: [db.insert(users).values(user)] }));
   return user;
 }
 
@@ -38,7 +40,12 @@ export function changeUser(writing: Writing, id: string, patch: UserPatch, holds
     const changed = { ...before, ...patch };
     const after = { ...changed, ...searchable(changed), revision: newRevision(), updatedAt: laterThan(before, now) };
     const [written] = await orConflict(
-      commit({ result: after, statements: [db.update(users).set(after).where(isAsRead(before)).returning({ id: users.id })] }),
+      commit({
+        result: after,
+        events: [userUpdated(after, now)],
+        statements: [db.update(users).set(after).where(isAsRead(before)).returning({ id: users.id })],
+        when: isThere(db, before),
+      }),
     );
     return wrote(written) ? after : lost;
   });
@@ -46,21 +53,21 @@ export function changeUser(writing: Writing, id: string, patch: UserPatch, holds
 
 /** Deletes a user and leaves its tasks without an assignee. Throws `not_found` and `precondition_failed`. */
 export function deleteUser(writing: Writing, id: string, holds: Precondition): Promise<void> {
-  const { db, actor, now, commit } = writing;
+  const { db, now, commit } = writing;
   return untilWon(async () => {
     const before = await readHeld(writing, id, holds);
-    const isThere = exists(db.select({ id: users.id }).from(users).where(isAsRead(before)));
-    const [, deleted] = await commit({
-      result: null,
-      statements: [
-        db
-          .update(tasks)
-          .set({ assigneeId: null, updatedAt: sql`max(${now}, ${tasks.updatedAt} + 1)`, revision: sql`lower(hex(randomblob(8)))` })
-          .where(and(eq(tasks.accountId, actor.accountId), eq(tasks.assigneeId, id), isThere)),
-        db.delete(users).where(isAsRead(before)).returning({ id: users.id }),
-      ],
-    });
-    return wrote(deleted) ? undefined : lost;
+    const when = isThere(db, before);
+    const unassigned = await unassignTasks(writing, id, when);
+    const removed = db.delete(users).where(isAsRead(before)).returning({ id: users.id });
+    const change = { result: null, events: [...unassigned.events, userDeleted(before, now)], when };
+    try {
+      const outcomes = await commit({ ...change, statements: [...unassigned.statements, removed] });
+      return wrote(outcomes.at(-1)) ? undefined : lost;
+    } catch (error) {
+      // A task was given to the user, or changed, since its tasks were read.
+      if (isDanglingReference(error)) return lost;
+      throw error;
+    }
   });
 }
 
@@ -69,6 +76,8 @@ async function readHeld(writing: Writing, id: string, holds: Precondition): Prom
   if (!holds(user.revision)) throw new Failure("precondition_failed", "The user has changed since the version that If-Match names.");
   return user;
 }
+
+const isThere = (db: Db, user: User) => exists(db.select({ id: users.id }).from(users).where(isAsRead(user)));
 
 const isAsRead = (user: User) => and(eq(users.accountId, user.accountId), eq(users.id, user.id), eq(users.revision, user.revision));
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { bucketsOf } from "../../src/analytics/buckets.ts";
 import { dayMs, dayStart, hourMs } from "../../src/clock.ts";
-import { commitTo } from "../../src/db/client.ts";
 import { changeTask, createTask } from "../../src/tasks/write-tasks.ts";
+import { commitTo } from "../../src/webhooks/commit.ts";
 import { call, db, makeTenant } from "./client.ts";
 
 const content = { description: "", status: "todo" as const, priority: "normal" as const, assigneeId: null, labels: [], dueAt: null };

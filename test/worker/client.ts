@@ -1,9 +1,11 @@
+import { createExecutionContext } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { createAccount } from "../../src/accounts/account.ts";
-import { commitTo, connect } from "../../src/db/client.ts";
+import { connect } from "../../src/db/client.ts";
 import { createKey, type NewKey } from "../../src/keys/create-key.ts";
 import { parseSigningSecrets } from "../../src/keys/key-format.ts";
 import { scopes } from "../../src/keys/scopes.ts";
+import { commitTo } from "../../src/webhooks/commit.ts";
 
 export const origin = "http://localhost";
 export const db = connect(env.DB);
@@ -58,6 +60,12 @@ export async function makeKey(accountId: string, input: Partial<NewKey> = {}): P
     { name: "Test key", scopes: [...scopes], ...input },
   );
   return { keyId: made.key.id, key: made.secretKey };
+}
+
+/** Runs the cron job, as of `at`. */
+export async function cron(at = Date.now()): Promise<void> {
+  const { default: worker } = await import("../../src/index.ts");
+  await worker.scheduled({ scheduledTime: at, cron: "* * * * *", noRetry() {} }, env, createExecutionContext());
 }
 
 /** Repeats a look until it shows what is wanted, for two seconds: as long as the log may take. */

@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import document from "../../docs/openapi.json";
 import { newKeyId, newSecretKey } from "../../src/keys/key-format.ts";
 import { type Answer, type Call, call, makeKey, makeTenant, type Tenant, within2s } from "./client.ts";
+import { newPath, receiver } from "./receiver.ts";
 
 // Walks the operations of the OpenAPI document: each has a sample here, gets the shared cases, and really answers what it says.
 
@@ -40,6 +41,21 @@ const entry = async (tenant: Tenant) => {
   return id;
 };
 
+const webhook = (tenant: Tenant) => made("/webhooks", tenant, { url: receiver + newPath(), event_types: ["task.created"] });
+const usedWebhook = async (tenant: Tenant) => {
+  const id = await webhook(tenant);
+  await task(tenant);
+  return id;
+};
+const firstOf = async (path: string, tenant: Tenant) =>
+  (await call("GET", `/api/v1${path}`, { key: tenant.key })).body.data[0].id as string;
+const delivery = async (tenant: Tenant) => firstOf(`/webhooks/${await usedWebhook(tenant)}/deliveries`, tenant);
+const event = async (tenant: Tenant) => {
+  await task(tenant);
+  return firstOf("/events", tenant);
+};
+const redelivery = async (tenant: Tenant) => made(`/webhooks/${await webhook(tenant)}/redeliver`, tenant, { from: "2026-01-31T09:30:00Z" });
+
 const samples: Record<string, Sample> = {
   listUsers: { status: 200, before: user },
   createUser: { status: 201, body: { name: "Ada", email: "ada@example.com" } },
@@ -66,6 +82,21 @@ const samples: Record<string, Sample> = {
   rotateKey: { status: 200, id: key, body: { overlap_seconds: 60 } },
   revokeLeakedKey: { status: 202, body: { key: "whatever" } },
   getOpenApi: { status: 200 },
+  listEventTypes: { status: 200 },
+  listEvents: { status: 200, before: task },
+  getEvent: { status: 200, id: event },
+  listWebhooks: { status: 200, before: webhook },
+  createWebhook: { status: 201, body: { url: "https://hooks.acme.dev/", event_types: ["*"] } },
+  getWebhook: { status: 200, id: webhook },
+  updateWebhook: { status: 200, id: webhook, body: { event_types: ["key.revoked"] } },
+  deleteWebhook: { status: 204, id: webhook },
+  rotateWebhookSecret: { status: 200, id: webhook, body: { overlap_seconds: 60 } },
+  testWebhook: { status: 202, id: webhook, body: {} },
+  listDeliveries: { status: 200, id: usedWebhook },
+  getDelivery: { status: 200, id: delivery },
+  redeliver: { status: 202, id: delivery },
+  redeliverMany: { status: 202, id: webhook, body: { from: "2026-01-31T09:30:00Z" } },
+  getRedelivery: { status: 200, id: redelivery },
 };
 
 type Walked = (typeof operations)[number];

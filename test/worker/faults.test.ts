@@ -2,7 +2,7 @@ import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { createApp } from "../../src/app.ts";
-import { call, makeKey, makeTenant } from "./client.ts";
+import { call, cron, makeKey, makeTenant } from "./client.ts";
 import { entryOf } from "./entries.ts";
 
 // The Worker with a part that fails, beside the one with all parts in order.
@@ -162,7 +162,6 @@ it("A change of a key whose guard cannot be reached is stored, says that it is n
   expect([answer.status, answer.body.code]).toEqual([503, "unavailable"]);
   expect(answer.body.detail).toContain("stored, but it is not yet in force");
   expect((await call("GET", "/api/v1/me", { key: other.key })).status).toBe(200);
-  const { default: worker } = await import("../../src/index.ts");
-  await worker.scheduled({ scheduledTime: Date.now(), cron: "* * * * *", noRetry() {} }, env);
+  await cron();
   expect((await call("GET", "/api/v1/me", { key: other.key })).body.code).toBe("revoked_key");
 });

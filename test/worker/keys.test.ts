@@ -2,7 +2,7 @@ import { abortAllDurableObjects, evictDurableObject, runInDurableObject } from "
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { readConfig } from "../../src/keys/read-config.ts";
-import { call, db, makeKey, makeTenant, within2s } from "./client.ts";
+import { call, cron, db, makeKey, makeTenant, within2s } from "./client.ts";
 
 const me = (key: string, headers: Record<string, string> = {}) => call("GET", "/api/v1/me", { key, ...headers });
 const codeOf = async (key: string) => (await me(key)).body?.code ?? "admitted";
@@ -365,8 +365,7 @@ describe("A guard", () => {
     const { keyId, key } = await makeTenant();
     expect(await codeOf(key)).toBe("admitted");
     await env.DB.prepare("UPDATE api_keys SET state = 'revoked', version = version + 1 WHERE id = ?").bind(keyId).run();
-    const { default: worker } = await import("../../src/index.ts");
-    await worker.scheduled({ scheduledTime: Date.now(), cron: "* * * * *", noRetry() {} }, env);
+    await cron();
     expect(await codeOf(key)).toBe("revoked_key");
     const row = await env.DB.prepare("SELECT version, pushed_version FROM api_keys WHERE id = ?").bind(keyId).first();
     expect(row).toEqual({ version: 2, pushed_version: 2 });

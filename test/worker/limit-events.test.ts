@@ -14,7 +14,9 @@ const admit = ({ keyId, key }: Tenant, times: number) =>
   );
 const eventsOf = async ({ accountId, keyId }: Tenant) => {
   await runDurableObjectAlarm(env.KEY_GUARD.getByName(keyId));
-  const { results } = await env.DB.prepare("SELECT id, type, data FROM events WHERE account_id = ? ORDER BY created_at, type DESC")
+  const { results } = await env.DB.prepare(
+    "SELECT id, type, data FROM events WHERE account_id = ? AND type LIKE 'rate_limit.%' ORDER BY created_at, type DESC",
+  )
     .bind(accountId)
     .all<{
       id: string;

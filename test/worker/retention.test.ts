@@ -4,16 +4,13 @@ import { forgetOldEntries } from "../../src/activity/forget-old-entries.ts";
 import { writeEntries } from "../../src/activity/write-entries.ts";
 import { dayMs, dayStart, hourMs, hourStart } from "../../src/clock.ts";
 import { connect } from "../../src/db/client.ts";
-import worker from "../../src/index.ts";
 import { foldMarks } from "../../src/usage/fold-marks.ts";
 import { readUsage } from "../../src/usage/read-usage.ts";
-import { db, makeTenant } from "./client.ts";
+import { cron, db, makeTenant } from "./client.ts";
 import { entryOf, write } from "./entries.ts";
 
 const rows = async (accountId: string) =>
   (await env.DB.prepare("SELECT id, ip FROM activity WHERE account_id = ? ORDER BY id").bind(accountId).all()).results;
-
-const cron = (at: number) => worker.scheduled({ scheduledTime: at, cron: "* * * * *", noRetry() {} }, env);
 
 it("Entries are deleted after 31 days and lose their address after 7; figures that are still shown stay as they were", async () => {
   const tenant = await makeTenant();

@@ -1,0 +1,25 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { quiet, root, wranglerPath } from "./local.ts";
+
+/** Starts the Worker of a copy of the project, by default this one, as `npm start` runs it. */
+export function startDevWorker(port: number, folder = root): ChildProcess {
+  const args = ["dev", "--ip", "127.0.0.1", "--port", String(port), "--inspector-port", "0", "--local", "--define", "LOCAL_BUILD:true"];
+  // A process group of its own, so that all of it can be ended at once.
+  return spawn(process.execPath, [wranglerPath, ...args, "--log-level", "error", "--show-interactive-dev-session=false"], {
+    cwd: folder,
+    env: { ...quiet, PWD: folder },
+    stdio: ["ignore", "inherit", "inherit"],
+    detached: true,
+  });
+}
+
+/** Whether what runs there answers with success. */
+export async function answers(url: string): Promise<boolean> {
+  try {
+    const response = await fetch(url, { signal: AbortSignal.timeout(2000) });
+    await response.arrayBuffer();
+    return response.ok;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,35 @@
+import { styleText } from "node:util";
+import { faultOf, startReceiver } from "./receiving.ts";
+
+// `npm run receiver -- [PORT] [SECRET]`: prints what webhooks send, and verifies it where the webhook's secret is given.
+
+const usage = `Usage: npm run receiver -- [PORT] [SECRET]
+
+  PORT    where to listen on this machine (4000)
+  SECRET  the webhook's secret, whsec_..., to verify signatures with
+
+The path tells it what to do: /fail answers 500, /hang never answers, /redirect 302, /gone 410, /busy 429,
+/flood a megabyte; any other 204.`;
+
+const [portText = "4000", secret] = process.argv.slice(2);
+const port = Number(portText);
+if (!/^\d+$/.test(portText) || port < 1 || port > 65_535 || (secret !== undefined && !secret.startsWith("whsec_"))) {
+  console.error(usage);
+  process.exit(1);
+}
+
+const verdictOf = (fault: string | null) =>
+  fault === null ? styleText("green", "signature valid") : styleText("red", `signature: ${fault}`);
+
+try {
+  const { url } = await startReceiver(port, ({ path, headers, body, at }) => {
+    const verdict = secret === undefined ? "" : `  ${verdictOf(faultOf({ headers, body }, secret))}`;
+    console.log(`\n${new Date(at).toISOString()}  POST ${path}  ${headers["webhook-id"] ?? "no webhook-id"}${verdict}`);
+    console.log(body);
+  });
+  console.log(`Ready. Register ${url}/ as a webhook.${secret === undefined ? " To verify signatures, start again with its secret." : ""}`);
+} catch (error) {
+  const isTaken = (error as NodeJS.ErrnoException).code === "EADDRINUSE";
+  console.error(isTaken ? `Port ${port} is taken. Choose another: npm run receiver -- ${port + 1}` : String(error));
+  process.exitCode = 1;
+}

@@ -1,0 +1,76 @@
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { Webhook } from "standardwebhooks";
+
+// A receiver of webhooks for local work: it takes what is posted to it, and behaves as the first part of the path tells it.
+
+/** One request, as it came. */
+export interface Received {
+  path: string;
+  headers: Record<string, string>;
+  body: string;
+  at: number;
+}
+
+export interface Receiver {
+  url: string;
+  received: Received[];
+  stop(): Promise<void>;
+}
+
+const retryAfterSeconds = "7";
+
+/** What a path makes the receiver do; anything else is taken with 204. */
+const behaviours: Record<string, (response: ServerResponse) => void> = {
+  fail: (response) => response.writeHead(500).end("This receiver was told to fail."),
+  hang: () => {},
+  flood: (response) => response.end("flood ".repeat(200_000)),
+  redirect: (response) => response.writeHead(302, { Location: "/elsewhere" }).end(),
+  gone: (response) => response.writeHead(410).end(),
+  busy: (response) => response.writeHead(429, { "Retry-After": retryAfterSeconds }).end(),
+};
+
+/** Starts a receiver on this machine alone; `port` 0 takes a free one. `tell` hears of each request. `GET /received` lists those of a path. */
+export async function startReceiver(port: number, tell: (received: Received) => void = () => {}): Promise<Receiver> {
+  const received: Received[] = [];
+  const server = createServer(async (request, response) => {
+    const { pathname, searchParams } = new URL(request.url ?? "/", "http://receiver");
+    if (request.method === "GET" && pathname === "/received") {
+      const path = searchParams.get("path");
+      return response.end(JSON.stringify(received.filter((each) => each.path === path)));
+    }
+    const one = { path: pathname, headers: headersOf(request), body: await bodyOf(request), at: Date.now() };
+    received.push(one);
+    tell(one);
+    const behave = behaviours[pathname.split("/")[1] ?? ""];
+    if (behave) behave(response);
+    else response.writeHead(204).end();
+  });
+  await new Promise<void>((resolve, reject) => server.once("error", reject).listen(port, "127.0.0.1", resolve));
+  const stop = () =>
+    new Promise<void>((resolve) => {
+      server.close(() => resolve());
+      server.closeAllConnections();
+    });
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, received, stop };
+}
+
+/** Whether a request is signed with a secret, by the public package that receivers use. Answers the reason where it is not. */
+export function faultOf({ headers, body }: Pick<Received, "headers" | "body">, secret: string): string | null {
+  try {
+    new Webhook(secret).verify(body, headers);
+    return null;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
+const headersOf = ({ headers }: IncomingMessage): Record<string, string> =>
+  Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, String(value)]));
+
+async function bodyOf(request: IncomingMessage): Promise<string> {
+  let text = "";
+  request.setEncoding("utf8");
+  for await (const chunk of request) text += chunk;
+  return text;
+}

@@ -1,0 +1,208 @@
+import { createRoute, z } from "@hono/zod-openapi";
+import { secondMs } from "../clock.ts";
+import { hashOf } from "../keys/key-format.ts";
+import { listWebhooks, readWebhook } from "../webhooks/read-webhooks.ts";
+import { sealingSecrets } from "../webhooks/sealing.ts";
+import { WebhookData, type Webhook as WebhookRow, webhookData } from "../webhooks/webhook.ts";
+import { changeWebhook, createWebhook, deleteWebhook, rotateWebhookSecret, type WebhookWriting } from "../webhooks/write-webhooks.ts";
+import { answerOne, etagOf, ifMatch } from "./conditional.ts";
+import { type ApiContext, placeOf, reading, scopesOf } from "./context.ts";
+import { EventType } from "./event-catalogue.ts";
+import { keyWith } from "./operation.ts";
+import { answerPage, cut, pageOf, positionAt } from "./pages.ts";
+import { answerPost, writing } from "./post.ts";
+import { body, mergePatch, present, withConditions, withIdempotencyKey, withIfMatch } from "./requests.ts";
+import { resource } from "./resource.ts";
+import { json, noContent, notModified, problems } from "./responses.ts";
+import { idParam, pageQuery, text } from "./schemas.ts";
+import { sendEmpty, sendJson } from "./send.ts";
+
+const url = text(1, 2048).openapi({
+  example: "https://hooks.acme.dev/overview",
+  description: "https, a public host name, no user name, no password.",
+});
+const description = text(0, 500);
+const eventTypes = z
+  .array(z.union([z.literal("*"), EventType], "Must be * or one of GET /event-types."))
+  .min(1)
+  .transform((types): string[] => (types.includes("*") ? ["*"] : [...new Set(types)]))
+  .openapi({
+    type: "array",
+    minItems: 1,
+    items: { type: "string", enum: ["*", ...EventType.options] },
+    example: ["task.created", "task.completed"],
+  });
+
+const Webhook = z.strictObject(WebhookData.shape).openapi("Webhook");
+
+const WebhookWithSecret = z
+  .strictObject({
+    ...WebhookData.shape,
+    secret: z.string().nullable().openapi({ description: "Signs the requests. Shown this once; null where the answer is a replay." }),
+  })
+  .openapi("WebhookWithSecret");
+
+const NewWebhook = z.strictObject({ url, description: description.default(""), event_types: eventTypes }).openapi("NewWebhook");
+
+const WebhookPatch = z
+  .strictObject({
+    url: url.optional(),
+    description: description.nullable().optional(),
+    event_types: eventTypes.optional(),
+    status: z.enum(["active", "disabled"]).optional(),
+  })
+  .openapi("WebhookPatch", { description: "The members to change. `null` clears. Enabling a webhook sends nothing that was held." });
+
+const Rotation = z
+  .strictObject({
+    overlap_seconds: z.int().min(0).max(604_800).default(0).openapi({ description: "For how long the old secret signs too." }),
+  })
+  .openapi("WebhookRotation");
+
+const params = idParam("whk_019a1b2c3d4e7f8091a2b3c4d5e6f708");
+const tags = ["Webhooks"];
+
+/** What verbs that change webhooks take. */
+export const webhookWriting = (c: ApiContext): WebhookWriting => ({
+  ...writing(c),
+  scopes: scopesOf(c),
+  sealing: sealingSecrets(c.env),
+  urls: { ownHosts: [new URL(placeOf(c).origin).hostname], isLocal: c.get("isLocal") },
+});
+
+/** Whether it fails changes without a write of the revision, so it is in the tag beside it. */
+const webhookEtag = (webhook: WebhookRow) => etagOf(webhook.revision, hashOf(JSON.stringify(webhookData(webhook))).slice(0, 12));
+
+const withSecret = ({ webhook, secret }: { webhook: WebhookRow; secret: string }) => {
+  const shown = webhookData(webhook);
+  return { body: { ...shown, secret: secret as string | null }, kept: { ...shown, secret: null } };
+};
+
+export const webhooks = resource();
+
+const list = createRoute({
+  method: "get",
+  path: "/webhooks",
+  operationId: "listWebhooks",
+  summary: "List webhooks",
+  description: "Newest first.",
+  tags,
+  ...keyWith("webhooks:read"),
+  request: { query: z.strictObject(pageQuery) },
+  responses: { 200: json(pageOf(Webhook, "WebhookPage"), "A page of webhooks.", "Link"), ...problems(400) },
+});
+
+webhooks.openapi(list, async (c) => {
+  const { limit, cursor } = c.req.valid("query");
+  const after = positionAt(c, cursor, z.string());
+  const { shown, last } = cut(await listWebhooks(reading(c), { after, limit: limit + 1 }), limit);
+  return answerPage(c, shown.map(webhookData), last?.id ?? null);
+});
+
+const create = createRoute({
+  method: "post",
+  path: "/webhooks",
+  operationId: "createWebhook",
+  summary: "Create a webhook",
+  description: "At most 20 an account. The key also needs the read scope of what the events are about; `*` needs all of them.",
+  tags,
+  ...keyWith("webhooks:write"),
+  ...withIdempotencyKey,
+  request: { body: body(NewWebhook) },
+  responses: { 201: json(WebhookWithSecret, "The new webhook with its secret.", "Location", "ETag"), ...problems(400, 409, 413, 415, 422) },
+});
+
+webhooks.openapi(create, (c) => {
+  const { event_types, ...input } = c.req.valid("json");
+  return answerPost(
+    c,
+    (writing) => createWebhook({ ...webhookWriting(c), ...writing }, { ...input, eventTypes: event_types }),
+    (made) => ({
+      status: 201,
+      ...withSecret(made),
+      headers: { Location: `${c.req.path}/${made.webhook.id}`, ETag: webhookEtag(made.webhook) },
+    }),
+  );
+});
+
+const read = createRoute({
+  method: "get",
+  path: "/webhooks/{id}",
+  operationId: "getWebhook",
+  summary: "Get a webhook",
+  tags,
+  ...keyWith("webhooks:read"),
+  ...withConditions,
+  request: { params },
+  responses: { 200: json(Webhook, "The webhook.", "ETag"), ...notModified, ...problems(400, 404, 412) },
+});
+
+webhooks.openapi(read, async (c) => {
+  const webhook = await readWebhook(reading(c), c.req.valid("param").id);
+  return answerOne(c, webhookData(webhook), webhookEtag(webhook));
+});
+
+const change = createRoute({
+  method: "patch",
+  path: "/webhooks/{id}",
+  operationId: "updateWebhook",
+  summary: "Change, disable or enable a webhook",
+  description: "While it is disabled, its events are held. Enabling does not send them: redeliver them.",
+  tags,
+  ...keyWith("webhooks:write"),
+  ...withIfMatch,
+  request: { params, body: mergePatch(WebhookPatch) },
+  responses: { 200: json(Webhook, "The whole webhook.", "ETag"), ...problems(400, 404, 409, 412, 413, 415, 422) },
+});
+
+webhooks.openapi(change, async (c) => {
+  const input = c.req.valid("json");
+  const patch = present({
+    url: input.url,
+    description: input.description === null ? "" : input.description,
+    eventTypes: input.event_types,
+    state: input.status,
+  });
+  const webhook = await changeWebhook(webhookWriting(c), c.req.valid("param").id, patch, ifMatch(c));
+  return sendJson(c, webhookData(webhook), 200, { ETag: webhookEtag(webhook) });
+});
+
+const remove = createRoute({
+  method: "delete",
+  path: "/webhooks/{id}",
+  operationId: "deleteWebhook",
+  summary: "Delete a webhook",
+  description: "What was still to be sent to it is not.",
+  tags,
+  ...keyWith("webhooks:write"),
+  ...withIfMatch,
+  request: { params },
+  responses: { 204: noContent("It is deleted."), ...problems(400, 404, 409, 412) },
+});
+
+webhooks.openapi(remove, async (c) => {
+  await deleteWebhook(webhookWriting(c), c.req.valid("param").id, ifMatch(c));
+  return sendEmpty(c, 204);
+});
+
+const rotate = createRoute({
+  method: "post",
+  path: "/webhooks/{id}/rotate-secret",
+  operationId: "rotateWebhookSecret",
+  summary: "Give a webhook a new secret",
+  description: "Until the overlap ends, each request has a signature of both. Rotating again ends an earlier overlap.",
+  tags,
+  ...keyWith("webhooks:write"),
+  ...withIdempotencyKey,
+  request: { params, body: body(Rotation) },
+  responses: { 200: json(WebhookWithSecret, "The webhook with its new secret.", "ETag"), ...problems(400, 404, 409, 413, 415, 422) },
+});
+
+webhooks.openapi(rotate, (c) => {
+  const overlapMs = c.req.valid("json").overlap_seconds * secondMs;
+  return answerPost(
+    c,
+    (writing) => rotateWebhookSecret({ ...webhookWriting(c), ...writing }, c.req.valid("param").id, overlapMs),
+    (rotated) => ({ status: 200, ...withSecret(rotated), headers: { ETag: webhookEtag(rotated.webhook) } }),
+  );
+});

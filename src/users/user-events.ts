@@ -1,0 +1,28 @@
+import { type Event, type EventKind, kindsAbout, newEvent } from "../webhooks/event.ts";
+import type { User } from "./user.ts";
+import { UserData, userData } from "./user-data.ts";
+
+const kind = kindsAbout(UserData, {
+  id: "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+  name: "Ada Lovelace",
+  email: "ada@example.com",
+  role: "member",
+  status: "active",
+  created_at: "2026-01-30T08:00:00.000Z",
+  updated_at: "2026-01-31T09:30:00.000Z",
+});
+
+const created = kind("user.created", "A user was made.");
+const updated = kind("user.updated", "A user was changed.");
+const deleted = kind("user.deleted", "A user was deleted. It is shown as it was last.");
+
+export const userEventKinds = [created, updated, deleted];
+
+const maker =
+  (kind: EventKind<typeof UserData>) =>
+  (user: User, now: number): Event =>
+    newEvent(kind, { accountId: user.accountId, now }, userData(user));
+
+export const userCreated = maker(created);
+export const userUpdated = maker(updated);
+export const userDeleted = maker(deleted);

@@ -1,0 +1,178 @@
+import { and, eq, getTableColumns, isNull, type SQL, sql } from "drizzle-orm";
+import { dayMs, iso, minuteMs } from "../clock.ts";
+import { type Db, newRevision } from "../db/client.ts";
+import { attempts, deliveries, webhooks } from "../db/schema.ts";
+import { newId } from "../ids.ts";
+import type { NamedSecret } from "../secrets.ts";
+import { attempt, type Outcome, type Posting, refused } from "./attempt.ts";
+import { commitChange, type Wake } from "./commit.ts";
+import { nextAttemptAt } from "./schedule.ts";
+import { unseal } from "./sealing.ts";
+import { urlRefusal } from "./url-rules.ts";
+import type { Webhook } from "./webhook.ts";
+import { webhookDisabled } from "./webhook-events.ts";
+
+const leaseMs = minuteMs;
+const patienceMs = 5 * dayMs;
+const soonMs = 15 * minuteMs;
+
+export interface Delivering extends Posting {
+  db: Db;
+  /** 0 to 1. */
+  random: () => number;
+  sealing: readonly NamedSecret[];
+  isLocal: boolean;
+  /** Sets off deliveries of the events that this makes. */
+  wake: Wake;
+  /** Asks for a delivery to be tried again, `delayMs` from now. */
+  wakeLater: (deliveryId: string, delayMs: number) => Promise<void>;
+}
+
+interface Claimed {
+  account_id: string;
+  webhook_id: string;
+  event_id: string;
+  event_type: string;
+  attempts_made: number;
+  data: string;
+  happened_at: number;
+  /** The webhook's row as JSON; null where it has been deleted. */
+  webhook: string | null;
+}
+
+/**
+ * Makes the attempt of a delivery that is due, unless somebody else makes it or it is not: called twice, it sends once. A crash
+ * after the POST and before its record sends again, with the same `webhook-id`.
+ */
+export async function deliver(delivering: Delivering, deliveryId: string): Promise<void> {
+  const claim = crypto.randomUUID();
+  const claimed = await claimDelivery(delivering, deliveryId, claim);
+  if (!claimed) return;
+  const [delivery, webhook] = claimed;
+  if (webhook === null) return end(delivering, deliveryId, claim, "failed");
+  if (webhook.state === "disabled") return end(delivering, deliveryId, claim, "held");
+  const outcome = await post(delivering, delivery, webhook);
+  await record(delivering, deliveryId, claim, delivery, webhook, outcome);
+}
+
+/** Takes a delivery for a minute, and reads with it what is to be sent and where. Null where there is nothing to do. */
+async function claimDelivery({ db, now }: Delivering, deliveryId: string, claim: string): Promise<[Claimed, Webhook | null] | null> {
+  const at = now();
+  const ofEvent = sql`FROM events WHERE events.account_id = deliveries.account_id AND events.id = deliveries.event_id`;
+  const [claimed] = await db.all<Claimed>(
+    sql`UPDATE deliveries SET claim = ${claim}, claimed_until = ${at + leaseMs}
+    WHERE id = ${deliveryId} AND status = 'pending' AND next_attempt_at <= ${at} AND claimed_until <= ${at}
+    RETURNING account_id, webhook_id, event_id, event_type, attempts_made,
+      (SELECT data ${ofEvent}) AS data, (SELECT created_at ${ofEvent}) AS happened_at,
+      (SELECT ${webhookAsJson} FROM webhooks WHERE webhooks.account_id = deliveries.account_id AND webhooks.id = deliveries.webhook_id) AS webhook`,
+  );
+  return claimed ? [claimed, claimed.webhook === null ? null : (JSON.parse(claimed.webhook) as Webhook)] : null;
+}
+
+/** All of a webhook's row in one value, as Drizzle would read it. */
+const webhookAsJson = sql`json_object(${sql.join(
+  Object.entries(getTableColumns(webhooks)).flatMap(([name, column]) => [
+    sql.raw(`'${name}'`),
+    name === "eventTypes" ? sql`json(${column})` : sql`${column}`,
+  ]),
+  sql.raw(", "),
+)})`;
+
+async function post(delivering: Delivering, delivery: Claimed, webhook: Webhook): Promise<Outcome> {
+  const refusal = urlRefusal(webhook.url, { ownHosts: [], isLocal: delivering.isLocal });
+  if (refusal !== null) return refused(refusal);
+  const body = `{"type":${JSON.stringify(delivery.event_type)},"timestamp":"${iso(delivery.happened_at)}","data":${delivery.data}}`;
+  const secrets = await liveSecrets(delivering, webhook);
+  return attempt(delivering, { url: webhook.url, eventId: delivery.event_id, body, secrets });
+}
+
+async function liveSecrets({ now, sealing }: Delivering, webhook: Webhook): Promise<string[]> {
+  const isOverlapping = webhook.overlapEndsAt !== null && now() < webhook.overlapEndsAt;
+  const sealed = [webhook.sealedSecret, ...(isOverlapping && webhook.previousSealedSecret ? [webhook.previousSealedSecret] : [])];
+  return Promise.all(sealed.map((each) => unseal(each, webhook.id, sealing)));
+}
+
+async function record(
+  delivering: Delivering,
+  deliveryId: string,
+  claim: string,
+  delivery: Claimed,
+  webhook: Webhook,
+  outcome: Outcome,
+): Promise<void> {
+  const { db, now, random } = delivering;
+  const at = now();
+  const attemptsMade = delivery.attempts_made + 1;
+  const isGone = outcome.status === 410;
+  const again = outcome.error === null || isGone ? null : nextAttemptAt(attemptsMade, at, random(), outcome.retryAfterMs);
+  const status = outcome.error === null ? "delivered" : again === null ? "failed" : "pending";
+  const isMine = and(eq(deliveries.id, deliveryId), eq(deliveries.claim, claim));
+  const { retryAfterMs, ...shown } = outcome;
+  const values = { deliveryId, id: newId("att", at), at: at - outcome.durationMs, ...shown };
+  const statements = [
+    insertAttempt(db, values, sql`EXISTS (SELECT 1 FROM deliveries WHERE ${isMine})`),
+    ...healthOf(db, webhook, outcome, at, sql`EXISTS (SELECT 1 FROM deliveries WHERE ${isMine})`),
+    db.update(deliveries).set({ status, attemptsMade, nextAttemptAt: again, claim: null, claimedUntil: 0 }).where(isMine),
+  ];
+  const [first, ...others] = statements;
+  if (first) await db.batch([first, ...others]);
+  if (isGone) await disable(delivering, webhook, "The receiver answered 410 Gone.");
+  else if (outcome.error !== null && webhook.failingSince !== null && at - webhook.failingSince >= patienceMs)
+    await disable(delivering, webhook, "Every attempt of five days has failed.");
+  else if (again !== null && again - at <= soonMs) await delivering.wakeLater(deliveryId, again - at);
+}
+
+const attemptColumns = ["deliveryId", "id", "at", "status", "durationMs", "error", "advice", "responseBody", "responseHeaders"] as const;
+
+function insertAttempt(db: Db, values: typeof attempts.$inferInsert, when: SQL) {
+  const params = attemptColumns.map((name) => sql`${sql.param(values[name] ?? null, attempts[name])}`);
+  return db.insert(attempts).select(sql`SELECT ${sql.join(params, sql.raw(", "))} WHERE ${when}`);
+}
+
+/** Keeps since when a webhook has been failing; nothing to write while all is well. */
+function healthOf(db: Db, webhook: Webhook, { error }: Outcome, at: number, when: SQL) {
+  const own = and(eq(webhooks.accountId, webhook.accountId), eq(webhooks.id, webhook.id), when);
+  if (error !== null)
+    return [
+      db
+        .update(webhooks)
+        .set({ failingSince: at })
+        .where(and(own, isNull(webhooks.failingSince))),
+    ];
+  return webhook.failingSince === null ? [] : [db.update(webhooks).set({ failingSince: null }).where(own)];
+}
+
+/** Disables a webhook that is still as it was, holds what is to be sent to it, and tells the account. */
+async function disable({ db, now, wake }: Delivering, webhook: Webhook, disabledReason: string): Promise<void> {
+  const at = now();
+  const after: Webhook = {
+    ...webhook,
+    state: "disabled",
+    disabledReason,
+    revision: newRevision(),
+    updatedAt: Math.max(at, webhook.updatedAt + 1),
+  };
+  const isAsRead = and(eq(webhooks.accountId, webhook.accountId), eq(webhooks.id, webhook.id), eq(webhooks.revision, webhook.revision));
+  const when = sql`EXISTS (SELECT 1 FROM webhooks WHERE ${isAsRead})`;
+  await commitChange(db, wake, {
+    events: [webhookDisabled(after, at)],
+    statements: [
+      db
+        .update(deliveries)
+        .set({ status: "held", nextAttemptAt: null })
+        .where(
+          and(eq(deliveries.accountId, webhook.accountId), eq(deliveries.webhookId, webhook.id), eq(deliveries.status, "pending"), when),
+        ),
+      db.update(webhooks).set({ state: after.state, disabledReason, revision: after.revision, updatedAt: after.updatedAt }).where(isAsRead),
+    ],
+    when,
+  });
+}
+
+/** Leaves a delivery that cannot be made. */
+async function end({ db }: Delivering, deliveryId: string, claim: string, status: "held" | "failed"): Promise<void> {
+  await db
+    .update(deliveries)
+    .set({ status, nextAttemptAt: null, claim: null, claimedUntil: 0 })
+    .where(and(eq(deliveries.id, deliveryId), eq(deliveries.claim, claim)));
+}

@@ -1,0 +1,42 @@
+import { WorkerEntrypoint } from "cloudflare:workers";
+import { connect } from "../db/client.ts";
+import type { DueDelivery } from "./commit.ts";
+import { deliver } from "./deliver.ts";
+import { sealingSecrets } from "./sealing.ts";
+import { type WakeUp, wakeDeliveries } from "./wake.ts";
+
+/** The bindings that deliveries need. */
+export interface DeliveryEnv {
+  DB: D1Database;
+  DELIVERIES: Queue<WakeUp>;
+  WEBHOOK_SEALING_SECRETS: string;
+}
+
+/**
+ * Makes deliveries, each in an invocation of its own: a receiver that hangs holds up nobody, since the one who asks is answered
+ * at once and the POST runs on after that.
+ */
+export const delivererFor = ({ isLocal }: { isLocal: boolean }) =>
+  class Deliverer extends WorkerEntrypoint<DeliveryEnv> {
+    deliver(deliveryId: string): void {
+      const { DB, DELIVERIES } = this.env;
+      const wake = (due: readonly DueDelivery[]) => {
+        if (due.length > 0) this.ctx.waitUntil(wakeDeliveries(DELIVERIES, due));
+      };
+      const delivering = {
+        db: connect(DB),
+        fetch: (input: RequestInfo | URL, init?: RequestInit) => fetch(input, init),
+        now: Date.now,
+        random: Math.random,
+        sealing: sealingSecrets(this.env),
+        isLocal,
+        wake,
+        wakeLater: async (id: string, delayMs: number) => void (await wakeDeliveries(DELIVERIES, [{ id, delayMs }])),
+      };
+      this.ctx.waitUntil(
+        deliver(delivering, deliveryId).catch((error) => {
+          console.error(`the delivery ${deliveryId} waits for the sweep:`, String(error));
+        }),
+      );
+    }
+  };

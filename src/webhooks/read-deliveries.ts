@@ -1,0 +1,52 @@
+import { and, asc, desc, eq, lt } from "drizzle-orm";
+import type { Reading } from "../accounts/actor.ts";
+import { attempts, deliveries } from "../db/schema.ts";
+import { Failure } from "../errors.ts";
+import { readWebhook } from "./read-webhooks.ts";
+
+export type Delivery = typeof deliveries.$inferSelect;
+export type Attempt = typeof attempts.$inferSelect;
+export const deliveryStatuses = ["pending", "delivered", "failed", "held"] as const;
+
+export interface DeliveryFilter {
+  status?: Delivery["status"] | undefined;
+  eventType?: string | undefined;
+}
+
+/** Deliveries of a webhook, newest first, from after the one with the id `after`. Throws `not_found`. */
+export async function listDeliveries(
+  reading: Reading,
+  webhookId: string,
+  { filter, after, limit }: { filter: DeliveryFilter; after?: string | undefined; limit: number },
+): Promise<Delivery[]> {
+  const { db, actor } = reading;
+  await readWebhook(reading, webhookId);
+  return db
+    .select()
+    .from(deliveries)
+    .where(
+      and(
+        eq(deliveries.accountId, actor.accountId),
+        eq(deliveries.webhookId, webhookId),
+        after === undefined ? undefined : lt(deliveries.id, after),
+        filter.status && eq(deliveries.status, filter.status),
+        filter.eventType === undefined ? undefined : eq(deliveries.eventType, filter.eventType),
+      ),
+    )
+    .orderBy(desc(deliveries.id))
+    .limit(limit);
+}
+
+/** One delivery of the account with its attempts, the first first. Throws `not_found`. */
+export async function readDelivery(reading: Reading, id: string): Promise<Delivery & { attempts: Attempt[] }> {
+  const { db, actor } = reading;
+  const [[delivery], made] = await db.batch([
+    db
+      .select()
+      .from(deliveries)
+      .where(and(eq(deliveries.id, id), eq(deliveries.accountId, actor.accountId))),
+    db.select().from(attempts).where(eq(attempts.deliveryId, id)).orderBy(asc(attempts.id)),
+  ]);
+  if (!delivery) throw new Failure("not_found", "There is no such delivery.");
+  return { ...delivery, attempts: made };
+}

@@ -1,0 +1,25 @@
+import { and, desc, eq, lt } from "drizzle-orm";
+import type { Reading } from "../accounts/actor.ts";
+import { webhooks } from "../db/schema.ts";
+import { Failure } from "../errors.ts";
+import type { Webhook } from "./webhook.ts";
+
+/** Webhooks of the account, newest first, from after the one with the id `after`. */
+export function listWebhooks({ db, actor }: Reading, { after, limit }: { after?: string | undefined; limit: number }): Promise<Webhook[]> {
+  return db
+    .select()
+    .from(webhooks)
+    .where(and(eq(webhooks.accountId, actor.accountId), after === undefined ? undefined : lt(webhooks.id, after)))
+    .orderBy(desc(webhooks.id))
+    .limit(limit);
+}
+
+/** One webhook of the account. Throws `not_found`. */
+export async function readWebhook({ db, actor }: Reading, id: string): Promise<Webhook> {
+  const [webhook] = await db
+    .select()
+    .from(webhooks)
+    .where(and(eq(webhooks.accountId, actor.accountId), eq(webhooks.id, id)));
+  if (!webhook) throw new Failure("not_found", "There is no such webhook.");
+  return webhook;
+}

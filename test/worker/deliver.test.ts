@@ -1,0 +1,214 @@
+import { env } from "cloudflare:workers";
+import { expect, it } from "vitest";
+import { dayMs, minuteMs } from "../../src/clock.ts";
+import { connect } from "../../src/db/client.ts";
+import { deliver } from "../../src/webhooks/deliver.ts";
+import { sealingSecrets } from "../../src/webhooks/sealing.ts";
+import { testEvent } from "../../src/webhooks/webhook-events.ts";
+import { writeEvents } from "../../src/webhooks/write-events.ts";
+import { call, cron, db, makeTenant, type Tenant } from "./client.ts";
+import { deliveriesOf, newPath, receivedAt, register, until } from "./receiver.ts";
+
+const delivering = (more: object = {}) => ({
+  db,
+  fetch: (input: RequestInfo | URL, init?: RequestInit) => fetch(input, init),
+  now: Date.now,
+  random: Math.random,
+  sealing: sealingSecrets(env),
+  isLocal: true,
+  wake: () => {},
+  wakeLater: async () => {},
+  ...more,
+});
+
+/** An event with a delivery that nobody has been told of. */
+async function unsent(tenant: Tenant, path = newPath()) {
+  const { id } = await register(tenant.key, { event_types: ["webhook.test"] }, path);
+  await writeEvents(db, () => {}, [testEvent({ accountId: tenant.accountId, id }, Date.now())]);
+  const [delivery] = await deliveriesOf(tenant, id);
+  expect(delivery.attempts_made).toBe(0);
+  return { webhookId: id, path, deliveryId: delivery.id as string };
+}
+
+const stateOf = async ({ key }: Tenant, deliveryId: string) => (await call("GET", `/api/v1/deliveries/${deliveryId}`, { key })).body;
+
+it("A delivery takes at most three statements of D1 where nothing fails", async () => {
+  const tenant = await makeTenant();
+  const { deliveryId, path } = await unsent(tenant);
+  let statements = 0;
+  const counted = new Proxy(env.DB, {
+    get: (target, name) => {
+      const member = Reflect.get(target, name);
+      if (name === "prepare") statements++;
+      return typeof member === "function" ? member.bind(target) : member;
+    },
+  });
+  await deliver(delivering({ db: connect(counted) }), deliveryId);
+  expect(await receivedAt(path)).toHaveLength(1);
+  expect((await stateOf(tenant, deliveryId)).status).toBe("delivered");
+  expect(statements).toBeLessThanOrEqual(3);
+});
+
+it("A delivery that is set off many times at once is sent once", async () => {
+  const tenant = await makeTenant();
+  const { deliveryId, path } = await unsent(tenant);
+  await Promise.all(Array.from({ length: 20 }, () => deliver(delivering(), deliveryId)));
+  await deliver(delivering(), deliveryId);
+  expect(await receivedAt(path)).toHaveLength(1);
+  expect(await stateOf(tenant, deliveryId)).toMatchObject({ status: "delivered", attempts_made: 1 });
+});
+
+it("A delivery that was lost with the queue is found by the sweep", async () => {
+  const tenant = await makeTenant();
+  const { path } = await unsent(tenant);
+  await cron();
+  expect(await receivedAt(path)).toEqual([]);
+  await cron(Date.now() + 10_000);
+  expect(
+    await until(
+      () => receivedAt(path),
+      (seen) => seen.length > 0,
+    ),
+  ).toHaveLength(1);
+});
+
+it("A delivery is made by the sweep itself where the queue takes nothing", async () => {
+  const tenant = await makeTenant();
+  const { deliveryId } = await unsent(tenant);
+  const { sweepDeliveries } = await import("../../src/webhooks/sweep.ts");
+  const made: string[] = [];
+  const queue = { sendBatch: () => Promise.reject(new Error("queue down")) } as unknown as Queue<{ deliveryId: string }>;
+  await sweepDeliveries({ db, queue, deliver: async (id) => void made.push(id) }, Date.now() + 10_000, 1000);
+  expect(made).toContain(deliveryId);
+});
+
+it("A crash after the POST and before its record sends again once the lease has ended, with the same id", async () => {
+  const tenant = await makeTenant();
+  const { deliveryId, path } = await unsent(tenant);
+  const dying = new Proxy(env.DB, {
+    get: (target, name) => {
+      const member = Reflect.get(target, name);
+      if (name === "batch") return () => Promise.reject(new Error("D1_ERROR: Network connection lost"));
+      return typeof member === "function" ? member.bind(target) : member;
+    },
+  });
+  await expect(deliver(delivering({ db: connect(dying) }), deliveryId)).rejects.toThrow();
+  await deliver(delivering(), deliveryId);
+  expect(await receivedAt(path)).toHaveLength(1);
+  await deliver(delivering({ now: () => Date.now() + minuteMs }), deliveryId);
+  const [first, second, ...others] = await receivedAt(path);
+  expect(second?.headers["webhook-id"]).toBe(first?.headers["webhook-id"]);
+  expect(others).toEqual([]);
+  expect((await stateOf(tenant, deliveryId)).status).toBe("delivered");
+});
+
+it("A webhook that is deleted while a delivery is on its way leaves nothing to try again", async () => {
+  const tenant = await makeTenant();
+  const { deliveryId, webhookId } = await unsent(tenant, newPath("fail"));
+  const meanwhile = async (input: RequestInfo | URL, init?: RequestInit) => {
+    await call("DELETE", `/api/v1/webhooks/${webhookId}`, { key: tenant.key });
+    return fetch(input, init);
+  };
+  await deliver(delivering({ fetch: meanwhile }), deliveryId);
+  expect(await stateOf(tenant, deliveryId)).toMatchObject({ status: "failed", next_attempt_at: null, attempts: [] });
+});
+
+it("A redelivery while the delivery itself waits for its next attempt leaves both to go on", async () => {
+  const tenant = await makeTenant();
+  const { deliveryId, path } = await unsent(tenant, newPath("fail"));
+  await deliver(delivering(), deliveryId);
+  const { body } = await call("POST", `/api/v1/deliveries/${deliveryId}/redeliver`, { key: tenant.key });
+  await until(
+    () => stateOf(tenant, body.id),
+    ({ attempts_made }) => attempts_made === 1,
+  );
+  expect(await receivedAt(path)).toHaveLength(2);
+  for (const id of [deliveryId, body.id]) await deliver(delivering({ now: () => Date.now() + minuteMs }), id);
+  expect(await receivedAt(path)).toHaveLength(4);
+  expect(new Set((await receivedAt(path)).map(({ headers }) => headers["webhook-id"])).size).toBe(1);
+});
+
+it("The result of an attempt whose lease another has taken over is not recorded", async () => {
+  const tenant = await makeTenant();
+  const { deliveryId, path } = await unsent(tenant, newPath("fail"));
+  const slowly = async (input: RequestInfo | URL, init?: RequestInit) => {
+    await env.DB.prepare("UPDATE webhooks SET url = replace(url, '/fail/', '/take/') WHERE account_id = ?").bind(tenant.accountId).run();
+    await deliver(delivering({ now: () => Date.now() + 2 * minuteMs }), deliveryId);
+    return fetch(input, init);
+  };
+  await deliver(delivering({ fetch: slowly }), deliveryId);
+  expect(await receivedAt(path)).toHaveLength(1);
+  expect(await stateOf(tenant, deliveryId)).toMatchObject({ status: "delivered", attempts_made: 1, attempts: [{ status: 204 }] });
+});
+
+it("A receiver that has failed for five days is left alone, and what waits for it is held", async () => {
+  const tenant = await makeTenant();
+  const { deliveryId, webhookId } = await unsent(tenant, newPath("fail"));
+  const failingSince = (ms: number) =>
+    env.DB.prepare("UPDATE webhooks SET failing_since = ? WHERE account_id = ?")
+      .bind(Date.now() - ms, tenant.accountId)
+      .run();
+  await failingSince(5 * dayMs - minuteMs);
+  await deliver(delivering(), deliveryId);
+  expect((await call("GET", `/api/v1/webhooks/${webhookId}`, { key: tenant.key })).body.status).toBe("failing");
+  await failingSince(5 * dayMs);
+  await deliver(delivering({ now: () => Date.now() + minuteMs }), deliveryId);
+  const { status, disabled_reason } = (await call("GET", `/api/v1/webhooks/${webhookId}`, { key: tenant.key })).body;
+  expect([status, disabled_reason]).toEqual(["disabled", "Every attempt of five days has failed."]);
+  expect((await stateOf(tenant, deliveryId)).status).toBe("held");
+});
+
+it("A success ends the time of failing", async () => {
+  const tenant = await makeTenant();
+  const { deliveryId, webhookId } = await unsent(tenant);
+  await env.DB.prepare("UPDATE webhooks SET failing_since = ? WHERE account_id = ?")
+    .bind(Date.now() - dayMs, tenant.accountId)
+    .run();
+  await deliver(delivering(), deliveryId);
+  expect((await call("GET", `/api/v1/webhooks/${webhookId}`, { key: tenant.key })).body.status).toBe("active");
+});
+
+it("A tenth failure is the last", async () => {
+  const tenant = await makeTenant();
+  const { deliveryId } = await unsent(tenant, newPath("fail"));
+  let now = Date.now();
+  for (let attempt = 1; attempt <= 10; attempt++) {
+    await deliver(delivering({ now: () => now }), deliveryId);
+    const { attempts_made, next_attempt_at, status } = await stateOf(tenant, deliveryId);
+    expect([attempts_made, status]).toEqual([attempt, attempt < 10 ? "pending" : "failed"]);
+    now = Date.parse(next_attempt_at ?? 0);
+  }
+});
+
+it("Of an answer, 16 KiB are kept", async () => {
+  const tenant = await makeTenant();
+  const { deliveryId } = await unsent(tenant, newPath("flood"));
+  await deliver(delivering(), deliveryId);
+  const { status, attempts } = await stateOf(tenant, deliveryId);
+  expect([status, attempts[0].response_body.length]).toEqual(["delivered", 16 * 1024]);
+});
+
+it("A receiver that does not answer for 15 seconds has failed, and one that nobody runs at once", async () => {
+  const tenant = await makeTenant();
+  const hanging = await unsent(tenant, newPath("hang"));
+  await deliver(delivering(), hanging.deliveryId);
+  const [late] = (await stateOf(tenant, hanging.deliveryId)).attempts;
+  expect(late).toMatchObject({ status: null, error: "timeout" });
+  expect(late.duration_ms).toBeGreaterThan(14_000);
+  await env.DB.prepare("UPDATE webhooks SET url = 'http://127.0.0.1:1/' WHERE account_id = ?").bind(tenant.accountId).run();
+  const { deliveryId } = await unsent(await makeTenant());
+  await env.DB.prepare("UPDATE webhooks SET url = 'http://127.0.0.1:1/' WHERE id = (SELECT webhook_id FROM deliveries WHERE id = ?)")
+    .bind(deliveryId)
+    .run();
+  await deliver(delivering(), deliveryId);
+  const row = await env.DB.prepare("SELECT error, advice FROM attempts WHERE delivery_id = ?").bind(deliveryId).first();
+  expect(row).toEqual({ error: "unreachable", advice: expect.stringContaining("certificate") });
+});
+
+it("A URL that may no longer be called is refused at the attempt", async () => {
+  const tenant = await makeTenant();
+  const { deliveryId, path } = await unsent(tenant);
+  await deliver(delivering({ isLocal: false }), deliveryId);
+  expect((await stateOf(tenant, deliveryId)).attempts).toMatchObject([{ status: null, error: "refused_url" }]);
+  expect(await receivedAt(path)).toEqual([]);
+});
