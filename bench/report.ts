@@ -1,3 +1,4 @@
+import type { Arrival } from "./arrival.ts";
 import type { Cost } from "./cost.ts";
 import type { Growth } from "./growth.ts";
 import { type Memory, residentOfOurs } from "./memory.ts";
@@ -71,6 +72,9 @@ export const memoryTable = (memories: readonly Memory[]): string =>
 
 const growthOf = ({ afterTwoMinutes, afterTenMinutes }: Memory) => afterTenMinutes / afterTwoMinutes;
 
+export const arrivalTable = ({ p50, p99 }: Arrival): string =>
+  table(["from the change to its receiver, ms", "p50", "p99"], [["an event, on an idle Worker under `npm start`", whole(p50), whole(p99)]]);
+
 export const profileTable = ({ cpuUs, shares }: Profile): string =>
   table(
     ["where the time of a request goes", "share", "of its CPU, µs"],
@@ -84,11 +88,13 @@ export function goalTable({
   cost,
   growth,
   memory,
+  arrival,
 }: {
   throughput: readonly Measured[];
   cost: readonly Cost[];
   growth: readonly Growth[];
   memory: readonly Memory[];
+  arrival: Arrival;
 }): string {
   const bare = bareOf(throughput);
   const naive = named(throughput, "naive");
@@ -115,5 +121,7 @@ export function goalTable({
   atMost("dollars per million, share of naive's", named(cost, "ours").dollarsPerMillion / named(cost, "naive").dollarsPerMillion, 1);
   for (const { path, ratio } of growth) atMost(`${path === "/" ? "overview page" : path}: slowest size over fastest`, ratio, 1.5);
   atMost("memory after ten minutes over two", growthOf(named(memory, residentOfOurs)), 1.1);
+  atMost("from a change to its receiver: p50, ms", arrival.p50, 150);
+  atMost("from a change to its receiver: p99, ms", arrival.p99, 1000);
   return table(["what", "goal", "measured", "met"], rows);
 }

@@ -3,11 +3,12 @@ import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { cpus, tmpdir, totalmem } from "node:os";
 import { join } from "node:path";
 import { root } from "../scripts/local.ts";
+import { measureArrival } from "./arrival.ts";
 import { measureCost } from "./cost.ts";
 import { measureGrowth } from "./growth.ts";
 import { measureMemory } from "./memory.ts";
 import { measureProfile } from "./profile.ts";
-import { costTable, goalTable, growthTable, memoryTable, profileTable, throughputTable } from "./report.ts";
+import { arrivalTable, costTable, goalTable, growthTable, memoryTable, profileTable, throughputTable } from "./report.ts";
 import { measureThroughput } from "./throughput.ts";
 
 // `npm run bench`: everything, some forty minutes, and docs/performance.md anew. `npm run bench -- growth` and the like
@@ -16,6 +17,7 @@ import { measureThroughput } from "./throughput.ts";
 const parts = {
   throughput: async (folder: string) => throughputTable(await measureThroughput(folder)),
   cost: async (folder: string) => costTable(await measureCost(folder)),
+  arrival: async () => arrivalTable(await measureArrival()),
   growth: async (folder: string) => growthTable(await measureGrowth(folder)),
   memory: async (folder: string) => memoryTable(await measureMemory(folder)),
   profile: async (folder: string) => profileTable(await measureProfile(folder)),
@@ -52,17 +54,20 @@ function machine(): string {
 async function all(): Promise<string> {
   const throughput = await inFolder(measureThroughput);
   const cost = await inFolder(measureCost);
+  const arrival = await measureArrival();
   const growth = await inFolder(measureGrowth);
   const memory = await inFolder(measureMemory);
   const profile = await inFolder(measureProfile);
   return [
     machine(),
     "## Against the goals",
-    goalTable({ throughput, cost, growth, memory }),
+    goalTable({ throughput, cost, growth, memory, arrival }),
     "## Throughput, CPU and latency",
     throughputTable(throughput),
     "## Cost at a real pace",
     costTable(cost),
+    "## Webhooks",
+    arrivalTable(arrival),
     "## Growth",
     growthTable(growth),
     "## Memory",

@@ -1,0 +1,48 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { answers, startDevWorker } from "../scripts/dev-worker.ts";
+import { startReceiver } from "../scripts/receiving.ts";
+import { copyProject, freePort, removeProject, run } from "../test/node/project.ts";
+
+const changes = 300;
+const pauseMs = 40;
+
+export interface Arrival {
+  p50: number;
+  p99: number;
+}
+
+/**
+ * How long an event takes from its change to its receiver, in milliseconds, on the Worker as `npm start` runs it with nothing
+ * else to do. Counted from when the request reached the Worker, which is before the commit.
+ */
+export async function measureArrival(): Promise<Arrival> {
+  const folder = copyProject();
+  const receiver = await startReceiver(0);
+  const port = await freePort();
+  const command = ["run", "--silent", "account", "--", "--name", "Bench", "--email", "bench@example.com"];
+  const key = (await run("npm", command, { cwd: folder })).out.trim().split("\n").at(-1);
+  const worker = startDevWorker(port, folder);
+  const send = (path: string, body: object) =>
+    fetch(`http://localhost:${port}/api/v1${path}`, {
+      method: "POST",
+      headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" },
+      body: JSON.stringify(body),
+    });
+  try {
+    while (!(await answers(`http://localhost:${port}/health`))) await sleep(50);
+    await send("/webhooks", { url: `${receiver.url}/`, event_types: ["task.created"] });
+    for (let change = 0; change < changes; change++) {
+      await send("/tasks", { title: `Change ${change}` });
+      await sleep(pauseMs);
+    }
+    for (let waited = 0; receiver.received.length < changes && waited < 100; waited++) await sleep(100);
+    const late = receiver.received.map(({ at, body }) => at - Date.parse(JSON.parse(body).timestamp)).toSorted((a, b) => a - b);
+    if (late.length < changes) throw new Error(`only ${late.length} of ${changes} events arrived`);
+    const percentile = (share: number) => late[Math.ceil(late.length * share) - 1] ?? Number.NaN;
+    return { p50: percentile(0.5), p99: percentile(0.99) };
+  } finally {
+    if (worker.pid) process.kill(-worker.pid, "SIGKILL");
+    await receiver.stop();
+    removeProject(folder);
+  }
+}

@@ -1,0 +1,182 @@
+import type { ChildProcess } from "node:child_process";
+import { globSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { answers, startDevWorker } from "../../scripts/dev-worker.ts";
+import { faultOf, type Received, type Receiver, startReceiver } from "../../scripts/receiving.ts";
+import { copyProject, freePort, removeProject, run } from "./project.ts";
+
+// The real Worker makes changes and sends their events, while its whole runtime is killed with SIGKILL, at random and at each
+// step of an event's way. `npm run test:faults` does it in full.
+
+const isFull = process.env.FAULTS === "full";
+const changes = isFull ? 2000 : 200;
+const atOnce = 8;
+const leaseMs = 60_000;
+const pauseBetweenKills = isFull ? 40 : 12;
+
+/** When to kill: each is reached by what is seen from outside. */
+const points = ["after the commit", "after the wake-up", "after the claim", "after the POST", "during the sweep", "at random"] as const;
+const rounds = isFull ? 7 : 2;
+
+let folder: string;
+let port: number;
+let worker: ChildProcess;
+let receiver: Receiver;
+let keys: string[];
+let secret: string;
+let startedAt: number;
+
+/** What to do at the next sight of it; set while a kill is due. */
+let onAnswer = () => {};
+let onReceived = () => {};
+
+const base = () => `http://localhost:${port}`;
+
+async function startWorker(): Promise<void> {
+  startedAt = Date.now();
+  worker = startDevWorker(port, folder);
+  while (!(await answers(`${base()}/health`))) await sleep(50);
+}
+
+async function killWorker(): Promise<void> {
+  const gone = new Promise((resolve) => worker.once("exit", resolve));
+  process.kill(-(worker.pid ?? 0), "SIGKILL");
+  await gone;
+}
+
+const command = async (...args: string[]) => (await run("npm", ["run", "--silent", ...args], { cwd: folder })).out.trim().split("\n");
+
+beforeAll(async () => {
+  folder = copyProject();
+  port = await freePort();
+  receiver = await startReceiver(0, () => onReceived());
+  const [account = "", first = ""] = await command("account", "--", "--name", "Faults", "--email", "faults@example.com");
+  keys = [first];
+  // What a killed guard had reserved is lost to its key, so several share the work.
+  for (let index = 1; index < 5; index++)
+    keys.push(
+      ...(await command("key", "--", "--name", `Key ${index}`, "--account", account, "--scopes", "tasks:read,tasks:write,webhooks:read")),
+    );
+  await startWorker();
+  const body = JSON.stringify({ url: `${receiver.url}/`, event_types: ["task.created"] });
+  const made = await fetch(`${base()}/api/v1/webhooks`, { method: "POST", headers: headersOf(first), body });
+  ({ secret } = (await made.json()) as { secret: string });
+});
+
+afterAll(async () => {
+  await killWorker().catch(() => {});
+  await receiver.stop();
+  removeProject(folder);
+});
+
+const headersOf = (key: string) => ({ Authorization: `Bearer ${key}`, "Content-Type": "application/json" });
+
+/** Makes a task, however often the Worker dies: once, since each try has the same Idempotency-Key. */
+async function makeTask(index: number): Promise<void> {
+  const headers = { ...headersOf(keys[index % keys.length] ?? ""), "Idempotency-Key": `change-${index}` };
+  for (;;) {
+    try {
+      const response = await fetch(`${base()}/api/v1/tasks`, {
+        method: "POST",
+        headers,
+        body: JSON.stringify({ title: `Change ${index}` }),
+      });
+      if (response.status === 201) return onAnswer();
+      if (response.status < 500) throw new TypeError(`the service answered ${response.status}: ${await response.text()}`);
+    } catch (error) {
+      if (error instanceof TypeError && error.message.startsWith("the service")) throw error;
+    }
+    await sleep(100);
+  }
+}
+
+const sweep = () => fetch(`${base()}/cdn-cgi/local/scheduled`).catch(() => {});
+
+/** Waits until the Worker is where it is to be killed. */
+function reach(point: (typeof points)[number]): Promise<void> {
+  return new Promise((resolve) => {
+    if (point === "after the commit") onAnswer = resolve;
+    else if (point === "after the wake-up") onAnswer = () => void setTimeout(resolve, 3);
+    else if (point === "after the claim") onReceived = resolve;
+    else if (point === "after the POST") onReceived = () => void setTimeout(resolve, 2);
+    else {
+      if (point === "during the sweep") sweep();
+      setTimeout(resolve, Math.random() * (point === "at random" ? 300 : 40));
+    }
+  });
+}
+
+/** Deliveries that the Worker that has just died had claimed and not recorded, as D1 has it on disk. */
+function claimedNow(): number {
+  const [file = ""] = globSync(join(folder, ".wrangler/state/v3/d1/*/*.sqlite")).filter((name) => !name.endsWith("metadata.sqlite"));
+  const database = new DatabaseSync(file);
+  try {
+    const row = database
+      .prepare("SELECT count(*) AS claimed FROM deliveries WHERE status = 'pending' AND claimed_until > ?")
+      .get(startedAt + leaseMs);
+    return Number(row?.claimed);
+  } finally {
+    database.close();
+  }
+}
+
+async function eventIds(): Promise<string[]> {
+  const ids: string[] = [];
+  for (let cursor = ""; ; ) {
+    const response = await fetch(`${base()}/api/v1/events?type=task.created&limit=100${cursor}`, { headers: headersOf(keys[0] ?? "") });
+    const page = (await response.json()) as { data: { id: string }[]; next_cursor: string | null };
+    ids.push(...page.data.map(({ id }) => id));
+    if (page.next_cursor === null) return ids;
+    cursor = `&cursor=${encodeURIComponent(page.next_cursor)}`;
+  }
+}
+
+it("No event is lost, whenever the runtime is killed, and no more are doubled than were on their way", async () => {
+  let next = 0;
+  let isOver = false;
+  const work = Array.from({ length: atOnce }, async () => {
+    // The last changes wait for the last kill, so that there is always work to be interrupted.
+    while (next < changes) {
+      if (next >= changes - atOnce && !isOver) await sleep(20);
+      else await makeTask(next++);
+      if (!isOver && next > changes / 2) await sleep(changes / 2);
+    }
+  });
+  let inFlight = 0;
+  let kills = 0;
+  for (let round = 0; round < rounds; round++)
+    for (const point of points) {
+      await sleep(pauseBetweenKills * Math.random());
+      await reach(point);
+      [onAnswer, onReceived] = [() => {}, () => {}];
+      await killWorker();
+      inFlight += claimedNow();
+      kills++;
+      await startWorker();
+    }
+  isOver = true;
+  await Promise.all(work);
+
+  const ids = await eventIds();
+  expect(ids).toHaveLength(changes);
+  const missing = () => {
+    const arrived = new Set(receiver.received.map(({ headers }) => headers["webhook-id"]));
+    return ids.filter((id) => !arrived.has(id));
+  };
+  // What was claimed by the dead is free again after a minute.
+  for (const giveUpAt = Date.now() + 150_000; missing().length > 0 && Date.now() < giveUpAt; ) {
+    await sweep();
+    await sleep(1000);
+  }
+  expect(missing()).toEqual([]);
+  const byId = Map.groupBy(receiver.received, ({ headers }: Received) => headers["webhook-id"] ?? "");
+  for (const same of byId.values()) expect(new Set(same.map(({ body }) => body)).size).toBe(1);
+  expect(receiver.received.filter((one) => faultOf(one, secret) !== null)).toEqual([]);
+  const duplicates = receiver.received.length - byId.size;
+  console.log(`${changes} changes, ${kills} kills, ${inFlight} deliveries in flight at them, ${duplicates} sent twice`);
+  expect(byId.size).toBe(changes);
+  expect(duplicates).toBeLessThanOrEqual(inFlight);
+}, 1_800_000);
