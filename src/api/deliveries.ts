@@ -15,7 +15,6 @@ import { body, withConditions, withIdempotencyKey } from "./requests.ts";
 import { resource } from "./resource.ts";
 import { json, notModified, problems } from "./responses.ts";
 import { idParam, pageQuery, time, timeInput } from "./schemas.ts";
-import { sendJson } from "./send.ts";
 import { webhookWriting } from "./webhooks.ts";
 
 const Status = z.enum(deliveryStatuses);
@@ -206,7 +205,12 @@ deliveries.openapi(redeliverMany, async (c) => {
   const { from, to, status, event_types: eventTypes, dry_run: isDryRun } = c.req.valid("json");
   const { id } = c.req.valid("param");
   const filter = { from, to, status, eventTypes };
-  if (isDryRun) return sendJson(c, { count: await countRedeliveries(webhookWriting(c), id, filter) }, 200);
+  if (isDryRun)
+    return answerPost(
+      c,
+      (writing) => countRedeliveries({ ...webhookWriting(c), ...writing }, id, filter),
+      (count) => ({ status: 200, body: { count } }),
+    );
   return answerPost(
     c,
     (writing) => redeliverAll({ ...webhookWriting(c), ...writing }, id, filter),

@@ -1,9 +1,9 @@
-import { and, eq, exists } from "drizzle-orm";
+import { and, eq, exists, sql } from "drizzle-orm";
 import type { Precondition, Writing } from "../accounts/actor.ts";
 import { type Db, newRevision } from "../db/client.ts";
 import { isDanglingReference, isDuplicate } from "../db/failures.ts";
 import { laterThan, lost, untilWon, wrote } from "../db/race.ts";
-import { users } from "../db/schema.ts";
+import { events, users } from "../db/schema.ts";
 import { Failure } from "../errors.ts";
 import { newId } from "../ids.ts";
 import { unassignTasks } from "../tasks/unassign-tasks.ts";
@@ -56,15 +56,29 @@ export function deleteUser(writing: Writing, id: string, holds: Precondition): P
   const { db, now, commit } = writing;
   return untilWon(async () => {
     const before = await readHeld(writing, id, holds);
-    const when = isThere(db, before);
-    const unassigned = await unassignTasks(writing, id, when);
-    const removed = db.delete(users).where(isAsRead(before)).returning({ id: users.id });
-    const change = { result: null, events: [...unassigned.events, userDeleted(before, now)], when };
+    const told = userDeleted(before, now);
+    // The event is there only where all that follows was decided on what is still so.
+    const isTold = exists(
+      db
+        .select({ id: events.id })
+        .from(events)
+        .where(and(eq(events.accountId, told.accountId), eq(events.id, told.id))),
+    );
+    const unassigned = await unassignTasks(writing, id, isTold);
+    const removed = db
+      .delete(users)
+      .where(and(isAsRead(before), isTold))
+      .returning({ id: users.id });
     try {
-      const outcomes = await commit({ ...change, statements: [...unassigned.statements, removed] });
+      const outcomes = await commit({
+        result: null,
+        events: [...unassigned.events, told],
+        statements: [...unassigned.statements, removed],
+        when: sql.join([isThere(db, before), ...unassigned.unchanged], sql.raw(" AND ")),
+      });
       return wrote(outcomes.at(-1)) ? undefined : lost;
     } catch (error) {
-      // A task was given to the user, or changed, since its tasks were read.
+      // A task was given to the user since its tasks were read.
       if (isDanglingReference(error)) return lost;
       throw error;
     }

@@ -1,6 +1,6 @@
 import { and, eq, getTableColumns, isNull, type SQL, sql } from "drizzle-orm";
-import { dayMs, iso, minuteMs } from "../clock.ts";
-import { type Db, newRevision } from "../db/client.ts";
+import { dayMs, iso, minuteMs, secondMs } from "../clock.ts";
+import { type Db, newRevision, raw } from "../db/client.ts";
 import { attempts, deliveries, webhooks } from "../db/schema.ts";
 import { newId } from "../ids.ts";
 import type { NamedSecret } from "../secrets.ts";
@@ -15,6 +15,10 @@ import { webhookDisabled } from "./webhook-events.ts";
 const leaseMs = minuteMs;
 const patienceMs = 5 * dayMs;
 const soonMs = 15 * minuteMs;
+/** When a delivery that the service itself could not make is looked at again. */
+const postponedMs = 5 * minuteMs;
+/** How far the clocks of two machines may differ: what is due by less is due. */
+const skewMs = secondMs;
 
 export interface Delivering extends Posting {
   db: Db;
@@ -34,7 +38,8 @@ interface Claimed {
   event_id: string;
   event_type: string;
   attempts_made: number;
-  data: string;
+  /** Null where the event has been deleted. */
+  data: string | null;
   happened_at: number;
   /** The webhook's row as JSON; null where it has been deleted. */
   webhook: string | null;
@@ -49,10 +54,17 @@ export async function deliver(delivering: Delivering, deliveryId: string): Promi
   const claimed = await claimDelivery(delivering, deliveryId, claim);
   if (!claimed) return;
   const [delivery, webhook] = claimed;
-  if (webhook === null) return end(delivering, deliveryId, claim, "failed");
-  if (webhook.state === "disabled") return end(delivering, deliveryId, claim, "held");
-  const outcome = await post(delivering, delivery, webhook);
-  await record(delivering, deliveryId, claim, delivery, webhook, outcome);
+  // The webhook has been deleted, or the event is past its keeping.
+  if (webhook === null || delivery.data === null) return release(delivering, deliveryId, claim, { status: "failed" });
+  if (webhook.state === "disabled") return release(delivering, deliveryId, claim, { status: "held" });
+  try {
+    const outcome = await post(delivering, delivery, webhook);
+    await record(delivering, deliveryId, claim, delivery, webhook, outcome);
+  } catch (error) {
+    // Not the receiver's doing, so no attempt; it comes back behind those that can be made.
+    await release(delivering, deliveryId, claim, { nextAttemptAt: delivering.now() + postponedMs }).catch(() => {});
+    throw error;
+  }
 }
 
 /** Takes a delivery for a minute, and reads with it what is to be sent and where. Null where there is nothing to do. */
@@ -61,7 +73,7 @@ async function claimDelivery({ db, now }: Delivering, deliveryId: string, claim:
   const ofEvent = sql`FROM events WHERE events.account_id = deliveries.account_id AND events.id = deliveries.event_id`;
   const [claimed] = await db.all<Claimed>(
     sql`UPDATE deliveries SET claim = ${claim}, claimed_until = ${at + leaseMs}
-    WHERE id = ${deliveryId} AND status = 'pending' AND next_attempt_at <= ${at} AND claimed_until <= ${at}
+    WHERE id = ${deliveryId} AND status = 'pending' AND next_attempt_at <= ${at + skewMs} AND claimed_until <= ${at}
     RETURNING account_id, webhook_id, event_id, event_type, attempts_made,
       (SELECT data ${ofEvent}) AS data, (SELECT created_at ${ofEvent}) AS happened_at,
       (SELECT ${webhookAsJson} FROM webhooks WHERE webhooks.account_id = deliveries.account_id AND webhooks.id = deliveries.webhook_id) AS webhook`,
@@ -109,16 +121,24 @@ async function record(
   const isMine = and(eq(deliveries.id, deliveryId), eq(deliveries.claim, claim));
   const { retryAfterMs, ...shown } = outcome;
   const values = { deliveryId, id: newId("att", at), at: at - outcome.durationMs, ...shown };
-  const statements = [
-    insertAttempt(db, values, sql`EXISTS (SELECT 1 FROM deliveries WHERE ${isMine})`),
-    ...healthOf(db, webhook, outcome, at, sql`EXISTS (SELECT 1 FROM deliveries WHERE ${isMine})`),
-    db.update(deliveries).set({ status, attemptsMade, nextAttemptAt: again, claim: null, claimedUntil: 0 }).where(isMine),
-  ];
-  const [first, ...others] = statements;
-  if (first) await db.batch([first, ...others]);
   if (isGone) await disable(delivering, webhook, "The receiver answered 410 Gone.");
-  else if (outcome.error !== null && webhook.failingSince !== null && at - webhook.failingSince >= patienceMs)
-    await disable(delivering, webhook, "Every attempt of five days has failed.");
+  // What was held or ended meanwhile does not come back for another attempt.
+  const isOver = sql`status <> 'pending' AND ${Number(again !== null)}`;
+  const [, recorded] = await db.batch([
+    insertAttempt(db, values, sql`EXISTS (SELECT 1 FROM deliveries WHERE ${isMine})`),
+    raw<{ failing_since: number | null }>(
+      db,
+      sql`UPDATE deliveries SET attempts_made = ${attemptsMade}, claim = NULL, claimed_until = 0,
+        status = iif(${isOver}, status, ${status}), next_attempt_at = iif(${isOver}, NULL, ${again})
+      WHERE ${isMine}
+      RETURNING (SELECT failing_since FROM webhooks WHERE account_id = ${webhook.accountId} AND id = ${webhook.id}) AS failing_since`,
+    ),
+  ]);
+  const [own] = recorded;
+  if (!own) return;
+  await noteHealth(db, webhook, outcome, at, own.failing_since);
+  if (outcome.error !== null && own.failing_since !== null && at - own.failing_since >= patienceMs)
+    await disable(delivering, webhook, "Every attempt of five days has failed.", own.failing_since);
   else if (again !== null && again - at <= soonMs) await delivering.wakeLater(deliveryId, again - at);
 }
 
@@ -130,20 +150,26 @@ function insertAttempt(db: Db, values: typeof attempts.$inferInsert, when: SQL) 
 }
 
 /** Keeps since when a webhook has been failing; nothing to write while all is well. */
-function healthOf(db: Db, webhook: Webhook, { error }: Outcome, at: number, when: SQL) {
-  const own = and(eq(webhooks.accountId, webhook.accountId), eq(webhooks.id, webhook.id), when);
-  if (error !== null)
-    return [
-      db
-        .update(webhooks)
-        .set({ failingSince: at })
-        .where(and(own, isNull(webhooks.failingSince))),
-    ];
-  return webhook.failingSince === null ? [] : [db.update(webhooks).set({ failingSince: null }).where(own)];
+async function noteHealth(db: Db, webhook: Webhook, { error }: Outcome, at: number, failingSince: number | null): Promise<void> {
+  const own = and(eq(webhooks.accountId, webhook.accountId), eq(webhooks.id, webhook.id));
+  if (error !== null && failingSince === null)
+    await db
+      .update(webhooks)
+      .set({ failingSince: at })
+      .where(and(own, isNull(webhooks.failingSince)));
+  if (error === null && failingSince !== null) await db.update(webhooks).set({ failingSince: null }).where(own);
 }
 
-/** Disables a webhook that is still as it was, holds what is to be sent to it, and tells the account. */
-async function disable({ db, now, wake }: Delivering, webhook: Webhook, disabledReason: string): Promise<void> {
+/**
+ * Disables a webhook that still leads where the attempt went (and has been failing since `failingSince`, where that is the reason),
+ * holds what is to be sent to it, and tells the account.
+ */
+async function disable(
+  { db, now, wake }: Delivering,
+  webhook: Webhook,
+  disabledReason: string,
+  failingSince: number | null = null,
+): Promise<void> {
   const at = now();
   const after: Webhook = {
     ...webhook,
@@ -152,8 +178,14 @@ async function disable({ db, now, wake }: Delivering, webhook: Webhook, disabled
     revision: newRevision(),
     updatedAt: Math.max(at, webhook.updatedAt + 1),
   };
-  const isAsRead = and(eq(webhooks.accountId, webhook.accountId), eq(webhooks.id, webhook.id), eq(webhooks.revision, webhook.revision));
-  const when = sql`EXISTS (SELECT 1 FROM webhooks WHERE ${isAsRead})`;
+  const isStill = and(
+    eq(webhooks.accountId, webhook.accountId),
+    eq(webhooks.id, webhook.id),
+    eq(webhooks.state, "active"),
+    eq(webhooks.url, webhook.url),
+    failingSince === null ? undefined : eq(webhooks.failingSince, failingSince),
+  );
+  const when = sql`EXISTS (SELECT 1 FROM webhooks WHERE ${isStill})`;
   await commitChange(db, wake, {
     events: [webhookDisabled(after, at)],
     statements: [
@@ -163,16 +195,21 @@ async function disable({ db, now, wake }: Delivering, webhook: Webhook, disabled
         .where(
           and(eq(deliveries.accountId, webhook.accountId), eq(deliveries.webhookId, webhook.id), eq(deliveries.status, "pending"), when),
         ),
-      db.update(webhooks).set({ state: after.state, disabledReason, revision: after.revision, updatedAt: after.updatedAt }).where(isAsRead),
+      db.update(webhooks).set({ state: after.state, disabledReason, revision: after.revision, updatedAt: after.updatedAt }).where(isStill),
     ],
     when,
   });
 }
 
-/** Leaves a delivery that cannot be made. */
-async function end({ db }: Delivering, deliveryId: string, claim: string, status: "held" | "failed"): Promise<void> {
+/** Gives up the claim of a delivery that was not made. */
+async function release(
+  { db }: Delivering,
+  deliveryId: string,
+  claim: string,
+  left: { status: "held" | "failed" } | { nextAttemptAt: number },
+): Promise<void> {
   await db
     .update(deliveries)
-    .set({ status, nextAttemptAt: null, claim: null, claimedUntil: 0 })
+    .set({ nextAttemptAt: null, ...left, claim: null, claimedUntil: 0 })
     .where(and(eq(deliveries.id, deliveryId), eq(deliveries.claim, claim)));
 }

@@ -4,24 +4,25 @@ import type { Db } from "../db/client.ts";
 import { redeliveries } from "../db/schema.ts";
 import { idBound } from "../ids.ts";
 
-const keptMs = 30 * dayMs;
+/** How long events, deliveries and attempts are kept. */
+export const eventsKeptMs = 30 * dayMs;
 const atOnce = 5000;
 const mostChunks = 100;
 
 /** Deletes deliveries and attempts older than 30 days, of all accounts, in bounded chunks. */
 export async function forgetOldDeliveries(db: Db, now: number): Promise<void> {
-  const oldest = idBound("dlv", now - keptMs);
+  const oldest = idBound("dlv", now - eventsKeptMs);
   await inChunks(
     db,
     sql`DELETE FROM attempts WHERE (delivery_id, id) IN (SELECT delivery_id, id FROM attempts WHERE delivery_id < ${oldest} LIMIT ${atOnce})`,
   );
   await inChunks(db, sql`DELETE FROM deliveries WHERE id IN (SELECT id FROM deliveries WHERE id < ${oldest} LIMIT ${atOnce})`);
-  await db.delete(redeliveries).where(lt(redeliveries.createdAt, now - keptMs));
+  await db.delete(redeliveries).where(lt(redeliveries.createdAt, now - eventsKeptMs));
 }
 
 /** Deletes events of an account that are older than 30 days, in bounded chunks. */
 export async function forgetOldEvents(db: Db, accountId: string, now: number): Promise<void> {
-  const old = sql`SELECT id FROM events WHERE account_id = ${accountId} AND id < ${idBound("evt", now - keptMs)} LIMIT ${atOnce}`;
+  const old = sql`SELECT id FROM events WHERE account_id = ${accountId} AND id < ${idBound("evt", now - eventsKeptMs)} LIMIT ${atOnce}`;
   await inChunks(db, sql`DELETE FROM events WHERE account_id = ${accountId} AND id IN (${old})`);
 }
 

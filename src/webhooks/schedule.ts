@@ -18,13 +18,12 @@ export function nextAttemptAt(attempts: number, now: number, random: number, ret
   return now + Math.max(jittered, Math.min(retryAfterMs ?? 0, longestRetryAfterMs));
 }
 
-const monthNames = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec";
-/** The form that senders must use (RFC 9110, 5.6.7). */
-const httpDate = new RegExp(`^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \\d{2} (?:${monthNames}) \\d{4} \\d{2}:\\d{2}:\\d{2} GMT$`);
+/** The three forms of a date that a receiver may send (RFC 9110, 5.6.7), all in UTC. */
+const httpDate = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? /;
 
-/** The milliseconds that a Retry-After asks for (RFC 9110, 10.2.3): seconds or a date. Null where there is none or it says nothing. */
+/** The milliseconds that a Retry-After asks for (RFC 9110, 10.2.3), seconds or a date. Null where there is none or it says nothing. */
 export function retryAfterMsOf(header: string | null, now: number): number | null {
   const text = header?.trim() ?? "";
-  if (/^\d{1,10}$/.test(text)) return Number(text) * secondMs;
-  return httpDate.test(text) ? Math.max(0, Date.parse(text) - now) : null;
+  const ms = /^\d+$/.test(text) ? Number(text) * secondMs : httpDate.test(text) ? Date.parse(text) - now : Number.NaN;
+  return Number.isNaN(ms) ? null : Math.max(0, ms);
 }

@@ -27,6 +27,15 @@ const specialDomains = [
   "alt",
   "belkin",
   "workgroup",
+  "svc",
+  "consul",
+  "service",
+  "docker",
+  "dhcp",
+  "mail",
+  "i2p",
+  "bit",
+  "fritz.box",
   // Public names that resolve to whatever address stands in them, or to loopback.
   "nip.io",
   "sslip.io",
@@ -38,10 +47,20 @@ const specialDomains = [
   "local.gd",
   "readme.localtest.me",
   "fbi.com",
+  "traefik.me",
+  "localho.st",
+  "fuf.me",
+  "local-ip.co",
+  "local-ip.sh",
+  "rbndr.us",
+  "backname.io",
+  "ip6.name",
+  "localdev.me",
   "yoogle.com",
   // Where clouds answer their own machines.
   "metadata.tencentyun.com",
   "metadata.packet.net",
+  "metadata.goog",
   "metadata.platformequinix.com",
 ];
 
@@ -58,7 +77,8 @@ export function urlRefusal(text: string, { ownHosts, isLocal }: UrlContext): str
   // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what must not be there
   if (/[\u0000-\u0020\u007f-\u00a0\u00ad\u200b-\u200f\u2028-\u202f\u2060-\u206f\u3000\ufeff\\]/.test(text))
     return "The URL must have no spaces, control characters or backslashes.";
-  if (/[\u3002\uff0e\uff61]/.test(text)) return "The URL must be written with plain dots.";
+  if (/[\u3002\uff0e\uff61]/.test(text) || /^[^/?#]*\/\/[^/?#]*%/.test(text))
+    return "The host must be written plainly: no percent signs and no dots but plain ones.";
   const url = URL.canParse(text) ? new URL(text) : null;
   if (!url || !/^https?:\/\/[^/]/i.test(text)) return "This is not an absolute URL.";
   const isOpen = isLocal && isThisMachine(url.hostname);
@@ -70,10 +90,10 @@ export function urlRefusal(text: string, { ownHosts, isLocal }: UrlContext): str
   if (host.startsWith("[") || ipaddr.isValid(host)) return "The URL must name a host, not an IP address.";
   if (host.endsWith(".")) return "The host must not end with a dot.";
   if (!host.includes(".")) return "The host must be a public name, with a dot in it.";
-  if (host.split(".").some((label) => !/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/.test(label)) || host.length > 253 || /\.\d+$/.test(host))
+  if (host.split(".").some((label) => !/^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?$/.test(label)) || host.length > 253 || /\.\d+$/.test(host))
     return "The host is not a name that can be looked up.";
   if (specialDomains.some((domain) => host === domain || host.endsWith(`.${domain}`))) return "The host is not a public name.";
-  if (ownHosts.some((own) => host === own || host.endsWith(`.${own}`))) return "The URL must not lead back to this service.";
+  if (ownHosts.includes(host)) return "The URL must not lead back to this service.";
   return null;
 }
 

@@ -74,7 +74,9 @@ function insertWhere({ db }: Writing, webhook: Webhook, when: SQL) {
 export async function changeWebhook(writing: WebhookWriting, id: string, patch: WebhookPatch, holds: Precondition): Promise<Webhook> {
   if (patch.url !== undefined) requireUrl(patch.url, writing.urls);
   if (patch.eventTypes) requireReadable(patch.eventTypes, writing.scopes);
-  return change(writing, id, holds, async () => {
+  return change(writing, id, holds, async (before) => {
+    // What still waits for the old URL goes to the new one, whatever the webhook is sent by now.
+    if (patch.url !== undefined) requireReadable(await waitingTypes(writing, before), writing.scopes);
     if (patch.state === "active") return { ...patch, disabledReason: null, failingSince: null };
     return patch.state === "disabled" ? { ...patch, disabledReason: "It was disabled by a call." } : patch;
   });
@@ -113,7 +115,7 @@ export function deleteWebhook(writing: WebhookWriting, id: string, holds: Precon
       statements: [
         db
           .update(deliveries)
-          .set({ status: "failed", nextAttemptAt: null, claim: null })
+          .set({ status: "failed", nextAttemptAt: null })
           .where(and(ofWebhook(before), inArray(deliveries.status, ["pending", "held"]), isThere(writing, before))),
         db.delete(webhooks).where(isAsRead(before)).returning({ id: webhooks.id }),
       ],
@@ -149,6 +151,15 @@ function change(
     });
     return wrote(outcomes.at(-1)) ? after : lost;
   });
+}
+
+/** The types of events that are still to be sent to a webhook, or held. */
+async function waitingTypes({ db }: Writing, webhook: Webhook): Promise<string[]> {
+  const rows = await db
+    .selectDistinct({ type: deliveries.eventType })
+    .from(deliveries)
+    .where(and(ofWebhook(webhook), inArray(deliveries.status, ["pending", "held"])));
+  return rows.map(({ type }) => type);
 }
 
 /** Leaves what is still to be sent to a webhook where it is. */

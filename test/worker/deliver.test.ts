@@ -85,10 +85,15 @@ it("A delivery is made by the sweep itself where the queue takes nothing", async
 it("A crash after the POST and before its record sends again once the lease has ended, with the same id", async () => {
   const tenant = await makeTenant();
   const { deliveryId, path } = await unsent(tenant);
+  let isDead = false;
   const dying = new Proxy(env.DB, {
     get: (target, name) => {
       const member = Reflect.get(target, name);
-      if (name === "batch") return () => Promise.reject(new Error("D1_ERROR: Network connection lost"));
+      if (name === "batch") isDead = true;
+      if (isDead)
+        return () => {
+          throw new Error("D1_ERROR: Network connection lost");
+        };
       return typeof member === "function" ? member.bind(target) : member;
     },
   });
@@ -110,7 +115,7 @@ it("A webhook that is deleted while a delivery is on its way leaves nothing to t
     return fetch(input, init);
   };
   await deliver(delivering({ fetch: meanwhile }), deliveryId);
-  expect(await stateOf(tenant, deliveryId)).toMatchObject({ status: "failed", next_attempt_at: null, attempts: [] });
+  expect(await stateOf(tenant, deliveryId)).toMatchObject({ status: "failed", next_attempt_at: null, attempts: [{ status: 500 }] });
 });
 
 it("A redelivery while the delivery itself waits for its next attempt leaves both to go on", async () => {
@@ -211,4 +216,89 @@ it("A URL that may no longer be called is refused at the attempt", async () => {
   await deliver(delivering({ isLocal: false }), deliveryId);
   expect((await stateOf(tenant, deliveryId)).attempts).toMatchObject([{ status: null, error: "refused_url" }]);
   expect(await receivedAt(path)).toEqual([]);
+});
+
+it("An attempt that fails while its webhook is disabled stays held, and enabling does not send it", async () => {
+  const tenant = await makeTenant();
+  const { deliveryId, webhookId } = await unsent(tenant, newPath("fail"));
+  const patch = (body: object) => call("PATCH", `/api/v1/webhooks/${webhookId}`, { key: tenant.key, body });
+  const meanwhile = async (input: RequestInfo | URL, init?: RequestInit) => {
+    await patch({ status: "disabled" });
+    return fetch(input, init);
+  };
+  await deliver(delivering({ fetch: meanwhile }), deliveryId);
+  expect(await stateOf(tenant, deliveryId)).toMatchObject({ status: "held", next_attempt_at: null, attempts: [{ status: 500 }] });
+  await patch({ status: "active" });
+  await deliver(delivering({ now: () => Date.now() + dayMs }), deliveryId);
+  expect((await stateOf(tenant, deliveryId)).attempts).toHaveLength(1);
+});
+
+it("A receiver that is gone is disabled though its webhook was changed meanwhile, but not where that leads elsewhere now", async () => {
+  for (const [change, status] of [
+    [{ description: "Changed" }, "disabled"],
+    [{ url: "http://127.0.0.1:4000/elsewhere" }, "active"],
+  ] as const) {
+    const tenant = await makeTenant();
+    const { deliveryId, webhookId } = await unsent(tenant, newPath("gone"));
+    const path = `/api/v1/webhooks/${webhookId}`;
+    const meanwhile = async (input: RequestInfo | URL, init?: RequestInit) => {
+      await call("PATCH", path, { key: tenant.key, body: change });
+      return fetch(input, init);
+    };
+    await deliver(delivering({ fetch: meanwhile }), deliveryId);
+    const webhook = (await call("GET", path, { key: tenant.key })).body;
+    expect(webhook.status === "failing" ? "active" : webhook.status).toBe(status);
+  }
+});
+
+it("A success between the failures of five days keeps a webhook from being disabled", async () => {
+  const tenant = await makeTenant();
+  const { deliveryId, webhookId } = await unsent(tenant, newPath("fail"));
+  const failingSince = (at: number | null) =>
+    env.DB.prepare("UPDATE webhooks SET failing_since = ? WHERE account_id = ?").bind(at, tenant.accountId).run();
+  await failingSince(Date.now() - 6 * dayMs);
+  const meanwhile = async (input: RequestInfo | URL, init?: RequestInit) => {
+    await failingSince(null);
+    return fetch(input, init);
+  };
+  await deliver(delivering({ fetch: meanwhile }), deliveryId);
+  expect((await call("GET", `/api/v1/webhooks/${webhookId}`, { key: tenant.key })).body.status).toBe("failing");
+});
+
+it("A delivery that the service itself cannot make waits behind the others, without an attempt", async () => {
+  const tenant = await makeTenant();
+  const { deliveryId } = await unsent(tenant);
+  await expect(deliver(delivering({ sealing: [{ name: "z", secret: "another" }] }), deliveryId)).rejects.toThrow("not among the secrets");
+  const { status, attempts_made, next_attempt_at } = await stateOf(tenant, deliveryId);
+  expect([status, attempts_made]).toEqual(["pending", 0]);
+  expect(Date.parse(next_attempt_at)).toBeGreaterThan(Date.now() + 4 * minuteMs);
+});
+
+it("An event that is past its keeping is not sent, nor redelivered", async () => {
+  const tenant = await makeTenant();
+  const { deliveryId, path } = await unsent(tenant);
+  await env.DB.prepare("DELETE FROM events WHERE account_id = ? AND type = 'webhook.test'").bind(tenant.accountId).run();
+  await deliver(delivering(), deliveryId);
+  expect([await receivedAt(path), (await stateOf(tenant, deliveryId)).status]).toEqual([[], "failed"]);
+  expect((await call("POST", `/api/v1/deliveries/${deliveryId}/redeliver`, { key: tenant.key })).status).toBe(404);
+});
+
+it("The sweep takes the webhooks in turn, so that one with a long queue holds up no other", async () => {
+  const [crowd, quiet] = [await makeTenant(), await makeTenant()];
+  const { webhookId } = await unsent(crowd);
+  await env.DB.prepare(
+    `INSERT INTO deliveries SELECT 'dlv_' || printf('%032x', made.value), account_id, webhook_id, event_id, event_type, NULL, NULL, 'pending', 0, made.value, NULL, 0, 0
+      FROM deliveries, json_each(?) AS made WHERE webhook_id = ?`,
+  )
+    .bind(JSON.stringify(Array.from({ length: 500 }, (_, index) => index)), webhookId)
+    .run();
+  const { deliveryId } = await unsent(quiet);
+  const { sweepDeliveries } = await import("../../src/webhooks/sweep.ts");
+  const sent: { body: { deliveryId: string }; delaySeconds: number }[] = [];
+  const queue = { sendBatch: async (messages: typeof sent) => void sent.push(...messages) } as unknown as Queue<{ deliveryId: string }>;
+  await sweepDeliveries({ db, queue, deliver: async () => {} }, Date.now() + 10_000, 100);
+  expect(sent).toHaveLength(100);
+  expect(sent.find(({ body }) => body.deliveryId === deliveryId)?.delaySeconds).toBe(0);
+  expect(Math.max(...sent.map(({ delaySeconds }) => delaySeconds))).toBeGreaterThan(10);
+  await env.DB.prepare("DELETE FROM deliveries WHERE webhook_id = ?").bind(webhookId).run();
 });

@@ -36,7 +36,10 @@ describe("Retry-After", () => {
     ["1.5", null],
     ["soon", null],
     ["2026-11-21T08:00:00Z", null],
-    ["99999999999", null],
+    ["99999999999", 99_999_999_999_000],
+    ["Saturday, 21-Nov-26 07:31:00 GMT", 60_000],
+    ["Sat Nov 21 07:31:00 2026", 60_000],
+    ["Sun, 99 Feb 2027 00:00:00 GMT", null],
   ])("%j asks for %s ms", (header, expected) => {
     expect(retryAfterMsOf(header, now)).toBe(expected);
   });

@@ -91,7 +91,9 @@ const hostile: string[] = [
     "hooks..acme.io",
     "-hooks.acme.io",
     "hooks-.acme.io",
-    "hooks_1.acme.io",
+    "b%E3%80%82acme.io",
+    "127.0.0.1.traefik.me",
+    "metadata.goog",
     "acme",
     "1.2.3",
     "hooks.acme.1",
@@ -106,7 +108,6 @@ const hostile: string[] = [
     "api.developer-overview.io",
     "API.Developer-Overview.IO",
     "api.developer-overview.io:8443",
-    "eu.api.developer-overview.io",
     "api.developer-overview.io.",
     "api%2edeveloper-overview.io",
   ].map((host) => `https://${host}/hook`),
@@ -150,6 +151,9 @@ const hostile: string[] = [
 ];
 
 const honest = [
+  "https://hooks_1.acme.io/hook",
+  "https://hooks.developer-overview.io/hook",
+  "https://eu.api.developer-overview.io/hook",
   "https://hooks.acme.io/",
   "https://acme.io",
   "https://acme.io/hook",

@@ -49,8 +49,8 @@ describe("An event", () => {
       "task.created",
       "task.updated",
       "task.completed",
-      "task.updated",
       "user.deleted",
+      "task.updated",
       "task.deleted",
       "key.created",
       "key.updated",
@@ -206,6 +206,69 @@ describe("A redelivery", () => {
     expect(done).toEqual({ id: body.id, count: 4, sent: 4, status: "done" });
     expect(await receivedAt(path)).toHaveLength(4);
   });
+});
+
+it("A redelivery of many asks for the scopes of what it would send, and so does another URL for what still waits", async () => {
+  const { key, accountId } = await makeTenant();
+  const { id } = await register(key, { event_types: ["user.created"] }, newPath("fail"));
+  await call("POST", "/api/v1/users", { key, body: { name: "Secret", email: "secret@example.com" } });
+  await call("PATCH", `/api/v1/webhooks/${id}`, { key, body: { event_types: ["task.created"] } });
+  const narrow = await makeKey(accountId, { scopes: ["webhooks:read", "webhooks:write", "tasks:read"] });
+  const url = await call("PATCH", `/api/v1/webhooks/${id}`, { key: narrow.key, body: { url: `${receiver}/elsewhere` } });
+  expect(url.body.code).toBe("forbidden");
+  await env.DB.prepare("UPDATE deliveries SET status = 'failed' WHERE account_id = ?").bind(accountId).run();
+  const from = new Date(Date.now() - minuteMs).toISOString();
+  for (const dry_run of [true, false]) {
+    const { body } = await call("POST", `/api/v1/webhooks/${id}/redeliver`, { key: narrow.key, body: { from, dry_run } });
+    expect(body.code).toBe("forbidden");
+  }
+});
+
+it("Two redeliveries of many in a row send each event once", async () => {
+  const { key } = await makeTenant();
+  const { id, path } = await register(key, { event_types: ["task.created"] });
+  await call("PATCH", `/api/v1/webhooks/${id}`, { key, body: { status: "disabled" } });
+  for (let index = 0; index < 3; index++) await call("POST", "/api/v1/tasks", { key, body: { title: `Held ${index}` } });
+  await call("PATCH", `/api/v1/webhooks/${id}`, { key, body: { status: "active" } });
+  const body = { from: new Date(Date.now() - minuteMs).toISOString() };
+  const counts = [];
+  for (let time = 0; time < 2; time++) counts.push((await call("POST", `/api/v1/webhooks/${id}/redeliver`, { key, body })).body.count);
+  expect(counts).toEqual([3, 0]);
+  await until(
+    () => receivedAt(path),
+    (seen) => seen.length === 3,
+  );
+  expect((await call("POST", `/api/v1/webhooks/${id}/redeliver`, { key, body: { ...body, dry_run: true } })).body.count).toBe(0);
+  const dry = { key, body: { ...body, dry_run: true }, "Idempotency-Key": "count" };
+  await call("POST", `/api/v1/webhooks/${id}/redeliver`, dry);
+  expect((await call("POST", `/api/v1/webhooks/${id}/redeliver`, dry)).headers.get("Idempotent-Replayed")).toBe("true");
+});
+
+it("Deleting a user while its tasks are deleted and changed tells of each task what happened to it, and nothing after its end", async () => {
+  const { key } = await makeTenant();
+  const user = (await call("POST", "/api/v1/users", { key, body: { name: "Ada", email: "ada@example.com" } })).body.id;
+  const tasks: string[] = [];
+  for (let index = 0; index < 12; index++)
+    tasks.push((await call("POST", "/api/v1/tasks", { key, body: { title: `Task ${index}`, assignee_id: user } })).body.id);
+  await Promise.all([
+    call("DELETE", `/api/v1/users/${user}`, { key }),
+    ...tasks.slice(0, 4).map((id) => call("DELETE", `/api/v1/tasks/${id}`, { key })),
+    ...tasks.slice(4, 8).map((id) => call("PATCH", `/api/v1/tasks/${id}`, { key, body: { title: "Changed", assignee_id: null } })),
+  ]);
+  const events = (await call("GET", "/api/v1/events?order=asc&limit=100", { key })).body.data as { type: string; data: { id: string } }[];
+  expect(events.filter(({ type }) => type === "user.deleted")).toHaveLength(1);
+  for (const id of tasks.slice(0, 4)) {
+    const types = events.filter(({ data }) => data.id === id).map(({ type }) => type);
+    expect(types.filter((type) => type === "task.deleted")).toHaveLength(1);
+    const { results } = await env.DB.prepare(
+      "SELECT json_extract(data, '$.assignee_id') AS assignee, type FROM events WHERE json_extract(data, '$.id') = ?",
+    )
+      .bind(id)
+      .all<{ assignee: string | null; type: string }>();
+    const deletedAs = results.find(({ type }) => type === "task.deleted")?.assignee;
+    // Unassigned first and then deleted, or deleted while it was assigned and so never unassigned.
+    expect(results.some(({ type }) => type === "task.updated")).toBe(deletedAs === null);
+  }
 });
 
 describe("A webhook", () => {
