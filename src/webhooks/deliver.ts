@@ -1,16 +1,16 @@
 import { and, eq, getTableColumns, isNull, type SQL, sql } from "drizzle-orm";
 import { dayMs, iso, minuteMs, secondMs } from "../clock.ts";
-import { type Db, newRevision, raw } from "../db/client.ts";
+import { type Db, raw } from "../db/client.ts";
 import { attempts, deliveries, webhooks } from "../db/schema.ts";
 import { newId } from "../ids.ts";
 import type { NamedSecret } from "../secrets.ts";
 import { attempt, type Outcome, type Posting, refused } from "./attempt.ts";
-import { commitChange, type Wake } from "./commit.ts";
+import type { Wake } from "./commit.ts";
+import { disableWebhook } from "./disable-webhook.ts";
 import { nextAttemptAt } from "./schedule.ts";
 import { unseal } from "./sealing.ts";
 import { urlRefusal } from "./url-rules.ts";
 import type { Webhook } from "./webhook.ts";
-import { webhookDisabled } from "./webhook-events.ts";
 
 const leaseMs = minuteMs;
 const patienceMs = 5 * dayMs;
@@ -121,7 +121,7 @@ async function record(
   const isMine = and(eq(deliveries.id, deliveryId), eq(deliveries.claim, claim));
   const { retryAfterMs, ...shown } = outcome;
   const values = { deliveryId, id: newId("att", at), at: at - outcome.durationMs, ...shown };
-  if (isGone) await disable(delivering, webhook, "The receiver answered 410 Gone.");
+  if (isGone) await disableWebhook(delivering, webhook, "The receiver answered 410 Gone.");
   // What was held or ended meanwhile does not come back for another attempt.
   const isOver = sql`status <> 'pending' AND ${Number(again !== null)}`;
   const [, recorded] = await db.batch([
@@ -138,7 +138,7 @@ async function record(
   if (!own) return;
   await noteHealth(db, webhook, outcome, at, own.failing_since);
   if (outcome.error !== null && own.failing_since !== null && at - own.failing_since >= patienceMs)
-    await disable(delivering, webhook, "Every attempt of five days has failed.", own.failing_since);
+    await disableWebhook(delivering, webhook, "Every attempt of five days has failed.", own.failing_since);
   else if (again !== null && again - at <= soonMs) await delivering.wakeLater(deliveryId, again - at);
 }
 
@@ -158,47 +158,6 @@ async function noteHealth(db: Db, webhook: Webhook, { error }: Outcome, at: numb
       .set({ failingSince: at })
       .where(and(own, isNull(webhooks.failingSince)));
   if (error === null && failingSince !== null) await db.update(webhooks).set({ failingSince: null }).where(own);
-}
-
-/**
- * Disables a webhook that still leads where the attempt went (and has been failing since `failingSince`, where that is the reason),
- * holds what is to be sent to it, and tells the account.
- */
-async function disable(
-  { db, now, wake }: Delivering,
-  webhook: Webhook,
-  disabledReason: string,
-  failingSince: number | null = null,
-): Promise<void> {
-  const at = now();
-  const after: Webhook = {
-    ...webhook,
-    state: "disabled",
-    disabledReason,
-    revision: newRevision(),
-    updatedAt: Math.max(at, webhook.updatedAt + 1),
-  };
-  const isStill = and(
-    eq(webhooks.accountId, webhook.accountId),
-    eq(webhooks.id, webhook.id),
-    eq(webhooks.state, "active"),
-    eq(webhooks.url, webhook.url),
-    failingSince === null ? undefined : eq(webhooks.failingSince, failingSince),
-  );
-  const when = sql`EXISTS (SELECT 1 FROM webhooks WHERE ${isStill})`;
-  await commitChange(db, wake, {
-    events: [webhookDisabled(after, at)],
-    statements: [
-      db
-        .update(deliveries)
-        .set({ status: "held", nextAttemptAt: null })
-        .where(
-          and(eq(deliveries.accountId, webhook.accountId), eq(deliveries.webhookId, webhook.id), eq(deliveries.status, "pending"), when),
-        ),
-      db.update(webhooks).set({ state: after.state, disabledReason, revision: after.revision, updatedAt: after.updatedAt }).where(isStill),
-    ],
-    when,
-  });
 }
 
 /** Gives up the claim of a delivery that was not made. */

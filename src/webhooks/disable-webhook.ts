@@ -1,0 +1,47 @@
+import { and, eq, sql } from "drizzle-orm";
+import { type Db, newRevision } from "../db/client.ts";
+import { deliveries, webhooks } from "../db/schema.ts";
+import { commitChange, type Wake } from "./commit.ts";
+import type { Webhook } from "./webhook.ts";
+import { webhookDisabled } from "./webhook-events.ts";
+
+/**
+ * Disables a webhook that still leads where the attempt went (and has been failing since `failingSince`, where that is the reason),
+ * holds what is to be sent to it, and tells the account.
+ */
+export async function disableWebhook(
+  { db, now, wake }: { db: Db; now: () => number; wake: Wake },
+  webhook: Webhook,
+  disabledReason: string,
+  failingSince: number | null = null,
+): Promise<void> {
+  const at = now();
+  const after: Webhook = {
+    ...webhook,
+    state: "disabled",
+    disabledReason,
+    revision: newRevision(),
+    updatedAt: Math.max(at, webhook.updatedAt + 1),
+  };
+  const isStill = and(
+    eq(webhooks.accountId, webhook.accountId),
+    eq(webhooks.id, webhook.id),
+    eq(webhooks.state, "active"),
+    eq(webhooks.url, webhook.url),
+    failingSince === null ? undefined : eq(webhooks.failingSince, failingSince),
+  );
+  const when = sql`EXISTS (SELECT 1 FROM webhooks WHERE ${isStill})`;
+  await commitChange(db, wake, {
+    events: [webhookDisabled(after, at)],
+    statements: [
+      db
+        .update(deliveries)
+        .set({ status: "held", nextAttemptAt: null })
+        .where(
+          and(eq(deliveries.accountId, webhook.accountId), eq(deliveries.webhookId, webhook.id), eq(deliveries.status, "pending"), when),
+        ),
+      db.update(webhooks).set({ state: after.state, disabledReason, revision: after.revision, updatedAt: after.updatedAt }).where(isStill),
+    ],
+    when,
+  });
+}
