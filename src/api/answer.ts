@@ -34,7 +34,7 @@ async function enter(c: ApiContext, operation: Operation): Promise<Response | nu
   try {
     const refusal = operation.needsKey ? await admit(c, operation) : null;
     if (refusal) return refusal;
-    if (operation.mediaTypes.length > 0) await readBody(c, operation.mediaTypes);
+    if (operation.mediaTypes.length > 0) await readBody(c, operation);
     checkHeaders(c, operation.headers);
     if (!operation.takesQuery) refuseQuery(c);
     return null;

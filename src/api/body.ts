@@ -1,14 +1,18 @@
 import { Failure } from "../errors.ts";
 import type { ApiContext } from "./context.ts";
+import type { Operation } from "./operation.ts";
 
 export const longestBodyBytes = 64 * 1024;
 
 const tooLarge = () => new Failure("body_too_large", "A body may have 64 KiB at most.");
 
-/** Reads a body, and refuses what is too large, of another media type or not JSON, in this order. */
-export async function readBody(c: ApiContext, mediaTypes: string[]): Promise<void> {
-  const bytes = await readLimited(c);
-  const mediaType = c.req.header("content-type")?.split(";")[0]?.trim().toLowerCase();
+/** Reads a body, and refuses what is too large, of another media type or not JSON, in this order. One that may be absent, and is, is an empty object. */
+export async function readBody(c: ApiContext, { mediaTypes, needsBody }: Pick<Operation, "mediaTypes" | "needsBody">): Promise<void> {
+  const sent = await readLimited(c);
+  const isAbsent = sent.length === 0 && !needsBody;
+  const bytes = isAbsent ? new TextEncoder().encode("{}") : sent;
+  const sentAs = c.req.header("content-type")?.split(";")[0]?.trim().toLowerCase();
+  const mediaType = isAbsent ? (sentAs ?? mediaTypes[0]) : sentAs;
   if (mediaType === undefined || !mediaTypes.includes(mediaType)) {
     throw new Failure("unsupported_media_type", `Send the body as ${mediaTypes.join(" or ")}.`, {
       headers: { [c.req.method === "PATCH" ? "Accept-Patch" : "Accept-Post"]: mediaTypes.join(", ") },

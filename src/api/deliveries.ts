@@ -12,7 +12,7 @@ import { EventType, eventKinds } from "./event-catalogue.ts";
 import { keyWith } from "./operation.ts";
 import { answerPage, cut, pageOf, positionAt } from "./pages.ts";
 import { answerPost } from "./post.ts";
-import { body, withConditions, withIdempotencyKey } from "./requests.ts";
+import { body, optionalBody, withConditions, withIdempotencyKey } from "./requests.ts";
 import { resource } from "./resource.ts";
 import { json, notModified, problems } from "./responses.ts";
 import { idParam, pageQuery, time, timeInput } from "./schemas.ts";
@@ -152,7 +152,7 @@ const test = createRoute({
   tags,
   ...keyWith("webhooks:write"),
   ...withIdempotencyKey,
-  request: { params: ofWebhook, body: body(Test) },
+  request: { params: ofWebhook, body: optionalBody(Test) },
   responses: {
     202: json(z.strictObject({ delivery_id: z.string() }), "The id of the delivery."),
     ...problems(400, 404, 409, 413, 415, 422),

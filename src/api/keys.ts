@@ -14,7 +14,7 @@ import { Key, KeyPatch, KeyWithSecret, NewKey, Rotation, Status } from "./key-sc
 import { keyWith } from "./operation.ts";
 import { answerPage, cut, pageOf, positionAt } from "./pages.ts";
 import { answerPost, writing } from "./post.ts";
-import { body, mergePatch, present, withConditions, withIdempotencyKey, withIfMatch } from "./requests.ts";
+import { body, mergePatch, optionalBody, present, withConditions, withIdempotencyKey, withIfMatch } from "./requests.ts";
 import { resource } from "./resource.ts";
 import { json, noContent, notModified, problems } from "./responses.ts";
 import { idParam, pageQuery } from "./schemas.ts";
@@ -169,7 +169,7 @@ const rotate = createRoute({
   tags,
   ...keyWith("keys:write"),
   ...withIdempotencyKey,
-  request: { params, body: body(Rotation) },
+  request: { params, body: optionalBody(Rotation) },
   responses: { 200: json(KeyWithSecret, "The key with its new secret.", "ETag"), ...problems(400, 404, 409, 413, 415, 422) },
 });
 

@@ -12,6 +12,8 @@ export interface Operation {
   takesQuery: boolean;
   /** The media types of its body; empty where it takes none. */
   mediaTypes: string[];
+  /** False where a body may be left out: it then is `{}`. */
+  needsBody: boolean;
   /** The request headers that it reads besides the key. */
   headers: string[];
 }

@@ -11,6 +11,7 @@ const unknownOperation = (route: string): Operation => ({
   isCounted: true,
   takesQuery: true,
   mediaTypes: [],
+  needsBody: true,
   headers: [],
 });
 
@@ -38,6 +39,7 @@ export class Operations {
         isCounted: definition.route["x-counted"] !== false,
         takesQuery: request?.query !== undefined,
         mediaTypes: requirement === undefined ? [] : Object.keys(request?.body?.content ?? {}),
+        needsBody: request?.body?.required !== false,
         headers: (parameters ?? []).flatMap((parameter) => ("name" in parameter ? [parameter.name] : [])),
       });
       this.#pathOnly.set(apiBase + honoPath(path), unknownOperation(route));

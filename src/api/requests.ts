@@ -8,6 +8,9 @@ export const body = <Schema extends z.ZodType>(schema: Schema) => ({
   content: { "application/json": { schema } },
 });
 
+/** A JSON body whose every member may be left out, and so the body itself. */
+export const optionalBody = <Schema extends z.ZodType>(schema: Schema) => ({ ...body(schema), required: false });
+
 /** The body of a PATCH: a merge patch (RFC 7396), under its own media type or as plain JSON. */
 export const mergePatch = <Schema extends z.ZodType>(schema: Schema) => ({
   required: true,

@@ -11,7 +11,7 @@ import { EventType } from "./event-catalogue.ts";
 import { keyWith } from "./operation.ts";
 import { answerPage, cut, pageOf, positionAt } from "./pages.ts";
 import { answerPost, writing } from "./post.ts";
-import { body, mergePatch, present, withConditions, withIdempotencyKey, withIfMatch } from "./requests.ts";
+import { body, mergePatch, optionalBody, present, withConditions, withIdempotencyKey, withIfMatch } from "./requests.ts";
 import { resource } from "./resource.ts";
 import { json, noContent, notModified, problems } from "./responses.ts";
 import { idParam, pageQuery, text } from "./schemas.ts";
@@ -194,7 +194,7 @@ const rotate = createRoute({
   tags,
   ...keyWith("webhooks:write"),
   ...withIdempotencyKey,
-  request: { params, body: body(Rotation) },
+  request: { params, body: optionalBody(Rotation) },
   responses: { 200: json(WebhookWithSecret, "The webhook with its new secret.", "ETag"), ...problems(400, 404, 409, 413, 415, 422) },
 });
 

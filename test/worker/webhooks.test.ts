@@ -331,7 +331,8 @@ describe("A webhook", () => {
   it("is sent a test on demand, it alone", async () => {
     const { key } = await makeTenant();
     const [tested, other] = [await register(key), await register(key)];
-    const { status, body } = await call("POST", `/api/v1/webhooks/${tested.id}/test`, { key, body: {} });
+    // With no member to send, the body may be left out.
+    const { status, body } = await call("POST", `/api/v1/webhooks/${tested.id}/test`, { key });
     expect(status).toBe(202);
     const [one] = await until(
       () => receivedAt(tested.path),
