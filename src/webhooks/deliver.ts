@@ -115,13 +115,13 @@ async function record(
   const { db, now, random } = delivering;
   const at = now();
   const attemptsMade = delivery.attempts_made + 1;
-  const isGone = outcome.status === 410;
+  // Where the webhook leads elsewhere by now, it is tried there.
+  const isGone = outcome.status === 410 && (await disableWebhook(delivering, webhook, "The receiver answered 410 Gone."));
   const again = outcome.error === null || isGone ? null : nextAttemptAt(attemptsMade, at, random(), outcome.retryAfterMs);
   const status = outcome.error === null ? "delivered" : again === null ? "failed" : "pending";
   const isMine = and(eq(deliveries.id, deliveryId), eq(deliveries.claim, claim));
   const { retryAfterMs, ...shown } = outcome;
   const values = { deliveryId, id: newId("att", at), at: at - outcome.durationMs, ...shown };
-  if (isGone) await disableWebhook(delivering, webhook, "The receiver answered 410 Gone.");
   // What was held or ended meanwhile does not come back for another attempt.
   const isOver = sql`status <> 'pending' AND ${Number(again !== null)}`;
   const [, recorded] = await db.batch([
@@ -131,7 +131,7 @@ async function record(
       sql`UPDATE deliveries SET attempts_made = ${attemptsMade}, claim = NULL, claimed_until = 0,
         status = iif(${isOver}, status, ${status}), next_attempt_at = iif(${isOver}, NULL, ${again})
       WHERE ${isMine}
-      RETURNING (SELECT failing_since FROM webhooks WHERE account_id = ${webhook.accountId} AND id = ${webhook.id}) AS failing_since`,
+      RETURNING (SELECT failing_since FROM webhooks WHERE account_id = ${webhook.accountId} AND id = ${webhook.id} AND url = ${webhook.url}) AS failing_since`,
     ),
   ]);
   const [own] = recorded;
@@ -151,7 +151,7 @@ function insertAttempt(db: Db, values: typeof attempts.$inferInsert, when: SQL) 
 
 /** Keeps since when a webhook has been failing; nothing to write while all is well. */
 async function noteHealth(db: Db, webhook: Webhook, { error }: Outcome, at: number, failingSince: number | null): Promise<void> {
-  const own = and(eq(webhooks.accountId, webhook.accountId), eq(webhooks.id, webhook.id));
+  const own = and(eq(webhooks.accountId, webhook.accountId), eq(webhooks.id, webhook.id), eq(webhooks.url, webhook.url));
   if (error !== null && failingSince === null)
     await db
       .update(webhooks)
@@ -170,5 +170,5 @@ async function release(
   await db
     .update(deliveries)
     .set({ nextAttemptAt: null, ...left, claim: null, claimedUntil: 0 })
-    .where(and(eq(deliveries.id, deliveryId), eq(deliveries.claim, claim)));
+    .where(and(eq(deliveries.id, deliveryId), eq(deliveries.claim, claim), eq(deliveries.status, "pending")));
 }

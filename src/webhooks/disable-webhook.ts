@@ -1,5 +1,6 @@
 import { and, eq, sql } from "drizzle-orm";
 import { type Db, newRevision } from "../db/client.ts";
+import { wrote } from "../db/race.ts";
 import { deliveries, webhooks } from "../db/schema.ts";
 import { commitChange, type Wake } from "./commit.ts";
 import type { Webhook } from "./webhook.ts";
@@ -7,14 +8,14 @@ import { webhookDisabled } from "./webhook-events.ts";
 
 /**
  * Disables a webhook that still leads where the attempt went (and has been failing since `failingSince`, where that is the reason),
- * holds what is to be sent to it, and tells the account.
+ * holds what is to be sent to it, and tells the account. Answers whether it did.
  */
 export async function disableWebhook(
   { db, now, wake }: { db: Db; now: () => number; wake: Wake },
   webhook: Webhook,
   disabledReason: string,
   failingSince: number | null = null,
-): Promise<void> {
+): Promise<boolean> {
   const at = now();
   const after: Webhook = {
     ...webhook,
@@ -31,7 +32,7 @@ export async function disableWebhook(
     failingSince === null ? undefined : eq(webhooks.failingSince, failingSince),
   );
   const when = sql`EXISTS (SELECT 1 FROM webhooks WHERE ${isStill})`;
-  await commitChange(db, wake, {
+  const outcomes = await commitChange(db, wake, {
     events: [webhookDisabled(after, at)],
     statements: [
       db
@@ -40,8 +41,13 @@ export async function disableWebhook(
         .where(
           and(eq(deliveries.accountId, webhook.accountId), eq(deliveries.webhookId, webhook.id), eq(deliveries.status, "pending"), when),
         ),
-      db.update(webhooks).set({ state: after.state, disabledReason, revision: after.revision, updatedAt: after.updatedAt }).where(isStill),
+      db
+        .update(webhooks)
+        .set({ state: after.state, disabledReason, revision: after.revision, updatedAt: after.updatedAt })
+        .where(isStill)
+        .returning({ id: webhooks.id }),
     ],
     when,
   });
+  return wrote(outcomes.at(-1));
 }

@@ -65,8 +65,8 @@ export async function redeliverAll(
           sql`INSERT INTO deliveries (id, account_id, webhook_id, event_id, event_type, redelivery_of, redelivery_id, status, attempts_made, next_attempt_at, claimed_until, created_at)
         SELECT value ->> 0, ${actor.accountId}, ${webhookId}, value ->> 1, value ->> 2, value ->> 3, ${id}, 'pending', 0, value ->> 4, 0, ${now}
         FROM json_each(${made})
-        WHERE NOT EXISTS (SELECT 1 FROM deliveries AS later WHERE later.account_id = ${actor.accountId} AND later.webhook_id = ${webhookId}
-          AND later.id > value ->> 3 AND later.event_id = value ->> 1)`,
+        WHERE value ->> 1 NOT IN (SELECT event_id FROM deliveries
+          WHERE account_id = ${actor.accountId} AND webhook_id = ${webhookId} AND status = 'pending' AND redelivery_of IS NOT NULL)`,
         ),
       ),
       // Another redelivery may have been made since the deliveries were read, and what it sends is not sent twice.
@@ -91,14 +91,14 @@ interface Matching {
 async function findMatching({ db, now, scopes }: WebhookWriting, webhook: Webhook, filter: RedeliveryFilter): Promise<Matching[]> {
   const { from, to, status, eventTypes } = filter;
   const statuses = status === undefined ? ["failed", "held"] : [status];
-  const latest = await db.all<Matching & { status: string }>(
-    sql`SELECT id, event_id AS eventId, event_type AS eventType, status FROM
+  const matched = await db.all<Matching>(
+    sql`SELECT id, event_id AS eventId, event_type AS eventType FROM
       (SELECT id, event_id, event_type, status, row_number() OVER (PARTITION BY event_id ORDER BY id DESC) AS place FROM deliveries
         WHERE account_id = ${webhook.accountId} AND webhook_id = ${webhook.id} AND event_id >= ${idBound("evt", Math.max(from, now - eventsKeptMs))}
-          ${to === undefined ? sql`` : sql`AND event_id < ${idBound("evt", to)}`})
+          ${to === undefined ? sql`` : sql`AND event_id < ${idBound("evt", to)}`}
+          ${eventTypes === undefined ? sql`` : sql`AND event_type IN (SELECT value FROM json_each(${JSON.stringify(eventTypes)}))`})
       WHERE place = 1 AND status IN (SELECT value FROM json_each(${JSON.stringify(statuses)})) ORDER BY eventId`,
   );
-  const matched = latest.filter(({ eventType }) => eventTypes === undefined || eventTypes.includes(eventType));
   requireReadable([...new Set(matched.map(({ eventType }) => eventType)), ...(eventTypes ?? [])], scopes);
   return matched;
 }

@@ -78,7 +78,9 @@ export async function changeWebhook(writing: WebhookWriting, id: string, patch: 
     // What still waits for the old URL goes to the new one, whatever the webhook is sent by now.
     if (patch.url !== undefined) requireReadable(await waitingTypes(writing, before), writing.scopes);
     if (patch.state === "active") return { ...patch, disabledReason: null, failingSince: null };
-    return patch.state === "disabled" ? { ...patch, disabledReason: "It was disabled by a call." } : patch;
+    // Another receiver has not failed yet.
+    const moved = patch.url === undefined || patch.url === before.url ? patch : { ...patch, failingSince: null };
+    return patch.state === "disabled" && before.state !== "disabled" ? { ...moved, disabledReason: "It was disabled by a call." } : moved;
   });
 }
 

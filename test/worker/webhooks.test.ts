@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { Validator } from "@cfworker/json-schema";
 import { describe, expect, it } from "vitest";
 import { dayMs, minuteMs } from "../../src/clock.ts";
+import { newId } from "../../src/ids.ts";
 import { consume } from "../../src/webhooks/consume.ts";
 import type { WakeUp } from "../../src/webhooks/wake.ts";
 import { call, cron, makeKey, makeTenant } from "./client.ts";
@@ -457,4 +458,24 @@ it("Deleting a user with a thousand long tasks leaves an event of each, and all 
   const count = (sql: string) => env.DB.prepare(sql).bind(accountId).first("count");
   expect(await count("SELECT count(*) AS count FROM tasks WHERE account_id = ? AND assignee_id IS NULL")).toBe(1000);
   expect(await count("SELECT count(*) AS count FROM events WHERE account_id = ? AND type = 'task.updated'")).toBe(1000);
+});
+
+it("Ten thousand deliveries are redelivered within the time that D1 gives a statement", async () => {
+  const { key, accountId } = await makeTenant();
+  const { id } = await register(key, { event_types: ["task.created"] });
+  const now = Date.now();
+  const ids = Array.from({ length: 10_000 }, (_, index) => [
+    newId("dlv", now - 10_000 + index),
+    newId("evt", now - 10_000 + index),
+    now - 10_000 + index,
+  ]);
+  await env.DB.prepare(
+    "INSERT INTO deliveries SELECT value ->> 0, ?, ?, value ->> 1, 'task.created', NULL, NULL, 'failed', 10, NULL, NULL, 0, value ->> 2 FROM json_each(?)",
+  )
+    .bind(accountId, id, JSON.stringify(ids))
+    .run();
+  const from = new Date(now - minuteMs).toISOString();
+  const { status, body } = await call("POST", `/api/v1/webhooks/${id}/redeliver`, { key, body: { from } });
+  expect([status, body.count]).toEqual([202, 10_000]);
+  await env.DB.prepare("DELETE FROM deliveries WHERE account_id = ?").bind(accountId).run();
 });
