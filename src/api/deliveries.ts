@@ -2,7 +2,14 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { iso, isoOrNull } from "../clock.ts";
 import { hashOf } from "../keys/key-format.ts";
 import { newEvent } from "../webhooks/event.ts";
-import { type Attempt, type Delivery as DeliveryRow, deliveryStatuses, listDeliveries, readDelivery } from "../webhooks/read-deliveries.ts";
+import {
+  type Attempt,
+  attemptErrors,
+  type Delivery as DeliveryRow,
+  deliveryStatuses,
+  listDeliveries,
+  readDelivery,
+} from "../webhooks/read-deliveries.ts";
 import { redeliver, sendTest } from "../webhooks/redeliver.ts";
 import { countRedeliveries, readRedelivery, redeliverAll } from "../webhooks/redeliver-many.ts";
 import { testEvent } from "../webhooks/webhook-events.ts";
@@ -37,10 +44,7 @@ const AttemptData = z.strictObject({
   at: time,
   status: z.int().nullable().openapi({ description: "Of the answer; null where there was none." }),
   duration_ms: z.int(),
-  error: z
-    .enum(["unreachable", "timeout", "redirect", "status", "refused_url"])
-    .nullable()
-    .openapi({ description: "Null where the attempt delivered." }),
+  error: z.enum(attemptErrors).nullable().openapi({ description: "Null where the attempt delivered." }),
   advice: z.string().nullable().openapi({ description: "What to do about the error." }),
   response_body: z.string().openapi({ description: "The first 16 KiB." }),
   response_headers: z.record(z.string(), z.string()),
@@ -125,8 +129,8 @@ const again = createRoute({
   tags,
   ...keyWith("webhooks:write"),
   ...withIdempotencyKey,
-  request: { params: ofDelivery },
-  responses: { 202: json(z.strictObject({ id: z.string() }), "The id of the new delivery."), ...problems(400, 404, 409, 422) },
+  request: { params: ofDelivery, body: optionalBody(z.strictObject({})) },
+  responses: { 202: json(z.strictObject({ id: z.string() }), "The id of the new delivery."), ...problems(400, 404, 409, 413, 415, 422) },
 });
 
 deliveries.openapi(again, (c) =>

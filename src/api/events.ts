@@ -1,6 +1,6 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { z as plain } from "zod";
-import { iso } from "../clock.ts";
+import { iso, isoText } from "../clock.ts";
 import { hashOf } from "../keys/key-format.ts";
 import { type Event as EventRow, scopeOf } from "../webhooks/event.ts";
 import { listEvents, readEvent } from "../webhooks/read-events.ts";
@@ -59,10 +59,7 @@ const catalogue = eventKinds.map(({ type, description, data, example }) => ({
   type,
   description,
   scope: scopeOf(type),
-  schema: plain.toJSONSchema(plain.strictObject({ type: plain.literal(type), timestamp: plain.iso.datetime(), data })) as Record<
-    string,
-    unknown
-  >,
+  schema: plain.toJSONSchema(plain.strictObject({ type: plain.literal(type), timestamp: isoText, data })) as Record<string, unknown>,
   example: { type, timestamp: "2026-01-31T09:30:00.000Z", data: example },
 }));
 

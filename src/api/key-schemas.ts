@@ -1,6 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import { isUnambiguous } from "../keys/ip-list.ts";
-import { KeyData, keyStatuses } from "../keys/key-data.ts";
+import { keyStatuses } from "../keys/key.ts";
+import { KeyData } from "../keys/key-data.ts";
 import { scopes as allScopes, defaultScopes, inOrder } from "../keys/scopes.ts";
 import { text, timeInput } from "./schemas.ts";
 

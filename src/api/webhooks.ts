@@ -3,6 +3,7 @@ import { secondMs } from "../clock.ts";
 import { hashOf } from "../keys/key-format.ts";
 import { listWebhooks, readWebhook } from "../webhooks/read-webhooks.ts";
 import { sealingSecrets } from "../webhooks/sealing.ts";
+import { longestUrl, urlRefusal } from "../webhooks/url-rules.ts";
 import { WebhookData, type Webhook as WebhookRow, webhookData } from "../webhooks/webhook.ts";
 import { changeWebhook, createWebhook, deleteWebhook, rotateWebhookSecret, type WebhookWriting } from "../webhooks/write-webhooks.ts";
 import { answerOne, etagOf, ifMatch } from "./conditional.ts";
@@ -17,13 +18,21 @@ import { json, noContent, notModified, problems } from "./responses.ts";
 import { idParam, pageQuery, text } from "./schemas.ts";
 import { sendEmpty, sendJson } from "./send.ts";
 
-const url = text(1, 2048).openapi({
-  example: "https://hooks.acme.dev/overview",
-  description: "https, a public host name, no user name, no password.",
-});
+/** What holds for every build and host is named beside the other members; the verb judges the rest. */
+const url = z
+  .string()
+  .superRefine((value, ctx) => {
+    const refusal = urlRefusal(value, { ownHosts: [], isLocal: true });
+    if (refusal !== null) ctx.addIssue({ code: "custom", message: refusal, params: { code: "refused_url" } });
+  })
+  .openapi({
+    maxLength: longestUrl,
+    example: "https://hooks.acme.dev/overview",
+    description: "https, a public host name, no user name, no password.",
+  });
 const description = text(0, 500);
 const eventTypes = z
-  .array(z.union([z.literal("*"), EventType], "Must be * or one of GET /event-types."))
+  .array(z.enum(["*", ...EventType.options], "Must be * or one of GET /event-types."))
   .min(1)
   .transform((types): string[] => (types.includes("*") ? ["*"] : [...new Set(types)]))
   .openapi({

@@ -1,8 +1,6 @@
 import { z } from "zod";
 import { iso, isoOrNull, isoText } from "../clock.ts";
-import { type Key, statusOf } from "./key.ts";
-
-export const keyStatuses = ["active", "disabled", "revoked", "expired"] as const;
+import { type Key, keyStatuses, statusOf } from "./key.ts";
 
 /** A key as everybody outside sees it: in answers and in events. Its secret is in neither. */
 export const KeyData = z.strictObject({

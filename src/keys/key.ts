@@ -3,7 +3,8 @@ import type { apiKeys } from "../db/schema.ts";
 import type { LastUse } from "../usage/last-uses.ts";
 
 export type KeyRow = InferSelectModel<typeof apiKeys>;
-export type KeyStatus = "active" | "disabled" | "revoked" | "expired";
+export const keyStatuses = ["active", "disabled", "revoked", "expired"] as const;
+export type KeyStatus = (typeof keyStatuses)[number];
 
 export type Key = KeyRow & LastUse;
 

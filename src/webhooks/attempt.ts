@@ -1,4 +1,5 @@
 import { secondMs } from "../clock.ts";
+import type { attempts } from "../db/schema.ts";
 import { retryAfterMsOf } from "./schedule.ts";
 import { signatureHeaders } from "./signature.ts";
 
@@ -6,7 +7,7 @@ const timeoutMs = 15 * secondMs;
 const longestBody = 16 * 1024;
 const longestHeaders = 8 * 1024;
 
-export type AttemptError = "unreachable" | "timeout" | "redirect" | "status" | "refused_url";
+export type AttemptError = (typeof attempts.error.enumValues)[number];
 
 /** What came of one POST. `error` null: it was delivered. */
 export interface Outcome {

@@ -6,7 +6,8 @@ import { readWebhook } from "./read-webhooks.ts";
 
 export type Delivery = typeof deliveries.$inferSelect;
 export type Attempt = typeof attempts.$inferSelect;
-export const deliveryStatuses = ["pending", "delivered", "failed", "held"] as const;
+export const deliveryStatuses = deliveries.status.enumValues;
+export const attemptErrors = attempts.error.enumValues;
 
 export interface DeliveryFilter {
   status?: Delivery["status"] | undefined;

@@ -1,3 +1,4 @@
+import type { Statement } from "../db/client.ts";
 import { deliveries } from "../db/schema.ts";
 import { Failure } from "../errors.ts";
 import { newId } from "../ids.ts";
@@ -12,59 +13,51 @@ import type { WebhookWriting } from "./write-webhooks.ts";
 
 /** Sends the event of a delivery once more, as a new delivery. Throws `not_found`, `forbidden`, and `conflict` where the webhook is disabled. */
 export async function redeliver(writing: WebhookWriting, deliveryId: string): Promise<string> {
-  const { db, now, commit } = writing;
   const before = await readDelivery(writing, deliveryId);
   requireReadable([before.eventType], writing.scopes);
   requireActive(await readWebhook(writing, before.webhookId));
   // An event goes after 30 days; a delivery that repeats it may be younger.
   await readEvent(writing, before.eventId);
-  const id = newId("dlv", now);
-  const { attempts, ...row } = before;
-  const repeated: Delivery = {
-    ...row,
-    id,
-    redeliveryOf: before.id,
-    redeliveryId: null,
-    status: "pending",
-    attemptsMade: 0,
-    nextAttemptAt: now,
-    claim: null,
-    claimedUntil: 0,
-    createdAt: now,
-  };
-  await commit({ result: id, events: [], statements: [db.insert(deliveries).values(repeated)], due: [{ id, delayMs: 0 }] });
-  return id;
+  return sendNow(writing, { ...before, redeliveryOf: before.id }, []);
 }
 
 /** Sends an event to one webhook alone: a `webhook.test`, or one like `event`. Throws `not_found`, `forbidden` and `conflict` as above. */
 export async function sendTest(writing: WebhookWriting, webhookId: string, eventFor: (webhook: Webhook) => Event): Promise<string> {
-  const { db, now, commit } = writing;
   const webhook = await readWebhook(writing, webhookId);
   const event = eventFor(webhook);
   requireReadable([event.type], writing.scopes);
   requireActive(webhook);
-  const id = newId("dlv", now);
-  const delivery: Delivery = {
-    id,
-    accountId: webhook.accountId,
+  const delivery = { accountId: webhook.accountId, webhookId, eventId: event.id, eventType: event.type, redeliveryOf: null };
+  return sendNow(writing, delivery, keepEvent(writing.db, event));
+}
+
+/** Makes a delivery by itself, to be attempted at once, after the statements `first`. Answers its id. */
+async function sendNow(
+  { db, now, commit }: WebhookWriting,
+  {
+    accountId,
     webhookId,
-    eventId: event.id,
-    eventType: event.type,
-    redeliveryOf: null,
-    redeliveryId: null,
-    status: "pending",
+    eventId,
+    eventType,
+    redeliveryOf,
+  }: Pick<Delivery, "accountId" | "webhookId" | "eventId" | "eventType" | "redeliveryOf">,
+  first: Statement[],
+): Promise<string> {
+  const id = newId("dlv", now);
+  const delivery = {
+    id,
+    accountId,
+    webhookId,
+    eventId,
+    eventType,
+    redeliveryOf,
+    status: "pending" as const,
     attemptsMade: 0,
     nextAttemptAt: now,
-    claim: null,
     claimedUntil: 0,
     createdAt: now,
   };
-  await commit({
-    result: id,
-    events: [],
-    statements: [...keepEvent(db, event), db.insert(deliveries).values(delivery)],
-    due: [{ id, delayMs: 0 }],
-  });
+  await commit({ result: id, events: [], statements: [...first, db.insert(deliveries).values(delivery)], due: [{ id, delayMs: 0 }] });
   return id;
 }
 
