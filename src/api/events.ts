@@ -91,9 +91,9 @@ events.openapi(list, async (c) => {
   const { limit, cursor, type, order } = c.req.valid("query");
   if (type !== undefined) requireReadable([type], scopesOf(c));
   const types = type === undefined ? readableTypes(c) : [type];
-  const after = positionAt(c, cursor, z.string());
+  const after = positionAt(c, cursor, z.int());
   const { shown: rows, last } = cut(await listEvents(reading(c), { types, order, after, limit: limit + 1 }), limit);
-  return answerPage(c, rows.map(shown), last?.id ?? null);
+  return answerPage(c, rows.map(shown), last?.place ?? null);
 });
 
 const read = createRoute({

@@ -203,8 +203,10 @@ export const events = sqliteTable(
     type: text().notNull(),
     data: text({ mode: "json" }).$type<Record<string, unknown>>().notNull(),
     createdAt: integer("created_at").notNull(),
+    /** Its place among the events of the account, in the order in which they were stored: what a reader has passed, nothing comes before. */
+    place: integer().notNull().default(0),
   },
-  (table) => [primaryKey({ columns: [table.accountId, table.id] })],
+  (table) => [primaryKey({ columns: [table.accountId, table.id] }), index("events_by_place").on(table.accountId, table.place)],
 );
 
 /** Where events go. */

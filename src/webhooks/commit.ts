@@ -86,13 +86,21 @@ function keepEvents(db: Db, events: readonly Event[], when: SQL = sql`true`): { 
 /** The statements that keep an event for nobody yet. */
 export const keepEvent = (db: Db, event: Event): Statement[] => insertEvents(db, [event], sql`true`);
 
+/**
+ * The place of the next event of an account: after the last one, and never one that was used before, though all may have been
+ * deleted since, for it is at least the time of the event in microseconds.
+ */
+const firstPlace = sql.raw(
+  "max(value ->> 4 * 1000, 1 + (SELECT coalesce(max(place), 0) FROM events AS others WHERE others.account_id = made.value ->> 0))",
+);
+
 function insertEvents(db: Db, events: readonly Event[], when: SQL): Statement[] {
   const rows = events.map((event) => [event.accountId, event.id, event.type, JSON.stringify(event.data), event.createdAt]);
   return jsonRows(rows).map((made) =>
     raw(
       db,
-      sql`INSERT OR IGNORE INTO events (account_id, id, type, data, created_at)
-      SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4 FROM json_each(${made}) WHERE ${when}`,
+      sql`INSERT OR IGNORE INTO events (account_id, id, type, data, created_at, place)
+      SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, key + ${firstPlace} FROM json_each(${made}) AS made WHERE ${when}`,
     ),
   );
 }

@@ -4,13 +4,16 @@ import { events } from "../db/schema.ts";
 import { Failure } from "../errors.ts";
 import type { Event } from "./event.ts";
 
+/** An event as it is read, with its place in the list. */
+export type PlacedEvent = Event & { place: number };
+
 export type EventOrder = "asc" | "desc";
 
-/** Events of the account of one of `types`, newest first unless `order` is `asc`, from after the one with the id `after`. */
+/** Events of the account of one of `types`, newest first unless `order` is `asc`, from after the place `after`. Whoever reads `asc` to the end and goes on there later misses none, however late one was stored. */
 export function listEvents(
   { db, actor }: Reading,
-  { types, order, after, limit }: { types: readonly string[]; order: EventOrder; after?: string | undefined; limit: number },
-): Promise<Event[]> {
+  { types, order, after, limit }: { types: readonly string[]; order: EventOrder; after?: number | undefined; limit: number },
+): Promise<PlacedEvent[]> {
   const [isAfter, sorted] = order === "asc" ? [gt, asc] : [lt, desc];
   return db
     .select()
@@ -19,10 +22,10 @@ export function listEvents(
       and(
         eq(events.accountId, actor.accountId),
         inArray(events.type, [...types]),
-        after === undefined ? undefined : isAfter(events.id, after),
+        after === undefined ? undefined : isAfter(events.place, after),
       ),
     )
-    .orderBy(sorted(events.id))
+    .orderBy(sorted(events.place))
     .limit(limit);
 }
 

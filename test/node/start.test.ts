@@ -129,6 +129,42 @@ describe("npm start", () => {
 });
 
 describe("The commands", () => {
+  it("receive what a webhook sends, as the README shows, and verify it", async () => {
+    const port = await freePort();
+    const key = running.demoKey;
+    const headers = { "Content-Type": "application/json" };
+    const body = JSON.stringify({ url: `http://127.0.0.1:${port}/`, event_types: ["task.created"] });
+    const webhook = (await api("/webhooks", key, { method: "POST", headers, body })).body;
+    const receiver = spawn("npm", ["run", "--silent", "receiver", "--", String(port), webhook.secret], { cwd: folder, detached: true });
+    let said = "";
+    for (const stream of [receiver.stdout, receiver.stderr]) stream.on("data", (chunk) => (said += chunk));
+    const untilSaid = async (text: string) => {
+      for (let waited = 0; !said.includes(text) && waited < 20_000; waited += 50) await sleep(50);
+      expect(said).toContain(text);
+    };
+    try {
+      await untilSaid("Ready.");
+      await api("/tasks", key, { method: "POST", headers, body: '{"title":"Arrive"}' });
+      await untilSaid('"title":"Arrive"');
+      expect(said).toContain("signature valid");
+      const { body: other } = await api(`/webhooks/${webhook.id}/rotate-secret`, key, { method: "POST" });
+      expect(other.secret).not.toBe(webhook.secret);
+      await api(`/webhooks/${webhook.id}/test`, key, { method: "POST" });
+      await untilSaid("webhook.test");
+      expect(said).toContain("signature: No matching signature found");
+    } finally {
+      process.kill(-(receiver.pid ?? 0), "SIGTERM");
+      await api(`/webhooks/${webhook.id}`, key, { method: "PATCH", headers, body: '{"status":"disabled"}' });
+    }
+  });
+
+  it("refuse a receiver's port or secret that is none", async () => {
+    for (const given of [["http"], ["70000"], ["4000", "secret"]]) {
+      const { code, err } = await command("receiver", ...given);
+      expect([code, err.includes("Usage: npm run receiver")]).toEqual([1, true]);
+    }
+  });
+
   it("make a key while the Worker runs, and print it alone", async () => {
     const { code, out, err } = await command("key", "--name", "Limited", "--scopes", "tasks:read,users:read", "--limit", "7");
     expect([code, err]).toEqual([0, ""]);
