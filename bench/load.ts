@@ -1,9 +1,12 @@
-import { spawn } from "node:child_process";
+import { execFile } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { needDebian } from "./debian.ts";
 
 const clockTicksPerSecond = 100;
+const connections = 32;
+const execFileAsync = promisify(execFile);
 
 export interface Variant {
   name: string;
@@ -24,49 +27,31 @@ export interface Run {
   p99: number;
 }
 
-const script = (name: string) => join(import.meta.dirname, name);
+/** Sends as many requests of a variant as 32 connections can, for some seconds. Throws where it is answered anything unexpected. */
+export const load = (variant: Variant, seconds: number): Promise<Run> => send(variant, seconds, connections, 0);
 
-/** Sends as many requests of a variant as 32 connections can, for some seconds (autocannon). Throws where it is answered anything unexpected. */
-export async function load(variant: Variant, seconds: number): Promise<Run> {
-  const { url, keys, status } = variant;
-  const { cpuMs, told } = await run(variant, process.execPath, [script("load.mjs"), JSON.stringify({ url, keys, seconds })]);
-  const { statuses, ...others } = told;
-  if (Object.keys(statuses).some((each) => Number(each) !== status))
-    throw new Error(`${variant.name} answered ${JSON.stringify(statuses)}`);
-  return runOf(variant, cpuMs, others);
-}
+/** Sends `rate` requests of a variant a second, spread in time over connections that wait between theirs. Throws as above. */
+export const pace = (variant: Variant, seconds: number, rate: number, connections: number): Promise<Run> =>
+  send(variant, seconds, connections, Math.round((1000 * connections) / rate));
 
-/** Sends `rate` requests of a variant a second, spread in time over the connections (wrk, since autocannon sends those of a second at once). Throws as above. */
-export async function pace(variant: Variant, seconds: number, rate: number, connections: number): Promise<Run> {
+/** wrk, which tells refused answers from others, and no more: so one answer is looked at before. */
+async function send(variant: Variant, seconds: number, connections: number, meanWaitMs: number): Promise<Run> {
   needDebian({ "/usr/bin/wrk": "wrk" });
-  const meanMs = Math.round((1000 * connections) / rate);
-  const options = ["-t1", `-c${connections}`, `-d${seconds}s`, "--timeout", "10s", "-s", script("pace.lua"), variant.url];
-  const { cpuMs, told } = await run(variant, "/usr/bin/wrk", [...options, "--", String(meanMs), ...variant.keys]);
-  if (told.failed > 0 || told.refused !== (variant.status < 400 ? 0 : told.requests))
-    throw new Error(`${variant.name} answered ${JSON.stringify(told)}`);
-  return runOf(variant, cpuMs, told);
+  const { name, url, keys, status, pids } = variant;
+  const first = await fetch(url, { headers: { Authorization: `Bearer ${keys[0]}`, "CF-Connecting-IP": "198.51.100.7" } });
+  await first.arrayBuffer();
+  if (first.status !== status) throw new Error(`${name} answered ${first.status}`);
+  const options = ["-t1", `-c${connections}`, `-d${seconds}s`, "--timeout", "10s", "-s", join(import.meta.dirname, "load.lua"), url];
+  const before = cpuMsOf(pids());
+  const { stdout } = await execFileAsync("/usr/bin/wrk", [...options, "--", String(meanWaitMs), ...keys]);
+  const cpuMs = cpuMsOf(pids()) - before;
+  const { requests, seconds: took, refused, failed, p50, p99 } = JSON.parse(stdout.trim().split("\n").at(-1) ?? "") as Told;
+  if (requests === 0 || failed > 0 || refused !== (status < 400 ? 0 : requests)) throw new Error(`${name} answered: ${stdout}`);
+  return { requests, requestsPerSecond: requests / took, cpuMs: cpuMs / requests, p50, p99 };
 }
 
-const runOf = (
-  { name }: Variant,
-  cpuMs: number,
-  { requests, seconds, p50, p99 }: Record<"requests" | "seconds" | "p50" | "p99", number>,
-): Run => {
-  if (requests === 0) throw new Error(`${name} answered nothing`);
-  return { requests, requestsPerSecond: requests / seconds, cpuMs: cpuMs / requests, p50, p99 };
-};
-
-/** Runs a command against a variant: the JSON in its last line, and the CPU that the variant has used meanwhile. */
-async function run(variant: Variant, command: string, args: string[]) {
-  const before = cpuMsOf(variant.pids());
-  const child = spawn(command, args, { stdio: ["ignore", "pipe", "inherit"] });
-  let out = "";
-  child.stdout.on("data", (chunk) => (out += chunk));
-  await new Promise<void>((resolve, reject) =>
-    child.on("close", (code) => (code === 0 ? resolve() : reject(new Error(`${command} ended with ${code}: ${out}`)))),
-  );
-  return { told: JSON.parse(out.trim().split("\n").at(-1) ?? ""), cpuMs: cpuMsOf(variant.pids()) - before };
-}
+/** What load.lua prints. `seconds`: how long it really took. */
+type Told = Record<"requests" | "seconds" | "refused" | "failed" | "p50" | "p99", number>;
 
 /** User and system time of processes so far, in milliseconds. */
 export function cpuMsOf(pids: readonly number[]): number {

@@ -24,7 +24,7 @@ export async function measureMemory(folder: string): Promise<Memory[]> {
   try {
     const isolate = await inspect(inspector);
     const variants: Variant[] = [
-      { name: "bare", url: bare.url, keys: [], status: 200, pids: bare.pids },
+      { name: "bare", url: bare.url, keys, status: 200, pids: bare.pids },
       { name: "ours", url: `${ours.url}/api/v1/me`, keys, status: 200, pids: ours.pids },
     ];
     const figures: [string, () => number | Promise<number>][] = [

@@ -2,14 +2,16 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { inspect, inspectedAt } from "./inspector.ts";
-import { load } from "./load.ts";
-import { prepare, unlimited } from "./variants.ts";
+import { load, type Variant } from "./load.ts";
+import { forgedKeys, prepare, unlimited } from "./variants.ts";
 import { bundle, freePort, serve } from "./workerd.ts";
 
 const seconds = 8;
 const sampleUs = 200;
 
 export interface Profile {
+  /** The variant. */
+  name: string;
   /** CPU of workerd in microseconds for each request while the profile was taken, which itself slows it. */
   cpuUs: number;
   /** Of the samples that were not idle, by the part of the code that was on top, the largest first. */
@@ -21,25 +23,34 @@ interface Node {
   callFrame: { functionName: string; lineNumber: number; url: string };
 }
 
-/** Where the time of `GET /api/v1/me` on one key goes: V8's own profiler, through workerd's inspector, under full load. */
-export async function measureProfile(folder: string): Promise<Profile> {
+/** Where the time of `GET /api/v1/me` goes, on one key and on forged ones: V8's own profiler, through workerd's inspector, under full load. */
+export async function measureProfiles(folder: string): Promise<Profile[]> {
   const keys = await prepare(folder, [unlimited]);
   const script = bundle("src/index.ts", folder);
   const inspector = await freePort();
   const served = await serve(script, join(folder, "state"), inspectedAt(inspector));
-  const variant = { name: "ours", url: `${served.url}/api/v1/me`, keys, status: 200, pids: served.pids };
+  const url = `${served.url}/api/v1/me`;
+  const variants: Variant[] = [
+    { name: "ours, one key", url, keys, status: 200, pids: served.pids },
+    { name: "ours, forged keys", url, keys: forgedKeys(), status: 401, pids: served.pids },
+  ];
   try {
-    await load(variant, 3);
     const session = await inspect(inspector);
     await session.send("Profiler.enable");
     await session.send("Profiler.setSamplingInterval", { interval: sampleUs });
-    const run = load(variant, seconds + 2);
-    await sleep(1000);
-    await session.send("Profiler.start");
-    await sleep(seconds * 1000);
-    const { profile } = (await session.send("Profiler.stop")) as { profile: { nodes: Node[]; samples: number[] } };
-    const { cpuMs } = await run;
-    return { cpuUs: 1000 * cpuMs, shares: sharesOf(profile, partsOf(readFileSync(script, "utf8"))) };
+    const parts = partsOf(readFileSync(script, "utf8"));
+    const profiles: Profile[] = [];
+    for (const variant of variants) {
+      await load(variant, 3);
+      const run = load(variant, seconds + 2);
+      await sleep(1000);
+      await session.send("Profiler.start");
+      await sleep(seconds * 1000);
+      const { profile } = (await session.send("Profiler.stop")) as { profile: { nodes: Node[]; samples: number[] } };
+      const { cpuMs } = await run;
+      profiles.push({ name: variant.name, cpuUs: 1000 * cpuMs, shares: sharesOf(profile, parts) });
+    }
+    return profiles;
   } finally {
     await served.stop();
   }
@@ -60,7 +71,6 @@ const native: Record<string, string> = {
   "(garbage collector)": "V8: garbage collection",
   "(program)": "workerd: outside of any call from JavaScript",
   "": "workerd: entering and leaving JavaScript",
-  fetch: "workerd: `fetch` of the guard",
   Response: "workerd: making a `Response`",
 };
 

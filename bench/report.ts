@@ -75,9 +75,11 @@ const growthOf = ({ afterTwoMinutes, afterTenMinutes }: Memory) => afterTenMinut
 export const arrivalTable = ({ p50, p99 }: Arrival): string =>
   table(["from the change to its receiver, ms", "p50", "p99"], [["an event, on an idle Worker under `npm start`", whole(p50), whole(p99)]]);
 
-export const profileTable = ({ cpuUs, shares }: Profile): string =>
+export const profileTables = (profiles: readonly Profile[]): string => profiles.map(profileTable).join("\n\n");
+
+const profileTable = ({ name, cpuUs, shares }: Profile): string =>
   table(
-    ["where the time of a request goes", "share", "of its CPU, µs"],
+    [`where the time of a request goes: ${name}`, "share", "of its CPU, µs"],
     shares
       .filter(({ share }) => share >= 0.005)
       .map(({ part, share }) => [part, `${(100 * share).toFixed(1)} %`, (share * cpuUs).toFixed(0)]),

@@ -7,8 +7,8 @@ import { measureArrival } from "./arrival.ts";
 import { measureCost } from "./cost.ts";
 import { measureGrowth } from "./growth.ts";
 import { measureMemory } from "./memory.ts";
-import { measureProfile } from "./profile.ts";
-import { arrivalTable, costTable, goalTable, growthTable, memoryTable, profileTable, throughputTable } from "./report.ts";
+import { measureProfiles } from "./profile.ts";
+import { arrivalTable, costTable, goalTable, growthTable, memoryTable, profileTables, throughputTable } from "./report.ts";
 import { measureThroughput } from "./throughput.ts";
 
 // `npm run bench`: everything, some forty minutes, and docs/performance.md anew. `npm run bench -- growth` and the like
@@ -20,7 +20,7 @@ const parts = {
   arrival: async () => arrivalTable(await measureArrival()),
   growth: async (folder: string) => growthTable(await measureGrowth(folder)),
   memory: async (folder: string) => memoryTable(await measureMemory(folder)),
-  profile: async (folder: string) => profileTable(await measureProfile(folder)),
+  profile: async (folder: string) => profileTables(await measureProfiles(folder)),
 };
 
 const reportFile = join(root, "docs", "performance.md");
@@ -57,7 +57,7 @@ async function all(): Promise<string> {
   const arrival = await measureArrival();
   const growth = await inFolder(measureGrowth);
   const memory = await inFolder(measureMemory);
-  const profile = await inFolder(measureProfile);
+  const profiles = await inFolder(measureProfiles);
   return [
     machine(),
     "## Against the goals",
@@ -73,7 +73,7 @@ async function all(): Promise<string> {
     "## Memory",
     memoryTable(memory),
     "## Profile",
-    profileTable(profile),
+    profileTables(profiles),
   ].join("\n\n");
 }
 

@@ -1,0 +1,29 @@
+-- Arguments: the mean wait of a connection between its requests in milliseconds, 0 for none, then the keys, which are sent in turn.
+
+local requests = {}
+local sent = 0
+
+function init(args)
+  local mean = tonumber(args[1])
+  if mean > 0 then
+    -- A random while, so that requests arrive spread and not in bursts.
+    delay = function()
+      return math.random(math.floor(mean * 0.5), math.ceil(mean * 1.5))
+    end
+  end
+  for index = 2, #args do
+    requests[#requests + 1] = wrk.format("GET", nil, { ["CF-Connecting-IP"] = "198.51.100.7", ["Authorization"] = "Bearer " .. args[index] })
+  end
+end
+
+function request()
+  sent = sent + 1
+  return requests[sent % #requests + 1]
+end
+
+function done(summary, latency)
+  local text = '{"requests":%d,"seconds":%f,"refused":%d,"failed":%d,"p50":%f,"p99":%f}'
+  local errors = summary.errors
+  local failed = errors.connect + errors.read + errors.write + errors.timeout
+  print(text:format(summary.requests, summary.duration / 1e6, errors.status, failed, latency:percentile(50) / 1000, latency:percentile(99) / 1000))
+end
