@@ -5,7 +5,7 @@ import { promisify } from "node:util";
 import { needDebian } from "./debian.ts";
 
 const clockTicksPerSecond = 100;
-const connections = 32;
+const fullLoadConnections = 32;
 const execFileAsync = promisify(execFile);
 
 export interface Variant {
@@ -28,7 +28,7 @@ export interface Run {
 }
 
 /** Sends as many requests of a variant as 32 connections can, for some seconds. Throws where it is answered anything unexpected. */
-export const load = (variant: Variant, seconds: number): Promise<Run> => send(variant, seconds, connections, 0);
+export const load = (variant: Variant, seconds: number): Promise<Run> => send(variant, seconds, fullLoadConnections, 0);
 
 /** Sends `rate` requests of a variant a second, spread in time over connections that wait between theirs. Throws as above. */
 export const pace = (variant: Variant, seconds: number, rate: number, connections: number): Promise<Run> =>
