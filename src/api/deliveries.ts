@@ -187,6 +187,11 @@ const Redeliver = z
     event_types: z.array(EventType).min(1).optional(),
     dry_run: z.boolean().default(false).openapi({ description: "Only count." }),
   })
+  .refine(({ from, to }) => to === undefined || from < to, {
+    path: ["from"],
+    message: "Must be earlier than `to`.",
+    params: { code: "invalid_span" },
+  })
   .openapi("Redeliver");
 
 const redeliverMany = createRoute({

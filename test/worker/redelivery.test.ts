@@ -39,6 +39,10 @@ describe("A redelivery", () => {
     for (let index = 0; index < 4; index++) await call("POST", "/api/v1/tasks", { key, body: { title: `Held ${index}` } });
     const redeliver = (more: object) => call("POST", `/api/v1/webhooks/${id}/redeliver`, { key, body: { from, ...more } });
     expect(await redeliver({ dry_run: true })).toMatchObject({ status: 200, body: { count: 4 } });
+    expect(await redeliver({ to: from })).toMatchObject({
+      status: 422,
+      body: { code: "invalid_body", errors: [{ pointer: "/from", code: "invalid_span" }] },
+    });
     expect((await redeliver({})).status).toBe(409);
     await call("PATCH", `/api/v1/webhooks/${id}`, { key, body: { status: "active" } });
     const { status, body } = await redeliver({});
