@@ -47,7 +47,7 @@ export function newSecretKey(keyId: string, signing: SigningSecret): string {
   return signed + mac(signed, signing.secret);
 }
 
-// Every request is hashed, and to make a hasher costs more than to hash: one is used again and again.
+// Every request takes a hash: one hasher is used again and again, so that none is made for each.
 const blank = sha256.create();
 const hasher = sha256.create();
 
