@@ -4,13 +4,14 @@ import { apiRoot } from "./api/base.ts";
 import type { ApiEnv } from "./api/context.ts";
 import { health } from "./api/health.ts";
 import { failureOf, problemAnswer } from "./api/problem.ts";
+import { RememberingRouter } from "./api/remembering-router.ts";
 import { createDashboard, withPageHeaders } from "./dashboard/dashboard.tsx";
 import { errorPage } from "./dashboard/error-page.tsx";
 import { Failure } from "./errors.ts";
 
 /** Everything that the Worker answers. `isLocal`: built for a laptop, where the overview is open to whoever sits there. */
 export function createApp({ isLocal }: { isLocal: boolean }) {
-  const app = new Hono<ApiEnv>();
+  const app = new Hono<ApiEnv>({ router: new RememberingRouter() });
   app.route(apiRoot, createApi({ isLocal }));
   app.use("*", withPageHeaders);
   app.route("/", health);

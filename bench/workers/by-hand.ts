@@ -7,7 +7,7 @@ import type { Problem } from "../../src/api/problem.ts";
 import { fixedRateLimitHeaders, rateLimitHeadersNow } from "../../src/api/rate-limit-headers.ts";
 import { connect } from "../../src/db/client.ts";
 import { newId } from "../../src/ids.ts";
-import { askGuard } from "../../src/keys/guards.ts";
+import { askAdmission } from "../../src/keys/guards.ts";
 import { KeyMemory } from "../../src/keys/key-memory.ts";
 
 export { KeyGuard } from "../../src/keys/key-guard.ts";
@@ -28,7 +28,7 @@ export default {
     const { keyId, secretHash } = memory.read((request.headers.get("authorization") ?? "").slice("Bearer ".length));
     if (keyId === null) return forged(request, id);
     const ip = request.headers.get("cf-connecting-ip") ?? "";
-    const admission = await askGuard(env.KEY_GUARD, keyId, (guard) => guard.admit({ secretHash, ip, scope: null, counted: true }));
+    const admission = await askAdmission(env.KEY_GUARD, keyId, { secretHash, ip, scope: null, counted: true });
     if (admission === null || admission.refusal !== null) return new Response(null, { status: 401 });
     const { key, rateLimit } = admission;
     fixed ??= new Headers([

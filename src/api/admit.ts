@@ -1,6 +1,6 @@
 import type { FailureCode, Told } from "../errors.ts";
 import type { Admission, AdmissionRequest, RefusalCode } from "../keys/admission.ts";
-import { askGuard } from "../keys/guards.ts";
+import { askAdmission } from "../keys/guards.ts";
 import { parseSigningSecrets, type SigningSecret } from "../keys/key-format.ts";
 import { KeyMemory } from "../keys/key-memory.ts";
 import { refusals } from "../keys/refusal-memory.ts";
@@ -40,10 +40,10 @@ export async function admit(c: ApiContext, operation: Operation): Promise<Respon
   const request: AdmissionRequest = { secretHash, ip: clientIp(c), scope: operation.scope, counted: operation.isCounted };
   const askedAt = Date.now();
   const remembered = refusals.recall(keyId, request, askedAt);
-  const admission = remembered ?? (await askGuard(c.env.KEY_GUARD, keyId, (guard) => guard.admit(request)));
+  const admission = remembered ?? (await askAdmission(c.env.KEY_GUARD, keyId, request));
   if (admission === null) return problemAnswer(c, told("invalid_key"));
   if (remembered === null) refusals.remember(keyId, request, admission, askedAt);
-  c.set("recognized", { keyId, admission });
+  c.set("recognized", { keyId, ip: request.ip, admission });
   return admission.refusal === null ? null : problemAnswer(c, told(admission.refusal, request, admission));
 }
 

@@ -13,14 +13,20 @@ export interface ApiEnv {
     /** When the request reached the Worker, in milliseconds since the epoch. */
     startedAt: number;
     operation: Operation;
-    /** The key that was recognised, admitted or not; absent where none was. */
-    recognized?: { keyId: string; admission: Admission };
+    /** The key that was recognised, admitted or not, and where it was sent from; absent where none was. */
+    recognized?: Recognized;
     errorCode?: FailureCode;
     /** Whether this is a build for a laptop. */
     isLocal: boolean;
     /** The body as it was sent, once it has been read. */
     bodyText?: string;
   };
+}
+
+export interface Recognized {
+  keyId: string;
+  ip: string;
+  admission: Admission;
 }
 
 export type ApiContext = Context<ApiEnv>;

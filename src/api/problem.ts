@@ -62,8 +62,7 @@ export function problemAnswer(c: ApiContext, failure: Told): Response {
     ...(failure.faults && failure.faults.length > 0 && { errors: failure.faults }),
     ...(isQuota && { "violated-policies": ["hour"] }),
   };
-  const headers = { ...failure.headers, ...retryAfter(c, status), "Content-Type": problemType };
-  return send(c, JSON.stringify(body), status, headers);
+  return send(c, JSON.stringify(body), status, problemType, { ...failure.headers, ...retryAfter(c, status) });
 }
 
 /** When to come again: for a used-up limit the end of the window, for what is unavailable a moment, spread so that not all come at once. */

@@ -2,8 +2,7 @@ import type { Entry } from "../activity/entry.ts";
 import { Gatherer } from "../activity/gatherer.ts";
 import { storeEntries } from "../activity/store-entries.ts";
 import { connect } from "../db/client.ts";
-import type { Admission } from "../keys/admission.ts";
-import { type ApiContext, clientIp, placeOf } from "./context.ts";
+import { type ApiContext, placeOf, type Recognized } from "./context.ts";
 
 const longestPath = 1024;
 const longestUserAgent = 256;
@@ -13,7 +12,7 @@ const longestIp = 45;
 const gatherer = new Gatherer();
 
 /** Puts an answered request of a real key into the log, after the answer has gone. */
-export function record(c: ApiContext, { keyId, admission }: { keyId: string; admission: Admission }, now: number): void {
+export function record(c: ApiContext, { keyId, ip, admission }: Recognized, now: number): void {
   const startedAt = c.get("startedAt");
   const operation = c.get("operation");
   const country = c.req.raw.cf?.country;
@@ -28,7 +27,7 @@ export function record(c: ApiContext, { keyId, admission }: { keyId: string; adm
       route: operation.route,
       status: c.res.status,
       durationMs: now - startedAt,
-      ip: clientIp(c).slice(0, longestIp) || null,
+      ip: ip.slice(0, longestIp) || null,
       country: typeof country === "string" ? country : null,
       userAgent: c.req.header("user-agent")?.slice(0, longestUserAgent).toWellFormed() ?? null,
       errorCode: c.get("errorCode") ?? null,

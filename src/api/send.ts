@@ -12,18 +12,22 @@ export const sendJson = <Body extends object, Status extends ContentfulStatusCod
   body: Body,
   status: Status,
   headers: Record<string, string> = {},
-) =>
-  send(c, JSON.stringify(body), status, { "Content-Type": "application/json", ...headers }) as Response &
-    TypedResponse<JSONParsed<Body>, Status, "json">;
+) => send(c, JSON.stringify(body), status, "application/json", headers) as Response & TypedResponse<JSONParsed<Body>, Status, "json">;
 
 /** An answer without a body, typed for the route that gives it. */
 export const sendEmpty = <Status extends 202 | 204 | 304>(c: ApiContext, status: Status, headers: Record<string, string> = {}) =>
-  send(c, null, status, headers) as Response & TypedResponse<null, Status, "body">;
+  send(c, null, status, null, headers) as Response & TypedResponse<null, Status, "body">;
 
 /** The one place that makes answers of the API, so that each has all of its headers from the start: `headers` and those that every answer has. */
-export function send(c: ApiContext, body: string | null, status: number, headers: Record<string, string>): Response {
+export function send(
+  c: ApiContext,
+  body: string | null,
+  status: number,
+  mediaType: string | null,
+  headers: Record<string, string>,
+): Response {
   const rateLimit = c.get("recognized")?.admission.rateLimit;
-  const response = new Response(body, { status, headers: rateLimit ? withFixed(rateLimit) : always });
+  const response = new Response(body, { status, headers: fixedHeaders(mediaType, rateLimit) });
   const all = response.headers;
   all.set("X-Request-Id", c.get("requestId"));
   if (rateLimit) for (const [name, value] of rateLimitHeadersNow(rateLimit, Date.now())) all.set(name, value);
@@ -32,25 +36,27 @@ export function send(c: ApiContext, body: string | null, status: number, headers
   return response;
 }
 
-const always = new Headers({
+const always = {
   "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
   "X-Content-Type-Options": "nosniff",
   "Strict-Transport-Security": "max-age=63072000; includeSubDomains",
   "Cache-Control": "no-store",
   ...anyOrigin,
-});
+};
 
 const mostKept = 100;
-/** By limit and end of the window: the headers that stay the same for all answers of an hour. To copy them costs less than to set them. */
-const fixed = new Map<string, Headers>();
+/** By media type, limit and end of the window. To copy headers costs less than to set them. */
+const kept = new Map<string, Headers>();
 
-function withFixed(rateLimit: RateLimit): Headers {
-  const name = `${rateLimit.limit} ${rateLimit.resetsAt}`;
-  const kept = fixed.get(name);
-  if (kept) return kept;
+/** The headers that stay the same for all answers of a media type, for a key until its window ends. */
+function fixedHeaders(mediaType: string | null, rateLimit: RateLimit | undefined): Headers {
+  const name = rateLimit ? `${mediaType} ${rateLimit.limit} ${rateLimit.resetsAt}` : `${mediaType}`;
+  const known = kept.get(name);
+  if (known) return known;
   const made = new Headers(always);
-  for (const [header, value] of fixedRateLimitHeaders(rateLimit)) made.set(header, value);
-  if (fixed.size >= mostKept) fixed.clear();
-  fixed.set(name, made);
+  if (mediaType !== null) made.set("Content-Type", mediaType);
+  if (rateLimit) for (const [header, value] of fixedRateLimitHeaders(rateLimit)) made.set(header, value);
+  if (kept.size >= mostKept) kept.clear();
+  kept.set(name, made);
   return made;
 }

@@ -47,14 +47,15 @@ export function newSecretKey(keyId: string, signing: SigningSecret): string {
   return signed + mac(signed, signing.secret);
 }
 
-// Every request takes a hash: one hasher is used again and again, so that none is made for each.
+// Every request takes a hash: what that needs is made once and used again.
 const blank = sha256.create();
 const hasher = sha256.create();
+const encoder = new TextEncoder();
+const hash = new Uint8Array(blank.outputLen);
 
 /** SHA-256 of a secret key, hex. A key has 190 random bits, so nothing slower is needed. */
 export function hashOf(secretKey: string): string {
-  const hash = new Uint8Array(blank.outputLen);
-  blank._cloneInto(hasher).update(utf8ToBytes(secretKey)).digestInto(hash);
+  blank._cloneInto(hasher).update(encoder.encode(secretKey)).digestInto(hash);
   hasher.destroy();
   return bytesToHex(hash);
 }

@@ -51,10 +51,13 @@ export class KeyGuard extends DurableObject<Env> {
     this.#window = stored ? recoveredWindow(stored.startsAt, stored.reserved) : openWindow(hourStart(Date.now()));
   }
 
-  /** Decides one request and counts it, in one synchronous step. Null where no such key exists. */
-  async admit(request: AdmissionRequest): Promise<Admission | null> {
+  /**
+   * Decides one request and counts it, in one synchronous step. Takes an `AdmissionRequest` and answers an `Admission`, or null
+   * where no such key exists, both as JSON text: see `askAdmission`.
+   */
+  async admit(request: string): Promise<string> {
     const config = this.#config ?? (await this.#load());
-    return config && this.#decide(config, request);
+    return JSON.stringify(config && this.#decide(config, JSON.parse(request)));
   }
 
   /** Takes over a change of the key, unless it has a later one already. Holds for every `admit` that starts after this returned. */

@@ -3,14 +3,14 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { hourMs, hourStart } from "../../src/clock.ts";
 import type { AdmissionRequest } from "../../src/keys/admission.ts";
-import { askGuard } from "../../src/keys/guards.ts";
+import { askAdmission } from "../../src/keys/guards.ts";
 import { hashOf } from "../../src/keys/key-format.ts";
 import { call, makeKey, makeTenant } from "./client.ts";
 
 // The promise of the limit, under abuse, on real objects.
 
 const questionOf = (key: string): AdmissionRequest => ({ secretHash: hashOf(key), ip: "198.51.100.1", scope: null, counted: true });
-const admit = (keyId: string, key: string) => askGuard(env.KEY_GUARD, keyId, (guard) => guard.admit(questionOf(key)));
+const admit = (keyId: string, key: string) => askAdmission(env.KEY_GUARD, keyId, questionOf(key));
 
 describe("A limit of 5,000", () => {
   it("admits exactly 5,000 of 6,000 requests at once, and shows each of them another count", async () => {

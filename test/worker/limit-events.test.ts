@@ -2,14 +2,14 @@ import { abortAllDurableObjects, evictDurableObject, runDurableObjectAlarm } fro
 import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
 import { hourMs, hourStart } from "../../src/clock.ts";
-import { askGuard } from "../../src/keys/guards.ts";
+import { askAdmission } from "../../src/keys/guards.ts";
 import { hashOf } from "../../src/keys/key-format.ts";
 import { makeTenant, type Tenant } from "./client.ts";
 
 const admit = ({ keyId, key }: Tenant, times: number) =>
   Promise.all(
     Array.from({ length: times }, () =>
-      askGuard(env.KEY_GUARD, keyId, (guard) => guard.admit({ secretHash: hashOf(key), ip: "198.51.100.1", scope: null, counted: true })),
+      askAdmission(env.KEY_GUARD, keyId, { secretHash: hashOf(key), ip: "198.51.100.1", scope: null, counted: true }),
     ),
   );
 const eventsOf = async ({ accountId, keyId }: Tenant) => {

@@ -3,7 +3,6 @@ import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import type { Entry } from "../../src/activity/entry.ts";
 import { createApp } from "../../src/app.ts";
-import type { AdmissionRequest } from "../../src/keys/admission.ts";
 import { foldMarks } from "../../src/usage/fold-marks.ts";
 import { readUsage } from "../../src/usage/read-usage.ts";
 import { db, makeKey, makeTenant } from "./client.ts";
@@ -37,7 +36,7 @@ it("Every admitted request has exactly one entry and every refusal is counted, w
       return (id: string) => {
         const guard = target.getByName(id);
         return {
-          admit: (request: AdmissionRequest) => guard.admit(request),
+          admit: (request: string) => guard.admit(request),
           journal: async (entries: Entry[]) => {
             await guard.journal(entries);
             journalled += entries.length;
