@@ -8,14 +8,26 @@ import { measureCost } from "./cost.ts";
 import { measureGrowth } from "./growth.ts";
 import { measureMemory } from "./memory.ts";
 import { measureProfiles } from "./profile.ts";
-import { arrivalTable, costTable, goalTable, growthTable, memoryTable, profileTables, throughputTable } from "./report.ts";
+import {
+  arrivalTable,
+  costTable,
+  goalTable,
+  growthTable,
+  memoryTable,
+  profileTables,
+  throughputGoalTable,
+  throughputTable,
+} from "./report.ts";
 import { measureThroughput } from "./throughput.ts";
 
-// `npm run bench`: everything, some forty minutes, and docs/performance.md anew. `npm run bench -- growth` and the like
+// `npm run bench`: everything, nearly an hour, and docs/performance.md anew. `npm run bench -- growth` and the like
 // run one part and only print.
 
 const parts = {
-  throughput: async (folder: string) => throughputTable(await measureThroughput(folder)),
+  throughput: async (folder: string) => {
+    const measured = await measureThroughput(folder);
+    return `${throughputGoalTable(measured)}\n\n${throughputTable(measured)}`;
+  },
   cost: async (folder: string) => costTable(await measureCost(folder)),
   arrival: async () => arrivalTable(await measureArrival()),
   growth: async (folder: string) => growthTable(await measureGrowth(folder)),

@@ -2,35 +2,30 @@ import { load, median, pace, type Run } from "./load.ts";
 import { startVariants } from "./variants.ts";
 
 const rounds = 9;
-const seconds = 3;
+/** Full load comes oftener in a round than the even pace: its figures are ratios of a few seconds, which differ more than what is compared. */
+const loadsInRound = 2;
+const seconds = 2;
 /** A second, for the latency of all at the same pace: what the slowest of them can do with ease. */
 export const pacedRate = 200;
 const pacedSeconds = 4;
 const connections = 32;
 
-/** One round of a variant: under full load, and at an even pace. */
-export interface Round {
-  full: Run;
-  paced: Run;
-}
-
+/** The runs of a variant under full load and at an even pace, in the order of the rounds. */
 export interface Measured {
   name: string;
-  rounds: Round[];
+  full: Run[];
+  paced: Run[];
 }
 
-/** Every variant once in each round, in turn, so that what else the machine does falls on all of them. */
+/** Every variant in turn, again and again, so that what else the machine does falls on all of them. */
 export async function measureThroughput(folder: string): Promise<Measured[]> {
   const { variants, stop } = await startVariants(folder);
   try {
     for (const variant of variants) await load(variant, 2);
-    const measured = variants.map(({ name }): Measured => ({ name, rounds: [] }));
+    const measured = variants.map((variant) => ({ variant, name: variant.name, full: [] as Run[], paced: [] as Run[] }));
     for (let round = 0; round < rounds; round++) {
-      for (const [index, variant] of variants.entries())
-        measured[index]?.rounds.push({
-          full: await load(variant, seconds),
-          paced: await pace(variant, pacedSeconds, pacedRate, connections),
-        });
+      for (let n = 0; n < loadsInRound; n++) for (const { variant, full } of measured) full.push(await load(variant, seconds));
+      for (const { variant, paced } of measured) paced.push(await pace(variant, pacedSeconds, pacedRate, connections));
       console.log(`throughput: round ${round + 1} of ${rounds}`);
     }
     return measured;
@@ -39,9 +34,24 @@ export async function measureThroughput(folder: string): Promise<Measured[]> {
   }
 }
 
-/** The median of a figure over the rounds. */
-export const medianOf = ({ rounds }: Measured, figure: (round: Round) => number): number => median(rounds.map(figure));
+/** One figure of every run of a variant. */
+export type Figure = (measured: Measured) => number[];
 
-/** How much of a figure one variant has of another's: the median of the rounds' ratios, since a round's noise falls on both. */
-export const ratioOf = (one: Measured, other: Measured, figure: (round: Round) => number): number =>
-  median(one.rounds.flatMap((round, index) => (other.rounds[index] ? [figure(round) / figure(other.rounds[index])] : [])));
+export const medianOf = (measured: Measured, figure: Figure): number => median(figure(measured));
+
+/** A ratio as its rounds have it: half of them lie between `low` and `high`. */
+export interface Ratio {
+  low: number;
+  median: number;
+  high: number;
+}
+
+/** How much of a figure one variant has of another's, round by round, since what disturbs a round falls on both. */
+export function ratioOf(one: Measured, other: Measured, figure: Figure): Ratio {
+  const others = figure(other);
+  const ratios = figure(one)
+    .map((value, index) => value / (others[index] ?? Number.NaN))
+    .toSorted((a, b) => a - b);
+  const at = (part: number) => ratios[Math.floor(part * ratios.length)] ?? Number.NaN;
+  return { low: at(0.25), median: median(ratios), high: at(0.75) };
+}

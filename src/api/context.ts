@@ -13,6 +13,7 @@ export interface ApiEnv {
     /** When the request reached the Worker, in milliseconds since the epoch. */
     startedAt: number;
     operation: Operation;
+    place?: Place;
     /** The key that was recognised, admitted or not, and where it was sent from; absent where none was. */
     recognized?: Recognized;
     errorCode?: FailureCode;
@@ -21,6 +22,12 @@ export interface ApiEnv {
     /** The body as it was sent, once it has been read. */
     bodyText?: string;
   };
+}
+
+export interface Place {
+  origin: string;
+  pathname: string;
+  hasQuery: boolean;
 }
 
 export interface Recognized {
@@ -46,12 +53,17 @@ export function scopesOf(c: ApiContext): readonly string[] {
 /** What verbs that read take. */
 export const reading = (c: ApiContext): Reading => ({ db: connect(c.env.DB), actor: actorOf(c), now: c.get("startedAt") });
 
-/** Where a request was sent: the path as it came (Hono's own is decoded). Cheaper than a `URL`. */
-export function placeOf(c: ApiContext): { origin: string; pathname: string } {
+/** Where a request was sent: the path as it came (Hono's own is decoded). Cheaper than a `URL`, and read once for each request. */
+export function placeOf(c: ApiContext): Place {
+  const known = c.get("place");
+  if (known) return known;
   const { url } = c.req;
   const start = url.indexOf("/", url.indexOf("//") + 2);
   const end = url.indexOf("?", start);
-  return { origin: url.slice(0, start), pathname: end === -1 ? url.slice(start) : url.slice(start, end) };
+  const hasQuery = end !== -1;
+  const place = { origin: url.slice(0, start), pathname: hasQuery ? url.slice(start, end) : url.slice(start), hasQuery };
+  c.set("place", place);
+  return place;
 }
 
 export const clientIp = (c: ApiContext): string => c.req.header("cf-connecting-ip") ?? "";

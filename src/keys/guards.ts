@@ -22,6 +22,5 @@ export async function askGuard<Answer>(
  * The admission of one request by the guard of its key, or null where no such key exists. Throws `unavailable`. Both go as JSON
  * text, which costs less than the platform's own way of sending objects.
  */
-export async function askAdmission(guards: Guards, keyId: string, request: AdmissionRequest): Promise<Admission | null> {
-  return JSON.parse(await askGuard(guards, keyId, (guard) => guard.admit(JSON.stringify(request))));
-}
+export const askAdmission = (guards: Guards, keyId: string, request: AdmissionRequest): Promise<Admission | null> =>
+  askGuard(guards, keyId, async (guard) => JSON.parse(await guard.admit(JSON.stringify(request))));
