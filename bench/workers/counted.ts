@@ -8,7 +8,7 @@ export class KeyGuard extends Guard {
     countStorage(ctx.storage);
     super(ctx, env);
   }
-  override admit(request: string): Promise<string> {
+  override admit(request: string): Promise<string | null> {
     counts.objectCalls++;
     return super.admit(request);
   }

@@ -9,7 +9,8 @@ import type { Wake } from "../webhooks/commit.ts";
 import type { Event } from "../webhooks/event.ts";
 import { wakeDeliveries } from "../webhooks/wake.ts";
 import { writeEvents } from "../webhooks/write-events.ts";
-import { type Admission, type AdmissionRequest, factsOf, type KeyConfig, type RateLimit, refusalOf } from "./admission.ts";
+import { type AdmissionRequest, factsOf, type KeyConfig, type RateLimit, refusalOf } from "./admission.ts";
+import { admissionText, readRequest } from "./admission-text.ts";
 import { dueLimitEvents, lowestLine } from "./limit-events.ts";
 import { readConfig } from "./read-config.ts";
 import { countOne, giveBack, openWindow, recoveredWindow, resetsAt, type Window, windowAt } from "./window.ts";
@@ -31,6 +32,8 @@ export class KeyGuard extends DurableObject<Env> {
   readonly #journal: Journal<Entry>;
   readonly #events: Journal<Event>;
   #config: KeyConfig | null = null;
+  /** What answers say of the key, once it has been needed. */
+  #factsText: string | null = null;
   #window: Window;
   /** Which events of its limit a window has been told of. */
   #told: { startsAt: number; types: string[] };
@@ -51,13 +54,10 @@ export class KeyGuard extends DurableObject<Env> {
     this.#window = stored ? recoveredWindow(stored.startsAt, stored.reserved) : openWindow(hourStart(Date.now()));
   }
 
-  /**
-   * Decides one request and counts it, in one synchronous step. Takes an `AdmissionRequest` and answers an `Admission`, or null
-   * where no such key exists, both as JSON text: see `askAdmission`.
-   */
-  async admit(request: string): Promise<string> {
+  /** Decides one request and counts it, in one synchronous step, both as admission-text.ts has it. Null where no such key exists. */
+  async admit(request: string): Promise<string | null> {
     const config = this.#config ?? (await this.#load());
-    return JSON.stringify(config && this.#decide(config, JSON.parse(request)));
+    return config && this.#decide(config, readRequest(request));
   }
 
   /** Takes over a change of the key, unless it has a later one already. Holds for every `admit` that starts after this returned. */
@@ -65,6 +65,7 @@ export class KeyGuard extends DurableObject<Env> {
     if (this.#config && config.version <= this.#config.version) return;
     this.#storage.kv.put("config", config);
     this.#config = config;
+    this.#factsText = null;
   }
 
   /** The window as it stands, counting nothing. Null where no such key exists. */
@@ -100,11 +101,12 @@ export class KeyGuard extends DurableObject<Env> {
     return this.#config;
   }
 
-  #decide(config: KeyConfig, request: AdmissionRequest): Admission {
+  #decide(config: KeyConfig, request: AdmissionRequest): string {
     const now = this.#now();
     let refusal = refusalOf(config, request, now);
     if (refusal === null && request.counted && !this.#count(config, now)) refusal = "rate_limit_exceeded";
-    return { refusal, key: factsOf(config), rateLimit: this.#rateLimit(config, now) };
+    this.#factsText ??= JSON.stringify(factsOf(config));
+    return admissionText(refusal, this.#rateLimit(config, now), this.#factsText);
   }
 
   #count(config: KeyConfig, now: number): boolean {

@@ -1,0 +1,41 @@
+import { describe, expect, it } from "vitest";
+import type { AdmissionRequest, KeyFacts, RefusalCode } from "../../src/keys/admission.ts";
+import { admissionText, readAdmission, readRequest, requestText } from "../../src/keys/admission-text.ts";
+
+const secretHash = "0123456789abcdef".repeat(4);
+const refusals: (RefusalCode | null)[] = [
+  null,
+  "invalid_key",
+  "revoked_key",
+  "disabled_key",
+  "expired_key",
+  "ip_not_allowed",
+  "insufficient_scope",
+  "rate_limit_exceeded",
+];
+
+describe("What a guard is asked and answers", () => {
+  it("is read as it was written, whatever the address and the scope", () => {
+    for (const ip of ["198.51.100.7", "2001:db8::1", "", "-", "not an address at all", " "])
+      for (const scope of [null, "tasks:write"])
+        for (const counted of [true, false]) {
+          const request: AdmissionRequest = { secretHash, ip, scope, counted };
+          expect(readRequest(requestText(request))).toEqual(request);
+        }
+  });
+
+  it("is read as it was written, whatever the names and the refusal", () => {
+    for (const name of ["Key", "", '"quoted" \\ back', "line\nbreak", "- 1 2 3 {}", "ключ 🔑"])
+      for (const refusal of refusals) {
+        const key: KeyFacts = {
+          accountId: "acc_1",
+          accountName: name,
+          name,
+          scopes: ["users:read"],
+          expiresAt: name ? 1_800_000_000_000 : null,
+        };
+        const rateLimit = { limit: 5000, used: 4999, resetsAt: 1_797_000_000_000 };
+        expect(readAdmission(admissionText(refusal, rateLimit, JSON.stringify(key)))).toEqual({ refusal, key, rateLimit });
+      }
+  });
+});
