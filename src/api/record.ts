@@ -44,16 +44,15 @@ export function record(c: ApiContext, { keyId, ip, admission }: Recognized, now:
 
 const mostRemembered = 10_000;
 /** By address, since the platform parses all that it knows of a connection anew for each request that asks. */
-const countries = new Map<string, string | null>();
+const countries = new Map<string, string>();
 
 /** The country that an address belongs to, two letters, or null where it is not known. */
 function countryOf(c: ApiContext, ip: string): string | null {
   const known = countries.get(ip);
   if (known !== undefined) return known;
   const country = c.req.raw.cf?.country;
-  const found = typeof country === "string" ? country : null;
-  if (ip === "") return found;
+  if (typeof country !== "string") return null;
   if (countries.size >= mostRemembered) countries.clear();
-  countries.set(ip, found);
-  return found;
+  if (ip !== "") countries.set(ip, country);
+  return country;
 }

@@ -1,9 +1,20 @@
+import { exports } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { scannedAtOnce } from "../../src/activity/read-activity.ts";
-import { call, makeKey, makeTenant, type Tenant, within2s } from "./client.ts";
+import { call, makeKey, makeTenant, origin, type Tenant, within2s } from "./client.ts";
 import { entryOf, write } from "./entries.ts";
 
-type Shown = { id: string; status: number; path: string; count: number; method: string; counted: boolean; error_code: string | null };
+type Shown = {
+  id: string;
+  status: number;
+  path: string;
+  count: number;
+  method: string;
+  counted: boolean;
+  error_code: string | null;
+  ip: string | null;
+  country: string | null;
+};
 
 /** The log of an account, read with a key of it that is left out of what is read. */
 const log = async (tenant: Tenant, query = ""): Promise<Shown[]> => {
@@ -46,6 +57,33 @@ describe("The log", () => {
     ]);
     const [latest] = entries;
     expect((await call("GET", `/api/v1/activity/${latest?.id}`, { key: tenant.key })).body).toEqual(latest);
+  });
+
+  it("has the country of each request, and lends none to an address that it does not know", async () => {
+    const tenant = await makeTenant();
+    const from = async (ip: string, country?: string) => {
+      const headers = { Authorization: `Bearer ${tenant.key}`, ...(ip && { "CF-Connecting-IP": ip }) };
+      const request = new Request(`${origin}/api/v1/me`, { headers, ...(country && { cf: { country } }) });
+      await (await exports.default.fetch(request)).text();
+    };
+    await from("198.51.100.20");
+    await from("198.51.100.20", "CH");
+    await from("198.51.100.20", "CH");
+    await from("198.51.100.21", "NO");
+    await from("", "PT");
+    await from("", "IS");
+    const entries = await within2s(
+      () => log(tenant),
+      (seen) => seen.length >= 6,
+    );
+    expect(entries.map(({ ip, country }) => [ip, country]).toReversed()).toEqual([
+      ["198.51.100.20", null],
+      ["198.51.100.20", "CH"],
+      ["198.51.100.20", "CH"],
+      ["198.51.100.21", "NO"],
+      [null, "PT"],
+      [null, "IS"],
+    ]);
   });
 
   it("has refusals of a real key in any state, and none of forged or absent ones", async () => {
