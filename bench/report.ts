@@ -3,7 +3,7 @@ import type { Cost } from "./cost.ts";
 import type { Growth } from "./growth.ts";
 import { type Memory, residentOfOurs } from "./memory.ts";
 import type { Profile } from "./profile.ts";
-import { type Figure, type Measured, medianOf, pacedRate, type Ratio, ratioOf } from "./throughput.ts";
+import { type Figure, type Measured, medianOf, pacedRate, type Ratio, ratioOf, shareOfBare } from "./throughput.ts";
 
 const table = (head: string[], rows: string[][]) =>
   [head, head.map((_, index) => (index === 0 ? "---" : "---:")), ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
@@ -28,14 +28,13 @@ function named<Item extends { name: string }>(items: readonly Item[], name: stri
 }
 
 export function throughputTable(measured: readonly Measured[]): string {
-  const bare = bareOf(measured);
   const paced = `at ${pacedRate} requests/s`;
   return table(
     ["variant", "requests/s", "share of bare", "CPU ms each", "p99 ms, full load", `p50 ms ${paced}`, `p99 ms ${paced}`],
     measured.map((each) => [
       each.name,
       whole(medianOf(each, rate)),
-      withQuartiles(ratioOf(each, bare, rate)),
+      withQuartiles(shareOfBare(each)),
       medianOf(each, cpu).toFixed(3),
       whole(medianOf(each, p99)),
       medianOf(each, pacedP50).toFixed(1),
@@ -103,7 +102,7 @@ const atMost = (what: string, measured: Ratio | number, goal: number): Goal =>
     ? [what, `at most ${goal}`, two(measured), yesOrNo(measured <= goal)]
     : [what, `at most ${goal}`, withQuartiles(measured), yesOrNo(measured.median <= goal)];
 
-const tableOfGoals = (goals: Goal[]) => table(["what", "goal", "measured (half of the rounds)", "met"], goals);
+const tableOfGoals = (goals: Goal[]) => table(["what", "goal", "measured (half of the runs)", "met"], goals);
 
 function goalsOfThroughput(throughput: readonly Measured[]): Goal[] {
   const bare = bareOf(throughput);
@@ -116,7 +115,7 @@ function goalsOfThroughput(throughput: readonly Measured[]): Goal[] {
     ["ours, exhausted key", 0.5],
   ] as const;
   return [
-    ...shares.map(([name, goal]) => atLeast(`${name}: share of bare`, ratioOf(named(throughput, name), bare, rate), goal)),
+    ...shares.map(([name, goal]) => atLeast(`${name}: share of bare`, shareOfBare(named(throughput, name)), goal)),
     ...["ours, one key", "ours, 64 keys"].flatMap((name) => {
       const ours = named(throughput, name);
       return [

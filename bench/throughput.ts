@@ -2,9 +2,11 @@ import { load, median, pace, type Run } from "./load.ts";
 import { startVariants } from "./variants.ts";
 
 const rounds = 9;
-/** Full load comes oftener in a round than the even pace: its figures are ratios of a few seconds, which differ more than what is compared. */
+/** Full load comes oftener in a round than the even pace: its figures are of a few seconds, which differ more than what is compared. */
 const loadsInRound = 2;
 const seconds = 2;
+/** Of bare, before each run of another and after it. */
+const bareSeconds = 1;
 /** A second, for the latency of all at the same pace: what the slowest of them can do with ease. */
 export const pacedRate = 200;
 const pacedSeconds = 4;
@@ -14,17 +16,37 @@ const connections = 32;
 export interface Measured {
   name: string;
   full: Run[];
+  /** What share each run under full load has of bare's requests a second just before it and just after. */
+  shares: number[];
   paced: Run[];
 }
 
-/** Every variant in turn, again and again, so that what else the machine does falls on all of them. */
+/** Every variant in turn, again and again, so that what else the machine does falls on all of them. The first is bare. */
 export async function measureThroughput(folder: string): Promise<Measured[]> {
   const { variants, stop } = await startVariants(folder);
   try {
     for (const variant of variants) await load(variant, 2);
-    const measured = variants.map((variant) => ({ variant, name: variant.name, full: [] as Run[], paced: [] as Run[] }));
+    const measured = variants.map((variant) => ({
+      variant,
+      name: variant.name,
+      full: [] as Run[],
+      shares: [] as number[],
+      paced: [] as Run[],
+    }));
+    const [bare] = variants;
+    if (!bare) throw new Error("there is nothing to measure");
+    const bareRate = async () => (await load(bare, bareSeconds)).requestsPerSecond;
     for (let round = 0; round < rounds; round++) {
-      for (let n = 0; n < loadsInRound; n++) for (const { variant, full } of measured) full.push(await load(variant, seconds));
+      for (let n = 0; n < loadsInRound; n++) {
+        let before = await bareRate();
+        for (const { variant, full, shares } of measured) {
+          const run = await load(variant, seconds);
+          const after = await bareRate();
+          full.push(run);
+          shares.push((2 * run.requestsPerSecond) / (before + after));
+          before = after;
+        }
+      }
       for (const { variant, paced } of measured) paced.push(await pace(variant, pacedSeconds, pacedRate, connections));
       console.log(`throughput: round ${round + 1} of ${rounds}`);
     }
@@ -39,7 +61,7 @@ export type Figure = (measured: Measured) => number[];
 
 export const medianOf = (measured: Measured, figure: Figure): number => median(figure(measured));
 
-/** A ratio as its rounds have it: half of them lie between `low` and `high`. */
+/** A ratio as its runs have it: half of them lie between `low` and `high`. */
 export interface Ratio {
   low: number;
   median: number;
@@ -49,9 +71,14 @@ export interface Ratio {
 /** How much of a figure one variant has of another's, round by round, since what disturbs a round falls on both. */
 export function ratioOf(one: Measured, other: Measured, figure: Figure): Ratio {
   const others = figure(other);
-  const ratios = figure(one)
-    .map((value, index) => value / (others[index] ?? Number.NaN))
-    .toSorted((a, b) => a - b);
-  const at = (part: number) => ratios[Math.floor(part * ratios.length)] ?? Number.NaN;
-  return { low: at(0.25), median: median(ratios), high: at(0.75) };
+  return spreadOf(figure(one).map((value, index) => value / (others[index] ?? Number.NaN)));
+}
+
+/** The share that a variant has of bare's requests a second. */
+export const shareOfBare = ({ shares }: Measured): Ratio => spreadOf(shares);
+
+function spreadOf(ratios: readonly number[]): Ratio {
+  const sorted = ratios.toSorted((a, b) => a - b);
+  const at = (part: number) => sorted[Math.floor(part * sorted.length)] ?? Number.NaN;
+  return { low: at(0.25), median: median(sorted), high: at(0.75) };
 }

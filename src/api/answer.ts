@@ -2,8 +2,7 @@ import { createMiddleware } from "hono/factory";
 import { newId } from "../ids.ts";
 import { admit } from "./admit.ts";
 import { readBody } from "./body.ts";
-import type { ApiContext, ApiEnv } from "./context.ts";
-import type { Operation } from "./operation.ts";
+import type { ApiEnv } from "./context.ts";
 import type { Operations } from "./operations.ts";
 import { failureOf, problemAnswer } from "./problem.ts";
 import { record } from "./record.ts";
@@ -22,23 +21,18 @@ export const answer = (operations: Operations, { isLocal }: { isLocal: boolean }
     c.set("requestId", newId("req", startedAt));
     const operation = operations.of(c);
     c.set("operation", operation);
-    const refusal = await enter(c, operation);
-    if (refusal) c.res = refusal;
-    else await next();
+    try {
+      const refusal = operation.needsKey ? await admit(c, operation) : null;
+      if (refusal) c.res = refusal;
+      else {
+        if (operation.mediaTypes.length > 0) await readBody(c, operation);
+        checkHeaders(c, operation.headers);
+        if (!operation.takesQuery) refuseQuery(c);
+        await next();
+      }
+    } catch (error) {
+      c.res = problemAnswer(c, failureOf(error));
+    }
     const recognized = c.get("recognized");
     if (recognized) record(c, recognized, Date.now());
   });
-
-/** Everything that is looked at before the handler. Answers the refusal, or null where the handler may run. */
-async function enter(c: ApiContext, operation: Operation): Promise<Response | null> {
-  try {
-    const refusal = operation.needsKey ? await admit(c, operation) : null;
-    if (refusal) return refusal;
-    if (operation.mediaTypes.length > 0) await readBody(c, operation);
-    checkHeaders(c, operation.headers);
-    if (!operation.takesQuery) refuseQuery(c);
-    return null;
-  } catch (error) {
-    return problemAnswer(c, failureOf(error));
-  }
-}
