@@ -30,7 +30,7 @@ function named<Item extends { name: string }>(items: readonly Item[], name: stri
 export function throughputTable(measured: readonly Measured[]): string {
   const paced = `at ${pacedRate} requests/s`;
   return table(
-    ["variant", "requests/s", "share of bare", "CPU ms each", "p99 ms, full load", `p50 ms ${paced}`, `p99 ms ${paced}`],
+    ["variant", "requests/s", "share of bare (middle half)", "CPU ms each", "p99 ms, full load", `p50 ms ${paced}`, `p99 ms ${paced}`],
     measured.map((each) => [
       each.name,
       whole(medianOf(each, rate)),
@@ -102,7 +102,7 @@ const atMost = (what: string, measured: Ratio | number, goal: number): Goal =>
     ? [what, `at most ${goal}`, two(measured), yesOrNo(measured <= goal)]
     : [what, `at most ${goal}`, withQuartiles(measured), yesOrNo(measured.median <= goal)];
 
-const tableOfGoals = (goals: Goal[]) => table(["what", "goal", "measured (half of the runs)", "met"], goals);
+const tableOfGoals = (goals: Goal[]) => table(["what", "goal", "median (middle half of the runs)", "met"], goals);
 
 function goalsOfThroughput(throughput: readonly Measured[]): Goal[] {
   const bare = bareOf(throughput);

@@ -1,12 +1,15 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { load, median, pace, type Run } from "./load.ts";
 import { startVariants } from "./variants.ts";
 
 const rounds = 9;
-/** Full load comes oftener in a round than the even pace: its figures are of a few seconds, which differ more than what is compared. */
+/** Runs under full load in a round, for one at the even pace: their figures differ more from run to run than variants do from each other. */
 const loadsInRound = 2;
 const seconds = 2;
 /** Of bare, before each run of another and after it. */
 const bareSeconds = 1;
+/** So that a variant has written its log before bare runs again. */
+const pauseMs = 300;
 /** A second, for the latency of all at the same pace: what the slowest of them can do with ease. */
 export const pacedRate = 200;
 const pacedSeconds = 4;
@@ -41,6 +44,7 @@ export async function measureThroughput(folder: string): Promise<Measured[]> {
         let before = await bareRate();
         for (const { variant, full, shares } of measured) {
           const run = await load(variant, seconds);
+          await sleep(pauseMs);
           const after = await bareRate();
           full.push(run);
           shares.push((2 * run.requestsPerSecond) / (before + after));
@@ -68,7 +72,7 @@ export interface Ratio {
   high: number;
 }
 
-/** How much of a figure one variant has of another's, round by round, since what disturbs a round falls on both. */
+/** How much of a figure one variant has of another's, run by run, since what disturbs the machine for a while falls on both. */
 export function ratioOf(one: Measured, other: Measured, figure: Figure): Ratio {
   const others = figure(other);
   return spreadOf(figure(one).map((value, index) => value / (others[index] ?? Number.NaN)));

@@ -22,7 +22,7 @@ export async function startNaive(folder: string, script = "naive"): Promise<{ se
   return { served, keys };
 }
 
-/** Keys that are right in form, but signed by another secret: what somebody sends who has read the documentation. */
+/** 64 keys that are right in form, but signed by another secret: what somebody sends again and again who has read the documentation. */
 export const forgedKeys = (): string[] =>
   Array.from({ length: 64 }, () => newSecretKey(newKeyId(), { name: "a", secret: "not the secret of this service" }));
 

@@ -92,7 +92,7 @@ const config :Workerd.Config = (
     (name = "d1", external = (http = ())),
     (name = "disk", disk = (writable = true)),
   ],
-  sockets = [(name = "http", http = (cfBlobHeader = "CF-Blob"), service = "worker")],
+  sockets = [(name = "http", http = (), service = "worker")],
 );
 `;
 }

@@ -6,7 +6,7 @@ export type IdPrefix = "acc" | "usr" | "tsk" | "req" | "evt" | "whk" | "dlv" | "
 const hexOfTime = (timeMs: number) => Math.max(0, timeMs).toString(16).padStart(12, "0");
 
 /** Of the id that is being made. */
-const bytes = new Uint8Array(16);
+const uuidBytes = new Uint8Array(16);
 
 let latest = { timeMs: -1, seq: 0 };
 
@@ -17,7 +17,7 @@ let latest = { timeMs: -1, seq: 0 };
 export function newId(prefix: IdPrefix, timeMs: number): string {
   const seq = timeMs === latest.timeMs ? (latest.seq + 1) >>> 0 : firstSeq();
   latest = { timeMs, seq };
-  return `${prefix}_${bytesToHex(v7({ msecs: timeMs, seq }, bytes))}`;
+  return `${prefix}_${bytesToHex(v7({ msecs: timeMs, seq }, uuidBytes))}`;
 }
 
 /** Random, and low enough to be counted up from. */

@@ -31,6 +31,7 @@ export const answer = (operations: Operations, { isLocal }: { isLocal: boolean }
         await next();
       }
     } catch (error) {
+      // What stands before the handler. What a handler throws is answered by the app's onError, below `next`.
       c.res = problemAnswer(c, failureOf(error));
     }
     const recognized = c.get("recognized");

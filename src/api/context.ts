@@ -24,6 +24,7 @@ export interface ApiEnv {
   };
 }
 
+/** Where a request was sent, without its query. */
 export interface Place {
   origin: string;
   pathname: string;

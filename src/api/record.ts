@@ -15,6 +15,7 @@ const gatherer = new Gatherer();
 export function record(c: ApiContext, { keyId, ip, admission }: Recognized, now: number): void {
   const startedAt = c.get("startedAt");
   const operation = c.get("operation");
+  const country = c.req.raw.cf?.country;
   const admitted = admission.refusal === null;
   gatherer.add(
     {
@@ -27,7 +28,7 @@ export function record(c: ApiContext, { keyId, ip, admission }: Recognized, now:
       status: c.res.status,
       durationMs: now - startedAt,
       ip: ip.slice(0, longestIp) || null,
-      country: countryOf(c, ip),
+      country: typeof country === "string" ? country : null,
       userAgent: c.req.header("user-agent")?.slice(0, longestUserAgent).toWellFormed() ?? null,
       errorCode: c.get("errorCode") ?? null,
       admitted,
@@ -40,19 +41,4 @@ export function record(c: ApiContext, { keyId, ip, admission }: Recognized, now:
   const { DB, KEY_GUARD } = c.env;
   const handToGuard = async (guardedKeyId: string, entries: Entry[]) => KEY_GUARD.getByName(guardedKeyId).journal(entries);
   c.executionCtx.waitUntil(gatherer.gather((entries) => storeEntries({ db: connect(DB), handToGuard }, entries)));
-}
-
-const mostRemembered = 10_000;
-/** By address, since the platform parses all that it knows of a connection anew for each request that asks. */
-const countries = new Map<string, string>();
-
-/** The country that an address belongs to, two letters, or null where it is not known. */
-function countryOf(c: ApiContext, ip: string): string | null {
-  const known = countries.get(ip);
-  if (known !== undefined) return known;
-  const country = c.req.raw.cf?.country;
-  if (typeof country !== "string") return null;
-  if (countries.size >= mostRemembered) countries.clear();
-  if (ip !== "") countries.set(ip, country);
-  return country;
 }

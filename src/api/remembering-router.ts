@@ -2,8 +2,9 @@ import type { Result, Router } from "hono/router";
 import { TrieRouter } from "hono/router/trie-router";
 
 /**
- * Hono's TrieRouter, which remembers what it found for paths without a parameter: to find it costs as much as a hash. Hono's
- * RegExpRouter would do the same, but does not take `/keys/revoke-leaked` beside `/keys/:id`.
+ * Hono's TrieRouter, which remembers what it found for paths without a parameter, since every search costs as much as a hash.
+ * Routes are added before the first search. Hono's RegExpRouter would do the same, but does not take `/keys/revoke-leaked`
+ * beside `/keys/:id`.
  */
 export class RememberingRouter<Handler> implements Router<Handler> {
   readonly name = "RememberingRouter";

@@ -1,7 +1,8 @@
 import type { Admission, AdmissionRequest, KeyFacts, RateLimit, RefusalCode } from "./admission.ts";
 
 // A guard is asked and answers in one line of text each: words with a space between them, the last of which may hold any
-// character. The platform's own way of sending objects costs more than the line, and so does JSON.
+// character. The platform's own way of sending objects costs more than the line, and so does JSON. A line that is not of this
+// form throws: nobody is let in by a misunderstanding.
 
 const none = "-";
 const mostRemembered = 10_000;
@@ -13,6 +14,7 @@ export const requestText = ({ secretHash, scope, counted, ip }: AdmissionRequest
 
 export function readRequest(text: string): AdmissionRequest {
   const [secretHash = "", scope = none, counted, ip = ""] = words(text, 4);
+  if (counted !== "true" && counted !== "false") throw new Error("a guard was asked in another form than its own");
   return { secretHash, scope: scope === none ? null : scope, counted: counted === "true", ip };
 }
 
@@ -44,6 +46,7 @@ function words(text: string, count: number): string[] {
   let start = 0;
   while (found.length < count - 1) {
     const end = text.indexOf(" ", start);
+    if (end === -1) throw new Error("a guard was asked or answered in another form than its own");
     found.push(text.slice(start, end));
     start = end + 1;
   }

@@ -51,13 +51,13 @@ export function newSecretKey(keyId: string, signing: SigningSecret): string {
 const blank = sha256.create();
 const hasher = sha256.create();
 const encoder = new TextEncoder();
-const hash = new Uint8Array(blank.outputLen);
+const digest = new Uint8Array(blank.outputLen);
 
 /** SHA-256 of a secret key, hex. A key has 190 random bits, so nothing slower is needed. */
 export function hashOf(secretKey: string): string {
-  blank._cloneInto(hasher).update(encoder.encode(secretKey)).digestInto(hash);
+  blank._cloneInto(hasher).update(encoder.encode(secretKey)).digestInto(digest);
   hasher.destroy();
-  return bytesToHex(hash);
+  return bytesToHex(digest);
 }
 
 /** The id of the key that a secret key belongs to, or null where its form or tag is not ours. */

@@ -54,7 +54,7 @@ export class KeyGuard extends DurableObject<Env> {
     this.#window = stored ? recoveredWindow(stored.startsAt, stored.reserved) : openWindow(hourStart(Date.now()));
   }
 
-  /** Decides one request and counts it, in one synchronous step, both as admission-text.ts has it. Null where no such key exists. */
+  /** Decides one request and counts it, in one synchronous step. Takes and answers the text of admission-text.ts, or null where no such key exists. */
   async admit(request: string): Promise<string | null> {
     const config = this.#config ?? (await this.#load());
     return config && this.#decide(config, readRequest(request));

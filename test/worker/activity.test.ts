@@ -59,7 +59,7 @@ describe("The log", () => {
     expect((await call("GET", `/api/v1/activity/${latest?.id}`, { key: tenant.key })).body).toEqual(latest);
   });
 
-  it("has the country of each request, and lends none to an address that it does not know", async () => {
+  it("has the country of each request, whatever others from its address had", async () => {
     const tenant = await makeTenant();
     const from = async (ip: string, country?: string) => {
       const headers = { Authorization: `Bearer ${tenant.key}`, ...(ip && { "CF-Connecting-IP": ip }) };

@@ -24,6 +24,15 @@ describe("What a guard is asked and answers", () => {
         }
   });
 
+  it("is refused in any other form", () => {
+    const [text, admission] = [`${secretHash} - true 198.51.100.7`, admissionText(null, { limit: 1, used: 1, resetsAt: 1 }, "{}")];
+    expect(readRequest(text)).toMatchObject({ counted: true });
+    for (const other of ["", secretHash, `${secretHash} -`, `${secretHash} - true`, `1 ${text}`, text.replace("true", "yes")])
+      expect(() => readRequest(other), other).toThrow();
+    for (const other of ["", "-", admission.replace("- ", ""), admission.replace("{}", "")])
+      expect(() => readAdmission(other), other).toThrow();
+  });
+
   it("is read as it was written, whatever the names and the refusal", () => {
     for (const name of ["Key", "", '"quoted" \\ back', "line\nbreak", "- 1 2 3 {}", "ключ 🔑"])
       for (const refusal of refusals) {
