@@ -41,7 +41,9 @@ export const KeyList = ({ keys, hasMore, now }: { keys: Key[]; hasMore: boolean;
                     <span aria-hidden="true">{marks[status]}</span> {status}
                   </span>
                 </td>
-                <td class="number">{integer(key.hourlyLimit)}</td>
+                <td class="number" data-unit="per hour">
+                  {integer(key.hourlyLimit)}
+                </td>
                 <td class="when">{key.lastUsedAt === null ? "never" : <Age timeMs={key.lastUsedAt} now={now} />}</td>
               </tr>
             );
