@@ -3,8 +3,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { listActivity, type ReadEntry, readEntry } from "../activity/read-activity.ts";
 import { iso } from "../clock.ts";
 import { timeOfId } from "../ids.ts";
-import { hashOf } from "../keys/key-format.ts";
-import { answerOne, etagOf } from "./conditional.ts";
+import { answerOne, etagOfContent } from "./conditional.ts";
 import { reading } from "./context.ts";
 import { keyWith } from "./operation.ts";
 import { answerPage, pageOf, positionAt } from "./pages.ts";
@@ -108,5 +107,5 @@ const read = createRoute({
 
 activity.openapi(read, async (c) => {
   const entry = shown(await readEntry(reading(c), c.req.valid("param").id));
-  return answerOne(c, entry, etagOf(hashOf(JSON.stringify(entry)).slice(0, 16)));
+  return answerOne(c, entry, etagOfContent(entry));
 });

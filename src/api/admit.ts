@@ -38,8 +38,7 @@ export async function admit(c: ApiContext, operation: Operation): Promise<Respon
   if (keyId === null) return problemAnswer(c, told("invalid_key"));
 
   const request: AdmissionRequest = { secretHash, ip: clientIp(c), scope: operation.scope, counted: operation.isCounted };
-  // Nothing has been waited for since the request came.
-  const askedAt = c.get("startedAt");
+  const askedAt = Date.now();
   const remembered = refusals.recall(keyId, request, askedAt);
   const admission = remembered ?? (await askAdmission(c.env.KEY_GUARD, keyId, request));
   if (admission === null) return problemAnswer(c, told("invalid_key"));

@@ -10,6 +10,7 @@ import { keys } from "./keys.ts";
 import { me } from "./me.ts";
 import { documentOf } from "./openapi.ts";
 import { honoPath, Operations } from "./operations.ts";
+import { redeliveries } from "./redeliveries.ts";
 import { type Api, resource } from "./resource.ts";
 import { leaked } from "./revoke-leaked.ts";
 import { sendEmpty } from "./send.ts";
@@ -18,7 +19,7 @@ import { usage } from "./usage.ts";
 import { users } from "./users.ts";
 import { webhooks } from "./webhooks.ts";
 
-const resources = [leaked, users, tasks, analytics, me, usage, activity, keys, webhooks, deliveries, events];
+const resources = [leaked, users, tasks, analytics, me, usage, activity, keys, webhooks, deliveries, redeliveries, events];
 
 /** Everything that /api/v1 takes, in the order in which the router looks: fixed paths before those with an id that they look like. */
 export const parts: readonly Api[] = [...resources, documentOf(resources)];

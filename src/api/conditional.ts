@@ -1,5 +1,6 @@
 import type { Precondition } from "../accounts/actor.ts";
 import { Failure } from "../errors.ts";
+import { hashOf } from "../hash.ts";
 import type { ApiContext } from "./context.ts";
 import { tagsIn } from "./request-headers.ts";
 import { sendEmpty, sendJson } from "./send.ts";
@@ -10,6 +11,9 @@ import { sendEmpty, sendJson } from "./send.ts";
 export const etagOf = (revision: string, rest?: string): string => (rest === undefined ? `"${revision}"` : `"${revision}.${rest}"`);
 
 const revisionOf = (tag: string): string | undefined => /^"([^".]+)(?:\.[0-9a-f]{12})?"$/.exec(tag)?.[1];
+
+/** Of what has no revision: its content's. */
+export const etagOfContent = (body: object): string => etagOf(hashOf(JSON.stringify(body)).slice(0, 16));
 
 /** Whether the client has this version already (RFC 9110, 13.1.2, weak comparison). */
 function isUnchanged(c: ApiContext, etag: string): boolean {

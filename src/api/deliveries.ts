@@ -1,6 +1,5 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { iso, isoOrNull } from "../clock.ts";
-import { hashOf } from "../keys/key-format.ts";
 import { newEvent } from "../webhooks/event.ts";
 import {
   type Attempt,
@@ -11,18 +10,17 @@ import {
   readDelivery,
 } from "../webhooks/read-deliveries.ts";
 import { redeliver, sendTest } from "../webhooks/redeliver.ts";
-import { countRedeliveries, readRedelivery, redeliverAll } from "../webhooks/redeliver-many.ts";
 import { testEvent } from "../webhooks/webhook-events.ts";
-import { answerOne, etagOf } from "./conditional.ts";
+import { answerOne, etagOfContent } from "./conditional.ts";
 import { reading } from "./context.ts";
 import { EventType, eventKinds } from "./event-catalogue.ts";
 import { keyWith } from "./operation.ts";
 import { answerPage, cut, pageOf, positionAt } from "./pages.ts";
 import { answerPost } from "./post.ts";
-import { body, optionalBody, withConditions, withIdempotencyKey } from "./requests.ts";
+import { optionalBody, withConditions, withIdempotencyKey } from "./requests.ts";
 import { resource } from "./resource.ts";
 import { json, notModified, problems } from "./responses.ts";
-import { idParam, pageQuery, time, timeInput } from "./schemas.ts";
+import { idParam, pageQuery, time } from "./schemas.ts";
 import { webhookWriting } from "./webhooks.ts";
 
 const Status = z.enum(deliveryStatuses);
@@ -117,7 +115,7 @@ const read = createRoute({
 deliveries.openapi(read, async (c) => {
   const delivery = await readDelivery(reading(c), c.req.valid("param").id);
   const answer = { ...shown(delivery), attempts: delivery.attempts.map(shownAttempt) };
-  return answerOne(c, answer, etagOf(hashOf(JSON.stringify(answer)).slice(0, 16)));
+  return answerOne(c, answer, etagOfContent(answer));
 });
 
 const again = createRoute({
@@ -177,79 +175,4 @@ deliveries.openapi(test, (c) => {
       }),
     (id) => ({ status: 202, body: { delivery_id: id } }),
   );
-});
-
-const Redeliver = z
-  .strictObject({
-    from: timeInput.openapi({ type: "string", format: "date-time", description: "Inclusive, by the time of the event." }),
-    to: timeInput.optional().openapi({ type: "string", format: "date-time", description: "Exclusive." }),
-    status: z.enum(["delivered", "failed", "held"]).optional().openapi({ description: "By default failed and held." }),
-    event_types: z.array(EventType).min(1).optional(),
-    dry_run: z.boolean().default(false).openapi({ description: "Only count." }),
-  })
-  .refine(({ from, to }) => to === undefined || from < to, {
-    path: ["from"],
-    message: "Must be earlier than `to`.",
-    params: { code: "invalid_span" },
-  })
-  .openapi("Redeliver");
-
-const redeliverMany = createRoute({
-  method: "post",
-  path: "/webhooks/{id}/redeliver",
-  operationId: "redeliverMany",
-  summary: "Send many events again",
-  description: "Five a second, each as a new delivery with the same `webhook-id`.",
-  tags,
-  ...keyWith("webhooks:write"),
-  ...withIdempotencyKey,
-  request: { params: ofWebhook, body: body(Redeliver) },
-  responses: {
-    200: json(z.strictObject({ count: z.int() }), "How many there are; nothing is sent."),
-    202: json(z.strictObject({ id: z.string(), count: z.int() }), "The redelivery, and how many it sends."),
-    ...problems(400, 404, 409, 413, 415, 422),
-  },
-});
-
-deliveries.openapi(redeliverMany, async (c) => {
-  const { from, to, status, event_types: eventTypes, dry_run: isDryRun } = c.req.valid("json");
-  const { id } = c.req.valid("param");
-  const filter = { from, to, status, eventTypes };
-  if (isDryRun)
-    return answerPost(
-      c,
-      (writing) => countRedeliveries({ ...webhookWriting(c), ...writing }, id, filter),
-      (count) => ({ status: 200, body: { count } }),
-    );
-  return answerPost(
-    c,
-    (writing) => redeliverAll({ ...webhookWriting(c), ...writing }, id, filter),
-    (made) => ({ status: 202, body: made }),
-  );
-});
-
-const Redelivery = z
-  .strictObject({
-    id: z.string().openapi({ example: "rdl_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-    count: z.int(),
-    sent: z.int().openapi({ description: "How many have been attempted." }),
-    status: z.enum(["running", "done"]),
-  })
-  .openapi("Redelivery");
-
-const progress = createRoute({
-  method: "get",
-  path: "/redeliveries/{id}",
-  operationId: "getRedelivery",
-  summary: "Get how far a redelivery is",
-  tags,
-  ...keyWith("webhooks:read"),
-  ...withConditions,
-  request: { params: idParam("rdl_019a1b2c3d4e7f8091a2b3c4d5e6f708") },
-  responses: { 200: json(Redelivery, "How far it is.", "ETag"), ...notModified, ...problems(400, 404, 412) },
-});
-
-deliveries.openapi(progress, async (c) => {
-  const redelivery = await readRedelivery(reading(c), c.req.valid("param").id);
-  return answerOne(c, redelivery, etagOf(hashOf(JSON.stringify(redelivery)).slice(0, 16)));
 });

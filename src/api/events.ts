@@ -1,7 +1,7 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { z as plain } from "zod";
 import { iso, isoText } from "../clock.ts";
-import { hashOf } from "../keys/key-format.ts";
+import { hashOf } from "../hash.ts";
 import { type Event as EventRow, scopeOf } from "../webhooks/event.ts";
 import { listEvents, readEvent } from "../webhooks/read-events.ts";
 import { requireReadable } from "../webhooks/readable.ts";

@@ -1,10 +1,10 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { secondMs } from "../clock.ts";
+import { hashOf } from "../hash.ts";
 import { changeKey, pushIfWaiting, revokeKey, rotateKey } from "../keys/change-key.ts";
 import { createKey } from "../keys/create-key.ts";
 import type { Key as KeyRow } from "../keys/key.ts";
 import { keyData } from "../keys/key-data.ts";
-import { hashOf } from "../keys/key-format.ts";
 import { listKeys, readKey } from "../keys/read-keys.ts";
 import { foldMarks } from "../usage/fold-marks.ts";
 import { signingSecrets } from "./admit.ts";

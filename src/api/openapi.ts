@@ -1,8 +1,7 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import packageJson from "../../package.json" with { type: "json" };
-import { hashOf } from "../keys/key-format.ts";
 import { apiBase } from "./base.ts";
-import { answerOne, etagOf } from "./conditional.ts";
+import { answerOne, etagOfContent } from "./conditional.ts";
 import { securityScheme, withoutKey } from "./operation.ts";
 import { withConditions } from "./requests.ts";
 import { type Api, resource } from "./resource.ts";
@@ -91,7 +90,7 @@ export function documentOf(parts: readonly Api[]): Api {
   self.openapi(read, (c) => {
     if (!made) {
       const document = openApiDocument([...parts, self]);
-      made = { document, etag: etagOf(hashOf(JSON.stringify(document)).slice(0, 16)) };
+      made = { document, etag: etagOfContent(document) };
     }
     return answerOne(c, made.document as { openapi: "3.1.0" }, made.etag);
   });

@@ -1,6 +1,6 @@
 import { z } from "@hono/zod-openapi";
 import { Failure } from "../errors.ts";
-import { hashOf } from "../keys/key-format.ts";
+import { hashOf } from "../hash.ts";
 import type { ApiContext } from "./context.ts";
 import { sendJson } from "./send.ts";
 

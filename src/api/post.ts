@@ -1,8 +1,8 @@
 import type { Writing } from "../accounts/actor.ts";
 import { connect } from "../db/client.ts";
 import { Failure } from "../errors.ts";
+import { hashOf } from "../hash.ts";
 import { AlreadyDone, type KeptAnswer, keepingCommit, type Repeatable, readKept } from "../idempotency/kept-answers.ts";
-import { hashOf } from "../keys/key-format.ts";
 import { commitTo, type Wake } from "../webhooks/commit.ts";
 import { wakeDeliveries } from "../webhooks/wake.ts";
 import { type ApiContext, actorOf } from "./context.ts";

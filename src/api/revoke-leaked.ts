@@ -1,7 +1,8 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { connect } from "../db/client.ts";
+import { hashOf } from "../hash.ts";
 import { revokeLeaked } from "../keys/change-key.ts";
-import { hashOf, keyIdOf } from "../keys/key-format.ts";
+import { keyIdOf } from "../keys/key-format.ts";
 import { commitTo } from "../webhooks/commit.ts";
 import { signingSecrets } from "./admit.ts";
 import { readLimited } from "./body.ts";

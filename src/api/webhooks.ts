@@ -1,6 +1,6 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { secondMs } from "../clock.ts";
-import { hashOf } from "../keys/key-format.ts";
+import { hashOf } from "../hash.ts";
 import { listWebhooks, readWebhook } from "../webhooks/read-webhooks.ts";
 import { sealingSecrets } from "../webhooks/sealing.ts";
 import { longestUrl, urlRefusal } from "../webhooks/url-rules.ts";

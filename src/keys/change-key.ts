@@ -4,6 +4,7 @@ import { newRevision } from "../db/client.ts";
 import { laterThan, lost, untilWon, wrote } from "../db/race.ts";
 import { apiKeys } from "../db/schema.ts";
 import { Failure } from "../errors.ts";
+import { hashOf } from "../hash.ts";
 import { readLastUse } from "../usage/last-uses.ts";
 import type { Event } from "../webhooks/event.ts";
 import { isLiveSecret } from "./admission.ts";
@@ -12,7 +13,7 @@ import { requireGrantable, requireScopesWithin } from "./grants.ts";
 import { askGuard, type Guards } from "./guards.ts";
 import { isExpired, type Key, type KeyRow, statusOf } from "./key.ts";
 import { keyRevoked, keyRotated, keyUpdated } from "./key-events.ts";
-import { hashOf, newSecretKey, type SigningSecret } from "./key-format.ts";
+import { newSecretKey, type SigningSecret } from "./key-format.ts";
 import { isWaiting, pushKey } from "./push-key.ts";
 import { readKeyRow } from "./read-keys.ts";
 

@@ -3,12 +3,13 @@ import type { Writing } from "../accounts/actor.ts";
 import { type Db, newRevision } from "../db/client.ts";
 import { wrote } from "../db/race.ts";
 import { apiKeys } from "../db/schema.ts";
+import { hashOf } from "../hash.ts";
 import { neverUsed } from "../usage/last-uses.ts";
 import { hasRoom, noRoom, readCeiling, requireBounds } from "./bounds.ts";
 import { requireGrantable } from "./grants.ts";
 import type { Key, KeyRow } from "./key.ts";
 import { keyCreated } from "./key-events.ts";
-import { hashOf, newKeyId, newSecretKey, type SigningSecret } from "./key-format.ts";
+import { newKeyId, newSecretKey, type SigningSecret } from "./key-format.ts";
 import { readKeyRow } from "./read-keys.ts";
 import { defaultScopes } from "./scopes.ts";
 

@@ -1,7 +1,7 @@
 import { timingSafeEqual } from "node:crypto";
 import { hmac } from "@noble/hashes/hmac.js";
 import { sha256 } from "@noble/hashes/sha2.js";
-import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
+import { utf8ToBytes } from "@noble/hashes/utils.js";
 import { type NamedSecret, parseSecrets } from "../secrets.ts";
 
 // `dvo_` + 16 public characters + `_` + 32 of secret + 8 of tag, all base62. The tag's first character names the signing
@@ -45,19 +45,6 @@ export const newKeyId = (): string => `key_${randomBase62(16)}`;
 export function newSecretKey(keyId: string, signing: SigningSecret): string {
   const signed = `dvo_${keyId.slice("key_".length)}_${randomBase62(32)}${signing.name}`;
   return signed + mac(signed, signing.secret);
-}
-
-// Every request takes a hash: what that needs is made once and used again.
-const blank = sha256.create();
-const hasher = sha256.create();
-const encoder = new TextEncoder();
-const digest = new Uint8Array(blank.outputLen);
-
-/** SHA-256 of a secret key, hex. A key has 190 random bits, so nothing slower is needed. */
-export function hashOf(secretKey: string): string {
-  blank._cloneInto(hasher).update(encoder.encode(secretKey)).digestInto(digest);
-  hasher.destroy();
-  return bytesToHex(digest);
 }
 
 /** The id of the key that a secret key belongs to, or null where its form or tag is not ours. */

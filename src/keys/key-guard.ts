@@ -32,8 +32,8 @@ export class KeyGuard extends DurableObject<Env> {
   readonly #journal: Journal<Entry>;
   readonly #events: Journal<Event>;
   #config: KeyConfig | null = null;
-  /** What answers say of the key, once it has been needed. */
-  #factsText: string | null = null;
+  /** What answers say of the key. */
+  #factsText = "";
   #window: Window;
   /** Which events of its limit a window has been told of. */
   #told: { startsAt: number; types: string[] };
@@ -48,7 +48,8 @@ export class KeyGuard extends DurableObject<Env> {
     this.#storage = ctx.storage;
     this.#journal = new Journal(ctx.storage.sql, "journal");
     this.#events = new Journal(ctx.storage.sql, "events");
-    this.#config = this.#storage.kv.get<KeyConfig>("config") ?? null;
+    const config = this.#storage.kv.get<KeyConfig>("config");
+    if (config) this.#take(config);
     this.#told = this.#storage.kv.get("told") ?? { startsAt: 0, types: [] };
     const stored = this.#storage.kv.get<{ startsAt: number; reserved: number }>("window");
     this.#window = stored ? recoveredWindow(stored.startsAt, stored.reserved) : openWindow(hourStart(Date.now()));
@@ -64,8 +65,7 @@ export class KeyGuard extends DurableObject<Env> {
   configure(config: KeyConfig): void {
     if (this.#config && config.version <= this.#config.version) return;
     this.#storage.kv.put("config", config);
-    this.#config = config;
-    this.#factsText = null;
+    this.#take(config);
   }
 
   /** The window as it stands, counting nothing. Null where no such key exists. */
@@ -95,6 +95,11 @@ export class KeyGuard extends DurableObject<Env> {
     }
   }
 
+  #take(config: KeyConfig): void {
+    this.#config = config;
+    this.#factsText = JSON.stringify(factsOf(config));
+  }
+
   async #load(): Promise<KeyConfig | null> {
     const config = await withDeadline(readConfig(connect(this.env.DB), this.ctx.id.name ?? ""), loadTimeoutMs, "Reading a key from D1");
     if (config) this.configure(config);
@@ -105,7 +110,6 @@ export class KeyGuard extends DurableObject<Env> {
     const now = this.#now();
     let refusal = refusalOf(config, request, now);
     if (refusal === null && request.counted && !this.#count(config, now)) refusal = "rate_limit_exceeded";
-    this.#factsText ??= JSON.stringify(factsOf(config));
     return admissionText(refusal, this.#rateLimit(config, now), this.#factsText);
   }
 

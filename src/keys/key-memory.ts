@@ -1,4 +1,5 @@
-import { hashOf, keyIdOf, type SigningSecret } from "./key-format.ts";
+import { hashOf } from "../hash.ts";
+import { keyIdOf, type SigningSecret } from "./key-format.ts";
 
 const mostRemembered = 10_000;
 

@@ -2,9 +2,9 @@ import { abortAllDurableObjects, evictDurableObject, runInDurableObject } from "
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { hourMs, hourStart } from "../../src/clock.ts";
+import { hashOf } from "../../src/hash.ts";
 import type { AdmissionRequest } from "../../src/keys/admission.ts";
 import { askAdmission } from "../../src/keys/guards.ts";
-import { hashOf } from "../../src/keys/key-format.ts";
 import { call, makeKey, makeTenant } from "./client.ts";
 
 // The promise of the limit, under abuse, on real objects.

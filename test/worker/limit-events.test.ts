@@ -2,8 +2,8 @@ import { abortAllDurableObjects, evictDurableObject, runDurableObjectAlarm } fro
 import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
 import { hourMs, hourStart } from "../../src/clock.ts";
+import { hashOf } from "../../src/hash.ts";
 import { askAdmission } from "../../src/keys/guards.ts";
-import { hashOf } from "../../src/keys/key-format.ts";
 import { makeTenant, type Tenant } from "./client.ts";
 
 const admit = ({ keyId, key }: Tenant, times: number) =>

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { hashOf } from "../../src/hash.ts";
 import type { Admission, RefusalCode } from "../../src/keys/admission.ts";
-import { hashOf, newKeyId, newSecretKey } from "../../src/keys/key-format.ts";
+import { newKeyId, newSecretKey } from "../../src/keys/key-format.ts";
 import { KeyMemory } from "../../src/keys/key-memory.ts";
 import { RefusalMemory } from "../../src/keys/refusal-memory.ts";
 import { call, makeKey, makeTenant } from "./client.ts";
