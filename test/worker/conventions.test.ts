@@ -58,6 +58,28 @@ describe("Every answer of the API", () => {
       for (const name of limitHeaders) expect(headers.has(name), name).toBe(true);
     }
   });
+
+  it("has the headers of its own, and none of those before it", async () => {
+    const { key } = await makeTenant();
+    const { headers: made } = await call("POST", "/api/v1/tasks", { key, body: { title: "x" } });
+    await call("POST", "/api/v1/tasks", { key, body: { title: "y" } });
+    const { headers: read } = await call("GET", made.get("Location") ?? "", { key });
+    const { headers: page } = await call("GET", "/api/v1/tasks?limit=1", { key });
+    const { headers: refused } = await call("DELETE", "/api/v1/tasks", { key });
+    const { headers: forged } = await call("GET", "/api/v1/me", { key: `${key}x` });
+    const own = [made.has("Location"), read.has("ETag"), page.has("Link"), refused.has("Allow"), forged.has("WWW-Authenticate")];
+    expect(own).toEqual([true, true, true, true, true]);
+    const [plain, missing, keyless] = [
+      await call("GET", "/api/v1/me", { key }),
+      await call("GET", "/api/v1/nothing", { key }),
+      await call("DELETE", "/api/v1/keys/revoke-leaked"),
+    ];
+    for (const { headers } of [plain, missing])
+      for (const name of ["Location", "ETag", "Link", "Allow", "WWW-Authenticate", "Retry-After", "Idempotent-Replayed"])
+        expect(headers.has(name), name).toBe(false);
+    expect([plain.headers.get("Cache-Control"), plain.headers.get("Content-Type")]).toEqual(["no-store", "application/json"]);
+    expect(keyless.headers.has("RateLimit")).toBe(false);
+  });
 });
 
 describe("Routes", () => {

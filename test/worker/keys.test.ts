@@ -97,6 +97,18 @@ describe("A key", () => {
     expect((await call("GET", "/api/v1/tasks", { key: other.key })).status).toBe(200);
   });
 
+  it("shows itself as it has been changed, at once, and after its guard has started anew", async () => {
+    const { key, keyId } = await makeTenant();
+    const shown = async () => (await me(key)).body.key;
+    expect((await shown()).name).toBe("Test key");
+    const expiresAt = new Date(Date.now() + 3_600_000).toISOString();
+    const change = { name: "Renamed", scopes: ["keys:write"], expires_at: expiresAt };
+    expect((await call("PATCH", `/api/v1/keys/${keyId}`, { key, body: change })).status).toBe(200);
+    expect(await shown()).toEqual({ id: keyId, ...change });
+    await evictDurableObject(env.KEY_GUARD.getByName(keyId));
+    expect(await shown()).toEqual({ id: keyId, ...change });
+  });
+
   it("works only from the addresses on its list", async () => {
     const { key, accountId } = await makeTenant();
     const other = await makeKey(accountId);
@@ -150,183 +162,6 @@ describe("A key", () => {
     const seen = await within2s(read, ({ body }) => body.last_used_path === "/api/v1/users");
     expect(seen.body.last_used_path).toBe("/api/v1/users");
     expect(Date.now() - Date.parse(seen.body.last_used_at)).toBeLessThan(5000);
-  });
-});
-
-describe("Rotation", () => {
-  it("gives a new secret; the old one works until the overlap ends, then only the new", async () => {
-    const { key, accountId } = await makeTenant();
-    const other = await makeKey(accountId);
-    const rotated = await call("POST", `/api/v1/keys/${other.keyId}/rotate`, { key, body: { overlap_seconds: 1 } });
-    expect(rotated.status).toBe(200);
-    expect(rotated.body.id).toBe(other.keyId);
-    expect(rotated.body.secret_key).not.toBe(other.key);
-    expect([await codeOf(other.key), await codeOf(rotated.body.secret_key)]).toEqual(["admitted", "admitted"]);
-    await new Promise((resolve) => setTimeout(resolve, 1100));
-    expect([await codeOf(other.key), await codeOf(rotated.body.secret_key)]).toEqual(["invalid_key", "admitted"]);
-    expect((await call("GET", `/api/v1/keys/${other.keyId}`, { key })).body.overlap_ends_at).toBeNull();
-  });
-
-  it("ends an earlier overlap", async () => {
-    const { key, accountId } = await makeTenant();
-    const other = await makeKey(accountId);
-    const first = await call("POST", `/api/v1/keys/${other.keyId}/rotate`, { key, body: { overlap_seconds: 600 } });
-    const second = await call("POST", `/api/v1/keys/${other.keyId}/rotate`, { key, body: { overlap_seconds: 600 } });
-    const codes = [await codeOf(other.key), await codeOf(first.body.secret_key), await codeOf(second.body.secret_key)];
-    expect(codes).toEqual(["invalid_key", "admitted", "admitted"]);
-  });
-
-  it("without an overlap ends the old secret at once", async () => {
-    const { key, accountId } = await makeTenant();
-    const other = await makeKey(accountId);
-    await call("POST", `/api/v1/keys/${other.keyId}/rotate`, { key, body: { overlap_seconds: 0 } });
-    expect(await codeOf(other.key)).toBe("invalid_key");
-  });
-
-  it.each([-1, 604_801, 1.5, "60", null])("refuses an overlap of %j", async (overlap_seconds) => {
-    const { key, keyId } = await makeTenant();
-    const answer = await call("POST", `/api/v1/keys/${keyId}/rotate`, { key, body: { overlap_seconds } });
-    expect([answer.status, answer.body.errors[0].pointer]).toEqual([422, "/overlap_seconds"]);
-  });
-});
-
-describe("A report of a leaked key", () => {
-  const report = (body: unknown) => call("POST", "/api/v1/keys/revoke-leaked", { body });
-
-  it("revokes the key whose current secret it is, within a second", async () => {
-    const { key } = await makeTenant();
-    const answer = await report({ key });
-    expect([answer.status, answer.text]).toEqual([202, ""]);
-    await new Promise((resolve) => setTimeout(resolve, 1000));
-    expect(await codeOf(key)).toBe("revoked_key");
-  });
-
-  it("ends a secret in its overlap alone, and does nothing for one that was rotated out", async () => {
-    const { key, accountId } = await makeTenant();
-    const other = await makeKey(accountId);
-    const first = await call("POST", `/api/v1/keys/${other.keyId}/rotate`, { key, body: { overlap_seconds: 600 } });
-    await report({ key: other.key });
-    expect(
-      await within2s(
-        () => codeOf(other.key),
-        (code) => code === "invalid_key",
-      ),
-    ).toBe("invalid_key");
-    expect(await codeOf(first.body.secret_key)).toBe("admitted");
-    const revision = async () => (await call("GET", `/api/v1/keys/${other.keyId}`, { key })).body.updated_at;
-    const before = await revision();
-    await report({ key: other.key });
-    await new Promise((resolve) => setTimeout(resolve, 300));
-    expect(await codeOf(first.body.secret_key)).toBe("admitted");
-    expect(await revision()).toBe(before);
-  });
-
-  it("answers alike whatever was sent", async () => {
-    const sent = [{ key: "dvo_x" }, { key: 7 }, {}, [], "{", "", { key: "a".repeat(70_000) }];
-    const answers = await Promise.all(sent.map(report));
-    for (const answer of answers) expect([answer.status, answer.text]).toEqual([202, ""]);
-  });
-});
-
-describe("What a key may grant", () => {
-  const limited = { scopes: ["keys:read", "keys:write", "tasks:read"], hourlyLimit: 100, allowedIps: ["198.51.100.0/24"] };
-  const from = { "CF-Connecting-IP": "198.51.100.5" };
-
-  it("is no more than it has, and by default as much", async () => {
-    const expiresAt = Date.now() + 3_600_000;
-    const { key } = await makeTenant({ ...limited, expiresAt });
-    const make = (body: object) => call("POST", "/api/v1/keys", { key, body: { name: "x", scopes: ["tasks:read"], ...body }, ...from });
-    expect((await make({})).body).toMatchObject({
-      hourly_limit: 100,
-      allowed_ips: ["198.51.100.0/24"],
-      expires_at: new Date(expiresAt).toISOString(),
-    });
-    expect(
-      (await make({ hourly_limit: 99, allowed_ips: ["198.51.100.7"], expires_at: new Date(expiresAt - 1000).toISOString() })).status,
-    ).toBe(201);
-    for (const body of [
-      { scopes: ["tasks:read", "users:read"] },
-      { hourly_limit: 101 },
-      { allowed_ips: [] },
-      { allowed_ips: ["198.51.0.0/16"] },
-      { expires_at: null },
-      { expires_at: new Date(expiresAt + 1000).toISOString() },
-    ]) {
-      const answer = await make(body);
-      expect([answer.status, answer.body.code], JSON.stringify(body)).toEqual([403, "forbidden"]);
-    }
-  });
-
-  it("binds changes, rotations and revocations of keys that have more, before or after", async () => {
-    const { key, accountId } = await makeTenant(limited);
-    const wide = await makeKey(accountId, { scopes: ["tasks:read", "users:read"], hourlyLimit: 50, allowedIps: ["198.51.100.1"] });
-    const same = await makeKey(accountId, { scopes: ["tasks:read"], hourlyLimit: 50, allowedIps: ["198.51.100.1"] });
-    const fast = await makeKey(accountId, { scopes: ["tasks:read"], hourlyLimit: 5000, allowedIps: [] });
-    const ask = async (method: string, path: string, body?: unknown) =>
-      (await call(method, `/api/v1/keys/${path}`, { key, body, ...from })).status;
-    expect(await ask("PATCH", wide.keyId, { name: "y" })).toBe(403);
-    expect(await ask("DELETE", wide.keyId)).toBe(403);
-    expect(await ask("POST", `${wide.keyId}/rotate`, { overlap_seconds: 0 })).toBe(403);
-    expect(await ask("PATCH", same.keyId, { scopes: ["tasks:read", "users:read"] })).toBe(403);
-    expect(await ask("PATCH", same.keyId, { hourly_limit: 101 })).toBe(403);
-    expect(await ask("PATCH", same.keyId, { hourly_limit: 100, name: "z" })).toBe(200);
-    expect(await ask("POST", `${same.keyId}/rotate`, { overlap_seconds: 0 })).toBe(200);
-    expect(await ask("POST", `${fast.keyId}/rotate`, { overlap_seconds: 0 })).toBe(403);
-    expect(await ask("DELETE", fast.keyId)).toBe(204);
-  });
-
-  it("is not passed by reviving a key that has more and has expired, nor by enabling one", async () => {
-    const { key, accountId } = await makeTenant({ ...limited, scopes: [...limited.scopes, "users:read"] });
-    const sleeping = await makeKey(accountId, { scopes: ["users:read"], expiresAt: Date.now() + 100 });
-    const disabled = await makeKey(accountId, { scopes: ["users:read"] });
-    await env.DB.prepare("UPDATE api_keys SET state = 'disabled' WHERE id = ?").bind(disabled.keyId).run();
-    await new Promise((resolve) => setTimeout(resolve, 150));
-    const patch = async (id: string, body: object) => (await call("PATCH", `/api/v1/keys/${id}`, { key, body, ...from })).status;
-    const later = new Date(Date.now() + 60_000).toISOString();
-    expect(await patch(sleeping.keyId, { expires_at: later })).toBe(403);
-    expect(await patch(disabled.keyId, { status: "active" })).toBe(403);
-    const own = { hourly_limit: 100, allowed_ips: ["198.51.100.7"] };
-    expect(await patch(sleeping.keyId, { expires_at: later, ...own })).toBe(200);
-    expect(await patch(disabled.keyId, { status: "active", ...own })).toBe(200);
-  });
-
-  it("never goes over the account's ceiling", async () => {
-    const { key, keyId } = await makeTenant();
-    const tooMuch = await call("POST", "/api/v1/keys", { key, body: { name: "x", hourly_limit: 5001 } });
-    expect([tooMuch.status, tooMuch.body.errors[0].pointer]).toEqual([422, "/hourly_limit"]);
-    const past = { hourly_limit: 5001, expires_at: "2020-01-01T00:00:00Z" };
-    for (const answer of [
-      await call("PATCH", `/api/v1/keys/${keyId}`, { key, body: past }),
-      await call("POST", "/api/v1/keys", { key, body: { name: "x", ...past } }),
-    ]) {
-      expect([answer.status, answer.body.errors.map(({ pointer }: { pointer: string }) => pointer)]).toEqual([
-        422,
-        ["/hourly_limit", "/expires_at"],
-      ]);
-    }
-  });
-
-  it("ends at 50 live keys an account, also for many requests at once", async () => {
-    const { key, accountId } = await makeTenant();
-    for (let made = 1; made < 45; made++) await makeKey(accountId);
-    const answers = await Promise.all(Array.from({ length: 12 }, () => call("POST", "/api/v1/keys", { key, body: { name: "x" } })));
-    expect(answers.filter(({ status }) => status === 201).length).toBe(5);
-    expect(new Set(answers.filter(({ status }) => status !== 201).map(({ body }) => body.code))).toEqual(new Set(["limit_reached"]));
-    const [one] = answers.filter(({ status }) => status === 201);
-    await call("DELETE", `/api/v1/keys/${one?.body.id}`, { key });
-    expect((await call("POST", "/api/v1/keys", { key, body: { name: "x" } })).status).toBe(201);
-  });
-
-  it("ends at 50 live keys also for those that had expired and are to live again", async () => {
-    const { key, accountId } = await makeTenant();
-    const expired = await Promise.all([1, 2, 3].map(() => makeKey(accountId, { expiresAt: Date.now() + 300 })));
-    await new Promise((resolve) => setTimeout(resolve, 350));
-    for (let made = 1; made < 49; made++) await makeKey(accountId);
-    const answers = await Promise.all(
-      expired.map(({ keyId }) => call("PATCH", `/api/v1/keys/${keyId}`, { key, body: { expires_at: null } })),
-    );
-    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 409, 409]);
-    expect(answers.find(({ status }) => status === 409)?.body.code).toBe("limit_reached");
   });
 });
 
