@@ -26,9 +26,17 @@ export async function call(method: string, path: string, { key, body, ...headers
   const isText = typeof body === "string" || body instanceof Uint8Array || body instanceof ReadableStream;
   if (body !== undefined && !sent.has("Content-Type")) sent.set("Content-Type", "application/json");
   const payload = body === undefined ? undefined : isText ? (body as BodyInit) : JSON.stringify(body);
-  const response = await exports.default.fetch(
-    new Request(origin + path, { method, headers: sent, redirect: "manual", ...(payload !== undefined && { body: payload }) }),
-  );
+  const request = new Request(origin + path, {
+    method,
+    headers: sent,
+    redirect: "manual",
+    ...(payload !== undefined && { body: payload }),
+  });
+  return answerOf(await exports.default.fetch(request));
+}
+
+/** What a client sees of an answer. */
+export async function answerOf(response: Response): Promise<Answer> {
   const text = await response.text();
   const isJson = response.headers.get("Content-Type")?.includes("json") && text !== "";
   return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : null, text };

@@ -2,7 +2,7 @@ import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { createApp } from "../../src/app.ts";
-import { call, cron, makeKey, makeTenant } from "./client.ts";
+import { answerOf, call, cron, makeKey, makeTenant } from "./client.ts";
 import { entryOf } from "./entries.ts";
 
 // The Worker with a part that fails, beside the one with all parts in order.
@@ -28,8 +28,7 @@ async function callWith(parts: Partial<Env>, method: string, path: string, key: 
     ...(body !== undefined && { body: JSON.stringify(body) }),
   };
   const response = await createApp({ isLocal: true }).request(`http://localhost${path}`, init, { ...env, ...parts }, ctx);
-  // biome-ignore lint/suspicious/noExplicitAny: what a stranger's client sees has no type
-  return { status: response.status, headers: response.headers, body: (await response.json()) as any };
+  return answerOf(response);
 }
 
 it("A request that needs D1 while D1 is out of order is refused with 503, and says when to come back", async () => {
