@@ -1,14 +1,15 @@
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { load, median, pace, type Run } from "./load.ts";
+import { load, median, pace, type Run, type Variant } from "./load.ts";
 import { startVariants } from "./variants.ts";
 
-const rounds = 9;
+/** All variants are started anew so often, so that the luck of one process is not taken for its variant's. */
+const starts = 3;
+const roundsOfStart = 3;
 /** Runs under full load in a round, for one at the even pace: their figures differ more from run to run than variants do from each other. */
 const loadsInRound = 2;
 const seconds = 2;
-/** Of bare, before each run of another and after it. */
-const bareSeconds = 1;
-/** So that a variant has written its log before bare runs again. */
+/** After every run, so that a variant has written its log before the next begins. */
 const pauseMs = 300;
 /** A second, for the latency of all at the same pace: what the slowest of them can do with ease. */
 export const pacedRate = 200;
@@ -26,38 +27,48 @@ export interface Measured {
 
 /** Every variant in turn, again and again, so that what else the machine does falls on all of them. The first is bare. */
 export async function measureThroughput(folder: string): Promise<Measured[]> {
-  const { variants, stop } = await startVariants(folder);
-  try {
-    for (const variant of variants) await load(variant, 2);
-    const measured = variants.map((variant) => ({
-      variant,
-      name: variant.name,
-      full: [] as Run[],
-      shares: [] as number[],
-      paced: [] as Run[],
-    }));
-    const [bare] = variants;
-    if (!bare) throw new Error("there is nothing to measure");
-    const bareRate = async () => (await load(bare, bareSeconds)).requestsPerSecond;
-    for (let round = 0; round < rounds; round++) {
-      for (let n = 0; n < loadsInRound; n++) {
-        let before = await bareRate();
-        for (const { variant, full, shares } of measured) {
-          const run = await load(variant, seconds);
-          await sleep(pauseMs);
-          const after = await bareRate();
-          full.push(run);
-          shares.push((2 * run.requestsPerSecond) / (before + after));
-          before = after;
-        }
+  const measured = new Map<string, Measured>();
+  for (let start = 0; start < starts; start++) {
+    const { variants, stop } = await startVariants(join(folder, `start-${start}`));
+    try {
+      for (const variant of variants) await load(variant, 2);
+      for (let round = 0; round < roundsOfStart; round++) {
+        await measureRound(variants, measured);
+        console.log(`throughput: round ${start * roundsOfStart + round + 1} of ${starts * roundsOfStart}`);
       }
-      for (const { variant, paced } of measured) paced.push(await pace(variant, pacedSeconds, pacedRate, connections));
-      console.log(`throughput: round ${round + 1} of ${rounds}`);
+    } finally {
+      await stop();
     }
-    return measured;
-  } finally {
-    await stop();
   }
+  return [...measured.values()];
+}
+
+async function measureRound(variants: readonly Variant[], measured: Map<string, Measured>): Promise<void> {
+  const [bare] = variants;
+  if (!bare) throw new Error("there is nothing to measure");
+  const measuredOf = ({ name }: Variant): Measured => {
+    const known = measured.get(name) ?? { name, full: [], shares: [], paced: [] };
+    measured.set(name, known);
+    return known;
+  };
+  for (let n = 0; n < loadsInRound; n++) {
+    let before = await runOf(bare);
+    for (const variant of variants) {
+      const run = await runOf(variant);
+      const after = await runOf(bare);
+      const { full, shares } = measuredOf(variant);
+      full.push(run);
+      shares.push((2 * run.requestsPerSecond) / (before.requestsPerSecond + after.requestsPerSecond));
+      before = after;
+    }
+  }
+  for (const variant of variants) measuredOf(variant).paced.push(await pace(variant, pacedSeconds, pacedRate, connections));
+}
+
+async function runOf(variant: Variant): Promise<Run> {
+  const run = await load(variant, seconds);
+  await sleep(pauseMs);
+  return run;
 }
 
 /** One figure of every run of a variant. */

@@ -26,17 +26,18 @@ export async function startNaive(folder: string, script = "naive"): Promise<{ se
 export const forgedKeys = (): string[] =>
   Array.from({ length: 64 }, () => newSecretKey(newKeyId(), { name: "a", secret: "not the secret of this service" }));
 
+/** The variants that do less than any design can that keeps to the contract. */
+export const floors = { exchange: "floor: one exchange", admitted: "floor: an admitted request", forged: "floor: a forged key" };
+
 /** Starts every variant of the comparison, side by side. */
 export async function startVariants(folder: string): Promise<{ variants: Variant[]; stop(): Promise<void> }> {
   const bare = await serve(bundle("bench/workers/bare.ts", join(folder, "bare")), join(folder, "bare"));
-  const exchange = await serve(bundle("bench/workers/exchange.ts", join(folder, "exchange")), join(folder, "exchange"));
-  const headed = await serve(bundle("bench/workers/headed.ts", join(folder, "headed")), join(folder, "headed"));
   const naive = await startNaive(join(folder, "naive"));
   const made = await prepare(join(folder, "ours"), [...Array<number>(64).fill(unlimited), 1, unlimited]);
   const [keys, used, revoked] = [made.slice(0, 64), made.slice(64, 65), made.slice(65)];
   const ours = await serve(bundle("src/index.ts", join(folder, "ours")), join(folder, "ours", "state"));
-  const byHandKeys = await prepare(join(folder, "by-hand"), [unlimited]);
-  const byHand = await serve(bundle("bench/workers/by-hand.ts", join(folder, "by-hand")), join(folder, "by-hand", "state"));
+  await prepare(join(folder, "floor"), []);
+  const floor = await serve(bundle("bench/workers/floor.ts", join(folder, "floor")), join(folder, "floor", "state"));
   const me = `${ours.url}/api/v1/me`;
   await fetch(me, { headers: { Authorization: `Bearer ${used[0]}` } });
   await fetch(`${ours.url}/api/v1/keys/revoke-leaked`, { method: "POST", body: JSON.stringify({ key: revoked[0] }) });
@@ -46,20 +47,19 @@ export async function startVariants(folder: string): Promise<{ variants: Variant
   // Those that look at no key are sent one all the same: nobody is to be measured with smaller requests.
   const variants: Variant[] = [
     { name: "bare", url: bare.url, keys, status: 200, pids: bare.pids },
-    { name: "bare and one empty call of an object", url: exchange.url, keys, status: 200, pids: exchange.pids },
-    { name: "bare and the answer to a forged key", url: headed.url, keys, status: 401, pids: headed.pids },
+    { name: floors.exchange, url: `${floor.url}/exchange`, keys, status: 200, pids: floor.pids },
+    { name: floors.admitted, url: `${floor.url}/admitted`, keys, status: 200, pids: floor.pids },
+    { name: floors.forged, url: `${floor.url}/forged`, keys: forged, status: 401, pids: floor.pids },
     { name: "naive", url: `${naive.served.url}/me`, keys: naive.keys.slice(0, 1), status: 200, pids: naive.served.pids },
     { name: "ours, one key", url: me, keys: keys.slice(0, 1), status: 200, pids: ours.pids },
     { name: "ours, 64 keys", url: me, keys, status: 200, pids: ours.pids },
-    { name: "ours without its API layer, one key", url: byHand.url, keys: byHandKeys, status: 200, pids: byHand.pids },
-    { name: "ours without its API layer, forged keys", url: byHand.url, keys: forged, status: 401, pids: byHand.pids },
     { name: "ours, forged keys", url: me, keys: forged, status: 401, pids: ours.pids },
     { name: "ours, exhausted key", url: me, keys: used, status: 429, pids: ours.pids },
     { name: "ours, revoked key", url: me, keys: revoked, status: 401, pids: ours.pids },
     { name: "Fastify, Redis, PostgreSQL", url: `${fastify.url}/me`, keys: keys.slice(0, 1), status: 200, pids: fastify.pids },
   ];
   const stop = async () => {
-    for (const each of [bare, exchange, headed, naive.served, ours, byHand, fastify]) await each.stop();
+    for (const each of [bare, floor, naive.served, ours, fastify]) await each.stop();
   };
   return { variants, stop };
 }
