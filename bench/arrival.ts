@@ -22,6 +22,12 @@ export async function measureArrival(): Promise<Arrival> {
   const command = ["run", "--silent", "account", "--", "--name", "Bench", "--email", "bench@example.com"];
   const key = (await run("npm", command, { cwd: folder })).out.trim().split("\n").at(-1);
   const worker = startDevWorker(port, folder);
+  const kill = () => worker.pid && process.kill(-worker.pid, "SIGKILL");
+  const brokenOff = () => {
+    kill();
+    removeProject(folder);
+  };
+  process.once("exit", brokenOff);
   const send = (path: string, body: object) =>
     fetch(`http://localhost:${port}/api/v1${path}`, {
       method: "POST",
@@ -41,7 +47,8 @@ export async function measureArrival(): Promise<Arrival> {
     const percentile = (share: number) => late[Math.ceil(late.length * share) - 1] ?? Number.NaN;
     return { p50: percentile(0.5), p99: percentile(0.99) };
   } finally {
-    if (worker.pid) process.kill(-worker.pid, "SIGKILL");
+    process.off("exit", brokenOff);
+    kill();
     await receiver.stop();
     removeProject(folder);
   }

@@ -5,7 +5,7 @@ import { startVariants } from "./variants.ts";
 
 /** All variants are started anew so often, so that the luck of one process is not taken for its variant's. */
 const starts = 3;
-const roundsOfStart = 3;
+const roundsOfStart = 2;
 /** Runs under full load in a round, for one at the even pace: their figures differ more from run to run than variants do from each other. */
 const loadsInRound = 2;
 const seconds = 2;
@@ -31,7 +31,7 @@ export async function measureThroughput(folder: string): Promise<Measured[]> {
   for (let start = 0; start < starts; start++) {
     const { variants, stop } = await startVariants(join(folder, `start-${start}`));
     try {
-      for (const variant of variants) await load(variant, 2);
+      for (const variant of variants) await runOf(variant);
       for (let round = 0; round < roundsOfStart; round++) {
         await measureRound(variants, measured);
         console.log(`throughput: round ${start * roundsOfStart + round + 1} of ${starts * roundsOfStart}`);
@@ -62,10 +62,14 @@ async function measureRound(variants: readonly Variant[], measured: Map<string, 
       before = after;
     }
   }
-  for (const variant of variants) measuredOf(variant).paced.push(await pace(variant, pacedSeconds, pacedRate, connections));
+  for (const variant of variants) {
+    await variant.before?.();
+    measuredOf(variant).paced.push(await pace(variant, pacedSeconds, pacedRate, connections));
+  }
 }
 
 async function runOf(variant: Variant): Promise<Run> {
+  await variant.before?.();
   const run = await load(variant, seconds);
   await sleep(pauseMs);
   return run;

@@ -1,5 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
-import { Hono } from "hono";
+import { type Context, Hono } from "hono";
 import { Gatherer } from "../../src/activity/gatherer.ts";
 import { storeEntries } from "../../src/activity/store-entries.ts";
 import { signingSecrets } from "../../src/api/admit.ts";
@@ -9,19 +9,33 @@ import { newId } from "../../src/ids.ts";
 import { KeyMemory } from "../../src/keys/key-memory.ts";
 
 /** The floors of what the contract asks for: bare, and beside it only what no design can leave out. Whatever can be made beforehand is. */
-const app = new Hono<{ Bindings: Env }>();
+const app = new Hono<{ Bindings: Bindings }>();
+
+type Bindings = Omit<Env, "KEY_GUARD"> & { KEY_GUARD: DurableObjectNamespace<KeyGuard> };
 
 export class KeyGuard extends DurableObject {
-  admit(): null {
+  #used = 0;
+
+  nothing(): null {
     return null;
+  }
+
+  count(secretHash: string): string {
+    return secretHash.length > 0 ? String(++this.#used) : "";
   }
 }
 
 /** One empty call of an object, for a limit that is exact; nothing at all behind it. */
 app.get("/exchange", async (c) => {
-  await c.env.KEY_GUARD.getByName("one").admit("");
+  await c.env.KEY_GUARD.getByName("one").nothing();
   return c.json({ ok: true });
 });
+
+let memory: KeyMemory | undefined;
+const readKey = (c: Context<{ Bindings: Bindings }>) => {
+  memory ??= new KeyMemory(signingSecrets(c.env));
+  return memory.read((c.req.header("authorization") ?? "").slice("Bearer ".length));
+};
 
 const always = {
   "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
@@ -35,29 +49,20 @@ const gatherer = new Gatherer();
 const ofAdmitted = new Headers({
   ...always,
   "Content-Type": "application/json",
-  "RateLimit-Policy": '"hour";q=5000;w=3600',
-  RateLimit: '"hour";r=1650;t=1312',
-  "X-RateLimit-Limit": "5000",
-  "X-RateLimit-Remaining": "1650",
-  "X-RateLimit-Used": "3350",
+  "RateLimit-Policy": '"hour";q=1000000000;w=3600',
+  "X-RateLimit-Limit": "1000000000",
   "X-RateLimit-Reset": "1795312800",
 });
-const admitted = JSON.stringify({
-  account: { id: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708", name: "Bench" },
-  key: {
-    id: "key_0123456789abcdef",
-    name: "Key 0",
-    scopes: ["users:read", "tasks:read", "tasks:write", "analytics:read"],
-    expires_at: null,
-  },
-  rate_limit: { limit: 5000, used: 3350, remaining: 1650, resets_at: "2026-11-22T15:00:00.000Z" },
-});
+const limit = 1_000_000_000;
+const admitted = (used: string, remaining: number) =>
+  `{"account":{"id":"acc_019a1b2c3d4e7f8091a2b3c4d5e6f708","name":"Bench"},"key":{"id":"key_0123456789abcdef","name":"Key 0","scopes":["users:read"],"expires_at":null},"rate_limit":{"limit":1000000000,"used":${used},"remaining":${remaining},"resets_at":"2026-11-22T15:00:00.000Z"}}`;
 
-/** An admitted request: its id, the empty call, its answer and its row in the log. No key is read, nothing is checked or counted. */
+/** An admitted request: its id, its key's hash, an object that counts it, the answer with that count, the row in the log. Nothing is checked. */
 app.get("/admitted", async (c) => {
   const startedAt = Date.now();
   const id = newId("req", startedAt);
-  await c.env.KEY_GUARD.getByName("one").admit("");
+  const { secretHash } = readKey(c);
+  const used = await c.env.KEY_GUARD.getByName("one").count(secretHash);
   gatherer.add(
     {
       accountId: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708",
@@ -79,14 +84,19 @@ app.get("/admitted", async (c) => {
     startedAt,
   );
   if (!gatherer.isTaken(startedAt)) {
-    const handToGuard = async () => {};
+    const handToGuard = async () => {
+      throw new Error("the floor has no journal");
+    };
     c.executionCtx.waitUntil(gatherer.gather((entries) => storeEntries({ db: connect(c.env.DB), handToGuard }, entries)));
   }
+  const remaining = limit - Number(used);
   ofAdmitted.set("X-Request-Id", id);
-  return new Response(admitted, { headers: ofAdmitted });
+  ofAdmitted.set("RateLimit", `"hour";r=${remaining};t=1312`);
+  ofAdmitted.set("X-RateLimit-Remaining", String(remaining));
+  ofAdmitted.set("X-RateLimit-Used", used);
+  return new Response(admitted(used, remaining), { headers: ofAdmitted });
 });
 
-let memory: KeyMemory | undefined;
 const ofForged = new Headers({
   ...always,
   "Content-Type": "application/problem+json",
@@ -98,8 +108,7 @@ const forged = (id: string) =>
 /** A forged key: its hash, looked up among those seen, the id of the request and the refusal. */
 app.get("/forged", (c) => {
   const id = newId("req", Date.now());
-  memory ??= new KeyMemory(signingSecrets(c.env));
-  const { keyId } = memory.read((c.req.header("authorization") ?? "").slice("Bearer ".length));
+  const { keyId } = readKey(c);
   if (keyId !== null) throw new Error("this key is not forged");
   ofForged.set("X-Request-Id", id);
   return new Response(forged(id), { status: 401, headers: ofForged });
