@@ -3,7 +3,7 @@ import { type Context, Hono } from "hono";
 import { Gatherer } from "../../src/activity/gatherer.ts";
 import { storeEntries } from "../../src/activity/store-entries.ts";
 import { signingSecrets } from "../../src/api/admit.ts";
-import { anyOrigin } from "../../src/api/cross-origin.ts";
+import { headersOfAll } from "../../src/api/send.ts";
 import { connect } from "../../src/db/client.ts";
 import { newId } from "../../src/ids.ts";
 import { KeyMemory } from "../../src/keys/key-memory.ts";
@@ -37,17 +37,9 @@ const readKey = (c: Context<{ Bindings: Bindings }>) => {
   return memory.read((c.req.header("authorization") ?? "").slice("Bearer ".length));
 };
 
-const always = {
-  "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
-  "X-Content-Type-Options": "nosniff",
-  "Strict-Transport-Security": "max-age=63072000; includeSubDomains",
-  "Cache-Control": "no-store",
-  ...anyOrigin,
-};
-
 const gatherer = new Gatherer();
 const ofAdmitted = new Headers({
-  ...always,
+  ...headersOfAll,
   "Content-Type": "application/json",
   "RateLimit-Policy": '"hour";q=1000000000;w=3600',
   "X-RateLimit-Limit": "1000000000",
@@ -98,7 +90,7 @@ app.get("/admitted", async (c) => {
 });
 
 const ofForged = new Headers({
-  ...always,
+  ...headersOfAll,
   "Content-Type": "application/problem+json",
   "WWW-Authenticate": 'Bearer realm="api", error="invalid_token"',
 });

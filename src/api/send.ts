@@ -36,7 +36,8 @@ export function send(
   return response;
 }
 
-const always = {
+/** What every answer of the API has, whatever it answers. */
+export const headersOfAll = {
   "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
   "X-Content-Type-Options": "nosniff",
   "Strict-Transport-Security": "max-age=63072000; includeSubDomains",
@@ -53,7 +54,7 @@ function fixedHeaders(mediaType: string | null, rateLimit: RateLimit | undefined
   const name = rateLimit ? `${mediaType} ${rateLimit.limit} ${rateLimit.resetsAt}` : `${mediaType}`;
   const known = kept.get(name);
   if (known) return known;
-  const made = new Headers(always);
+  const made = new Headers(headersOfAll);
   if (mediaType !== null) made.set("Content-Type", mediaType);
   if (rateLimit) for (const [header, value] of fixedRateLimitHeaders(rateLimit)) made.set(header, value);
   if (kept.size >= mostKept) kept.clear();
