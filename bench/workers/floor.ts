@@ -55,26 +55,23 @@ app.get("/admitted", async (c) => {
   const id = newId("req", startedAt);
   const { secretHash } = readKey(c);
   const used = await c.env.KEY_GUARD.getByName("one").count(secretHash);
-  gatherer.add(
-    {
-      accountId: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708",
-      id,
-      keyId: "key_0123456789abcdef",
-      method: "GET",
-      path: "/api/v1/me",
-      route: "/api/v1/me",
-      status: 200,
-      durationMs: 1,
-      ip: "198.51.100.7",
-      country: null,
-      userAgent: null,
-      errorCode: null,
-      admitted: true,
-      counted: true,
-      count: 1,
-    },
-    startedAt,
-  );
+  gatherer.add({
+    accountId: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+    id,
+    keyId: "key_0123456789abcdef",
+    method: "GET",
+    path: "/api/v1/me",
+    route: "/api/v1/me",
+    status: 200,
+    durationMs: 1,
+    ip: "198.51.100.7",
+    country: null,
+    userAgent: null,
+    errorCode: null,
+    admitted: true,
+    counted: true,
+    count: 1,
+  });
   if (!gatherer.isTaken(startedAt)) {
     const handToGuard = async () => {
       throw new Error("the floor has no journal");

@@ -1,6 +1,6 @@
 import { secondMs } from "../clock.ts";
 import type { Entry } from "./entry.ts";
-import { RefusalFolder } from "./refusal-folder.ts";
+import { type Likeness, RefusalFolder } from "./refusal-folder.ts";
 
 /** Stores entries for good, in D1 or in a guard's journal. Rejects with those that neither would take in `unstored`. */
 export type Store = (entries: Entry[]) => Promise<void>;
@@ -42,9 +42,14 @@ export class Gatherer {
   /** Until then the turn is taken. A request that ended early loses it a second after it was due. */
   #takenUntil = 0;
 
-  add(entry: Entry, now: number): void {
-    const own = entry.admitted ? entry : this.#folder.fold(entry, now);
-    if (own) this.#entries.push(own);
+  add(entry: Entry): void {
+    this.#entries.push(entry);
+  }
+
+  /** `make`: its entry, which is asked for only where the refusal does not go into one that is there already. */
+  addRefusal(likeness: Likeness, now: number, make: () => Entry): void {
+    const own = this.#folder.fold(likeness, now, make);
+    if (own) this.add(own);
   }
 
   /** Whether another request has the turn, and will store what was added. */

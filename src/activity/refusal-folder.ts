@@ -1,8 +1,11 @@
 import { secondMs } from "../clock.ts";
 import type { Entry } from "./entry.ts";
 
-const sameness = (entry: Entry, second: number): string =>
-  [second, entry.keyId, entry.status, entry.errorCode, entry.method, entry.route, entry.ip].join(" ");
+/** What refusals have in common that share an entry. */
+export type Likeness = Pick<Entry, "keyId" | "status" | "errorCode" | "method" | "route" | "ip">;
+
+const sameness = ({ keyId, status, errorCode, method, route, ip }: Likeness, second: number): string =>
+  `${second} ${keyId} ${status} ${errorCode} ${method} ${route} ${ip}`;
 
 /**
  * Keeps a flood of refusals cheap and exact: of those that are alike, the first in a second stands alone and the rest of
@@ -12,17 +15,17 @@ export class RefusalFolder {
   /** By what they have in common: the end of their second, and the entry that the later ones share. */
   readonly #folds = new Map<string, { endsAt: number; shared: Entry | null }>();
 
-  /** The entry to write for this refusal, or null where it went into a shared one. */
-  fold(entry: Entry, now: number): Entry | null {
+  /** The entry to write for this refusal, or null where it went into a shared one. `make` is called for no more than the first two of a second. */
+  fold(likeness: Likeness, now: number, make: () => Entry): Entry | null {
     const second = Math.floor(now / secondMs);
-    const key = sameness(entry, second);
+    const key = sameness(likeness, second);
     const open = this.#folds.get(key);
     if (!open) {
       this.#folds.set(key, { endsAt: (second + 1) * secondMs, shared: null });
-      return entry;
+      return make();
     }
-    if (open.shared) open.shared.count += entry.count;
-    else open.shared = { ...entry };
+    if (open.shared) open.shared.count++;
+    else open.shared = make();
     return null;
   }
 

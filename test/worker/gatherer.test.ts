@@ -21,7 +21,7 @@ describe("Gathering", () => {
     const store = async (entries: Entry[]) => void batches.push(entries);
     await Promise.all(
       Array.from({ length: 30 }, () => {
-        gatherer.add(entryOf(someone, Date.now()), Date.now());
+        gatherer.add(entryOf(someone, Date.now()));
         return gatherer.gather(store);
       }),
     );
@@ -31,7 +31,7 @@ describe("Gathering", () => {
   it("keeps what could not be stored for the next turn, and loses none", async () => {
     const gatherer = new Gatherer();
     const entries = Array.from({ length: 6 }, (_, index) => entryOf(someone, Date.now() + index));
-    for (const entry of entries) gatherer.add(entry, Date.now());
+    for (const entry of entries) gatherer.add(entry);
     const stored: Entry[] = [];
     let tries = 0;
     await gatherer.gather(async (batch) => {
@@ -50,7 +50,7 @@ describe("Gathering", () => {
 
   it("is taken over from a request that ended early, a second after it was due", async () => {
     const gatherer = new Gatherer();
-    gatherer.add(entryOf(someone, Date.now()), Date.now());
+    gatherer.add(entryOf(someone, Date.now()));
     // The first request's timer never fires, as when the platform has cancelled it.
     const real = globalThis.setTimeout;
     globalThis.setTimeout = (() => 0) as unknown as typeof setTimeout;
@@ -61,7 +61,7 @@ describe("Gathering", () => {
     await gatherer.gather(store);
     expect(stored.length).toBe(0);
     await new Promise((resolve) => setTimeout(resolve, 1100));
-    gatherer.add(entryOf(someone, Date.now()), Date.now());
+    gatherer.add(entryOf(someone, Date.now()));
     await gatherer.gather(store);
     expect(stored.length).toBe(2);
   });
@@ -74,16 +74,18 @@ describe("Gathering while D1 is slow", () => {
     const gatherer = new Gatherer();
     const stored: { id: string; at: number }[] = [];
     const store = async (batch: Entry[]) => void stored.push(...batch.map(({ id }) => ({ id, at: Date.now() })));
-    const add = (entry: Entry) => {
-      gatherer.add(entry, Date.now());
+    const refuse = () => {
+      const entry = refusal(Date.now());
+      gatherer.addRefusal(entry, Date.now(), () => entry);
       return gatherer.gather(store);
     };
     await sleep(1000 - (Date.now() % 1000));
-    const turns = [add(refusal(Date.now())), add(refusal(Date.now()))];
+    const turns = [refuse(), refuse()];
     await sleep(150);
     const own = entryOf(someone, Date.now());
     const addedAt = Date.now();
-    await Promise.all([...turns, add(own)]);
+    gatherer.add(own);
+    await Promise.all([...turns, gatherer.gather(store)]);
     expect((stored.find(({ id }) => id === own.id)?.at ?? 0) - addedAt).toBeLessThan(400);
   });
 
@@ -98,7 +100,7 @@ describe("Gathering while D1 is slow", () => {
     };
     const turns: Promise<void>[] = [];
     for (let n = 0; n < 100; n++) {
-      gatherer.add(entryOf(someone, Date.now()), Date.now());
+      gatherer.add(entryOf(someone, Date.now()));
       turns.push(gatherer.gather(store));
       await sleep(20);
     }
@@ -109,12 +111,12 @@ describe("Gathering while D1 is slow", () => {
   it("takes a batch up again whose request was ended in the middle of it", async () => {
     const gatherer = new Gatherer();
     const lost = entryOf(someone, Date.now());
-    gatherer.add(lost, Date.now());
+    gatherer.add(lost);
     void gatherer.gather(() => new Promise(() => {}));
     await sleep(100);
     const now = vi.spyOn(Date, "now").mockReturnValue(Date.now() + 60_000);
     const stored: Entry[] = [];
-    gatherer.add(entryOf(someone, Date.now()), Date.now());
+    gatherer.add(entryOf(someone, Date.now()));
     await gatherer.gather(async (batch) => void stored.push(...batch));
     now.mockRestore();
     expect(stored.map(({ id }) => id)).toContain(lost.id);
@@ -124,14 +126,27 @@ describe("Gathering while D1 is slow", () => {
 
 describe("Folding refusals", () => {
   const second = Date.UTC(2026, 10, 21, 7, 30);
+  const fold = (folder: RefusalFolder, timeMs: number, more?: Partial<Entry>) => {
+    const entry = refusal(timeMs, more);
+    return folder.fold(entry, timeMs, () => entry);
+  };
 
   it("lets the first of a second stand alone and counts the rest in one", () => {
     const folder = new RefusalFolder();
-    const own = Array.from({ length: 10 }, (_, index) => folder.fold(refusal(second + index), second + index));
+    const own = Array.from({ length: 10 }, (_, index) => fold(folder, second + index));
     expect(own.filter((entry) => entry !== null).length).toBe(1);
     expect(folder.close(second + 999)).toEqual([]);
     expect(folder.close(second + 1000).map(({ count }) => count)).toEqual([9]);
     expect(folder.closesAt).toBeNull();
+  });
+
+  it("asks for no more entries than it hands out", () => {
+    const folder = new RefusalFolder();
+    let made = 0;
+    const make = () => refusal(second + made++);
+    for (let index = 0; index < 100; index++) folder.fold(refusal(second), second + index, make);
+    expect(made).toBe(2);
+    expect(folder.close(second + 1000).map(({ count }) => count)).toEqual([99]);
   });
 
   it("begins anew with each second, and keeps what differs apart", () => {
@@ -147,8 +162,8 @@ describe("Folding refusals", () => {
     ];
     for (const at of [second, second + 1000]) {
       for (const difference of differences) {
-        expect(folder.fold(refusal(at, difference), at)).not.toBeNull();
-        expect(folder.fold(refusal(at + 1, difference), at + 1)).toBeNull();
+        expect(fold(folder, at, difference)).not.toBeNull();
+        expect(fold(folder, at + 1, difference)).toBeNull();
       }
     }
     expect(folder.close(second + 2000).length).toBe(2 * differences.length);
