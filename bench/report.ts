@@ -119,6 +119,7 @@ function goalsOfThroughput(throughput: readonly Measured[]): Goal[] {
         goal(`${name}: times naive`, "at least", 9, ...both(naive, rate)),
         goal(`${name}: times Fastify`, "at least", 1, ...both(fastify, rate)),
         goal(`${name}: CPU, share of Fastify's`, "at most", 1, ...both(fastify, cpu)),
+        goal(`${name}: p99 under full load, times bare's`, "at most", 1.3, ...both(bare, p99)),
         goal(`${name}: p99 at ${pacedRate} requests/s, times bare's`, "at most", 1.3, ...both(bare, pacedP99)),
       ];
     }),

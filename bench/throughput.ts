@@ -13,7 +13,7 @@ const seconds = 2;
 const pauseMs = 300;
 /** A second, for the latency of all at the same pace: what the slowest of them can do with ease. */
 export const pacedRate = 200;
-const pacedSeconds = 4;
+const pacedSeconds = 8;
 const connections = 32;
 
 /** The runs of a variant under full load and at an even pace, in the order of the rounds. */
