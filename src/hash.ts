@@ -10,11 +10,10 @@ const digest = new Uint8Array(blank.outputLen);
 
 /** SHA-256 of a text in UTF-8, hex. A secret key has 190 random bits, so nothing slower is needed for one. */
 export function hashOf(text: string): string {
-  const bytes = utf8Of(text);
-  blank._cloneInto(hasher).update(bytes).digestInto(digest);
-  // Of a secret nothing stays behind.
+  blank._cloneInto(hasher).update(utf8Of(text)).digestInto(digest);
+  // What lives on keeps nothing of a secret.
   hasher.destroy();
-  bytes.fill(0);
+  ascii.fill(0);
   return bytesToHex(digest);
 }
 

@@ -38,16 +38,16 @@ const readKey = (c: Context<{ Bindings: Bindings }>) => {
 };
 
 const gatherer = new Gatherer();
+const limit = 1_000_000_000;
 const ofAdmitted = new Headers({
   ...headersOfAll,
   "Content-Type": "application/json",
-  "RateLimit-Policy": '"hour";q=1000000000;w=3600',
-  "X-RateLimit-Limit": "1000000000",
+  "RateLimit-Policy": `"hour";q=${limit};w=3600`,
+  "X-RateLimit-Limit": String(limit),
   "X-RateLimit-Reset": "1795312800",
 });
-const limit = 1_000_000_000;
 const admitted = (used: string, remaining: number) =>
-  `{"account":{"id":"acc_019a1b2c3d4e7f8091a2b3c4d5e6f708","name":"Bench"},"key":{"id":"key_0123456789abcdef","name":"Key 0","scopes":["users:read"],"expires_at":null},"rate_limit":{"limit":1000000000,"used":${used},"remaining":${remaining},"resets_at":"2026-11-22T15:00:00.000Z"}}`;
+  `{"account":{"id":"acc_019a1b2c3d4e7f8091a2b3c4d5e6f708","name":"Bench"},"key":{"id":"key_0123456789abcdef","name":"Key 0","scopes":["users:read"],"expires_at":null},"rate_limit":{"limit":${limit},"used":${used},"remaining":${remaining},"resets_at":"2026-11-22T15:00:00.000Z"}}`;
 
 /** An admitted request: its id, its key's hash, an object that counts it, the answer with that count, the row in the log. Nothing is checked. */
 app.get("/admitted", async (c) => {

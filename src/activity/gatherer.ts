@@ -46,9 +46,9 @@ export class Gatherer {
     this.#entries.push(entry);
   }
 
-  /** `make`: its entry, which is asked for only where the refusal does not go into one that is there already. */
-  addRefusal(likeness: Likeness, now: number, make: () => Entry): void {
-    const own = this.#folder.fold(likeness, now, make);
+  /** `makeEntry` is called only where the refusal does not go into an entry that is there already. */
+  addRefusal(likeness: Likeness, now: number, makeEntry: () => Entry): void {
+    const own = this.#folder.fold(likeness, now, makeEntry);
     if (own) this.add(own);
   }
 

@@ -4,7 +4,7 @@ import type { Entry } from "./entry.ts";
 /** What refusals have in common that share an entry. */
 export type Likeness = Pick<Entry, "keyId" | "status" | "errorCode" | "method" | "route" | "ip">;
 
-const sameness = ({ keyId, status, errorCode, method, route, ip }: Likeness, second: number): string =>
+const nameOf = ({ keyId, status, errorCode, method, route, ip }: Likeness, second: number): string =>
   `${second} ${keyId} ${status} ${errorCode} ${method} ${route} ${ip}`;
 
 /**
@@ -15,17 +15,17 @@ export class RefusalFolder {
   /** By what they have in common: the end of their second, and the entry that the later ones share. */
   readonly #folds = new Map<string, { endsAt: number; shared: Entry | null }>();
 
-  /** The entry to write for this refusal, or null where it went into a shared one. `make` is called for no more than the first two of a second. */
-  fold(likeness: Likeness, now: number, make: () => Entry): Entry | null {
+  /** The entry to write for this refusal, or null where it went into a shared one. `makeEntry` is called for no more than the first two of a second. */
+  fold(likeness: Likeness, now: number, makeEntry: () => Entry): Entry | null {
     const second = Math.floor(now / secondMs);
-    const key = sameness(likeness, second);
+    const key = nameOf(likeness, second);
     const open = this.#folds.get(key);
     if (!open) {
       this.#folds.set(key, { endsAt: (second + 1) * secondMs, shared: null });
-      return make();
+      return makeEntry();
     }
     if (open.shared) open.shared.count++;
-    else open.shared = make();
+    else open.shared = makeEntry();
     return null;
   }
 

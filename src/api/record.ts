@@ -25,8 +25,8 @@ export function record(c: ApiContext, { keyId, ip, admission }: Recognized, now:
     ip: ip.slice(0, longestIp) || null,
     errorCode: c.get("errorCode") ?? null,
   };
-  // In a flood of refusals this would be the dearest part of most.
-  const entry = (): Entry => {
+  // Made only where it is kept: in a flood, most refusals go into an entry that is there already.
+  const makeEntry = (): Entry => {
     const country = c.req.raw.cf?.country;
     return {
       ...likeness,
@@ -41,8 +41,8 @@ export function record(c: ApiContext, { keyId, ip, admission }: Recognized, now:
       count: 1,
     };
   };
-  if (admitted) gatherer.add(entry());
-  else gatherer.addRefusal(likeness, startedAt, entry);
+  if (admitted) gatherer.add(makeEntry());
+  else gatherer.addRefusal(likeness, startedAt, makeEntry);
   if (gatherer.isTaken(now)) return;
   const { DB, KEY_GUARD } = c.env;
   const handToGuard = async (guardedKeyId: string, entries: Entry[]) => KEY_GUARD.getByName(guardedKeyId).journal(entries);
