@@ -1,7 +1,7 @@
 import type { Headline } from "../keys/read-headline.ts";
 import { percent } from "../percent.ts";
 import type { Usage } from "../usage/read-usage.ts";
-import { dash, daysOf, integer, milliseconds, rate, signed, wholePercent } from "./format.ts";
+import { dash, daysOf, exactMilliseconds, integer, milliseconds, rate, signed, wholePercent } from "./format.ts";
 
 interface Change {
   /** The change in one word: "+12.5%", "new". */
@@ -110,7 +110,7 @@ export const Figures = ({ usage, headline }: { usage: Usage; headline: Headline 
             better: "lower",
             decimals: 1,
             unit: " ms",
-            sentence: against(milliseconds(avgResponseTimeMs.previous)),
+            sentence: against(exactMilliseconds(avgResponseTimeMs.previous)),
           })}
         />
         <RateLimitUsage headline={headline} />

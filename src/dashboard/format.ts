@@ -10,6 +10,10 @@ export const integer = (value: number): string => whole.format(value);
 export const milliseconds = (value: number | null): string =>
   value === null ? dash : `${value < 10 ? value.toFixed(1) : whole.format(Math.round(value))} ms`;
 
+/** Milliseconds with a decimal, as a change of them is shown: so that what is now, what was and the change add up. */
+export const exactMilliseconds = (value: number | null): string =>
+  value === null ? dash : `${value.toLocaleString("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 })} ms`;
+
 /** A rate that has two decimals already: only a whole is shown as 100 %. */
 export const rate = (value: number | null): string => (value === null ? dash : value === 100 ? "100%" : `${value.toFixed(2)}%`);
 

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { createApp } from "../../src/app.ts";
-import { age, daysOf, integer, milliseconds, rate, signed, wholePercent } from "../../src/dashboard/format.ts";
+import { age, daysOf, exactMilliseconds, integer, milliseconds, rate, signed, wholePercent } from "../../src/dashboard/format.ts";
 import { call, makeKey, makeTenant, within2s } from "./client.ts";
 
 const page = (accountId: string) => call("GET", `/?account=${accountId}`);
@@ -87,6 +87,7 @@ describe("Figures on pages", () => {
       "42 ms",
       "12,345 ms",
     ]);
+    expect([exactMilliseconds(null), exactMilliseconds(42.24), exactMilliseconds(12_345)]).toEqual(["–", "42.2 ms", "12,345.0 ms"]);
     expect([rate(null), rate(0), rate(99.99), rate(100)]).toEqual(["–", "0.00%", "99.99%", "100%"]);
     expect([wholePercent(67), wholePercent(66.6), wholePercent(99.98), wholePercent(100)]).toEqual(["67%", "67%", "99%", "100%"]);
     expect([signed(12.5, 1), signed(-3, 2), signed(0, 1)]).toEqual(["+12.5", "−3.00", "±0.0"]);
