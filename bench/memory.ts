@@ -20,7 +20,7 @@ export async function measureMemory(folder: string): Promise<Memory[]> {
   const bare = await serve(bundle("bench/workers/bare.ts", join(folder, "bare")), join(folder, "bare"));
   const keys = await prepare(join(folder, "ours"), Array<number>(64).fill(unlimited));
   const inspector = await freePort();
-  const ours = await serve(bundle("src/index.ts", join(folder, "ours")), join(folder, "ours", "state"), inspectedAt(inspector));
+  const ours = await serve(bundle("src/index.ts", join(folder, "ours")), join(folder, "ours", "state"), { flags: inspectedAt(inspector) });
   try {
     const isolate = await inspect(inspector);
     const variants: Variant[] = [

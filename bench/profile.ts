@@ -1,61 +1,110 @@
-import { readFileSync } from "node:fs";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
-import { inspect, inspectedAt } from "./inspector.ts";
+import { promisify } from "node:util";
+import { needDebian } from "./debian.ts";
 import { load, type Variant } from "./load.ts";
-import { forgedKeys, prepare, unlimited } from "./variants.ts";
-import { bundle, freePort, serve } from "./workerd.ts";
+import { type Frame, partOf } from "./parts.ts";
+import { floors, forgedKeys, prepare, unlimited } from "./variants.ts";
+import { bundle, type Served, serve } from "./workerd.ts";
 
-const seconds = 8;
-const sampleUs = 200;
+const rounds = 3;
+const seconds = 5;
+const warmSeconds = 8;
+const samplesPerSecond = 1999;
+const perf = "/usr/bin/perf";
+const execFileAsync = promisify(execFile);
 
 export interface Profile {
   /** The variant. */
   name: string;
-  /** CPU of workerd in microseconds for each request while the profile was taken, which itself slows it. */
-  cpuUs: number;
-  /** Of the samples that were not idle, by the part of the code that was on top, the largest first. */
-  shares: { part: string; share: number }[];
+  /** Of workerd's CPU for each request, in microseconds, by the part of the platform or the product that it was spent in. */
+  parts: Map<string, number>;
 }
 
-interface Node {
-  id: number;
-  callFrame: { functionName: string; lineNumber: number; url: string };
-}
+type Profiled = Variant & { served: Served; script: string };
 
-/** Where the time of `GET /api/v1/me` goes, on one key and on forged ones: V8's own profiler, through workerd's inspector, under full load. */
+/** Where workerd's CPU goes, natively and in JavaScript: Linux's `perf` under full load, the variants in turn. D1's process is not in it. */
 export async function measureProfiles(folder: string): Promise<Profile[]> {
-  const keys = await prepare(folder, [unlimited]);
-  const script = bundle("src/index.ts", folder);
-  const inspector = await freePort();
-  const served = await serve(script, join(folder, "state"), inspectedAt(inspector));
-  const url = `${served.url}/api/v1/me`;
-  // D1's process is not in the profile.
-  const pids = () => [served.pid];
-  const variants: Variant[] = [
-    { name: "ours, one key", url, keys, status: 200, pids },
-    { name: "ours, forged keys", url, keys: forgedKeys(), status: 401, pids },
-  ];
+  needDebian({ [perf]: "linux-perf" });
+  const keys = await prepare(join(folder, "ours"), [unlimited]);
+  await prepare(join(folder, "floor"), []);
+  const started: Served[] = [];
+  const start = async (name: string, source: string) => {
+    const script = bundle(source, join(folder, name));
+    // V8 tells perf the names of what it compiles.
+    const served = await serve(script, join(folder, name, "state"), { v8Flags: ["--perf-basic-prof"] });
+    started.push(served);
+    return { served, script, pids: () => [served.pid] };
+  };
   try {
-    const session = await inspect(inspector);
-    await session.send("Profiler.enable");
-    await session.send("Profiler.setSamplingInterval", { interval: sampleUs });
-    const parts = partsOf(readFileSync(script, "utf8"));
-    const profiles: Profile[] = [];
-    for (const variant of variants) {
-      await load(variant, 3);
-      const run = load(variant, seconds + 2);
-      await sleep(1000);
-      await session.send("Profiler.start");
-      await sleep(seconds * 1000);
-      const { profile } = (await session.send("Profiler.stop")) as { profile: { nodes: Node[]; samples: number[] } };
-      const { cpuMs } = await run;
-      profiles.push({ name: variant.name, cpuUs: 1000 * cpuMs, shares: sharesOf(profile, parts) });
+    const bare = await start("bare", "bench/workers/bare.ts");
+    const floor = await start("floor", "bench/workers/floor.ts");
+    const ours = await start("ours", "src/index.ts");
+    const forged = forgedKeys();
+    const [floorUrl, me] = [floor.served.url, `${ours.served.url}/api/v1/me`];
+    const variants: Profiled[] = [
+      { name: "bare", ...bare, url: bare.served.url, keys, status: 200 },
+      { name: floors.exchange, ...floor, url: `${floorUrl}/exchange`, keys, status: 200 },
+      { name: floors.admitted, ...floor, url: `${floorUrl}/admitted`, keys, status: 200 },
+      { name: "ours, one key", ...ours, url: me, keys, status: 200 },
+      { name: floors.forged, ...floor, url: `${floorUrl}/forged`, keys: forged, status: 401 },
+      { name: "ours, forged keys", ...ours, url: me, keys: forged, status: 401 },
+    ];
+    const profiles = variants.map(({ name }): Profile => ({ name, parts: new Map() }));
+    for (const variant of variants) await load(variant, warmSeconds);
+    for (let round = 0; round < rounds; round++) {
+      for (const [index, variant] of variants.entries()) {
+        for (const [part, us] of await profileOf(variant, folder)) {
+          const { parts } = profiles[index] as Profile;
+          parts.set(part, (parts.get(part) ?? 0) + us / rounds);
+        }
+      }
     }
     return profiles;
   } finally {
-    await served.stop();
+    for (const served of started) {
+      await served.stop();
+      rmSync(`/tmp/perf-${served.pid}.map`, { force: true });
+    }
   }
+}
+
+/** One run of a variant: microseconds of a request by part. */
+async function profileOf(variant: Profiled, folder: string): Promise<Map<string, number>> {
+  const data = join(folder, "perf.data");
+  const run = load(variant, seconds + 1);
+  await sleep(500);
+  const sampling = ["-F", String(samplesPerSecond), "-e", "cpu-clock", "-g", "-p", String(variant.served.pid)];
+  await execFileAsync(perf, ["record", "-q", "-o", data, ...sampling, "--", "sleep", String(seconds)]);
+  const { cpuMs } = await run;
+  const counts = new Map<string, number>();
+  const partOfLine = partsOf(readFileSync(variant.script, "utf8"));
+  let all = 0;
+  for await (const { thread, stack } of samplesOf(data)) {
+    const part = partOf(thread, stack, (line) => partOfLine[line] ?? "");
+    counts.set(part, (counts.get(part) ?? 0) + 1);
+    all++;
+  }
+  return new Map([...counts].map(([part, count]) => [part, (1000 * cpuMs * count) / all]));
+}
+
+/** The samples in a file of perf's: a line with the thread, then the frames with the innermost first, then an empty line. */
+async function* samplesOf(data: string): AsyncGenerator<{ thread: string; stack: Frame[] }> {
+  const script = spawn(perf, ["script", "-i", data, "-F", "comm,ip,sym"], { stdio: ["ignore", "pipe", "ignore"] });
+  let sample: { thread: string; stack: Frame[] } | undefined;
+  for await (const line of createInterface({ input: script.stdout })) {
+    const [, address = "", name = ""] = /^\s+([0-9a-f]+)\s+(.*)$/.exec(line) ?? [];
+    if (address) sample?.stack.push({ isKernel: address.length === 16 && address.startsWith("ffff"), name });
+    else if (line === "" && sample) {
+      yield sample;
+      sample = undefined;
+    } else if (line !== "") sample = { thread: line.trim(), stack: [] };
+  }
+  if (script.exitCode === null) await once(script, "exit");
 }
 
 /** Of each line of a bundle, what it belongs to: a package, or a folder of the product. */
@@ -66,25 +115,4 @@ function partsOf(bundled: string): string[] {
     if (file) part = /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(file)?.[1] ?? file.replace(/\/[^/]*$/, "/");
     return part;
   });
-}
-
-/** What V8 has no script for. */
-const native: Record<string, string> = {
-  "(garbage collector)": "V8: garbage collection",
-  "(program)": "workerd: outside of any call from JavaScript",
-  "": "workerd: entering and leaving JavaScript",
-  Response: "workerd: making a `Response`",
-};
-
-function sharesOf({ nodes, samples }: { nodes: Node[]; samples: number[] }, parts: string[]): Profile["shares"] {
-  const frames = new Map(nodes.map(({ id, callFrame }) => [id, callFrame]));
-  const counts = new Map<string, number>();
-  for (const sample of samples) {
-    const frame = frames.get(sample);
-    if (!frame || frame.functionName === "(idle)") continue;
-    const part = frame.url === "" ? (native[frame.functionName] ?? "workerd and V8: other calls") : (parts[frame.lineNumber] ?? "");
-    counts.set(part, (counts.get(part) ?? 0) + 1);
-  }
-  const all = [...counts.values()].reduce((sum, count) => sum + count, 0);
-  return [...counts].map(([part, count]) => ({ part, share: count / all })).toSorted((a, b) => b.share - a.share);
 }

@@ -2,6 +2,7 @@ import type { Arrival } from "./arrival.ts";
 import type { Cost } from "./cost.ts";
 import type { Growth } from "./growth.ts";
 import { type Memory, residentOfOurs } from "./memory.ts";
+import { isOfScript } from "./parts.ts";
 import type { Profile } from "./profile.ts";
 import { type Figure, type Measured, medianOf, pacedRate, type Ratio, ratioOf, shareOfBare } from "./throughput.ts";
 import { floors } from "./variants.ts";
@@ -77,15 +78,28 @@ const growthOf = ({ afterTwoMinutes, afterTenMinutes }: Memory) => afterTenMinut
 export const arrivalTable = ({ p50, p99 }: Arrival): string =>
   table(["from the change to its receiver, ms", "p50", "p99"], [["an event, on an idle Worker under `npm start`", whole(p50), whole(p99)]]);
 
-export const profileTables = (profiles: readonly Profile[]): string => profiles.map(profileTable).join("\n\n");
+const leastShownUs = 1;
 
-const profileTable = ({ name, cpuUs, shares }: Profile): string =>
-  table(
-    [`where the time of a request goes: ${name}`, "share", "of its CPU, µs"],
-    shares
-      .filter(({ share }) => share >= 0.005)
-      .map(({ part, share }) => [part, `${(100 * share).toFixed(1)} %`, (share * cpuUs).toFixed(0)]),
+/** The largest parts first. */
+export function profileTable(profiles: readonly Profile[]): string {
+  const usOf = (part: string) => profiles.map(({ parts }) => parts.get(part) ?? 0);
+  const most = (part: string) => Math.max(...usOf(part));
+  const all = [...new Set(profiles.flatMap(({ parts }) => [...parts.keys()]))].toSorted((a, b) => most(b) - most(a));
+  const row = (what: string, ofParts: string[]) => [
+    what,
+    ...profiles.map(({ parts }) => ofParts.reduce((sum, part) => sum + (parts.get(part) ?? 0), 0).toFixed(1)),
+  ];
+  const shown = all.filter((part) => most(part) >= leastShownUs);
+  return table(
+    ["workerd's CPU for a request, µs", ...profiles.map(({ name }) => name)],
+    [
+      ...shown.map((part) => row(part, [part])),
+      row("all else", all.slice(shown.length)),
+      row("**all of it**", all),
+      row("**of that, the Worker's own script**", all.filter(isOfScript)),
+    ],
   );
+}
 
 type Goal = [what: string, goal: string, measured: string, floor: string, met: string];
 

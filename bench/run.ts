@@ -14,7 +14,7 @@ import {
   goalTable,
   growthTable,
   memoryTable,
-  profileTables,
+  profileTable,
   throughputGoalTable,
   throughputTable,
 } from "./report.ts";
@@ -32,7 +32,7 @@ const parts = {
   arrival: async () => arrivalTable(await measureArrival()),
   growth: async (folder: string) => growthTable(await measureGrowth(folder)),
   memory: async (folder: string) => memoryTable(await measureMemory(folder)),
-  profile: async (folder: string) => profileTables(await measureProfiles(folder)),
+  profile: async (folder: string) => profileTable(await measureProfiles(folder)),
 };
 
 const reportFile = join(root, "docs", "performance.md");
@@ -80,7 +80,7 @@ async function all(): Promise<string> {
   add("Growth", growthTable(growth));
   const memory = await inFolder(measureMemory);
   add("Memory", memoryTable(memory));
-  add("Profile", profileTables(await inFolder(measureProfiles)));
+  add("Profile", profileTable(await inFolder(measureProfiles)));
   const goals = goalTable({ throughput, cost, growth, memory, arrival });
   console.log(goals);
   return [machine(), "## Against the goals", goals, ...sections].join("\n\n");

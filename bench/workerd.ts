@@ -22,6 +22,11 @@ export interface Served {
   stop(): Promise<void>;
 }
 
+interface Flags {
+  flags?: string[];
+  v8Flags?: string[];
+}
+
 /** Bundles a Worker as `wrangler deploy` would upload it, into `folder`. Answers the file. */
 export function bundle(script: string, folder: string, defines: string[] = []): string {
   const config = join(root, script.startsWith("src/") ? "wrangler.toml" : "bench/workers/wrangler.toml");
@@ -42,13 +47,13 @@ export async function freePort(): Promise<number> {
 
 /**
  * Starts workerd on a bundle, with the bindings of wrangler.toml; D1 and the objects live in `folder`. D1 is a process of its
- * own, since a deployment has it on another machine: it must not hold up the Worker's one thread. `flags`: more of workerd's own.
+ * own, since a deployment has it on another machine: it must not hold up the Worker's one thread. `flags` are workerd's, `v8Flags` V8's.
  */
-export async function serve(script: string, folder: string, flags: string[] = []): Promise<Served> {
+export async function serve(script: string, folder: string, { flags = [], v8Flags = [] }: Flags = {}): Promise<Served> {
   for (const part of ["objects", "d1"]) mkdirSync(join(folder, part), { recursive: true });
   const source = readFileSync(script, "utf8");
   writeFileSync(join(folder, "index.js"), source);
-  writeFileSync(join(folder, "worker.capnp"), workerConfig(source.includes("KeyGuard")));
+  writeFileSync(join(folder, "worker.capnp"), workerConfig(source.includes("KeyGuard"), v8Flags));
   const [port, d1Port] = [await freePort(), await freePort()];
   const d1 = startWorkerd(folder, join(workers, "d1.capnp"), d1Port, [`--directory-path=disk=${join(folder, "d1")}`]);
   const objects = `--directory-path=disk=${join(folder, "objects")}`;
@@ -71,7 +76,7 @@ export async function serve(script: string, folder: string, flags: string[] = []
 const workers = join(import.meta.dirname, "workers");
 
 /** What wrangler.toml binds the product to, in workerd's own words: wrangler's form of it cannot name another process. */
-function workerConfig(hasGuard: boolean): string {
+function workerConfig(hasGuard: boolean, v8Flags: string[]): string {
   const { compatibility_date } = unstable_readConfig({ config: join(root, "wrangler.toml") });
   const objects = `durableObjectNamespaces = [(className = "KeyGuard", uniqueKey = "guards", enableSql = true)],
       durableObjectStorage = (localDisk = "disk"),`;
@@ -93,6 +98,7 @@ const config :Workerd.Config = (
     (name = "disk", disk = (writable = true)),
   ],
   sockets = [(name = "http", http = (), service = "worker")],
+  v8Flags = ${JSON.stringify(v8Flags)},
 );
 `;
 }
