@@ -19,7 +19,7 @@ const owners: [part: string, of: RegExp][] = [
   ["workerd: headers", /^workerd::api::Headers|^kj::HttpHeaders/],
   ["workerd: `Request`, `Response`", /^workerd::api::(Request|Response|Body|FetchEvent|ServiceWorkerGlobalScope)/],
   ["workerd: calls of objects", /JsRpc|^capnp::|^workerd::(api::)?(.*Actor|InputGate|OutputGate)/],
-  ["workerd: HTTP", /kj_hyper|\bhyper::|\bhttp::|\bbytes::|\bmio::|futures_util|workerd_server::/],
+  ["workerd: HTTP", /kj_hyper|\bhyper::|\bhttp::|\bbytes::|\bmio::|futures_util|workerd_server::listen/],
   ["workerd: the context and lock of each turn", /^workerd::(IoContext|Worker|ThreadContext|.*WorkerEntrypoint)/],
   ["V8: what follows each `await`", /^Builtins_RunMicrotasks|^v8::internal::MicrotaskQueue/],
   ["workerd: between JavaScript and C++", /^workerd::jsg::/],
@@ -29,14 +29,14 @@ const owners: [part: string, of: RegExp][] = [
 /** What a promise, a container or a string is made of: it says nothing of whom it serves. */
 const anybodys = /^kj::_::(Heap(Array)?Disposer|HashCoder|Deferred|StaticDisposer)|Disposer::/;
 
-/** `scriptPart`: what a line of the Worker's script belongs to. `stack`: the innermost frame first. */
-export function partOf(thread: string, stack: readonly Frame[], scriptPart: (line: number) => string): string {
+/** `stack`: the innermost frame first. `partOfLine`: what each line of the Worker's script belongs to. */
+export function partOf(thread: string, stack: readonly Frame[], partOfLine: readonly string[]): string {
   if (thread.startsWith("V8")) return helpers;
   if (stack[0]?.isKernel) return kernel;
   if (stack.some(({ name }) => collecting.test(name))) return garbage;
   for (const { name } of stack) {
     const [, script, line] = /^JS:.*\s(\S+):(\d+):\d+$/.exec(name) ?? [];
-    if (script) return script === "index.js" ? scriptPart(Number(line) - 1) : "workerd: its own JavaScript";
+    if (script) return script === "index.js" ? (partOfLine[Number(line) - 1] ?? "") : "workerd: its own JavaScript";
     if (anybodys.test(name)) continue;
     const owner = owners.find(([, of]) => of.test(name));
     if (owner) return owner[0];
@@ -46,3 +46,13 @@ export function partOf(thread: string, stack: readonly Frame[], scriptPart: (lin
 
 /** Whether a part is the Worker's own script, with the libraries in it, and not what runs it. */
 export const isOfScript = (part: string): boolean => !/^(workerd|V8|kernel|native): /.test(part);
+
+/** What each line of a bundle belongs to: a package, or a folder of the product. */
+export function partsOfLines(bundled: string): string[] {
+  let part = "";
+  return bundled.split("\n").map((line) => {
+    const [, file] = /^\/\/ (\S+\.[cm]?[jt]sx?)$/.exec(line) ?? [];
+    if (file) part = /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(file)?.[1] ?? file.replace(/\/[^/]*$/, "/");
+    return part;
+  });
+}

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { needDebian } from "./debian.ts";
 import { load, type Variant } from "./load.ts";
-import { type Frame, partOf } from "./parts.ts";
+import { type Frame, partOf, partsOfLines } from "./parts.ts";
 import { floors, forgedKeys, prepare, unlimited } from "./variants.ts";
 import { bundle, type Served, serve } from "./workerd.ts";
 
@@ -25,7 +25,8 @@ export interface Profile {
   parts: Map<string, number>;
 }
 
-type Profiled = Variant & { served: Served; script: string };
+/** `partOfLine`: what each line of its script belongs to. */
+type Profiled = Variant & { served: Served; partOfLine: string[] };
 
 /** Where workerd's CPU goes, natively and in JavaScript: Linux's `perf` under full load, the variants in turn. D1's process is not in it. */
 export async function measureProfiles(folder: string): Promise<Profile[]> {
@@ -38,7 +39,7 @@ export async function measureProfiles(folder: string): Promise<Profile[]> {
     // V8 tells perf the names of what it compiles.
     const served = await serve(script, join(folder, name, "state"), { v8Flags: ["--perf-basic-prof"] });
     started.push(served);
-    return { served, script, pids: () => [served.pid] };
+    return { served, partOfLine: partsOfLines(readFileSync(script, "utf8")), pids: () => [served.pid] };
   };
   try {
     const bare = await start("bare", "bench/workers/bare.ts");
@@ -54,20 +55,18 @@ export async function measureProfiles(folder: string): Promise<Profile[]> {
       { name: floors.forged, ...floor, url: `${floorUrl}/forged`, keys: forged, status: 401 },
       { name: "ours, forged keys", ...ours, url: me, keys: forged, status: 401 },
     ];
-    const profiles = variants.map(({ name }): Profile => ({ name, parts: new Map() }));
+    const profiles = variants.map((variant) => ({ variant, parts: new Map<string, number>() }));
     for (const variant of variants) await load(variant, warmSeconds);
     for (let round = 0; round < rounds; round++) {
-      for (const [index, variant] of variants.entries()) {
-        for (const [part, us] of await profileOf(variant, folder)) {
-          const { parts } = profiles[index] as Profile;
-          parts.set(part, (parts.get(part) ?? 0) + us / rounds);
-        }
+      for (const { variant, parts } of profiles) {
+        for (const [part, us] of await profileOf(variant, folder)) parts.set(part, (parts.get(part) ?? 0) + us / rounds);
       }
     }
-    return profiles;
+    return profiles.map(({ variant, parts }) => ({ name: variant.name, parts }));
   } finally {
     for (const served of started) {
       await served.stop();
+      // Where V8 writes the names and perf looks for them.
       rmSync(`/tmp/perf-${served.pid}.map`, { force: true });
     }
   }
@@ -82,13 +81,13 @@ async function profileOf(variant: Profiled, folder: string): Promise<Map<string,
   await execFileAsync(perf, ["record", "-q", "-o", data, ...sampling, "--", "sleep", String(seconds)]);
   const { cpuMs } = await run;
   const counts = new Map<string, number>();
-  const partOfLine = partsOf(readFileSync(variant.script, "utf8"));
   let all = 0;
   for await (const { thread, stack } of samplesOf(data)) {
-    const part = partOf(thread, stack, (line) => partOfLine[line] ?? "");
+    const part = partOf(thread, stack, variant.partOfLine);
     counts.set(part, (counts.get(part) ?? 0) + 1);
     all++;
   }
+  if (all === 0) throw new Error(`perf saw nothing of ${variant.name}`);
   return new Map([...counts].map(([part, count]) => [part, (1000 * cpuMs * count) / all]));
 }
 
@@ -105,14 +104,4 @@ async function* samplesOf(data: string): AsyncGenerator<{ thread: string; stack:
     } else if (line !== "") sample = { thread: line.trim(), stack: [] };
   }
   if (script.exitCode === null) await once(script, "exit");
-}
-
-/** Of each line of a bundle, what it belongs to: a package, or a folder of the product. */
-function partsOf(bundled: string): string[] {
-  let part = "";
-  return bundled.split("\n").map((line) => {
-    const [, file] = /^\/\/ (\S+\.[cm]?[jt]sx?)$/.exec(line) ?? [];
-    if (file) part = /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(file)?.[1] ?? file.replace(/\/[^/]*$/, "/");
-    return part;
-  });
 }
