@@ -4,8 +4,7 @@ import { askAdmission } from "../keys/guards.ts";
 import { parseSigningSecrets, type SigningSecret } from "../keys/key-format.ts";
 import { KeyMemory } from "../keys/key-memory.ts";
 import { refusals } from "../keys/refusal-memory.ts";
-import { type ApiContext, clientIp } from "./context.ts";
-import type { Operation } from "./operation.ts";
+import { type ApiContext, type Call, clientIp } from "./context.ts";
 import { problemAnswer } from "./problem.ts";
 
 interface Signing {
@@ -27,23 +26,37 @@ function signingOf({ KEY_SIGNING_SECRETS: text }: Pick<Env, "KEY_SIGNING_SECRETS
 /** The secrets that sign API keys, read from the binding once an isolate. */
 export const signingSecrets = (env: Pick<Env, "KEY_SIGNING_SECRETS">) => signingOf(env).secrets;
 
-/**
- * Asks the guard of the request's key. Answers the refusal, or null where the request may run. A made-up key ends here: no
- * object is woken and no row is read. Refusals are answers, not errors: in a flood, an error's stack would cost more than all the rest.
- */
-export async function admit(c: ApiContext, operation: Operation): Promise<Response | null> {
-  const secretKey = /^Bearer (.*)$/i.exec(c.req.header("authorization") ?? "")?.[1]?.trim();
-  if (!secretKey) return problemAnswer(c, unauthorized("missing_key", "Send an API key: Authorization: Bearer <API_KEY>."));
-  const { keyId, secretHash } = signingOf(c.env).memory.read(secretKey);
-  if (keyId === null) return problemAnswer(c, told("invalid_key"));
+/** A key that was made here: its tag is ours. */
+export interface PresentedKey {
+  keyId: string;
+  secretHash: string;
+}
 
-  const request: AdmissionRequest = { secretHash, ip: clientIp(c), scope: operation.scope, counted: operation.isCounted };
+/** The key that a request presents, or what it is told where it has none or a made-up one: no object is woken for those, and no row is read. */
+export function presentedKey(c: ApiContext): PresentedKey | { keyId: null; refusal: Told } {
+  const secretKey = bearerOf(c.req.header("authorization") ?? "");
+  if (secretKey === "") return { keyId: null, refusal: missingKey };
+  const { keyId, secretHash } = signingOf(c.env).memory.read(secretKey);
+  return keyId === null ? { keyId, refusal: invalidKey } : { keyId, secretHash };
+}
+
+const scheme = "bearer ";
+const bearerOf = (header: string): string =>
+  header.slice(0, scheme.length).toLowerCase() === scheme ? header.slice(scheme.length).trim() : "";
+
+/**
+ * Asks the guard of the request's key. Answers the refusal, or null where the request may run. Refusals are answers, not
+ * errors: in a flood, an error's stack would cost more than all the rest.
+ */
+export async function admit(c: ApiContext, call: Call, { keyId, secretHash }: PresentedKey): Promise<Response | null> {
+  const { scope, isCounted } = call.operation;
+  const request: AdmissionRequest = { secretHash, ip: clientIp(c), scope, counted: isCounted };
   const askedAt = Date.now();
   const remembered = refusals.recall(keyId, request, askedAt);
   const admission = remembered ?? (await askAdmission(c.env.KEY_GUARD, keyId, request));
-  if (admission === null) return problemAnswer(c, told("invalid_key"));
+  if (admission === null) return problemAnswer(c, invalidKey);
   if (remembered === null) refusals.remember(keyId, request, admission, askedAt);
-  c.set("recognized", { keyId, ip: request.ip, admission });
+  call.recognized = { keyId, ip: request.ip, admission };
   return admission.refusal === null ? null : problemAnswer(c, told(admission.refusal, request, admission));
 }
 
@@ -54,11 +67,14 @@ const unauthorized = (code: FailureCode, message: string): Told => ({
   headers: { "WWW-Authenticate": code === "missing_key" ? challenge : `${challenge}, error="invalid_token"` },
 });
 
+const missingKey = unauthorized("missing_key", "Send an API key: Authorization: Bearer <API_KEY>.");
+const invalidKey = unauthorized("invalid_key", "This is not a key of this service, or no longer its secret.");
+
 /** What a client is told of a refusal. */
-function told(code: RefusalCode, request?: AdmissionRequest, admission?: Admission): Told {
+function told(code: RefusalCode, request: AdmissionRequest, admission: Admission): Told {
   switch (code) {
     case "invalid_key":
-      return unauthorized(code, "This is not a key of this service, or no longer its secret.");
+      return invalidKey;
     case "revoked_key":
       return unauthorized(code, "This key has been revoked, for good.");
     case "disabled_key":
@@ -70,10 +86,10 @@ function told(code: RefusalCode, request?: AdmissionRequest, admission?: Admissi
     case "insufficient_scope":
       return {
         code,
-        message: `This operation needs the scope ${request?.scope}.`,
-        headers: { "WWW-Authenticate": `${challenge}, error="insufficient_scope", scope="${request?.scope}"` },
+        message: `This operation needs the scope ${request.scope}.`,
+        headers: { "WWW-Authenticate": `${challenge}, error="insufficient_scope", scope="${request.scope}"` },
       };
     case "rate_limit_exceeded":
-      return { code, message: `All ${admission?.rateLimit.limit} requests of this hour are used.` };
+      return { code, message: `All ${admission.rateLimit.limit} requests of this hour are used.` };
   }
 }

@@ -5,7 +5,7 @@ import { dayMs, iso } from "../clock.ts";
 import { Failure } from "../errors.ts";
 import { priorities, taskStatuses } from "../tasks/task.ts";
 import { windowsAt } from "../usage/windows.ts";
-import { reading } from "./context.ts";
+import { callOf, reading } from "./context.ts";
 import { keyWith } from "./operation.ts";
 import { resource } from "./resource.ts";
 import { json, problems } from "./responses.ts";
@@ -76,7 +76,7 @@ const refuse = (parameter: string, detail: string) =>
 
 analytics.openapi(read, async (c) => {
   const { interval, from: wantedFrom, to: wantedTo } = c.req.valid("query");
-  const { window } = windowsAt("30d", c.get("startedAt"));
+  const { window } = windowsAt("30d", callOf(c).startedAt);
   const to = wantedTo ?? window.to;
   const from = wantedFrom ?? (wantedTo === undefined ? window.from : to - 30 * dayMs);
   if (from < 0) throw refuse("from", "Must not be earlier than 1970.");

@@ -1,5 +1,5 @@
 import { Failure } from "../errors.ts";
-import type { ApiContext } from "./context.ts";
+import { type ApiContext, callOf } from "./context.ts";
 import type { Operation } from "./operation.ts";
 
 export const longestBodyBytes = 64 * 1024;
@@ -19,7 +19,7 @@ export async function readBody(c: ApiContext, { mediaTypes, needsBody }: Pick<Op
     });
   }
   const text = asJsonText(bytes);
-  c.set("bodyText", text);
+  callOf(c).bodyText = text;
   // The stream is used up; the validators read this one, and know the media type without its parameters.
   c.req.raw = new Request(c.req.raw, { body: text });
   c.req.raw.headers.set("Content-Type", mediaType);

@@ -5,28 +5,32 @@ import type { FailureCode } from "../errors.ts";
 import type { Admission } from "../keys/admission.ts";
 import type { Operation } from "./operation.ts";
 
-/** What the middleware of /api puts into a request's context. */
+/** What the middleware of /api puts into a request's context. One object, since each variable of Hono's costs as much as all of it. */
 export interface ApiEnv {
   Bindings: Env;
-  Variables: {
-    requestId: string;
-    /** When the request reached the Worker, in milliseconds since the epoch. */
-    startedAt: number;
-    operation: Operation;
-    place?: Place;
-    /** The key that was recognised, admitted or not, and where it was sent from; absent where none was. */
-    recognized?: Recognized;
-    errorCode?: FailureCode;
-    /** Whether this is a build for a laptop. */
-    isLocal: boolean;
-    /** The body as it was sent, once it has been read. */
-    bodyText?: string;
-  };
+  Variables: { call: Call };
+}
+
+/** What is known of a request while it is answered. */
+export interface Call {
+  requestId: string;
+  /** When the request reached the Worker, in milliseconds since the epoch. */
+  startedAt: number;
+  operation: Operation;
+  place: Place;
+  /** Whether this is a build for a laptop. */
+  isLocal: boolean;
+  /** The key that was recognised, admitted or not, and where it was sent from; null where none was. */
+  recognized: Recognized | null;
+  errorCode: FailureCode | null;
+  /** The body as it was sent, once it has been read. */
+  bodyText: string | null;
 }
 
 /** Where a request was sent, without its query. */
 export interface Place {
   origin: string;
+  /** As it came: Hono's own is decoded. */
   pathname: string;
   hasQuery: boolean;
 }
@@ -39,32 +43,29 @@ export interface Recognized {
 
 export type ApiContext = Context<ApiEnv>;
 
+export const callOf = (c: ApiContext): Call => c.get("call");
+
 /** The account and key that an admitted request acts for. */
 export function actorOf(c: ApiContext): Actor & { keyId: string } {
-  const recognized = c.get("recognized");
+  const { recognized } = callOf(c);
   if (!recognized) throw new Error("an open operation has no actor");
   return { accountId: recognized.admission.key.accountId, keyId: recognized.keyId };
 }
 
 /** What the key in use may do. */
 export function scopesOf(c: ApiContext): readonly string[] {
-  return c.get("recognized")?.admission.key.scopes ?? [];
+  return callOf(c).recognized?.admission.key.scopes ?? [];
 }
 
 /** What verbs that read take. */
-export const reading = (c: ApiContext): Reading => ({ db: connect(c.env.DB), actor: actorOf(c), now: c.get("startedAt") });
+export const reading = (c: ApiContext): Reading => ({ db: connect(c.env.DB), actor: actorOf(c), now: callOf(c).startedAt });
 
-/** Where a request was sent: the path as it came (Hono's own is decoded). Cheaper than a `URL`, and read once for each request. */
-export function placeOf(c: ApiContext): Place {
-  const known = c.get("place");
-  if (known) return known;
-  const { url } = c.req;
+/** Where a request was sent. Cheaper than a `URL`. */
+export function placeIn(url: string): Place {
   const start = url.indexOf("/", url.indexOf("//") + 2);
   const end = url.indexOf("?", start);
   const hasQuery = end !== -1;
-  const place = { origin: url.slice(0, start), pathname: hasQuery ? url.slice(start, end) : url.slice(start), hasQuery };
-  c.set("place", place);
-  return place;
+  return { origin: url.slice(0, start), pathname: hasQuery ? url.slice(start, end) : url.slice(start), hasQuery };
 }
 
 export const clientIp = (c: ApiContext): string => c.req.header("cf-connecting-ip") ?? "";

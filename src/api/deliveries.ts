@@ -12,7 +12,7 @@ import {
 import { redeliver, sendTest } from "../webhooks/redeliver.ts";
 import { testEvent } from "../webhooks/webhook-events.ts";
 import { answerOne, etagOfContent } from "./conditional.ts";
-import { reading } from "./context.ts";
+import { callOf, reading } from "./context.ts";
 import { EventType, eventKinds } from "./event-catalogue.ts";
 import { keyWith } from "./operation.ts";
 import { answerPage, cut, pageOf, positionAt } from "./pages.ts";
@@ -163,7 +163,7 @@ const test = createRoute({
 
 deliveries.openapi(test, (c) => {
   const { event_type: type } = c.req.valid("json");
-  const now = c.get("startedAt");
+  const { startedAt: now } = callOf(c);
   return answerPost(
     c,
     (writing) =>

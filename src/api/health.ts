@@ -1,9 +1,8 @@
 import { Hono } from "hono";
 import { connect } from "../db/client.ts";
 import { requireReady } from "../db/ready.ts";
-import type { ApiEnv } from "./context.ts";
 
-export const health = new Hono<ApiEnv>();
+export const health = new Hono<{ Bindings: Env }>();
 
 /** For monitors (draft-inadarei-api-health-check): passes when D1 answers and has its tables. */
 health.get("/health", async (c) => {

@@ -9,7 +9,7 @@ import { listKeys, readKey } from "../keys/read-keys.ts";
 import { foldMarks } from "../usage/fold-marks.ts";
 import { signingSecrets } from "./admit.ts";
 import { answerOne, etagOf, ifMatch } from "./conditional.ts";
-import { type ApiContext, reading } from "./context.ts";
+import { type ApiContext, callOf, reading } from "./context.ts";
 import { Key, KeyPatch, KeyWithSecret, NewKey, Rotation, Status } from "./key-schemas.ts";
 import { keyWith } from "./operation.ts";
 import { answerPage, cut, pageOf, positionAt } from "./pages.ts";
@@ -27,7 +27,7 @@ const tags = ["Keys"];
 const keyEtag = (key: KeyRow, now: number) => etagOf(key.revision, hashOf(JSON.stringify(keyData(key, now))).slice(0, 12));
 
 const withSecret = (c: ApiContext, { key, secretKey }: { key: KeyRow; secretKey: string }) => {
-  const now = c.get("startedAt");
+  const { startedAt: now } = callOf(c);
   const body = keyData(key, now);
   return { body: { ...body, secret_key: secretKey as string | null }, kept: { ...body, secret_key: null }, etag: keyEtag(key, now) };
 };

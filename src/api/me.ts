@@ -1,7 +1,7 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { iso, isoOrNull } from "../clock.ts";
 import { percent } from "../percent.ts";
-import { type ApiContext, actorOf } from "./context.ts";
+import { type ApiContext, actorOf, callOf } from "./context.ts";
 import { keyWith, notCounted } from "./operation.ts";
 import { remainingOf } from "./rate-limit-headers.ts";
 import { resource } from "./resource.ts";
@@ -81,7 +81,7 @@ me.openapi(readRateLimit, (c) => {
 });
 
 function inUse(c: ApiContext) {
-  const admission = c.get("recognized")?.admission;
+  const admission = callOf(c).recognized?.admission;
   if (!admission) throw new Error("an open operation has no key");
   return { key: admission.key, ...admission.rateLimit, remaining: remainingOf(admission.rateLimit) };
 }

@@ -5,7 +5,7 @@ import { hashOf } from "../hash.ts";
 import { AlreadyDone, type KeptAnswer, keepingCommit, type Repeatable, readKept } from "../idempotency/kept-answers.ts";
 import { commitTo, type Wake } from "../webhooks/commit.ts";
 import { wakeDeliveries } from "../webhooks/wake.ts";
-import { type ApiContext, actorOf } from "./context.ts";
+import { type ApiContext, actorOf, callOf } from "./context.ts";
 import { idempotencyKeyIn } from "./request-headers.ts";
 import { sendJson } from "./send.ts";
 
@@ -19,7 +19,7 @@ export const wakeOf =
 /** What a verb that writes takes, where nothing is to be kept with its change. */
 export function writing(c: ApiContext): Writing {
   const db = connect(c.env.DB);
-  return { db, actor: actorOf(c), now: c.get("startedAt"), commit: commitTo(db, wakeOf(c)) };
+  return { db, actor: actorOf(c), now: callOf(c).startedAt, commit: commitTo(db, wakeOf(c)) };
 }
 
 /** How a POST answers: `body` to the one who asked, `kept` (by default the same) to one who asks again with the same key. */
@@ -76,6 +76,6 @@ function repeatableOf(c: ApiContext): Repeatable | null {
     accountId: actorOf(c).accountId,
     operation: `${c.req.method} ${pathname}`,
     key,
-    fingerprint: hashOf(`${search}\n${c.get("bodyText") ?? ""}`),
+    fingerprint: hashOf(`${search}\n${callOf(c).bodyText ?? ""}`),
   };
 }

@@ -2,7 +2,7 @@ import { z } from "@hono/zod-openapi";
 import { HTTPException } from "hono/http-exception";
 import { innermost, isStorageFailure } from "../db/failures.ts";
 import { Failure, type FailureCode, failures, type Told } from "../errors.ts";
-import { type ApiContext, placeOf } from "./context.ts";
+import { type ApiContext, callOf } from "./context.ts";
 import { secondsToReset } from "./rate-limit-headers.ts";
 import { send } from "./send.ts";
 
@@ -48,9 +48,10 @@ export function failureOf(error: unknown): Failure {
 /** The answer for a failure, as problem+json. */
 export function problemAnswer(c: ApiContext, failure: Told): Response {
   const { status, title } = failures[failure.code];
-  const { origin, pathname } = placeOf(c);
+  const call = callOf(c);
+  const { origin, pathname } = call.place;
   const isQuota = failure.code === "rate_limit_exceeded";
-  c.set("errorCode", failure.code);
+  call.errorCode = failure.code;
   const body: z.infer<typeof Problem> = {
     type: isQuota ? "https://iana.org/assignments/http-problem-types#quota-exceeded" : `${origin}/docs/errors/${failure.code}`,
     title,
@@ -58,7 +59,7 @@ export function problemAnswer(c: ApiContext, failure: Told): Response {
     detail: failure.message,
     instance: pathname,
     code: failure.code,
-    request_id: c.get("requestId"),
+    request_id: call.requestId,
     ...(failure.faults && failure.faults.length > 0 && { errors: failure.faults }),
     ...(isQuota && { "violated-policies": ["hour"] }),
   };
@@ -67,7 +68,7 @@ export function problemAnswer(c: ApiContext, failure: Told): Response {
 
 /** When to come again: for a used-up limit the end of the window, for what is unavailable a moment, spread so that not all come at once. */
 function retryAfter(c: ApiContext, status: number): Record<string, string> {
-  const rateLimit = c.get("recognized")?.admission.rateLimit;
+  const rateLimit = callOf(c).recognized?.admission.rateLimit;
   if (status === 429 && rateLimit) return { "Retry-After": String(secondsToReset(rateLimit, Date.now())) };
   return status === 503 ? { "Retry-After": String(1 + Math.floor(Math.random() * 5)) } : {};
 }

@@ -6,7 +6,7 @@ import { keyIdOf } from "../keys/key-format.ts";
 import { commitTo } from "../webhooks/commit.ts";
 import { signingSecrets } from "./admit.ts";
 import { readLimited } from "./body.ts";
-import type { ApiContext } from "./context.ts";
+import { type ApiContext, callOf } from "./context.ts";
 import { withoutKey } from "./operation.ts";
 import { wakeOf } from "./post.ts";
 import { resource } from "./resource.ts";
@@ -50,7 +50,7 @@ leaked.openapi(revoke, async (c) => {
   const keyId = secretKey === null ? null : keyIdOf(secretKey, signingSecrets(c.env));
   if (secretKey !== null && keyId !== null) {
     const db = connect(c.env.DB);
-    const writing = { db, now: c.get("startedAt"), commit: commitTo(db, wakeOf(c)), guards: c.env.KEY_GUARD };
+    const writing = { db, now: callOf(c).startedAt, commit: commitTo(db, wakeOf(c)), guards: c.env.KEY_GUARD };
     c.executionCtx.waitUntil(persistently(() => revokeLeaked(writing, keyId, hashOf(secretKey))));
   }
   return sendEmpty(c, 202);

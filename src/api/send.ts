@@ -2,7 +2,7 @@ import type { TypedResponse } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import type { JSONParsed } from "hono/utils/types";
 import type { RateLimit } from "../keys/admission.ts";
-import type { ApiContext } from "./context.ts";
+import { type ApiContext, callOf } from "./context.ts";
 import { anyOrigin } from "./cross-origin.ts";
 import { fixedRateLimitHeaders, rateLimitHeadersNow } from "./rate-limit-headers.ts";
 
@@ -26,10 +26,11 @@ export function send(
   mediaType: string | null,
   headers: Record<string, string>,
 ): Response {
-  const rateLimit = c.get("recognized")?.admission.rateLimit;
+  const { requestId, recognized } = callOf(c);
+  const rateLimit = recognized?.admission.rateLimit;
   const response = new Response(body, { status, headers: fixedHeaders(mediaType, rateLimit) });
   const all = response.headers;
-  all.set("X-Request-Id", c.get("requestId"));
+  all.set("X-Request-Id", requestId);
   if (rateLimit) for (const [name, value] of rateLimitHeadersNow(rateLimit, Date.now())) all.set(name, value);
   if ("ETag" in headers) all.set("Cache-Control", "private, no-cache");
   for (const name in headers) all.set(name, headers[name] ?? "");

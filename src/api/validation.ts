@@ -1,7 +1,7 @@
 import type { Hook } from "@hono/zod-openapi";
 import type { z } from "zod";
 import { Failure, type Fault } from "../errors.ts";
-import { type ApiContext, type ApiEnv, placeOf } from "./context.ts";
+import { type ApiContext, type ApiEnv, callOf } from "./context.ts";
 
 const mostFaults = 100;
 const longestName = 100;
@@ -51,7 +51,7 @@ const invalidQuery = (faults: Fault[]) => new Failure("invalid_parameter", "The 
 
 /** Refuses every parameter, for an operation that takes none. */
 export function refuseQuery(c: ApiContext): void {
-  if (!placeOf(c).hasQuery) return;
+  if (!callOf(c).place.hasQuery) return;
   const names = [...new Set(new URL(c.req.url).searchParams.keys())];
   if (names.length === 0) return;
   throw invalidQuery(names.slice(0, mostFaults).map((name) => ({ detail: unknown, code: "unknown_parameter", parameter: named(name) })));

@@ -7,7 +7,7 @@ import { longestUrl, urlRefusal } from "../webhooks/url-rules.ts";
 import { WebhookData, type Webhook as WebhookRow, webhookData } from "../webhooks/webhook.ts";
 import { changeWebhook, createWebhook, deleteWebhook, rotateWebhookSecret, type WebhookWriting } from "../webhooks/write-webhooks.ts";
 import { answerOne, etagOf, ifMatch } from "./conditional.ts";
-import { type ApiContext, placeOf, reading, scopesOf } from "./context.ts";
+import { type ApiContext, callOf, reading, scopesOf } from "./context.ts";
 import { EventType } from "./event-catalogue.ts";
 import { keyWith } from "./operation.ts";
 import { answerPage, cut, pageOf, positionAt } from "./pages.ts";
@@ -76,7 +76,7 @@ export const webhookWriting = (c: ApiContext): WebhookWriting => ({
   ...writing(c),
   scopes: scopesOf(c),
   sealing: sealingSecrets(c.env),
-  urls: { ownHosts: [new URL(placeOf(c).origin).hostname], isLocal: c.get("isLocal") },
+  urls: { ownHosts: [new URL(callOf(c).place.origin).hostname], isLocal: callOf(c).isLocal },
 });
 
 /** Whether it fails changes without a write of the revision, so it is in the tag beside it. */

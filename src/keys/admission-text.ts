@@ -6,38 +6,54 @@ import type { Admission, AdmissionRequest, KeyFacts, RateLimit, RefusalCode } fr
 
 const none = "-";
 const mostRemembered = 10_000;
-/** By their JSON, which a key's answers repeat. */
-const factsByText = new Map<string, KeyFacts>();
+/** All of an admission but how much is used, which a key's answers repeat until its window ends: by its text. */
+const termsByText = new Map<string, Terms>();
+
+interface Terms {
+  refusal: RefusalCode | null;
+  key: KeyFacts;
+  limit: number;
+  resetsAt: number;
+}
 
 export const requestText = ({ secretHash, scope, counted, ip }: AdmissionRequest): string =>
   `${secretHash} ${scope ?? none} ${counted} ${ip}`;
 
 export function readRequest(text: string): AdmissionRequest {
   const [secretHash = "", scope = none, counted, ip = ""] = words(text, 4);
-  if (counted !== "true" && counted !== "false") throw new Error("a guard was asked in another form than its own");
+  if (counted !== "true" && counted !== "false") throw otherForm();
   return { secretHash, scope: scope === none ? null : scope, counted: counted === "true", ip };
 }
 
 /** `factsText`: the key's facts as JSON. */
 export const admissionText = (refusal: RefusalCode | null, { limit, used, resetsAt }: RateLimit, factsText: string): string =>
-  `${refusal ?? none} ${limit} ${used} ${resetsAt} ${factsText}`;
+  `${used} ${refusal ?? none} ${limit} ${resetsAt} ${factsText}`;
 
 export function readAdmission(text: string): Admission {
-  const [refusal, limit, used, resetsAt, factsText = ""] = words(text, 5);
-  return {
-    refusal: refusal === none ? null : (refusal as RefusalCode),
-    key: factsIn(factsText),
-    rateLimit: { limit: Number(limit), used: Number(used), resetsAt: Number(resetsAt) },
-  };
+  const end = text.indexOf(" ");
+  const used = numberIn(text.slice(0, end));
+  const { refusal, key, limit, resetsAt } = termsIn(text.slice(end + 1));
+  return { refusal, key, rateLimit: { limit, used, resetsAt } };
 }
 
-function factsIn(text: string): KeyFacts {
-  const known = factsByText.get(text);
+function termsIn(text: string): Terms {
+  const known = termsByText.get(text);
   if (known) return known;
-  const facts: KeyFacts = JSON.parse(text);
-  if (factsByText.size >= mostRemembered) factsByText.clear();
-  factsByText.set(text, facts);
-  return facts;
+  const [refusal, limit, resetsAt, factsText = ""] = words(text, 4);
+  const terms: Terms = {
+    refusal: refusal === none ? null : (refusal as RefusalCode),
+    key: JSON.parse(factsText),
+    limit: numberIn(limit),
+    resetsAt: numberIn(resetsAt),
+  };
+  if (termsByText.size >= mostRemembered) termsByText.clear();
+  termsByText.set(text, terms);
+  return terms;
+}
+
+function numberIn(word = ""): number {
+  if (!/^\d+$/.test(word)) throw otherForm();
+  return Number(word);
 }
 
 /** The first words of a text, and as the last of `count` all that is left. */
@@ -46,10 +62,12 @@ function words(text: string, count: number): string[] {
   let start = 0;
   while (found.length < count - 1) {
     const end = text.indexOf(" ", start);
-    if (end === -1) throw new Error("a guard was asked or answered in another form than its own");
+    if (end === -1) throw otherForm();
     found.push(text.slice(start, end));
     start = end + 1;
   }
   found.push(text.slice(start));
   return found;
 }
+
+const otherForm = () => new Error("a guard was asked or answered in another form than its own");

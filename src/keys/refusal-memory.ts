@@ -17,8 +17,11 @@ export class RefusalMemory {
   /** When this isolate last changed a key: what a guard was asked before then no longer counts. */
   readonly #changedAt = new Map<string, number>();
   readonly #remembered = new Map<string, { admission: Admission; askedAt: number; until: number }>();
+  /** Until when there may be something to recall of a key: most have nothing, and need no further look. */
+  readonly #refusedUntil = new Map<string, number>();
 
   recall(keyId: string, request: AdmissionRequest, now: number): Admission | null {
+    if (now >= (this.#refusedUntil.get(keyId) ?? 0)) return null;
     const found = this.#remembered.get(questionOf(keyId, request));
     return found && now < found.until && found.askedAt > this.#changeOf(keyId) ? found.admission : null;
   }
@@ -26,18 +29,24 @@ export class RefusalMemory {
   /** `askedAt`: when the guard was asked, so that what it answered is never older than a second. */
   remember(keyId: string, request: AdmissionRequest, admission: Admission, askedAt: number): void {
     if (!lasting.includes(admission.refusal)) return;
-    if (this.#remembered.size >= mostRemembered) this.#remembered.clear();
+    if (this.#remembered.size >= mostRemembered) this.#clear();
     const until = Math.min(askedAt + rememberedMs, admission.rateLimit.resetsAt);
     this.#remembered.set(questionOf(keyId, request), { admission, askedAt, until });
+    this.#refusedUntil.set(keyId, Math.max(until, this.#refusedUntil.get(keyId) ?? 0));
   }
 
   /** Forgets what was remembered of a key, since it has been changed: the next request is told of its new state. */
   forget(keyId: string, now: number): void {
     if (this.#changedAt.size >= mostRemembered) {
       this.#changedAt.clear();
-      this.#remembered.clear();
+      this.#clear();
     }
     this.#changedAt.set(keyId, now);
+  }
+
+  #clear(): void {
+    this.#remembered.clear();
+    this.#refusedUntil.clear();
   }
 
   #changeOf(keyId: string): number {
