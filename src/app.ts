@@ -1,7 +1,8 @@
 import { Hono } from "hono";
-import { createApi } from "./api/api.ts";
+import { createApi, operations } from "./api/api.ts";
 import { apiRoot } from "./api/base.ts";
-import type { ApiEnv } from "./api/context.ts";
+import { type ApiContext, type ApiEnv, callOf } from "./api/context.ts";
+import { door } from "./api/door.ts";
 import { health } from "./api/health.ts";
 import { failureOf, problemAnswer } from "./api/problem.ts";
 import { RememberingRouter } from "./api/remembering-router.ts";
@@ -12,13 +13,13 @@ import { Failure } from "./errors.ts";
 /** Everything that the Worker answers. `isLocal`: built for a laptop, where the overview is open to whoever sits there. */
 export function createApp({ isLocal }: { isLocal: boolean }) {
   const app = new Hono<ApiEnv>({ router: new RememberingRouter() });
-  app.route(apiRoot, createApi({ isLocal }));
+  app.route(apiRoot, createApi());
   app.use("*", withPageHeaders);
   app.route("/", health);
   app.route("/", createDashboard({ isLocal }));
-  const fails = (c: Parameters<typeof problemAnswer>[0], failure: Failure) =>
-    /^\/api(\/|$)/.test(c.req.path) ? problemAnswer(c, failure) : errorPage(c, failure);
+  const fails = (c: ApiContext, failure: Failure) =>
+    /^\/api(\/|$)/.test(c.req.path) ? problemAnswer(callOf(c), failure) : errorPage(c, failure);
   app.onError((error, c) => fails(c, failureOf(error)));
   app.notFound((c) => fails(c, new Failure("not_found", "There is nothing at this path.")));
-  return app;
+  return { fetch: door(app, operations, { isLocal }) };
 }

@@ -33,10 +33,10 @@ export interface PresentedKey {
 }
 
 /** The key that a request presents, or what it is told where it has none or a made-up one: no object is woken for those, and no row is read. */
-export function presentedKey(c: ApiContext): PresentedKey | { keyId: null; refusal: Told } {
-  const secretKey = bearerOf(c.req.header("authorization") ?? "");
+export function presentedKey(headers: Headers, env: Env): PresentedKey | { keyId: null; refusal: Told } {
+  const secretKey = bearerOf(headers.get("Authorization") ?? "");
   if (secretKey === "") return { keyId: null, refusal: missingKey };
-  const { keyId, secretHash } = signingOf(c.env).memory.read(secretKey);
+  const { keyId, secretHash } = signingOf(env).memory.read(secretKey);
   return keyId === null ? { keyId, refusal: invalidKey } : { keyId, secretHash };
 }
 
@@ -48,16 +48,19 @@ const bearerOf = (header: string): string =>
  * Asks the guard of the request's key. Answers the refusal, or null where the request may run. Refusals are answers, not
  * errors: in a flood, an error's stack would cost more than all the rest.
  */
-export async function admit(c: ApiContext, call: Call, { keyId, secretHash }: PresentedKey): Promise<Response | null> {
+export async function admit(c: ApiContext, call: Call): Promise<Response | null> {
+  const key = call.key ?? presentedKey(c.req.raw.headers, c.env);
+  if (key.keyId === null) return problemAnswer(call, key.refusal);
+  const { keyId, secretHash } = key;
   const { scope, isCounted } = call.operation;
   const request: AdmissionRequest = { secretHash, ip: clientIp(c), scope, counted: isCounted };
   const askedAt = Date.now();
   const remembered = refusals.recall(keyId, request, askedAt);
   const admission = remembered ?? (await askAdmission(c.env.KEY_GUARD, keyId, request));
-  if (admission === null) return problemAnswer(c, invalidKey);
+  if (admission === null) return problemAnswer(call, invalidKey);
   if (remembered === null) refusals.remember(keyId, request, admission, askedAt);
   call.recognized = { keyId, ip: request.ip, admission };
-  return admission.refusal === null ? null : problemAnswer(c, told(admission.refusal, request, admission));
+  return admission.refusal === null ? null : problemAnswer(call, told(admission.refusal, request, admission));
 }
 
 const challenge = 'Bearer realm="api"';

@@ -24,10 +24,13 @@ const resources = [leaked, users, tasks, analytics, me, usage, activity, keys, w
 /** Everything that /api/v1 takes, in the order in which the router looks: fixed paths before those with an id that they look like. */
 export const parts: readonly Api[] = [...resources, documentOf(resources)];
 
+/** All that they document. */
+export const operations = new Operations(parts);
+
 /** /api: everything below it, found or not. */
-export function createApi(build: { isLocal: boolean }): Api {
+export function createApi(): Api {
   const api = resource();
-  api.use("*", answer(new Operations(parts), build));
+  api.use("*", answer(operations));
   api.options("*", (c) => sendEmpty(c, 204, preflight));
   for (const part of parts) {
     api.route(apiVersion, part);

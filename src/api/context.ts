@@ -3,12 +3,12 @@ import type { Actor, Reading } from "../accounts/actor.ts";
 import { connect } from "../db/client.ts";
 import type { FailureCode } from "../errors.ts";
 import type { Admission } from "../keys/admission.ts";
+import type { PresentedKey } from "./admit.ts";
 import type { Operation } from "./operation.ts";
 
-/** What the middleware of /api puts into a request's context. One object, since each variable of Hono's costs as much as all of it. */
+/** What handlers get beside the request: the Worker's bindings, and among them what the door knows of it. */
 export interface ApiEnv {
-  Bindings: Env;
-  Variables: { call: Call };
+  Bindings: Env & { call: Call };
 }
 
 /** What is known of a request while it is answered. */
@@ -16,8 +16,10 @@ export interface Call {
   requestId: string;
   /** When the request reached the Worker, in milliseconds since the epoch. */
   startedAt: number;
-  operation: Operation;
   place: Place;
+  operation: Operation;
+  /** The key that it presents, where the door has read it. */
+  key: PresentedKey | null;
   /** Whether this is a build for a laptop. */
   isLocal: boolean;
   /** The key that was recognised, admitted or not, and where it was sent from; null where none was. */
@@ -43,7 +45,7 @@ export interface Recognized {
 
 export type ApiContext = Context<ApiEnv>;
 
-export const callOf = (c: ApiContext): Call => c.get("call");
+export const callOf = (c: ApiContext): Call => c.env.call;
 
 /** The account and key that an admitted request acts for. */
 export function actorOf(c: ApiContext): Actor & { keyId: string } {

@@ -16,7 +16,7 @@ const unknownOperation = (route: string): Operation => ({
 });
 
 /** What no key is looked at for: preflights, and paths outside /api/v1. */
-const open: Operation = { ...unknownOperation(`${apiRoot}/*`), needsKey: false };
+export const open: Operation = { ...unknownOperation(`${apiRoot}/*`), needsKey: false };
 
 /** A documented path in the form of the router. */
 export const honoPath = (path: string) => path.replaceAll(/\{(\w+)\}/g, ":$1");
@@ -44,6 +44,11 @@ export class Operations {
       });
       this.#pathOnly.set(apiBase + honoPath(path), unknownOperation(route));
     }
+  }
+
+  /** The operation that is documented for a path, where that has no parameter: found without the router. */
+  at(method: string, path: string): Operation | undefined {
+    return this.#known.get(`${method} ${path}`);
   }
 
   /** The operation that the router has matched for this request. */

@@ -2,7 +2,7 @@ import { z } from "@hono/zod-openapi";
 import { HTTPException } from "hono/http-exception";
 import { innermost, isStorageFailure } from "../db/failures.ts";
 import { Failure, type FailureCode, failures, type Told } from "../errors.ts";
-import { type ApiContext, callOf } from "./context.ts";
+import type { Call } from "./context.ts";
 import { secondsToReset } from "./rate-limit-headers.ts";
 import { send } from "./send.ts";
 
@@ -46,9 +46,8 @@ export function failureOf(error: unknown): Failure {
 }
 
 /** The answer for a failure, as problem+json. */
-export function problemAnswer(c: ApiContext, failure: Told): Response {
+export function problemAnswer(call: Call, failure: Told): Response {
   const { status, title } = failures[failure.code];
-  const call = callOf(c);
   const { origin, pathname } = call.place;
   const isQuota = failure.code === "rate_limit_exceeded";
   call.errorCode = failure.code;
@@ -63,12 +62,12 @@ export function problemAnswer(c: ApiContext, failure: Told): Response {
     ...(failure.faults && failure.faults.length > 0 && { errors: failure.faults }),
     ...(isQuota && { "violated-policies": ["hour"] }),
   };
-  return send(c, JSON.stringify(body), status, problemType, { ...failure.headers, ...retryAfter(c, status) });
+  return send(call, JSON.stringify(body), status, problemType, { ...failure.headers, ...retryAfter(call, status) });
 }
 
 /** When to come again: for a used-up limit the end of the window, for what is unavailable a moment, spread so that not all come at once. */
-function retryAfter(c: ApiContext, status: number): Record<string, string> {
-  const rateLimit = callOf(c).recognized?.admission.rateLimit;
+function retryAfter({ recognized }: Call, status: number): Record<string, string> {
+  const rateLimit = recognized?.admission.rateLimit;
   if (status === 429 && rateLimit) return { "Retry-After": String(secondsToReset(rateLimit, Date.now())) };
   return status === 503 ? { "Retry-After": String(1 + Math.floor(Math.random() * 5)) } : {};
 }

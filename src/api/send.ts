@@ -2,7 +2,7 @@ import type { TypedResponse } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import type { JSONParsed } from "hono/utils/types";
 import type { RateLimit } from "../keys/admission.ts";
-import { type ApiContext, callOf } from "./context.ts";
+import { type ApiContext, type Call, callOf } from "./context.ts";
 import { anyOrigin } from "./cross-origin.ts";
 import { fixedRateLimitHeaders, rateLimitHeadersNow } from "./rate-limit-headers.ts";
 
@@ -12,21 +12,21 @@ export const sendJson = <Body extends object, Status extends ContentfulStatusCod
   body: Body,
   status: Status,
   headers: Record<string, string> = {},
-) => send(c, JSON.stringify(body), status, "application/json", headers) as Response & TypedResponse<JSONParsed<Body>, Status, "json">;
+) =>
+  send(callOf(c), JSON.stringify(body), status, "application/json", headers) as Response & TypedResponse<JSONParsed<Body>, Status, "json">;
 
 /** An answer without a body, typed for the route that gives it. */
 export const sendEmpty = <Status extends 202 | 204 | 304>(c: ApiContext, status: Status, headers: Record<string, string> = {}) =>
-  send(c, null, status, null, headers) as Response & TypedResponse<null, Status, "body">;
+  send(callOf(c), null, status, null, headers) as Response & TypedResponse<null, Status, "body">;
 
 /** The one place that makes answers of the API, so that each has all of its headers from the start: `headers` and those that every answer has. */
 export function send(
-  c: ApiContext,
+  { requestId, recognized }: Call,
   body: string | null,
   status: number,
   mediaType: string | null,
   headers: Record<string, string>,
 ): Response {
-  const { requestId, recognized } = callOf(c);
   const rateLimit = recognized?.admission.rateLimit;
   const response = new Response(body, { status, headers: fixedHeaders(mediaType, rateLimit) });
   const all = response.headers;

@@ -134,6 +134,8 @@ function expectProblem(operation: Walked, answer: Answer, status: number, code: 
   expectDocumented(operation, answer);
 }
 
+const forged = () => newSecretKey(newKeyId(), { name: "a", secret: "not the signing secret of this service" });
+
 const withKey = operations.filter(({ security }) => security.length > 0);
 const open = operations.filter(({ security }) => security.length === 0);
 
@@ -179,8 +181,7 @@ describe.each(withKey.map((operation) => [`${operation.method} ${operation.path}
   });
 
   it("refuses a forged key", async () => {
-    const forged = newSecretKey(newKeyId(), { name: "a", secret: "not the signing secret of this service" });
-    const answer = await ask(operation, await makeTenant(), forged);
+    const answer = await ask(operation, await makeTenant(), forged());
     expectProblem(operation, answer, 401, "invalid_key");
     expect(answer.headers.get("WWW-Authenticate")).toBe('Bearer realm="api", error="invalid_token"');
     expect(answer.headers.has("X-RateLimit-Limit")).toBe(false);
@@ -242,8 +243,11 @@ describe.each(
 });
 
 describe.each(open.map((operation) => [`${operation.method} ${operation.path}`, operation] as const))("%s", (_, operation) => {
-  it("answers without a key what it documents", async () => {
-    const answer = await ask(operation, await makeTenant(), undefined);
+  it.each([
+    ["without a key", undefined],
+    ["with a forged one", forged()],
+  ])("answers %s what it documents", async (_, key) => {
+    const answer = await ask(operation, await makeTenant(), key);
     expect(answer.status).toBe(sampleOf(operation).status);
     expectDocumented(operation, answer);
   });

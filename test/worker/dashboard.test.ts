@@ -55,7 +55,7 @@ describe("The overview", () => {
 
   it("is closed under any name but this machine's, and in any build but the local one", async () => {
     const ctx = { waitUntil() {}, passThroughOnException() {}, props: {} } as unknown as ExecutionContext;
-    const ask = async (isLocal: boolean, url: string) => (await createApp({ isLocal }).request(url, {}, env, ctx)).status;
+    const ask = async (isLocal: boolean, url: string) => (await createApp({ isLocal }).fetch(new Request(url), env, ctx)).status;
     expect(await ask(true, "http://localhost:8787/")).toBe(200);
     expect(await ask(true, "http://127.0.0.1/")).toBe(200);
     expect(await ask(true, "http://evil.example/")).toBe(403);

@@ -27,7 +27,7 @@ async function callWith(parts: Partial<Env>, method: string, path: string, key: 
     headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" },
     ...(body !== undefined && { body: JSON.stringify(body) }),
   };
-  const response = await createApp({ isLocal: true }).request(`http://localhost${path}`, init, { ...env, ...parts }, ctx);
+  const response = await createApp({ isLocal: true }).fetch(new Request(`http://localhost${path}`, init), { ...env, ...parts }, ctx);
   return answerOf(response);
 }
 
@@ -145,9 +145,18 @@ it("An upload that its client breaks off is told as the client's doing", async (
     },
   });
   const init = { method: "POST", headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" }, body, duplex: "half" };
-  const response = await createApp({ isLocal: true }).request("http://localhost/api/v1/tasks", init, env, ctx);
+  const response = await createApp({ isLocal: true }).fetch(new Request("http://localhost/api/v1/tasks", init), env, ctx);
   expect([response.status, ((await response.json()) as { code: string }).code]).toEqual([400, "malformed_json"]);
 });
+
+it.each(["/api/v1/me", "/api/v1/users/usr_1"])(
+  "A request of %s while no secret can verify a key is answered with 500, as a problem",
+  async (path) => {
+    const { key } = await makeTenant();
+    const { status, body } = await callWith({ KEY_SIGNING_SECRETS: "no secret" }, "GET", path, key);
+    expect([status, body.code]).toEqual([500, "internal_error"]);
+  },
+);
 
 it("A change of a key whose guard cannot be reached is stored, says that it is not yet in force, and is brought by the cron job", async () => {
   const { key, accountId } = await makeTenant();

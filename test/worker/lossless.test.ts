@@ -58,7 +58,11 @@ it("Every admitted request has exactly one entry and every refusal is counted, w
   let unanswered = 0;
   const ask = async (index: number) => {
     const init = { headers: { Authorization: `Bearer ${keys[index % keys.length]?.key}` } };
-    const { status, headers } = await app.request("http://localhost/api/v1/me", init, { ...env, DB: failing, KEY_GUARD: guards }, ctx);
+    const { status, headers } = await app.fetch(
+      new Request("http://localhost/api/v1/me", init),
+      { ...env, DB: failing, KEY_GUARD: guards },
+      ctx,
+    );
     if (status === 200) admitted.add(headers.get("X-Request-Id") ?? "");
     else if (status === 429) refused++;
     else unanswered++;

@@ -1,0 +1,38 @@
+import type { Hono } from "hono";
+import { newId } from "../ids.ts";
+import { presentedKey } from "./admit.ts";
+import { type ApiEnv, type Call, placeIn } from "./context.ts";
+import { type Operations, open } from "./operations.ts";
+import { failureOf, problemAnswer } from "./problem.ts";
+
+/**
+ * Where every request comes in: its id and clock and, for an operation whose path has no parameter, its key. One that has none
+ * or a made-up one ends here, before Hono has looked at it: a flood of those is as cheap as a refusal can be. It refuses
+ * nothing that `admit` would not refuse in the same words, and what is open needs to be known only there.
+ */
+export const door =
+  (app: Hono<ApiEnv>, operations: Operations, { isLocal }: { isLocal: boolean }) =>
+  (request: Request, env: Env, ctx: ExecutionContext): Response | Promise<Response> => {
+    const startedAt = Date.now();
+    const call: Call = {
+      requestId: newId("req", startedAt),
+      startedAt,
+      place: placeIn(request.url),
+      operation: open,
+      key: null,
+      isLocal,
+      recognized: null,
+      errorCode: null,
+      bodyText: null,
+    };
+    try {
+      if (operations.at(request.method, call.place.pathname)?.needsKey) {
+        const key = presentedKey(request.headers, env);
+        if (key.keyId === null) return problemAnswer(call, key.refusal);
+        call.key = key;
+      }
+    } catch (error) {
+      return problemAnswer(call, failureOf(error));
+    }
+    return app.fetch(request, { ...env, call }, ctx);
+  };
