@@ -16,6 +16,8 @@ export interface Variant {
   /** What every request must be answered with. */
   status: number;
   pids(): number[];
+  /** Whether its latency at an even pace is measured too. */
+  isPaced?: boolean;
   /** What a run needs to have happened just before it. */
   before?(): Promise<unknown>;
 }

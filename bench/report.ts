@@ -37,8 +37,7 @@ export function throughputTable(measured: readonly Measured[]): string {
       withQuartiles(shareOfBare(each)),
       medianOf(each, cpu).toFixed(3),
       whole(medianOf(each, p99)),
-      medianOf(each, pacedP50).toFixed(1),
-      medianOf(each, pacedP99).toFixed(1),
+      ...[pacedP50, pacedP99].map((figure) => (each.paced.length > 0 ? medianOf(each, figure).toFixed(1) : "")),
     ]),
   );
 }
