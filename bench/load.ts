@@ -16,7 +16,7 @@ export interface Variant {
   /** What every request must be answered with. */
   status: number;
   pids(): number[];
-  /** Whether its latency at an even pace is measured too. */
+  /** Whether its latency at an even pace is measured too: of what clients get, not of what attackers do. */
   isPaced?: boolean;
   /** What a run needs to have happened just before it. */
   before?(): Promise<unknown>;

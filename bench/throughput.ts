@@ -5,14 +5,16 @@ import { startVariants } from "./variants.ts";
 
 /** All variants are started anew so often, so that the luck of one process is not taken for its variant's. */
 const starts = 3;
-const roundsOfStart = 4;
+const roundsOfStart = 2;
+/** Runs under full load in a round, for one at the even pace: their figures differ more from run to run than variants do from each other. */
+const loadsInRound = 2;
 const seconds = 2;
 /** After every run, so that a variant has written its log before the next begins. */
 const pauseMs = 300;
 /** A second, for the latency of all at the same pace: what the slowest of them can do with ease. */
 export const pacedRate = 200;
-/** Long enough that p99 is not decided by one collection of a whole heap, which stops the isolate for some 20 requests. */
-const pacedSeconds = 30;
+/** Long enough that one collection of a whole heap, which stops the isolate for some 20 requests, does not decide p99. */
+const pacedSeconds = 15;
 const connections = 32;
 
 /** The runs of a variant under full load and at an even pace, in the order of the rounds. */
@@ -31,9 +33,10 @@ export async function measureThroughput(folder: string): Promise<Measured[]> {
     const { variants, stop } = await startVariants(join(folder, `start-${start}`));
     try {
       for (const variant of variants) await runOf(variant);
-      for (let round = 0; round < roundsOfStart; round++) await measureRound(variants, measured);
-      for (const variant of variants) if (variant.isPaced) await measurePaced(variant, measured);
-      console.log(`throughput: start ${start + 1} of ${starts}`);
+      for (let round = 0; round < roundsOfStart; round++) {
+        await measureRound(variants, measured);
+        console.log(`throughput: round ${start * roundsOfStart + round + 1} of ${starts * roundsOfStart}`);
+      }
     } finally {
       await stop();
     }
@@ -44,26 +47,27 @@ export async function measureThroughput(folder: string): Promise<Measured[]> {
 async function measureRound(variants: readonly Variant[], measured: Map<string, Measured>): Promise<void> {
   const [bare] = variants;
   if (!bare) throw new Error("there is nothing to measure");
-  let before = await runOf(bare);
-  for (const variant of variants) {
-    const run = await runOf(variant);
-    const after = await runOf(bare);
-    const { full, shares } = measuredOf(variant, measured);
-    full.push(run);
-    shares.push((2 * run.requestsPerSecond) / (before.requestsPerSecond + after.requestsPerSecond));
-    before = after;
+  const measuredOf = ({ name }: Variant): Measured => {
+    const known = measured.get(name) ?? { name, full: [], shares: [], paced: [] };
+    measured.set(name, known);
+    return known;
+  };
+  for (let n = 0; n < loadsInRound; n++) {
+    let before = await runOf(bare);
+    for (const variant of variants) {
+      const run = await runOf(variant);
+      const after = await runOf(bare);
+      const { full, shares } = measuredOf(variant);
+      full.push(run);
+      shares.push((2 * run.requestsPerSecond) / (before.requestsPerSecond + after.requestsPerSecond));
+      before = after;
+    }
   }
-}
-
-async function measurePaced(variant: Variant, measured: Map<string, Measured>): Promise<void> {
-  await variant.before?.();
-  measuredOf(variant, measured).paced.push(await pace(variant, pacedSeconds, pacedRate, connections));
-}
-
-function measuredOf({ name }: Variant, measured: Map<string, Measured>): Measured {
-  const known = measured.get(name) ?? { name, full: [], shares: [], paced: [] };
-  measured.set(name, known);
-  return known;
+  for (const variant of variants.filter(({ isPaced }) => isPaced)) {
+    await variant.before?.();
+    await sleep(pauseMs);
+    measuredOf(variant).paced.push(await pace(variant, pacedSeconds, pacedRate, connections));
+  }
 }
 
 async function runOf(variant: Variant): Promise<Run> {

@@ -4,7 +4,7 @@ import { askAdmission } from "../keys/guards.ts";
 import { parseSigningSecrets, type SigningSecret } from "../keys/key-format.ts";
 import { KeyMemory } from "../keys/key-memory.ts";
 import { refusals } from "../keys/refusal-memory.ts";
-import { type ApiContext, type Call, clientIp } from "./context.ts";
+import { type ApiContext, type Call, clientIp, type PresentedKey } from "./context.ts";
 import { problemAnswer } from "./problem.ts";
 
 interface Signing {
@@ -25,12 +25,6 @@ function signingOf({ KEY_SIGNING_SECRETS: text }: Pick<Env, "KEY_SIGNING_SECRETS
 
 /** The secrets that sign API keys, read from the binding once an isolate. */
 export const signingSecrets = (env: Pick<Env, "KEY_SIGNING_SECRETS">) => signingOf(env).secrets;
-
-/** A key that was made here: its tag is ours. */
-export interface PresentedKey {
-  keyId: string;
-  secretHash: string;
-}
 
 /** The key that a request presents, or what it is told where it has none or a made-up one: no object is woken for those, and no row is read. */
 export function presentedKey(headers: Headers, env: Env): PresentedKey | { keyId: null; refusal: Told } {

@@ -3,7 +3,6 @@ import type { Actor, Reading } from "../accounts/actor.ts";
 import { connect } from "../db/client.ts";
 import type { FailureCode } from "../errors.ts";
 import type { Admission } from "../keys/admission.ts";
-import type { PresentedKey } from "./admit.ts";
 import type { Operation } from "./operation.ts";
 
 /** What handlers get beside the request: the Worker's bindings, and among them what the door knows of it. */
@@ -35,6 +34,12 @@ export interface Place {
   /** As it came: Hono's own is decoded. */
   pathname: string;
   hasQuery: boolean;
+}
+
+/** A key that was made here: its tag is ours. */
+export interface PresentedKey {
+  keyId: string;
+  secretHash: string;
 }
 
 export interface Recognized {

@@ -2,13 +2,13 @@ import type { Hono } from "hono";
 import { newId } from "../ids.ts";
 import { presentedKey } from "./admit.ts";
 import { type ApiEnv, type Call, placeIn } from "./context.ts";
-import { type Operations, open } from "./operations.ts";
+import { type Operations, openOperation } from "./operations.ts";
 import { failureOf, problemAnswer } from "./problem.ts";
 
 /**
- * Where every request comes in: its id and clock and, for an operation whose path has no parameter, its key. One that has none
- * or a made-up one ends here, before Hono has looked at it: a flood of those is as cheap as a refusal can be. It refuses
- * nothing that `admit` would not refuse in the same words, and what is open needs to be known only there.
+ * Where every request comes in: its id and clock and, for an operation that is known by the path alone, its key. One that has
+ * none or a made-up one ends here, before Hono has looked at it: a flood of those is as cheap as a refusal can be. All others,
+ * and all that is written in another way (HEAD, a percent sign, a parameter in the path), `admit` refuses in the same words.
  */
 export const door =
   (app: Hono<ApiEnv>, operations: Operations, { isLocal }: { isLocal: boolean }) =>
@@ -18,7 +18,7 @@ export const door =
       requestId: newId("req", startedAt),
       startedAt,
       place: placeIn(request.url),
-      operation: open,
+      operation: openOperation,
       key: null,
       isLocal,
       recognized: null,

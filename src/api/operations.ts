@@ -16,14 +16,14 @@ const unknownOperation = (route: string): Operation => ({
 });
 
 /** What no key is looked at for: preflights, and paths outside /api/v1. */
-export const open: Operation = { ...unknownOperation(`${apiRoot}/*`), needsKey: false };
+export const openOperation: Operation = { ...unknownOperation(`${apiRoot}/*`), needsKey: false };
 
 /** A documented path in the form of the router. */
 export const honoPath = (path: string) => path.replaceAll(/\{(\w+)\}/g, ":$1");
 
 /** Every operation of the API by method and path, and what a request to anything else is taken for. */
 export class Operations {
-  readonly #known = new Map([[`OPTIONS ${apiRoot}/*`, open]]);
+  readonly #known = new Map([[`OPTIONS ${apiRoot}/*`, openOperation]]);
   readonly #pathOnly = new Map([[`${apiBase}/*`, unknownOperation(`${apiBase}/*`)]]);
 
   constructor(parts: readonly Api[]) {
@@ -46,7 +46,7 @@ export class Operations {
     }
   }
 
-  /** The operation that is documented for a path, where that has no parameter: found without the router. */
+  /** The operation that has exactly this path, found without the router. */
   at(method: string, path: string): Operation | undefined {
     return this.#known.get(`${method} ${path}`);
   }
@@ -57,6 +57,6 @@ export class Operations {
       const operation = method === "ALL" ? this.#pathOnly.get(path) : this.#known.get(`${method} ${path}`);
       if (operation) return operation;
     }
-    return open;
+    return openOperation;
   }
 }

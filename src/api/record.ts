@@ -33,22 +33,17 @@ const likenessOf = (c: ApiContext, { operation, errorCode }: Call, { keyId, ip }
 });
 
 function entryOf(c: ApiContext, call: Call, recognized: Recognized, now: number): Entry {
-  const { admission, keyId, ip } = recognized;
+  const { admission } = recognized;
   const country = c.req.raw.cf?.country;
   const admitted = admission.refusal === null;
   return {
+    ...likenessOf(c, call, recognized),
     accountId: admission.key.accountId,
     id: call.requestId,
-    keyId,
-    method: c.req.method,
     path: call.place.pathname.slice(0, longestPath).toWellFormed(),
-    route: call.operation.route,
-    status: c.res.status,
     durationMs: now - call.startedAt,
-    ip: ip.slice(0, longestIp) || null,
     country: typeof country === "string" ? country : null,
     userAgent: c.req.header("user-agent")?.slice(0, longestUserAgent).toWellFormed() ?? null,
-    errorCode: call.errorCode,
     admitted,
     counted: admitted && call.operation.isCounted,
     count: 1,

@@ -29,8 +29,14 @@ describe("What a guard is asked and answers", () => {
     expect(readRequest(text)).toMatchObject({ counted: true });
     for (const other of ["", secretHash, `${secretHash} -`, `${secretHash} - true`, `1 ${text}`, text.replace("true", "yes")])
       expect(() => readRequest(other), other).toThrow();
-    for (const other of ["", "-", admission.replace("- ", ""), admission.replace("{}", "")])
+    for (const other of ["", "-", "1", admission.replace("- ", ""), admission.replace("{}", ""), `x${admission}`, `-${admission}`])
       expect(() => readAdmission(other), other).toThrow();
+  });
+
+  it("is read with its own count, though all else was read before", () => {
+    const usedIn = (used: number) =>
+      readAdmission(admissionText(null, { limit: 5000, used, resetsAt: 1_797_000_000_000 }, "{}")).rateLimit.used;
+    expect([usedIn(1), usedIn(2), usedIn(1)]).toEqual([1, 2, 1]);
   });
 
   it("is read as it was written, whatever the names and the refusal", () => {

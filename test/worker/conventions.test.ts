@@ -132,6 +132,21 @@ describe("The key", () => {
     expect([answer.status, answer.body.code]).toEqual([401, code]);
   });
 
+  it.each([
+    ["GET", "/api/v1/me"],
+    ["GET", "/api/v1/m%65"],
+    ["HEAD", "/api/v1/me"],
+    ["PUT", "/api/v1/me"],
+    ["GET", "/api/v1/tasks/:id"],
+    ["GET", "/api/v1/none"],
+  ])("is refused in the same way where it is made up, at %s %s", async (method, path) => {
+    const { status, headers, body } = await call(method, path, { key: "dvo_made_up" });
+    expect([status, headers.get("WWW-Authenticate")]).toEqual([401, 'Bearer realm="api", error="invalid_token"']);
+    expect(headers.get("Content-Type")).toBe("application/problem+json");
+    expect(headers.get("X-Request-Id")).toMatch(/^req_/);
+    if (method !== "HEAD") expect([body.code, body.instance]).toEqual(["invalid_key", path]);
+  });
+
   it("is taken from nowhere but its header, whose scheme has no case", async () => {
     const { key } = await makeTenant();
     expect((await call("GET", `/api/v1/me?api_key=${key}`)).body.code).toBe("missing_key");
