@@ -1,4 +1,4 @@
-import type { Admission, AdmissionRequest, KeyFacts, RateLimit, RefusalCode } from "./admission.ts";
+import { type Admission, type AdmissionRequest, type KeyFacts, type RateLimit, type RefusalCode, refusalCodes } from "./admission.ts";
 
 // A guard is asked and answers in one line of text each: words with a space between them, the last of which may hold any
 // character. The platform's own way of sending objects costs more than the line, and so does JSON. A line that is not of this
@@ -41,7 +41,7 @@ function termsIn(text: string): Terms {
   if (known) return known;
   const [refusal, limit, resetsAt, factsText = ""] = words(text, 4);
   const terms: Terms = {
-    refusal: refusal === none ? null : (refusal as RefusalCode),
+    refusal: refusal === none ? null : refusalIn(refusal),
     key: JSON.parse(factsText),
     limit: numberIn(limit),
     resetsAt: numberIn(resetsAt),
@@ -49,6 +49,12 @@ function termsIn(text: string): Terms {
   if (termsByText.size >= mostRemembered) termsByText.clear();
   termsByText.set(text, terms);
   return terms;
+}
+
+function refusalIn(word: string | undefined): RefusalCode {
+  const refusal = refusalCodes.find((code) => code === word);
+  if (!refusal) throw otherForm();
+  return refusal;
 }
 
 function numberIn(word = ""): number {

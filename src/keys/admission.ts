@@ -26,14 +26,17 @@ export interface AdmissionRequest {
   counted: boolean;
 }
 
-export type RefusalCode =
-  | "invalid_key"
-  | "revoked_key"
-  | "disabled_key"
-  | "expired_key"
-  | "ip_not_allowed"
-  | "insufficient_scope"
-  | "rate_limit_exceeded";
+/** Why a guard lets a request not run. */
+export const refusalCodes = [
+  "invalid_key",
+  "revoked_key",
+  "disabled_key",
+  "expired_key",
+  "ip_not_allowed",
+  "insufficient_scope",
+  "rate_limit_exceeded",
+] as const;
+export type RefusalCode = (typeof refusalCodes)[number];
 
 /** The guard's answer. `refusal` null means that the request may run. */
 export interface Admission {

@@ -29,7 +29,16 @@ describe("What a guard is asked and answers", () => {
     expect(readRequest(text)).toMatchObject({ counted: true });
     for (const other of ["", secretHash, `${secretHash} -`, `${secretHash} - true`, `1 ${text}`, text.replace("true", "yes")])
       expect(() => readRequest(other), other).toThrow();
-    for (const other of ["", "-", "1", admission.replace("- ", ""), admission.replace("{}", ""), `x${admission}`, `-${admission}`])
+    for (const other of [
+      "",
+      "-",
+      "1",
+      admission.replace("- ", ""),
+      admission.replace("{}", ""),
+      `x${admission}`,
+      `-${admission}`,
+      admission.replace("-", "1"),
+    ])
       expect(() => readAdmission(other), other).toThrow();
   });
 
