@@ -16,8 +16,8 @@ export interface Variant {
   /** What every request must be answered with. */
   status: number;
   pids(): number[];
-  /** Whether its latency at an even pace is measured too: of what clients get, not of what attackers do. */
-  isPaced?: boolean;
+  /** What an attacker gets: its latency is of no interest at an even pace. */
+  isAttack?: boolean;
   /** What a run needs to have happened just before it. */
   before?(): Promise<unknown>;
 }

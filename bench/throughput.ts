@@ -63,7 +63,7 @@ async function measureRound(variants: readonly Variant[], measured: Map<string, 
       before = after;
     }
   }
-  for (const variant of variants.filter(({ isPaced }) => isPaced)) {
+  for (const variant of variants.filter(({ isAttack }) => !isAttack)) {
     await variant.before?.();
     await sleep(pauseMs);
     measuredOf(variant).paced.push(await pace(variant, pacedSeconds, pacedRate, connections));

@@ -58,24 +58,23 @@ export async function startVariants(folder: string): Promise<{ variants: Variant
 
   // Those that look at no key are sent one all the same: nobody is to be measured with smaller requests.
   const variants: Variant[] = [
-    { name: "bare", url: bare.url, keys, status: 200, pids: bare.pids, isPaced: true },
-    { name: floors.exchange, url: `${floor.url}/exchange`, keys, status: 200, pids: floor.pids, isPaced: true },
-    { name: floors.admitted, url: `${floor.url}/admitted`, keys: keys.slice(0, 1), status: 200, pids: floor.pids, isPaced: true },
-    { name: floors.forged, url: `${floor.url}/forged`, keys: forged, status: 401, pids: floor.pids },
-    { name: "ours, one key", ...ofProduct, keys: keys.slice(0, 1), status: 200, isPaced: true },
-    { name: "ours, forged keys", ...ofProduct, keys: forged, status: 401 },
-    { name: "ours, exhausted key", ...ofProduct, keys: used, status: 429, before: useUp },
-    { name: "ours, revoked key", ...ofProduct, keys: revoked, status: 401 },
+    { name: "bare", url: bare.url, keys, status: 200, pids: bare.pids },
+    { name: floors.exchange, url: `${floor.url}/exchange`, keys, status: 200, pids: floor.pids },
+    { name: floors.admitted, url: `${floor.url}/admitted`, keys: keys.slice(0, 1), status: 200, pids: floor.pids },
+    { name: floors.forged, url: `${floor.url}/forged`, keys: forged, status: 401, pids: floor.pids, isAttack: true },
+    { name: "ours, one key", ...ofProduct, keys: keys.slice(0, 1), status: 200 },
+    { name: "ours, forged keys", ...ofProduct, keys: forged, status: 401, isAttack: true },
+    { name: "ours, exhausted key", ...ofProduct, keys: used, status: 429, before: useUp, isAttack: true },
+    { name: "ours, revoked key", ...ofProduct, keys: revoked, status: 401, isAttack: true },
     // The guards' alarms ring five seconds after it, so nobody of the same process comes next.
-    { ...of64, before: () => load(of64, 1), isPaced: true },
-    { name: "naive", url: `${naive.served.url}/me`, keys: naive.keys.slice(0, 1), status: 200, pids: naive.served.pids, isPaced: true },
+    { ...of64, before: () => load(of64, 1) },
+    { name: "naive", url: `${naive.served.url}/me`, keys: naive.keys.slice(0, 1), status: 200, pids: naive.served.pids },
     {
       name: "Fastify, Redis, PostgreSQL",
       url: `${fastify.url}/me`,
       keys: keys.slice(0, 1),
       status: 200,
       pids: fastify.pids,
-      isPaced: true,
     },
   ];
   const stop = async () => {

@@ -1,18 +1,9 @@
 import { describe, expect, it } from "vitest";
-import type { AdmissionRequest, KeyFacts, RefusalCode } from "../../src/keys/admission.ts";
+import { type AdmissionRequest, type KeyFacts, refusalCodes } from "../../src/keys/admission.ts";
 import { admissionText, readAdmission, readRequest, requestText } from "../../src/keys/admission-text.ts";
 
 const secretHash = "0123456789abcdef".repeat(4);
-const refusals: (RefusalCode | null)[] = [
-  null,
-  "invalid_key",
-  "revoked_key",
-  "disabled_key",
-  "expired_key",
-  "ip_not_allowed",
-  "insufficient_scope",
-  "rate_limit_exceeded",
-];
+const refusals = [null, ...refusalCodes];
 
 describe("What a guard is asked and answers", () => {
   it("is read as it was written, whatever the address and the scope", () => {
