@@ -7,6 +7,8 @@ const hasher = sha256.create();
 const encoder = new TextEncoder();
 const ascii = new Uint8Array(128);
 const digest = new Uint8Array(blank.outputLen);
+/** As much of `ascii` as the latest text filled: secret keys are all as long. */
+let filled = ascii.subarray(0, 0);
 
 /** SHA-256 of a text in UTF-8, hex. A secret key has 190 random bits, so nothing slower is needed for one. */
 export function hashOf(text: string): string {
@@ -25,5 +27,6 @@ function utf8Of(text: string): Uint8Array {
     if (unit > 0x7f) return encoder.encode(text);
     ascii[index] = unit;
   }
-  return ascii.subarray(0, text.length);
+  if (filled.length !== text.length) filled = ascii.subarray(0, text.length);
+  return filled;
 }

@@ -43,11 +43,11 @@ const bearerOf = (header: string): string =>
  * errors: in a flood, an error's stack would cost more than all the rest.
  */
 export async function admit(c: ApiContext, call: Call): Promise<Response | null> {
-  const key = call.key ?? presentedKey(c.req.raw.headers, c.env);
+  const key = call.key ?? presentedKey(call.headers, c.env);
   if (key.keyId === null) return problemAnswer(call, key.refusal);
   const { keyId, secretHash } = key;
   const { scope, isCounted } = call.operation;
-  const request: AdmissionRequest = { secretHash, ip: clientIp(c), scope, counted: isCounted };
+  const request: AdmissionRequest = { secretHash, ip: clientIp(call), scope, counted: isCounted };
   const askedAt = Date.now();
   const remembered = refusals.recall(keyId, request, askedAt);
   const admission = remembered ?? (await askAdmission(c.env.KEY_GUARD, keyId, request));

@@ -2,7 +2,7 @@ import { createMiddleware } from "hono/factory";
 import { admit } from "./admit.ts";
 import { readBody } from "./body.ts";
 import { type ApiEnv, callOf } from "./context.ts";
-import type { Operations } from "./operations.ts";
+import { type Operations, openOperation } from "./operations.ts";
 import { failureOf, problemAnswer } from "./problem.ts";
 import { record } from "./record.ts";
 import { checkHeaders } from "./request-headers.ts";
@@ -15,8 +15,8 @@ import { refuseQuery } from "./validation.ts";
 export const answer = (operations: Operations) =>
   createMiddleware<ApiEnv>(async function answer(c, next) {
     const call = callOf(c);
-    const operation = operations.of(c);
-    call.operation = operation;
+    if (call.operation === openOperation) call.operation = operations.of(c);
+    const { operation } = call;
     try {
       const refusal = operation.needsKey ? await admit(c, call) : null;
       if (refusal) c.res = refusal;

@@ -15,7 +15,10 @@ export interface Call {
   requestId: string;
   /** When the request reached the Worker, in milliseconds since the epoch. */
   startedAt: number;
+  method: string;
+  headers: Headers;
   place: Place;
+  /** `openOperation` until it is known. */
   operation: Operation;
   /** The key that it presents, where the door has read it. */
   key: PresentedKey | null;
@@ -23,6 +26,8 @@ export interface Call {
   isLocal: boolean;
   /** The key that was recognised, admitted or not, and where it was sent from; null where none was. */
   recognized: Recognized | null;
+  /** Of the answer, once there is one. */
+  status: number;
   errorCode: FailureCode | null;
   /** The body as it was sent, once it has been read. */
   bodyText: string | null;
@@ -75,4 +80,4 @@ export function placeIn(url: string): Place {
   return { origin: url.slice(0, start), pathname: hasQuery ? url.slice(start, end) : url.slice(start), hasQuery };
 }
 
-export const clientIp = (c: ApiContext): string => c.req.header("cf-connecting-ip") ?? "";
+export const clientIp = ({ headers }: Call): string => headers.get("CF-Connecting-IP") ?? "";

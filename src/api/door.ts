@@ -14,20 +14,25 @@ export const door =
   (app: Hono<ApiEnv>, operations: Operations, { isLocal }: { isLocal: boolean }) =>
   (request: Request, env: Env, ctx: ExecutionContext): Response | Promise<Response> => {
     const startedAt = Date.now();
+    const { method, headers } = request;
+    const place = placeIn(request.url);
     const call: Call = {
       requestId: newId("req", startedAt),
       startedAt,
-      place: placeIn(request.url),
-      operation: openOperation,
+      method,
+      headers,
+      place,
+      operation: operations.at(method, place.pathname) ?? openOperation,
       key: null,
       isLocal,
       recognized: null,
+      status: 0,
       errorCode: null,
       bodyText: null,
     };
     try {
-      if (operations.at(request.method, call.place.pathname)?.needsKey) {
-        const key = presentedKey(request.headers, env);
+      if (call.operation.needsKey) {
+        const key = presentedKey(headers, env);
         if (key.keyId === null) return problemAnswer(call, key.refusal);
         call.key = key;
       }

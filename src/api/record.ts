@@ -16,18 +16,18 @@ const gatherer = new Gatherer();
 export function record(c: ApiContext, call: Call, recognized: Recognized, now: number): void {
   if (recognized.admission.refusal === null) gatherer.add(entryOf(c, call, recognized, now));
   // Made only where it is kept: in a flood, most refusals go into an entry that is there already.
-  else gatherer.addRefusal(likenessOf(c, call, recognized), call.startedAt, () => entryOf(c, call, recognized, now));
+  else gatherer.addRefusal(likenessOf(call, recognized), call.startedAt, () => entryOf(c, call, recognized, now));
   if (gatherer.isTaken(now)) return;
   const { DB, KEY_GUARD } = c.env;
   const handToGuard = async (guardedKeyId: string, entries: Entry[]) => KEY_GUARD.getByName(guardedKeyId).journal(entries);
   c.executionCtx.waitUntil(gatherer.gather((entries) => storeEntries({ db: connect(DB), handToGuard }, entries)));
 }
 
-const likenessOf = (c: ApiContext, { operation, errorCode }: Call, { keyId, ip }: Recognized): Likeness => ({
+const likenessOf = ({ method, operation, status, errorCode }: Call, { keyId, ip }: Recognized): Likeness => ({
   keyId,
-  method: c.req.method,
+  method,
   route: operation.route,
-  status: c.res.status,
+  status,
   ip: ip.slice(0, longestIp) || null,
   errorCode,
 });
@@ -37,13 +37,13 @@ function entryOf(c: ApiContext, call: Call, recognized: Recognized, now: number)
   const country = c.req.raw.cf?.country;
   const admitted = admission.refusal === null;
   return {
-    ...likenessOf(c, call, recognized),
+    ...likenessOf(call, recognized),
     accountId: admission.key.accountId,
     id: call.requestId,
     path: call.place.pathname.slice(0, longestPath).toWellFormed(),
     durationMs: now - call.startedAt,
     country: typeof country === "string" ? country : null,
-    userAgent: c.req.header("user-agent")?.slice(0, longestUserAgent).toWellFormed() ?? null,
+    userAgent: call.headers.get("User-Agent")?.slice(0, longestUserAgent).toWellFormed() ?? null,
     admitted,
     counted: admitted && call.operation.isCounted,
     count: 1,

@@ -20,22 +20,20 @@ export const sendEmpty = <Status extends 202 | 204 | 304>(c: ApiContext, status:
   send(callOf(c), null, status, null, headers) as Response & TypedResponse<null, Status, "body">;
 
 /** The one place that makes answers of the API, so that each has all of its headers from the start: `headers` and those that every answer has. */
-export function send(
-  { requestId, recognized }: Call,
-  body: string | null,
-  status: number,
-  mediaType: string | null,
-  headers: Record<string, string>,
-): Response {
-  const rateLimit = recognized?.admission.rateLimit;
-  const response = new Response(body, { status, headers: fixedHeaders(mediaType, rateLimit) });
-  const all = response.headers;
-  all.set("X-Request-Id", requestId);
-  if (rateLimit) for (const [name, value] of rateLimitHeadersNow(rateLimit, Date.now())) all.set(name, value);
-  if ("ETag" in headers) all.set("Cache-Control", "private, no-cache");
-  for (const name in headers) all.set(name, headers[name] ?? "");
+export function send(call: Call, body: string | null, status: number, mediaType: string | null, headers: Record<string, string>): Response {
+  const rateLimit = call.recognized?.admission.rateLimit;
+  const ofAll = keptHeaders(mediaType, headers[challenge], rateLimit);
+  // Before they are copied: the headers of an answer are an object more to make and to collect.
+  ofAll.set("X-Request-Id", call.requestId);
+  if (rateLimit) for (const [name, value] of rateLimitHeadersNow(rateLimit, Date.now())) ofAll.set(name, value);
+  const response = new Response(body, { status, headers: ofAll });
+  if ("ETag" in headers) response.headers.set("Cache-Control", "private, no-cache");
+  for (const name in headers) if (name !== challenge) response.headers.set(name, headers[name] ?? "");
+  call.status = status;
   return response;
 }
+
+const challenge = "WWW-Authenticate";
 
 /** What every answer of the API has, whatever it answers. */
 export const headersOfAll = {
@@ -47,16 +45,20 @@ export const headersOfAll = {
 };
 
 const mostKept = 100;
-/** By media type, limit and end of the window. To copy headers costs less than to set them. */
+/** By media type, challenge, limit and end of the window. To copy headers costs less than to set them. */
 const kept = new Map<string, Headers>();
 
-/** The headers that stay the same for all answers of a media type, for a key until its window ends. */
-function fixedHeaders(mediaType: string | null, rateLimit: RateLimit | undefined): Headers {
-  const name = rateLimit ? `${mediaType} ${rateLimit.limit} ${rateLimit.resetsAt}` : `${mediaType}`;
+/**
+ * The headers of all answers of a media type and challenge, for a key until its window ends: those that stay the same. The
+ * others are those of the answer before, and each answer sets them all.
+ */
+function keptHeaders(mediaType: string | null, challenged: string | undefined, rateLimit: RateLimit | undefined): Headers {
+  const name = `${mediaType} ${rateLimit?.limit} ${rateLimit?.resetsAt} ${challenged}`;
   const known = kept.get(name);
   if (known) return known;
   const made = new Headers(headersOfAll);
   if (mediaType !== null) made.set("Content-Type", mediaType);
+  if (challenged !== undefined) made.set(challenge, challenged);
   if (rateLimit) for (const [header, value] of fixedRateLimitHeaders(rateLimit)) made.set(header, value);
   if (kept.size >= mostKept) kept.clear();
   kept.set(name, made);
