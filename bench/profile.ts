@@ -31,7 +31,7 @@ type Profiled = Variant & { served: Served; partOfLine: string[] };
 /** Where workerd's CPU goes, natively and in JavaScript: Linux's `perf` under full load, the variants in turn. D1's process is not in it. */
 export async function measureProfiles(folder: string): Promise<Profile[]> {
   needDebian({ [perf]: "linux-perf" });
-  const keys = await prepare(join(folder, "ours"), [unlimited]);
+  const keys = await prepare(join(folder, "ours"), Array<number>(64).fill(unlimited));
   await prepare(join(folder, "floor"), []);
   const started: Served[] = [];
   const start = async (name: string, source: string) => {
@@ -46,12 +46,14 @@ export async function measureProfiles(folder: string): Promise<Profile[]> {
     const floor = await start("floor", "bench/workers/floor.ts");
     const ours = await start("ours", "src/index.ts");
     const forged = forgedKeys();
-    const [floorUrl, me] = [floor.served.url, `${ours.served.url}/api/v1/me`];
+    const [floorUrl, me, oneKey] = [floor.served.url, `${ours.served.url}/api/v1/me`, keys.slice(0, 1)];
     const variants: Profiled[] = [
       { name: "bare", ...bare, url: bare.served.url, keys, status: 200 },
       { name: floors.exchange, ...floor, url: `${floorUrl}/exchange`, keys, status: 200 },
-      { name: floors.admitted, ...floor, url: `${floorUrl}/admitted`, keys, status: 200 },
-      { name: "ours, one key", ...ours, url: me, keys, status: 200 },
+      { name: floors.admitted, ...floor, url: `${floorUrl}/admitted`, keys: oneKey, status: 200 },
+      { name: "ours, one key", ...ours, url: me, keys: oneKey, status: 200 },
+      { name: floors.of64, ...floor, url: `${floorUrl}/admitted`, keys, status: 200 },
+      { name: "ours, 64 keys", ...ours, url: me, keys, status: 200 },
       { name: floors.forged, ...floor, url: `${floorUrl}/forged`, keys: forged, status: 401 },
       { name: "ours, forged keys", ...ours, url: me, keys: forged, status: 401 },
     ];

@@ -117,15 +117,14 @@ function goalsOfThroughput(throughput: readonly Measured[]): Goal[] {
   const bare = named(throughput, "bare");
   const naive = named(throughput, "naive");
   const fastify = named(throughput, "Fastify, Redis, PostgreSQL");
-  const floor = named(throughput, floors.admitted);
+  const floorOf = { "ours, one key": named(throughput, floors.admitted), "ours, 64 keys": named(throughput, floors.of64) };
   const share = (name: string, bound: number, least?: Measured) =>
     goal(`${name}: share of bare`, "at least", bound, shareOfBare(named(throughput, name)), least && shareOfBare(least));
   return [
-    share("ours, one key", 0.35, floor),
-    share("ours, 64 keys", 0.35, floor),
+    ...Object.entries(floorOf).map(([name, floor]) => share(name, 0.35, floor)),
     share("ours, forged keys", 0.75, named(throughput, floors.forged)),
     share("ours, exhausted key", 0.5),
-    ...["ours, one key", "ours, 64 keys"].flatMap((name) => {
+    ...Object.entries(floorOf).flatMap(([name, floor]) => {
       const both = (other: Measured, figure: Figure) =>
         [ratioOf(named(throughput, name), other, figure), ratioOf(floor, other, figure)] as const;
       return [

@@ -9,6 +9,8 @@ const roundsOfStart = 2;
 /** Runs under full load in a round, for one at the even pace: their figures differ more from run to run than variants do from each other. */
 const loadsInRound = 2;
 const seconds = 2;
+/** V8 compiles a variant's code as it gets hotter, which takes ours some 15 seconds: bare, which runs beside every other, is hot soon. */
+const warmSeconds = 15;
 /** After every run, so that a variant has written its log before the next begins. */
 const pauseMs = 300;
 /** A second, for the latency of all at the same pace: what the slowest of them can do with ease. */
@@ -32,7 +34,7 @@ export async function measureThroughput(folder: string): Promise<Measured[]> {
   for (let start = 0; start < starts; start++) {
     const { variants, stop } = await startVariants(join(folder, `start-${start}`));
     try {
-      for (const variant of variants) await runOf(variant);
+      for (const variant of variants) await runOf(variant, warmSeconds);
       for (let round = 0; round < roundsOfStart; round++) {
         await measureRound(variants, measured);
         console.log(`throughput: round ${start * roundsOfStart + round + 1} of ${starts * roundsOfStart}`);
@@ -53,10 +55,10 @@ async function measureRound(variants: readonly Variant[], measured: Map<string, 
     return known;
   };
   for (let n = 0; n < loadsInRound; n++) {
-    let before = await runOf(bare);
+    let before = await runOf(bare, seconds);
     for (const variant of variants) {
-      const run = await runOf(variant);
-      const after = await runOf(bare);
+      const run = await runOf(variant, seconds);
+      const after = await runOf(bare, seconds);
       const { full, shares } = measuredOf(variant);
       full.push(run);
       shares.push((2 * run.requestsPerSecond) / (before.requestsPerSecond + after.requestsPerSecond));
@@ -70,9 +72,9 @@ async function measureRound(variants: readonly Variant[], measured: Map<string, 
   }
 }
 
-async function runOf(variant: Variant): Promise<Run> {
+async function runOf(variant: Variant, runSeconds: number): Promise<Run> {
   await variant.before?.();
-  const run = await load(variant, seconds);
+  const run = await load(variant, runSeconds);
   await sleep(pauseMs);
   return run;
 }

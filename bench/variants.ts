@@ -30,7 +30,12 @@ export const forgedKeys = (): string[] =>
   Array.from({ length: 64 }, () => newSecretKey(newKeyId(), { name: "a", secret: "not the secret of this service" }));
 
 /** The variants that leave out all that the contract and docs/decisions let them. */
-export const floors = { exchange: "floor: one exchange", admitted: "floor: an admitted request", forged: "floor: a forged key" };
+export const floors = {
+  exchange: "floor: one exchange",
+  admitted: "floor: an admitted request",
+  of64: "floor: admitted requests of 64 keys",
+  forged: "floor: a forged key",
+};
 
 /** Starts every variant of the comparison, side by side. */
 export async function startVariants(folder: string): Promise<{ variants: Variant[]; stop(): Promise<void> }> {
@@ -61,6 +66,7 @@ export async function startVariants(folder: string): Promise<{ variants: Variant
     { name: "bare", url: bare.url, keys, status: 200, pids: bare.pids },
     { name: floors.exchange, url: `${floor.url}/exchange`, keys, status: 200, pids: floor.pids },
     { name: floors.admitted, url: `${floor.url}/admitted`, keys: keys.slice(0, 1), status: 200, pids: floor.pids },
+    { name: floors.of64, url: `${floor.url}/admitted`, keys, status: 200, pids: floor.pids },
     { name: floors.forged, url: `${floor.url}/forged`, keys: forged, status: 401, pids: floor.pids, isAttack: true },
     { name: "ours, one key", ...ofProduct, keys: keys.slice(0, 1), status: 200 },
     { name: "ours, forged keys", ...ofProduct, keys: forged, status: 401, isAttack: true },

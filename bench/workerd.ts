@@ -77,7 +77,7 @@ const workers = join(import.meta.dirname, "workers");
 
 /** What wrangler.toml binds the product to, in workerd's own words: wrangler's form of it cannot name another process. */
 function workerConfig(hasGuard: boolean, v8Flags: string[]): string {
-  const { compatibility_date } = unstable_readConfig({ config: join(root, "wrangler.toml") });
+  const { compatibility_date, compatibility_flags } = unstable_readConfig({ config: join(root, "wrangler.toml") });
   const objects = `durableObjectNamespaces = [(className = "KeyGuard", uniqueKey = "guards", enableSql = true)],
       durableObjectStorage = (localDisk = "disk"),`;
   return `using Workerd = import "/workerd/workerd.capnp";
@@ -87,6 +87,7 @@ const config :Workerd.Config = (
     (name = "worker", worker = (
       modules = [(name = "index.js", esModule = embed "index.js")],
       compatibilityDate = "${compatibility_date}",
+      compatibilityFlags = ${JSON.stringify(compatibility_flags)},
       ${hasGuard ? objects : ""}
       bindings = [
         (name = "DB", wrapped = (moduleName = "cloudflare-internal:d1-api", innerBindings = [(name = "fetcher", service = "d1")])),

@@ -1,5 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
-import { type Context, Hono } from "hono";
+import { Hono } from "hono";
 import { Gatherer } from "../../src/activity/gatherer.ts";
 import { storeEntries } from "../../src/activity/store-entries.ts";
 import { signingSecrets } from "../../src/api/admit.ts";
@@ -32,9 +32,9 @@ app.get("/exchange", async (c) => {
 });
 
 let memory: KeyMemory | undefined;
-const readKey = (c: Context<{ Bindings: Bindings }>) => {
-  memory ??= new KeyMemory(signingSecrets(c.env));
-  return memory.read((c.req.header("authorization") ?? "").slice("Bearer ".length));
+const readKey = (headers: Headers, env: Bindings) => {
+  memory ??= new KeyMemory(signingSecrets(env));
+  return memory.read((headers.get("Authorization") ?? "").slice("Bearer ".length));
 };
 
 const gatherer = new Gatherer();
@@ -53,8 +53,8 @@ const admitted = (used: string, remaining: number) =>
 app.get("/admitted", async (c) => {
   const startedAt = Date.now();
   const id = newId("req", startedAt);
-  const { secretHash } = readKey(c);
-  const used = await c.env.KEY_GUARD.getByName("one").count(secretHash);
+  const { secretHash, keyId } = readKey(c.req.raw.headers, c.env);
+  const used = await c.env.KEY_GUARD.getByName(keyId ?? "").count(secretHash);
   gatherer.add({
     accountId: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708",
     id,
@@ -95,12 +95,14 @@ const forged = (id: string) =>
   `{"type":"http://127.0.0.1/docs/errors/invalid_key","title":"API key invalid","status":401,"detail":"This is not a key of this service, or no longer its secret.","instance":"/api/v1/me","code":"invalid_key","request_id":"${id}"}`;
 
 /** A forged key: its hash, looked up among those seen, the id of the request and the refusal. */
-app.get("/forged", (c) => {
+function refuseForged(headers: Headers, env: Bindings): Response {
   const id = newId("req", Date.now());
-  const { keyId } = readKey(c);
+  const { keyId } = readKey(headers, env);
   if (keyId !== null) throw new Error("this key is not forged");
   ofForged.set("X-Request-Id", id);
   return new Response(forged(id), { status: 401, headers: ofForged });
-});
+}
 
-export default app;
+export default {
+  fetch: (request, env, ctx) => (request.url.endsWith("/forged") ? refuseForged(request.headers, env) : app.fetch(request, env, ctx)),
+} satisfies ExportedHandler<Bindings>;
