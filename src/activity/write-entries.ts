@@ -70,12 +70,16 @@ async function writeWhatIsTaken(db: Db, entries: readonly Entry[]): Promise<void
   }
 }
 
+/** An entry that is there already is left alone. Any other that no row can be made of fails the batch: OR IGNORE would drop it in silence. */
 function writeBatch(db: Db, entries: readonly Entry[]): Promise<unknown> {
   const marks = new Map(
     entries.map((entry) => [`${entry.accountId} ${hourStart(timeOfId(entry.id))}`, [entry.accountId, hourStart(timeOfId(entry.id))]]),
   );
   return db.batch([
-    raw(db, sql`INSERT OR IGNORE INTO activity SELECT ${columns} FROM json_each(${JSON.stringify(entries.map(row))})`),
+    raw(
+      db,
+      sql`INSERT INTO activity SELECT ${columns} FROM json_each(${JSON.stringify(entries.map(row))}) WHERE true ON CONFLICT (account_id, id) DO NOTHING`,
+    ),
     raw(db, sql`INSERT OR IGNORE INTO usage_marks SELECT value ->> 0, value ->> 1 FROM json_each(${JSON.stringify([...marks.values()])})`),
   ]);
 }

@@ -23,7 +23,8 @@ export class RefusalMemory {
   recall(keyId: string, request: AdmissionRequest, now: number): Admission | null {
     if (now >= (this.#refusedUntil.get(keyId) ?? 0)) return null;
     const found = this.#remembered.get(questionOf(keyId, request));
-    return found && now < found.until && found.askedAt > this.#changeOf(keyId) ? found.admission : null;
+    // A clock that has stepped back would keep it for as long as it stepped.
+    return found && now >= found.askedAt && now < found.until && found.askedAt > this.#changeOf(keyId) ? found.admission : null;
   }
 
   /** `askedAt`: when the guard was asked, so that what it answered is never older than a second. */

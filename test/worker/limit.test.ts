@@ -1,7 +1,7 @@
 import { abortAllDurableObjects, evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { call, makeTenant, within2s } from "./client.ts";
+import { call, makeKey, makeTenant, within2s } from "./client.ts";
 
 const times = (n: number, ask: () => Promise<unknown>) => Promise.all(Array.from({ length: n }, ask));
 const me = (key: string) => call("GET", "/api/v1/me", { key });
@@ -37,6 +37,20 @@ describe("The limit of a key", () => {
     await times(5, () => me(key));
     const look = await call("GET", "/api/v1/rate-limit", { key });
     expect(look.body.policies).toEqual([{ name: "hour", limit: 2, used: 2, remaining: 0, percent: 100, resets_at: expect.any(String) }]);
+  });
+
+  it("does not count the requests of a key while it is disabled, nor those with a secret that has been replaced", async () => {
+    const tenant = await makeTenant();
+    const { key, keyId } = await makeKey(tenant.accountId, {});
+    const change = (status: string) => call("PATCH", `/api/v1/keys/${keyId}`, { key: tenant.key, body: { status } });
+    await me(key);
+    await change("disabled");
+    expect(((await times(10, () => me(key))) as Awaited<ReturnType<typeof me>>[]).map(({ status }) => status)).toEqual(Array(10).fill(401));
+    await change("active");
+    expect(await used(key)).toBe(1);
+    const rotated = await call("POST", `/api/v1/keys/${keyId}/rotate`, { key: tenant.key, body: { overlap_seconds: 0 } });
+    expect((await me(key)).status).toBe(401);
+    expect(await used(rotated.body.secret_key)).toBe(1);
   });
 
   it("counts every admitted request, whatever it answers", async () => {

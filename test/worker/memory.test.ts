@@ -22,6 +22,12 @@ describe("A remembered refusal", () => {
     expect(memory.recall("key_1", request, now + 1000)).toBeNull();
   });
 
+  it("is not recalled by a clock that steps back, which would keep it for as long", () => {
+    const memory = new RefusalMemory();
+    memory.remember("key_1", request, refused("rate_limit_exceeded"), now);
+    expect(memory.recall("key_1", request, now - 1)).toBeNull();
+  });
+
   it("never reaches into the next hour", () => {
     const memory = new RefusalMemory();
     memory.remember("key_1", request, refused("rate_limit_exceeded", now + 300), now);

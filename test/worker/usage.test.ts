@@ -81,6 +81,8 @@ const sumOf = (entries: Entry[], of: (entry: Entry) => number) => entries.reduce
 
 const inClass = (entries: Entry[], is: (status: number) => boolean) => sumOf(entries, ({ status, count }) => (is(status) ? count : 0));
 
+const twoDecimals = (value: number) => Math.round(value * 100) / 100;
+
 /** The figures by their definitions, computed from the entries one by one. */
 function plainly(entries: Entry[], from: number, to: number) {
   const inside = entries.filter(({ id }) => timeOfId(id) >= from && timeOfId(id) < to);
@@ -88,7 +90,6 @@ function plainly(entries: Entry[], from: number, to: number) {
   const admitted = inside.filter((entry) => entry.admitted);
   const successes = sumOf(inside, ({ status, count }) => (status < 400 ? count : 0));
   const durations = admitted.flatMap(({ durationMs, count }) => Array<number>(count).fill(durationMs)).sort((a, b) => a - b);
-  const round = (value: number) => Math.round(value * 100) / 100;
   const rank = (share: number) => durations[Math.max(0, Math.ceil(share * durations.length) - 1)] ?? null;
   return {
     requests,
@@ -100,8 +101,8 @@ function plainly(entries: Entry[], from: number, to: number) {
       "429": inClass(inside, (status) => status === 429),
       "5xx": inClass(inside, (status) => status >= 500),
     },
-    rate: requests === 0 ? null : successes === requests ? 100 : Math.min(round((100 * successes) / requests), 99.99),
-    average: durations.length === 0 ? null : round(durations.reduce((sum, each) => sum + each, 0) / durations.length),
+    rate: requests === 0 ? null : successes === requests ? 100 : Math.min(twoDecimals((successes / requests) * 100), 99.99),
+    average: durations.length === 0 ? null : twoDecimals(durations.reduce((sum, each) => sum + each, 0) / durations.length),
     percentiles: [0.5, 0.95, 0.99].map(rank),
   };
 }
@@ -121,7 +122,7 @@ describe("The figures", () => {
   const traffic = fc.array(
     fc.record({
       at: time,
-      status: fc.constantFrom(200, 200, 201, 304, 404, 422, 429, 500, 503),
+      status: fc.constantFrom(200, 200, 201, 304, 401, 403, 404, 422, 429, 500, 503),
       durationMs: fc.oneof(fc.integer({ min: 0, max: 120 }), fc.integer({ min: 0, max: 90_000 })),
       count: fc.constantFrom(1, 1, 1, 7),
       route: fc.constantFrom("/api/v1/tasks", "/api/v1/users/{id}"),
@@ -135,7 +136,7 @@ describe("The figures", () => {
       fc.asyncProperty(traffic, fc.integer({ min: 0, max: 60 }), async (list, split) => {
         const accountId = `acc_${crypto.randomUUID()}`;
         const entries = list.map(({ at, status, durationMs, count, route, key }) => {
-          const admitted = status !== 429;
+          const admitted = ![401, 403, 429].includes(status);
           return entryOf({ accountId, keyId: key }, at, {
             status,
             durationMs,
@@ -155,9 +156,23 @@ describe("The figures", () => {
             const own = entries.filter((entry) => keyId === undefined || entry.keyId === keyId);
             const current = plainly(own, usage.window.from, usage.window.to);
             const former = plainly(own, usage.previous.from, usage.previous.to);
-            expect(usage.totalRequests).toMatchObject({ value: current.requests, previous: former.requests });
-            expect(usage.successRate).toMatchObject({ value: current.rate, previous: former.rate });
-            expect(usage.avgResponseTimeMs).toMatchObject({ value: current.average, previous: former.average });
+            expect(usage.totalRequests).toEqual({
+              value: current.requests,
+              previous: former.requests,
+              changePercent: former.requests === 0 ? null : twoDecimals(((current.requests - former.requests) / former.requests) * 100),
+            });
+            const change = (value: number | null, previous: number | null) =>
+              value === null || previous === null ? null : twoDecimals(value - previous);
+            expect(usage.successRate).toEqual({
+              value: current.rate,
+              previous: former.rate,
+              changePoints: change(current.rate, former.rate),
+            });
+            expect(usage.avgResponseTimeMs).toEqual({
+              value: current.average,
+              previous: former.average,
+              changeMs: change(current.average, former.average),
+            });
             for (const [index, exact] of current.percentiles.entries()) {
               const shown = [usage.p50Ms, usage.p95Ms, usage.p99Ms][index] as number;
               if (exact === null) expect(shown).toBeNull();
