@@ -1,6 +1,8 @@
 import type { Arrival } from "./arrival.ts";
 import type { Cost } from "./cost.ts";
 import type { Growth } from "./growth.ts";
+import type { Instructions } from "./instructions.ts";
+import { median } from "./load.ts";
 import { type Memory, residentOfOurs } from "./memory.ts";
 import { isOfScript } from "./parts.ts";
 import type { Profile } from "./profile.ts";
@@ -97,6 +99,19 @@ export function profileTable(profiles: readonly Profile[]): string {
       row("**all of it**", all),
       row("**of that, the Worker's own script**", all.filter(isOfScript)),
     ],
+  );
+}
+
+export function instructionsTable(measured: readonly Instructions[]): string {
+  const bare = median(named(measured, "bare").counts);
+  return table(
+    ["workerd's instructions for a request, thousands", "median", "lowest and highest round", "bare's share of it"],
+    measured.map(({ name, counts }) => [
+      name,
+      whole(median(counts) / 1000),
+      `${whole(Math.min(...counts) / 1000)} to ${whole(Math.max(...counts) / 1000)}`,
+      two(bare / median(counts)),
+    ]),
   );
 }
 

@@ -6,6 +6,7 @@ import { root } from "../scripts/local.ts";
 import { measureArrival } from "./arrival.ts";
 import { measureCost } from "./cost.ts";
 import { measureGrowth } from "./growth.ts";
+import { measureInstructions } from "./instructions.ts";
 import { measureMemory } from "./memory.ts";
 import { measureProfiles } from "./profile.ts";
 import {
@@ -13,6 +14,7 @@ import {
   costTable,
   goalTable,
   growthTable,
+  instructionsTable,
   memoryTable,
   profileTable,
   throughputGoalTable,
@@ -20,8 +22,8 @@ import {
 } from "./report.ts";
 import { measureThroughput } from "./throughput.ts";
 
-// `npm run bench`: everything, nearly an hour, and docs/performance.md anew. `npm run bench -- growth` and the like
-// run one part and only print.
+// `npm run bench`: everything, more than an hour, and docs/performance.md anew. `npm run bench -- growth` and the like
+// run one part and only print. `instructions` is a part by name alone.
 
 const parts = {
   throughput: async (folder: string) => {
@@ -33,6 +35,7 @@ const parts = {
   growth: async (folder: string) => growthTable(await measureGrowth(folder)),
   memory: async (folder: string) => memoryTable(await measureMemory(folder)),
   profile: async (folder: string) => profileTable(await measureProfiles(folder)),
+  instructions: async (folder: string) => instructionsTable(await measureInstructions(folder)),
 };
 
 const reportFile = join(root, "docs", "performance.md");

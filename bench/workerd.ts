@@ -25,6 +25,7 @@ export interface Served {
 interface Flags {
   flags?: string[];
   v8Flags?: string[];
+  under?: string[];
 }
 
 /** Bundles a Worker as `wrangler deploy` would upload it, into `folder`. Answers the file. */
@@ -47,9 +48,10 @@ export async function freePort(): Promise<number> {
 
 /**
  * Starts workerd on a bundle, with the bindings of wrangler.toml; D1 and the objects live in `folder`. D1 is a process of its
- * own, since a deployment has it on another machine: it must not hold up the Worker's one thread. `flags` are workerd's, `v8Flags` V8's.
+ * own, since a deployment has it on another machine: it must not hold up the Worker's one thread. `flags` are workerd's, `v8Flags` V8's;
+ * `under` is a command that runs the Worker's process.
  */
-export async function serve(script: string, folder: string, { flags = [], v8Flags = [] }: Flags = {}): Promise<Served> {
+export async function serve(script: string, folder: string, { flags = [], v8Flags = [], under = [] }: Flags = {}): Promise<Served> {
   for (const part of ["objects", "d1"]) mkdirSync(join(folder, part), { recursive: true });
   const source = readFileSync(script, "utf8");
   writeFileSync(join(folder, "index.js"), source);
@@ -57,7 +59,7 @@ export async function serve(script: string, folder: string, { flags = [], v8Flag
   const [port, d1Port] = [await freePort(), await freePort()];
   const d1 = startWorkerd(folder, join(workers, "d1.capnp"), d1Port, [`--directory-path=disk=${join(folder, "d1")}`]);
   const objects = `--directory-path=disk=${join(folder, "objects")}`;
-  const worker = startWorkerd(folder, "worker.capnp", port, [objects, `--external-addr=d1=127.0.0.1:${d1Port}`, ...flags]);
+  const worker = startWorkerd(folder, "worker.capnp", port, [objects, `--external-addr=d1=127.0.0.1:${d1Port}`, ...flags], under);
   const stop = async () => {
     await ended(worker);
     await ended(d1);
@@ -104,9 +106,10 @@ const config :Workerd.Config = (
 `;
 }
 
-function startWorkerd(folder: string, config: string, port: number, flags: string[]): ChildProcess {
+function startWorkerd(folder: string, config: string, port: number, flags: string[], under: string[] = []): ChildProcess {
   const options = ["serve", "--experimental", config, `--socket-addr=http=127.0.0.1:${port}`, ...flags];
-  return start(workerdPath, options, { cwd: folder, stdio: ["ignore", "ignore", "pipe"] });
+  const [command = workerdPath, ...others] = [...under, workerdPath];
+  return start(command, [...others, ...options], { cwd: folder, stdio: ["ignore", "ignore", "pipe"] });
 }
 
 /** Waits until a process answers. Throws with what it said where it ends before. */

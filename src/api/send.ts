@@ -23,7 +23,8 @@ export const sendEmpty = <Status extends 202 | 204 | 304>(c: ApiContext, status:
 export function send(call: Call, body: string | null, status: number, mediaType: string | null, headers: Record<string, string>): Response {
   const rateLimit = call.recognized?.admission.rateLimit;
   const ofAll = keptHeaders(mediaType, headers[challenge], rateLimit);
-  // Before they are copied: the headers of an answer are an object more to make and to collect.
+  // Before they are copied, since the headers of an answer are an object more to make and to collect. What is set on the kept
+  // ones must be set by every answer that shares them: it stays until the next.
   ofAll.set("X-Request-Id", call.requestId);
   if (rateLimit) for (const [name, value] of rateLimitHeadersNow(rateLimit, Date.now())) ofAll.set(name, value);
   const response = new Response(body, { status, headers: ofAll });
