@@ -13,6 +13,7 @@ export default defineConfig(async () => ({
               bindings: {
                 KEY_SIGNING_SECRETS: `b:${"second-signing-secret-of-the-tests".padEnd(40, "-")},a:${"first-signing-secret-of-the-tests".padEnd(40, "-")}`,
                 WEBHOOK_SEALING_SECRETS: `a:${"sealing-secret-of-the-tests".padEnd(40, "-")}`,
+                PUBLIC_ORIGIN: "https://overview.acme.dev, https://overview.acme.workers.dev:8443",
                 MIGRATIONS: await readD1Migrations("./migrations"),
               },
             },

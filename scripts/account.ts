@@ -1,7 +1,7 @@
 import { createAccount } from "../src/accounts/account.ts";
+import { commitTo } from "../src/events/commit.ts";
 import { createKey } from "../src/keys/create-key.ts";
 import { scopes } from "../src/keys/scopes.ts";
-import { commitTo } from "../src/webhooks/commit.ts";
 import { Misuse, optionsOf, run } from "./command.ts";
 import { withLocalData } from "./local.ts";
 
@@ -14,7 +14,7 @@ await run(async () => {
   return withLocalData(async ({ db, signing }) => {
     const now = Date.now();
     const account = await createAccount({ db, now }, { name, email });
-    const writing = { db, now, actor: { accountId: account.id, keyId: null }, commit: commitTo(db), signing };
+    const writing = { db, now, actor: { accountId: account.id, keyId: null }, commit: commitTo({ db }), signing };
     const { secretKey } = await createKey(writing, { name: "First key", scopes: [...scopes] });
     return `${account.id}\n${secretKey}`;
   });

@@ -1,7 +1,7 @@
 import { listAccounts } from "../src/accounts/account.ts";
+import { commitTo } from "../src/events/commit.ts";
 import { createKey } from "../src/keys/create-key.ts";
 import { scopes as allScopes, inOrder } from "../src/keys/scopes.ts";
-import { commitTo } from "../src/webhooks/commit.ts";
 import { Misuse, optionsOf, run } from "./command.ts";
 import { withLocalData } from "./local.ts";
 
@@ -29,7 +29,7 @@ await run(async () => {
     if (!account)
       throw new Misuse(accountId === undefined ? "There is no account yet: npm start makes one." : `There is no account ${accountId}.`);
     const actor = { accountId: account.id, keyId: null };
-    const { secretKey } = await createKey({ db, actor, now: Date.now(), commit: commitTo(db), signing }, input);
+    const { secretKey } = await createKey({ db, actor, now: Date.now(), commit: commitTo({ db }), signing }, input);
     return secretKey;
   });
 });

@@ -1,7 +1,9 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { parts } from "../src/api/api.ts";
+import { createResources } from "../src/api/api.ts";
 import { openApiDocument } from "../src/api/openapi.ts";
+import { eventCatalogue } from "../src/event-catalogue.ts";
 
-// `npm run openapi`: writes the OpenAPI document as the code has it now. A test fails where the copy is stale.
-writeFileSync(join(import.meta.dirname, "../docs/openapi.json"), `${JSON.stringify(openApiDocument(parts), null, 2)}\n`);
+// `npm run openapi`: writes the OpenAPI document as the code has it now, to where it is served from. A test fails where it is stale.
+const file = join(import.meta.dirname, "../public/api/v1/openapi.json");
+writeFileSync(file, `${JSON.stringify(openApiDocument(createResources(eventCatalogue)), null, 2)}\n`);

@@ -1,18 +1,18 @@
 import { createAccount } from "../src/accounts/account.ts";
-import type { Writing } from "../src/accounts/actor.ts";
 import type { Entry } from "../src/activity/entry.ts";
 import { writeEntries } from "../src/activity/write-entries.ts";
 import { dayMs, hourMs, hourStart } from "../src/clock.ts";
 import type { Db } from "../src/db/client.ts";
+import type { Writing } from "../src/events/commit.ts";
+import { commitTo } from "../src/events/commit.ts";
 import { newId } from "../src/ids.ts";
 import { createKey } from "../src/keys/create-key.ts";
 import type { SigningSecret } from "../src/keys/key-format.ts";
 import { type Scope, scopes } from "../src/keys/scopes.ts";
 import { priorities } from "../src/tasks/task.ts";
 import { changeTask, createTask } from "../src/tasks/write-tasks.ts";
-import { foldMarks } from "../src/usage/fold-marks.ts";
+import { refreshRollUps } from "../src/usage/refresh-roll-ups.ts";
 import { createUser } from "../src/users/write-users.ts";
-import { commitTo } from "../src/webhooks/commit.ts";
 
 const days = 60;
 const seedValue = 20_260;
@@ -60,7 +60,7 @@ export async function seedDemo({
   const random = randomFrom(seedValue);
   const startsAt = now - days * dayMs;
   const account = await createAccount({ db, now: startsAt }, { name: "Northwind Robotics", email: "ops@northwind.example" });
-  const at = (time: number): Writing => ({ db, now: time, actor: { accountId: account.id, keyId: null }, commit: commitTo(db) });
+  const at = (time: number): Writing => ({ db, now: time, actor: { accountId: account.id, keyId: null }, commit: commitTo({ db }) });
   const key = (name: string, given: readonly Scope[], hourlyLimit: number, madeAt: number) =>
     createKey({ ...at(madeAt), signing }, { name, scopes: [...given], hourlyLimit });
 
@@ -76,7 +76,7 @@ export async function seedDemo({
   progress("sixty days of requests");
   await seedActivity(random, db, account.id, clients, startsAt, now);
   progress("usage figures");
-  await foldMarks(at(now));
+  await refreshRollUps(at(now));
   return demo.secretKey;
 }
 

@@ -1,33 +1,51 @@
 import { Hono } from "hono";
-import { getPath } from "hono/utils/url";
-import { createApi, operations } from "./api/api.ts";
-import { apiRoot } from "./api/base.ts";
-import { type ApiContext, type ApiEnv, callOf } from "./api/context.ts";
-import { door } from "./api/door.ts";
-import { health } from "./api/health.ts";
-import { openOperation } from "./api/operations.ts";
-import { failureOf, problemAnswer } from "./api/problem.ts";
-import { RememberingRouter } from "./api/remembering-router.ts";
-import { createDashboard, withPageHeaders } from "./dashboard/dashboard.tsx";
-import { errorPage } from "./dashboard/error-page.tsx";
+import { except } from "hono/combine";
+import { createApi } from "./api/api.ts";
+import { apiBase, apiRoot } from "./api/base-path.ts";
+import { checkRequest } from "./api/middleware/check-request.ts";
+import { anyOrigin, preflight } from "./api/middleware/cross-origin.ts";
+import { createDashboard } from "./dashboard/dashboard.tsx";
+import { errorPage } from "./dashboard/pages/error.tsx";
 import { Failure } from "./errors.ts";
-
-/** The path by which a request is routed. Where the door knows its operation, it has been read already. */
-const pathOf = (request: Request, given?: { env?: ApiEnv["Bindings"] }): string => {
-  const call = given?.env?.call;
-  return call && call.operation !== openOperation ? call.place.pathname : getPath(request);
-};
+import { eventCatalogue } from "./event-catalogue.ts";
+import { activityLog } from "./http/activity-log.ts";
+import { admit, authenticate } from "./http/authenticate.ts";
+import { receiveBody } from "./http/body.ts";
+import type { AppContext, AppEnv } from "./http/context.ts";
+import { health } from "./http/health.ts";
+import { failureOf, problem } from "./http/problem.ts";
+import { requestContext } from "./http/request-context.ts";
+import { normalizedPath } from "./http/request-path.ts";
+import { apiSecurityHeaders, pageSecurityHeaders } from "./http/security-headers.ts";
+import { standardHeaders } from "./http/standard-headers.ts";
 
 /** Everything that the Worker answers. `isLocal`: built for a laptop, where the overview is open to whoever sits there. */
 export function createApp({ isLocal }: { isLocal: boolean }) {
-  const app = new Hono<ApiEnv>({ router: new RememberingRouter(), getPath: pathOf });
-  app.route(apiRoot, createApi());
-  app.use("*", withPageHeaders);
+  const app = new Hono<AppEnv>({ getPath: normalizedPath });
+  const api = createApi(eventCatalogue);
+
+  app.use(requestContext({ isLocal }));
+
+  // The way of every request of the API, from its arrival to its route. Below these nothing answers without a key that is not public.
+  app.use(
+    `${apiRoot}/*`,
+    activityLog({ unknownRoute: `${apiBase}/*` }),
+    standardHeaders([...apiSecurityHeaders, ...anyOrigin]),
+    preflight,
+    authenticate((c) => api.policies.of(c)),
+    receiveBody,
+    admit,
+    checkRequest,
+  );
+  app.route(apiRoot, api.routes);
+
+  app.use(except([apiRoot, `${apiRoot}/*`], standardHeaders([]), pageSecurityHeaders));
   app.route("/", health);
-  app.route("/", createDashboard({ isLocal }));
-  const fails = (c: ApiContext, failure: Failure) =>
-    /^\/api(\/|$)/.test(c.req.path) ? problemAnswer(callOf(c), failure) : errorPage(c, failure);
-  app.onError((error, c) => fails(c, failureOf(error)));
-  app.notFound((c) => fails(c, new Failure("not_found", "There is nothing at this path.")));
-  return { fetch: door(app, operations, { isLocal }) };
+  app.route("/", createDashboard());
+
+  const isApi = ({ req: { path } }: AppContext) => path === apiRoot || path.startsWith(`${apiRoot}/`);
+  const fail = (c: AppContext, failure: Failure) => (isApi(c) ? problem(c, failure) : errorPage(c, failure));
+  app.onError((error, c) => fail(c, failureOf(error, c.get("requestId"))));
+  app.notFound((c) => fail(c, new Failure("not_found", "There is nothing at this path.")));
+  return app;
 }

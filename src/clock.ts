@@ -17,4 +17,4 @@ export const iso = (timeMs: number): string => new Date(timeMs).toISOString();
 export const isoOrNull = (timeMs: number | null): string | null => (timeMs === null ? null : iso(timeMs));
 
 /** The schema of what `iso` writes. */
-export const isoText = z.string().meta({ format: "date-time", example: "2026-01-31T09:30:00.000Z" });
+export const isoText = z.string().meta({ format: "date-time", examples: ["2026-01-31T09:30:00.000Z"] });

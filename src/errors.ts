@@ -14,6 +14,7 @@ export const failures = {
   forbidden: { status: 403, title: "More than this key may grant" },
   not_found: { status: 404, title: "Not found" },
   method_not_allowed: { status: 405, title: "Method not allowed" },
+  request_timeout: { status: 408, title: "Request timeout" },
   conflict: { status: 409, title: "Conflict" },
   request_in_progress: { status: 409, title: "Request in progress" },
   limit_reached: { status: 409, title: "Limit reached" },
@@ -38,16 +39,16 @@ export interface Fault {
   header?: string;
 }
 
-/** What an answer says of a failure. */
-export interface Told {
+/** What a response says of a failure. */
+export interface FailureContent {
   code: FailureCode;
   message: string;
   faults?: Fault[];
   headers?: Record<string, string>;
 }
 
-/** A refusal that the caller is told about. `detail` is a sentence for people and never carries a secret. */
-export class Failure extends Error implements Told {
+/** An error whose message is for the caller: a sentence for people, which never carries a secret. */
+export class Failure extends Error implements FailureContent {
   readonly code: FailureCode;
   readonly faults: Fault[];
   readonly headers: Record<string, string>;

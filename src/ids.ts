@@ -1,12 +1,8 @@
-import { bytesToHex } from "@noble/hashes/utils.js";
 import { v7 } from "uuid";
 
 export type IdPrefix = "acc" | "usr" | "tsk" | "req" | "evt" | "whk" | "dlv" | "att" | "rdl";
 
 const hexOfTime = (timeMs: number) => Math.max(0, timeMs).toString(16).padStart(12, "0");
-
-/** Of the id that is being made. */
-const uuidBytes = new Uint8Array(16);
 
 let latest = { timeMs: -1, seq: 0 };
 
@@ -17,7 +13,7 @@ let latest = { timeMs: -1, seq: 0 };
 export function newId(prefix: IdPrefix, timeMs: number): string {
   const seq = timeMs === latest.timeMs ? (latest.seq + 1) >>> 0 : firstSeq();
   latest = { timeMs, seq };
-  return `${prefix}_${bytesToHex(v7({ msecs: timeMs, seq }, uuidBytes))}`;
+  return `${prefix}_${v7({ msecs: timeMs, seq }).replaceAll("-", "")}`;
 }
 
 /** Random, and low enough to be counted up from. */

@@ -1,10 +1,10 @@
 import { createApp } from "./app.ts";
-import { everyMinute } from "./every-minute.ts";
+import { runJobs } from "./scheduled.ts";
 import { consume } from "./webhooks/consume.ts";
 import { delivererFor } from "./webhooks/deliverer.ts";
-import type { WakeUp } from "./webhooks/wake.ts";
+import type { DeliveryMessage } from "./webhooks/enqueue.ts";
 
-export { KeyGuard } from "./keys/key-guard.ts";
+export { KeyGuard } from "./admission/key-guard.ts";
 
 /** A constant of the build: true only in the Worker that `npm start` runs. */
 declare const LOCAL_BUILD: boolean;
@@ -21,5 +21,5 @@ const deliverWith =
 export default {
   fetch: app.fetch,
   queue: (batch, _env, ctx) => consume(batch, deliverWith(ctx)),
-  scheduled: ({ scheduledTime }, env, ctx) => everyMinute(env, scheduledTime, deliverWith(ctx)),
-} satisfies ExportedHandler<Env, WakeUp>;
+  scheduled: ({ scheduledTime }, env, ctx) => runJobs(env, scheduledTime, deliverWith(ctx)),
+} satisfies ExportedHandler<Env, DeliveryMessage>;

@@ -1,11 +1,11 @@
 import { createAccount } from "../../src/accounts/account.ts";
 import { connect } from "../../src/db/client.ts";
+import { commitTo } from "../../src/events/commit.ts";
 import { createKey } from "../../src/keys/create-key.ts";
 import { parseSigningSecrets } from "../../src/keys/key-format.ts";
 import { scopes } from "../../src/keys/scopes.ts";
-import { commitTo } from "../../src/webhooks/commit.ts";
 
-export { KeyGuard } from "../../src/keys/key-guard.ts";
+export { KeyGuard } from "../../src/admission/key-guard.ts";
 
 interface Wanted {
   migrations: string[];
@@ -31,7 +31,7 @@ export default {
         accountId = (await createAccount({ db, now }, { name: "Bench", email: "bench@example.com" })).id;
         await env.DB.prepare("UPDATE accounts SET limit_ceiling = ?").bind(Number.MAX_SAFE_INTEGER).run();
       }
-      const writing = { db, now, actor: { accountId, keyId: null }, commit: commitTo(db), signing };
+      const writing = { db, now, actor: { accountId, keyId: null }, commit: commitTo({ db }), signing };
       keys.push((await createKey(writing, { name: `Key ${index}`, scopes: [...scopes], hourlyLimit })).secretKey);
     }
     return Response.json({ keys });

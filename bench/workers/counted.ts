@@ -1,5 +1,5 @@
+import type { Admission, AdmissionRequest, KeyConfig } from "../../src/admission/admission.ts";
 import product, { KeyGuard as Guard } from "../../src/index.ts";
-import type { KeyConfig } from "../../src/keys/admission.ts";
 import { countD1, countStorage, counts } from "./counting.ts";
 
 /** The product, with what it asks of the platform counted. */
@@ -8,7 +8,7 @@ export class KeyGuard extends Guard {
     countStorage(ctx.storage);
     super(ctx, env);
   }
-  override admit(request: string): Promise<string | null> {
+  override admit(request: AdmissionRequest): Promise<Admission | null> {
     counts.objectCalls++;
     return super.admit(request);
   }
@@ -16,9 +16,9 @@ export class KeyGuard extends Guard {
     counts.objectCalls++;
     return super.alarm();
   }
-  override configure(config: KeyConfig): void {
+  override configure(config: KeyConfig): KeyConfig {
     counts.objectCalls++;
-    super.configure(config);
+    return super.configure(config);
   }
 }
 

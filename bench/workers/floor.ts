@@ -1,12 +1,12 @@
 import { DurableObject } from "cloudflare:workers";
 import { Hono } from "hono";
-import { Gatherer } from "../../src/activity/gatherer.ts";
+import { ActivityBuffer } from "../../src/activity/buffer.ts";
 import { storeEntries } from "../../src/activity/store-entries.ts";
-import { signingSecrets } from "../../src/api/admit.ts";
-import { headersOfAll } from "../../src/api/send.ts";
+import { anyOrigin } from "../../src/api/middleware/cross-origin.ts";
 import { connect } from "../../src/db/client.ts";
+import { apiSecurityHeaders } from "../../src/http/security-headers.ts";
+import { genuineKeys } from "../../src/http/signing-secrets.ts";
 import { newId } from "../../src/ids.ts";
-import { KeyMemory } from "../../src/keys/key-memory.ts";
 
 /** The floors of what the contract asks for: bare, and beside it only what no design can leave out. Whatever can be made beforehand is. */
 const app = new Hono<{ Bindings: Bindings }>();
@@ -31,13 +31,11 @@ app.get("/exchange", async (c) => {
   return c.json({ ok: true });
 });
 
-let memory: KeyMemory | undefined;
-const readKey = (headers: Headers, env: Bindings) => {
-  memory ??= new KeyMemory(signingSecrets(env));
-  return memory.read((headers.get("Authorization") ?? "").slice("Bearer ".length));
-};
+const identify = (headers: Headers, env: Bindings) =>
+  genuineKeys(env).identify((headers.get("Authorization") ?? "").slice("Bearer ".length));
 
-const gatherer = new Gatherer();
+const headersOfAll = { ...Object.fromEntries([...apiSecurityHeaders, ...anyOrigin]), "Cache-Control": "no-store" };
+const buffer = new ActivityBuffer();
 const limit = 1_000_000_000;
 const ofAdmitted = new Headers({
   ...headersOfAll,
@@ -53,9 +51,9 @@ const admitted = (used: string, remaining: number) =>
 app.get("/admitted", async (c) => {
   const startedAt = Date.now();
   const id = newId("req", startedAt);
-  const { secretHash, keyId } = readKey(c.req.raw.headers, c.env);
-  const used = await c.env.KEY_GUARD.getByName(keyId ?? "").count(secretHash);
-  gatherer.add({
+  const { secretHash, keyId } = identify(c.req.raw.headers, c.env) ?? { secretHash: "", keyId: "" };
+  const used = await c.env.KEY_GUARD.getByName(keyId).count(secretHash);
+  buffer.add({
     accountId: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708",
     id,
     keyId: "key_0123456789abcdef",
@@ -72,11 +70,11 @@ app.get("/admitted", async (c) => {
     counted: true,
     count: 1,
   });
-  if (!gatherer.isTaken(startedAt)) {
+  if (!buffer.isFlushing(startedAt)) {
     const handToGuard = async () => {
       throw new Error("the floor has no journal");
     };
-    c.executionCtx.waitUntil(gatherer.gather((entries) => storeEntries({ db: connect(c.env.DB), handToGuard }, entries)));
+    c.executionCtx.waitUntil(buffer.flush((entries) => storeEntries({ db: connect(c.env.DB), handToGuard }, entries)));
   }
   const remaining = limit - Number(used);
   ofAdmitted.set("X-Request-Id", id);
@@ -94,11 +92,10 @@ const ofForged = new Headers({
 const forged = (id: string) =>
   `{"type":"http://127.0.0.1/docs/errors/invalid_key","title":"API key invalid","status":401,"detail":"This is not a key of this service, or no longer its secret.","instance":"/api/v1/me","code":"invalid_key","request_id":"${id}"}`;
 
-/** A forged key: its hash, looked up among those seen, the id of the request and the refusal. */
+/** A forged key: its tag, the id of the request and the refusal. */
 function refuseForged(headers: Headers, env: Bindings): Response {
   const id = newId("req", Date.now());
-  const { keyId } = readKey(headers, env);
-  if (keyId !== null) throw new Error("this key is not forged");
+  if (identify(headers, env) !== null) throw new Error("this key is not forged");
   ofForged.set("X-Request-Id", id);
   return new Response(forged(id), { status: 401, headers: ofForged });
 }

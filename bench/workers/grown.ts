@@ -4,7 +4,7 @@ import { dayMs } from "../../src/clock.ts";
 import { connect } from "../../src/db/client.ts";
 import { newId } from "../../src/ids.ts";
 
-export { KeyGuard } from "../../src/keys/key-guard.ts";
+export { KeyGuard } from "../../src/admission/key-guard.ts";
 
 const routes = ["/api/v1/me", "/api/v1/users", "/api/v1/users/{id}", "/api/v1/tasks", "/api/v1/tasks/{id}", "/api/v1/analytics"];
 const statuses = [200, 200, 200, 200, 200, 200, 201, 204, 404, 422, 429, 503];

@@ -1,5 +1,4 @@
 import type { Db } from "../db/client.ts";
-import type { Commit } from "../webhooks/commit.ts";
 
 /** On whose behalf a verb acts: an account and, where it came through the API, the key that it came with. */
 export interface Actor {
@@ -14,11 +13,3 @@ export interface Reading {
   actor: Actor;
   now: number;
 }
-
-/** What a verb that writes takes besides its input. */
-export interface Writing extends Reading {
-  commit: Commit;
-}
-
-/** Whether the caller's `If-Match` holds for the revision of what it is about to change. */
-export type Precondition = (revision: string) => boolean;

@@ -1,8 +1,8 @@
 import { secondMs } from "../clock.ts";
 import type { Db } from "../db/client.ts";
 import { withDeadline } from "../deadline.ts";
+import { NotStored } from "./buffer.ts";
 import type { Entry } from "./entry.ts";
-import { NotStored } from "./gatherer.ts";
 import { writeEntries } from "./write-entries.ts";
 
 const guardTimeoutMs = 5 * secondMs;

@@ -1,7 +1,8 @@
-import { sql } from "drizzle-orm";
+import { getTableColumns, sql } from "drizzle-orm";
 import { dayMs, hourStart, secondMs } from "../clock.ts";
 import { type Db, raw } from "../db/client.ts";
 import { isRefusedContent } from "../db/failures.ts";
+import { activity } from "../db/schema.ts";
 import { withDeadline } from "../deadline.ts";
 import { idBound, timeOfId } from "../ids.ts";
 import { addressesKeptMs, type Entry } from "./entry.ts";
@@ -11,32 +12,14 @@ const batchSize = 500;
 const writeTimeoutMs = 5 * secondMs;
 const acceptedMs = 30 * dayMs;
 
-const row = (entry: Entry) => [
-  entry.accountId,
-  entry.id,
-  entry.keyId,
-  entry.method,
-  entry.path,
-  entry.route,
-  entry.status,
-  entry.durationMs,
-  entry.ip,
-  entry.country,
-  entry.userAgent,
-  entry.errorCode,
-  Number(entry.admitted),
-  Number(entry.counted),
-  entry.count,
-];
+/** The columns that an entry is written to, by its members. Named, so that a Worker from before a migration goes on writing after it. */
+const columns = Object.entries(getTableColumns(activity)).map(([member, { name }]) => ({ member: member as keyof Entry, name }));
+const list = (parts: string[]) => sql.raw(parts.join(", "));
 
-const column = (index: number) => sql.raw(`value ->> ${index}`);
-const columns = sql.join(
-  row({} as Entry).map((_, index) => column(index)),
-  sql.raw(", "),
-);
+const row = (entry: Entry) => columns.map(({ member }) => entry[member]);
 
 /**
- * Writes entries to the log and marks their hours for folding into usage, in one transaction for each 500. An entry that is
+ * Writes entries to the log and marks their hours as stale, in one transaction for each 500. An entry that is
  * there already is left alone, so a batch may be repeated. One that comes so late that its address would have been cleared is
  * written without it; one that is older than 30 days is refused and reported: the rest of its hour may be deleted already.
  * Throws where D1 has not confirmed all within 5 s; it may still have written.
@@ -72,14 +55,18 @@ async function writeWhatIsTaken(db: Db, entries: readonly Entry[]): Promise<void
 
 /** An entry that is there already is left alone. Any other that no row can be made of fails the batch: OR IGNORE would drop it in silence. */
 function writeBatch(db: Db, entries: readonly Entry[]): Promise<unknown> {
-  const marks = new Map(
-    entries.map((entry) => [`${entry.accountId} ${hourStart(timeOfId(entry.id))}`, [entry.accountId, hourStart(timeOfId(entry.id))]]),
-  );
+  const hours = entries.map(({ accountId, id }) => [accountId, hourStart(timeOfId(id))] as const);
+  const stale = new Map(hours.map((hour) => [hour.join(" "), hour]));
   return db.batch([
     raw(
       db,
-      sql`INSERT INTO activity SELECT ${columns} FROM json_each(${JSON.stringify(entries.map(row))}) WHERE true ON CONFLICT (account_id, id) DO NOTHING`,
+      sql`INSERT INTO activity (${list(columns.map(({ name }) => name))})
+      SELECT ${list(columns.map((_, index) => `value ->> ${index}`))} FROM json_each(${JSON.stringify(entries.map(row))})
+      WHERE true ON CONFLICT (account_id, id) DO NOTHING`,
     ),
-    raw(db, sql`INSERT OR IGNORE INTO usage_marks SELECT value ->> 0, value ->> 1 FROM json_each(${JSON.stringify([...marks.values()])})`),
+    raw(
+      db,
+      sql`INSERT OR IGNORE INTO stale_hours (account_id, hour) SELECT value ->> 0, value ->> 1 FROM json_each(${JSON.stringify([...stale.values()])})`,
+    ),
   ]);
 }

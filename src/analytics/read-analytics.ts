@@ -1,4 +1,4 @@
-import { and, count, desc, eq, gte, isNotNull, lt, or, type SQL, sql } from "drizzle-orm";
+import { and, count, desc, eq, gte, isNotNull, isNull, lt, or, type SQL, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
 import { dayMs, hourMs } from "../clock.ts";
 import { raw } from "../db/client.ts";
@@ -46,7 +46,7 @@ export async function readAnalytics({ db, actor, now }: Reading, { from, to, int
     db
       .select({ total: count(), active: sql<number>`coalesce(sum(${users.status} = 'active'), 0)` })
       .from(users)
-      .where(eq(users.accountId, actor.accountId)),
+      .where(and(eq(users.accountId, actor.accountId), isNull(users.deletionRequestedAt))),
     db
       .select({ userId: sql<string>`${tasks.assigneeId}`, open: sumWhere(isOpen), completed: sumWhere(isCompleted) })
       .from(tasks)

@@ -1,52 +1,56 @@
 import { Failure } from "../errors.ts";
-import { activity } from "./activity.ts";
-import { analytics } from "./analytics.ts";
-import { answer } from "./answer.ts";
-import { apiVersion } from "./base.ts";
-import { preflight } from "./cross-origin.ts";
-import { deliveries } from "./deliveries.ts";
-import { events } from "./events.ts";
-import { keys } from "./keys.ts";
-import { me } from "./me.ts";
-import { documentOf } from "./openapi.ts";
-import { honoPath, Operations } from "./operations.ts";
-import { redeliveries } from "./redeliveries.ts";
-import { type Api, resource } from "./resource.ts";
-import { leaked } from "./revoke-leaked.ts";
-import { sendEmpty } from "./send.ts";
-import { tasks } from "./tasks.ts";
-import { usage } from "./usage.ts";
-import { users } from "./users.ts";
-import { webhooks } from "./webhooks.ts";
+import type { EventCatalogue } from "../events/catalogue.ts";
+import { apiVersion } from "./base-path.ts";
+import { activity } from "./resources/activity.ts";
+import { analytics } from "./resources/analytics.ts";
+import { deliveries } from "./resources/deliveries.ts";
+import { document } from "./resources/document.ts";
+import { events } from "./resources/events.ts";
+import { keys } from "./resources/keys.ts";
+import { leakedKeys } from "./resources/leaked-keys.ts";
+import { me } from "./resources/me.ts";
+import { redeliveries } from "./resources/redeliveries.ts";
+import { tasks } from "./resources/tasks.ts";
+import { usage } from "./resources/usage.ts";
+import { users } from "./resources/users.ts";
+import { webhooks } from "./resources/webhooks.ts";
+import { honoPath, RoutePolicies } from "./route-policies.ts";
+import { type ApiRouter, createRouter } from "./router.ts";
 
-const resources = [leaked, users, tasks, analytics, me, usage, activity, keys, webhooks, deliveries, redeliveries, events];
+/** Every resource of /api/v1, in the order in which the router looks: fixed paths before those with an id that they look like. */
+export const createResources = (catalogue: EventCatalogue): readonly ApiRouter[] => [
+  leakedKeys,
+  users,
+  tasks,
+  analytics,
+  me,
+  usage,
+  activity,
+  keys,
+  webhooks(catalogue),
+  deliveries(catalogue),
+  redeliveries(catalogue),
+  events(catalogue),
+  document,
+];
 
-/** Everything that /api/v1 takes, in the order in which the router looks: fixed paths before those with an id that they look like. */
-export const parts: readonly Api[] = [...resources, documentOf(resources)];
-
-/** All that they document. */
-export const operations = new Operations(parts);
-
-/** /api: everything below it, found or not. */
-export function createApi(): Api {
-  const api = resource();
-  api.use("*", answer(operations));
-  api.options("*", (c) => sendEmpty(c, 204, preflight));
-  for (const part of parts) {
-    api.route(apiVersion, part);
-    refuseOtherMethods(api, part);
+/** The routes of /api, and what is declared of them. */
+export function createApi(catalogue: EventCatalogue): { routes: ApiRouter; policies: RoutePolicies } {
+  const resources = createResources(catalogue);
+  const routes = createRouter();
+  for (const resource of resources) {
+    routes.route(apiVersion, resource);
+    refuseOtherMethods(routes, resource);
   }
-  const notFound = () => {
-    throw new Failure("not_found", "There is nothing at this path.");
-  };
-  api.all(`${apiVersion}/*`, notFound);
-  api.all("*", notFound);
-  return api;
+  return { routes, policies: new RoutePolicies(resources) };
 }
 
-/** Answers 405 for the paths of a part under every method that they do not take. */
-function refuseOtherMethods(api: Api, part: Api): void {
-  const routes = part.openAPIRegistry.definitions.flatMap((definition) => (definition.type === "route" ? [definition.route] : []));
+/**
+ * Answers 405 for the paths of a resource under every method that they do not take. Hono's own middleware for it asks only where no
+ * route matches: `DELETE /keys/revoke-leaked` would reach the route that takes an id there.
+ */
+function refuseOtherMethods(api: ApiRouter, resource: ApiRouter): void {
+  const routes = resource.openAPIRegistry.definitions.flatMap((definition) => (definition.type === "route" ? [definition.route] : []));
   for (const [path, ofPath] of Map.groupBy(routes, (route) => honoPath(route.path))) {
     const allowed = ofPath.flatMap(({ method }) => (method === "get" ? ["GET", "HEAD"] : [method.toUpperCase()])).join(", ");
     api.all(apiVersion + path, () => {

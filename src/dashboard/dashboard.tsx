@@ -1,45 +1,36 @@
 import { Hono } from "hono";
-import { createMiddleware } from "hono/factory";
 import { connect } from "../db/client.ts";
-import { newId } from "../ids.ts";
-import { Page } from "./layout.tsx";
-import { overviewPage } from "./overview-page.tsx";
+import type { AppContext, AppEnv } from "../http/context.ts";
+import { isLoopback } from "../loopback.ts";
+import { Page } from "./components/layout.tsx";
+import { overviewPage } from "./pages/overview.tsx";
 
-const pageHeaders = {
-  "Content-Security-Policy":
-    "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-  "X-Content-Type-Options": "nosniff",
-  "Strict-Transport-Security": "max-age=63072000; includeSubDomains",
-  "Referrer-Policy": "no-referrer",
-  "Cache-Control": "no-store",
-};
-
-/** What every page is sent with. */
-export const withPageHeaders = createMiddleware(async function withPageHeaders(c, next) {
-  await next();
-  for (const [name, value] of Object.entries(pageHeaders)) c.res.headers.set(name, value);
-  if (!c.res.headers.has("X-Request-Id")) c.res.headers.set("X-Request-Id", newId("req", Date.now()));
-});
-
-/** A name that leads to this machine alone. A page of elsewhere that points its own name here is refused by it. */
-const isLoopback = (hostname: string) => /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(hostname) || hostname.endsWith(".localhost");
-
-/** The overview's pages. Open in a local build under a loopback name, closed anywhere else until there is a sign-in. */
-export function createDashboard({ isLocal }: { isLocal: boolean }) {
-  const dashboard = new Hono<{ Bindings: Env }>();
+/** The overview's pages. */
+export function createDashboard() {
+  const dashboard = new Hono<AppEnv>();
   dashboard.get("/", async (c) => {
-    if (!isLocal || !isLoopback(new URL(c.req.url).hostname)) return c.html(<Closed />, 403);
+    if (!isOpen(c)) return c.html(<Closed />, 403);
     const now = Date.now();
     return c.html(await overviewPage({ db: connect(c.env.DB), guards: c.env.KEY_GUARD, now }, c.req.query("account")));
   });
   return dashboard;
 }
 
+/**
+ * Open in a local build alone, to whoever sits at the machine: under a loopback name, and asked for by the browser's address bar or by
+ * a page of the same origin. A page of elsewhere that points its own name here (DNS rebinding) can make the local runtime believe in
+ * another host, by a header; it cannot set `Sec-Fetch-Site`, which a browser sends to localhost and not to such a name.
+ */
+function isOpen(c: AppContext): boolean {
+  const site = c.req.header("Sec-Fetch-Site");
+  return c.get("isLocal") && isLoopback(c.get("url").hostname) && (site === "none" || site === "same-origin");
+}
+
 const Closed = () => (
   <Page title="Closed">
     <section class="panel notice">
       <h1>The overview is closed</h1>
-      <p>It opens only on the machine that runs it, under localhost. The API answers as ever.</p>
+      <p>It opens only in a browser on the machine that runs it, under localhost. The API answers as ever.</p>
     </section>
   </Page>
 );

@@ -1,5 +1,5 @@
 /** What D1 said. Drizzle's own messages are left out: they quote the statement, with what a client sent. */
-const messages = (error: unknown): string => {
+export const messagesOf = (error: unknown): string => {
   const seen: string[] = [];
   for (let at: unknown = error; at instanceof Error; at = at.cause) if (!at.message.startsWith("Failed query:")) seen.push(at.message);
   return seen.join("\n");
@@ -10,18 +10,18 @@ export const innermost = (error: unknown): unknown =>
   error instanceof Error && error.cause instanceof Error ? innermost(error.cause) : error;
 
 /** Whether D1 refused a write since it would repeat a unique value. `columns` as SQLite names them: `users.account_id, users.email_key`. */
-export const isDuplicate = (error: unknown, columns: string): boolean => messages(error).includes(`UNIQUE constraint failed: ${columns}`);
+export const isDuplicate = (error: unknown, columns: string): boolean => messagesOf(error).includes(`UNIQUE constraint failed: ${columns}`);
 
 /** Whether D1 refused a write since it would point at a row that is not there. */
-export const isDanglingReference = (error: unknown): boolean => messages(error).includes("FOREIGN KEY constraint failed");
+export const isDanglingReference = (error: unknown): boolean => messagesOf(error).includes("FOREIGN KEY constraint failed");
 
 /** Whether D1 refused a write for what was to be written: the same write will be refused again. */
 export const isRefusedContent = (error: unknown): boolean =>
-  /SQLITE_(?:TOOBIG|CONSTRAINT|MISMATCH)|constraint failed|malformed JSON|too big/.test(messages(error));
+  /SQLITE_(?:TOOBIG|CONSTRAINT|MISMATCH)|constraint failed|malformed JSON|too big/.test(messagesOf(error));
 
 /** Whether D1 could not answer, as against having refused a statement. */
 export const isStorageFailure = (error: unknown): boolean => {
-  const text = messages(error);
+  const text = messagesOf(error);
   return (
     !/SQLITE_(?:ERROR|TOOBIG|CONSTRAINT|MISMATCH)|constraint failed/.test(text) &&
     /\bD1_(?:ERROR|EXEC_ERROR)\b|D1 DB|Network connection lost|storage operation|database is locked|SQLITE_BUSY/i.test(text)

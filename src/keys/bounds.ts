@@ -1,9 +1,9 @@
 import { count, eq, type SQL, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
+import { isLive } from "../admission/live-keys.ts";
 import type { Db } from "../db/client.ts";
 import { accounts, apiKeys } from "../db/schema.ts";
 import { Failure, type Fault } from "../errors.ts";
-import { isLive } from "./read-keys.ts";
 
 // What bounds the keys of an account, whoever makes or changes them.
 

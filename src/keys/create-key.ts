@@ -1,16 +1,18 @@
-import { getTableColumns, type SQL, sql } from "drizzle-orm";
-import type { Writing } from "../accounts/actor.ts";
-import { type Db, newRevision } from "../db/client.ts";
-import { wrote } from "../db/race.ts";
+import { and, type SQL } from "drizzle-orm";
+import type { Reading } from "../accounts/actor.ts";
+import { newRevision } from "../db/client.ts";
+import { insertWhere } from "../db/insert-where.ts";
+import { conflicted, isUnchanged, retryOnConflict, wrote } from "../db/optimistic-locking.ts";
 import { apiKeys } from "../db/schema.ts";
+import type { Writing } from "../events/commit.ts";
 import { hashOf } from "../hash.ts";
 import { neverUsed } from "../usage/last-uses.ts";
+import { readActingKey } from "./acting-key.ts";
 import { hasRoom, noRoom, readCeiling, requireBounds } from "./bounds.ts";
-import { requireGrantable } from "./grants.ts";
+import { type Bounds, requireGrantable } from "./grants.ts";
 import type { Key, KeyRow } from "./key.ts";
 import { keyCreated } from "./key-events.ts";
 import { newKeyId, newSecretKey, type SigningSecret } from "./key-format.ts";
-import { readKeyRow } from "./read-keys.ts";
 import { defaultScopes } from "./scopes.ts";
 
 export interface NewKey {
@@ -26,12 +28,31 @@ export interface NewKey {
  * Throws `forbidden` for more than that, `invalid_body` over the account's ceiling, `limit_reached` at 50 live keys.
  */
 export async function createKey(writing: Writing & { signing: SigningSecret }, input: NewKey): Promise<{ key: Key; secretKey: string }> {
-  const { db, actor, now, commit, signing } = writing;
-  const ceiling = await readCeiling(db, actor.accountId);
-  const own = actor.keyId === null ? null : await readKeyRow(writing, actor.keyId);
-  const hourlyLimit = input.hourlyLimit ?? Math.min(own?.hourlyLimit ?? ceiling, ceiling);
   await requireBounds(writing, input);
+  return retryOnConflict(async () => {
+    const own = await readActingKey(writing);
+    const made = await insertKey(writing, input, own);
+    if (made !== null) return made;
+    if (own && (await readActingKey(writing))?.revision !== own.revision) return conflicted;
+    throw noRoom();
+  });
+}
 
+/** Throws `forbidden` where the acting key may not make such a key. */
+export async function authorizeNewKey(reading: Reading, input: NewKey): Promise<void> {
+  const own = await readActingKey(reading);
+  if (own) requireGrantable(await boundsOf(reading, input, own), own);
+}
+
+/** Null where the account has no room for it, or the acting key has been changed since it was read. */
+async function insertKey(
+  writing: Writing & { signing: SigningSecret },
+  input: NewKey,
+  own: KeyRow | null,
+): Promise<{ key: Key; secretKey: string } | null> {
+  const { db, actor, now, commit, signing } = writing;
+  const bounds = await boundsOf(writing, input, own);
+  if (own) requireGrantable(bounds, own);
   const id = newKeyId();
   const secretKey = newSecretKey(id, signing);
   const row: KeyRow = {
@@ -42,36 +63,33 @@ export async function createKey(writing: Writing & { signing: SigningSecret }, i
     secretHash: hashOf(secretKey),
     previousSecretHash: null,
     overlapEndsAt: null,
-    scopes: input.scopes ?? defaultScopes,
+    ...bounds,
     state: "active",
-    hourlyLimit,
-    allowedIps: input.allowedIps ?? own?.allowedIps ?? [],
-    expiresAt: input.expiresAt === undefined ? (own?.expiresAt ?? null) : input.expiresAt,
-    expiryTold: null,
+    notifiedExpiry: null,
     version: 1,
     pushedVersion: 1,
     revision: newRevision(),
     createdAt: now,
     updatedAt: now,
   };
-  if (own) requireGrantable(row, own);
-
   const key = { ...row, ...neverUsed };
-  const when = hasRoom(writing);
+  const when = and(hasRoom(writing), own ? isUnchanged(db, apiKeys, own) : undefined) as SQL;
   const [made] = await commit({
     result: { key, secretKey },
     events: [keyCreated(key, now)],
-    statements: [insertWhere(db, row, when)],
+    statements: [insertWhere(db, apiKeys, row, when)],
     when,
   });
-  if (!wrote(made)) throw noRoom();
-  return { key, secretKey };
+  return wrote(made) ? { key, secretKey } : null;
 }
 
-function insertWhere(db: Db, row: KeyRow, condition: SQL) {
-  const values = Object.entries(getTableColumns(apiKeys)).map(([name, column]) => sql`${sql.param(row[name as keyof KeyRow], column)}`);
-  return db
-    .insert(apiKeys)
-    .select(sql`SELECT ${sql.join(values, sql.raw(", "))} WHERE ${condition}`)
-    .returning({ id: apiKeys.id });
+/** What the key may do, with what the input leaves open filled in. */
+async function boundsOf({ db, actor }: Reading, input: NewKey, own: KeyRow | null): Promise<Bounds> {
+  const ceiling = await readCeiling(db, actor.accountId);
+  return {
+    scopes: input.scopes ?? defaultScopes,
+    hourlyLimit: input.hourlyLimit ?? Math.min(own?.hourlyLimit ?? ceiling, ceiling),
+    allowedIps: input.allowedIps ?? own?.allowedIps ?? [],
+    expiresAt: input.expiresAt === undefined ? (own?.expiresAt ?? null) : input.expiresAt,
+  };
 }

@@ -1,5 +1,5 @@
+import { isWithin } from "../admission/ip-list.ts";
 import { Failure } from "../errors.ts";
-import { isWithin } from "./ip-list.ts";
 import type { KeyRow } from "./key.ts";
 
 /** What bounds the keys that a key may make or change: its own permissions. The operator is bound by nothing. */

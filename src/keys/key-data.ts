@@ -1,12 +1,13 @@
 import { z } from "zod";
 import { iso, isoOrNull, isoText } from "../clock.ts";
 import { type Key, keyStatuses, statusOf } from "./key.ts";
+import { prefixOf } from "./key-format.ts";
 
 /** A key as everybody outside sees it: in answers and in events. Its secret is in neither. */
 export const KeyData = z.strictObject({
-  id: z.string().meta({ example: "key_4fPq2rT8vX0zB6dH" }),
+  id: z.string().meta({ examples: ["key_4fPq2rT8vX0zB6dH"] }),
   name: z.string(),
-  prefix: z.string().meta({ example: "dvo_4fPq2rT8vX0zB6dH" }),
+  prefix: z.string().meta({ examples: ["dvo_4fPq2rT8vX0zB6dH"] }),
   last4: z.string(),
   scopes: z.array(z.string()),
   status: z.enum(keyStatuses),
@@ -23,7 +24,7 @@ export const KeyData = z.strictObject({
 export const keyData = (key: Key, now: number): z.infer<typeof KeyData> => ({
   id: key.id,
   name: key.name,
-  prefix: key.id.replace("key_", "dvo_"),
+  prefix: prefixOf(key.id),
   last4: key.last4,
   scopes: key.scopes,
   status: statusOf(key, now),

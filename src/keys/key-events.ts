@@ -1,23 +1,26 @@
 import { dayMs } from "../clock.ts";
-import { type Event, type EventKind, kindsAbout, newEvent, onceEventId } from "../webhooks/event.ts";
+import { type Event, type EventKind, kindsAbout, newEvent, onceEventId } from "../events/event.ts";
 import type { Key } from "./key.ts";
 import { KeyData, keyData } from "./key-data.ts";
 
 const kind = kindsAbout(KeyData, {
-  id: "key_4fPq2rT8vX0zB6dH",
-  name: "Continuous integration",
-  prefix: "dvo_4fPq2rT8vX0zB6dH",
-  last4: "x7Qa",
-  scopes: ["users:read", "tasks:read"],
-  status: "active",
-  hourly_limit: 5000,
-  allowed_ips: [],
-  expires_at: "2026-03-01T00:00:00.000Z",
-  last_used_at: "2026-01-31T09:29:12.345Z",
-  last_used_path: "/api/v1/tasks",
-  overlap_ends_at: null,
-  created_at: "2026-01-30T08:00:00.000Z",
-  updated_at: "2026-01-31T09:30:00.000Z",
+  scope: "keys:read",
+  example: {
+    id: "key_4fPq2rT8vX0zB6dH",
+    name: "Continuous integration",
+    prefix: "dvo_4fPq2rT8vX0zB6dH",
+    last4: "x7Qa",
+    scopes: ["users:read", "tasks:read"],
+    status: "active",
+    hourly_limit: 5000,
+    allowed_ips: [],
+    expires_at: "2026-03-01T00:00:00.000Z",
+    last_used_at: "2026-01-31T09:29:12.345Z",
+    last_used_path: "/api/v1/tasks",
+    overlap_ends_at: null,
+    created_at: "2026-01-30T08:00:00.000Z",
+    updated_at: "2026-01-31T09:30:00.000Z",
+  },
 });
 
 const created = kind("key.created", "A key was made. Its secret is in no event.");

@@ -1,7 +1,4 @@
-import { timingSafeEqual } from "node:crypto";
-import { hmac } from "@noble/hashes/hmac.js";
-import { sha256 } from "@noble/hashes/sha2.js";
-import { utf8ToBytes } from "@noble/hashes/utils.js";
+import { createHmac, timingSafeEqual } from "node:crypto";
 import { type NamedSecret, parseSecrets } from "../secrets.ts";
 
 // `dvo_` + 16 public characters + `_` + 32 of secret + 8 of tag, all base62. The tag's first character names the signing
@@ -30,7 +27,7 @@ function randomBase62(length: number): string {
 }
 
 function mac(signed: string, secret: string): string {
-  let rest = Buffer.from(hmac(sha256, utf8ToBytes(secret), utf8ToBytes(signed))).readUIntBE(0, 6);
+  let rest = createHmac("sha256", secret).update(signed).digest().readUIntBE(0, 6);
   let out = "";
   for (let i = 0; i < macLength; i++) {
     out = alphabet[rest % 62] + out;
@@ -41,10 +38,30 @@ function mac(signed: string, secret: string): string {
 
 export const newKeyId = (): string => `key_${randomBase62(16)}`;
 
+export const isKeyId = (text: string): boolean => /^key_[0-9A-Za-z]{16}$/.test(text);
+
+/** What a secret key of that id begins with: all of it that may be shown. */
+export const prefixOf = (keyId: string): string => `dvo_${keyId.slice("key_".length)}`;
+
+const secretKeys = /(dvo_[0-9A-Za-z]{16})_[0-9A-Za-z_]*/g;
+
+/** A text in which every secret key is cut to its public part: what is kept or logged of what a client sent goes through here. */
+export const maskKeys = (text: string): string => (text.includes("dvo_") ? text.replaceAll(secretKeys, "$1") : text);
+
 /** A new secret key for the key of that id. It is shown once; only `hashOf` it is kept. */
 export function newSecretKey(keyId: string, signing: SigningSecret): string {
-  const signed = `dvo_${keyId.slice("key_".length)}_${randomBase62(32)}${signing.name}`;
+  const signed = `${prefixOf(keyId)}_${randomBase62(32)}${signing.name}`;
   return signed + mac(signed, signing.secret);
+}
+
+/** The same for the path of a URL as it came, in which the characters of a key may be percent-encoded. */
+export function maskKeysInPath(pathname: string): string {
+  const plain = pathname.replaceAll(/%[0-9A-Fa-f]{2}/g, (encoded) => {
+    const character = String.fromCharCode(Number.parseInt(encoded.slice(1), 16));
+    return /\w/.test(character) ? character : encoded;
+  });
+  const masked = maskKeys(plain);
+  return masked === plain ? pathname : masked;
 }
 
 /** The id of the key that a secret key belongs to, or null where its form or tag is not ours. */

@@ -1,12 +1,13 @@
 import { and, eq, lt, sql } from "drizzle-orm";
+import type { Guards } from "../admission/guards.ts";
+import { readConfig } from "../admission/read-config.ts";
+import { rememberedRefusals } from "../admission/remembered-refusals.ts";
 import { secondMs } from "../clock.ts";
 import type { Db } from "../db/client.ts";
 import { apiKeys } from "../db/schema.ts";
 import { withDeadline } from "../deadline.ts";
 import { Failure } from "../errors.ts";
-import type { Guards } from "./guards.ts";
-import { readConfig } from "./read-config.ts";
-import { refusals } from "./refusal-memory.ts";
+import { adoptConfig } from "./reconcile-key.ts";
 
 const patienceMs = 5 * secondMs;
 const pauseMs = 100;
@@ -18,7 +19,7 @@ interface Push {
 
 /**
  * Brings a stored change of a key to its guard. When this returns, the change holds for every request that starts from now
- * on. Throws `unavailable` where the guard has not confirmed for 5 s: the change is stored, and the cron job goes on pushing.
+ * on. Throws `unavailable` where the guard has not confirmed for 5 s: the change is stored, and the clock goes on pushing.
  */
 export async function pushKey(push: Push, keyId: string): Promise<void> {
   try {
@@ -44,14 +45,22 @@ async function pushUntilConfirmed(push: Push, keyId: string, giveUpAt: number): 
 }
 
 async function pushOnce({ db, guards }: Push, keyId: string): Promise<void> {
-  const config = await readConfig(db, keyId);
-  if (!config) return;
-  await guards.getByName(keyId).configure(config);
-  refusals.forget(keyId, Date.now());
-  await db
-    .update(apiKeys)
-    .set({ pushedVersion: config.version })
-    .where(and(eq(apiKeys.id, keyId), lt(apiKeys.pushedVersion, config.version)));
+  for (;;) {
+    const config = await readConfig(db, keyId);
+    if (!config) return;
+    const inForce = await guards.getByName(keyId).configure(config);
+    rememberedRefusals.forget(keyId, Date.now());
+    if (inForce.revision === config.revision && inForce.state === config.state) {
+      await db
+        .update(apiKeys)
+        .set({ pushedVersion: config.version })
+        .where(and(eq(apiKeys.id, keyId), lt(apiKeys.pushedVersion, config.version)));
+      return;
+    }
+    const [row] = await db.select().from(apiKeys).where(eq(apiKeys.id, keyId));
+    // Where the row has changed meanwhile, a later push was first; where it has not, D1 was set back.
+    if (row?.revision === config.revision) await adoptConfig(db, row, inForce);
+  }
 }
 
 /** Whether a change of this key is stored that its guard has not confirmed. */

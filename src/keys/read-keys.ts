@@ -1,12 +1,12 @@
-import { and, desc, eq, gt, inArray, isNull, lt, lte, or, type SQL } from "drizzle-orm";
+import { and, desc, eq, gt, isNull, lt, lte, or, type SQL } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
 import { apiKeys } from "../db/schema.ts";
 import { Failure } from "../errors.ts";
-import type { UpToDate } from "../usage/fold-marks.ts";
 import { neverUsed, readLastUse, readLastUses } from "../usage/last-uses.ts";
+import type { UpToDate } from "../usage/refresh-roll-ups.ts";
 import type { Key, KeyRow, KeyStatus } from "./key.ts";
 
-/** The place after which a page of keys goes on. */
+/** What a page of keys goes on after. */
 export interface KeyPosition {
   createdAt: number;
   id: string;
@@ -17,14 +17,6 @@ const hasStatus = (status: KeyStatus, now: number): SQL | undefined => {
   if (status === "active") return and(eq(apiKeys.state, "active"), or(isNull(apiKeys.expiresAt), gt(apiKeys.expiresAt, now)));
   return eq(apiKeys.state, status);
 };
-
-/** Keys of the account that are neither revoked nor expired. */
-export const isLive = (accountId: string, now: number) =>
-  and(
-    eq(apiKeys.accountId, accountId),
-    inArray(apiKeys.state, ["active", "disabled"]),
-    or(isNull(apiKeys.expiresAt), gt(apiKeys.expiresAt, now)),
-  );
 
 /** Keys of the account, newest first. */
 export async function listKeys(
@@ -61,4 +53,9 @@ export async function readKeyRow({ db, actor }: Reading, id: string): Promise<Ke
     .where(and(eq(apiKeys.accountId, actor.accountId), eq(apiKeys.id, id)));
   if (!row) throw new Failure("not_found", "There is no such key.");
   return row;
+}
+
+/** Throws `not_found` where the account has no such key. */
+export async function requireKey(reading: Reading, id: string): Promise<void> {
+  await readKeyRow(reading, id);
 }

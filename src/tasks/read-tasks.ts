@@ -18,7 +18,7 @@ export interface TaskFilter {
   q?: string | undefined;
 }
 
-/** The place after which a page goes on: the sorted value of its last task, and its id. */
+/** What a page goes on after: the sorted value of its last task, and its id. */
 export interface TaskPosition {
   value: number | null;
   id: string;

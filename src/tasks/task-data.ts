@@ -4,7 +4,7 @@ import { priorities, type Task, taskStatuses } from "./task.ts";
 
 /** A task as everybody outside sees it: in answers and in events. */
 export const TaskData = z.strictObject({
-  id: z.string().meta({ example: "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+  id: z.string().meta({ examples: ["tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708"] }),
   title: z.string(),
   description: z.string(),
   status: z.enum(taskStatuses),

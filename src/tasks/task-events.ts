@@ -1,19 +1,22 @@
-import { type Event, kindsAbout, newEvent } from "../webhooks/event.ts";
+import { type Event, kindsAbout, newEvent } from "../events/event.ts";
 import type { Task } from "./task.ts";
 import { TaskData, taskData } from "./task-data.ts";
 
 const kind = kindsAbout(TaskData, {
-  id: "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
-  title: "Write the release notes",
-  description: "",
-  status: "done",
-  priority: "high",
-  assignee_id: "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708",
-  labels: ["docs"],
-  due_at: "2026-02-01T12:00:00.000Z",
-  completed_at: "2026-01-31T09:30:00.000Z",
-  created_at: "2026-01-30T08:00:00.000Z",
-  updated_at: "2026-01-31T09:30:00.000Z",
+  scope: "tasks:read",
+  example: {
+    id: "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+    title: "Write the release notes",
+    description: "",
+    status: "done",
+    priority: "high",
+    assignee_id: "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+    labels: ["docs"],
+    due_at: "2026-02-01T12:00:00.000Z",
+    completed_at: "2026-01-31T09:30:00.000Z",
+    created_at: "2026-01-30T08:00:00.000Z",
+    updated_at: "2026-01-31T09:30:00.000Z",
+  },
 });
 
 const created = kind("task.created", "A task was made.");

@@ -1,40 +1,48 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
-import type { Reading } from "../accounts/actor.ts";
-import { jsonRows, newRevision, raw, type Statement } from "../db/client.ts";
-import { laterThan } from "../db/race.ts";
+import { isFailedCondition, requireInBatch } from "../db/batch-condition.ts";
+import { raw } from "../db/client.ts";
 import { tasks } from "../db/schema.ts";
-import type { Event } from "../webhooks/event.ts";
+import type { Writing } from "../events/commit.ts";
+import type { Task } from "./task.ts";
 import { eventsOfTask } from "./task-events.ts";
 
-/**
- * What leaves the tasks of a user without an assignee, for the batch that deletes it: the events, the condition that every task
- * is still as it was read, and the statements. The condition no longer holds once the first of them has run, so they ask for
- * `isDecided` instead, which the caller makes true in D1 where it did.
- */
-export async function unassignTasks(
-  { db, actor, now }: Reading,
-  userId: string,
-  isDecided: SQL,
-): Promise<{ events: Event[]; unchanged: SQL[]; statements: Statement[] }> {
+/** As many tasks as one batch changes: D1 does nothing else meanwhile. */
+const atOnce = 500;
+
+const tasksUnchanged = "the tasks are as they were read";
+
+/** Leaves some of a user's tasks without an assignee, with their events. Answers whether more may be left. */
+export async function unassignSome(writing: Writing, userId: string): Promise<boolean> {
+  const { db, actor, now, commit } = writing;
   const assigned = await db
     .select()
     .from(tasks)
-    .where(and(eq(tasks.accountId, actor.accountId), eq(tasks.assigneeId, userId)));
-  const changes = assigned.map((before) => {
-    const after = { ...before, assigneeId: null, revision: newRevision(), updatedAt: laterThan(before, now) };
-    return { before, after };
-  });
-  const unchanged = jsonRows(changes.map(({ before }) => [before.id, before.revision])).map(
-    (read) => sql`NOT EXISTS (SELECT 1 FROM json_each(${read}) AS read WHERE NOT EXISTS
-      (SELECT 1 FROM tasks WHERE account_id = ${actor.accountId} AND id = read.value ->> 0 AND revision = read.value ->> 1))`,
-  );
-  const statements = jsonRows(changes.map(({ after }) => [after.id, after.revision, after.updatedAt])).map((changed) =>
-    raw(
-      db,
-      sql`UPDATE tasks SET assignee_id = NULL, revision = change.value ->> 1, updated_at = change.value ->> 2
-      FROM json_each(${changed}) AS change
-      WHERE account_id = ${actor.accountId} AND tasks.id = change.value ->> 0 AND ${isDecided}`,
-    ),
-  );
-  return { events: changes.flatMap(({ before, after }) => eventsOfTask(before, after, now)), unchanged, statements };
+    .where(and(eq(tasks.accountId, actor.accountId), eq(tasks.assigneeId, userId)))
+    .limit(atOnce);
+  if (assigned.length === 0) return false;
+  // As the statement below computes it.
+  const unassigned = assigned.map((task) => ({ ...task, assigneeId: null, updatedAt: Math.max(now, task.updatedAt + 1) }));
+  try {
+    await commit({
+      result: null,
+      events: assigned.flatMap((before, index) => eventsOfTask(before, unassigned[index] ?? before, now)),
+      statements: [
+        requireInBatch(db, allUnchanged(actor.accountId, assigned), tasksUnchanged),
+        raw(db, unassign(actor.accountId, assigned, now)),
+      ],
+    });
+  } catch (error) {
+    // Read again what somebody changed meanwhile.
+    if (!isFailedCondition(error, tasksUnchanged)) throw error;
+  }
+  return true;
 }
+
+/** The rows are looked up by what was read, one by one: the other way about, each task of the account would be compared with all of it. */
+export const allUnchanged = (accountId: string, read: readonly Pick<Task, "id" | "revision">[]): SQL =>
+  sql`(SELECT count(*) FROM json_each(${JSON.stringify(read.map(({ id, revision }) => [id, revision]))}) AS read
+    CROSS JOIN tasks ON tasks.account_id = ${accountId} AND tasks.id = read.value ->> 0 AND tasks.revision = read.value ->> 1) = ${read.length}`;
+
+export const unassign = (accountId: string, read: readonly Pick<Task, "id">[], now: number): SQL =>
+  sql`UPDATE tasks SET assignee_id = NULL, revision = lower(hex(randomblob(8))), updated_at = max(${now}, updated_at + 1)
+    WHERE account_id = ${accountId} AND id IN (SELECT value FROM json_each(${JSON.stringify(read.map(({ id }) => id))}))`;

@@ -1,10 +1,9 @@
-import { and, eq, exists } from "drizzle-orm";
-import type { Precondition, Writing } from "../accounts/actor.ts";
-import { type Db, newRevision } from "../db/client.ts";
+import { newRevision } from "../db/client.ts";
 import { isDanglingReference } from "../db/failures.ts";
-import { laterThan, lost, untilWon, wrote } from "../db/race.ts";
+import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../db/optimistic-locking.ts";
 import { tasks } from "../db/schema.ts";
-import { Failure, invalidMember } from "../errors.ts";
+import { invalidMember } from "../errors.ts";
+import type { Writing } from "../events/commit.ts";
 import { newId } from "../ids.ts";
 import { readTask } from "./read-tasks.ts";
 import { completionOf, searchTextOf, type Task, type TaskContent } from "./task.ts";
@@ -29,53 +28,40 @@ export async function createTask({ db, actor, now, commit }: Writing, content: T
 /** Changes the members that `patch` has. Throws `not_found`, `precondition_failed` and `invalid_body`. */
 export function changeTask(writing: Writing, id: string, patch: Partial<TaskContent>, holds: Precondition): Promise<Task> {
   const { db, now, commit } = writing;
-  return untilWon(async () => {
-    const before = await readHeld(writing, id, holds);
+  return withOptimisticLock({ read: () => readTask(writing, id), holds, name: "task" }, async (before) => {
     if (Object.keys(patch).length === 0) return before;
     const changed = { ...before, ...patch };
     const after = {
       ...changed,
       searchText: searchTextOf(changed),
       completedAt: completionOf(before, changed.status, now),
-      revision: newRevision(),
-      updatedAt: laterThan(before, now),
+      ...nextVersion(before, now),
     };
     const [written] = await withKnownAssignee(
       commit({
         result: after,
         events: eventsOfTask(before, after, now),
-        statements: [db.update(tasks).set(after).where(isAsRead(before)).returning({ id: tasks.id })],
-        when: isThere(db, before),
+        statements: [db.update(tasks).set(after).where(asRead(tasks, before)).returning({ id: tasks.id })],
+        when: isUnchanged(db, tasks, before),
       }),
     );
-    return wrote(written) ? after : lost;
+    return wrote(written) ? after : conflicted;
   });
 }
 
 /** Deletes a task. Throws `not_found` and `precondition_failed`. */
 export function deleteTask(writing: Writing, id: string, holds: Precondition): Promise<void> {
   const { db, now, commit } = writing;
-  return untilWon(async () => {
-    const before = await readHeld(writing, id, holds);
+  return withOptimisticLock({ read: () => readTask(writing, id), holds, name: "task" }, async (before) => {
     const [deleted] = await commit({
       result: null,
       events: [taskDeleted(before, now)],
-      statements: [db.delete(tasks).where(isAsRead(before)).returning({ id: tasks.id })],
-      when: isThere(db, before),
+      statements: [db.delete(tasks).where(asRead(tasks, before)).returning({ id: tasks.id })],
+      when: isUnchanged(db, tasks, before),
     });
-    return wrote(deleted) ? undefined : lost;
+    return wrote(deleted) ? undefined : conflicted;
   });
 }
-
-async function readHeld(writing: Writing, id: string, holds: Precondition): Promise<Task> {
-  const task = await readTask(writing, id);
-  if (!holds(task.revision)) throw new Failure("precondition_failed", "The task has changed since the version that If-Match names.");
-  return task;
-}
-
-const isThere = (db: Db, task: Task) => exists(db.select({ id: tasks.id }).from(tasks).where(isAsRead(task)));
-
-const isAsRead = (task: Task) => and(eq(tasks.accountId, task.accountId), eq(tasks.id, task.id), eq(tasks.revision, task.revision));
 
 async function withKnownAssignee<T>(write: Promise<T>): Promise<T> {
   try {

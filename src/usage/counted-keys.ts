@@ -1,7 +1,7 @@
 import { and, eq, gt } from "drizzle-orm";
 import { hourStart } from "../clock.ts";
 import { usageHours } from "../db/schema.ts";
-import type { UpToDate } from "./fold-marks.ts";
+import type { UpToDate } from "./refresh-roll-ups.ts";
 
 /** The ids of the keys that have used up some of their limit in the current hour, by the log. */
 export async function readCountedKeys({ db, actor, now }: UpToDate): Promise<Set<string>> {

@@ -13,13 +13,13 @@ export const neverUsed: LastUse = { lastUsedAt: null, lastUsedPath: null };
 
 const shown = ({ entryId, path }: { entryId: string; path: string }): LastUse => ({ lastUsedAt: timeOfId(entryId), lastUsedPath: path });
 
-/** The last use of each key of the account that has been used, by its id, as far as the log is folded. */
+/** The last use of each key of the account that has been used, by its id, as far as the roll-ups go. */
 export async function readLastUses({ db, actor }: Reading): Promise<Map<string, LastUse>> {
   const rows = await db.select().from(keyUses).where(eq(keyUses.accountId, actor.accountId));
   return new Map(rows.map((row) => [row.keyId, shown(row)]));
 }
 
-/** The last use of one key, as far as the log is folded. */
+/** The last use of one key, as far as the roll-ups go. */
 export async function readLastUse({ db, actor }: Reading, keyId: string): Promise<LastUse> {
   const [row] = await db
     .select()

@@ -2,7 +2,7 @@ import { and, asc, desc, eq, gte, lt, type SQL, sql } from "drizzle-orm";
 import { iso } from "../clock.ts";
 import { usageDays } from "../db/schema.ts";
 import { twoDecimals } from "../percent.ts";
-import type { UpToDate } from "./fold-marks.ts";
+import type { UpToDate } from "./refresh-roll-ups.ts";
 import { type Span, wholeDaysAt } from "./windows.ts";
 
 export const dimensions = ["key", "route", "status", "day"] as const;

@@ -3,8 +3,8 @@ import { dayMs, dayStart, hourMs } from "../clock.ts";
 import type { Db } from "../db/client.ts";
 import { usageDayTotals, usageHourTotals } from "../db/schema.ts";
 import { type Figures, figuresOf, isSuccess, type Tally } from "./figures.ts";
-import type { UpToDate } from "./fold-marks.ts";
 import { addUp } from "./histogram.ts";
+import type { UpToDate } from "./refresh-roll-ups.ts";
 import { daysAndEdges, type Span, type WindowName, windowsAt } from "./windows.ts";
 
 /** One bar of the chart. `start`: the UTC hour or day that it stands for, which the window may hold in part. */

@@ -1,4 +1,4 @@
-import { and, desc, eq, lt, sql } from "drizzle-orm";
+import { and, desc, eq, isNull, lt, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
 import { users } from "../db/schema.ts";
 import { Failure } from "../errors.ts";
@@ -22,6 +22,7 @@ export function listUsers(
     .where(
       and(
         eq(users.accountId, actor.accountId),
+        isNull(users.deletionRequestedAt),
         after === undefined ? undefined : lt(users.id, after),
         filter.role && eq(users.role, filter.role),
         filter.status && eq(users.status, filter.status),
@@ -38,7 +39,7 @@ export async function readUser({ db, actor }: Reading, id: string): Promise<User
   const [user] = await db
     .select()
     .from(users)
-    .where(and(eq(users.accountId, actor.accountId), eq(users.id, id)));
+    .where(and(eq(users.accountId, actor.accountId), eq(users.id, id), isNull(users.deletionRequestedAt)));
   if (!user) throw new Failure("not_found", "There is no such user.");
   return user;
 }

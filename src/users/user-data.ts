@@ -4,7 +4,7 @@ import { roles, type User, userStatuses } from "./user.ts";
 
 /** A user as everybody outside sees it: in answers and in events. */
 export const UserData = z.strictObject({
-  id: z.string().meta({ example: "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+  id: z.string().meta({ examples: ["usr_019a1b2c3d4e7f8091a2b3c4d5e6f708"] }),
   name: z.string(),
   email: z.string(),
   role: z.enum(roles),

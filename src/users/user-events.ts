@@ -1,15 +1,18 @@
-import { type Event, type EventKind, kindsAbout, newEvent } from "../webhooks/event.ts";
+import { type Event, type EventKind, kindsAbout, newEvent } from "../events/event.ts";
 import type { User } from "./user.ts";
 import { UserData, userData } from "./user-data.ts";
 
 const kind = kindsAbout(UserData, {
-  id: "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708",
-  name: "Ada Lovelace",
-  email: "ada@example.com",
-  role: "member",
-  status: "active",
-  created_at: "2026-01-30T08:00:00.000Z",
-  updated_at: "2026-01-31T09:30:00.000Z",
+  scope: "users:read",
+  example: {
+    id: "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+    name: "Ada Lovelace",
+    email: "ada@example.com",
+    role: "member",
+    status: "active",
+    created_at: "2026-01-30T08:00:00.000Z",
+    updated_at: "2026-01-31T09:30:00.000Z",
+  },
 });
 
 const created = kind("user.created", "A user was made.");

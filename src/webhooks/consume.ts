@@ -1,26 +1,33 @@
-import type { WakeUp } from "./wake.ts";
+import { z } from "zod";
+import type { DeliveryMessage } from "./enqueue.ts";
 
 const deadQueue = /-dead-/;
+const DeliveryBody = z.object({ deliveryId: z.string() });
 
 /**
- * Hands each message of the queue to a delivery and acknowledges it; what cannot be handed on is tried again. Messages that
- * were given up are reported: their deliveries are in D1, where the sweep finds them.
+ * Hands each message of the queue to a delivery and acknowledges it; what cannot be handed on is tried again, and what is no message
+ * of ours is reported and acknowledged. Messages that were given up are reported: their deliveries are in D1, where the sweep finds them.
  */
-export async function consume(batch: MessageBatch<WakeUp>, deliver: (deliveryId: string) => Promise<void>): Promise<void> {
+export async function consume(batch: MessageBatch<DeliveryMessage>, deliver: (deliveryId: string) => Promise<void>): Promise<void> {
   if (deadQueue.test(batch.queue)) {
-    console.error(`${batch.messages.length} wake-ups of deliveries were given up; the sweep goes on with them`);
+    console.error(`${batch.messages.length} messages for deliveries were given up; the sweep goes on with them`);
     batch.ackAll();
     return;
   }
-  await Promise.all(
-    batch.messages.map(async (message) => {
-      try {
-        await deliver(message.body.deliveryId);
-        message.ack();
-      } catch (error) {
-        console.error(`the delivery ${message.body.deliveryId} could not be set off:`, String(error));
-        message.retry();
-      }
-    }),
-  );
+  await Promise.all(batch.messages.map((message) => handOn(message, deliver)));
+}
+
+async function handOn(message: Message<DeliveryMessage>, deliver: (deliveryId: string) => Promise<void>): Promise<void> {
+  const { success, data } = DeliveryBody.safeParse(message.body);
+  if (!success) {
+    console.error(`the message ${message.id} of the queue names no delivery`);
+    return message.ack();
+  }
+  try {
+    await deliver(data.deliveryId);
+    message.ack();
+  } catch (error) {
+    console.error(`the delivery ${data.deliveryId} could not be handed on:`, String(error));
+    message.retry();
+  }
 }

@@ -1,15 +1,16 @@
-import { and, eq, getTableColumns, isNull, type SQL, sql } from "drizzle-orm";
+import { and, eq, getTableColumns, isNull, sql } from "drizzle-orm";
 import { dayMs, iso, minuteMs, secondMs } from "../clock.ts";
 import { type Db, raw } from "../db/client.ts";
+import { insertWhere } from "../db/insert-where.ts";
 import { attempts, deliveries, webhooks } from "../db/schema.ts";
+import type { EnqueueDeliveries } from "../events/commit.ts";
 import { newId } from "../ids.ts";
 import type { NamedSecret } from "../secrets.ts";
 import { attempt, type Outcome, type Posting, refused } from "./attempt.ts";
-import type { Wake } from "./commit.ts";
 import { disableWebhook } from "./disable-webhook.ts";
-import { nextAttemptAt } from "./schedule.ts";
+import { mostAttempts, nextAttemptAt } from "./schedule.ts";
 import { unseal } from "./sealing.ts";
-import { urlRefusal } from "./url-rules.ts";
+import { type UrlContext, urlRefusal } from "./url-rules.ts";
 import type { Webhook } from "./webhook.ts";
 
 const leaseMs = minuteMs;
@@ -25,11 +26,8 @@ export interface Delivering extends Posting {
   /** 0 to 1. */
   random: () => number;
   sealing: readonly NamedSecret[];
-  isLocal: boolean;
-  /** Sets off deliveries of the events that this makes. */
-  wake: Wake;
-  /** Asks for a delivery to be tried again, `delayMs` from now. */
-  wakeLater: (deliveryId: string, delayMs: number) => Promise<void>;
+  urls: UrlContext;
+  enqueue: EnqueueDeliveries;
 }
 
 interface Claimed {
@@ -37,6 +35,7 @@ interface Claimed {
   webhook_id: string;
   event_id: string;
   event_type: string;
+  /** This one included. */
   attempts_made: number;
   /** Null where the event has been deleted. */
   data: string | null;
@@ -57,22 +56,28 @@ export async function deliver(delivering: Delivering, deliveryId: string): Promi
   // The webhook has been deleted, or the event is past its keeping.
   if (webhook === null || delivery.data === null) return release(delivering, deliveryId, claim, { status: "failed" });
   if (webhook.state === "disabled") return release(delivering, deliveryId, claim, { status: "held" });
+  // A crash, or a D1 that took the claim and no result, has used up the attempts one by one.
+  if (delivery.attempts_made > mostAttempts) return release(delivering, deliveryId, claim, { status: "failed" });
+  let outcome: Outcome;
   try {
-    const outcome = await post(delivering, delivery, webhook);
-    await record(delivering, deliveryId, claim, delivery, webhook, outcome);
+    outcome = await post(delivering, delivery, webhook);
   } catch (error) {
     // Not the receiver's doing, so no attempt; it comes back behind those that can be made.
     await release(delivering, deliveryId, claim, { nextAttemptAt: delivering.now() + postponedMs }).catch(() => {});
     throw error;
   }
+  await record(delivering, deliveryId, claim, delivery, webhook, outcome);
 }
 
-/** Takes a delivery for a minute, and reads with it what is to be sent and where. Null where there is nothing to do. */
+/**
+ * Takes a delivery for a minute, and reads with it what is to be sent and where. The attempt is counted here, before the POST: so a
+ * result that cannot be written does not make it endless. Null where there is nothing to do.
+ */
 async function claimDelivery({ db, now }: Delivering, deliveryId: string, claim: string): Promise<[Claimed, Webhook | null] | null> {
   const at = now();
   const ofEvent = sql`FROM events WHERE events.account_id = deliveries.account_id AND events.id = deliveries.event_id`;
   const [claimed] = await db.all<Claimed>(
-    sql`UPDATE deliveries SET claim = ${claim}, claimed_until = ${at + leaseMs}
+    sql`UPDATE deliveries SET claim = ${claim}, claimed_until = ${at + leaseMs}, attempts_made = attempts_made + 1
     WHERE id = ${deliveryId} AND status = 'pending' AND next_attempt_at <= ${at + skewMs} AND claimed_until <= ${at}
     RETURNING account_id, webhook_id, event_id, event_type, attempts_made,
       (SELECT data ${ofEvent}) AS data, (SELECT created_at ${ofEvent}) AS happened_at,
@@ -91,7 +96,7 @@ const webhookAsJson = sql`json_object(${sql.join(
 )})`;
 
 async function post(delivering: Delivering, delivery: Claimed, webhook: Webhook): Promise<Outcome> {
-  const refusal = urlRefusal(webhook.url, { ownHosts: [], isLocal: delivering.isLocal });
+  const refusal = urlRefusal(webhook.url, delivering.urls);
   if (refusal !== null) return refused(refusal);
   const body = `{"type":${JSON.stringify(delivery.event_type)},"timestamp":"${iso(delivery.happened_at)}","data":${delivery.data}}`;
   const secrets = await liveSecrets(delivering, webhook);
@@ -114,10 +119,9 @@ async function record(
 ): Promise<void> {
   const { db, now, random } = delivering;
   const at = now();
-  const attemptsMade = delivery.attempts_made + 1;
   // Where the webhook leads elsewhere by now, it is tried there.
   const isGone = outcome.status === 410 && (await disableWebhook(delivering, webhook, "The receiver answered 410 Gone."));
-  const again = outcome.error === null || isGone ? null : nextAttemptAt(attemptsMade, at, random(), outcome.retryAfterMs);
+  const again = outcome.error === null || isGone ? null : nextAttemptAt(delivery.attempts_made, at, random(), outcome.retryAfterMs);
   const status = outcome.error === null ? "delivered" : again === null ? "failed" : "pending";
   const isMine = and(eq(deliveries.id, deliveryId), eq(deliveries.claim, claim));
   const { retryAfterMs, ...shown } = outcome;
@@ -125,10 +129,10 @@ async function record(
   // What was held or ended meanwhile does not come back for another attempt.
   const isOver = sql`status <> 'pending' AND ${Number(again !== null)}`;
   const [, recorded] = await db.batch([
-    insertAttempt(db, values, sql`EXISTS (SELECT 1 FROM deliveries WHERE ${isMine})`),
+    insertWhere(db, attempts, values, sql`EXISTS (SELECT 1 FROM deliveries WHERE ${isMine})`),
     raw<{ failing_since: number | null }>(
       db,
-      sql`UPDATE deliveries SET attempts_made = ${attemptsMade}, claim = NULL, claimed_until = 0,
+      sql`UPDATE deliveries SET claim = NULL, claimed_until = 0,
         status = iif(${isOver}, status, ${status}), next_attempt_at = iif(${isOver}, NULL, ${again})
       WHERE ${isMine}
       RETURNING (SELECT failing_since FROM webhooks WHERE account_id = ${webhook.accountId} AND id = ${webhook.id} AND url = ${webhook.url}) AS failing_since`,
@@ -139,14 +143,7 @@ async function record(
   await noteHealth(db, webhook, outcome, at, own.failing_since);
   if (outcome.error !== null && own.failing_since !== null && at - own.failing_since >= patienceMs)
     await disableWebhook(delivering, webhook, "Every attempt of five days has failed.", own.failing_since);
-  else if (again !== null && again - at <= soonMs) await delivering.wakeLater(deliveryId, again - at);
-}
-
-const attemptColumns = ["deliveryId", "id", "at", "status", "durationMs", "error", "advice", "responseBody", "responseHeaders"] as const;
-
-function insertAttempt(db: Db, values: typeof attempts.$inferInsert, when: SQL) {
-  const params = attemptColumns.map((name) => sql`${sql.param(values[name] ?? null, attempts[name])}`);
-  return db.insert(attempts).select(sql`SELECT ${sql.join(params, sql.raw(", "))} WHERE ${when}`);
+  else if (again !== null && again - at <= soonMs) delivering.enqueue([{ id: deliveryId, delayMs: again - at }]);
 }
 
 /** Keeps since when a webhook has been failing; nothing to write while all is well. */
@@ -160,7 +157,7 @@ async function noteHealth(db: Db, webhook: Webhook, { error }: Outcome, at: numb
   if (error === null && failingSince !== null) await db.update(webhooks).set({ failingSince: null }).where(own);
 }
 
-/** Gives up the claim of a delivery that was not made. */
+/** Gives up the claim of a delivery that was not made, and takes back its attempt. */
 async function release(
   { db }: Delivering,
   deliveryId: string,
@@ -169,6 +166,6 @@ async function release(
 ): Promise<void> {
   await db
     .update(deliveries)
-    .set({ nextAttemptAt: null, ...left, claim: null, claimedUntil: 0 })
+    .set({ nextAttemptAt: null, ...left, claim: null, claimedUntil: 0, attemptsMade: sql`${deliveries.attemptsMade} - 1` })
     .where(and(eq(deliveries.id, deliveryId), eq(deliveries.claim, claim), eq(deliveries.status, "pending")));
 }

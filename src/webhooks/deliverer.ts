@@ -1,15 +1,17 @@
 import { WorkerEntrypoint } from "cloudflare:workers";
 import { connect } from "../db/client.ts";
-import type { DueDelivery } from "./commit.ts";
+import type { EnqueueDeliveries } from "../events/commit.ts";
 import { deliver } from "./deliver.ts";
+import { type DeliveryMessage, enqueueDeliveries } from "./enqueue.ts";
 import { sealingSecrets } from "./sealing.ts";
-import { type WakeUp, wakeDeliveries } from "./wake.ts";
+import { ownHosts } from "./url-rules.ts";
 
 /** The bindings that deliveries need. */
 export interface DeliveryEnv {
   DB: D1Database;
-  DELIVERIES: Queue<WakeUp>;
+  DELIVERIES: Queue<DeliveryMessage>;
   WEBHOOK_SEALING_SECRETS: string;
+  PUBLIC_ORIGIN: string;
 }
 
 /**
@@ -20,8 +22,8 @@ export const delivererFor = ({ isLocal }: { isLocal: boolean }) =>
   class Deliverer extends WorkerEntrypoint<DeliveryEnv> {
     deliver(deliveryId: string): void {
       const { DB, DELIVERIES } = this.env;
-      const wake = (due: readonly DueDelivery[]) => {
-        if (due.length > 0) this.ctx.waitUntil(wakeDeliveries(DELIVERIES, due));
+      const enqueue: EnqueueDeliveries = (due) => {
+        if (due.length > 0) this.ctx.waitUntil(enqueueDeliveries(DELIVERIES, due));
       };
       const delivering = {
         db: connect(DB),
@@ -29,9 +31,8 @@ export const delivererFor = ({ isLocal }: { isLocal: boolean }) =>
         now: Date.now,
         random: Math.random,
         sealing: sealingSecrets(this.env),
-        isLocal,
-        wake,
-        wakeLater: async (id: string, delayMs: number) => void (await wakeDeliveries(DELIVERIES, [{ id, delayMs }])),
+        urls: { isLocal, ownHosts: ownHosts(this.env.PUBLIC_ORIGIN) },
+        enqueue,
       };
       this.ctx.waitUntil(
         deliver(delivering, deliveryId).catch((error) => {

@@ -1,17 +1,17 @@
 import { and, eq, sql } from "drizzle-orm";
-import { type Db, newRevision } from "../db/client.ts";
-import { wrote } from "../db/race.ts";
+import type { Db } from "../db/client.ts";
+import { nextVersion, wrote } from "../db/optimistic-locking.ts";
 import { deliveries, webhooks } from "../db/schema.ts";
-import { commitChange, type Wake } from "./commit.ts";
+import { commitChange, type EnqueueDeliveries } from "../events/commit.ts";
 import type { Webhook } from "./webhook.ts";
 import { webhookDisabled } from "./webhook-events.ts";
 
 /**
  * Disables a webhook that still leads where the attempt went (and has been failing since `failingSince`, where that is the reason),
- * holds what is to be sent to it, and tells the account. Answers whether it did.
+ * holds what is to be sent to it, and makes the event of it. Answers whether it did.
  */
 export async function disableWebhook(
-  { db, now, wake }: { db: Db; now: () => number; wake: Wake },
+  { db, now, enqueue }: { db: Db; now: () => number; enqueue: EnqueueDeliveries },
   webhook: Webhook,
   disabledReason: string,
   failingSince: number | null = null,
@@ -21,8 +21,7 @@ export async function disableWebhook(
     ...webhook,
     state: "disabled",
     disabledReason,
-    revision: newRevision(),
-    updatedAt: Math.max(at, webhook.updatedAt + 1),
+    ...nextVersion(webhook, at),
   };
   const isStill = and(
     eq(webhooks.accountId, webhook.accountId),
@@ -32,22 +31,25 @@ export async function disableWebhook(
     failingSince === null ? undefined : eq(webhooks.failingSince, failingSince),
   );
   const when = sql`EXISTS (SELECT 1 FROM webhooks WHERE ${isStill})`;
-  const outcomes = await commitChange(db, wake, {
-    events: [webhookDisabled(after, at)],
-    statements: [
-      db
-        .update(deliveries)
-        .set({ status: "held", nextAttemptAt: null })
-        .where(
-          and(eq(deliveries.accountId, webhook.accountId), eq(deliveries.webhookId, webhook.id), eq(deliveries.status, "pending"), when),
-        ),
-      db
-        .update(webhooks)
-        .set({ state: after.state, disabledReason, revision: after.revision, updatedAt: after.updatedAt })
-        .where(isStill)
-        .returning({ id: webhooks.id }),
-    ],
-    when,
-  });
+  const outcomes = await commitChange(
+    { db, enqueue },
+    {
+      events: [webhookDisabled(after, at)],
+      statements: [
+        db
+          .update(deliveries)
+          .set({ status: "held", nextAttemptAt: null })
+          .where(
+            and(eq(deliveries.accountId, webhook.accountId), eq(deliveries.webhookId, webhook.id), eq(deliveries.status, "pending"), when),
+          ),
+        db
+          .update(webhooks)
+          .set({ state: after.state, disabledReason, revision: after.revision, updatedAt: after.updatedAt })
+          .where(isStill)
+          .returning({ id: webhooks.id }),
+      ],
+      when,
+    },
+  );
   return wrote(outcomes.at(-1));
 }

@@ -1,22 +1,20 @@
 import { and, count, eq, gt, isNotNull, max, type SQL, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
 import { minuteMs, secondMs } from "../clock.ts";
-import { jsonRows, raw } from "../db/client.ts";
+import { raw } from "../db/client.ts";
 import { deliveries, redeliveries } from "../db/schema.ts";
 import { Failure } from "../errors.ts";
+import { eventsKeptMs } from "../events/retention.ts";
 import { idBound, newId } from "../ids.ts";
-import type { DueDelivery } from "./commit.ts";
-import { eventsKeptMs } from "./forget-old-events.ts";
 import type { Delivery } from "./read-deliveries.ts";
 import { readWebhook } from "./read-webhooks.ts";
-import { requireReadable } from "./readable.ts";
 import { requireActive } from "./redeliver.ts";
 import type { Webhook } from "./webhook.ts";
-import type { WebhookWriting } from "./write-webhooks.ts";
+import type { WebhookReading, WebhookWriting } from "./write-webhooks.ts";
 
 /** A receiver gets what is redelivered to it at this pace, so that it is not flooded. */
 const paceMs = secondMs / 5;
-/** Wake-ups further ahead are the sweep's. */
+/** What is due later, the sweep enqueues. */
 const soonMs = 15 * minuteMs;
 
 /** Which deliveries of a webhook are to be made again: by the time of their events, and by what became of them. */
@@ -30,11 +28,15 @@ export interface RedeliveryFilter {
 
 /** How many deliveries match. Throws `not_found` and `forbidden`. */
 export async function countRedeliveries(writing: WebhookWriting, webhookId: string, filter: RedeliveryFilter): Promise<number> {
-  const webhook = await readWebhook(writing, webhookId);
-  const count = (await findMatching(writing, webhook, filter)).length;
+  const count = await countMatching(writing, await readWebhook(writing, webhookId), filter);
   // So that a repetition with the same Idempotency-Key is answered alike.
   await writing.commit({ result: count, events: [], statements: [] });
   return count;
+}
+
+/** Throws `not_found`, and `forbidden` where the acting key may not read all that would be sent. */
+export async function authorizeRedeliveries(reading: WebhookReading, webhookId: string, filter: RedeliveryFilter): Promise<void> {
+  await countMatching(reading, await readWebhook(reading, webhookId), filter);
 }
 
 /** Sends all that match once more, five a second and after what is redelivered to the webhook already. Throws as `redeliver` does. */
@@ -43,68 +45,69 @@ export async function redeliverAll(
   webhookId: string,
   filter: RedeliveryFilter,
 ): Promise<{ id: string; count: number }> {
-  const { db, actor, now, commit } = writing;
+  const { db, actor, now, commit, catalogue } = writing;
   const webhook = await readWebhook(writing, webhookId);
-  const matched = await findMatching(writing, webhook, filter);
+  const count = await countMatching(writing, webhook, filter);
   requireActive(webhook);
-  const startAt = await freePlaceAt(writing, webhook);
+  const startAt = await freeFrom(writing, webhook);
   const id = newId("rdl", now);
-  const made = matched.map((delivery, index) => ({ ...delivery, newId: newId("dlv", now), at: startAt + index * paceMs }));
-  const rows = made.map((delivery) => [delivery.newId, delivery.eventId, delivery.eventType, delivery.id, delivery.at]);
-  const due: DueDelivery[] = made
-    .map((delivery) => ({ id: delivery.newId, delayMs: delivery.at - now }))
-    .filter(({ delayMs }) => delayMs <= soonMs);
-  const result = { id, count: made.length };
+  const result = { id, count };
   await commit({
     result,
     events: [],
     statements: [
-      ...jsonRows(rows).map((made) =>
-        raw(
-          db,
-          sql`INSERT INTO deliveries (id, account_id, webhook_id, event_id, event_type, redelivery_of, redelivery_id, status, attempts_made, next_attempt_at, claimed_until, created_at)
-        SELECT value ->> 0, ${actor.accountId}, ${webhookId}, value ->> 1, value ->> 2, value ->> 3, ${id}, 'pending', 0, value ->> 4, 0, ${now}
-        FROM json_each(${made})
-        WHERE value ->> 1 NOT IN (SELECT event_id FROM deliveries
+      raw(
+        db,
+        sql`INSERT INTO deliveries (id, account_id, webhook_id, event_id, event_type, redelivery_of, redelivery_id, status, attempts_made, next_attempt_at, claimed_until, created_at)
+        SELECT ${idBound("dlv", now)} || lower(hex(randomblob(10))), ${actor.accountId}, ${webhookId}, event_id, event_type, id, ${id}, 'pending', 0,
+          ${startAt} + (row_number() OVER (ORDER BY event_id) - 1) * ${paceMs}, 0, ${now}
+        FROM (${matching(writing, webhook, filter)})
+        WHERE event_id NOT IN (SELECT event_id FROM deliveries
           WHERE account_id = ${actor.accountId} AND webhook_id = ${webhookId} AND status = 'pending' AND redelivery_of IS NOT NULL)`,
-        ),
       ),
-      // Another redelivery may have been made since the deliveries were read, and what it sends is not sent twice.
+      // Another redelivery may have been made since the deliveries were counted, and what it sends is not sent twice.
       raw(
         db,
         sql`INSERT INTO redeliveries (account_id, id, webhook_id, count, created_at)
         SELECT ${actor.accountId}, ${id}, ${webhookId}, count(*), ${now} FROM deliveries WHERE redelivery_id = ${id}`,
       ),
+      raw<{ id: string; at: number }>(
+        db,
+        sql`SELECT id, next_attempt_at AS at FROM deliveries WHERE redelivery_id = ${id} AND next_attempt_at <= ${now + soonMs}`,
+      ),
     ],
-    due,
+    scopes: catalogue.scopesFor(filter.eventTypes ?? []),
+    due: (outcomes) =>
+      (outcomes.at(-1) as { id: string; at: number }[]).map((delivery) => ({ id: delivery.id, delayMs: delivery.at - now })),
   });
   return result;
 }
 
-interface Matching {
-  id: string;
-  eventId: string;
-  eventType: string;
-}
-
-/** Of each event that is still kept, the latest delivery to the webhook, where that matches: so that what was redelivered already is not again. Throws `forbidden`. */
-async function findMatching({ db, now, scopes }: WebhookWriting, webhook: Webhook, filter: RedeliveryFilter): Promise<Matching[]> {
-  const { from, to, status, eventTypes } = filter;
+/**
+ * Of each event that is still kept, the latest delivery to the webhook, where that matches: so that what was redelivered already is
+ * not again. It stays in D1, however many they are.
+ */
+function matching({ now }: Reading, webhook: Webhook, { from, to, status, eventTypes }: RedeliveryFilter): SQL {
   const statuses = status === undefined ? ["failed", "held"] : [status];
-  const matched = await db.all<Matching>(
-    sql`SELECT id, event_id AS eventId, event_type AS eventType FROM
-      (SELECT id, event_id, event_type, status, row_number() OVER (PARTITION BY event_id ORDER BY id DESC) AS place FROM deliveries
+  return sql`SELECT id, event_id, event_type FROM
+      (SELECT id, event_id, event_type, status, row_number() OVER (PARTITION BY event_id ORDER BY id DESC) AS newest FROM deliveries
         WHERE account_id = ${webhook.accountId} AND webhook_id = ${webhook.id} AND event_id >= ${idBound("evt", Math.max(from, now - eventsKeptMs))}
           ${to === undefined ? sql`` : sql`AND event_id < ${idBound("evt", to)}`}
           ${eventTypes === undefined ? sql`` : sql`AND event_type IN (SELECT value FROM json_each(${JSON.stringify(eventTypes)}))`})
-      WHERE place = 1 AND status IN (SELECT value FROM json_each(${JSON.stringify(statuses)})) ORDER BY eventId`,
+      WHERE newest = 1 AND status IN (SELECT value FROM json_each(${JSON.stringify(statuses)}))`;
+}
+
+/** Throws `forbidden` where the acting key may not read all that match, or all that were asked for. */
+async function countMatching(reading: WebhookReading, webhook: Webhook, filter: RedeliveryFilter): Promise<number> {
+  const byType = await reading.db.all<{ type: string; count: number }>(
+    sql`SELECT event_type AS type, count(*) AS count FROM (${matching(reading, webhook, filter)}) GROUP BY event_type`,
   );
-  requireReadable([...new Set(matched.map(({ eventType }) => eventType)), ...(eventTypes ?? [])], scopes);
-  return matched;
+  reading.catalogue.requireReadable([...byType.map(({ type }) => type), ...(filter.eventTypes ?? [])], reading.scopes);
+  return byType.reduce((sum, { count }) => sum + count, 0);
 }
 
 /** When the next redelivery to a webhook may be due, so that several together keep the pace. */
-async function freePlaceAt({ db, now }: WebhookWriting, { accountId, id }: Webhook): Promise<number> {
+async function freeFrom({ db, now }: WebhookWriting, { accountId, id }: Webhook): Promise<number> {
   const [last] = await db
     .select({ at: max(deliveries.nextAttemptAt) })
     .from(deliveries)

@@ -1,39 +1,58 @@
 import type { Statement } from "../db/client.ts";
 import { deliveries } from "../db/schema.ts";
 import { Failure } from "../errors.ts";
+import { storeEvent } from "../events/commit.ts";
+import { newEvent } from "../events/event.ts";
+import { readEvent } from "../events/read-events.ts";
 import { newId } from "../ids.ts";
-import { keepEvent } from "./commit.ts";
-import type { Event } from "./event.ts";
 import { type Delivery, readDelivery } from "./read-deliveries.ts";
-import { readEvent } from "./read-events.ts";
 import { readWebhook } from "./read-webhooks.ts";
-import { requireReadable } from "./readable.ts";
 import type { Webhook } from "./webhook.ts";
-import type { WebhookWriting } from "./write-webhooks.ts";
+import { testEvent } from "./webhook-events.ts";
+import type { WebhookReading, WebhookWriting } from "./write-webhooks.ts";
 
 /** Sends the event of a delivery once more, as a new delivery. Throws `not_found`, `forbidden`, and `conflict` where the webhook is disabled. */
 export async function redeliver(writing: WebhookWriting, deliveryId: string): Promise<string> {
-  const before = await readDelivery(writing, deliveryId);
-  requireReadable([before.eventType], writing.scopes);
+  const before = await readReadable(writing, deliveryId);
   requireActive(await readWebhook(writing, before.webhookId));
   // An event goes after 30 days; a delivery that repeats it may be younger.
   await readEvent(writing, before.eventId);
   return sendNow(writing, { ...before, redeliveryOf: before.id }, []);
 }
 
-/** Sends an event to one webhook alone: a `webhook.test`, or one like `event`. Throws `not_found`, `forbidden` and `conflict` as above. */
-export async function sendTest(writing: WebhookWriting, webhookId: string, eventFor: (webhook: Webhook) => Event): Promise<string> {
-  const webhook = await readWebhook(writing, webhookId);
-  const event = eventFor(webhook);
-  requireReadable([event.type], writing.scopes);
-  requireActive(webhook);
-  const delivery = { accountId: webhook.accountId, webhookId, eventId: event.id, eventType: event.type, redeliveryOf: null };
-  return sendNow(writing, delivery, keepEvent(writing.db, event));
+/** Throws `not_found`, and `forbidden` where the acting key may not read the event of a delivery. */
+export async function authorizeRedelivery(reading: WebhookReading, deliveryId: string): Promise<void> {
+  await readReadable(reading, deliveryId);
 }
+
+async function readReadable(reading: WebhookReading, deliveryId: string): Promise<Delivery> {
+  const delivery = await readDelivery(reading, deliveryId);
+  reading.catalogue.requireReadable([delivery.eventType], reading.scopes);
+  return delivery;
+}
+
+/**
+ * Sends an event to one webhook alone: a `webhook.test`, or one of another type with the example of its kind. Throws `not_found`,
+ * `forbidden` and `conflict` as above.
+ */
+export async function sendTest(writing: WebhookWriting, webhookId: string, type: string): Promise<string> {
+  const { catalogue, db, now } = writing;
+  const webhook = await readWebhook(writing, webhookId);
+  authorizeTest(writing, type);
+  requireActive(webhook);
+  const kind = catalogue.find(type);
+  const event =
+    type === "webhook.test" || !kind ? testEvent(webhook, now) : newEvent(kind, { accountId: webhook.accountId, now }, kind.example);
+  const delivery = { accountId: webhook.accountId, webhookId, eventId: event.id, eventType: event.type, redeliveryOf: null };
+  return sendNow(writing, delivery, storeEvent(db, event));
+}
+
+/** Throws `forbidden` where the acting key may not read events of this type. */
+export const authorizeTest = ({ catalogue, scopes }: WebhookReading, type: string): void => catalogue.requireReadable([type], scopes);
 
 /** Makes a delivery by itself, to be attempted at once, after the statements `first`. Answers its id. */
 async function sendNow(
-  { db, now, commit }: WebhookWriting,
+  { db, now, commit, catalogue }: WebhookWriting,
   {
     accountId,
     webhookId,
@@ -57,7 +76,13 @@ async function sendNow(
     claimedUntil: 0,
     createdAt: now,
   };
-  await commit({ result: id, events: [], statements: [...first, db.insert(deliveries).values(delivery)], due: [{ id, delayMs: 0 }] });
+  await commit({
+    result: id,
+    events: [],
+    statements: [...first, db.insert(deliveries).values(delivery)],
+    scopes: catalogue.scopesFor([eventType]),
+    due: () => [{ id, delayMs: 0 }],
+  });
   return id;
 }
 

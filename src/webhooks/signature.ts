@@ -1,6 +1,4 @@
-import { hmac } from "@noble/hashes/hmac.js";
-import { sha256 } from "@noble/hashes/sha2.js";
-import { utf8ToBytes } from "@noble/hashes/utils.js";
+import { createHmac } from "node:crypto";
 
 // Standard Webhooks (https://www.standardwebhooks.com): HMAC-SHA256 over id, time and body, under a secret of the receiver's own.
 
@@ -22,10 +20,9 @@ export interface SignatureHeaders {
 /** The headers of one attempt. `secrets`: every live secret of the webhook, two while a rotation overlaps. */
 export function signatureHeaders(eventId: string, body: string, secrets: readonly string[], now: number): SignatureHeaders {
   const timestamp = String(Math.floor(now / 1000));
-  const signed = utf8ToBytes(`${eventId}.${timestamp}.${body}`);
   const signatures = secrets.map((secret) => {
     const key = Buffer.from(secret.slice(prefix.length), "base64");
-    return `v1,${Buffer.from(hmac(sha256, key, signed)).toString("base64")}`;
+    return `v1,${createHmac("sha256", key).update(`${eventId}.${timestamp}.${body}`).digest("base64")}`;
   });
   return { "webhook-id": eventId, "webhook-timestamp": timestamp, "webhook-signature": signatures.join(" ") };
 }

@@ -1,4 +1,5 @@
 import ipaddr from "ipaddr.js";
+import { isLoopback } from "../loopback.ts";
 
 // Where a webhook may point. A URL is parsed once, as `fetch` would, and judged by what it then says, when it is saved and again
 // at each attempt. What a name resolves to is not looked at: the platform's `fetch` reaches public addresses alone.
@@ -65,11 +66,18 @@ const specialDomains = [
 ];
 
 export interface UrlContext {
-  /** Hosts of this service itself, in lower case, without a port. */
+  /** Hosts of this deployment itself, in lower case, without a port. */
   ownHosts: readonly string[];
   /** On a laptop, http and this machine are open. */
   isLocal: boolean;
 }
+
+/** The hosts of the origins that the deployment is configured with, parted by commas. Throws where one is no origin. */
+export const ownHosts = (publicOrigin: string): string[] =>
+  publicOrigin
+    .split(",")
+    .filter((origin) => origin.trim() !== "")
+    .map((origin) => new URL(origin.trim()).hostname);
 
 /** Why a webhook may not point there, as a sentence for its owner; null where it may. It says nothing of what any network holds. */
 export function urlRefusal(text: string, { ownHosts, isLocal }: UrlContext): string | null {
@@ -78,8 +86,10 @@ export function urlRefusal(text: string, { ownHosts, isLocal }: UrlContext): str
   if (/[\u3002\uff0e\uff61]/.test(text) || /^[^/?#]*\/\/[^/?#]*%/.test(text))
     return "The host must be written plainly: no percent signs and no dots but plain ones.";
   const url = URL.canParse(text) ? new URL(text) : null;
-  if (!url || !/^https?:\/\/[^/]/i.test(text)) return "This is not an absolute URL.";
-  const isOpen = isLocal && isThisMachine(url.hostname);
+  if (!url) return "This is not an absolute URL.";
+  if (!/^https?:$/.test(url.protocol)) return "The URL must begin with https://.";
+  if (!/^https?:\/\/[^/]/i.test(text)) return "This is not an absolute URL.";
+  const isOpen = isLocal && isLoopback(url.hostname);
   if (url.protocol !== "https:" && !(isLocal && url.protocol === "http:")) return "The URL must begin with https://.";
   if (url.username !== "" || url.password !== "" || /^https?:\/\/[^/?#]*@/i.test(text))
     return "The URL must carry no user name or password.";
@@ -94,5 +104,3 @@ export function urlRefusal(text: string, { ownHosts, isLocal }: UrlContext): str
   if (ownHosts.includes(host)) return "The URL must not lead back to this service.";
   return null;
 }
-
-const isThisMachine = (hostname: string) => /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/.test(hostname) || hostname.endsWith(".localhost");

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { type Event, kindsAbout, newEvent } from "./event.ts";
+import { type Event, kindsAbout, newEvent } from "../events/event.ts";
 import { type Webhook, WebhookData, webhookData } from "./webhook.ts";
 
 const example = {
@@ -13,14 +13,14 @@ const example = {
   updated_at: "2026-01-31T09:30:00.000Z",
 };
 
-const disabled = kindsAbout(WebhookData, example)(
+const disabled = kindsAbout(WebhookData, { scope: "webhooks:read", example })(
   "webhook.disabled",
   "A webhook was disabled: by a call, since its receiver is gone, or since that has failed for five days.",
 );
 
 const TestData = z.strictObject({ webhook_id: z.string(), message: z.string() });
 
-const test = kindsAbout(TestData, { webhook_id: example.id, message: "This is a test." })(
+const test = kindsAbout(TestData, { scope: "webhooks:read", example: { webhook_id: example.id, message: "This is a test." } })(
   "webhook.test",
   "Sent on demand, to one webhook alone.",
 );

@@ -8,8 +8,8 @@ export const webhookStatuses = ["active", "disabled", "failing"] as const;
 
 /** A webhook as everybody outside sees it: in answers and in events. Its secret is in neither. */
 export const WebhookData = z.strictObject({
-  id: z.string().meta({ example: "whk_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-  url: z.string().meta({ example: "https://hooks.acme.dev/overview" }),
+  id: z.string().meta({ examples: ["whk_019a1b2c3d4e7f8091a2b3c4d5e6f708"] }),
+  url: z.string().meta({ examples: ["https://hooks.acme.dev/overview"] }),
   description: z.string(),
   event_types: z.array(z.string()).meta({ description: "`*` stands for all." }),
   status: z.enum(webhookStatuses).meta({ description: "Failing: its latest attempt failed, and further ones are made." }),

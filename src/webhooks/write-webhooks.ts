@@ -1,13 +1,25 @@
-import { and, count, eq, exists, inArray, type SQL, sql } from "drizzle-orm";
-import type { Precondition, Writing } from "../accounts/actor.ts";
+import { and, eq, inArray, sql } from "drizzle-orm";
+import type { Reading } from "../accounts/actor.ts";
 import { newRevision } from "../db/client.ts";
-import { laterThan, lost, untilWon, wrote } from "../db/race.ts";
+import { insertWhere } from "../db/insert-where.ts";
+import {
+  always,
+  asRead,
+  conflicted,
+  isUnchanged,
+  nextVersion,
+  type Precondition,
+  retryOnConflict,
+  withOptimisticLock,
+  wrote,
+} from "../db/optimistic-locking.ts";
 import { deliveries, webhooks } from "../db/schema.ts";
 import { Failure, invalidMember } from "../errors.ts";
+import type { EventCatalogue } from "../events/catalogue.ts";
+import type { Writing } from "../events/commit.ts";
 import { newId } from "../ids.ts";
 import type { NamedSecret } from "../secrets.ts";
 import { readWebhook } from "./read-webhooks.ts";
-import { requireReadable } from "./readable.ts";
 import { seal } from "./sealing.ts";
 import { newWebhookSecret } from "./signature.ts";
 import { type UrlContext, urlRefusal } from "./url-rules.ts";
@@ -19,9 +31,13 @@ const mostWebhooks = 20;
 /** What a verb that changes webhooks takes. `scopes`: of the acting key; null: bound by nothing. */
 export interface WebhookWriting extends Writing {
   scopes: readonly string[] | null;
+  catalogue: EventCatalogue;
   sealing: readonly [NamedSecret, ...NamedSecret[]];
   urls: UrlContext;
 }
+
+/** What verbs that only look at a webhook's permissions take. */
+export type WebhookReading = Reading & Pick<WebhookWriting, "scopes" | "catalogue">;
 
 export type NewWebhook = Pick<Webhook, "url" | "description" | "eventTypes">;
 export type WebhookPatch = Partial<NewWebhook> & { state?: Webhook["state"] };
@@ -31,18 +47,38 @@ export type WebhookPatch = Partial<NewWebhook> & { state?: Webhook["state"] };
  * event types that the acting key may not read, `limit_reached` at 20 webhooks.
  */
 export async function createWebhook(writing: WebhookWriting, input: NewWebhook): Promise<{ webhook: Webhook; secret: string }> {
-  const { db, actor, now, commit, scopes, sealing } = writing;
-  requireUrl(input.url, writing.urls);
-  requireReadable(input.eventTypes, scopes);
-  const id = newId("whk", now);
+  const { sealing, urls } = writing;
+  requireUrl(input.url, urls);
+  authorizeNewWebhook(writing, input);
+  const id = newId("whk", writing.now);
   const secret = newWebhookSecret();
+  const sealedSecret = await seal(secret, id, sealing);
+  const webhook = await retryOnConflict(() => insertWebhook(writing, { ...input, id, sealedSecret }, secret));
+  return { webhook, secret };
+}
+
+/** Throws `forbidden` where the acting key may not make such a webhook. */
+export const authorizeNewWebhook = ({ scopes, catalogue }: WebhookReading, { eventTypes }: Pick<NewWebhook, "eventTypes">): void =>
+  catalogue.requireReadable(eventTypes, scopes);
+
+async function insertWebhook(
+  { db, actor, now, commit, catalogue }: WebhookWriting,
+  own: NewWebhook & Pick<Webhook, "id" | "sealedSecret">,
+  secret: string,
+): Promise<Webhook | typeof conflicted> {
+  const ofAccount = eq(webhooks.accountId, actor.accountId);
+  const [counted] = await db
+    .select({ made: sql<number>`count(*)`, highest: sql<number>`coalesce(max(${webhooks.number}), 0)` })
+    .from(webhooks)
+    .where(ofAccount);
+  if (!counted || counted.made >= mostWebhooks)
+    throw new Failure("limit_reached", `An account may have ${mostWebhooks} webhooks. Delete one that is no longer used.`);
   const webhook: Webhook = {
     accountId: actor.accountId,
-    id,
-    ...input,
+    number: counted.highest + 1,
+    ...own,
     state: "active",
     disabledReason: null,
-    sealedSecret: await seal(secret, id, sealing),
     previousSealedSecret: null,
     overlapEndsAt: null,
     failingSince: null,
@@ -50,21 +86,19 @@ export async function createWebhook(writing: WebhookWriting, input: NewWebhook):
     createdAt: now,
     updatedAt: now,
   };
-  const when = sql`(${db.select({ made: count() }).from(webhooks).where(eq(webhooks.accountId, actor.accountId))}) < ${mostWebhooks}`;
-  const [made] = await commit({ result: { webhook, secret }, events: [], statements: [insertWhere(writing, webhook, when)], when });
-  if (!wrote(made)) throw new Failure("limit_reached", `An account may have ${mostWebhooks} webhooks. Delete one that is no longer used.`);
-  return { webhook, secret };
-}
-
-const columns = ["accountId", "id", "url", "description", "eventTypes", "state", "disabledReason", "sealedSecret"] as const;
-const laterColumns = ["previousSealedSecret", "overlapEndsAt", "failingSince", "revision", "createdAt", "updatedAt"] as const;
-
-function insertWhere({ db }: Writing, webhook: Webhook, when: SQL) {
-  const values = [...columns, ...laterColumns].map((name) => sql`${sql.param(webhook[name], webhooks[name])}`);
-  return db
-    .insert(webhooks)
-    .select(sql`SELECT ${sql.join(values, sql.raw(", "))} WHERE ${when}`)
-    .returning({ id: webhooks.id });
+  const asCounted = db
+    .select({ made: sql`count(*)`, highest: sql`coalesce(max(${webhooks.number}), 0)` })
+    .from(webhooks)
+    .where(ofAccount);
+  const when = sql`(${counted.made}, ${counted.highest}) = (${asCounted})`;
+  const [made] = await commit({
+    result: { webhook, secret },
+    events: [],
+    statements: [insertWhere(db, webhooks, webhook, when)],
+    when,
+    scopes: catalogue.scopesFor(webhook.eventTypes),
+  });
+  return wrote(made) ? webhook : conflicted;
 }
 
 /**
@@ -73,10 +107,10 @@ function insertWhere({ db }: Writing, webhook: Webhook, when: SQL) {
  */
 export async function changeWebhook(writing: WebhookWriting, id: string, patch: WebhookPatch, holds: Precondition): Promise<Webhook> {
   if (patch.url !== undefined) requireUrl(patch.url, writing.urls);
-  if (patch.eventTypes) requireReadable(patch.eventTypes, writing.scopes);
+  if (patch.eventTypes) writing.catalogue.requireReadable(patch.eventTypes, writing.scopes);
   return change(writing, id, holds, async (before) => {
     // What still waits for the old URL goes to the new one, whatever the webhook is sent by now.
-    if (patch.url !== undefined) requireReadable(await waitingTypes(writing, before), writing.scopes);
+    if (patch.url !== undefined) writing.catalogue.requireReadable(await waitingTypes(writing, before), writing.scopes);
     if (patch.state === "active") return { ...patch, disabledReason: null, failingSince: null };
     // Another receiver has not failed yet.
     const moved = patch.url === undefined || patch.url === before.url ? patch : { ...patch, failingSince: null };
@@ -95,7 +129,7 @@ export async function rotateWebhookSecret(
   const webhook = await change(
     writing,
     id,
-    () => true,
+    always,
     async (before) => ({
       sealedSecret,
       previousSealedSecret: overlapMs > 0 ? before.sealedSecret : null,
@@ -106,11 +140,15 @@ export async function rotateWebhookSecret(
   return { webhook, secret };
 }
 
+/** Throws `not_found`, and `forbidden` where the acting key may not read what the webhook is sent. */
+export async function authorizeWebhook(reading: WebhookReading, id: string): Promise<void> {
+  await readReadable(reading, id);
+}
+
 /** Deletes a webhook. What was still to be sent to it is not. Throws `not_found`, `precondition_failed` and `forbidden`. */
 export function deleteWebhook(writing: WebhookWriting, id: string, holds: Precondition): Promise<void> {
   const { db, commit } = writing;
-  return untilWon(async () => {
-    const before = await readHeld(writing, id, holds);
+  return withOptimisticLock({ read: () => readReadable(writing, id), holds, name: "webhook" }, async (before) => {
     const [, deleted] = await commit({
       result: null,
       events: [],
@@ -118,12 +156,12 @@ export function deleteWebhook(writing: WebhookWriting, id: string, holds: Precon
         db
           .update(deliveries)
           .set({ status: "failed", nextAttemptAt: null })
-          .where(and(ofWebhook(before), inArray(deliveries.status, ["pending", "held"]), isThere(writing, before))),
-        db.delete(webhooks).where(isAsRead(before)).returning({ id: webhooks.id }),
+          .where(and(ofWebhook(before), inArray(deliveries.status, ["pending", "held"]), isUnchanged(db, webhooks, before))),
+        db.delete(webhooks).where(asRead(webhooks, before)).returning({ id: webhooks.id }),
       ],
-      when: isThere(writing, before),
+      when: isUnchanged(db, webhooks, before),
     });
-    return wrote(deleted) ? undefined : lost;
+    return wrote(deleted) ? undefined : conflicted;
   });
 }
 
@@ -135,11 +173,10 @@ function change(
   result: (after: Webhook) => unknown = (after) => after,
 ): Promise<Webhook> {
   const { db, now, commit } = writing;
-  return untilWon(async () => {
-    const before = await readHeld(writing, id, holds);
+  return withOptimisticLock({ read: () => readReadable(writing, id), holds, name: "webhook" }, async (before) => {
     const members = await decide(before);
     if (Object.keys(members).length === 0) return before;
-    const after = { ...before, ...members, revision: newRevision(), updatedAt: laterThan(before, now) };
+    const after = { ...before, ...members, ...nextVersion(before, now) };
     // What the service itself notes of a webhook changes beside this.
     const { failingSince, ...row } = after;
     const set = "failingSince" in members ? after : row;
@@ -148,10 +185,11 @@ function change(
     const outcomes = await commit({
       result: result(after),
       events: isDisabled ? [webhookDisabled(after, now)] : [],
-      statements: [...holding, db.update(webhooks).set(set).where(isAsRead(before)).returning({ id: webhooks.id })],
-      when: isThere(writing, before),
+      statements: [...holding, db.update(webhooks).set(set).where(asRead(webhooks, before)).returning({ id: webhooks.id })],
+      when: isUnchanged(db, webhooks, before),
+      scopes: writing.catalogue.scopesFor([...before.eventTypes, ...after.eventTypes]),
     });
-    return wrote(outcomes.at(-1)) ? after : lost;
+    return wrote(outcomes.at(-1)) ? after : conflicted;
   });
 }
 
@@ -169,22 +207,15 @@ const holdPending = (writing: Pick<Writing, "db">, webhook: Webhook) =>
   writing.db
     .update(deliveries)
     .set({ status: "held", nextAttemptAt: null })
-    .where(and(ofWebhook(webhook), eq(deliveries.status, "pending"), isThere(writing, webhook)));
+    .where(and(ofWebhook(webhook), eq(deliveries.status, "pending"), isUnchanged(writing.db, webhooks, webhook)));
 
-async function readHeld(writing: WebhookWriting, id: string, holds: Precondition): Promise<Webhook> {
-  const webhook = await readWebhook(writing, id);
-  requireReadable(webhook.eventTypes, writing.scopes);
-  if (!holds(webhook.revision)) throw new Failure("precondition_failed", "The webhook has changed since the version that If-Match names.");
+async function readReadable(reading: WebhookReading, id: string): Promise<Webhook> {
+  const webhook = await readWebhook(reading, id);
+  reading.catalogue.requireReadable(webhook.eventTypes, reading.scopes);
   return webhook;
 }
 
 const ofWebhook = ({ accountId, id }: Webhook) => and(eq(deliveries.accountId, accountId), eq(deliveries.webhookId, id));
-
-const isAsRead = (webhook: Webhook) =>
-  and(eq(webhooks.accountId, webhook.accountId), eq(webhooks.id, webhook.id), eq(webhooks.revision, webhook.revision));
-
-const isThere = ({ db }: Pick<Writing, "db">, webhook: Webhook) =>
-  exists(db.select({ id: webhooks.id }).from(webhooks).where(isAsRead(webhook)));
 
 function requireUrl(url: string, urls: UrlContext): void {
   const refusal = urlRefusal(url, urls);

@@ -103,7 +103,7 @@ describe("npm start", () => {
     await sleep(1500);
     const ids = (await api("/activity", key)).body.data.map((entry: { id: string }) => entry.id);
     for (const { headers } of asked) expect(ids).toContain(headers.get("X-Request-Id"));
-    const page = await (await fetch(url())).text();
+    const page = await (await fetch(url(), { headers: { "Sec-Fetch-Site": "none" } })).text();
     for (const shown of ["/api/v1/users", "/api/v1/tasks", "/api/v1/analytics", "201 Created"]) expect(page).toContain(shown);
   });
 

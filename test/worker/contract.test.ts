@@ -1,16 +1,25 @@
 import { type Schema, Validator } from "@cfworker/json-schema";
 import { describe, expect, it } from "vitest";
-import document from "../../docs/openapi.json";
+import published from "../../public/api/v1/openapi.json";
+import { createResources } from "../../src/api/api.ts";
+import { closedDocument, openApiDocument } from "../../src/api/openapi.ts";
+import { eventCatalogue } from "../../src/event-catalogue.ts";
 import { newKeyId, newSecretKey } from "../../src/keys/key-format.ts";
 import { type Answer, type Call, call, makeKey, makeTenant, type Tenant, within2s } from "./client.ts";
 import { newPath, receiver } from "./receiver.ts";
 
-// Walks the operations of the OpenAPI document: each has a sample here, gets the shared cases, and really answers what it says.
+// Walks the operations of the OpenAPI document: each has a sample here, gets the shared cases, and really answers what it says. What
+// clients see is open for members and codes to come; here, answers are held to the closed form.
+
+const document = closedDocument(createResources(eventCatalogue)) as unknown as {
+  paths: Record<string, Record<string, unknown>>;
+  components: { schemas: Record<string, unknown>; headers: Record<string, unknown> };
+};
 
 interface Operation {
   operationId: string;
   security: Record<string, string[]>[];
-  responses: Record<string, { content?: Record<string, { schema: Schema }> }>;
+  responses: Record<string, { headers?: Record<string, unknown>; content?: Record<string, { schema: Schema }> }>;
 }
 
 const operations = Object.entries(document.paths).flatMap(([path, item]) =>
@@ -113,9 +122,16 @@ async function ask(operation: Walked, tenant: Tenant, withKey: string | undefine
   return call(operation.method, path + query, { ...sent, ...(withKey !== undefined && { key: withKey }) });
 }
 
+/** What every answer has, whatever it answers: they stand in the guide, not with each operation. */
+const ofAll =
+  /^(content-type|content-length|cache-control|content-security-policy|x-content-type-options|strict-transport-security|access-control-.*)$/;
+
 function expectDocumented(operation: Walked, answer: Answer): void {
   const response = operation.responses[String(answer.status)];
   expect(response, `${operation.operationId} answers ${answer.status}, which it does not document`).toBeDefined();
+  const documented = Object.keys(response?.headers ?? {}).map((name) => name.toLowerCase());
+  const undocumented = [...answer.headers.keys()].filter((name) => !ofAll.test(name) && !documented.includes(name));
+  expect(undocumented, `${operation.operationId} answers ${answer.status} with headers that it does not document`).toEqual([]);
   const mediaType = answer.headers.get("Content-Type")?.split(";")[0] ?? "";
   const schema = response?.content?.[mediaType]?.schema;
   if (answer.text === "") {
@@ -139,8 +155,33 @@ const forged = () => newSecretKey(newKeyId(), { name: "a", secret: "not the sign
 const withKey = operations.filter(({ security }) => security.length > 0);
 const open = operations.filter(({ security }) => security.length === 0);
 
-it("The checked-in document is the one that the Worker serves", async () => {
-  expect((await call("GET", "/api/v1/openapi.json")).body).toEqual(document);
+it("The checked-in document is the code's, and the one that the Worker serves", async () => {
+  expect(published).toEqual(openApiDocument(createResources(eventCatalogue)));
+  const { body, headers } = await call("GET", "/api/v1/openapi.json");
+  expect(body).toEqual(published);
+  expect((await call("GET", "/api/v1/openapi.json", { "If-None-Match": headers.get("ETag") })).status).toBe(304);
+});
+
+/** Every object schema of an answer that is closed, and every enum of a code. */
+function closedIn(node: unknown): string[] {
+  const found: string[] = [];
+  const walk = (at: unknown, path: string): void => {
+    if (typeof at !== "object" || at === null) return;
+    const { additionalProperties, enum: values } = at as Record<string, unknown>;
+    if (additionalProperties === false || (path.endsWith("/code") && values)) found.push(path);
+    for (const [name, child] of Object.entries(at)) walk(child, `${path}/${name}`);
+  };
+  walk(node, "");
+  return found;
+}
+
+it("The document that clients see is open for members and codes to come in answers, and closed for what they send", () => {
+  for (const item of Object.values(published.paths))
+    for (const { responses } of Object.values(item as Record<string, { responses: unknown }>)) expect(closedIn(responses)).toEqual([]);
+  const { schemas } = published.components as unknown as { schemas: Record<string, Record<string, unknown>> };
+  for (const name of ["User", "Task", "Key", "Webhook", "Problem", "Me"]) expect(closedIn(schemas[name]), name).toEqual([]);
+  for (const name of ["NewUser", "UserPatch", "NewTask", "TaskPatch", "NewKey", "KeyPatch", "NewWebhook", "WebhookPatch"])
+    expect(schemas[name]?.additionalProperties, name).toBe(false);
 });
 
 it("Only the document itself and the report of a leaked key are open", () => {

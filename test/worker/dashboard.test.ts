@@ -4,7 +4,7 @@ import { createApp } from "../../src/app.ts";
 import { age, daysOf, exactMilliseconds, integer, milliseconds, rate, signed, wholePercent } from "../../src/dashboard/format.ts";
 import { call, makeKey, makeTenant, within2s } from "./client.ts";
 
-const page = (accountId: string) => call("GET", `/?account=${accountId}`);
+const page = (accountId: string) => call("GET", `/?account=${accountId}`, { "Sec-Fetch-Site": "none" });
 
 describe("The overview", () => {
   it("shows the figures, the latest requests and the keys of an account, within two seconds of the request", async () => {
@@ -55,13 +55,18 @@ describe("The overview", () => {
 
   it("is closed under any name but this machine's, and in any build but the local one", async () => {
     const ctx = { waitUntil() {}, passThroughOnException() {}, props: {} } as unknown as ExecutionContext;
-    const ask = async (isLocal: boolean, url: string) => (await createApp({ isLocal }).fetch(new Request(url), env, ctx)).status;
+    const ask = async (isLocal: boolean, url: string, headers: Record<string, string> = { "Sec-Fetch-Site": "none" }) =>
+      (await createApp({ isLocal }).fetch(new Request(url, { headers }), env, ctx)).status;
     expect(await ask(true, "http://localhost:8787/")).toBe(200);
     expect(await ask(true, "http://127.0.0.1/")).toBe(200);
     expect(await ask(true, "http://evil.example/")).toBe(403);
     expect(await ask(true, "http://localhost.evil.example/")).toBe(403);
     expect(await ask(false, "http://localhost/")).toBe(403);
     expect(await ask(false, "https://overview.example/")).toBe(403);
+    // A page of elsewhere that has pointed its own name here and sent a header that makes the local runtime see localhost.
+    for (const headers of [{}, { "Sec-Fetch-Mode": "navigate" }, { "Sec-Fetch-Site": "cross-site" }, { "Sec-Fetch-Site": "same-site" }])
+      expect(await ask(true, "http://localhost:8787/", headers as Record<string, string>), JSON.stringify(headers)).toBe(403);
+    expect(await ask(true, "http://localhost:8787/", { "Sec-Fetch-Site": "same-origin" })).toBe(200);
   });
 });
 

@@ -2,10 +2,10 @@ import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { dayMs, minuteMs } from "../../src/clock.ts";
 import { connect } from "../../src/db/client.ts";
+import { writeEvents } from "../../src/events/write-events.ts";
 import { deliver } from "../../src/webhooks/deliver.ts";
 import { sealingSecrets } from "../../src/webhooks/sealing.ts";
 import { testEvent } from "../../src/webhooks/webhook-events.ts";
-import { writeEvents } from "../../src/webhooks/write-events.ts";
 import { call, cron, db, makeTenant, type Tenant } from "./client.ts";
 import { deliveriesOf, newPath, receivedAt, register, until } from "./receiver.ts";
 
@@ -15,16 +15,15 @@ const delivering = (more: object = {}) => ({
   now: Date.now,
   random: Math.random,
   sealing: sealingSecrets(env),
-  isLocal: true,
-  wake: () => {},
-  wakeLater: async () => {},
+  urls: { isLocal: true, ownHosts: [] },
+  enqueue: () => {},
   ...more,
 });
 
 /** An event with a delivery that nobody has been told of. */
 async function unsent(tenant: Tenant, path = newPath()) {
   const { id } = await register(tenant.key, { event_types: ["webhook.test"] }, path);
-  await writeEvents(db, () => {}, [testEvent({ accountId: tenant.accountId, id }, Date.now())]);
+  await writeEvents({ db }, [testEvent({ accountId: tenant.accountId, id }, Date.now())]);
   const [delivery] = await deliveriesOf(tenant, id);
   expect(delivery.attempts_made).toBe(0);
   return { webhookId: id, path, deliveryId: delivery.id as string };
@@ -143,7 +142,23 @@ it("The result of an attempt whose lease another has taken over is not recorded"
   };
   await deliver(delivering({ fetch: slowly }), deliveryId);
   expect(await receivedAt(path)).toHaveLength(1);
-  expect(await stateOf(tenant, deliveryId)).toMatchObject({ status: "delivered", attempts_made: 1, attempts: [{ status: 204 }] });
+  // Both were made, so both are counted: the count is written before the POST, so that a result that is lost makes none endless.
+  expect(await stateOf(tenant, deliveryId)).toMatchObject({ status: "delivered", attempts_made: 2, attempts: [{ status: 204 }] });
+});
+
+it("A delivery whose results D1 never takes is POSTed ten times at most, and has failed then", async () => {
+  const tenant = await makeTenant();
+  const { deliveryId, path } = await unsent(tenant, newPath("fail"));
+  const full = new Proxy(db, {
+    get: (target, name) =>
+      name === "batch" ? () => Promise.reject(new Error("D1_ERROR: database or disk is full: SQLITE_FULL")) : Reflect.get(target, name),
+  });
+  for (let minutes = 0; minutes < 15; minutes++) {
+    const at = Date.now() + minutes * 2 * minuteMs;
+    await deliver(delivering({ db: full, now: () => at }), deliveryId).catch(() => {});
+  }
+  expect(await receivedAt(path)).toHaveLength(10);
+  expect(await stateOf(tenant, deliveryId)).toMatchObject({ status: "failed", attempts_made: 10, next_attempt_at: null });
 });
 
 it("A receiver that has failed for five days is left alone, and what waits for it is held", async () => {
@@ -213,9 +228,29 @@ it("A receiver that does not answer for 15 seconds has failed, and one that nobo
 it("A URL that may no longer be called is refused at the attempt", async () => {
   const tenant = await makeTenant();
   const { deliveryId, path } = await unsent(tenant);
-  await deliver(delivering({ isLocal: false }), deliveryId);
+  await deliver(delivering({ urls: { isLocal: false, ownHosts: [] } }), deliveryId);
   expect((await stateOf(tenant, deliveryId)).attempts).toMatchObject([{ status: null, error: "refused_url" }]);
   expect(await receivedAt(path)).toEqual([]);
+});
+
+it("A webhook that leads to a host of the deployment is refused when it is saved and at the attempt, whatever host was called", async () => {
+  const tenant = await makeTenant();
+  for (const host of ["overview.acme.dev", "OVERVIEW.acme.dev", "overview.acme.workers.dev", "overview.acme.dev:444"]) {
+    const answer = await call("POST", "/api/v1/webhooks", { key: tenant.key, body: { url: `https://${host}/x`, event_types: ["*"] } });
+    expect([answer.status, answer.body.errors?.[0]], host).toMatchObject([422, { pointer: "/url", code: "refused_url" }]);
+  }
+  const { deliveryId, webhookId } = await unsent(tenant);
+  await env.DB.prepare("UPDATE webhooks SET url = 'https://overview.acme.dev/x' WHERE id = ?").bind(webhookId).run();
+  await env.DELIVERIES.send({ deliveryId });
+  const { attempts } = await until(
+    () => stateOf(tenant, deliveryId),
+    (seen) => seen.attempts.length > 0,
+  );
+  expect(attempts).toMatchObject([{ status: null, error: "refused_url" }]);
+});
+
+it("The runtime keeps fetches to the operator's own zone from the zone's origin", () => {
+  expect(Cloudflare.compatibilityFlags.global_fetch_strictly_public).toBe(true);
 });
 
 it("An attempt that fails while its webhook is disabled stays held, and enabling does not send it", async () => {

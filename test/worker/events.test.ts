@@ -2,8 +2,8 @@ import { env } from "cloudflare:workers";
 import { Validator } from "@cfworker/json-schema";
 import { describe, expect, it } from "vitest";
 import { dayMs, minuteMs } from "../../src/clock.ts";
+import { writeEvents } from "../../src/events/write-events.ts";
 import { testEvent } from "../../src/webhooks/webhook-events.ts";
-import { writeEvents } from "../../src/webhooks/write-events.ts";
 import { call, cron, db, makeKey, makeTenant } from "./client.ts";
 import { receivedAt, register, until, verified } from "./receiver.ts";
 
@@ -64,7 +64,7 @@ describe("An event", () => {
 
   it("is not missed by a reader who goes on where it was, though it was stored later than its time says", async () => {
     const { key, accountId } = await makeTenant();
-    const tell = (now: number) => writeEvents(db, () => {}, [testEvent({ accountId, id: `at ${now}` }, now)]);
+    const tell = (now: number) => writeEvents({ db }, [testEvent({ accountId, id: `at ${now}` }, now)]);
     const now = Date.now();
     const read = async (query: string) => (await call("GET", `/api/v1/events?type=webhook.test&order=asc${query}`, { key })).body;
     for (const at of [now, now + 5]) await tell(at);

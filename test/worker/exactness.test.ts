@@ -1,10 +1,10 @@
 import { abortAllDurableObjects, evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
+import type { AdmissionRequest } from "../../src/admission/admission.ts";
+import { askAdmission } from "../../src/admission/guards.ts";
 import { hourMs, hourStart } from "../../src/clock.ts";
 import { hashOf } from "../../src/hash.ts";
-import type { AdmissionRequest } from "../../src/keys/admission.ts";
-import { askAdmission } from "../../src/keys/guards.ts";
 import { call, makeKey, makeTenant } from "./client.ts";
 
 // The promise of the limit, under abuse, on real objects.

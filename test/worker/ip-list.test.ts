@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { allowsIp, isWithin } from "../../src/keys/ip-list.ts";
+import { allowsIp, isWithin, parseIpList } from "../../src/admission/ip-list.ts";
 
 describe("A list of addresses", () => {
   it.each([
@@ -20,7 +20,7 @@ describe("A list of addresses", () => {
     [["198.51.100.7"], "", false],
     [["198.51.100.7"], "no address", false],
   ] as const)("%j holds %s: %s", (list, ip, expected) => {
-    expect(allowsIp(list, ip)).toBe(expected);
+    expect(allowsIp(parseIpList(list), ip)).toBe(expected);
   });
 
   it.each([

@@ -1,7 +1,7 @@
 import { abortAllDurableObjects, evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { readConfig } from "../../src/keys/read-config.ts";
+import { readConfig } from "../../src/admission/read-config.ts";
 import { call, cron, db, makeKey, makeTenant, within2s } from "./client.ts";
 
 const me = (key: string, headers: Record<string, string> = {}) => call("GET", "/api/v1/me", { key, ...headers });

@@ -1,9 +1,9 @@
 import { abortAllDurableObjects, evictDurableObject, runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
+import { askAdmission } from "../../src/admission/guards.ts";
 import { hourMs, hourStart } from "../../src/clock.ts";
 import { hashOf } from "../../src/hash.ts";
-import { askAdmission } from "../../src/keys/guards.ts";
 import { makeTenant, type Tenant } from "./client.ts";
 
 const admit = ({ keyId, key }: Tenant, times: number) =>

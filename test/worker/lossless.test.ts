@@ -2,9 +2,10 @@ import { abortAllDurableObjects, evictDurableObject, runDurableObjectAlarm, runI
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import type { Entry } from "../../src/activity/entry.ts";
+import type { AdmissionRequest } from "../../src/admission/admission.ts";
 import { createApp } from "../../src/app.ts";
-import { foldMarks } from "../../src/usage/fold-marks.ts";
 import { readUsage } from "../../src/usage/read-usage.ts";
+import { refreshRollUps } from "../../src/usage/refresh-roll-ups.ts";
 import { db, makeKey, makeTenant } from "./client.ts";
 
 // Ten thousand requests over twenty keys, while D1 fails for a minute and loses every third of its answers, guards are killed
@@ -44,7 +45,7 @@ it("Every admitted request has exactly one entry and every refusal is counted, w
       return (id: string) => {
         const guard = target.getByName(id);
         return {
-          admit: (request: string) => guard.admit(request),
+          admit: (request: AdmissionRequest) => guard.admit(request),
           journal: async (entries: Entry[]) => {
             await guard.journal(entries);
             journalled += entries.length;
@@ -108,7 +109,7 @@ it("Every admitted request has exactly one entry and every refusal is counted, w
   expect(new Set(entries.map(({ id }) => id))).toEqual(admitted);
   const counted = results.reduce((sum, { count }) => sum + count, 0);
   expect(counted).toBe(admitted.size + refused);
-  const usage = await readUsage(await foldMarks({ db, now: Date.now(), actor: { accountId, keyId: null } }), { window: "24h" });
+  const usage = await readUsage(await refreshRollUps({ db, now: Date.now(), actor: { accountId, keyId: null } }), { window: "24h" });
   expect(usage.totalRequests.value).toBe(counted);
   expect(usage.byClass).toMatchObject({ "2xx": admitted.size, "429": refused });
   const {

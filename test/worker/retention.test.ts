@@ -1,11 +1,11 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { forgetOldEntries } from "../../src/activity/forget-old-entries.ts";
+import { deleteOldEntries } from "../../src/activity/retention.ts";
 import { writeEntries } from "../../src/activity/write-entries.ts";
 import { dayMs, dayStart, hourMs, hourStart } from "../../src/clock.ts";
 import { connect } from "../../src/db/client.ts";
-import { foldMarks } from "../../src/usage/fold-marks.ts";
 import { readUsage } from "../../src/usage/read-usage.ts";
+import { refreshRollUps } from "../../src/usage/refresh-roll-ups.ts";
 import { cron, db, makeTenant } from "./client.ts";
 import { entryOf, write } from "./entries.ts";
 
@@ -20,13 +20,13 @@ it("Entries are deleted after 31 days and lose their address after 7; figures th
   const entries = [at(59.9), at(40), at(31.1), at(30.9), at(29.9), at(7.1), at(6.9), at(0)];
   await write(entries);
   const reading = { db, now, actor: { accountId: tenant.accountId, keyId: null } };
-  const before = await readUsage(await foldMarks(reading), { window: "30d" });
+  const before = await readUsage(await refreshRollUps(reading), { window: "30d" });
   await cron(now);
   const kept = ["198.51.100.1", "198.51.100.1"];
   expect((await rows(tenant.accountId)).map(({ id, ip }) => [id, ip])).toEqual(
     entries.slice(3).map(({ id }, index) => [id, [null, null, null, ...kept][index]]),
   );
-  const after = await readUsage(await foldMarks(reading), { window: "30d" });
+  const after = await readUsage(await refreshRollUps(reading), { window: "30d" });
   expect(after).toEqual(before);
   expect([after.totalRequests.value, after.totalRequests.previous]).toEqual([4, 4]);
 });
@@ -51,14 +51,14 @@ it("Entries go in chunks of 5,000, each of which stands though the next one fail
     get: (target, name) => {
       if (name !== "prepare") return Reflect.get(target, name).bind(target);
       return (query: string) => {
-        if (query.startsWith("delete") && deletes++ === 1) throw new Error("D1_ERROR: out of order");
+        if (query.startsWith("DELETE FROM activity") && deletes++ === 1) throw new Error("D1_ERROR: out of order");
         return target.prepare(query);
       };
     },
   });
-  await expect(forgetOldEntries(connect(failing), tenant.accountId, now)).rejects.toThrow();
+  await expect(deleteOldEntries(connect(failing), tenant.accountId, now)).rejects.toThrow();
   expect((await rows(tenant.accountId)).length).toBe(200);
-  await forgetOldEntries(db, tenant.accountId, now);
+  await deleteOldEntries(db, tenant.accountId, now);
   expect((await rows(tenant.accountId)).length).toBe(0);
 });
 

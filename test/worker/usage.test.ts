@@ -4,10 +4,10 @@ import type { Entry } from "../../src/activity/entry.ts";
 import { dayMs, dayStart, hourMs, hourStart } from "../../src/clock.ts";
 import { timeOfId } from "../../src/ids.ts";
 import { figuresOf, type Tally } from "../../src/usage/figures.ts";
-import { foldMarks } from "../../src/usage/fold-marks.ts";
 import { percentile } from "../../src/usage/histogram.ts";
 import { readBreakdown } from "../../src/usage/read-breakdown.ts";
 import { readUsage } from "../../src/usage/read-usage.ts";
+import { refreshRollUps } from "../../src/usage/refresh-roll-ups.ts";
 import { type WindowName, windowHours, windowsAt } from "../../src/usage/windows.ts";
 import { call, db, makeKey, makeTenant, within2s } from "./client.ts";
 import { entryOf, write } from "./entries.ts";
@@ -15,7 +15,7 @@ import { entryOf, write } from "./entries.ts";
 describe("Usage", () => {
   it("of a fresh account is nothing, and says so without zeros that mean something else", async () => {
     const { accountId } = await makeTenant();
-    const usage = await readUsage(await foldMarks({ db, now: Date.now(), actor: { accountId, keyId: null } }), { window: "30d" });
+    const usage = await readUsage(await refreshRollUps({ db, now: Date.now(), actor: { accountId, keyId: null } }), { window: "30d" });
     expect(usage).toMatchObject({
       totalRequests: { value: 0, previous: 0, changePercent: null },
       successRate: { value: null, previous: null, changePoints: null },
@@ -51,7 +51,7 @@ describe("Usage", () => {
       entryOf({ accountId, keyId }, now, { durationMs: 40 }),
       entryOf({ accountId, keyId }, now, { status: 429, durationMs: 1, admitted: false, counted: false, count: 99 }),
     ]);
-    const usage = await readUsage(await foldMarks({ db, now, actor: { accountId, keyId: null } }), { window: "24h" });
+    const usage = await readUsage(await refreshRollUps({ db, now, actor: { accountId, keyId: null } }), { window: "24h" });
     expect(usage.totalRequests.value).toBe(100);
     expect(usage.successRate.value).toBe(1);
     expect(usage.avgResponseTimeMs.value).toBe(40);
@@ -65,13 +65,13 @@ describe("Usage", () => {
     const reading = { db, now, actor: { accountId, keyId: null } };
     const early = [0, 1, 2].map((n) => entryOf({ accountId, keyId }, now - 3 * dayMs - n));
     await write(early);
-    expect((await readUsage(await foldMarks(reading), { window: "7d" })).totalRequests.value).toBe(3);
+    expect((await readUsage(await refreshRollUps(reading), { window: "7d" })).totalRequests.value).toBe(3);
     await write([
       ...early,
       entryOf({ accountId, keyId }, now - 3 * dayMs, { status: 500 }),
       entryOf({ accountId, keyId }, now - 9 * dayMs),
     ]);
-    const usage = await readUsage(await foldMarks(reading), { window: "7d" });
+    const usage = await readUsage(await refreshRollUps(reading), { window: "7d" });
     expect([usage.totalRequests.value, usage.totalRequests.previous, usage.successRate.value]).toEqual([4, 1, 75]);
     expect(usage.totalRequests.changePercent).toBe(300);
   });
@@ -148,11 +148,11 @@ describe("The figures", () => {
         });
         const reading = { db, now, actor: { accountId, keyId: null } };
         await write(entries.slice(0, split));
-        await readUsage(await foldMarks(reading), { window: "30d" });
+        await readUsage(await refreshRollUps(reading), { window: "30d" });
         await write(entries);
         for (const window of Object.keys(windowHours) as WindowName[]) {
           for (const keyId of [undefined, "key_a"]) {
-            const usage = await readUsage(await foldMarks(reading), { window, keyId });
+            const usage = await readUsage(await refreshRollUps(reading), { window, keyId });
             const own = entries.filter((entry) => keyId === undefined || entry.keyId === keyId);
             const current = plainly(own, usage.window.from, usage.window.to);
             const former = plainly(own, usage.previous.from, usage.previous.to);
@@ -192,7 +192,7 @@ describe("The figures", () => {
         for (const by of ["key", "route", "status", "day"] as const) {
           for (const only of [undefined, "key_a"]) {
             const all = entries.filter((entry) => only === undefined || entry.keyId === only);
-            const { shares } = await readBreakdown(await foldMarks(reading), { by, keyId: only });
+            const { shares } = await readBreakdown(await refreshRollUps(reading), { by, keyId: only });
             expect(shares.reduce((sum, share) => sum + share.requests, 0)).toBe(plainly(all, today - 30 * dayMs, today).requests);
             for (const share of shares) {
               const own = all.filter(

@@ -2,7 +2,7 @@ import { createExecutionContext, createMessageBatch, getQueueResult } from "clou
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { consume } from "../../src/webhooks/consume.ts";
-import type { WakeUp } from "../../src/webhooks/wake.ts";
+import type { DeliveryMessage } from "../../src/webhooks/enqueue.ts";
 import { call, makeTenant } from "./client.ts";
 import { deliveriesOf, newPath, receivedAt, receiver, register, until, verified } from "./receiver.ts";
 
@@ -167,7 +167,7 @@ describe("A webhook", () => {
 
 describe("The queue", () => {
   const batchOf = (queue: string, deliveryIds: string[]) =>
-    createMessageBatch<WakeUp>(
+    createMessageBatch<DeliveryMessage>(
       queue,
       deliveryIds.map((deliveryId, index) => ({ id: String(index), timestamp: new Date(), attempts: 1, body: { deliveryId } })),
     );

@@ -1,7 +1,16 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import {
+  countOne,
+  giveBack,
+  largestBlock,
+  openWindow,
+  recoveredWindow,
+  resetsAt,
+  type Window,
+  windowAt,
+} from "../../src/admission/window.ts";
 import { hourMs } from "../../src/clock.ts";
-import { countOne, giveBack, largestBlock, openWindow, recoveredWindow, resetsAt, type Window, windowAt } from "../../src/keys/window.ts";
 
 const startsAt = Date.UTC(2026, 10, 21, 7);
 

@@ -1,1 +1,0 @@
-ALTER TABLE `accounts` ADD `addresses_cleared_to` text DEFAULT '' NOT NULL;

@@ -1,0 +1,41 @@
+import { and, asc, eq, gte, isNotNull, lt, sql } from "drizzle-orm";
+import { dayMs } from "../clock.ts";
+import type { Db } from "../db/client.ts";
+import { deleteInChunks } from "../db/delete-in-chunks.ts";
+import { accounts, activity } from "../db/schema.ts";
+import { idBound } from "../ids.ts";
+import { addressesKeptMs } from "./entry.ts";
+
+const entriesKeptMs = 31 * dayMs;
+const chunk = 5000;
+/** Of an account in a run: twice what all of its keys together can add in the hour until the next. */
+const mostChunks = 100;
+
+/** Deletes entries of an account that are older than 31 days, and clears the addresses of those older than 7, in bounded chunks. */
+export async function deleteOldEntries(db: Db, accountId: string, now: number): Promise<void> {
+  const oldest = idBound("req", now - entriesKeptMs);
+  await deleteInChunks(
+    db,
+    (limit) => sql`DELETE FROM activity WHERE account_id = ${accountId}
+      AND id IN (SELECT id FROM activity WHERE account_id = ${accountId} AND id < ${oldest} ORDER BY id LIMIT ${limit})`,
+  );
+  for (let chunks = 0; chunks < mostChunks; chunks++)
+    if (!(await clearAddresses(db, accountId, idBound("req", now - addressesKeptMs)))) return;
+}
+
+/** Goes on where the last chunk ended, so that no entry is looked at twice and none is passed over. Answers whether more may be left. */
+async function clearAddresses(db: Db, accountId: string, bound: string): Promise<boolean> {
+  const [account] = await db.select({ from: accounts.addressesClearedTo }).from(accounts).where(eq(accounts.id, accountId));
+  if (!account || account.from >= bound) return false;
+  const uncleared = and(eq(activity.accountId, accountId), gte(activity.id, account.from), lt(activity.id, bound));
+  const [next] = await db.select({ id: activity.id }).from(activity).where(uncleared).orderBy(asc(activity.id)).limit(1).offset(chunk);
+  const end = next?.id ?? bound;
+  await db.batch([
+    db
+      .update(activity)
+      .set({ ip: null })
+      .where(and(uncleared, lt(activity.id, end), isNotNull(activity.ip))),
+    db.update(accounts).set({ addressesClearedTo: end }).where(eq(accounts.id, accountId)),
+  ]);
+  return next !== undefined;
+}

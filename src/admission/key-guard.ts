@@ -1,0 +1,224 @@
+import { DurableObject } from "cloudflare:workers";
+import type { Entry } from "../activity/entry.ts";
+import { Journal } from "../activity/journal.ts";
+import { writeEntries } from "../activity/write-entries.ts";
+import { hourStart, secondMs } from "../clock.ts";
+import { connect } from "../db/client.ts";
+import { withDeadline } from "../deadline.ts";
+import type { EnqueueDeliveries } from "../events/commit.ts";
+import type { Event } from "../events/event.ts";
+import { writeEvents } from "../events/write-events.ts";
+import { enqueueDeliveries } from "../webhooks/enqueue.ts";
+import { type Admission, type AdmissionRequest, factsOf, type KeyConfig, type KeyFacts, type RateLimit, refusalOf } from "./admission.ts";
+import { type AddressRange, parseIpList } from "./ip-list.ts";
+import { dueLimitEvents, lowestLine } from "./limit-events.ts";
+import { readConfig } from "./read-config.ts";
+import { countOne, giveBack, openWindow, recoveredWindow, resetsAt, type Window, windowAt } from "./window.ts";
+
+const quietMs = 5 * secondMs;
+const loadTimeoutMs = 5 * secondMs;
+const drainTimeoutMs = 5 * secondMs;
+const journalBatch = 500;
+const firstRetryMs = secondMs;
+const longestRetryMs = 60 * secondMs;
+
+/**
+ * The only authority on one API key. One object for each key, since an exact limit needs one place that counts, and a key
+ * is the largest thing that never needs to be counted together with another. An object that dies in the middle of a burst
+ * counts on from what it had reserved: at most 63 requests of the hour are lost to the client, and none is given twice.
+ */
+export class KeyGuard extends DurableObject<Env> {
+  readonly #storage: DurableObjectStorage;
+  readonly #journal: Journal<Entry>;
+  readonly #events: Journal<Event>;
+  #key: LoadedKey | null = null;
+  #window: Window;
+  /** Which events of its limit a window has made already. */
+  #notified: { startsAt: number; types: string[] };
+  /** The latest time seen: this clock never goes back. */
+  #latest = 0;
+  #lastCountedAt = 0;
+  #alarmAt: number | null = null;
+  #retryMs = firstRetryMs;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    this.#storage = ctx.storage;
+    this.#journal = new Journal(ctx.storage.sql, "journal");
+    this.#events = new Journal(ctx.storage.sql, "events");
+    const config = this.#storage.kv.get<KeyConfig>("config");
+    if (config) this.#key = loadedKey(config);
+    this.#notified = this.#storage.kv.get("notified") ?? { startsAt: 0, types: [] };
+    const stored = this.#storage.kv.get<{ startsAt: number; reserved: number }>("window");
+    this.#window = stored ? recoveredWindow(stored.startsAt, stored.reserved) : openWindow(hourStart(Date.now()));
+  }
+
+  /** Decides one request and counts it, in one synchronous step. Null where no such key exists. */
+  async admit(request: AdmissionRequest): Promise<Admission | null> {
+    const key = this.#key ?? (await this.#load());
+    return key && this.#decide(key, request);
+  }
+
+  /**
+   * Applies a change of the key, unless a later one has been applied already. Holds for every `admit` that starts after this
+   * returned. Answers the configuration that is in force then: one of another revision says that D1 was set back. What is revoked
+   * stays so, whatever D1 says.
+   */
+  configure(config: KeyConfig): KeyConfig {
+    const known = this.#key?.config;
+    if (known && config.version <= known.version) return known;
+    return this.#apply(known?.state === "revoked" ? { ...config, ...revoked } : config);
+  }
+
+  /** The configuration in force. Null where no such key exists. */
+  async configuration(): Promise<KeyConfig | null> {
+    const key = this.#key ?? (await this.#load());
+    return key ? key.config : null;
+  }
+
+  /** Revokes a key whose row is gone from D1, above every version that the row may come back with. Does nothing where no such key exists. */
+  revoke(): void {
+    const known = this.#key?.config;
+    if (known && known.state !== "revoked") this.#apply({ ...known, ...revoked, version: known.version + 1 });
+  }
+
+  /** The window as it stands, counting nothing. Null where no such key exists. */
+  async rateLimit(): Promise<RateLimit | null> {
+    const key = this.#key ?? (await this.#load());
+    return key && this.#rateLimit(key.config, this.#now());
+  }
+
+  /** Keeps entries that D1 did not take and writes them to it as soon as it does. */
+  journal(entries: Entry[]): void {
+    this.#journal.add(entries);
+    this.#setAlarmBy(this.#now() + this.#retryMs);
+  }
+
+  override async alarm(): Promise<void> {
+    this.#alarmAt = null;
+    try {
+      const entries = this.#journal.oldest(journalBatch);
+      const events = this.#events.oldest(journalBatch);
+      // The successor before what may fail, and no error gets out: the platform gives an alarm up after six.
+      if (entries.length + events.length > 0) this.#setAlarmBy(this.#now() + this.#retryMs);
+      this.#giveBackUnused(this.#now());
+      if (entries.length + events.length > 0) await this.#drain(entries, events);
+    } catch (error) {
+      console.error("an alarm of a guard failed:", String(error));
+      this.#setAlarmBy(this.#now() + this.#retryMs);
+    }
+  }
+
+  #apply(config: KeyConfig): KeyConfig {
+    this.#storage.kv.put("config", config);
+    this.#key = loadedKey(config);
+    return config;
+  }
+
+  async #load(): Promise<LoadedKey | null> {
+    const config = await withDeadline(readConfig(connect(this.env.DB), this.ctx.id.name ?? ""), loadTimeoutMs, "Reading a key from D1");
+    if (config) this.configure(config);
+    return this.#key;
+  }
+
+  #decide({ config, facts, allowed }: LoadedKey, request: AdmissionRequest): Admission {
+    const now = this.#now();
+    let refusal = refusalOf(config, allowed, request, now);
+    if (refusal === null && request.counted && !this.#count(config, now)) refusal = "rate_limit_exceeded";
+    return { refusal, key: facts, rateLimit: this.#rateLimit(config, now) };
+  }
+
+  #count(config: KeyConfig, now: number): boolean {
+    const before = windowAt(this.#window, now);
+    const after = countOne(before, config.hourlyLimit);
+    if (after === null) {
+      // A crash may have used up the rest unseen.
+      this.#notify(config, now);
+      return false;
+    }
+    this.#window = after;
+    // The reply is held back by the platform until this write is on disk.
+    if (after.reserved > before.reserved) this.#persistWindow();
+    this.#lastCountedAt = now;
+    if (after.used >= lowestLine * config.hourlyLimit) this.#notify(config, now);
+    if (after.reserved > after.used) this.#setAlarmBy(now + quietMs);
+    return true;
+  }
+
+  /** Keeps the events of lines that the window has crossed, once each a window, in the step that crossed them. */
+  #notify(config: KeyConfig, now: number): void {
+    const { startsAt } = windowAt(this.#window, now);
+    const notified = this.#notified.startsAt === startsAt ? this.#notified.types : [];
+    const due = dueLimitEvents(this.ctx.id.name ?? "", config, this.#window, notified, now);
+    if (due.length === 0) return;
+    this.#events.add(due);
+    this.#notified = { startsAt, types: [...notified, ...due.map(({ type }) => type)] };
+    this.#storage.kv.put("notified", this.#notified);
+    this.#setAlarmBy(now);
+  }
+
+  #rateLimit(config: KeyConfig, now: number): RateLimit {
+    const window = windowAt(this.#window, now);
+    return { limit: config.hourlyLimit, used: window.used, resetsAt: resetsAt(window) };
+  }
+
+  /** Gives back what the key has reserved and not used, once it has been quiet; else looks again when it may have been. */
+  #giveBackUnused(now: number): void {
+    if (this.#window.reserved <= this.#window.used) return;
+    const quietAt = this.#lastCountedAt + quietMs;
+    if (now < quietAt) {
+      this.#setAlarmBy(quietAt);
+      return;
+    }
+    this.#window = giveBack(this.#window);
+    this.#persistWindow();
+  }
+
+  #persistWindow(): void {
+    this.#storage.kv.put("window", { startsAt: this.#window.startsAt, reserved: this.#window.reserved });
+  }
+
+  async #drain(entries: Entry[], events: Event[]): Promise<void> {
+    const db = connect(this.env.DB);
+    try {
+      await writeEntries(db, entries, this.#now());
+      this.#journal.remove(entries);
+      await withDeadline(writeEvents({ db, enqueue: this.#enqueue }, events), drainTimeoutMs, "Writing events to D1");
+      this.#events.remove(events);
+      this.#retryMs = firstRetryMs;
+      // What is left does not wait as long as D1 was away.
+      if (!this.#journal.isEmpty || !this.#events.isEmpty) this.#setAlarmBy(this.#now());
+    } catch (error) {
+      console.error("D1 still does not take what a guard keeps for it:", String(error));
+      this.#retryMs = Math.min(this.#retryMs * 2, longestRetryMs);
+    }
+  }
+
+  /** Enqueues the deliveries of events. */
+  readonly #enqueue: EnqueueDeliveries = (due) => {
+    if (due.length > 0) this.ctx.waitUntil(enqueueDeliveries(this.env.DELIVERIES, due));
+  };
+
+  /** Sets the object's one alarm, unless it rings by then already. */
+  #setAlarmBy(at: number): void {
+    if (this.#alarmAt !== null && this.#alarmAt <= at) return;
+    this.#alarmAt = at;
+    this.ctx.waitUntil(this.#storage.setAlarm(at));
+  }
+
+  #now(): number {
+    this.#latest = Math.max(this.#latest, Date.now());
+    return this.#latest;
+  }
+}
+
+/** A configuration with what follows from it, so that a request computes neither. */
+interface LoadedKey {
+  config: KeyConfig;
+  facts: KeyFacts;
+  allowed: readonly AddressRange[];
+}
+
+const loadedKey = (config: KeyConfig): LoadedKey => ({ config, facts: factsOf(config), allowed: parseIpList(config.allowedIps) });
+
+const revoked = { state: "revoked", previousSecretHash: null, overlapEndsAt: null } as const;

@@ -1,0 +1,44 @@
+import { z } from "zod";
+import { iso, isoText } from "../clock.ts";
+import { type Event, kindsAbout, newEvent, onceEventId } from "../events/event.ts";
+import type { KeyConfig } from "./admission.ts";
+import { resetsAt, type Window } from "./window.ts";
+
+const data = z.strictObject({ key_id: z.string(), key_name: z.string(), used: z.int(), limit: z.int(), resets_at: isoText });
+
+const kind = kindsAbout(data, {
+  scope: "keys:read",
+  example: {
+    key_id: "key_4fPq2rT8vX0zB6dH",
+    key_name: "Continuous integration",
+    used: 4000,
+    limit: 5000,
+    resets_at: "2026-01-31T10:00:00.000Z",
+  },
+});
+
+const warning = kind("rate_limit.warning", "A key has used 80 % of its limit. At most once an hour.");
+const reached = kind("rate_limit.reached", "A key has used up its limit. At most once an hour.");
+
+export const limitEventKinds = [warning, reached];
+
+const lines = [
+  [warning, 0.8],
+  [reached, 1],
+] as const;
+
+export const lowestLine = Math.min(...lines.map(([, share]) => share));
+
+/** The events whose line a window has crossed and whose types are not among those `notified` of already. */
+export function dueLimitEvents(keyId: string, config: KeyConfig, window: Window, notified: readonly string[], now: number): Event[] {
+  return lines
+    .filter(([{ type }, share]) => window.used >= share * config.hourlyLimit && !notified.includes(type))
+    .map(([kind]) => ({
+      ...newEvent(
+        kind,
+        { accountId: config.accountId, now },
+        { key_id: keyId, key_name: config.name, used: window.used, limit: config.hourlyLimit, resets_at: iso(resetsAt(window)) },
+      ),
+      id: onceEventId(kind.type, keyId, window.startsAt, now),
+    }));
+}

@@ -1,0 +1,51 @@
+import type { Actor, Reading } from "../accounts/actor.ts";
+import { connect } from "../db/client.ts";
+import type { EventCatalogue } from "../events/catalogue.ts";
+import { commitTo, type EnqueueDeliveries, type Outbox, type Writing } from "../events/commit.ts";
+import { recognizedKey } from "../http/context.ts";
+import { actingKey } from "../keys/acting-key.ts";
+import { enqueueDeliveries } from "../webhooks/enqueue.ts";
+import { sealingSecrets } from "../webhooks/sealing.ts";
+import { ownHosts } from "../webhooks/url-rules.ts";
+import type { WebhookWriting } from "../webhooks/write-webhooks.ts";
+import type { ApiContext } from "./router.ts";
+
+// What verbs take besides their input: on whose behalf, on which data, at what time.
+
+/** The account and key that an admitted request acts for. */
+export function actorOf(c: ApiContext): Actor & { keyId: string } {
+  const { keyId, admission } = recognizedKey(c);
+  return { accountId: admission.key.accountId, keyId };
+}
+
+/** What the key in use may do. */
+export const scopesOf = (c: ApiContext): readonly string[] => recognizedKey(c).admission.key.scopes;
+
+/** What verbs that read take. */
+export const reading = (c: ApiContext): Reading => ({ db: connect(c.env.DB), actor: actorOf(c), now: Date.now() });
+
+/** Enqueues deliveries once the response has gone. */
+export const enqueueAfter =
+  (c: ApiContext): EnqueueDeliveries =>
+  (due) => {
+    if (due.length > 0) c.executionCtx.waitUntil(enqueueDeliveries(c.env.DELIVERIES, due));
+  };
+
+/** Where a request writes: on the condition that its key still may. */
+export function outboxOf(c: ApiContext): Outbox {
+  const db = connect(c.env.DB);
+  const authority = actingKey(db, { keyId: actorOf(c).keyId, scope: c.get("policy")?.scope ?? null });
+  return { db, enqueue: enqueueAfter(c), authority };
+}
+
+/** What verbs that write take, where nothing is to be stored with their change. */
+export const writing = (c: ApiContext): Writing => ({ ...reading(c), commit: commitTo(outboxOf(c)) });
+
+/** What verbs that change webhooks take. */
+export const webhookWriting = (c: ApiContext, catalogue: EventCatalogue): WebhookWriting => ({
+  ...writing(c),
+  scopes: scopesOf(c),
+  catalogue,
+  sealing: sealingSecrets(c.env),
+  urls: { ownHosts: ownHosts(c.env.PUBLIC_ORIGIN), isLocal: c.get("isLocal") },
+});

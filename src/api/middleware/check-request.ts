@@ -1,0 +1,70 @@
+import { createMiddleware } from "hono/factory";
+import { matchedRoutes } from "hono/route";
+import { Failure } from "../../errors.ts";
+import type { ApiRoute } from "../route-policies.ts";
+import type { ApiContext, ApiEnv } from "../router.ts";
+import { tagsIn } from "./conditional.ts";
+import { idempotencyKeyIn } from "./idempotency.ts";
+import { refuseQuery, requireDecodable } from "./validation.ts";
+
+/**
+ * What holds for every operation, in the order of the contract: the body's size and arrival, its media type, its syntax, the headers
+ * that the operation reads, the query. Paths and methods that are not there are left to be told so, and public operations judge their bodies
+ * by themselves.
+ */
+export const checkRequest = createMiddleware<ApiEnv>(async function checkRequest(c, next) {
+  const policy = c.get("policy");
+  if (policy ? policy.isOperation && !policy.isPublic : hasHandler(c)) {
+    const { failure } = c.get("body");
+    if (failure) throw failure;
+  }
+  if (!policy?.isOperation) return next();
+  if (policy.mediaTypes.length > 0) requireJson(c, policy);
+  for (const header of policy.headers) headerChecks[header]?.(c);
+  if (policy.takesQuery) requireDecodable(c);
+  else refuseQuery(c);
+  return next();
+});
+
+/** Whether somebody answers that is no middleware. */
+const hasHandler = (c: ApiContext) => matchedRoutes(c).some(({ method }) => method !== "ALL");
+
+const headerChecks: Record<string, (c: ApiContext) => unknown> = {
+  "If-Match": (c) => tagsIn(c, "If-Match"),
+  "If-None-Match": (c) => tagsIn(c, "If-None-Match"),
+  "Idempotency-Key": idempotencyKeyIn,
+};
+
+/** Refuses what is of another media type or not JSON. A body that may be absent, and is, is an empty object. */
+function requireJson(c: ApiContext, { mediaTypes, isBodyRequired }: ApiRoute): void {
+  const bytes = c.get("body").bytes ?? new Uint8Array();
+  const isAbsent = bytes.length === 0 && !isBodyRequired;
+  const sentAs = c.req.header("Content-Type");
+  const mediaType = isAbsent && sentAs === undefined ? mediaTypes[0] : essenceOf(sentAs ?? "");
+  if (mediaType === undefined || !mediaTypes.includes(mediaType)) {
+    throw new Failure("unsupported_media_type", `Send the body as ${mediaTypes.join(" or ")}, in UTF-8.`, {
+      headers: { [c.req.method === "PATCH" ? "Accept-Patch" : "Accept-Post"]: mediaTypes.join(", ") },
+    });
+  }
+  const text = isAbsent ? "{}" : jsonTextOf(bytes);
+  // The validators read this one, and know the media type without its parameters.
+  c.req.raw = new Request(c.req.raw, { body: text });
+  c.req.raw.headers.set("Content-Type", mediaType);
+}
+
+/** A media type without its parameters, in lower case; empty where it says another character set than UTF-8. */
+function essenceOf(contentType: string): string {
+  const [essence = "", ...parameters] = contentType.toLowerCase().split(";");
+  const charsets = parameters.flatMap((parameter) => /^\s*charset\s*=\s*"?([^"\s]*)"?\s*$/.exec(parameter)?.[1] ?? []);
+  return charsets.every((charset) => charset === "utf-8" || charset === "utf8") ? essence.trim() : "";
+}
+
+function jsonTextOf(bytes: Uint8Array): string {
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(bytes);
+    JSON.parse(text);
+    return text;
+  } catch (cause) {
+    throw new Failure("malformed_json", "The body is not valid JSON in UTF-8.", { cause });
+  }
+}

@@ -1,0 +1,56 @@
+import type { Precondition } from "../../db/optimistic-locking.ts";
+import { Failure } from "../../errors.ts";
+import { hashOf } from "../../hash.ts";
+import { respondEmpty, respondJson } from "../respond.ts";
+import type { ApiContext } from "../router.ts";
+
+// An ETag is the row's revision and, where the response also shows what is not in the row, a second part of 12 hex digits that
+// stands for it. If-None-Match compares all of it, If-Match the revision: what a write may lose is in the row.
+
+export const etagOf = (revision: string, rest?: string): string => (rest === undefined ? `"${revision}"` : `"${revision}.${rest}"`);
+
+const revisionOf = (tag: string): string | undefined => /^"([^".]+)(?:\.[0-9a-f]{12})?"$/.exec(tag)?.[1];
+
+/** Of what has no revision: its content's. */
+export const etagOfContent = (body: object): string => etagOf(hashOf(JSON.stringify(body)).slice(0, 16));
+
+const tag = '(?:W/)?"[!\\x23-\\x7e\\x80-\\xff]*"';
+/** What If-Match and If-None-Match may say. */
+export const tagListPattern = `^\\s*(?:\\*|${tag}(?:\\s*,\\s*${tag})*)\\s*$`;
+const tagList = new RegExp(tagListPattern);
+
+/** The entity tags of a header, `*` for any, or null where it is absent. Throws `invalid_header`. */
+export function tagsIn(c: ApiContext, header: "If-Match" | "If-None-Match"): string[] | "*" | null {
+  const value = c.req.header(header);
+  if (value === undefined) return null;
+  if (!tagList.test(value)) {
+    throw new Failure("invalid_header", `The header ${header} is not valid.`, {
+      faults: [{ header, code: "invalid_format", detail: 'Must be * or entity tags as they came, quotes included: "..."' }],
+    });
+  }
+  return value.trim() === "*" ? "*" : (value.match(/(?:W\/)?"[^"]*"/g) ?? []);
+}
+
+/** Whether the client has this version already (RFC 9110, 13.1.2, weak comparison). */
+function isKnown(c: ApiContext, etag: string): boolean {
+  const known = tagsIn(c, "If-None-Match");
+  return known === "*" || (known?.some((each) => each.replace(/^W\//, "") === etag) ?? false);
+}
+
+/** The precondition of `If-Match`, strong comparison (RFC 9110, 13.1.1). Holds where the header is absent. */
+export function ifMatch(c: ApiContext): Precondition {
+  const wanted = tagsIn(c, "If-Match");
+  if (wanted === null || wanted === "*") return () => true;
+  return (revision) => wanted.some((each) => revisionOf(each) === revision);
+}
+
+/** One resource, or 304 where the client has it already. Throws `precondition_failed`. */
+export function respondOne<Body extends object>(c: ApiContext, body: Body, etag: string) {
+  return respondNotModified(c, etag) ?? respondJson(body, 200, { ETag: etag });
+}
+
+/** 304 where the client has this version already, else null. Throws `precondition_failed`. */
+export function respondNotModified(c: ApiContext, etag: string) {
+  if (!ifMatch(c)(revisionOf(etag) ?? "")) throw new Failure("precondition_failed", "This is not the version that If-Match names.");
+  return isKnown(c, etag) ? respondEmpty(304, { ETag: etag }) : null;
+}

@@ -1,0 +1,86 @@
+import type { Reading } from "../../accounts/actor.ts";
+import { Failure } from "../../errors.ts";
+import type { Writing } from "../../events/commit.ts";
+import { hashOf } from "../../hash.ts";
+import { AlreadyDone, findStored, type IdempotentRequest, type StoredResponse, storingCommit } from "../../idempotency/store.ts";
+import { actorOf, outboxOf, reading, writing } from "../acting.ts";
+import { respondJson } from "../respond.ts";
+import type { ApiContext } from "../router.ts";
+
+/** What an Idempotency-Key may say. */
+export const idempotencyKeyPattern = "^[\\x20-\\x7e]{1,255}$";
+const idempotencyKey = new RegExp(idempotencyKeyPattern);
+
+/** The Idempotency-Key, or null where it is absent. Throws `invalid_header`. */
+export function idempotencyKeyIn(c: ApiContext): string | null {
+  const value = c.req.header("Idempotency-Key");
+  if (value === undefined) return null;
+  if (!idempotencyKey.test(value)) {
+    throw new Failure("invalid_header", "The header Idempotency-Key is not valid.", {
+      faults: [{ header: "Idempotency-Key", code: "invalid_format", detail: "Must be 1 to 255 printable ASCII characters." }],
+    });
+  }
+  return value;
+}
+
+/** How a POST is answered: `body` to the one who asked, `stored` (by default the same) to one who asks again with the same key. */
+export interface PostResponse<Body, Status> {
+  status: Status;
+  body: Body;
+  stored?: Body;
+  headers?: Record<string, string>;
+}
+
+interface Post<Result, Body, Status> {
+  /** Throws where the key of this request may not do this, whoever did it first. */
+  authorize?: (reading: Reading) => Promise<void> | void;
+  run: (writing: Writing) => Promise<Result>;
+  respond: (result: Result) => PostResponse<Body, Status>;
+  /** What the first request may have left to do besides its change. */
+  beforeReplay?: () => Promise<void>;
+}
+
+/** Runs a verb for a POST, once for each Idempotency-Key: a repetition is answered with what the first got, and has no effect. */
+export async function runOnce<Result, Body extends object, Status extends 200 | 201 | 202>(
+  c: ApiContext,
+  { authorize = () => {}, run, respond, beforeReplay = async () => {} }: Post<Result, Body, Status>,
+) {
+  const send = ({ status, body, headers }: PostResponse<Body, Status>) => respondJson(body, status, headers);
+  const replay = async ({ status, headers, body }: StoredResponse) => {
+    await authorize(reading(c));
+    await beforeReplay();
+    return send({ status: status as Status, body: JSON.parse(body) as Body, headers: { ...headers, "Idempotent-Replayed": "true" } });
+  };
+
+  const request = idempotentRequest(c);
+  if (!request) return send(respond(await run(writing(c))));
+
+  const { db, now } = reading(c);
+  const stored = await findStored(db, request, now);
+  if (stored) return replay(stored);
+  const toStore = (result: Result): StoredResponse => {
+    const { status, body, stored = body, headers = {} } = respond(result);
+    return { status, headers, body: JSON.stringify(stored) };
+  };
+  try {
+    return send(respond(await run({ ...reading(c), commit: storingCommit(outboxOf(c), request, now, toStore) })));
+  } catch (error) {
+    if (!(error instanceof AlreadyDone)) throw error;
+    const winner = await findStored(db, request, now);
+    if (!winner)
+      throw new Failure("request_in_progress", "A request with this Idempotency-Key is running. Try again in a moment.", { cause: error });
+    return replay(winner);
+  }
+}
+
+function idempotentRequest(c: ApiContext): IdempotentRequest | null {
+  const key = idempotencyKeyIn(c);
+  if (key === null) return null;
+  const { pathname, search } = c.get("url");
+  return {
+    accountId: actorOf(c).accountId,
+    operation: `${c.req.method} ${pathname}`,
+    key,
+    fingerprint: hashOf(Buffer.concat([Buffer.from(`${search}\n`), c.get("body").bytes ?? new Uint8Array()])),
+  };
+}

@@ -1,0 +1,82 @@
+import type { Hook } from "@hono/zod-openapi";
+import type { z } from "zod";
+import { Failure, type Fault } from "../../errors.ts";
+import { required } from "../route-parts/schemas.ts";
+import type { ApiContext, ApiEnv } from "../router.ts";
+
+const mostFaults = 100;
+const longestName = 100;
+
+type Issue = z.core.$ZodIssue;
+
+/** RFC 6901. A name that the client made up is cut, so that an answer cannot be made large. */
+const pointerOf = (path: readonly PropertyKey[]) =>
+  path.map((part) => `/${named(part).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
+
+const named = (part: PropertyKey) => String(part).slice(0, longestName).toWellFormed();
+
+const unknown = "This is not known here.";
+
+function faultsOf(issue: Issue, place: (path: readonly PropertyKey[]) => Partial<Fault>, unknownName: string): Fault[] {
+  if (issue.code === "unrecognized_keys") {
+    return issue.keys.map((key) => ({ detail: unknown, code: unknownName, ...place([...issue.path, key]) }));
+  }
+  if (issue.code === "invalid_type" && issue.message === required) {
+    return [{ detail: required, code: "required", ...place(issue.path) }];
+  }
+  const code = issue.code === "custom" ? String(issue.params?.code ?? "invalid") : issue.code;
+  return [{ detail: issue.message, code, ...place(issue.path) }];
+}
+
+/** Turns what zod found wrong with a body, a query or a header into the failure that names each place. */
+export const onInvalid: Hook<unknown, ApiEnv, string, unknown> = (result) => {
+  if (result.success) return;
+  const { issues } = result.error;
+  const all = (place: (path: readonly PropertyKey[]) => Partial<Fault>, unknownName: string) =>
+    issues.flatMap((issue: Issue) => faultsOf(issue, place, unknownName)).slice(0, mostFaults);
+  switch (result.target) {
+    case "json":
+      throw new Failure("invalid_body", "The body is JSON, but not what this operation takes.", {
+        faults: all((path) => ({ pointer: pointerOf(path) }), "unknown_member"),
+      });
+    case "query":
+      throw invalidQuery(all((path) => ({ parameter: named(path[0] ?? "") }), "unknown_parameter"));
+    default:
+      throw new Failure("invalid_header", "The request has headers that are not valid.", {
+        faults: all((path) => ({ header: named(path[0] ?? "") }), "unknown_header"),
+      });
+  }
+};
+
+const invalidQuery = (faults: Fault[]) => new Failure("invalid_parameter", "The query has parameters that are not valid.", { faults });
+
+/** Refuses every parameter, for an operation that takes none. */
+export function refuseQuery(c: ApiContext): void {
+  const names = [...new Set(c.get("url").searchParams.keys())];
+  if (names.length === 0) return;
+  throw invalidQuery(names.slice(0, mostFaults).map((name) => ({ detail: unknown, code: "unknown_parameter", parameter: named(name) })));
+}
+
+/** Refuses parameters whose bytes are no text: `URL` would read them as U+FFFD. */
+export function requireDecodable(c: ApiContext): void {
+  const faults = c
+    .get("url")
+    .search.slice(1)
+    .split("&")
+    .filter((part) => !isDecodable(part))
+    .map((part) => ({
+      detail: "Must be percent-encoded UTF-8.",
+      code: "invalid_encoding",
+      parameter: named(new URLSearchParams(part).keys().next().value ?? ""),
+    }));
+  if (faults.length > 0) throw invalidQuery(faults.slice(0, mostFaults));
+}
+
+function isDecodable(part: string): boolean {
+  try {
+    decodeURIComponent(part);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,8 +1,0 @@
-import { OpenAPIHono } from "@hono/zod-openapi";
-import type { ApiEnv } from "./context.ts";
-import { onInvalid } from "./validation.ts";
-
-/** A router for the operations of one resource: what their schemas refuse becomes a problem that names it. */
-export const resource = () => new OpenAPIHono<ApiEnv>({ defaultHook: onInvalid });
-
-export type Api = ReturnType<typeof resource>;

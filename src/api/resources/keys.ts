@@ -1,0 +1,191 @@
+import { createRoute, z } from "@hono/zod-openapi";
+import { secondMs } from "../../clock.ts";
+import { hashOf } from "../../hash.ts";
+import { signingSecrets } from "../../http/signing-secrets.ts";
+import { changeKey } from "../../keys/change-key.ts";
+import { authorizeNewKey, createKey } from "../../keys/create-key.ts";
+import type { Key as KeyRow } from "../../keys/key.ts";
+import { keyData } from "../../keys/key-data.ts";
+import { listKeys, readKey } from "../../keys/read-keys.ts";
+import { revokeKey } from "../../keys/revoke-key.ts";
+import { authorizeRotation, pushIfWaiting, rotateKey } from "../../keys/rotate-key.ts";
+import { refreshRollUps } from "../../usage/refresh-roll-ups.ts";
+import { reading, writing } from "../acting.ts";
+import { etagOf, ifMatch, respondOne } from "../middleware/conditional.ts";
+import { runOnce } from "../middleware/idempotency.ts";
+import { respondEmpty, respondJson } from "../respond.ts";
+import { requireScope } from "../route-parts/access.ts";
+import { cut, pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
+import { body, mergePatch, omitUndefined, optionalBody, withConditions, withIdempotencyKey, withIfMatch } from "../route-parts/requests.ts";
+import { json, noContent, notModified, postJson, problems } from "../route-parts/responses.ts";
+import { idParam, pageQuery } from "../route-parts/schemas.ts";
+import { createRouter } from "../router.ts";
+import { Key, KeyPatch, KeyWithSecret, NewKey, Rotation, Status } from "./key-schemas.ts";
+
+const params = idParam("key_4fPq2rT8vX0zB6dH");
+const tags = ["Keys"];
+
+/** The status and the last use change without a write of the row, so they are in the tag beside the revision. */
+const keyEtag = (key: KeyRow, now: number) => etagOf(key.revision, hashOf(JSON.stringify(keyData(key, now))).slice(0, 12));
+
+const withSecret = ({ key, secretKey }: { key: KeyRow; secretKey: string }) => {
+  const now = Date.now();
+  const body = keyData(key, now);
+  return { body: { ...body, secret_key: secretKey as string | null }, stored: { ...body, secret_key: null }, etag: keyEtag(key, now) };
+};
+
+export const keys = createRouter();
+
+const list = createRoute({
+  method: "get",
+  path: "/keys",
+  operationId: "listKeys",
+  summary: "List keys",
+  description: "Newest first.",
+  tags,
+  ...requireScope("keys:read"),
+  request: { query: z.strictObject({ ...pageQuery, status: Status.optional() }) },
+  responses: { 200: json(pageOf(Key, "KeyPage"), "A page of keys.", "Link"), ...problems(400) },
+});
+
+const Position = z.strictObject({ createdAt: z.int(), id: z.string() });
+
+keys.openapi(list, async (c) => {
+  const { limit, cursor, status } = c.req.valid("query");
+  const asking = reading(c);
+  const after = positionAt(c, cursor, Position);
+  const { shown: rows, last } = cut(await listKeys(await refreshRollUps(asking), { status, after, limit: limit + 1 }), limit);
+  return respondPage(
+    c,
+    rows.map((key) => keyData(key, asking.now)),
+    last && { createdAt: last.createdAt, id: last.id },
+  );
+});
+
+const create = createRoute({
+  method: "post",
+  path: "/keys",
+  operationId: "createKey",
+  summary: "Create a key",
+  description: "A key makes keys that may do no more than itself: else 403 `forbidden`. At most 50 live keys an account.",
+  tags,
+  ...requireScope("keys:write"),
+  ...withIdempotencyKey,
+  request: { body: body(NewKey) },
+  responses: {
+    201: postJson(KeyWithSecret, "The new key with its secret.", "Location", "ETag"),
+    ...problems(400, 409, 408, 413, 415, 422),
+  },
+});
+
+keys.openapi(create, (c) => {
+  const input = c.req.valid("json");
+  const [signing] = signingSecrets(c.env);
+  const newKey = {
+    name: input.name,
+    scopes: input.scopes,
+    hourlyLimit: input.hourly_limit,
+    allowedIps: input.allowed_ips,
+    expiresAt: input.expires_at,
+  };
+  return runOnce(c, {
+    authorize: (reading) => authorizeNewKey(reading, newKey),
+    run: (writing) => createKey({ ...writing, signing }, newKey),
+    respond: (made) => {
+      const { etag, ...response } = withSecret(made);
+      return { status: 201, ...response, headers: { Location: `${c.req.path}/${made.key.id}`, ETag: etag } };
+    },
+  });
+});
+
+const read = createRoute({
+  method: "get",
+  path: "/keys/{id}",
+  operationId: "getKey",
+  summary: "Get a key",
+  tags,
+  ...requireScope("keys:read"),
+  ...withConditions,
+  request: { params },
+  responses: { 200: json(Key, "The key.", "ETag"), ...notModified, ...problems(400, 404, 412) },
+});
+
+keys.openapi(read, async (c) => {
+  const asking = reading(c);
+  const key = await readKey(await refreshRollUps(asking), c.req.valid("param").id);
+  return respondOne(c, keyData(key, asking.now), keyEtag(key, asking.now));
+});
+
+const change = createRoute({
+  method: "patch",
+  path: "/keys/{id}",
+  operationId: "updateKey",
+  summary: "Change a key",
+  description: "Tightening holds when the call returns.",
+  tags,
+  ...requireScope("keys:write"),
+  ...withIfMatch,
+  request: { params, body: mergePatch(KeyPatch) },
+  responses: { 200: json(Key, "The whole key.", "ETag"), ...problems(400, 404, 409, 412, 408, 413, 415, 422) },
+});
+
+keys.openapi(change, async (c) => {
+  const input = c.req.valid("json");
+  const changing = { ...writing(c), guards: c.env.KEY_GUARD };
+  const patch = omitUndefined({
+    name: input.name,
+    scopes: input.scopes,
+    state: input.status,
+    hourlyLimit: input.hourly_limit,
+    allowedIps: input.allowed_ips === null ? [] : input.allowed_ips,
+    expiresAt: input.expires_at,
+  });
+  const key = await changeKey(changing, c.req.valid("param").id, patch, ifMatch(c));
+  return respondJson(keyData(key, changing.now), 200, { ETag: keyEtag(key, changing.now) });
+});
+
+const revoke = createRoute({
+  method: "delete",
+  path: "/keys/{id}",
+  operationId: "revokeKey",
+  summary: "Revoke a key",
+  description: "For good, and in force when the call returns. The key stays readable; revoking it again changes nothing.",
+  tags,
+  ...requireScope("keys:write"),
+  ...withIfMatch,
+  request: { params },
+  responses: { 204: noContent("It is revoked."), ...problems(400, 404, 409, 412) },
+});
+
+keys.openapi(revoke, async (c) => {
+  await revokeKey({ ...writing(c), guards: c.env.KEY_GUARD }, c.req.valid("param").id, ifMatch(c));
+  return respondEmpty(204);
+});
+
+const rotate = createRoute({
+  method: "post",
+  path: "/keys/{id}/rotate",
+  operationId: "rotateKey",
+  summary: "Give a key a new secret",
+  description: "The old secret works until the overlap ends; then it is `invalid_key`. Rotating again ends an earlier overlap.",
+  tags,
+  ...requireScope("keys:write"),
+  ...withIdempotencyKey,
+  request: { params, body: optionalBody(Rotation) },
+  responses: { 200: postJson(KeyWithSecret, "The key with its new secret.", "ETag"), ...problems(400, 404, 409, 408, 413, 415, 422) },
+});
+
+keys.openapi(rotate, (c) => {
+  const { id } = c.req.valid("param");
+  const overlapMs = c.req.valid("json").overlap_seconds * secondMs;
+  const [signing] = signingSecrets(c.env);
+  return runOnce(c, {
+    authorize: (reading) => authorizeRotation(reading, id),
+    run: (writing) => rotateKey({ ...writing, guards: c.env.KEY_GUARD, signing }, id, overlapMs),
+    respond: (rotated) => {
+      const { etag, ...response } = withSecret(rotated);
+      return { status: 200, ...response, headers: { ETag: etag } };
+    },
+    beforeReplay: () => pushIfWaiting({ ...reading(c), guards: c.env.KEY_GUARD }, id),
+  });
+});

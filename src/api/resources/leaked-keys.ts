@@ -1,0 +1,63 @@
+import { createRoute, z } from "@hono/zod-openapi";
+import { connect } from "../../db/client.ts";
+import { commitTo } from "../../events/commit.ts";
+import { genuineKeys } from "../../http/signing-secrets.ts";
+import { revokeReported } from "../../keys/revoke-reported.ts";
+import { enqueueAfter } from "../acting.ts";
+import { respondEmpty } from "../respond.ts";
+import { publicRoute } from "../route-parts/access.ts";
+import { noContent } from "../route-parts/responses.ts";
+import { type ApiContext, createRouter } from "../router.ts";
+
+const Leaked = z.looseObject({ key: z.string().trim() });
+
+export const leakedKeys = createRouter();
+
+const revoke = createRoute({
+  method: "post",
+  path: "/keys/revoke-leaked",
+  operationId: "revokeLeakedKey",
+  summary: "Report a key that was found in public",
+  description:
+    "Takes no key and answers 202 to whatever was sent, before any look-up. A live secret acts within a second: the current one revokes its key, one within its overlap ends alone, one that was rotated out does nothing.",
+  tags: ["Keys"],
+  ...publicRoute,
+  request: {
+    query: z.looseObject({}),
+    body: {
+      required: true,
+      // No zod schema here: whatever is sent is answered alike.
+      content: {
+        "application/json": {
+          schema: {
+            type: "object",
+            required: ["key"],
+            properties: { key: { type: "string", description: "The whole secret key." } },
+            additionalProperties: false,
+          },
+        },
+      },
+    },
+  },
+  responses: { 202: noContent("Taken. Says nothing about whether there is such a key.", { isPublic: true }) },
+});
+
+leakedKeys.openapi(revoke, (c) => {
+  const reported = reportedKey(c);
+  if (reported) {
+    const db = connect(c.env.DB);
+    const writing = { db, now: Date.now(), commit: commitTo({ db, enqueue: enqueueAfter(c) }), guards: c.env.KEY_GUARD };
+    c.executionCtx.waitUntil(revokeReported(writing, reported));
+  }
+  return respondEmpty(202);
+});
+
+/** The genuine key that a report names, or null. */
+function reportedKey(c: ApiContext) {
+  try {
+    const { key } = Leaked.parse(JSON.parse(new TextDecoder().decode(c.get("body").bytes ?? new Uint8Array())));
+    return genuineKeys(c.env).identify(key);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,231 @@
+import { createRoute, z } from "@hono/zod-openapi";
+import { secondMs } from "../../clock.ts";
+import type { EventCatalogue } from "../../events/catalogue.ts";
+import { hashOf } from "../../hash.ts";
+import { listWebhooks, readWebhook } from "../../webhooks/read-webhooks.ts";
+import { longestUrl, urlRefusal } from "../../webhooks/url-rules.ts";
+import { WebhookData, type Webhook as WebhookRow, webhookData } from "../../webhooks/webhook.ts";
+import {
+  authorizeNewWebhook,
+  authorizeWebhook,
+  changeWebhook,
+  createWebhook,
+  deleteWebhook,
+  rotateWebhookSecret,
+} from "../../webhooks/write-webhooks.ts";
+import { reading, scopesOf, webhookWriting } from "../acting.ts";
+import { etagOf, ifMatch, respondOne } from "../middleware/conditional.ts";
+import { runOnce } from "../middleware/idempotency.ts";
+import { respondEmpty, respondJson } from "../respond.ts";
+import { requireScope } from "../route-parts/access.ts";
+import { cut, pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
+import { body, mergePatch, omitUndefined, optionalBody, withConditions, withIdempotencyKey, withIfMatch } from "../route-parts/requests.ts";
+import { json, noContent, notModified, postJson, problems } from "../route-parts/responses.ts";
+import { idParam, pageQuery, text } from "../route-parts/schemas.ts";
+import { type ApiRouter, createRouter } from "../router.ts";
+
+/** What holds for every build and host is named beside the other members; the verb judges the rest. */
+const url = z
+  .string()
+  .superRefine((value, ctx) => {
+    const refusal = urlRefusal(value, { ownHosts: [], isLocal: true });
+    if (refusal !== null) ctx.addIssue({ code: "custom", message: refusal, params: { code: "refused_url" } });
+  })
+  .openapi({
+    format: "uri",
+    pattern: "^[hH][tT][tT][pP][sS]?://[^/\\s\\\\]",
+    maxLength: longestUrl,
+    example: "https://hooks.acme.dev/overview",
+    description: "https, a public host name, no user name, no password.",
+  });
+const description = text(0, 500);
+const Webhook = z.strictObject(WebhookData.shape).openapi("Webhook");
+
+const WebhookWithSecret = z
+  .strictObject({
+    ...WebhookData.shape,
+    secret: z.string().nullable().openapi({ description: "Signs the requests. Shown this once; null where the answer is a replay." }),
+  })
+  .openapi("WebhookWithSecret");
+
+const Rotation = z
+  .strictObject({
+    overlap_seconds: z.int().min(0).max(604_800).default(0).openapi({ description: "For how long the old secret signs too." }),
+  })
+  .openapi("WebhookRotation");
+
+const params = idParam("whk_019a1b2c3d4e7f8091a2b3c4d5e6f708");
+const tags = ["Webhooks"];
+
+/** Whether it fails changes without a write of the revision, so it is in the tag beside it. */
+const webhookEtag = (webhook: WebhookRow) => etagOf(webhook.revision, hashOf(JSON.stringify(webhookData(webhook))).slice(0, 12));
+
+const withSecret = ({ webhook, secret }: { webhook: WebhookRow; secret: string }) => {
+  const shown = webhookData(webhook);
+  return { body: { ...shown, secret: secret as string | null }, stored: { ...shown, secret: null } };
+};
+
+const eventTypesOf = ({ types }: EventCatalogue) =>
+  z
+    .array(z.enum(["*", ...types], "Must be * or one of GET /event-types."))
+    .min(1)
+    .transform((types): string[] => (types.includes("*") ? ["*"] : [...new Set(types)]))
+    .openapi({
+      type: "array",
+      minItems: 1,
+      items: { type: "string", enum: ["*", ...types] },
+      example: ["task.created", "task.completed"],
+    });
+
+export function webhooks(catalogue: EventCatalogue): ApiRouter {
+  const webhooks = createRouter();
+  const eventTypes = eventTypesOf(catalogue);
+
+  const NewWebhook = z.strictObject({ url, description: description.default(""), event_types: eventTypes }).openapi("NewWebhook");
+
+  const WebhookPatch = z
+    .strictObject({
+      url: url.optional(),
+      description: description.nullable().optional(),
+      event_types: eventTypes.optional(),
+      status: z.enum(["active", "disabled"]).optional(),
+    })
+    .openapi("WebhookPatch", { description: "The members to change. `null` clears. Enabling a webhook sends nothing that was held." });
+
+  const list = createRoute({
+    method: "get",
+    path: "/webhooks",
+    operationId: "listWebhooks",
+    summary: "List webhooks",
+    description: "Newest first.",
+    tags,
+    ...requireScope("webhooks:read"),
+    request: { query: z.strictObject(pageQuery) },
+    responses: { 200: json(pageOf(Webhook, "WebhookPage"), "A page of webhooks.", "Link"), ...problems(400) },
+  });
+
+  webhooks.openapi(list, async (c) => {
+    const { limit, cursor } = c.req.valid("query");
+    const after = positionAt(c, cursor, z.string());
+    const { shown, last } = cut(await listWebhooks(reading(c), { after, limit: limit + 1 }), limit);
+    return respondPage(c, shown.map(webhookData), last?.id ?? null);
+  });
+
+  const create = createRoute({
+    method: "post",
+    path: "/webhooks",
+    operationId: "createWebhook",
+    summary: "Create a webhook",
+    description: "At most 20 an account. The key also needs the read scope of what the events are about; `*` needs all of them.",
+    tags,
+    ...requireScope("webhooks:write"),
+    ...withIdempotencyKey,
+    request: { body: body(NewWebhook) },
+    responses: {
+      201: postJson(WebhookWithSecret, "The new webhook with its secret.", "Location", "ETag"),
+      ...problems(400, 409, 408, 413, 415, 422),
+    },
+  });
+
+  webhooks.openapi(create, (c) => {
+    const { event_types, ...input } = c.req.valid("json");
+    const newWebhook = { ...input, eventTypes: event_types };
+    return runOnce(c, {
+      authorize: (reading) => authorizeNewWebhook({ ...reading, scopes: scopesOf(c), catalogue }, newWebhook),
+      run: (writing) => createWebhook({ ...webhookWriting(c, catalogue), ...writing }, newWebhook),
+      respond: (made) => ({
+        status: 201,
+        ...withSecret(made),
+        headers: { Location: `${c.req.path}/${made.webhook.id}`, ETag: webhookEtag(made.webhook) },
+      }),
+    });
+  });
+
+  const read = createRoute({
+    method: "get",
+    path: "/webhooks/{id}",
+    operationId: "getWebhook",
+    summary: "Get a webhook",
+    tags,
+    ...requireScope("webhooks:read"),
+    ...withConditions,
+    request: { params },
+    responses: { 200: json(Webhook, "The webhook.", "ETag"), ...notModified, ...problems(400, 404, 412) },
+  });
+
+  webhooks.openapi(read, async (c) => {
+    const webhook = await readWebhook(reading(c), c.req.valid("param").id);
+    return respondOne(c, webhookData(webhook), webhookEtag(webhook));
+  });
+
+  const change = createRoute({
+    method: "patch",
+    path: "/webhooks/{id}",
+    operationId: "updateWebhook",
+    summary: "Change, disable or enable a webhook",
+    description: "While it is disabled, its events are held. Enabling does not send them: redeliver them.",
+    tags,
+    ...requireScope("webhooks:write"),
+    ...withIfMatch,
+    request: { params, body: mergePatch(WebhookPatch) },
+    responses: { 200: json(Webhook, "The whole webhook.", "ETag"), ...problems(400, 404, 409, 412, 408, 413, 415, 422) },
+  });
+
+  webhooks.openapi(change, async (c) => {
+    const input = c.req.valid("json");
+    const patch = omitUndefined({
+      url: input.url,
+      description: input.description === null ? "" : input.description,
+      eventTypes: input.event_types,
+      state: input.status,
+    });
+    const webhook = await changeWebhook(webhookWriting(c, catalogue), c.req.valid("param").id, patch, ifMatch(c));
+    return respondJson(webhookData(webhook), 200, { ETag: webhookEtag(webhook) });
+  });
+
+  const remove = createRoute({
+    method: "delete",
+    path: "/webhooks/{id}",
+    operationId: "deleteWebhook",
+    summary: "Delete a webhook",
+    description: "What was still to be sent to it is not.",
+    tags,
+    ...requireScope("webhooks:write"),
+    ...withIfMatch,
+    request: { params },
+    responses: { 204: noContent("It is deleted."), ...problems(400, 404, 409, 412) },
+  });
+
+  webhooks.openapi(remove, async (c) => {
+    await deleteWebhook(webhookWriting(c, catalogue), c.req.valid("param").id, ifMatch(c));
+    return respondEmpty(204);
+  });
+
+  const rotate = createRoute({
+    method: "post",
+    path: "/webhooks/{id}/rotate-secret",
+    operationId: "rotateWebhookSecret",
+    summary: "Give a webhook a new secret",
+    description: "Until the overlap ends, each request has a signature of both. Rotating again ends an earlier overlap.",
+    tags,
+    ...requireScope("webhooks:write"),
+    ...withIdempotencyKey,
+    request: { params, body: optionalBody(Rotation) },
+    responses: {
+      200: postJson(WebhookWithSecret, "The webhook with its new secret.", "ETag"),
+      ...problems(400, 404, 409, 408, 413, 415, 422),
+    },
+  });
+
+  webhooks.openapi(rotate, (c) => {
+    const overlapMs = c.req.valid("json").overlap_seconds * secondMs;
+    const { id } = c.req.valid("param");
+    return runOnce(c, {
+      authorize: (reading) => authorizeWebhook({ ...reading, scopes: scopesOf(c), catalogue }, id),
+      run: (writing) => rotateWebhookSecret({ ...webhookWriting(c, catalogue), ...writing }, id, overlapMs),
+      respond: (rotated) => ({ status: 200, ...withSecret(rotated), headers: { ETag: webhookEtag(rotated.webhook) } }),
+    });
+  });
+
+  return webhooks;
+}

@@ -1,0 +1,50 @@
+import type { z } from "@hono/zod-openapi";
+import { tagListPattern } from "../middleware/conditional.ts";
+import { idempotencyKeyPattern } from "../middleware/idempotency.ts";
+
+// The parts that route objects share in what they say about requests.
+
+/** A JSON body. */
+export const body = <Schema extends z.ZodType>(schema: Schema) => ({
+  required: true,
+  content: { "application/json": { schema } },
+});
+
+/** A JSON body whose every member may be left out, and so the body itself. */
+export const optionalBody = <Schema extends z.ZodType>(schema: Schema) => ({ ...body(schema), required: false });
+
+/** The body of a PATCH: a merge patch (RFC 7396), under its own media type or as plain JSON. */
+export const mergePatch = <Schema extends z.ZodType>(schema: Schema) => ({
+  required: true,
+  content: { "application/json": { schema }, "application/merge-patch+json": { schema } },
+});
+
+const header = (name: string, description: string, form: { pattern: string; minLength?: number; maxLength?: number }) => ({
+  name,
+  in: "header" as const,
+  required: false,
+  description,
+  schema: { type: "string" as const, ...form },
+});
+
+const ifMatch = header("If-Match", "Only the version with this ETag; else 412.", { pattern: tagListPattern });
+const ifNoneMatch = header("If-None-Match", "The ETag that the client has; if it is still the same, 304.", { pattern: tagListPattern });
+
+// Checked for every operation that names them here (`check-request.ts`), so they stand beside `request`, whose schemas are run.
+export const withIfMatch = { parameters: [ifMatch] };
+export const withConditions = { parameters: [ifMatch, ifNoneMatch] };
+export const withIdempotencyKey = {
+  parameters: [
+    header("Idempotency-Key", "Makes the POST safe to repeat for 24 hours: 1 to 255 printable ASCII characters, new for each request.", {
+      minLength: 1,
+      maxLength: 255,
+      pattern: idempotencyKeyPattern,
+    }),
+  ],
+};
+
+type Present<Members> = { [Name in keyof Members]: Exclude<Members[Name], undefined> };
+
+/** An object without the members that are undefined. */
+export const omitUndefined = <Members extends object>(members: Members) =>
+  Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as Present<Members>;

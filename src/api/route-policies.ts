@@ -1,0 +1,72 @@
+import { matchedRoutes } from "hono/route";
+import type { RoutePolicy } from "../http/route-policy.ts";
+import { apiBase } from "./base-path.ts";
+import { securityScheme } from "./route-parts/access.ts";
+import type { ApiContext, ApiRouter } from "./router.ts";
+
+/** What the API knows of a route before its handler runs. All of it is read from its route object. */
+export interface ApiRoute extends RoutePolicy {
+  /** False for the path alone, under a method that it does not take. */
+  isOperation: boolean;
+  /** Whether it has a query. One without refuses every parameter. */
+  takesQuery: boolean;
+  /** The media types of its body; empty where it takes none, or judges it by itself. */
+  mediaTypes: string[];
+  /** False where a body may be left out: it then is `{}`. */
+  isBodyRequired: boolean;
+  /** The request headers that it reads besides the key. */
+  headers: string[];
+}
+
+/** A documented path in the form of the router. */
+export const honoPath = (path: string) => path.replaceAll(/\{(\w+)\}/g, ":$1");
+
+const otherMethod = (route: string): ApiRoute => ({
+  route,
+  isPublic: false,
+  scope: null,
+  isCounted: true,
+  takesBody: true,
+  isOperation: false,
+  takesQuery: true,
+  mediaTypes: [],
+  isBodyRequired: false,
+  headers: [],
+});
+
+/** What is declared of every operation, by method and path. A route that is not here is not public: it takes any key, and is counted. */
+export class RoutePolicies {
+  readonly #byRoute = new Map<string, ApiRoute>();
+
+  constructor(routers: readonly ApiRouter[]) {
+    for (const definition of routers.flatMap(({ openAPIRegistry }) => openAPIRegistry.definitions)) {
+      if (definition.type !== "route") continue;
+      const { method, path, security, request, parameters } = definition.route;
+      const route = apiBase + path;
+      const key = security?.[0]?.[securityScheme];
+      const isPublic = security?.length === 0;
+      this.#byRoute.set(`${method.toUpperCase()} ${apiBase}${honoPath(path)}`, {
+        route,
+        isPublic,
+        scope: key?.[0] ?? null,
+        isCounted: definition.route["x-counted"] !== false,
+        takesBody: request?.body !== undefined,
+        isOperation: true,
+        takesQuery: request?.query !== undefined,
+        mediaTypes: isPublic ? [] : Object.keys(request?.body?.content ?? {}),
+        isBodyRequired: request?.body?.required !== false,
+        headers: (parameters ?? []).flatMap((parameter) => ("name" in parameter ? [parameter.name] : [])),
+      });
+      this.#byRoute.set(`ALL ${apiBase}${honoPath(path)}`, otherMethod(route));
+    }
+  }
+
+  /** The first route that the router has matched for this request and that something is declared of. */
+  of(c: Pick<ApiContext, "req">): ApiRoute | undefined {
+    for (const { method, path } of matchedRoutes(c as ApiContext)) {
+      const policy = this.#byRoute.get(`${method} ${path}`);
+      if (policy) return policy;
+    }
+    return undefined;
+  }
+}

@@ -1,0 +1,16 @@
+import { limitEventKinds } from "./admission/limit-events.ts";
+import { EventCatalogue } from "./events/catalogue.ts";
+import type { EventKind } from "./events/event.ts";
+import { keyEventKinds } from "./keys/key-events.ts";
+import { taskEventKinds } from "./tasks/task-events.ts";
+import { userEventKinds } from "./users/user-events.ts";
+import { webhookEventKinds } from "./webhooks/webhook-events.ts";
+
+/** Every kind of event that there is. Beside `app.ts`, and not in it, since the script that writes the OpenAPI document reads it without the pages. */
+export const eventCatalogue = new EventCatalogue([
+  ...userEventKinds,
+  ...taskEventKinds,
+  ...keyEventKinds,
+  ...limitEventKinds,
+  ...webhookEventKinds,
+] as unknown as EventKind[]);

@@ -1,0 +1,38 @@
+import { Failure } from "../errors.ts";
+import type { EventKind } from "./event.ts";
+
+/** Every kind of event that there is. Put together in `app.ts` from what the areas declare. */
+export class EventCatalogue {
+  readonly kinds: readonly EventKind[];
+
+  constructor(kinds: readonly EventKind[]) {
+    this.kinds = kinds;
+  }
+
+  get types(): string[] {
+    return this.kinds.map(({ type }) => type);
+  }
+
+  find(type: string): EventKind | undefined {
+    return this.kinds.find((kind) => kind.type === type);
+  }
+
+  /** The scopes that a key needs to read events of all of `types`. `*` stands for every type, and a type that is not known any more for them too. */
+  scopesFor(types: readonly string[]): string[] {
+    const kinds = types.map((type) => this.find(type));
+    const wanted = kinds.every((kind) => kind !== undefined) ? kinds : this.kinds;
+    return [...new Set(wanted.map(({ scope }) => scope))];
+  }
+
+  /** The types whose events a key with these scopes may read. */
+  readableWith(scopes: readonly string[]): string[] {
+    return this.kinds.filter(({ scope }) => scopes.includes(scope)).map(({ type }) => type);
+  }
+
+  /** Throws `forbidden` where a key with these scopes (null: bound by nothing) may not read events of all of `types`. */
+  requireReadable(types: readonly string[], scopes: readonly string[] | null): void {
+    const missing = scopes === null ? [] : this.scopesFor(types).filter((scope) => !scopes.includes(scope));
+    if (missing.length > 0)
+      throw new Failure("forbidden", `These events also need the scope of what they are about. This key has not: ${missing.join(", ")}.`);
+  }
+}

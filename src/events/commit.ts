@@ -1,0 +1,144 @@
+import { type SQL, sql } from "drizzle-orm";
+import type { Reading } from "../accounts/actor.ts";
+import { isFailedCondition, requireInBatch } from "../db/batch-condition.ts";
+import { type Db, jsonRows, raw, type Statement } from "../db/client.ts";
+import type { Failure } from "../errors.ts";
+import type { Event } from "./event.ts";
+
+// The outbox: a change, its events and a delivery of each to every webhook that wants it are one D1 batch, all of it or nothing.
+
+/** One atomic change, the events that it makes, and what it answers with. */
+export interface Change<Result> {
+  result: Result;
+  events: readonly Event[];
+  /** Run in order, in one transaction. */
+  statements: Statement[];
+  /** A condition on the rows as they are before the change, where the statements do nothing unless it holds. */
+  when?: SQL;
+  /** Scopes that the one who acts must still have as it is written, besides that of the operation. */
+  scopes?: readonly string[];
+  /** Deliveries that the statements themselves make, to be enqueued, from what the statements answered. */
+  due?: (outcomes: readonly unknown[]) => readonly DueDelivery[];
+}
+
+/** A delivery that is to be attempted `delayMs` from now. */
+export interface DueDelivery {
+  id: string;
+  delayMs: number;
+}
+
+/** Runs the statements of a change in one D1 batch and answers what each returned. The caller may join statements of its own. */
+export type Commit = <Result>(change: Change<Result>) => Promise<unknown[]>;
+
+/** Is given the deliveries that are to be attempted, and when. What is lost on the way, the sweep finds. */
+export type EnqueueDeliveries = (due: readonly DueDelivery[]) => void;
+
+/** What must hold in D1 of the one who acts, at the moment in which a change is written. `scopes`: what it takes besides the operation's own. */
+export interface Authority {
+  holds(scopes: readonly string[]): SQL;
+  /** Why it does not. */
+  refusal(scopes: readonly string[]): Promise<Failure>;
+}
+
+/** What a verb that writes takes besides its input. */
+export interface Writing extends Reading {
+  commit: Commit;
+}
+
+/** Where changes are written. Without `enqueue`, deliveries wait for the sweep; without `authority`, nobody has to be allowed it. */
+export interface Outbox {
+  db: Db;
+  enqueue?: EnqueueDeliveries;
+  authority?: Authority;
+}
+
+const authorityHolds = "the one who acts still may";
+
+/**
+ * Writes a change, its events and one delivery of each to every webhook that wants it, in one D1 batch. `first`: statements that go
+ * before. Answers what those of the change returned. Throws the refusal of `authority` where it no longer holds; nothing is written then.
+ */
+export async function commitChange(
+  { db, enqueue = () => {}, authority }: Outbox,
+  { events, statements, when, scopes = [], due = () => [] }: Omit<Change<unknown>, "result">,
+  first: Statement[] = [],
+): Promise<unknown[]> {
+  const { inserts, fanOuts } = storeEvents(db, events, when);
+  const conditions = authority ? [requireInBatch(db, authority.holds(scopes), authorityHolds)] : [];
+  const [head, ...tail] = [...conditions, ...first, ...inserts, ...fanOuts, ...statements];
+  if (!head) return [];
+  let outcomes: unknown[];
+  try {
+    outcomes = await db.batch([head, ...tail]);
+  } catch (error) {
+    if (authority && isFailedCondition(error, authorityHolds)) throw await authority.refusal(scopes);
+    throw error;
+  }
+  const before = conditions.length + first.length + inserts.length;
+  const after = before + fanOuts.length;
+  const own = outcomes.slice(after);
+  enqueue([...due(own), ...outcomes.slice(before, after).flatMap(dueOf)]);
+  return own;
+}
+
+/** The commit of a caller that has nothing to join. */
+export const commitTo =
+  (outbox: Outbox): Commit =>
+  (change) =>
+    commitChange(outbox, change);
+
+interface Delivery {
+  id: string;
+  status: string;
+}
+
+const dueOf = (rows: unknown): DueDelivery[] =>
+  (rows as Delivery[]).filter(({ status }) => status === "pending").map(({ id }) => ({ id, delayMs: 0 }));
+
+/**
+ * The statements that store events, and those that make their deliveries. They go before the change, whose condition they share: in
+ * one transaction, what held then makes the change happen. They may be repeated: the id of a delivery follows from its event and its webhook.
+ */
+function storeEvents(db: Db, events: readonly Event[], when: SQL = sql`true`): { inserts: Statement[]; fanOuts: Statement[] } {
+  const inserts = insertEvents(db, events, when);
+  const ids = jsonRows(events.map(({ accountId, id }) => [accountId, id]));
+  const fanOuts = ids.map((made) =>
+    raw<Delivery>(
+      db,
+      sql`INSERT OR IGNORE INTO deliveries (id, account_id, webhook_id, event_id, event_type, status, attempts_made, next_attempt_at, claimed_until, created_at)
+      SELECT ${deliveryId}, events.account_id, webhooks.id, events.id, events.type,
+        iif(webhooks.state = 'active', 'pending', 'held'), 0, iif(webhooks.state = 'active', events.created_at, NULL), 0, events.created_at
+      FROM json_each(${made}) AS made
+      JOIN events ON events.account_id = made.value ->> 0 AND events.id = made.value ->> 1
+      JOIN webhooks ON webhooks.account_id = events.account_id
+      WHERE EXISTS (SELECT 1 FROM json_each(webhooks.event_types) AS wanted WHERE wanted.value IN ('*', events.type))
+      RETURNING id, status`,
+    ),
+  );
+  return { inserts, fanOuts };
+}
+
+/** The time of the event, what tells it from others of that millisecond, and the number of the webhook in its account: no two pairs share one. */
+const deliveryId = sql.raw("'dlv_' || substr(events.id, 5, 12) || substr(events.id, -16) || printf('%04x', webhooks.number)");
+
+/** The statements that store an event for nobody yet. */
+export const storeEvent = (db: Db, event: Event): Statement[] => insertEvents(db, [event], sql`true`);
+
+/**
+ * The sequence number of the next event of an account: after the last one, and never one that was used before, though all may have been
+ * deleted since, for it is at least the time of the event in microseconds.
+ */
+const firstSequence = sql.raw(
+  "max(value ->> 4 * 1000, 1 + (SELECT coalesce(max(sequence), 0) FROM events AS others WHERE others.account_id = made.value ->> 0))",
+);
+
+function insertEvents(db: Db, events: readonly Event[], when: SQL): Statement[] {
+  const rows = events.map((event) => [event.accountId, event.id, event.type, JSON.stringify(event.data), event.createdAt]);
+  return jsonRows(rows).map((made) =>
+    raw(
+      db,
+      sql`INSERT OR IGNORE INTO events (account_id, id, type, data, created_at, sequence)
+      SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, key + ${firstSequence} FROM json_each(${made}) AS made WHERE ${when}`,
+    ),
+  );
+}

@@ -1,0 +1,40 @@
+import { and, asc, desc, eq, gt, inArray, lt } from "drizzle-orm";
+import type { Reading } from "../accounts/actor.ts";
+import { events } from "../db/schema.ts";
+import { Failure } from "../errors.ts";
+import type { Event } from "./event.ts";
+
+/** An event as it is read, with its sequence number in the account. */
+export type SequencedEvent = Event & { sequence: number };
+
+export type EventOrder = "asc" | "desc";
+
+/** Events of the account of one of `types`, newest first unless `order` is `asc`, from after the sequence number `after`. Whoever reads `asc` to the end and goes on there later misses none, however late one was stored. */
+export function listEvents(
+  { db, actor }: Reading,
+  { types, order, after, limit }: { types: readonly string[]; order: EventOrder; after?: number | undefined; limit: number },
+): Promise<SequencedEvent[]> {
+  const [isAfter, sorted] = order === "asc" ? [gt, asc] : [lt, desc];
+  return db
+    .select()
+    .from(events)
+    .where(
+      and(
+        eq(events.accountId, actor.accountId),
+        inArray(events.type, [...types]),
+        after === undefined ? undefined : isAfter(events.sequence, after),
+      ),
+    )
+    .orderBy(sorted(events.sequence))
+    .limit(limit);
+}
+
+/** One event of the account. Throws `not_found`. */
+export async function readEvent({ db, actor }: Reading, id: string): Promise<Event> {
+  const [event] = await db
+    .select()
+    .from(events)
+    .where(and(eq(events.accountId, actor.accountId), eq(events.id, id)));
+  if (!event) throw new Failure("not_found", "There is no such event.");
+  return event;
+}

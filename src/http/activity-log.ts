@@ -1,0 +1,64 @@
+import { createMiddleware } from "hono/factory";
+import { ActivityBuffer } from "../activity/buffer.ts";
+import type { Entry } from "../activity/entry.ts";
+import type { AggregationKey } from "../activity/refusal-aggregator.ts";
+import { storeEntries } from "../activity/store-entries.ts";
+import { connect } from "../db/client.ts";
+import { maskKeys, maskKeysInPath } from "../keys/key-format.ts";
+import type { AppContext, AppEnv, RecognizedKey } from "./context.ts";
+
+const longestPath = 1024;
+const longestUserAgent = 256;
+
+/** One for the isolate: entries of all its requests are written together. */
+const buffer = new ActivityBuffer();
+
+/**
+ * Puts every request of a recognised key into the log, once its response is ready: whatever made it, with the status that it has.
+ * The entry is stored after the response has gone. `unknownRoute`: what stands for paths that no route has.
+ */
+export const activityLog = ({ unknownRoute }: { unknownRoute: string }) =>
+  createMiddleware<AppEnv>(async function activityLog(c, next) {
+    await next();
+    const recognized = c.get("recognized");
+    if (!recognized) return;
+    const now = Date.now();
+    const key = aggregationKey(c, recognized, unknownRoute);
+    const entry = () => entryOf(c, recognized, key, now);
+    if (recognized.admission.refusal === null) buffer.add(entry());
+    // Made only where it is kept: in a flood, most refusals go into an entry that is there already.
+    else buffer.addRefusal(key, c.get("startedAt"), entry);
+    if (buffer.isFlushing(now)) return;
+    const { DB, KEY_GUARD } = c.env;
+    const handToGuard = async (keyId: string, entries: Entry[]) => KEY_GUARD.getByName(keyId).journal(entries);
+    c.executionCtx.waitUntil(buffer.flush((entries) => storeEntries({ db: connect(DB), handToGuard }, entries)));
+  });
+
+const aggregationKey = (c: AppContext, { keyId, ip }: RecognizedKey, unknownRoute: string): AggregationKey => ({
+  keyId,
+  method: c.req.method,
+  route: c.get("policy")?.route ?? unknownRoute,
+  status: c.res.status,
+  ip: ip || null,
+  errorCode: c.res.status >= 400 ? (c.get("errorCode") ?? null) : null,
+});
+
+function entryOf(c: AppContext, { admission }: RecognizedKey, key: AggregationKey, now: number): Entry {
+  const country = c.req.raw.cf?.country;
+  const admitted = admission.refusal === null;
+  return {
+    ...key,
+    accountId: admission.key.accountId,
+    id: c.get("requestId"),
+    path: maskKeysInPath(c.get("url").pathname).slice(0, longestPath).toWellFormed(),
+    durationMs: now - c.get("startedAt"),
+    country: typeof country === "string" ? country : null,
+    userAgent:
+      maskKeys(c.req.header("User-Agent") ?? "")
+        .slice(0, longestUserAgent)
+        .toWellFormed() || null,
+    admitted,
+    counted: admitted && c.get("policy")?.isCounted !== false,
+    count: 1,
+  };
+}

@@ -1,0 +1,63 @@
+import { createMiddleware } from "hono/factory";
+import { type AdmissionRequest, invalidKey, missingKey, refusalContent } from "../admission/admission.ts";
+import { askAdmission } from "../admission/guards.ts";
+import { rememberedRefusals } from "../admission/remembered-refusals.ts";
+import { clientAddress } from "./client-address.ts";
+import type { AppContext, AppEnv, RecognizedKey } from "./context.ts";
+import { problem } from "./problem.ts";
+import type { RoutePolicy } from "./route-policy.ts";
+import { genuineKeys } from "./signing-secrets.ts";
+
+const scheme = "bearer ";
+
+/**
+ * Whose key a request presents, by the key alone. Refused here, before its body is read and without any I/O: a missing key, a made-up
+ * one, and one whose refusal the isolate remembers. `policyOf`: what is declared of the route that the request has; where nothing is,
+ * it takes any key and is counted.
+ */
+export const authenticate = (policyOf: (c: AppContext) => RoutePolicy | undefined) =>
+  createMiddleware<AppEnv>(async function authenticate(c, next) {
+    const policy = policyOf(c);
+    c.set("policy", policy);
+    if (policy?.isPublic) return next();
+    const secretKey = bearerOf(c.req.header("Authorization") ?? "");
+    if (secretKey === "") return problem(c, missingKey);
+    const presented = genuineKeys(c.env).identify(secretKey);
+    if (presented === null) return problem(c, invalidKey);
+    c.set("presented", presented);
+    const request = admissionRequest(c);
+    const admission = rememberedRefusals.recall(presented.keyId, request, Date.now());
+    if (admission !== null) return refused(c, request, { keyId: presented.keyId, ip: request.ip, admission });
+    return next();
+  });
+
+const bearerOf = (header: string): string =>
+  header.slice(0, scheme.length).toLowerCase() === scheme ? header.slice(scheme.length).trim() : "";
+
+/** Asks the guard of the request's key whether it may run, and counts it. */
+export const admit = createMiddleware<AppEnv>(async function admit(c, next) {
+  if (c.get("policy")?.isPublic) return next();
+  const { keyId } = c.get("presented");
+  const request = admissionRequest(c);
+  const askedAt = Date.now();
+  const admission = await askAdmission(c.env.KEY_GUARD, keyId, request);
+  if (admission === null) return problem(c, invalidKey);
+  rememberedRefusals.remember(keyId, request, admission, askedAt);
+  const recognized = { keyId, ip: request.ip, admission };
+  if (admission.refusal !== null) return refused(c, request, recognized);
+  c.set("recognized", recognized);
+  return next();
+});
+
+function admissionRequest(c: AppContext): AdmissionRequest {
+  const { secretHash } = c.get("presented");
+  const { scope = null, isCounted = true } = c.get("policy") ?? {};
+  return { secretHash, ip: clientAddress(c), scope, counted: isCounted };
+}
+
+/** Refusals are responses, not errors: in a flood, an error's stack would cost more than all the rest. */
+function refused(c: AppContext, { scope }: AdmissionRequest, recognized: RecognizedKey): Response {
+  const { refusal, rateLimit } = recognized.admission;
+  c.set("recognized", recognized);
+  return problem(c, refusalContent(refusal ?? "invalid_key", { scope, limit: rateLimit.limit }));
+}

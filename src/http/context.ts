@@ -1,0 +1,53 @@
+import type { Context } from "hono";
+import type { Admission } from "../admission/admission.ts";
+import type { FailureCode } from "../errors.ts";
+import type { RoutePolicy } from "./route-policy.ts";
+
+/** What handlers find in `c.env` and `c.var`. */
+export interface AppEnv {
+  Bindings: Env;
+  Variables: {
+    /** `req_...`: of the response, of the entry in the log, and of every log line about the request. */
+    requestId: string;
+    /** When the request reached the Worker, in milliseconds since the epoch. */
+    startedAt: number;
+    /** Where it was sent, as `URL` reads it. */
+    url: URL;
+    /** Whether this is a build for a laptop. */
+    isLocal: boolean;
+    /** What is declared of the route. Undefined where nothing is: any key, counted. */
+    policy: RoutePolicy | undefined;
+    /** The key that it presents, which is genuine. */
+    presented: PresentedKey;
+    /** The key that was recognised, admitted or not. Undefined where none was. */
+    recognized: RecognizedKey | undefined;
+    /** The bytes of the body, or what is wrong with them. */
+    body: ReceivedBody;
+    /** Of the problem that it is answered with. */
+    errorCode: FailureCode | undefined;
+  };
+}
+
+export type AppContext = Context<AppEnv>;
+
+/** A key whose tag is ours. */
+export interface PresentedKey {
+  keyId: string;
+  secretHash: string;
+}
+
+export interface RecognizedKey {
+  keyId: string;
+  ip: string;
+  admission: Admission;
+}
+
+/** `failure`: it was too large, too late or broken off; thrown once it is this request's turn to be told so. */
+export type ReceivedBody = { bytes: Uint8Array; failure: null } | { bytes: null; failure: Error };
+
+/** The key of an admitted request. Throws where the route is public, and so has none. */
+export function recognizedKey(c: { get: (name: "recognized") => RecognizedKey | undefined }): RecognizedKey {
+  const recognized = c.get("recognized");
+  if (!recognized) throw new Error("a public route has no key");
+  return recognized;
+}

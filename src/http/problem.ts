@@ -1,0 +1,68 @@
+import { HTTPException } from "hono/http-exception";
+import { innermost, isStorageFailure } from "../db/failures.ts";
+import { Failure, type FailureContent, type Fault, failures } from "../errors.ts";
+import { maskKeysInPath } from "../keys/key-format.ts";
+import type { AppContext } from "./context.ts";
+import { secondsToReset } from "./rate-limit-headers.ts";
+
+export const problemType = "application/problem+json";
+
+/** The body of an error (RFC 9457). */
+export interface ProblemBody {
+  type: string;
+  title: string;
+  status: number;
+  detail: string;
+  instance: string;
+  code: string;
+  request_id: string;
+  errors?: Fault[];
+  "violated-policies"?: string[];
+}
+
+/** The failure that an error thrown anywhere is answered as. What is our own fault is logged, and what nobody foresaw says nothing about itself. */
+export function failureOf(error: unknown, requestId: string): Failure {
+  const failure = toFailure(error);
+  if (failures[failure.code].status >= 500) console.error(`${requestId} failed with ${failure.code}:`, innermost(error));
+  return failure;
+}
+
+function toFailure(error: unknown): Failure {
+  if (error instanceof Failure) return error;
+  if (error instanceof HTTPException && error.status === 415)
+    return new Failure("unsupported_media_type", "Send the body as application/json.");
+  if (error instanceof HTTPException && error.status === 400) return new Failure("malformed_json", "The body is not valid JSON.");
+  if (isStorageFailure(error))
+    return new Failure("unavailable", "The service cannot reach its storage just now. Try again in a moment.", { cause: error });
+  return new Failure("internal_error", "Something went wrong on our side. The request id helps us find out what.", { cause: error });
+}
+
+/** The response for a failure, as problem+json. */
+export function problem(c: AppContext, failure: FailureContent): Response {
+  const { status, title } = failures[failure.code];
+  const { origin, pathname } = c.get("url");
+  const isQuota = failure.code === "rate_limit_exceeded";
+  const body: ProblemBody = {
+    type: isQuota ? "https://iana.org/assignments/http-problem-types#quota-exceeded" : `${origin}/docs/errors/${failure.code}`,
+    title,
+    status,
+    detail: failure.message,
+    instance: maskKeysInPath(pathname),
+    code: failure.code,
+    request_id: c.get("requestId"),
+    ...(failure.faults && failure.faults.length > 0 && { errors: failure.faults }),
+    ...(isQuota && { "violated-policies": ["hour"] }),
+  };
+  c.set("errorCode", failure.code);
+  return new Response(JSON.stringify(body), {
+    status,
+    headers: { "Content-Type": problemType, ...failure.headers, ...retryAfter(c, status) },
+  });
+}
+
+/** When to come again: for a used-up limit the end of the window, for what is unavailable a moment, spread so that not all come at once. */
+function retryAfter(c: AppContext, status: number): Record<string, string> {
+  const rateLimit = c.get("recognized")?.admission.rateLimit;
+  if (status === 429 && rateLimit) return { "Retry-After": String(secondsToReset(rateLimit, Date.now())) };
+  return status === 503 ? { "Retry-After": String(1 + Math.floor(Math.random() * 5)) } : {};
+}

@@ -1,0 +1,27 @@
+import { GenuineKeys } from "../keys/genuine-keys.ts";
+import { parseSigningSecrets, type SigningSecret } from "../keys/key-format.ts";
+
+type SigningEnv = Pick<Env, "KEY_SIGNING_SECRETS">;
+
+interface Signing {
+  text: string;
+  secrets: readonly [SigningSecret, ...SigningSecret[]];
+  keys: GenuineKeys;
+}
+
+/** Read from the binding once an isolate. */
+let latest: Signing | undefined;
+
+function signingOf({ KEY_SIGNING_SECRETS: text }: SigningEnv): Signing {
+  if (latest?.text !== text) {
+    const secrets = parseSigningSecrets(text);
+    latest = { text, secrets, keys: new GenuineKeys(secrets) };
+  }
+  return latest;
+}
+
+/** The secrets that sign API keys. Throws where none is usable. */
+export const signingSecrets = (env: SigningEnv) => signingOf(env).secrets;
+
+/** What tells keys that were made here from others. */
+export const genuineKeys = (env: SigningEnv): GenuineKeys => signingOf(env).keys;

@@ -1,0 +1,75 @@
+import { and, eq, gt, lte, type SQL, sql } from "drizzle-orm";
+import { dayMs } from "../clock.ts";
+import type { Db, Statement } from "../db/client.ts";
+import { isDuplicate } from "../db/failures.ts";
+import { insertWhere } from "../db/insert-where.ts";
+import { idempotencyKeys } from "../db/schema.ts";
+import { Failure } from "../errors.ts";
+import { type Commit, commitChange, type Outbox } from "../events/commit.ts";
+import { hashOf } from "../hash.ts";
+
+const keptMs = dayMs;
+
+/** What a request is known again by. `operation`: method and path. `fingerprint`: a hash over its query and body. */
+export interface IdempotentRequest {
+  accountId: string;
+  operation: string;
+  key: string;
+  fingerprint: string;
+}
+
+/** A response as it is stored: without what is shown only once. */
+export interface StoredResponse {
+  status: number;
+  headers: Record<string, string>;
+  body: string;
+}
+
+/** Thrown by the commit where another request with the same key was first. Its response is there to be read. */
+export class AlreadyDone extends Error {}
+
+const ofRequest = ({ accountId, operation, key }: IdempotentRequest) =>
+  and(eq(idempotencyKeys.accountId, accountId), eq(idempotencyKeys.operation, operation), eq(idempotencyKeys.keyHash, hashOf(key)));
+
+/** The response that this request has had already, if it has. Throws `idempotency_key_reused` where the key came with something else. */
+export async function findStored(db: Db, request: IdempotentRequest, now: number): Promise<StoredResponse | null> {
+  const [stored] = await db
+    .select()
+    .from(idempotencyKeys)
+    .where(and(ofRequest(request), gt(idempotencyKeys.createdAt, now - keptMs)));
+  if (!stored) return null;
+  if (stored.fingerprint !== request.fingerprint) {
+    throw new Failure("idempotency_key_reused", "This Idempotency-Key was used for another request. Take a new one for each.", {
+      faults: [{ header: "Idempotency-Key", code: "reused", detail: "The query or body differs from the first request's." }],
+    });
+  }
+  return stored;
+}
+
+/**
+ * A commit that writes the final response in the change's own batch, first: either both happen or neither. Of two requests
+ * with one key, the later fails on the primary key, and its change with it: that throws `AlreadyDone`.
+ */
+export const storingCommit =
+  <Result>(outbox: Outbox, request: IdempotentRequest, now: number, responseFor: (result: Result) => StoredResponse): Commit =>
+  async (change) => {
+    const response = responseFor(change.result as unknown as Result);
+    try {
+      return await commitChange(outbox, change, storeResponse(outbox.db, request, response, now, change.when));
+    } catch (error) {
+      if (isDuplicate(error, "idempotency_keys.account_id"))
+        throw new AlreadyDone("another request with this Idempotency-Key was first", { cause: error });
+      throw error;
+    }
+  };
+
+function storeResponse(db: Db, request: IdempotentRequest, response: StoredResponse, now: number, when: SQL = sql`true`): Statement[] {
+  const { accountId, operation, key, fingerprint } = request;
+  return [
+    db.delete(idempotencyKeys).where(and(ofRequest(request), lte(idempotencyKeys.createdAt, now - keptMs))),
+    insertWhere(db, idempotencyKeys, { accountId, operation, keyHash: hashOf(key), fingerprint, ...response, createdAt: now }, when),
+  ];
+}
+
+/** Deletes responses whose 24 hours are over. */
+export const deleteOldResponses = (db: Db, now: number) => db.delete(idempotencyKeys).where(lte(idempotencyKeys.createdAt, now - keptMs));

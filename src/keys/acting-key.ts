@@ -1,0 +1,57 @@
+import { and, eq, exists, gt, isNull, or, sql } from "drizzle-orm";
+import type { Reading } from "../accounts/actor.ts";
+import { refusalContent, refusalOfState } from "../admission/admission.ts";
+import type { Db } from "../db/client.ts";
+import { apiKeys } from "../db/schema.ts";
+import { Failure } from "../errors.ts";
+import type { Authority } from "../events/commit.ts";
+import type { KeyRow } from "./key.ts";
+
+// A key that is revoked, disabled, expired or narrowed after its request was admitted changes nothing any more: each change by a key
+// is written on the condition that the key may still make it.
+
+const contentOf = (code: "revoked_key" | "disabled_key" | "expired_key" | "insufficient_scope", scope: string | null): Failure => {
+  const { message, headers } = refusalContent(code, { scope, limit: 0 });
+  return new Failure(code, message, headers && { headers });
+};
+
+/** The authority of a key that was admitted to an operation with this scope (null: any key will do). */
+export const actingKey = (db: Db, { keyId, scope }: { keyId: string; scope: string | null }): Authority => ({
+  holds: (scopes) => {
+    const needed = JSON.stringify(scope === null ? scopes : [scope, ...scopes]);
+    return exists(
+      db
+        .select({ id: apiKeys.id })
+        .from(apiKeys)
+        .where(
+          and(
+            eq(apiKeys.id, keyId),
+            eq(apiKeys.state, "active"),
+            or(isNull(apiKeys.expiresAt), gt(apiKeys.expiresAt, Date.now())),
+            sql`NOT EXISTS (SELECT 1 FROM json_each(${needed}) AS needed
+              WHERE needed.value NOT IN (SELECT value FROM json_each(${apiKeys.scopes})))`,
+          ),
+        ),
+    );
+  },
+  refusal: async (scopes) => {
+    const [row] = await db.select().from(apiKeys).where(eq(apiKeys.id, keyId));
+    const refusal = row ? refusalOfState(row, Date.now()) : "revoked_key";
+    if (refusal === "revoked_key" || refusal === "disabled_key" || refusal === "expired_key") return contentOf(refusal, scope);
+    const missing = scopes.filter((each) => !row?.scopes.includes(each));
+    if (scope !== null && !row?.scopes.includes(scope)) return contentOf("insufficient_scope", scope);
+    if (missing.length > 0) return new Failure("forbidden", `This key no longer has: ${missing.join(", ")}.`);
+    return new Failure("conflict", "The key of this request is being changed just now. Try again.");
+  },
+});
+
+/** The row of the key that acts, null where it is the operator or the service itself. Throws `revoked_key` where there is none any more. */
+export async function readActingKey({ db, actor }: Reading): Promise<KeyRow | null> {
+  if (actor.keyId === null) return null;
+  const [row] = await db
+    .select()
+    .from(apiKeys)
+    .where(and(eq(apiKeys.accountId, actor.accountId), eq(apiKeys.id, actor.keyId)));
+  if (!row) throw contentOf("revoked_key", null);
+  return row;
+}

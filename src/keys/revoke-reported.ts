@@ -1,0 +1,29 @@
+import type { Guards } from "../admission/guards.ts";
+import type { Writing } from "../events/commit.ts";
+import { revokeLeaked } from "./revoke-key.ts";
+
+const mostRemembered = 10_000;
+const pausesMs = [100, 500, 2000, 5000, 10_000];
+
+/** Hashes of secrets that have been acted upon: such a one never comes to life again, and need not be looked up again. */
+const handled = new Set<string>();
+
+/** Acts on a genuine key that was reported as leaked, once an isolate. The reporter has been answered, so nobody else would try again. Never rejects. */
+export async function revokeReported(
+  writing: Omit<Writing, "actor"> & { guards: Guards },
+  { keyId, secretHash }: { keyId: string; secretHash: string },
+): Promise<void> {
+  if (handled.has(secretHash)) return;
+  for (const pauseMs of pausesMs) {
+    try {
+      await revokeLeaked(writing, keyId, secretHash);
+      if (handled.size >= mostRemembered) handled.clear();
+      handled.add(secretHash);
+      return;
+    } catch (error) {
+      console.error(`the leaked key ${keyId} could not be revoked yet:`, String(error));
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    }
+  }
+  console.error(`the leaked key ${keyId} could not be revoked`);
+}

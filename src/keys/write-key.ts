@@ -1,0 +1,64 @@
+import { and, exists, type SQL } from "drizzle-orm";
+import type { Guards } from "../admission/guards.ts";
+import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../db/optimistic-locking.ts";
+import { apiKeys } from "../db/schema.ts";
+import type { Writing } from "../events/commit.ts";
+import type { Event } from "../events/event.ts";
+import { readLastUse } from "../usage/last-uses.ts";
+import { readActingKey } from "./acting-key.ts";
+import { requireScopesWithin } from "./grants.ts";
+import type { Key, KeyRow } from "./key.ts";
+import { isWaiting, pushKey } from "./push-key.ts";
+import { readKeyRow } from "./read-keys.ts";
+import { reconcileKey } from "./reconcile-key.ts";
+
+/** A verb that changes a key takes its guard too: a change holds when the verb returns. */
+export interface KeyWriting extends Writing {
+  guards: Guards;
+}
+
+/** The members that a change sets, the event that it makes, and what besides must hold in D1 for it to be made. */
+export interface KeyChange {
+  members: Partial<KeyRow>;
+  event: (key: Key, now: number) => Event;
+  when?: SQL;
+}
+
+interface KeyWrite {
+  holds: Precondition;
+  /** What to change of the key as it is, given the acting key's row (null: not bound by one). Null: nothing. */
+  decide: (before: KeyRow, own: KeyRow | null) => Promise<KeyChange | null>;
+  /** What the commit is told that the change answers with; by default the key. */
+  result?: (after: Key) => unknown;
+}
+
+/** Changes a key where neither it nor the acting key has been changed meanwhile, and pushes it to its guard. Throws `not_found`, `precondition_failed`, `forbidden`, and `unavailable` where it is stored but not yet in force. */
+export function writeKey(writing: KeyWriting, id: string, { holds, decide, result = (after) => after }: KeyWrite): Promise<Key> {
+  const { db, now, commit } = writing;
+  return withOptimisticLock({ read: () => readKeyRow(writing, id), holds, name: "key" }, async (before) => {
+    if (await reconcileKey(writing, before)) {
+      await pushKey(writing, id);
+      return conflicted;
+    }
+    const own = await readActingKey(writing);
+    if (own) requireScopesWithin(before.scopes, own);
+    const change = await decide(before, own);
+    const lastUse = await readLastUse(writing, id);
+    if (change === null || Object.keys(change.members).length === 0) {
+      if (isWaiting(before)) await pushKey(writing, id);
+      return { ...before, ...lastUse };
+    }
+    const { pushedVersion, ...row } = { ...before, ...change.members, version: before.version + 1, ...nextVersion(before, now) };
+    const after = { ...row, pushedVersion, ...lastUse };
+    const condition = and(asRead(apiKeys, before), own ? isUnchanged(db, apiKeys, own) : undefined, change.when);
+    const [written] = await commit({
+      result: result(after),
+      events: [change.event(after, now)],
+      statements: [db.update(apiKeys).set(row).where(condition).returning({ id: apiKeys.id })],
+      when: exists(db.select({ id: apiKeys.id }).from(apiKeys).where(condition)),
+    });
+    if (!wrote(written)) return conflicted;
+    await pushKey(writing, id);
+    return after;
+  });
+}

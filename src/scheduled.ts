@@ -1,0 +1,120 @@
+import { listAccounts } from "./accounts/account.ts";
+import { deleteOldEntries } from "./activity/retention.ts";
+import { hourMs, minuteMs } from "./clock.ts";
+import { connect, type Db } from "./db/client.ts";
+import type { Outbox } from "./events/commit.ts";
+import { deleteOldEvents } from "./events/retention.ts";
+import { deleteOldResponses } from "./idempotency/store.ts";
+import { notifyExpiring } from "./keys/notify-expiring.ts";
+import { pushWaitingKeys } from "./keys/push-key.ts";
+import { refreshOldestRollUps } from "./usage/refresh-roll-ups.ts";
+import { deleteOldUsage } from "./usage/retention.ts";
+import { finishDeletions } from "./users/delete-user.ts";
+import { enqueueDeliveries } from "./webhooks/enqueue.ts";
+import { deleteOldDeliveries } from "./webhooks/retention.ts";
+import { sweepDeliveries } from "./webhooks/sweep.ts";
+
+interface Run {
+  env: Env;
+  now: number;
+  outbox: Outbox;
+  /** Makes a delivery at once, where the queue cannot be reached. */
+  deliver: (deliveryId: string) => Promise<void>;
+}
+
+interface Job {
+  name: string;
+  everyMs: number;
+  /** How much it does at most in one run. What is left, the next runs do. */
+  atMost: string;
+  /** Where it goes on: every job finds by an index in D1 what is left to do. */
+  run: (run: Run) => PromiseLike<unknown>;
+}
+
+/** The jobs of the clock. Cron runs this table every minute. */
+const jobs: readonly Job[] = [
+  {
+    name: "push changes of keys that their guard has not confirmed",
+    everyMs: minuteMs,
+    atMost: "50 keys",
+    run: ({ env, outbox }) => pushWaitingKeys({ db: outbox.db, guards: env.KEY_GUARD }, 50),
+  },
+  {
+    name: "refresh roll-ups of hours that are stale",
+    everyMs: minuteMs,
+    atMost: "500 hours",
+    run: ({ outbox }) => refreshOldestRollUps(outbox.db, 500),
+  },
+  {
+    name: "make the events of keys that are about to expire",
+    everyMs: minuteMs,
+    atMost: "50 keys",
+    run: ({ outbox, now }) => notifyExpiring(outbox, now, 50),
+  },
+  {
+    name: "finish deletions of users that were broken off",
+    everyMs: minuteMs,
+    atMost: "10 users",
+    run: ({ outbox, now }) => finishDeletions(outbox, now, 10),
+  },
+  {
+    name: "enqueue deliveries that are due and unclaimed",
+    everyMs: minuteMs,
+    atMost: "1,000 deliveries",
+    run: ({ env, now, outbox, deliver }) => sweepDeliveries({ db: outbox.db, queue: env.DELIVERIES, deliver }, now, 1000),
+  },
+  {
+    name: "delete what is past its keeping",
+    everyMs: hourMs,
+    atMost: "500,000 rows of a table and account",
+    run: ({ now, outbox }) => deleteOld(outbox.db, now),
+  },
+];
+
+/** Runs the jobs whose time it is. One that fails does not keep the others from running; the run then fails as a whole, so that it shows. */
+export async function runJobs(env: Env, now: number, deliver: Run["deliver"]): Promise<void> {
+  const enqueued: Promise<unknown>[] = [];
+  const outbox: Outbox = {
+    db: connect(env.DB),
+    enqueue: (due) => {
+      if (due.length > 0) enqueued.push(enqueueDeliveries(env.DELIVERIES, due));
+    },
+  };
+  const due = jobs.filter(({ everyMs }) => now % everyMs < minuteMs);
+  const outcomes = await Promise.allSettled(due.map(async ({ run }) => run({ env, now, outbox, deliver })));
+  await Promise.all(enqueued);
+  const failed = outcomes.flatMap((outcome, index) => (outcome.status === "rejected" ? [{ outcome, job: due[index] }] : []));
+  if (failed.length === 0) return;
+  throw new AggregateError(
+    failed.map(({ outcome }) => outcome.reason),
+    `jobs of the clock failed: ${failed.map(({ job }) => job?.name).join("; ")}`,
+  );
+}
+
+/** The accounts take turns in being the first, so that none holds up the same others for ever. */
+async function deleteOld(db: Db, now: number): Promise<void> {
+  const accounts = await listAccounts(db);
+  const first = Math.floor(now / hourMs) % Math.max(1, accounts.length);
+  await runAll([
+    () => deleteOldResponses(db, now),
+    () => deleteOldDeliveries(db, now),
+    ...[...accounts.slice(first), ...accounts.slice(0, first)].flatMap(({ id }) => [
+      () => deleteOldEntries(db, id, now),
+      () => deleteOldUsage(db, id, now),
+      () => deleteOldEvents(db, id, now),
+    ]),
+  ]);
+}
+
+/** One after the other, whatever becomes of the ones before. */
+async function runAll(parts: (() => PromiseLike<unknown>)[]): Promise<void> {
+  const errors: unknown[] = [];
+  for (const part of parts) {
+    try {
+      await part();
+    } catch (error) {
+      errors.push(error);
+    }
+  }
+  if (errors.length > 0) throw new AggregateError(errors, "some of what is past its keeping could not be deleted", { cause: errors[0] });
+}

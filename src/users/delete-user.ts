@@ -1,0 +1,68 @@
+import { asc, lt } from "drizzle-orm";
+import { minuteMs } from "../clock.ts";
+import { isDanglingReference } from "../db/failures.ts";
+import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../db/optimistic-locking.ts";
+import { users } from "../db/schema.ts";
+import { commitTo, type Outbox, type Writing } from "../events/commit.ts";
+import { unassignSome } from "../tasks/unassign-tasks.ts";
+import { readUser } from "./read-users.ts";
+import type { User } from "./user.ts";
+import { userDeleted } from "./user-events.ts";
+
+// A user may have any number of tasks, and D1 does nothing else while it runs a batch. So the user is marked first, from when on
+// nobody sees it; its tasks lose their assignee in pieces; the row goes last. What is broken off, the clock goes on with.
+
+/** How long a deletion may rest before the clock takes it up. */
+const abandonedMs = minuteMs;
+
+/** Deletes a user and leaves its tasks without an assignee. Throws `not_found` and `precondition_failed`. */
+export async function deleteUser(writing: Writing, id: string, holds: Precondition): Promise<void> {
+  const { db, now, commit } = writing;
+  const marked = await withOptimisticLock({ read: () => readUser(writing, id), holds, name: "user" }, async (before) => {
+    const { deletionRequestedAt, revision } = { deletionRequestedAt: now, ...nextVersion(before, now) };
+    const [written] = await commit({
+      result: null,
+      events: [],
+      statements: [db.update(users).set({ deletionRequestedAt, revision }).where(asRead(users, before)).returning({ id: users.id })],
+      when: isUnchanged(db, users, before),
+    });
+    return wrote(written) ? { ...before, deletionRequestedAt, revision } : conflicted;
+  });
+  await finishDeletion(writing, marked);
+}
+
+/** Goes on with deletions that were broken off, the oldest first: at most `limit` of them. */
+export async function finishDeletions(outbox: Outbox, now: number, limit: number): Promise<void> {
+  const { db } = outbox;
+  const marked = await db
+    .select()
+    .from(users)
+    .where(lt(users.deletionRequestedAt, now - abandonedMs))
+    .orderBy(asc(users.deletionRequestedAt))
+    .limit(limit);
+  for (const user of marked)
+    await finishDeletion({ db, now, actor: { accountId: user.accountId, keyId: null }, commit: commitTo(outbox) }, user);
+}
+
+async function finishDeletion(writing: Writing, user: User): Promise<void> {
+  for (;;) {
+    while (await unassignSome(writing, user.id));
+    if (await deleteRow(writing, user)) return;
+  }
+}
+
+/** Answers false where a task was given to the user meanwhile. */
+async function deleteRow({ db, now, commit }: Writing, user: User): Promise<boolean> {
+  try {
+    await commit({
+      result: null,
+      events: [userDeleted(user, now)],
+      statements: [db.delete(users).where(asRead(users, user))],
+      when: isUnchanged(db, users, user),
+    });
+    return true;
+  } catch (error) {
+    if (isDanglingReference(error)) return false;
+    throw error;
+  }
+}

@@ -1,0 +1,21 @@
+import { secondMs } from "../clock.ts";
+import type { DueDelivery } from "../events/commit.ts";
+
+/** What a message of the queue says: which delivery may be due. D1 is the truth; a message only wakes. */
+export interface DeliveryMessage {
+  deliveryId: string;
+}
+
+const messagesAtOnce = 100;
+
+/** Puts deliveries into the queue. Answers whether it has taken them; what it has not, the sweep finds. */
+export async function enqueueDeliveries(queue: Queue<DeliveryMessage>, due: readonly DueDelivery[]): Promise<boolean> {
+  const messages = due.map(({ id, delayMs }) => ({ body: { deliveryId: id }, delaySeconds: Math.ceil(delayMs / secondMs) }));
+  try {
+    for (let from = 0; from < messages.length; from += messagesAtOnce) await queue.sendBatch(messages.slice(from, from + messagesAtOnce));
+    return true;
+  } catch (error) {
+    console.error(`${due.length} deliveries wait for the sweep, since the queue did not take them:`, String(error));
+    return false;
+  }
+}

@@ -1,0 +1,119 @@
+import { env } from "cloudflare:workers";
+import { expect, it } from "vitest";
+import { createApp } from "../../src/app.ts";
+import { minuteMs } from "../../src/clock.ts";
+import { allUnchanged, unassign } from "../../src/tasks/unassign-tasks.ts";
+import { answerOf, call, cron, db, makeTenant, type Tenant } from "./client.ts";
+
+// A user may have any number of tasks, and D1 does nothing else while it runs a batch.
+
+async function userWithTasks(tenant: Tenant, tasks: number): Promise<string> {
+  const { body } = await call("POST", "/api/v1/users", {
+    key: tenant.key,
+    body: { name: "Ada", email: `${crypto.randomUUID()}@example.com` },
+  });
+  await env.DB.prepare(
+    `INSERT INTO tasks (id, account_id, title, description, search_text, status, priority, assignee_id, labels, revision, created_at, updated_at)
+    WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
+    SELECT printf('tsk_%s%08x', lower(hex(randomblob(12))), i), ?2, 'Task ' || i, '', 'task ' || i, 'todo', 'normal', ?3, '[]', lower(hex(randomblob(8))), ?4, ?4 FROM n`,
+  )
+    .bind(tasks, tenant.accountId, body.id, Date.now())
+    .run();
+  return body.id;
+}
+
+const count = async (sql: string, ...values: string[]) =>
+  Number(
+    Object.values(
+      (await env.DB.prepare(`SELECT count(*) FROM ${sql}`)
+        .bind(...values)
+        .first()) ?? {},
+    )[0],
+  );
+const assigned = (userId: string) => count("tasks WHERE assignee_id = ?", userId);
+const ctx = { waitUntil() {}, passThroughOnException() {}, props: {} } as unknown as ExecutionContext;
+
+it("Deleting a user with 2,500 tasks unassigns each with one event, and makes that of the user last", async () => {
+  const tenant = await makeTenant();
+  const id = await userWithTasks(tenant, 2500);
+  const others = await userWithTasks(tenant, 3);
+  expect((await call("DELETE", `/api/v1/users/${id}`, { key: tenant.key })).status).toBe(204);
+  expect([await assigned(id), await assigned(others)]).toEqual([0, 3]);
+  const { results } = await env.DB.prepare(
+    "SELECT type, json_extract(data, '$.id') AS about, json_extract(data, '$.assignee_id') AS assignee FROM events WHERE account_id = ? AND type NOT IN ('user.created', 'key.created') ORDER BY sequence",
+  )
+    .bind(tenant.accountId)
+    .all<{ type: string; about: string; assignee: string | null }>();
+  expect(results.at(-1)).toMatchObject({ type: "user.deleted", about: id });
+  const updated = results.slice(0, -1);
+  expect(new Set(updated.map(({ type, assignee }) => `${type} ${assignee}`))).toEqual(new Set(["task.updated null"]));
+  expect([updated.length, new Set(updated.map(({ about }) => about)).size]).toEqual([2500, 2500]);
+  const { results: rows } = await env.DB.prepare("SELECT updated_at, revision FROM tasks WHERE account_id = ? AND assignee_id IS NULL")
+    .bind(tenant.accountId)
+    .all<{ updated_at: number; revision: string }>();
+  expect(new Set(rows.map(({ revision }) => revision)).size).toBe(2500);
+}, 60_000);
+
+it("Its statements look tasks up by what was read, and never the other way about", async () => {
+  const read = [{ id: "tsk_1", revision: "a" }];
+  for (const statement of [unassign("acc_1", read, 1), allUnchanged("acc_1", read)]) {
+    const { sql, params } = db.all(statement).getQuery();
+    const asked = sql.startsWith("UPDATE") ? sql : `SELECT ${sql}`;
+    const { results } = await env.DB.prepare(`EXPLAIN QUERY PLAN ${asked}`)
+      .bind(...params)
+      .all<{ detail: string }>();
+    const plan = results.map(({ detail }) => detail).join("; ");
+    expect(plan).toMatch(/SEARCH tasks USING .*\(account_id=\? AND id=\?\)/);
+    expect(plan).not.toMatch(/SCAN tasks/);
+  }
+});
+
+it("A deletion that is broken off is finished by the clock; until then nobody sees the user", async () => {
+  const tenant = await makeTenant();
+  const id = await userWithTasks(tenant, 1200);
+  let batches = 0;
+  const failing = new Proxy(env.DB, {
+    get: (target, name) => {
+      const member = Reflect.get(target, name);
+      if (name === "batch")
+        return (statements: D1PreparedStatement[]) => {
+          if (++batches > 2) throw new Error("D1_ERROR: Network connection lost");
+          return target.batch(statements);
+        };
+      return typeof member === "function" ? member.bind(target) : member;
+    },
+  });
+  const request = new Request(`http://localhost/api/v1/users/${id}`, {
+    method: "DELETE",
+    headers: { Authorization: `Bearer ${tenant.key}` },
+  });
+  const broken = await answerOf(await createApp({ isLocal: true }).fetch(request, { ...env, DB: failing }, ctx));
+  expect(broken.status).toBe(503);
+  const left = await assigned(id);
+  expect(left).toBeGreaterThan(0);
+  expect(left).toBeLessThan(1200);
+  const { key } = tenant;
+  expect((await call("GET", `/api/v1/users/${id}`, { key })).status).toBe(404);
+  expect((await call("PATCH", `/api/v1/users/${id}`, { key, body: { name: "Eve" } })).status).toBe(404);
+  expect((await call("DELETE", `/api/v1/users/${id}`, { key })).status).toBe(404);
+  expect((await call("GET", "/api/v1/users", { key })).body.data).toEqual([]);
+  expect((await call("GET", "/api/v1/analytics", { key })).body.users.total).toBe(0);
+  await cron(Date.now() + 2 * minuteMs);
+  expect([await assigned(id), await count("users WHERE id = ?", id)]).toEqual([0, 0]);
+  expect(await count("events WHERE account_id = ? AND type = 'user.deleted'", tenant.accountId)).toBe(1);
+  expect(await count("events WHERE account_id = ? AND type = 'task.updated'", tenant.accountId)).toBe(1200);
+}, 60_000);
+
+it("A task that is changed while its user is deleted keeps the change, and has one event of each", async () => {
+  const tenant = await makeTenant();
+  const id = await userWithTasks(tenant, 300);
+  const { results } = await env.DB.prepare("SELECT id FROM tasks WHERE assignee_id = ? LIMIT 20").bind(id).all<{ id: string }>();
+  const [deleted, ...changed] = await Promise.all([
+    call("DELETE", `/api/v1/users/${id}`, { key: tenant.key }),
+    ...results.map((task) => call("PATCH", `/api/v1/tasks/${task.id}`, { key: tenant.key, body: { title: "Meanwhile" } })),
+  ]);
+  expect(deleted?.status).toBe(204);
+  expect(new Set(changed.map((answer) => answer?.status))).toEqual(new Set([200]));
+  expect(await count("tasks WHERE account_id = ? AND assignee_id IS NULL AND title = 'Meanwhile'", tenant.accountId)).toBe(20);
+  expect(await count("events WHERE account_id = ? AND type = 'task.updated'", tenant.accountId)).toBe(320);
+});

@@ -1,0 +1,117 @@
+import { describe, expect, it, vi } from "vitest";
+import type { Admission, RefusalCode } from "../../src/admission/admission.ts";
+import { RememberedRefusals } from "../../src/admission/remembered-refusals.ts";
+import { hashOf } from "../../src/hash.ts";
+import { GenuineKeys } from "../../src/keys/genuine-keys.ts";
+import { newKeyId, newSecretKey } from "../../src/keys/key-format.ts";
+import { call, makeKey, makeTenant } from "./client.ts";
+
+const request = { secretHash: "hash", ip: "198.51.100.1", scope: "tasks:read", counted: true };
+const now = Date.UTC(2026, 10, 21, 7, 30);
+const refused = (refusal: RefusalCode | null, resetsAt = now + 1_800_000): Admission => ({
+  refusal,
+  key: { accountId: "acc_1", accountName: "A", name: "k", scopes: [], expiresAt: null },
+  rateLimit: { limit: 5, used: 5, resetsAt },
+});
+
+describe("A remembered refusal", () => {
+  it("holds for a second from when the guard was asked", () => {
+    const memory = new RememberedRefusals();
+    memory.remember("key_1", request, refused("rate_limit_exceeded"), now);
+    expect(memory.recall("key_1", request, now + 999)?.refusal).toBe("rate_limit_exceeded");
+    expect(memory.recall("key_1", request, now + 1000)).toBeNull();
+  });
+
+  it("is not recalled by a clock that steps back, which would keep it for as long", () => {
+    const memory = new RememberedRefusals();
+    memory.remember("key_1", request, refused("rate_limit_exceeded"), now);
+    expect(memory.recall("key_1", request, now - 1)).toBeNull();
+  });
+
+  it("never reaches into the next hour", () => {
+    const memory = new RememberedRefusals();
+    memory.remember("key_1", request, refused("rate_limit_exceeded", now + 300), now);
+    expect(memory.recall("key_1", request, now + 299)).not.toBeNull();
+    expect(memory.recall("key_1", request, now + 300)).toBeNull();
+  });
+
+  it("is forgotten when the key is changed, also where it was asked for before and arrives after", () => {
+    const memory = new RememberedRefusals();
+    memory.remember("key_1", request, refused("rate_limit_exceeded"), now);
+    memory.forget("key_1", now + 10);
+    expect(memory.recall("key_1", request, now + 11)).toBeNull();
+    memory.remember("key_1", request, refused("rate_limit_exceeded"), now + 9);
+    expect(memory.recall("key_1", request, now + 11)).toBeNull();
+    memory.remember("key_1", request, refused("revoked_key"), now + 11);
+    expect(memory.recall("key_1", request, now + 12)?.refusal).toBe("revoked_key");
+  });
+
+  it("of a limit gives way at once to a higher limit and to a revocation", async () => {
+    const { key, accountId } = await makeTenant();
+    const small = await makeKey(accountId, { hourlyLimit: 1 });
+    const me = () => call("GET", "/api/v1/me", { key: small.key });
+    expect([(await me()).status, (await me()).status, (await me()).status]).toEqual([200, 429, 429]);
+    await call("PATCH", `/api/v1/keys/${small.keyId}`, { key, body: { hourly_limit: 2 } });
+    expect([(await me()).status, (await me()).status]).toEqual([200, 429]);
+    await call("DELETE", `/api/v1/keys/${small.keyId}`, { key });
+    expect((await me()).body.code).toBe("revoked_key");
+  });
+
+  it("is of one key, secret, address, scope and kind of request alone", () => {
+    const memory = new RememberedRefusals();
+    memory.remember("key_1", request, refused("revoked_key"), now);
+    for (const other of [{ secretHash: "other" }, { ip: "198.51.100.2" }, { scope: null }, { counted: false }]) {
+      expect(memory.recall("key_1", { ...request, ...other }, now)).toBeNull();
+    }
+    expect(memory.recall("key_2", request, now)).toBeNull();
+  });
+
+  it.each([null, "invalid_key", "disabled_key", "expired_key", "ip_not_allowed", "insufficient_scope"] as const)(
+    "is never one of %j",
+    (refusal) => {
+      const memory = new RememberedRefusals();
+      memory.remember("key_1", request, refused(refusal), now);
+      expect(memory.recall("key_1", request, now)).toBeNull();
+    },
+  );
+
+  it("does not keep the limit itself from being read, nor refuse a second longer than it may", async () => {
+    const { key, accountId } = await makeTenant();
+    const small = await makeKey(accountId, { hourlyLimit: 1 });
+    await call("GET", "/api/v1/me", { key: small.key });
+    for (let n = 0; n < 5; n++) expect((await call("GET", "/api/v1/me", { key: small.key })).status).toBe(429);
+    expect((await call("GET", "/api/v1/rate-limit", { key: small.key })).status).toBe(200);
+    await call("PATCH", `/api/v1/keys/${small.keyId}`, { key, body: { hourly_limit: 2 } });
+    await new Promise((resolve) => setTimeout(resolve, 1010));
+    expect((await call("GET", "/api/v1/me", { key: small.key })).status).toBe(200);
+  });
+});
+
+describe("The memory of genuine keys", () => {
+  const signing = { name: "a", secret: "first secret, of thirty-two characters" };
+  const made = () => {
+    const id = newKeyId();
+    return { id, secretKey: newSecretKey(id, signing) };
+  };
+
+  it("answers the same again, for keys of ours and for made-up ones", () => {
+    const keys = new GenuineKeys([signing]);
+    const { id, secretKey } = made();
+    const forged = `${secretKey.slice(0, -1)}${secretKey.endsWith("x") ? "y" : "x"}`;
+    for (let n = 0; n < 2; n++) {
+      expect(keys.identify(secretKey)).toEqual({ secretHash: hashOf(secretKey), keyId: id });
+      expect(keys.identify(forged)).toBeNull();
+    }
+  });
+
+  it("holds none that is made up, so that a flood of them drives out no other", () => {
+    const keys = new GenuineKeys([signing]);
+    const { secretKey } = made();
+    const held = vi.spyOn(Map.prototype, "set");
+    keys.identify(secretKey);
+    expect(held).toHaveBeenCalledTimes(1);
+    for (let n = 0; n < 20; n++) keys.identify(newSecretKey(newKeyId(), { name: "a", secret: "not the signing secret of this service" }));
+    expect(held).toHaveBeenCalledTimes(1);
+    held.mockRestore();
+  });
+});

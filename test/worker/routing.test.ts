@@ -1,0 +1,214 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it, vi } from "vitest";
+import { createApp } from "../../src/app.ts";
+import type { AppContext } from "../../src/http/context.ts";
+import { newSecretKey } from "../../src/keys/key-format.ts";
+import { answerOf, call, makeKey, makeTenant, within2s } from "./client.ts";
+
+// The list of middleware that every request of the API passes, before any route and whoever answers behind it.
+
+const later: Promise<unknown>[] = [];
+const ctx = {
+  waitUntil: (work: Promise<unknown>) => void later.push(work),
+  passThroughOnException() {},
+  props: {},
+} as unknown as ExecutionContext;
+
+/** The Worker with routes that nobody has declared anything of. */
+function undeclared(handler: (c: AppContext) => Response | Promise<Response>, path = "/api/v1/undeclared") {
+  const app = createApp({ isLocal: true });
+  app.get(path, handler);
+  app.post(path, handler);
+  return async (method: string, key?: string, init: RequestInit = {}) => {
+    const headers = { ...(key && { Authorization: `Bearer ${key}` }), ...init.headers };
+    return app.fetch(new Request(`http://localhost${path}`, { method, ...init, headers }), env, ctx);
+  };
+}
+
+const entry = (key: string, id: string | null) =>
+  within2s(
+    () => call("GET", `/api/v1/activity/${id}`, { key }),
+    ({ status }) => status === 200,
+  );
+
+describe("A route that nothing is declared of", () => {
+  it.each(["/api/v1/undeclared", "/api/undeclared", "/api/v2/users"])("needs a key, at %s", async (path) => {
+    const ask = undeclared(() => new Response("open"), path);
+    const { key, accountId } = await makeTenant();
+    const { key: small } = await makeKey(accountId, { scopes: [], hourlyLimit: 1 });
+    const forged = newSecretKey("key_0123456789abcdef", { name: "a", secret: "not the signing secret of this service" });
+    expect([(await ask("GET")).status, (await ask("GET", forged)).status, (await ask("GET", key)).status]).toEqual([401, 401, 200]);
+    expect([(await ask("GET", small)).status, (await ask("GET", small)).status]).toEqual([200, 429]);
+  });
+
+  it("gets a body within the limits of all others, and is not run with another", async () => {
+    const { key } = await makeTenant();
+    let runs = 0;
+    const ask = undeclared(async (c) => {
+      runs++;
+      return c.json({ read: (await c.req.text()).length });
+    });
+    expect(await (await ask("POST", key, { body: "x".repeat(65_536) })).json()).toEqual({ read: 65_536 });
+    const large = await answerOf(await ask("POST", key, { body: "x".repeat(65_537) }));
+    expect([large.status, large.body.code, runs]).toEqual([413, "body_too_large", 1]);
+  });
+
+  it("is logged with the status of whatever response it gives, which has the headers of all", async () => {
+    const { key, keyId } = await makeTenant();
+    const ask = undeclared(() => new Response("teapot", { status: 418, headers: { "Content-Type": "text/plain", ETag: '"a"' } }));
+    const { status, headers } = await ask("GET", key);
+    expect([status, headers.get("Content-Type"), headers.get("Cache-Control")]).toEqual([418, "text/plain", "private, no-cache"]);
+    expect(headers.get("X-RateLimit-Used")).toBe("1");
+    expect(headers.get("Content-Security-Policy")).toBe("default-src 'none'; frame-ancestors 'none'");
+    const { body } = await entry(key, headers.get("X-Request-Id"));
+    expect(body).toMatchObject({ status: 418, route: "/api/v1/*", key_id: keyId, counted: true, error_code: null });
+  });
+
+  it("may hand on a response whose headers are immutable", async () => {
+    const { key } = await makeTenant();
+    const ask = undeclared(() => Response.redirect("https://example.com/", 302));
+    const { status, headers } = await ask("GET", key);
+    expect([status, headers.get("Location"), headers.get("X-RateLimit-Used")]).toEqual([302, "https://example.com/", "1"]);
+    expect((await entry(key, headers.get("X-Request-Id"))).body.status).toBe(302);
+  });
+
+  it("may stream: it is logged when its headers go", async () => {
+    const { key } = await makeTenant();
+    const ask = undeclared(() => new Response(new ReadableStream({ pull: () => new Promise(() => {}) })));
+    const response = await ask("GET", key);
+    expect((await entry(key, response.headers.get("X-Request-Id"))).body.status).toBe(200);
+    await response.body?.cancel();
+  });
+
+  it("may open a WebSocket, which is logged and left as it is", async () => {
+    const { key } = await makeTenant();
+    const ask = undeclared(() => {
+      const [client, server] = Object.values(new WebSocketPair()) as [WebSocket, WebSocket];
+      server.accept();
+      return new Response(null, { status: 101, webSocket: client });
+    });
+    const response = await ask("GET", key, { headers: { Upgrade: "websocket" } });
+    expect([response.status, response.headers.has("X-Request-Id")]).toEqual([101, false]);
+    response.webSocket?.accept();
+    response.webSocket?.close();
+    const seen = await within2s(
+      () => call("GET", "/api/v1/activity", { key }),
+      ({ body }) => body.data.some(({ status }: { status: number }) => status === 101),
+    );
+    expect(seen.body.data.map(({ status }: { status: number }) => status)).toContain(101);
+  });
+});
+
+describe("The id of a request", () => {
+  it("is one: in the response, its problem, its entry and the line that its failure is logged with", async () => {
+    const { key } = await makeTenant();
+    const logged = vi.spyOn(console, "error");
+    const ask = undeclared(() => {
+      throw new TypeError("nobody foresaw this");
+    });
+    const answer = await answerOf(await ask("GET", key));
+    const id = answer.headers.get("X-Request-Id") ?? "";
+    const lines = logged.mock.calls.map((line) => line.join(" "));
+    logged.mockRestore();
+    expect([answer.status, answer.body.request_id]).toEqual([500, id]);
+    expect(lines.filter((line) => line.includes(id))).toEqual([expect.stringContaining("nobody foresaw this")]);
+    expect((await entry(key, id)).body).toMatchObject({ status: 500, error_code: "internal_error" });
+  });
+
+  it("is one on a page too", async () => {
+    const logged = vi.spyOn(console, "error");
+    const app = createApp({ isLocal: true });
+    app.get("/broken", () => {
+      throw new TypeError("nobody foresaw this");
+    });
+    const response = await app.fetch(new Request("http://localhost/broken"), env, ctx);
+    const id = response.headers.get("X-Request-Id") ?? "none";
+    const lines = logged.mock.calls.map((line) => line.join(" "));
+    logged.mockRestore();
+    expect(response.status).toBe(500);
+    expect(await response.text()).toContain(id);
+    expect(lines.filter((line) => line.includes(id))).toHaveLength(1);
+  });
+});
+
+describe("The path of a request", () => {
+  it.each(["/api/v1/users/../me", "/api/v1/users/%2e%2e/me", "/api/v1/./me", "/x/../api/v1/me"])(
+    "is the one that it is routed by, logged and shown: %s",
+    async (path) => {
+      const { key } = await makeTenant();
+      // `Request` normalises its URL, so the path is given as it would arrive.
+      const raw = new Proxy(new Request("http://localhost/", { headers: { Authorization: `Bearer ${key}` } }), {
+        get: (target, name) => {
+          if (name === "url") return `http://localhost${path}`;
+          const member = Reflect.get(target, name);
+          return typeof member === "function" ? member.bind(target) : member;
+        },
+      });
+      const answer = await createApp({ isLocal: true }).fetch(raw, env, ctx);
+      expect(answer.status).toBe(200);
+      expect((await entry(key, answer.headers.get("X-Request-Id"))).body).toMatchObject({ path: "/api/v1/me", route: "/api/v1/me" });
+    },
+  );
+});
+
+describe("A secret key that a client puts where it does not belong", () => {
+  const secrets = async () => {
+    const tenant = await makeTenant();
+    const { key: leaked, keyId } = await makeKey(tenant.accountId);
+    return { tenant, leaked, masked: `dvo_${keyId.slice("key_".length)}` };
+  };
+
+  it("is cut to its public part in the log and in the problem", async () => {
+    const { tenant, leaked, masked } = await secrets();
+    const encoded = leaked.replaceAll("_", "%5F").replace("d", "%64");
+    for (const [path, userAgent] of [
+      [`/api/v1/users/${leaked}`, "test"],
+      [`/api/v1/users/${encoded}`, "test"],
+      [`/api/v1/users/${"x".repeat(990)}${leaked}`, "test"],
+      [`/api/v1/users/%ff${encoded}`, "test"],
+      ["/api/v1/me", `curl (${leaked})`],
+      ["/api/v1/me", `${"x".repeat(230)} ${leaked}`],
+    ] as const) {
+      const { headers, text } = await call("GET", path, { key: tenant.key, "User-Agent": userAgent });
+      const secret = leaked.slice(21);
+      expect(text).not.toContain(secret);
+      const { text: shown } = await entry(tenant.key, headers.get("X-Request-Id"));
+      expect(shown).not.toContain(secret.slice(0, 8));
+      expect(shown).toContain(masked.slice(0, 8));
+    }
+    const { text } = await call("GET", `/api/v1/users/${leaked}`, { key: tenant.key });
+    expect(JSON.parse(text).instance).toBe(`/api/v1/users/${masked}`);
+  });
+
+  it("is not in the last use of the key that sent it, nor in anything of D1", async () => {
+    const { tenant, leaked } = await secrets();
+    await call("GET", `/api/v1/tasks/${leaked}`, { key: tenant.key });
+    await call("POST", "/api/v1/tasks", { key: tenant.key, body: { title: "x" }, "Idempotency-Key": leaked });
+    await call("POST", "/api/v1/tasks", { key: tenant.key, body: { title: "x" }, "CF-Connecting-IP": leaked });
+    await within2s(
+      () => call("GET", "/api/v1/activity", { key: tenant.key }),
+      ({ body }) => body.data.length >= 3,
+    );
+    await call("GET", `/api/v1/keys/${tenant.keyId}`, { key: tenant.key });
+    const { results: tables } = await env.DB.prepare(
+      "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '\\_%' ESCAPE '\\'",
+    ).all<{
+      name: string;
+    }>();
+    expect(tables.length).toBeGreaterThan(10);
+    for (const { name } of tables.filter((table) => !/^(sqlite|d1)_/.test(table.name))) {
+      const { results } = await env.DB.prepare(`SELECT * FROM ${name}`).all();
+      expect(JSON.stringify(results), name).not.toContain(leaked.slice(21));
+    }
+  });
+
+  it("is still told apart from another, as an Idempotency-Key", async () => {
+    const { tenant, leaked } = await secrets();
+    const rest = leaked.endsWith("a") ? "b" : "a";
+    const post = (idempotencyKey: string) =>
+      call("POST", "/api/v1/tasks", { key: tenant.key, body: { title: "x" }, "Idempotency-Key": idempotencyKey });
+    const [one, other, again] = [await post(leaked), await post(leaked.slice(0, -1) + rest), await post(leaked)];
+    expect(other.body.id).not.toBe(one.body.id);
+    expect(again.body.id).toBe(one.body.id);
+  });
+});
