@@ -124,7 +124,7 @@ it("A redelivery while the delivery itself waits for its next attempt leaves bot
   const { body } = await call("POST", `/api/v1/deliveries/${deliveryId}/redeliver`, { key: tenant.key });
   await until(
     () => stateOf(tenant, body.id),
-    ({ attempts_made }) => attempts_made === 1,
+    ({ attempts }) => attempts.length === 1,
   );
   expect(await receivedAt(path)).toHaveLength(2);
   for (const id of [deliveryId, body.id]) await deliver(delivering({ now: () => Date.now() + minuteMs }), id);

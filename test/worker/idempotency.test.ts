@@ -1,10 +1,13 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { call, makeKey, makeTenant } from "./client.ts";
+import { call, makeKey, makeTenant, type Tenant } from "./client.ts";
 
 const post = (key: string, path: string, body: unknown, idempotencyKey: string) =>
   call("POST", `/api/v1${path}`, { key, body, "Idempotency-Key": idempotencyKey });
 const countTasks = async (key: string) => (await call("GET", "/api/v1/tasks?limit=100", { key })).body.data.length;
+
+const webhook = { url: "https://hooks.acme.dev/", event_types: ["task.created"] };
+const webhookOf = async ({ key }: Tenant) => (await call("POST", "/api/v1/webhooks", { key, body: webhook })).body.id as string;
 
 describe("An Idempotency-Key", () => {
   it("makes a POST happen once and be answered alike again", async () => {
@@ -107,5 +110,27 @@ describe("An Idempotency-Key", () => {
     const { key } = await makeTenant();
     const answer = await post(key, "/tasks", { title: "x" }, value);
     expect([answer.status, answer.body.code, answer.body.errors[0].header]).toEqual([400, "invalid_header", "Idempotency-Key"]);
+  });
+
+  it.each<[string, string, (tenant: Tenant) => Promise<string>, unknown]>([
+    ["make such a key", "keys:write", async () => "/keys", { name: "Wide", scopes: ["users:read", "users:write"] }],
+    ["rotate such a key", "keys:write", async ({ accountId }) => `/keys/${(await makeKey(accountId)).keyId}/rotate`, {}],
+    ["make such a webhook", "webhooks:write", async () => "/webhooks", webhook],
+    ["rotate such a secret", "webhooks:write", async (tenant) => `/webhooks/${await webhookOf(tenant)}/rotate-secret`, {}],
+    ["send such a test", "webhooks:write", async (tenant) => `/webhooks/${await webhookOf(tenant)}/test`, { event_type: "task.created" }],
+    [
+      "redeliver such events",
+      "webhooks:write",
+      async (tenant) => `/webhooks/${await webhookOf(tenant)}/redeliver`,
+      { from: "2026-01-31T09:30:00Z", event_types: ["task.created"] },
+    ],
+  ])("shows nothing to a key that may not %s itself", async (_, scope, path, body) => {
+    const tenant = await makeTenant();
+    const lesser = await makeKey(tenant.accountId, { scopes: [scope] });
+    const at = await path(tenant);
+    expect((await post(tenant.key, at, body, "once")).status).toBeLessThan(300);
+    const replayed = await post(lesser.key, at, body, "once");
+    expect([replayed.status, replayed.body.code, replayed.headers.has("Idempotent-Replayed")]).toEqual([403, "forbidden", false]);
+    expect((await post(tenant.key, at, body, "once")).headers.get("Idempotent-Replayed")).toBe("true");
   });
 });

@@ -113,5 +113,11 @@ it("Ten thousand deliveries are redelivered within the time that D1 gives a stat
   const from = new Date(now - minuteMs).toISOString();
   const { status, body } = await call("POST", `/api/v1/webhooks/${id}/redeliver`, { key, body: { from } });
   expect([status, body.count]).toEqual([202, 10_000]);
+  const made = await env.DB.prepare(
+    "SELECT count(*) AS rows, count(DISTINCT redelivery_of) AS repeated, min(next_attempt_at) AS first, max(next_attempt_at) AS last FROM deliveries WHERE redelivery_id = ?",
+  )
+    .bind(body.id)
+    .first<{ rows: number; repeated: number; first: number; last: number }>();
+  expect([made?.rows, made?.repeated, (made?.last ?? 0) - (made?.first ?? 0)]).toEqual([10_000, 10_000, 9_999 * 200]);
   await env.DB.prepare("DELETE FROM deliveries WHERE account_id = ?").bind(accountId).run();
 });

@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { consume } from "../../src/webhooks/consume.ts";
 import type { DeliveryMessage } from "../../src/webhooks/enqueue.ts";
-import { call, makeTenant } from "./client.ts";
+import { call, makeKey, makeTenant } from "./client.ts";
 import { deliveriesOf, newPath, receivedAt, receiver, register, until, verified } from "./receiver.ts";
 
 describe("A delivery", () => {
@@ -19,7 +19,7 @@ describe("A delivery", () => {
       await call("POST", "/api/v1/tasks", { key, body: { title: "Fail" } });
       const [delivery] = await until(
         () => deliveriesOf(tenant, id),
-        ([first]) => first?.attempts_made === 1,
+        ([first]) => first?.next_attempt_at !== first?.created_at,
       );
       expect(delivery).toMatchObject({ status: "pending", attempts_made: 1, event_type: "task.created", redelivery_of: null });
       const waitMs = Date.parse(delivery.next_attempt_at) - before;
@@ -40,7 +40,7 @@ describe("A delivery", () => {
     await call("POST", "/api/v1/tasks", { key: tenant.key, body: { title: "Busy" } });
     const [delivery] = await until(
       () => deliveriesOf(tenant, id),
-      ([first]) => first?.attempts_made === 1,
+      ([first]) => first?.next_attempt_at !== first?.created_at,
     );
     expect(Date.parse(delivery.next_attempt_at) - before).toBeGreaterThanOrEqual(7000);
   });
@@ -165,6 +165,40 @@ describe("A webhook", () => {
   });
 });
 
+describe("What a receiver answered", () => {
+  it("is shown with the scope of the event alone, since it may be what the receiver was sent", async () => {
+    const tenant = await makeTenant();
+    const lesser = await makeKey(tenant.accountId, { scopes: ["webhooks:read"] });
+    const { id } = await register(tenant.key, { event_types: ["task.created"] });
+    await call("POST", "/api/v1/tasks", { key: tenant.key, body: { title: "Confidential" } });
+    const [delivery] = await until(
+      () => deliveriesOf(tenant, id),
+      ([first]) => first?.status === "delivered",
+    );
+    const path = `/api/v1/deliveries/${delivery.id}`;
+    await env.DB.prepare("UPDATE attempts SET response_body = 'Confidential' WHERE delivery_id = ?").bind(delivery.id).run();
+    expect((await call("GET", path, { key: tenant.key })).body.attempts[0].response_body).toBe("Confidential");
+    const refused = await call("GET", path, { key: lesser.key });
+    expect([refused.status, refused.body.code, refused.text.includes("Confidential")]).toEqual([403, "forbidden", false]);
+    expect((await call("GET", `/api/v1/webhooks/${id}/deliveries`, { key: lesser.key })).text).not.toContain("Confidential");
+  });
+});
+
+describe("Two webhooks whose ids end alike", () => {
+  it("both get each event: the ids of their deliveries differ", async () => {
+    const tenant = await makeTenant();
+    const [one, other] = [await register(tenant.key), await register(tenant.key)];
+    // As random as ids are, two of an account's may have the same last characters.
+    const twin = other.id.slice(0, -12) + one.id.slice(-12);
+    await env.DB.prepare("UPDATE webhooks SET id = ? WHERE id = ?").bind(twin, other.id).run();
+    await call("POST", "/api/v1/users", { key: tenant.key, body: { name: "Ada", email: "ada@example.com" } });
+    const all = [...(await deliveriesOf(tenant, one.id)), ...(await deliveriesOf(tenant, twin))];
+    expect(all.map(({ webhook_id }) => webhook_id)).toEqual([one.id, twin]);
+    expect(all[0].id).not.toBe(all[1].id);
+    expect(all[0].id).toMatch(/^dlv_[0-9a-f]{32}$/);
+  });
+});
+
 describe("The queue", () => {
   const batchOf = (queue: string, deliveryIds: string[]) =>
     createMessageBatch<DeliveryMessage>(
@@ -179,6 +213,23 @@ describe("The queue", () => {
     const { explicitAcks, retryMessages } = await getQueueResult(batch, createExecutionContext());
     expect([explicitAcks, retryMessages.map(({ msgId }) => msgId)]).toEqual([["0"], ["1"]]);
   });
+
+  it.each([null, undefined, 7, "dlv_1", {}, { deliveryId: 7 }, { deliveryId: null }])(
+    "has a message that is none of ours (%j) reported and acknowledged, and holds up no other for it",
+    async (body) => {
+      const messages = [body, { deliveryId: "dlv_good" }].map((each, index) => ({
+        id: String(index),
+        timestamp: new Date(),
+        attempts: 1,
+        body: each as DeliveryMessage,
+      }));
+      const batch = createMessageBatch<DeliveryMessage>("developer-overview-deliveries", messages);
+      const delivered: string[] = [];
+      await consume(batch, async (id) => void delivered.push(id));
+      expect(delivered).toEqual(["dlv_good"]);
+      expect((await getQueueResult(batch, createExecutionContext())).explicitAcks.toSorted()).toEqual(["0", "1"]);
+    },
+  );
 
   it("has what it gave up taken from it, since the sweep goes on with it", async () => {
     const batch = batchOf("developer-overview-dead-deliveries", ["dlv_a", "dlv_b"]);
