@@ -1,9 +1,13 @@
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
 
-// Two kinds of tests: `test/worker` runs inside workerd, on real D1 and Durable Objects; `test/node` starts commands as people do.
+// Two kinds of tests: `test/worker` runs inside workerd, on real D1 and Durable Objects; `test/node` starts commands as people do. What
+// takes minutes at its full size has a short form, which `npm test` runs, and a long one (`npm run test:long`): `inject("isLong")`.
 export default defineConfig(async () => ({
   test: {
+    // Most of them wait for something: more at once than there are cores.
+    maxWorkers: 3,
+    provide: { isLong: process.env.TESTS === "long" },
     projects: [
       {
         plugins: [
@@ -28,7 +32,7 @@ export default defineConfig(async () => ({
           testTimeout: 30_000,
         },
       },
-      { test: { name: "node", include: ["test/node/**/*.test.ts"], testTimeout: 240_000, hookTimeout: 240_000, fileParallelism: false } },
+      { test: { name: "node", include: ["test/node/**/*.test.ts"], testTimeout: 240_000, hookTimeout: 240_000 } },
     ],
   },
 }));

@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node
 import { connect as connectTo, createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { Misuse } from "./command.ts";
 import { answers, startDevWorker } from "./dev-worker.ts";
 import { applyMigrations, ensureSecrets, stateDirectory, withLocalData } from "./local.ts";
 import { seedDemo } from "./seed.ts";
@@ -13,30 +14,27 @@ const demoKeyFile = join(stateDirectory, "demo-key");
 /** There while the demo data is being made: a start that was broken off begins again. */
 const unfinishedFile = join(stateDirectory, "unfinished");
 
-class Unusable extends Error {}
-
 const say = (text: string) => process.stdout.write(`${text}\n`);
 
 function portOf(text: string | undefined): number {
   if (text === undefined || text === "") return 8787;
   const port = Number(text);
-  if (!/^\d+$/.test(text) || port < 1 || port > 65_535) throw new Unusable(`PORT must be a number from 1 to 65535, not "${text}".`);
+  if (!/^\d+$/.test(text) || port < 1 || port > 65_535) throw new Misuse(`PORT must be a number from 1 to 65535, not "${text}".`);
   return port;
 }
 
 function isFresh(args: string[]): boolean {
   const unknown = args.find((arg) => arg !== "--fresh");
-  if (unknown !== undefined)
-    throw new Unusable(`Unknown option ${unknown}. There is one: npm start -- --fresh begins again with new data.`);
+  if (unknown !== undefined) throw new Misuse(`Unknown option ${unknown}. There is one: npm start -- --fresh begins again with new data.`);
   return args.includes("--fresh");
 }
 
 async function requireFreePort(port: number): Promise<void> {
-  const taken = new Unusable(`Port ${port} is taken. Choose another: PORT=${port + 1 > 65_535 ? 8788 : port + 1} npm start`);
+  const taken = new Misuse(`Port ${port} is taken. Choose another: PORT=${port + 1 > 65_535 ? 8788 : port + 1} npm start`);
   const server = createServer();
   const listening = new Promise<void>((resolve, reject) => server.once("error", reject).listen(port, "127.0.0.1", resolve));
   await listening.catch((error: NodeJS.ErrnoException) => {
-    throw error.code === "EADDRINUSE" ? taken : new Unusable(`Port ${port} cannot be used: ${error.message}`);
+    throw error.code === "EADDRINUSE" ? taken : new Misuse(`Port ${port} cannot be used: ${error.message}`);
   });
   await new Promise((resolve) => server.close(resolve));
   // "localhost" may lead to ::1 first, where something else may listen.
@@ -49,6 +47,8 @@ async function requireFreePort(port: number): Promise<void> {
 async function prepare(fresh: boolean): Promise<string> {
   if (fresh || existsSync(unfinishedFile)) rmSync(stateDirectory, { recursive: true, force: true });
   mkdirSync(stateDirectory, { recursive: true });
+  // What a start before may have recorded of requests.
+  rmSync(join(stateDirectory, "v3", "observability"), { recursive: true, force: true });
   ensureSecrets();
   say("Applying the D1 migrations ...");
   await applyMigrations();
@@ -140,6 +140,6 @@ async function start(): Promise<void> {
 }
 
 start().catch((error: unknown) => {
-  console.error(error instanceof Unusable ? error.message : error);
+  console.error(error instanceof Misuse ? error.message : error);
   process.exit(1);
 });

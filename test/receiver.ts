@@ -11,5 +11,7 @@ export default async function setup({ provide }: TestProject): Promise<() => Pro
 declare module "vitest" {
   interface ProvidedContext {
     receiver: string;
+    /** Whether tests that have a short form are to be run at their full size. */
+    isLong: boolean;
   }
 }

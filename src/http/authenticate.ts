@@ -2,6 +2,8 @@ import { createMiddleware } from "hono/factory";
 import { type AdmissionRequest, invalidKey, missingKey, refusalContent } from "../admission/admission.ts";
 import { askAdmission } from "../admission/guards.ts";
 import { rememberedRefusals } from "../admission/remembered-refusals.ts";
+import type { FailureContent } from "../errors.ts";
+import { discardBody } from "./body.ts";
 import { clientAddress } from "./client-address.ts";
 import type { AppContext, AppEnv, RecognizedKey } from "./context.ts";
 import { problem } from "./problem.ts";
@@ -21,15 +23,21 @@ export const authenticate = (policyOf: (c: AppContext) => RoutePolicy | undefine
     c.set("policy", policy);
     if (policy?.isPublic) return next();
     const secretKey = bearerOf(c.req.header("Authorization") ?? "");
-    if (secretKey === "") return problem(c, missingKey);
+    if (secretKey === "") return refuse(c, missingKey);
     const presented = genuineKeys(c.env).identify(secretKey);
-    if (presented === null) return problem(c, invalidKey);
+    if (presented === null) return refuse(c, invalidKey);
     c.set("presented", presented);
     const request = admissionRequest(c);
     const admission = rememberedRefusals.recall(presented.keyId, request, Date.now());
-    if (admission !== null) return refused(c, request, { keyId: presented.keyId, ip: request.ip, admission });
-    return next();
+    if (admission === null) return next();
+    discardBody(c);
+    return refused(c, request, { keyId: presented.keyId, ip: request.ip, admission });
   });
+
+function refuse(c: AppContext, content: FailureContent): Response {
+  discardBody(c);
+  return problem(c, content);
+}
 
 const bearerOf = (header: string): string =>
   header.slice(0, scheme.length).toLowerCase() === scheme ? header.slice(scheme.length).trim() : "";

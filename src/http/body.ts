@@ -17,6 +17,7 @@ let heldBytes = 0;
 export const receiveBody = createMiddleware<AppEnv>(async function receiveBody(c, next) {
   const policy = c.get("policy");
   if (c.req.raw.body === null || policy?.takesBody === false) {
+    discardBody(c);
     c.set("body", { bytes: new Uint8Array(), failure: null });
     return next();
   }
@@ -44,8 +45,14 @@ async function receive(c: AppContext, held: HeldBytes): Promise<ReceivedBody> {
   }
 }
 
+/** Says that nobody will read the body, or the rest of it: else the response waits for all of it to arrive. */
+export const discardBody = (c: AppContext): void => void c.req.raw.body?.cancel().catch(() => {});
+
 async function readLimited(c: AppContext, held: HeldBytes): Promise<Uint8Array> {
-  if (Number(c.req.header("Content-Length") ?? 0) > longestBodyBytes) throw tooLarge();
+  if (Number(c.req.header("Content-Length") ?? 0) > longestBodyBytes) {
+    discardBody(c);
+    throw tooLarge();
+  }
   const reader = (c.req.raw.body as ReadableStream<Uint8Array>).getReader();
   const deadline = deadlineAfter(longestWaitMs);
   const chunks: Uint8Array[] = [];

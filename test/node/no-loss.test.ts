@@ -3,23 +3,22 @@ import { globSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, inject, it } from "vitest";
 import { answers, startDevWorker } from "../../scripts/dev-worker.ts";
 import { faultOf, type Received, type Receiver, startReceiver } from "../../scripts/receiving.ts";
 import { copyProject, freePort, removeProject, run } from "./project.ts";
 
 // The real Worker makes changes and sends their events, while its whole runtime is killed with SIGKILL, at random and at each
-// step of an event's way. `npm run test:faults` does it in full.
+// step of an event's way.
 
-const isFull = process.env.FAULTS === "full";
-const changes = isFull ? 2000 : 200;
+const { changes, pauseBetweenKills, rounds } = inject("isLong")
+  ? { changes: 2000, pauseBetweenKills: 40, rounds: 7 }
+  : { changes: 100, pauseBetweenKills: 12, rounds: 1 };
 const atOnce = 8;
 const leaseMs = 60_000;
-const pauseBetweenKills = isFull ? 40 : 12;
 
 /** When to kill: each is reached by what is seen from outside. */
 const points = ["after the commit", "after the wake-up", "after the claim", "after the POST", "during the sweep", "at random"] as const;
-const rounds = isFull ? 7 : 2;
 
 let folder: string;
 let port: number;

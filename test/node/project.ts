@@ -1,5 +1,5 @@
 import { execFileSync, type SpawnOptions, spawn } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -10,7 +10,7 @@ export const root = join(import.meta.dirname, "../..");
 export function copyProject(): string {
   const copy = mkdtempSync(join(tmpdir(), "developer-overview-"));
   const files = execFileSync("git", ["ls-files", "-co", "--exclude-standard"], { cwd: root, encoding: "utf8" }).trim().split("\n");
-  for (const file of files) {
+  for (const file of files.filter((each) => existsSync(join(root, each)))) {
     mkdirSync(join(copy, dirname(file)), { recursive: true });
     cpSync(join(root, file), join(copy, file));
   }

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { copyProject, freePort, removeProject, run } from "./project.ts";
@@ -60,12 +61,31 @@ const command = (name: string, ...args: string[]) => run("npm", ["run", "--silen
 beforeAll(async () => {
   folder = copyProject();
   port = await freePort();
-  running = await start();
 });
 
 afterAll(async () => {
-  if (running.npm.exitCode === null && running.npm.signalCode === null) await stop(running, "SIGKILL", true);
+  if (running?.npm.exitCode === null && running.npm.signalCode === null) await stop(running, "SIGKILL", true);
   removeProject(folder);
+});
+
+describe("Local data of an earlier release", () => {
+  it("are named by every command, with the way out, which npm start then takes", async () => {
+    const old = ["d1", "execute", "DB", "--local", "--command", "CREATE TABLE accounts (id TEXT PRIMARY KEY)"];
+    expect((await run(join(folder, "node_modules/.bin/wrangler"), old, { cwd: folder })).code).toBe(0);
+    const env = { ...process.env, PORT: String(port) };
+    for (const command of [
+      ["start", "--silent"],
+      ["run", "--silent", "key", "--", "--name", "x"],
+    ]) {
+      const { code, err } = await run("npm", command, { cwd: folder, env });
+      expect([code, err.trim()]).toEqual([1, expect.stringMatching(/^The local data are of an earlier release.*npm start -- --fresh$/)]);
+    }
+    // What the local runtime recorded of requests before it was told not to.
+    const recorded = join(folder, ".wrangler/state/v3/observability");
+    mkdirSync(recorded, { recursive: true });
+    writeFileSync(join(recorded, "traces.sqlite"), "GET /api/v1/users");
+    running = await start("--", "--fresh");
+  });
 });
 
 describe("npm start", () => {
@@ -217,8 +237,8 @@ describe("Stopping and starting again", () => {
     expect((await api("/tasks?q=from%20the%20test", before)).body.data.length).toBe(1);
   });
 
-  it.each(["SIGTERM", "SIGKILL"] as const)("leaves no process behind when npm alone gets %s", async (signal) => {
-    await stop(running, signal, false);
+  it("leaves no process behind when npm alone gets SIGTERM", async () => {
+    await stop(running, "SIGTERM", false);
     expect(processesOfFolder()).toEqual([]);
     running = await start();
   });
@@ -265,12 +285,19 @@ describe("Stopping and starting again", () => {
     expect(settled.filter(({ id }) => !logged.has(id))).toEqual([]);
   });
 
-  it("begins again with --fresh", async () => {
-    const before = running.demoKey;
+  it("leaves no record of requests on disk but the log, and removes what an earlier start has left", async () => {
+    const recorded = join(folder, ".wrangler/state/v3/observability");
+    expect(existsSync(recorded)).toBe(false);
+    mkdirSync(recorded, { recursive: true });
+    writeFileSync(join(recorded, "traces.sqlite"), "GET /api/v1/users");
     await stop(running, "SIGINT", true);
-    running = await start("--", "--fresh");
-    expect(running.demoKey).not.toBe(before);
-    expect((await api("/me", before)).status).toBe(401);
-    expect((await api("/tasks?q=from%20the%20test", running.demoKey)).body.data).toEqual([]);
+    running = await start();
+    for (let n = 0; n < 5; n++) await api("/me", running.demoKey);
+    expect(existsSync(recorded)).toBe(false);
+  });
+
+  it("leaves no process behind when npm alone gets SIGKILL", async () => {
+    await stop(running, "SIGKILL", false);
+    expect(processesOfFolder()).toEqual([]);
   });
 });
