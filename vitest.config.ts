@@ -1,7 +1,8 @@
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
 
-// Two kinds of tests: `test/worker` runs inside workerd, on real D1 and Durable Objects; `test/node` starts commands as people do. What
+// `test/worker` runs inside workerd, on real D1 and Durable Objects; `test/node` starts commands as people do; `test/browser` opens the
+// pages in the system's Chromium, which `npm test` does not ask for. What
 // takes minutes at its full size has a short form, which `npm test` runs, and a long one (`npm run test:long`): `inject("isLong")`.
 export default defineConfig(async () => ({
   test: {
@@ -33,6 +34,7 @@ export default defineConfig(async () => ({
         },
       },
       { test: { name: "node", include: ["test/node/**/*.test.ts"], testTimeout: 240_000, hookTimeout: 240_000 } },
+      { test: { name: "browser", include: ["test/browser/**/*.test.ts"], testTimeout: 60_000, hookTimeout: 120_000 } },
     ],
   },
 }));

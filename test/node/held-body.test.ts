@@ -1,33 +1,20 @@
-import type { ChildProcess } from "node:child_process";
 import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { answers, startDevWorker } from "../../scripts/dev-worker.ts";
-import { copyProject, freePort, removeProject, run } from "./project.ts";
+import { type RunningWorker, startWorker } from "./worker.ts";
 
 // Bodies that are on their way for as long as somebody likes, over a socket: with a stated length and chunked.
 
-let folder: string;
+let worker: RunningWorker;
 let port: number;
-let worker: ChildProcess;
 let owner: string;
 
-const command = async (...args: string[]) => (await run("npm", ["run", "--silent", ...args], { cwd: folder })).out.trim().split("\n");
-
 beforeAll(async () => {
-  folder = copyProject();
-  port = await freePort();
-  [, owner = ""] = await command("account", "--", "--name", "Held", "--email", "held@example.com");
-  worker = startDevWorker(port, folder);
-  while (!(await answers(`http://localhost:${port}/health`))) await sleep(50);
+  worker = await startWorker();
+  ({ port, key: owner } = worker);
 });
 
-afterAll(async () => {
-  const gone = new Promise((resolve) => worker.once("exit", resolve));
-  process.kill(-(worker.pid ?? 0), "SIGTERM");
-  await gone;
-  removeProject(folder);
-});
+afterAll(() => worker.stop());
 
 // biome-ignore lint/suspicious/noExplicitAny: what a stranger's client sees has no type
 const api = async (method: string, path: string, body?: unknown): Promise<{ status: number; body: any }> => {

@@ -1,0 +1,16 @@
+import { type Browser, chromium } from "playwright-core";
+
+const quiet = ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+
+/** Starts the system's Chromium (Debian: `apt-get install chromium`), for which the names in `hosts` lead to this machine. */
+export const startChromium = (hosts: readonly string[] = []): Promise<Browser> =>
+  chromium.launch({
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    args: [
+      "--no-sandbox",
+      "--disable-gpu",
+      "--disable-quic",
+      ...quiet,
+      `--host-resolver-rules=${hosts.map((host) => `MAP ${host} 127.0.0.1`).join(", ")}`,
+    ],
+  });

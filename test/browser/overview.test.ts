@@ -1,0 +1,92 @@
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type RunningWorker, startWorker } from "../node/worker.ts";
+import { startChromium } from "./chromium.ts";
+
+// The overview of a laptop, as a browser sees it.
+
+const elsewhere = "rebound.example";
+let worker: RunningWorker;
+let browser: Browser;
+const at = (host: string, path = "/") => `http://${host}:${worker.port}${path}`;
+
+beforeAll(async () => {
+  [worker, browser] = await Promise.all([startWorker(), startChromium([elsewhere])]);
+});
+
+afterAll(async () => {
+  await Promise.all([browser?.close(), worker?.stop()]);
+});
+
+async function open<Result>(url: string, look: (page: Page, status: number) => Promise<Result>): Promise<Result> {
+  const page = await browser.newPage();
+  try {
+    const response = await page.goto(url);
+    return await look(page, response?.status() ?? 0);
+  } finally {
+    await page.close();
+  }
+}
+
+describe("The overview", () => {
+  it("opens for whoever sits at the machine: by its address, by a link of its own and by a script of its own page", async () => {
+    for (const host of ["localhost", "127.0.0.1"])
+      await open(at(host), async (page, status) => {
+        expect([host, status, await page.locator("h1").innerText()]).toEqual([host, 200, "Acme"]);
+        await page.locator("a.brand").click();
+        expect(await page.locator("h1").innerText()).toBe("Acme");
+      });
+  });
+
+  it("stays closed to a page of elsewhere whose name leads here, whatever headers its script sends", async () => {
+    await open(at(elsewhere), async (page, status) => {
+      expect([status, await page.locator("h1").innerText()]).toEqual([403, "The overview is closed"]);
+    });
+    const local = at("localhost");
+    const page = await browser.newPage();
+    // What its own server has sent before its name was pointed here.
+    await page.route("**/attack", (route) => route.fulfill({ contentType: "text/html", body: "<h1>Attack</h1>" }));
+    await page.goto(at(elsewhere, "/attack"));
+    const tried = await page.evaluate(
+      async ({ url, local }) => {
+        const headers: Record<string, string>[] = [
+          {},
+          { "MF-Original-URL": local },
+          { "MF-Original-URL": local, "Sec-Fetch-Site": "none" },
+          { "MF-Original-URL": local, "sec-fetch-site": "same-origin", "Sec-Fetch-Mode": "navigate" },
+          { "MF-Original-URL": local, "X-Forwarded-Host": "localhost", Host: "localhost" },
+        ];
+        const ask = async (init: RequestInit) => {
+          const response = await fetch(url, init);
+          return `${response.status} ${(await response.text()).includes("Acme")}`;
+        };
+        return Promise.all(headers.map((each) => ask({ headers: each })));
+      },
+      { url: at(elsewhere), local },
+    );
+    await page.close();
+    expect(tried).toEqual(Array(5).fill("403 false"));
+  });
+
+  it("stays closed to whoever follows a link of elsewhere", async () => {
+    await open(at(elsewhere, "/health"), async (page) => {
+      await page.setContent(`<a href="${at("localhost")}">go</a>`);
+      await page.locator("a").click();
+      await page.waitForLoadState();
+      expect(await page.locator("h1").innerText()).toBe("The overview is closed");
+    });
+  });
+});
+
+describe("A page", () => {
+  it.each(["/", "/nothing/here", `/${"long".repeat(60)}`])("does not scroll sideways at 320 pixels: %s", async (path) => {
+    const page = await browser.newPage({ viewport: { width: 320, height: 640 } });
+    try {
+      await page.goto(at("localhost", path));
+      const widths = await page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]");
+      expect(widths).toEqual([320, 320]);
+    } finally {
+      await page.close();
+    }
+  });
+});

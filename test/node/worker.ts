@@ -1,0 +1,28 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { answers, startDevWorker } from "../../scripts/dev-worker.ts";
+import { copyProject, freePort, removeProject, run } from "./project.ts";
+
+/** A Worker of its own, with one account and nothing in it. */
+export interface RunningWorker {
+  port: number;
+  /** A key of the account with every scope. */
+  key: string;
+  stop(): Promise<void>;
+}
+
+/** Starts the Worker of a copy of the project, as `npm start` runs it. */
+export async function startWorker(): Promise<RunningWorker> {
+  const folder = copyProject();
+  const port = await freePort();
+  const made = await run("npm", ["run", "--silent", "account", "--", "--name", "Acme", "--email", "acme@example.com"], { cwd: folder });
+  const [, key = ""] = made.out.trim().split("\n");
+  const worker = startDevWorker(port, folder);
+  while (!(await answers(`http://localhost:${port}/health`))) await sleep(50);
+  const stop = async () => {
+    const gone = new Promise((resolve) => worker.once("exit", resolve));
+    process.kill(-(worker.pid ?? 0), "SIGTERM");
+    await gone;
+    removeProject(folder);
+  };
+  return { port, key, stop };
+}
