@@ -10,6 +10,8 @@ export const startChromium = (hosts: readonly string[] = []): Promise<Browser> =
       "--no-sandbox",
       "--disable-gpu",
       "--disable-quic",
+      // Its own guard against pages that reach for this machine: the service is to hold without it.
+      "--disable-features=LocalNetworkAccessChecks,PrivateNetworkAccessRespectPreflightResults",
       ...quiet,
       `--host-resolver-rules=${hosts.map((host) => `MAP ${host} 127.0.0.1`).join(", ")}`,
     ],
