@@ -38,7 +38,10 @@ export interface Cost {
 /** 64 keys at 1.4 requests a second each, with the cron job of each minute, then everything that retention does with these requests. */
 export async function measureCost(folder: string): Promise<Cost[]> {
   const secrets = await prepare(join(folder, "ours"), Array<number>(keys).fill(unlimited));
-  const ours = await serve(bundle("bench/workers/counted.ts", join(folder, "ours"), ["LOCAL_BUILD:false"]), join(folder, "ours", "state"));
+  const ours = await serve(
+    bundle("bench/workers/counted.ts", join(folder, "ours"), { defines: ["LOCAL_BUILD:false"] }),
+    join(folder, "ours", "state"),
+  );
   const naive = await startNaive(join(folder, "naive"), "counted-naive");
   try {
     const cron = (at: number) => fetch(`${ours.url}/cron?at=${at}`);

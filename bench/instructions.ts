@@ -1,9 +1,7 @@
 import { execFileSync } from "node:child_process";
-import { join } from "node:path";
 import { needDebian } from "./debian.ts";
 import { load, type Variant } from "./load.ts";
-import { floors, forgedKeys, prepare, unlimited } from "./variants.ts";
-import { bundle, serve } from "./workerd.ts";
+import { startPrograms } from "./variants.ts";
 
 const warmSeconds = 40;
 const rounds = 3;
@@ -31,46 +29,17 @@ export interface Instructions {
  */
 export async function measureInstructions(folder: string): Promise<Instructions[]> {
   needDebian({ "/usr/bin/valgrind": "valgrind" });
-  const keys = await prepare(join(folder, "ours"), Array<number>(64).fill(unlimited));
-  await prepare(join(folder, "floor"), []);
-  const [oneKey, forged] = [keys.slice(0, 1), forgedKeys()];
-  const programs: { name: string; source: string; variants: Omit<Variant, "pids">[] }[] = [
-    { name: "bare", source: "bench/workers/bare.ts", variants: [{ name: "bare", url: "/", keys, status: 200 }] },
-    {
-      name: "floor",
-      source: "bench/workers/floor.ts",
-      variants: [
-        { name: floors.exchange, url: "/exchange", keys, status: 200 },
-        { name: floors.admitted, url: "/admitted", keys: oneKey, status: 200 },
-        { name: floors.of64, url: "/admitted", keys, status: 200 },
-        { name: floors.forged, url: "/forged", keys: forged, status: 401 },
-      ],
-    },
-    {
-      name: "ours",
-      source: "src/index.ts",
-      variants: [
-        { name: "ours, one key", url: "/api/v1/me", keys: oneKey, status: 200 },
-        { name: "ours, 64 keys", url: "/api/v1/me", keys, status: 200 },
-        { name: "ours, forged keys", url: "/api/v1/me", keys: forged, status: 401 },
-      ],
-    },
-  ];
-  const measured: Instructions[] = [];
-  for (const { name, source, variants } of programs) {
-    const script = bundle(source, join(folder, name));
-    const served = await serve(script, join(folder, name, "state"), { under: callgrind });
-    try {
-      for (const { url, ...variant } of variants) {
-        const ofProcess: Variant = { ...variant, url: served.url + url, pids: () => [served.pid] };
-        await load(ofProcess, warmSeconds);
-        measured.push({ name: variant.name, counts: await countsOf(ofProcess, served.pid) });
-      }
-    } finally {
-      await served.stop();
+  const { variants, stop } = await startPrograms(folder, { under: callgrind });
+  try {
+    const measured: Instructions[] = [];
+    for (const variant of variants) {
+      await load(variant, warmSeconds);
+      measured.push({ name: variant.name, counts: await countsOf(variant, variant.served.pid) });
     }
+    return measured;
+  } finally {
+    await stop();
   }
-  return measured;
 }
 
 async function countsOf(variant: Variant, pid: number): Promise<number[]> {

@@ -1,4 +1,5 @@
--- Arguments: the mean wait of a connection between its requests in milliseconds, 0 for none, then the keys, which are sent in turn.
+-- Arguments: the mean wait of a connection between its requests in milliseconds, 0 for none; whether each request has a key of its own, made
+-- of those given by other characters in its secret part; then the keys, which are sent in turn.
 
 local requests = {}
 local sent = 0
@@ -11,14 +12,22 @@ function init(args)
       return math.random(math.floor(mean * 0.5), math.ceil(mean * 1.5))
     end
   end
-  for index = 2, #args do
+  neverRepeats = args[2] == "true"
+  for index = 3, #args do
     requests[#requests + 1] = wrk.format("GET", nil, { ["CF-Connecting-IP"] = "198.51.100.7", ["Authorization"] = "Bearer " .. args[index] })
   end
 end
 
 function request()
   sent = sent + 1
-  return requests[sent % #requests + 1]
+  local text = requests[sent % #requests + 1]
+  if not neverRepeats then
+    return text
+  end
+  -- As many characters as there were, from the start of the secret part on.
+  return (text:gsub("(dvo_%w+_)%w%w%w%w%w%w%w%w%w%w", function(public)
+    return public .. string.format("%010d", sent)
+  end))
 end
 
 function done(summary, latency)

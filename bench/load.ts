@@ -13,6 +13,8 @@ export interface Variant {
   url: string;
   /** Sent in turn as `Authorization: Bearer`. */
   keys: string[];
+  /** Whether each request has a key of its own, made of these by other characters in their secret part. */
+  neverRepeats?: boolean;
   /** What every request must be answered with. */
   status: number;
   pids(): number[];
@@ -41,13 +43,13 @@ export const pace = (variant: Variant, seconds: number, rate: number, connection
 /** wrk, which tells refused answers from others, and no more: so one answer is looked at before. */
 async function send(variant: Variant, seconds: number, connections: number, meanWaitMs: number): Promise<Run> {
   needDebian({ "/usr/bin/wrk": "wrk" });
-  const { name, url, keys, status, pids } = variant;
+  const { name, url, keys, status, pids, neverRepeats = false } = variant;
   const first = await fetch(url, { headers: { Authorization: `Bearer ${keys[0]}`, "CF-Connecting-IP": "198.51.100.7" } });
   await first.arrayBuffer();
   if (first.status !== status) throw new Error(`${name} answered ${first.status}`);
   const options = ["-t1", `-c${connections}`, `-d${seconds}s`, "--timeout", "10s", "-s", join(import.meta.dirname, "load.lua"), url];
   const before = cpuMsOf(pids());
-  const { stdout } = await execFileAsync("/usr/bin/wrk", [...options, "--", String(meanWaitMs), ...keys]);
+  const { stdout } = await execFileAsync("/usr/bin/wrk", [...options, "--", String(meanWaitMs), String(neverRepeats), ...keys]);
   const cpuMs = cpuMsOf(pids()) - before;
   const { requests, seconds: took, refused, failed, p50, p99 } = JSON.parse(stdout.trim().split("\n").at(-1) ?? "") as Told;
   if (requests === 0 || failed > 0 || refused !== (status < 400 ? 0 : requests)) throw new Error(`${name} answered: ${stdout}`);

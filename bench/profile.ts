@@ -6,10 +6,9 @@ import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { needDebian } from "./debian.ts";
-import { load, type Variant } from "./load.ts";
+import { load } from "./load.ts";
 import { type Frame, partOf, partsOfLines } from "./parts.ts";
-import { floors, forgedKeys, prepare, unlimited } from "./variants.ts";
-import { bundle, type Served, serve } from "./workerd.ts";
+import { type Program, startPrograms } from "./variants.ts";
 
 const rounds = 3;
 const seconds = 5;
@@ -26,39 +25,19 @@ export interface Profile {
 }
 
 /** `partOfLine`: what each line of its script belongs to. */
-type Profiled = Variant & { served: Served; partOfLine: string[] };
+type Profiled = Program & { partOfLine: string[] };
 
 /** Where workerd's CPU goes, natively and in JavaScript: Linux's `perf` under full load, the variants in turn. D1's process is not in it. */
 export async function measureProfiles(folder: string): Promise<Profile[]> {
   needDebian({ [perf]: "linux-perf" });
-  const keys = await prepare(join(folder, "ours"), Array<number>(64).fill(unlimited));
-  await prepare(join(folder, "floor"), []);
-  const started: Served[] = [];
-  const start = async (name: string, source: string) => {
-    const script = bundle(source, join(folder, name));
-    // V8 tells perf the names of what it compiles.
-    const served = await serve(script, join(folder, name, "state"), { v8Flags: ["--perf-basic-prof"] });
-    started.push(served);
-    return { served, partOfLine: partsOfLines(readFileSync(script, "utf8")), pids: () => [served.pid] };
-  };
+  // V8 tells perf the names of what it compiles.
+  const programs = await startPrograms(folder, { v8Flags: ["--perf-basic-prof"] });
+  const profiles = programs.variants.map((program) => ({
+    variant: { ...program, pids: () => [program.served.pid], partOfLine: partsOfLines(readFileSync(program.script, "utf8")) },
+    parts: new Map<string, number>(),
+  }));
   try {
-    const bare = await start("bare", "bench/workers/bare.ts");
-    const floor = await start("floor", "bench/workers/floor.ts");
-    const ours = await start("ours", "src/index.ts");
-    const forged = forgedKeys();
-    const [floorUrl, me, oneKey] = [floor.served.url, `${ours.served.url}/api/v1/me`, keys.slice(0, 1)];
-    const variants: Profiled[] = [
-      { name: "bare", ...bare, url: bare.served.url, keys, status: 200 },
-      { name: floors.exchange, ...floor, url: `${floorUrl}/exchange`, keys, status: 200 },
-      { name: floors.admitted, ...floor, url: `${floorUrl}/admitted`, keys: oneKey, status: 200 },
-      { name: "ours, one key", ...ours, url: me, keys: oneKey, status: 200 },
-      { name: floors.of64, ...floor, url: `${floorUrl}/admitted`, keys, status: 200 },
-      { name: "ours, 64 keys", ...ours, url: me, keys, status: 200 },
-      { name: floors.forged, ...floor, url: `${floorUrl}/forged`, keys: forged, status: 401 },
-      { name: "ours, forged keys", ...ours, url: me, keys: forged, status: 401 },
-    ];
-    const profiles = variants.map((variant) => ({ variant, parts: new Map<string, number>() }));
-    for (const variant of variants) await load(variant, warmSeconds);
+    for (const { variant } of profiles) await load(variant, warmSeconds);
     for (let round = 0; round < rounds; round++) {
       for (const { variant, parts } of profiles) {
         for (const [part, us] of await profileOf(variant, folder)) parts.set(part, (parts.get(part) ?? 0) + us / rounds);
@@ -66,11 +45,9 @@ export async function measureProfiles(folder: string): Promise<Profile[]> {
     }
     return profiles.map(({ variant, parts }) => ({ name: variant.name, parts }));
   } finally {
-    for (const served of started) {
-      await served.stop();
-      // Where V8 writes the names and perf looks for them.
-      rmSync(`/tmp/perf-${served.pid}.map`, { force: true });
-    }
+    await programs.stop();
+    // Where V8 writes the names and perf looks for them.
+    for (const { variant } of profiles) rmSync(`/tmp/perf-${variant.served.pid}.map`, { force: true });
   }
 }
 

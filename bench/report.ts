@@ -44,6 +44,17 @@ export function throughputTable(measured: readonly Measured[]): string {
   );
 }
 
+/** The product beside another checkout's: how much of its CPU a request takes, and what share of bare both have. */
+export function againstTable(measured: readonly Measured[]): string {
+  const ours = measured.filter(({ name }) => name.startsWith("ours, "));
+  const rows = ours.map((own) => {
+    const other = named(measured, own.name.replace("ours", "the other checkout"));
+    const figures = [withQuartiles(ratioOf(own, other, cpu)), withQuartiles(ratioOf(own, other, rate))];
+    return [own.name.slice("ours, ".length), ...figures, withQuartiles(shareOfBare(own)), withQuartiles(shareOfBare(other))];
+  });
+  return table(["ours against the other checkout", "CPU each", "requests/s", "ours: share of bare", "the other's"], rows);
+}
+
 export const costTable = (costs: readonly Cost[]): string =>
   table(
     ["of 1,000 requests", ...costs.map(({ name }) => name)],

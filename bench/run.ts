@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { cpus, tmpdir, totalmem } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { root } from "../scripts/local.ts";
 import { measureArrival } from "./arrival.ts";
 import { measureCost } from "./cost.ts";
@@ -10,6 +10,7 @@ import { measureInstructions } from "./instructions.ts";
 import { measureMemory } from "./memory.ts";
 import { measureProfiles } from "./profile.ts";
 import {
+  againstTable,
   arrivalTable,
   costTable,
   goalTable,
@@ -21,9 +22,11 @@ import {
   throughputTable,
 } from "./report.ts";
 import { measureThroughput } from "./throughput.ts";
+import { startBoth } from "./variants.ts";
 
 // `npm run bench`: everything, more than an hour, and docs/performance.md anew. `npm run bench -- growth` and the like
-// run one part and only print. `instructions` is a part by name alone.
+// run one part and only print. `instructions` is a part by name alone. `npm run bench -- against CHECKOUT` measures the product beside that of
+// another checkout of the project, whose packages are installed.
 
 const parts = {
   throughput: async (folder: string) => {
@@ -73,7 +76,7 @@ async function all(): Promise<string> {
     sections.push(`## ${title}`, tables);
     console.log(`${tables}\n`);
   };
-  const throughput = await inFolder(measureThroughput);
+  const throughput = await inFolder((folder) => measureThroughput(folder));
   add("Throughput, CPU and latency", throughputTable(throughput));
   const cost = await inFolder(measureCost);
   add("Cost at a real pace", costTable(cost));
@@ -90,15 +93,21 @@ async function all(): Promise<string> {
 }
 
 const [part, ...others] = process.argv.slice(2);
+const [checkout] = others;
 if (part === undefined) {
   const measured = await all();
   const report = readFileSync(reportFile, "utf8");
   const [before, after] = [report.split(beginMark)[0], report.split(endMark)[1]];
   writeFileSync(reportFile, `${before}${beginMark}\n\n${measured}\n\n${endMark}${after}`);
   execFileSync(join(root, "node_modules/.bin/biome"), ["format", "--write", reportFile]);
+} else if (part === "against" && checkout !== undefined && others.length === 1) {
+  const other = resolve(checkout);
+  console.log(
+    againstTable(await inFolder((folder) => measureThroughput(folder, { startAll: (within) => startBoth(within, other), isPaced: false }))),
+  );
 } else if (part in parts && others.length === 0) {
   console.log(await inFolder(parts[part as keyof typeof parts]));
 } else {
-  console.error(`There is ${Object.keys(parts).join(", ")}, or nothing for all of them.`);
+  console.error(`There is ${Object.keys(parts).join(", ")}, against CHECKOUT, or nothing for all of them.`);
   process.exitCode = 1;
 }

@@ -28,15 +28,18 @@ export interface Measured {
   paced: Run[];
 }
 
-/** Every variant in turn, again and again, so that what else the machine does falls on all of them. The first is bare. */
-export async function measureThroughput(folder: string): Promise<Measured[]> {
+/**
+ * Every variant in turn, again and again, so that what else the machine does falls on all of them. The first is bare. `startAll`: which
+ * variants, by default those of the comparison; `isPaced`: whether at an even pace too.
+ */
+export async function measureThroughput(folder: string, { startAll = startVariants, isPaced = true } = {}): Promise<Measured[]> {
   const measured = new Map<string, Measured>();
   for (let start = 0; start < starts; start++) {
-    const { variants, stop } = await startVariants(join(folder, `start-${start}`));
+    const { variants, stop } = await startAll(join(folder, `start-${start}`));
     try {
       for (const variant of variants) await runOf(variant, warmSeconds);
       for (let round = 0; round < roundsOfStart; round++) {
-        await measureRound(variants, measured);
+        await measureRound(variants, measured, isPaced);
         console.log(`throughput: round ${start * roundsOfStart + round + 1} of ${starts * roundsOfStart}`);
       }
     } finally {
@@ -46,7 +49,7 @@ export async function measureThroughput(folder: string): Promise<Measured[]> {
   return [...measured.values()];
 }
 
-async function measureRound(variants: readonly Variant[], measured: Map<string, Measured>): Promise<void> {
+async function measureRound(variants: readonly Variant[], measured: Map<string, Measured>, isPaced: boolean): Promise<void> {
   const [bare] = variants;
   if (!bare) throw new Error("there is nothing to measure");
   const measuredOf = ({ name }: Variant): Measured => {
@@ -65,7 +68,7 @@ async function measureRound(variants: readonly Variant[], measured: Map<string, 
       before = after;
     }
   }
-  for (const variant of variants.filter(({ isAttack }) => !isAttack)) {
+  for (const variant of isPaced ? variants.filter(({ isAttack }) => !isAttack) : []) {
     await variant.before?.();
     await sleep(pauseMs);
     measuredOf(variant).paced.push(await pace(variant, pacedSeconds, pacedRate, connections));

@@ -1,18 +1,19 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { root } from "../scripts/local.ts";
 import { hourMs } from "../src/clock.ts";
 import { newKeyId, newSecretKey } from "../src/keys/key-format.ts";
 import { startFastify } from "./fastify.ts";
 import { load, type Variant } from "./load.ts";
-import { bundle, migrationStatements, type Served, serve } from "./workerd.ts";
+import { bundle, type Flags, migrationStatements, type Served, serve } from "./workerd.ts";
 
 export const unlimited = 1_000_000_000;
 const longestRunMs = 20_000;
 
-/** Makes the product's data in a folder: its tables and a key for each limit. Answers the secrets. */
-export async function prepare(folder: string, hourlyLimits: number[]): Promise<string[]> {
-  const attendant = await serve(bundle("bench/workers/attendant.ts", join(folder, "attendant")), join(folder, "state"));
-  const body = JSON.stringify({ migrations: migrationStatements(), hourlyLimits });
+/** Makes the product's data in a folder: its tables and a key for each limit. Answers the secrets. `checkout`: whose product it is. */
+export async function prepare(folder: string, hourlyLimits: number[], checkout = root): Promise<string[]> {
+  const attendant = await serve(bundle("bench/workers/attendant.ts", join(folder, "attendant"), { checkout }), join(folder, "state"));
+  const body = JSON.stringify({ migrations: migrationStatements(checkout), hourlyLimits });
   const { keys } = (await (await fetch(attendant.url, { method: "POST", body })).json()) as { keys: string[] };
   await attendant.stop();
   return keys;
@@ -37,55 +38,117 @@ export const floors = {
   forged: "floor: a forged key",
 };
 
-/** Starts every variant of the comparison, side by side. */
-export async function startVariants(folder: string): Promise<{ variants: Variant[]; stop(): Promise<void> }> {
-  const bare = await serve(bundle("bench/workers/bare.ts", join(folder, "bare")), join(folder, "bare"));
-  const naive = await startNaive(join(folder, "naive"));
+/** A variant of a Worker, and what answers it: `script` is its bundle, with the lines that are run. */
+export interface Program extends Variant {
+  served: Served;
+  script: string;
+}
+
+interface Programs {
+  /** Bare first. */
+  variants: Program[];
+  ours: Served;
+  /** 64 without a limit that matters, one whose limit is 1, and one to be revoked. */
+  keys: string[];
+  small: string;
+  revocable: string;
+  stop(): Promise<void>;
+}
+
+/** Starts bare, the floors and ours, each in a process of its own that `flags` are given to. */
+export async function startPrograms(folder: string, flags: Flags = {}): Promise<Programs> {
   const made = await prepare(join(folder, "ours"), [...Array<number>(64).fill(unlimited), 1, unlimited]);
-  const [keys, used, revoked] = [made.slice(0, 64), made.slice(64, 65), made.slice(65)];
-  const ours = await serve(bundle("src/index.ts", join(folder, "ours")), join(folder, "ours", "state"));
+  const [keys, [small = "", revocable = ""]] = [made.slice(0, 64), made.slice(64)];
   await prepare(join(folder, "floor"), []);
-  const floor = await serve(bundle("bench/workers/floor.ts", join(folder, "floor")), join(folder, "floor", "state"));
-  const me = `${ours.url}/api/v1/me`;
-  await fetch(`${ours.url}/api/v1/keys/revoke-leaked`, { method: "POST", body: JSON.stringify({ key: revoked[0] }) });
-  const forged = forgedKeys();
-  const fastify = await startFastify(join(folder, "fastify"), keys);
-
-  const ofProduct = { url: me, pids: ours.pids };
-  // Guards that have been still for ten seconds have left: they are awake, as those of busy keys are, before it is measured.
-  const of64 = { ...ofProduct, name: "ours, 64 keys", keys, status: 200 };
-  const floorOf64 = { name: floors.of64, url: `${floor.url}/admitted`, keys, status: 200, pids: floor.pids };
-  /** Of an hour that has some seconds left, so that the next does not begin within the run. */
-  const useUp = async () => {
-    const left = hourMs - (Date.now() % hourMs);
-    if (left < longestRunMs) await sleep(left);
-    await fetch(me, { headers: { Authorization: `Bearer ${used[0]}` } });
+  const start = async (name: string, source: string) => {
+    const script = bundle(source, join(folder, name));
+    const served = await serve(script, join(folder, name, "state"), flags);
+    return { served, script, pids: served.pids };
   };
-
+  const bare = await start("bare", "bench/workers/bare.ts");
+  const floor = await start("floor", "bench/workers/floor.ts");
+  const ours = await start("ours", "src/index.ts");
+  const [oneKey, forged] = [keys.slice(0, 1), forgedKeys()];
+  const [admitted, me] = [`${floor.served.url}/admitted`, `${ours.served.url}/api/v1/me`];
+  // Guards that have been still for ten seconds have left: they are awake, as those of busy keys are, before it is measured.
+  const awake = (variant: Program): Program => ({ ...variant, before: () => load(variant, 1) });
   // Those that look at no key are sent one all the same: nobody is to be measured with smaller requests.
-  const variants: Variant[] = [
-    { name: "bare", url: bare.url, keys, status: 200, pids: bare.pids },
-    { name: floors.exchange, url: `${floor.url}/exchange`, keys, status: 200, pids: floor.pids },
-    { name: floors.admitted, url: `${floor.url}/admitted`, keys: keys.slice(0, 1), status: 200, pids: floor.pids },
-    { ...floorOf64, before: () => load(floorOf64, 1) },
-    { name: floors.forged, url: `${floor.url}/forged`, keys: forged, status: 401, pids: floor.pids, isAttack: true },
-    { name: "ours, one key", ...ofProduct, keys: keys.slice(0, 1), status: 200 },
-    { name: "ours, forged keys", ...ofProduct, keys: forged, status: 401, isAttack: true },
-    { name: "ours, exhausted key", ...ofProduct, keys: used, status: 429, before: useUp, isAttack: true },
-    { name: "ours, revoked key", ...ofProduct, keys: revoked, status: 401, isAttack: true },
+  const variants: Program[] = [
+    { name: "bare", ...bare, url: bare.served.url, keys, status: 200 },
+    { name: floors.exchange, ...floor, url: `${floor.served.url}/exchange`, keys, status: 200 },
+    { name: floors.admitted, ...floor, url: admitted, keys: oneKey, status: 200 },
+    awake({ name: floors.of64, ...floor, url: admitted, keys, status: 200 }),
+    { name: floors.forged, ...floor, url: `${floor.served.url}/forged`, keys: forged, status: 401, isAttack: true },
+    { name: "ours, one key", ...ours, url: me, keys: oneKey, status: 200 },
+    { name: "ours, forged keys", ...ours, url: me, keys: forged, status: 401, isAttack: true },
     // The guards' alarms ring five seconds after it, so nobody of the same process comes next.
-    { ...of64, before: () => load(of64, 1) },
-    { name: "naive", url: `${naive.served.url}/me`, keys: naive.keys.slice(0, 1), status: 200, pids: naive.served.pids },
-    {
-      name: "Fastify, Redis, PostgreSQL",
-      url: `${fastify.url}/me`,
-      keys: keys.slice(0, 1),
-      status: 200,
-      pids: fastify.pids,
-    },
+    awake({ name: "ours, 64 keys", ...ours, url: me, keys, status: 200 }),
   ];
   const stop = async () => {
-    for (const each of [bare, floor, naive.served, ours, fastify]) await each.stop();
+    for (const { served } of [bare, floor, ours]) await served.stop();
+  };
+  return { variants, ours: ours.served, keys, small, revocable, stop };
+}
+
+/** Uses up a key whose limit is 1, in an hour that has some seconds left, so that the next does not begin within the run. */
+async function useUp(url: string, key: string): Promise<void> {
+  const left = hourMs - (Date.now() % hourMs);
+  if (left < longestRunMs) await sleep(left);
+  await fetch(url, { headers: { Authorization: `Bearer ${key}` } });
+}
+
+/** Bare, and the product of this checkout and of another, side by side. */
+export async function startBoth(folder: string, other: string): Promise<{ variants: Variant[]; stop(): Promise<void> }> {
+  const bare = await serve(bundle("bench/workers/bare.ts", join(folder, "bare")), join(folder, "bare"));
+  const products = [
+    await startProduct(join(folder, "ours"), "ours", root),
+    await startProduct(join(folder, "other"), "the other checkout", other),
+  ];
+  const [keys = []] = products.map((product) => product.keys);
+  const variants = [
+    { name: "bare", url: bare.url, keys, status: 200, pids: bare.pids },
+    ...[0, 1, 2, 3, 4].flatMap((index) => products.flatMap((product) => product.variants[index] ?? [])),
+  ];
+  const stop = async () => {
+    for (const { served } of [...products, { served: bare }]) await served.stop();
+  };
+  return { variants, stop };
+}
+
+async function startProduct(folder: string, name: string, checkout: string) {
+  const made = await prepare(folder, [...Array<number>(64).fill(unlimited), 1], checkout);
+  const [keys, [small = ""]] = [made.slice(0, 64), made.slice(64)];
+  const served = await serve(bundle("src/index.ts", folder, { checkout }), join(folder, "state"));
+  const of = { url: `${served.url}/api/v1/me`, pids: served.pids };
+  const all: Variant = { ...of, name: `${name}, 64 keys`, keys, status: 200 };
+  const variants: Variant[] = [
+    { ...of, name: `${name}, one key`, keys: keys.slice(0, 1), status: 200 },
+    { ...of, name: `${name}, forged keys`, keys: forgedKeys(), status: 401, isAttack: true },
+    { ...of, name: `${name}, forged keys that never repeat`, keys: forgedKeys(), neverRepeats: true, status: 401, isAttack: true },
+    { ...of, name: `${name}, exhausted key`, keys: [small], status: 429, isAttack: true, before: () => useUp(of.url, small) },
+    { ...all, before: () => load(all, 1) },
+  ];
+  return { served, keys, variants };
+}
+
+/** Starts every variant of the comparison, side by side. Bare is the first. */
+export async function startVariants(folder: string): Promise<{ variants: Variant[]; stop(): Promise<void> }> {
+  const programs = await startPrograms(folder);
+  const { ours, keys, small, revocable } = programs;
+  const naive = await startNaive(join(folder, "naive"));
+  const fastify = await startFastify(join(folder, "fastify"), keys);
+  const ofProduct = { url: `${ours.url}/api/v1/me`, pids: ours.pids, isAttack: true };
+  await fetch(`${ours.url}/api/v1/keys/revoke-leaked`, { method: "POST", body: JSON.stringify({ key: revocable }) });
+  const variants: Variant[] = [
+    ...programs.variants,
+    { name: "naive", url: `${naive.served.url}/me`, keys: naive.keys.slice(0, 1), status: 200, pids: naive.served.pids },
+    { name: "Fastify, Redis, PostgreSQL", url: `${fastify.url}/me`, keys: keys.slice(0, 1), status: 200, pids: fastify.pids },
+    { name: "ours, forged keys that never repeat", ...ofProduct, keys: forgedKeys(), neverRepeats: true, status: 401 },
+    { name: "ours, exhausted key", ...ofProduct, keys: [small], status: 429, before: () => useUp(ofProduct.url, small) },
+    { name: "ours, revoked key", ...ofProduct, keys: [revocable], status: 401 },
+  ];
+  const stop = async () => {
+    for (const each of [programs, naive.served, fastify]) await each.stop();
   };
   return { variants, stop };
 }

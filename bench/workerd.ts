@@ -22,18 +22,25 @@ export interface Served {
   stop(): Promise<void>;
 }
 
-interface Flags {
+/** What a Worker is started with. */
+export interface Flags {
   flags?: string[];
   v8Flags?: string[];
   under?: string[];
 }
 
+interface Bundling {
+  defines?: string[];
+  /** The checkout of the project that the script is of, its packages installed; this one unless given. */
+  checkout?: string;
+}
+
 /** Bundles a Worker as `wrangler deploy` would upload it, into `folder`. Answers the file. */
-export function bundle(script: string, folder: string, defines: string[] = []): string {
-  const config = join(root, script.startsWith("src/") ? "wrangler.toml" : "bench/workers/wrangler.toml");
+export function bundle(script: string, folder: string, { defines = [], checkout = root }: Bundling = {}): string {
+  const config = join(checkout, script.startsWith("src/") ? "wrangler.toml" : "bench/workers/wrangler.toml");
   const given = ["--config", config, "--outdir", folder, ...defines.flatMap((define) => ["--define", define])];
-  const args = ["deploy", join(root, script), "--dry-run", ...given];
-  const { status, stderr, stdout } = spawnSync(process.execPath, [wranglerPath, ...args], { cwd: root, env: quiet, encoding: "utf8" });
+  const args = ["deploy", join(checkout, script), "--dry-run", ...given];
+  const { status, stderr, stdout } = spawnSync(process.execPath, [wranglerPath, ...args], { cwd: checkout, env: quiet, encoding: "utf8" });
   if (status !== 0) throw new Error(`${script} could not be bundled:\n${stdout}${stderr}`);
   return join(folder, script.replace(/^.*\//, "").replace(/\.ts$/, ".js"));
 }
@@ -95,6 +102,7 @@ const config :Workerd.Config = (
         (name = "DB", wrapped = (moduleName = "cloudflare-internal:d1-api", innerBindings = [(name = "fetcher", service = "d1")])),
         ${hasGuard ? '(name = "KEY_GUARD", durableObjectNamespace = "KeyGuard"),' : ""}
         (name = "KEY_SIGNING_SECRETS", text = "${signingSecrets}"),
+        (name = "PUBLIC_ORIGIN", text = ""),
       ],
     )),
     (name = "d1", external = (http = ())),
@@ -150,8 +158,8 @@ export async function ended(child: ChildProcess, signal: NodeJS.Signals = "SIGTE
 }
 
 /** The statements of all migrations, in order. */
-export function migrationStatements(): string[] {
-  const folder = join(root, "migrations");
+export function migrationStatements(checkout = root): string[] {
+  const folder = join(checkout, "migrations");
   const files = readdirSync(folder)
     .filter((file) => file.endsWith(".sql"))
     .toSorted();

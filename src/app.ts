@@ -19,6 +19,8 @@ import { normalizedPath } from "./http/request-path.ts";
 import { apiSecurityHeaders, pageSecurityHeaders } from "./http/security-headers.ts";
 import { standardHeaders } from "./http/standard-headers.ts";
 
+const isApi = ({ req: { path } }: AppContext) => path === apiRoot || path.startsWith(`${apiRoot}/`);
+
 /** Everything that the Worker answers. `isLocal`: built for a laptop, where the overview is open to whoever sits there. */
 export function createApp({ isLocal }: { isLocal: boolean }) {
   const app = new Hono<AppEnv>({ getPath: normalizedPath });
@@ -26,7 +28,7 @@ export function createApp({ isLocal }: { isLocal: boolean }) {
 
   app.use(requestContext({ isLocal }));
 
-  // The way of every request of the API, from its arrival to its route. Below these nothing answers without a key that is not public.
+  // The way of every request of the API, from its arrival to its route. Behind these, only what is declared public is answered without a key.
   app.use(
     `${apiRoot}/*`,
     activityLog({ unknownRoute: `${apiBase}/*` }),
@@ -39,11 +41,10 @@ export function createApp({ isLocal }: { isLocal: boolean }) {
   );
   app.route(apiRoot, api.routes);
 
-  app.use(except([apiRoot, `${apiRoot}/*`], standardHeaders([]), pageSecurityHeaders));
+  app.use(except(isApi, standardHeaders([]), pageSecurityHeaders));
   app.route("/", health);
   app.route("/", createDashboard());
 
-  const isApi = ({ req: { path } }: AppContext) => path === apiRoot || path.startsWith(`${apiRoot}/`);
   const fail = (c: AppContext, failure: Failure) => (isApi(c) ? problem(c, failure) : errorPage(c, failure));
   app.onError((error, c) => fail(c, failureOf(error, c.get("requestId"))));
   app.notFound((c) => fail(c, new Failure("not_found", "There is nothing at this path.")));

@@ -10,7 +10,7 @@ import { pushWaitingKeys } from "./keys/push-key.ts";
 import { refreshOldestRollUps } from "./usage/refresh-roll-ups.ts";
 import { deleteOldUsage } from "./usage/retention.ts";
 import { finishDeletions } from "./users/delete-user.ts";
-import { enqueueDeliveries } from "./webhooks/enqueue.ts";
+import { enqueueVia } from "./webhooks/enqueue.ts";
 import { deleteOldDeliveries } from "./webhooks/retention.ts";
 import { sweepDeliveries } from "./webhooks/sweep.ts";
 
@@ -25,10 +25,9 @@ interface Run {
 interface Job {
   name: string;
   everyMs: number;
-  /** How much it does at most in one run. What is left, the next runs do. */
-  atMost: string;
-  /** Where it goes on: every job finds by an index in D1 what is left to do. */
-  run: (run: Run) => PromiseLike<unknown>;
+  /** How much it does at most in one run: of keys, hours, users, deliveries. What is left it finds by an index in the next runs. */
+  atMost: number;
+  run: (run: Run, atMost: number) => PromiseLike<unknown>;
 }
 
 /** The jobs of the clock. Cron runs this table every minute. */
@@ -36,52 +35,48 @@ const jobs: readonly Job[] = [
   {
     name: "push changes of keys that their guard has not confirmed",
     everyMs: minuteMs,
-    atMost: "50 keys",
-    run: ({ env, outbox }) => pushWaitingKeys({ db: outbox.db, guards: env.KEY_GUARD }, 50),
+    atMost: 50,
+    run: ({ env, outbox }, atMost) => pushWaitingKeys({ db: outbox.db, guards: env.KEY_GUARD }, atMost),
   },
   {
     name: "refresh roll-ups of hours that are stale",
     everyMs: minuteMs,
-    atMost: "500 hours",
-    run: ({ outbox }) => refreshOldestRollUps(outbox.db, 500),
+    atMost: 500,
+    run: ({ outbox }, atMost) => refreshOldestRollUps(outbox.db, atMost),
   },
   {
     name: "make the events of keys that are about to expire",
     everyMs: minuteMs,
-    atMost: "50 keys",
-    run: ({ outbox, now }) => notifyExpiring(outbox, now, 50),
+    atMost: 50,
+    run: ({ outbox, now }, atMost) => notifyExpiring(outbox, now, atMost),
   },
   {
     name: "finish deletions of users that were broken off",
     everyMs: minuteMs,
-    atMost: "10 users",
-    run: ({ outbox, now }) => finishDeletions(outbox, now, 10),
+    atMost: 10,
+    run: ({ outbox, now }, atMost) => finishDeletions(outbox, now, atMost),
   },
   {
     name: "enqueue deliveries that are due and unclaimed",
     everyMs: minuteMs,
-    atMost: "1,000 deliveries",
-    run: ({ env, now, outbox, deliver }) => sweepDeliveries({ db: outbox.db, queue: env.DELIVERIES, deliver }, now, 1000),
+    atMost: 1000,
+    run: ({ env, now, outbox, deliver }, atMost) => sweepDeliveries({ db: outbox.db, queue: env.DELIVERIES, deliver }, now, atMost),
   },
   {
     name: "delete what is past its keeping",
     everyMs: hourMs,
-    atMost: "500,000 rows of a table and account",
-    run: ({ now, outbox }) => deleteOld(outbox.db, now),
+    // Rows of each table, of each account.
+    atMost: 500_000,
+    run: ({ now, outbox }, atMost) => deleteOld(outbox.db, now, atMost),
   },
 ];
 
 /** Runs the jobs whose time it is. One that fails does not keep the others from running; the run then fails as a whole, so that it shows. */
 export async function runJobs(env: Env, now: number, deliver: Run["deliver"]): Promise<void> {
   const enqueued: Promise<unknown>[] = [];
-  const outbox: Outbox = {
-    db: connect(env.DB),
-    enqueue: (due) => {
-      if (due.length > 0) enqueued.push(enqueueDeliveries(env.DELIVERIES, due));
-    },
-  };
+  const outbox: Outbox = { db: connect(env.DB), enqueue: enqueueVia(env.DELIVERIES, (work) => void enqueued.push(work)) };
   const due = jobs.filter(({ everyMs }) => now % everyMs < minuteMs);
-  const outcomes = await Promise.allSettled(due.map(async ({ run }) => run({ env, now, outbox, deliver })));
+  const outcomes = await Promise.allSettled(due.map(async ({ run, atMost }) => run({ env, now, outbox, deliver }, atMost)));
   await Promise.all(enqueued);
   const failed = outcomes.flatMap((outcome, index) => (outcome.status === "rejected" ? [{ outcome, job: due[index] }] : []));
   if (failed.length === 0) return;
@@ -92,16 +87,16 @@ export async function runJobs(env: Env, now: number, deliver: Run["deliver"]): P
 }
 
 /** The accounts take turns in being the first, so that none holds up the same others for ever. */
-async function deleteOld(db: Db, now: number): Promise<void> {
+async function deleteOld(db: Db, now: number, atMost: number): Promise<void> {
   const accounts = await listAccounts(db);
   const first = Math.floor(now / hourMs) % Math.max(1, accounts.length);
   await runAll([
     () => deleteOldResponses(db, now),
-    () => deleteOldDeliveries(db, now),
+    () => deleteOldDeliveries(db, now, atMost),
     ...[...accounts.slice(first), ...accounts.slice(0, first)].flatMap(({ id }) => [
-      () => deleteOldEntries(db, id, now),
+      () => deleteOldEntries(db, id, now, atMost),
       () => deleteOldUsage(db, id, now),
-      () => deleteOldEvents(db, id, now),
+      () => deleteOldEvents(db, id, now, atMost),
     ]),
   ]);
 }

@@ -67,7 +67,7 @@ export class ActivityBuffer {
       await sleep(waitMs);
       // At its end it leaves nothing behind, since nobody may come after it.
       isLast = Date.now() >= endsAt;
-      const entries = this.#take(Date.now(), isLast);
+      const entries = this.#drain(Date.now(), isLast);
       this.#flushingUntil = 0;
       if (entries.length > 0) await this.#store(store, entries);
     }
@@ -81,7 +81,7 @@ export class ActivityBuffer {
     return Math.min(Math.max(this.#lastStoreMs, running, shortestIntervalMs), longestIntervalMs);
   }
 
-  #take(now: number, everything: boolean): Entry[] {
+  #drain(now: number, everything: boolean): Entry[] {
     const entries = [...this.#entries.splice(0), ...this.#refusals.close(everything ? Number.POSITIVE_INFINITY : now)];
     for (const batch of this.#abandoned(now)) {
       this.#batches.delete(batch);

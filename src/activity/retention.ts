@@ -8,22 +8,21 @@ import { addressesKeptMs } from "./entry.ts";
 
 const entriesKeptMs = 31 * dayMs;
 const chunk = 5000;
-/** Of an account in a run: twice what all of its keys together can add in the hour until the next. */
-const mostChunks = 100;
 
 /** Deletes entries of an account that are older than 31 days, and clears the addresses of those older than 7, in bounded chunks. */
-export async function deleteOldEntries(db: Db, accountId: string, now: number): Promise<void> {
+export async function deleteOldEntries(db: Db, accountId: string, now: number, atMost: number): Promise<void> {
   const oldest = idBound("req", now - entriesKeptMs);
   await deleteInChunks(
     db,
+    atMost,
     (limit) => sql`DELETE FROM activity WHERE account_id = ${accountId}
       AND id IN (SELECT id FROM activity WHERE account_id = ${accountId} AND id < ${oldest} ORDER BY id LIMIT ${limit})`,
   );
-  for (let chunks = 0; chunks < mostChunks; chunks++)
+  for (let cleared = 0; cleared < atMost; cleared += chunk)
     if (!(await clearAddresses(db, accountId, idBound("req", now - addressesKeptMs)))) return;
 }
 
-/** Goes on where the last chunk ended, so that no entry is looked at twice and none is passed over. Answers whether more may be left. */
+/** Goes on where the last chunk ended, so that no entry is looked at twice and none is passed over. Returns whether more may be left. */
 async function clearAddresses(db: Db, accountId: string, bound: string): Promise<boolean> {
   const [account] = await db.select({ from: accounts.addressesClearedTo }).from(accounts).where(eq(accounts.id, accountId));
   if (!account || account.from >= bound) return false;

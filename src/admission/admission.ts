@@ -33,7 +33,7 @@ export interface AdmissionRequest {
   counted: boolean;
 }
 
-/** Why a guard lets a request not run. */
+/** Why a guard refuses a request. */
 export const refusalCodes = [
   "invalid_key",
   "revoked_key",

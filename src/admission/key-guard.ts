@@ -5,10 +5,9 @@ import { writeEntries } from "../activity/write-entries.ts";
 import { hourStart, secondMs } from "../clock.ts";
 import { connect } from "../db/client.ts";
 import { withDeadline } from "../deadline.ts";
-import type { EnqueueDeliveries } from "../events/commit.ts";
 import type { Event } from "../events/event.ts";
 import { writeEvents } from "../events/write-events.ts";
-import { enqueueDeliveries } from "../webhooks/enqueue.ts";
+import { enqueueVia } from "../webhooks/enqueue.ts";
 import { type Admission, type AdmissionRequest, factsOf, type KeyConfig, type KeyFacts, type RateLimit, refusalOf } from "./admission.ts";
 import { type AddressRange, parseIpList } from "./ip-list.ts";
 import { dueLimitEvents, lowestLine } from "./limit-events.ts";
@@ -180,10 +179,11 @@ export class KeyGuard extends DurableObject<Env> {
 
   async #drain(entries: Entry[], events: Event[]): Promise<void> {
     const db = connect(this.env.DB);
+    const enqueue = enqueueVia(this.env.DELIVERIES, (work) => this.ctx.waitUntil(work));
     try {
       await writeEntries(db, entries, this.#now());
       this.#journal.remove(entries);
-      await withDeadline(writeEvents({ db, enqueue: this.#enqueue }, events), drainTimeoutMs, "Writing events to D1");
+      await withDeadline(writeEvents({ db, enqueue }, events), drainTimeoutMs, "Writing events to D1");
       this.#events.remove(events);
       this.#retryMs = firstRetryMs;
       // What is left does not wait as long as D1 was away.
@@ -193,11 +193,6 @@ export class KeyGuard extends DurableObject<Env> {
       this.#retryMs = Math.min(this.#retryMs * 2, longestRetryMs);
     }
   }
-
-  /** Enqueues the deliveries of events. */
-  readonly #enqueue: EnqueueDeliveries = (due) => {
-    if (due.length > 0) this.ctx.waitUntil(enqueueDeliveries(this.env.DELIVERIES, due));
-  };
 
   /** Sets the object's one alarm, unless it rings by then already. */
   #setAlarmBy(at: number): void {

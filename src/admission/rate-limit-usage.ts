@@ -1,4 +1,5 @@
 import { and, asc, eq } from "drizzle-orm";
+import { limitCeiling } from "../accounts/account.ts";
 import type { Reading } from "../accounts/actor.ts";
 import { hourMs, hourStart } from "../clock.ts";
 import { apiKeys } from "../db/schema.ts";
@@ -33,7 +34,7 @@ export async function readHighestUsage(reading: UpToDate<Reading & { guards: Gua
     .orderBy(asc(apiKeys.createdAt), asc(apiKeys.id));
   const usages = await Promise.all(keys.map((key) => (counted.has(key.id) ? usageOf(reading, key) : unused(key, now))));
   const byShare = (a: RateLimitUsage, b: RateLimitUsage) => b.used / b.limit - a.used / a.limit || b.used - a.used;
-  return usages.toSorted(byShare)[0] ?? { keyId: null, keyName: null, limit: 5000, used: 0, resetsAt: hourStart(now) + hourMs };
+  return usages.toSorted(byShare)[0] ?? { keyId: null, keyName: null, limit: limitCeiling, used: 0, resetsAt: hourStart(now) + hourMs };
 }
 
 /** That of one key. Throws `not_found`. */

@@ -2,11 +2,17 @@ import { secondMs } from "../clock.ts";
 import type { Admission, AdmissionRequest, RefusalCode } from "./admission.ts";
 
 const rememberedMs = secondMs;
-const mostRemembered = 10_000;
+const mostKeys = 10_000;
+const mostOfKey = 100;
 const lasting: readonly (RefusalCode | null)[] = ["revoked_key", "rate_limit_exceeded"];
 
-const questionOf = (keyId: string, { secretHash, ip, scope, counted }: AdmissionRequest) =>
-  `${keyId} ${secretHash} ${ip} ${scope} ${counted}`;
+const questionOf = ({ secretHash, ip, scope, counted }: AdmissionRequest) => `${secretHash} ${ip} ${scope} ${counted}`;
+
+interface OfKey {
+  /** When this isolate last changed the key: what its guard was asked before then no longer counts. */
+  changedAt: number;
+  refusals: Map<string, { admission: Admission; askedAt: number; until: number }>;
+}
 
 /**
  * The refusals that an isolate need not ask for again: of a revoked key and of a used-up limit, for a second from when the
@@ -14,36 +20,37 @@ const questionOf = (keyId: string, { secretHash, ip, scope, counted }: Admission
  * tightening a key holds at once; loosening it does within two seconds.
  */
 export class RememberedRefusals {
-  /** When this isolate last changed a key: what a guard was asked before then no longer counts. */
-  readonly #changedAt = new Map<string, number>();
-  readonly #remembered = new Map<string, { admission: Admission; askedAt: number; until: number }>();
+  readonly #byKey = new Map<string, OfKey>();
 
   recall(keyId: string, request: AdmissionRequest, now: number): Admission | null {
-    if (this.#remembered.size === 0) return null;
-    const found = this.#remembered.get(questionOf(keyId, request));
+    const known = this.#byKey.get(keyId);
+    const found = known?.refusals.get(questionOf(request));
     // A clock that has stepped back would keep it for as long as it stepped.
-    return found && now >= found.askedAt && now < found.until && found.askedAt > this.#changeOf(keyId) ? found.admission : null;
+    return known && found && now >= found.askedAt && now < found.until && found.askedAt > known.changedAt ? found.admission : null;
   }
 
   /** `askedAt`: when the guard was asked, so that what it answered is never older than a second. */
   remember(keyId: string, request: AdmissionRequest, admission: Admission, askedAt: number): void {
     if (!lasting.includes(admission.refusal)) return;
-    if (this.#remembered.size >= mostRemembered) this.#remembered.clear();
-    const until = Math.min(askedAt + rememberedMs, admission.rateLimit.resetsAt);
-    this.#remembered.set(questionOf(keyId, request), { admission, askedAt, until });
+    const { refusals } = this.#of(keyId);
+    if (refusals.size >= mostOfKey) refusals.clear();
+    refusals.set(questionOf(request), { admission, askedAt, until: Math.min(askedAt + rememberedMs, admission.rateLimit.resetsAt) });
   }
 
   /** Forgets what was remembered of a key, since it has been changed: the next request is told of its new state. */
   forget(keyId: string, now: number): void {
-    if (this.#changedAt.size >= mostRemembered) {
-      this.#changedAt.clear();
-      this.#remembered.clear();
-    }
-    this.#changedAt.set(keyId, now);
+    const known = this.#of(keyId);
+    known.changedAt = now;
+    known.refusals.clear();
   }
 
-  #changeOf(keyId: string): number {
-    return this.#changedAt.get(keyId) ?? Number.NEGATIVE_INFINITY;
+  #of(keyId: string): OfKey {
+    const known = this.#byKey.get(keyId);
+    if (known) return known;
+    if (this.#byKey.size >= mostKeys) this.#byKey.clear();
+    const made: OfKey = { changedAt: Number.NEGATIVE_INFINITY, refusals: new Map() };
+    this.#byKey.set(keyId, made);
+    return made;
   }
 }
 

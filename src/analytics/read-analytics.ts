@@ -23,7 +23,7 @@ export async function readAnalytics({ db, actor, now }: Reading, { from, to, int
   const isCompleted = and(gte(tasks.completedAt, from), lt(tasks.completedAt, to)) as SQL;
   const sumWhere = (condition: SQL) => sql<number>`coalesce(sum(${condition}), 0)`;
   const day = (column: typeof tasks.createdAt | typeof tasks.completedAt) => sql<number>`${column} / ${sql.raw(String(dayMs))}`;
-  const completedInOrder = sql`SELECT completed_at - created_at AS taken, row_number() OVER (ORDER BY completed_at - created_at) AS place,
+  const completedInOrder = sql`SELECT completed_at - created_at AS taken, row_number() OVER (ORDER BY completed_at - created_at) AS rank,
     count(*) OVER () AS total FROM tasks WHERE ${own} AND ${isCompleted}`;
 
   const [[totals], byStatus, byPriority, [median], [people], byAssignee, createdByDay, completedByDay] = await db.batch([
@@ -41,7 +41,7 @@ export async function readAnalytics({ db, actor, now }: Reading, { from, to, int
     db.select({ name: tasks.priority, tasks: count() }).from(tasks).where(own).groupBy(tasks.priority),
     raw<{ taken: number | null }>(
       db,
-      sql`SELECT avg(taken) AS taken FROM (${completedInOrder}) WHERE place IN ((total + 1) / 2, (total + 2) / 2)`,
+      sql`SELECT avg(taken) AS taken FROM (${completedInOrder}) WHERE rank IN ((total + 1) / 2, (total + 2) / 2)`,
     ),
     db
       .select({ total: count(), active: sql<number>`coalesce(sum(${users.status} = 'active'), 0)` })

@@ -4,7 +4,7 @@ import type { EventCatalogue } from "../events/catalogue.ts";
 import { commitTo, type EnqueueDeliveries, type Outbox, type Writing } from "../events/commit.ts";
 import { recognizedKey } from "../http/context.ts";
 import { actingKey } from "../keys/acting-key.ts";
-import { enqueueDeliveries } from "../webhooks/enqueue.ts";
+import { enqueueVia } from "../webhooks/enqueue.ts";
 import { sealingSecrets } from "../webhooks/sealing.ts";
 import { ownHosts } from "../webhooks/url-rules.ts";
 import type { WebhookWriting } from "../webhooks/write-webhooks.ts";
@@ -25,11 +25,7 @@ export const scopesOf = (c: ApiContext): readonly string[] => recognizedKey(c).a
 export const reading = (c: ApiContext): Reading => ({ db: connect(c.env.DB), actor: actorOf(c), now: Date.now() });
 
 /** Enqueues deliveries once the response has gone. */
-export const enqueueAfter =
-  (c: ApiContext): EnqueueDeliveries =>
-  (due) => {
-    if (due.length > 0) c.executionCtx.waitUntil(enqueueDeliveries(c.env.DELIVERIES, due));
-  };
+export const enqueueAfter = (c: ApiContext): EnqueueDeliveries => enqueueVia(c.env.DELIVERIES, (work) => c.executionCtx.waitUntil(work));
 
 /** Where a request writes: on the condition that its key still may. */
 export function outboxOf(c: ApiContext): Outbox {
@@ -41,9 +37,9 @@ export function outboxOf(c: ApiContext): Outbox {
 /** What verbs that write take, where nothing is to be stored with their change. */
 export const writing = (c: ApiContext): Writing => ({ ...reading(c), commit: commitTo(outboxOf(c)) });
 
-/** What verbs that change webhooks take. */
-export const webhookWriting = (c: ApiContext, catalogue: EventCatalogue): WebhookWriting => ({
-  ...writing(c),
+/** What verbs that change webhooks take. `written`: with the commit that is to be used. */
+export const webhookWriting = (c: ApiContext, catalogue: EventCatalogue, written: Writing): WebhookWriting => ({
+  ...written,
   scopes: scopesOf(c),
   catalogue,
   sealing: sealingSecrets(c.env),

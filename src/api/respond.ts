@@ -13,6 +13,11 @@ export const respondJson = <Body extends object, Status extends ContentfulStatus
   new Response(JSON.stringify(body), { status, headers: { "Content-Type": "application/json", ...headers } }) as Response &
     TypedResponse<JSONParsed<Body>, Status, "json">;
 
+/** A JSON response whose body is there already, as a stream. */
+export const respondStream = <Body>(body: ReadableStream | null, headers: Record<string, string>) =>
+  new Response(body, { headers: { "Content-Type": "application/json", ...headers } }) as Response &
+    TypedResponse<JSONParsed<Body>, 200, "json">;
+
 /** A response without a body. */
 export const respondEmpty = <Status extends 202 | 204 | 304>(status: Status, headers: Record<string, string> = {}) =>
   new Response(null, { status, headers }) as Response & TypedResponse<null, Status, "body">;

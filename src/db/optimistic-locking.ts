@@ -36,9 +36,14 @@ export function withOptimisticLock<Row extends Versioned, Result>(
 ): Promise<Result> {
   return retryOnConflict(async () => {
     const before = await read();
-    if (!holds(before.revision)) throw new Failure("precondition_failed", `The ${name} has changed since the version that If-Match names.`);
+    requireHolds(before, holds, name);
     return write(before);
   });
+}
+
+/** Throws `precondition_failed` where the caller named another version. */
+export function requireHolds({ revision }: Pick<Versioned, "revision">, holds: Precondition, name: string): void {
+  if (!holds(revision)) throw new Failure("precondition_failed", `The ${name} has changed since the version that If-Match names.`);
 }
 
 /** Repeats an attempt until nobody came between its read and its write. Throws `conflict` where that takes unreasonably long. */
@@ -52,11 +57,11 @@ export async function retryOnConflict<Result>(attempt: () => Promise<Result | ty
   throw new Failure("conflict", "This is being changed by others just now. Try again.");
 }
 
-/** What every change of a row sets. Its time is never that of the change before, nor earlier: clients ask for what changed after it. */
-export const nextVersion = (before: Versioned, now: number) => ({
-  revision: newRevision(),
-  updatedAt: Math.max(now, before.updatedAt + 1),
-});
+/** The time of a change: never that of the change before, nor earlier, since clients ask for what changed after it. */
+export const nextUpdate = (before: Pick<Versioned, "updatedAt">, now: number): number => Math.max(now, before.updatedAt + 1);
+
+/** What every change of a row sets. */
+export const nextVersion = (before: Versioned, now: number) => ({ revision: newRevision(), updatedAt: nextUpdate(before, now) });
 
 /** The rows of `table` that are `row` as it was read: that one, or none. */
 export const asRead = (table: VersionedTable, { accountId, id, revision }: Versioned): SQL | undefined =>

@@ -129,7 +129,7 @@ export const activity = sqliteTable(
     admitted: integer({ mode: "boolean" }).notNull(),
     /** Whether it used up one of the limit. */
     counted: integer({ mode: "boolean" }).notNull(),
-    /** How many requests the entry stands for: more than one only for folded refusals. */
+    /** How many requests the entry stands for: more than one only for aggregated refusals. */
     count: integer().notNull(),
   },
   (table) => [primaryKey({ columns: [table.accountId, table.id] })],

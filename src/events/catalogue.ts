@@ -1,7 +1,7 @@
 import { Failure } from "../errors.ts";
 import type { EventKind } from "./event.ts";
 
-/** Every kind of event that there is. Put together in `app.ts` from what the areas declare. */
+/** Every kind of event that there is. `src/event-catalogue.ts` puts it together from what the areas declare. */
 export class EventCatalogue {
   readonly kinds: readonly EventKind[];
 
@@ -17,7 +17,7 @@ export class EventCatalogue {
     return this.kinds.find((kind) => kind.type === type);
   }
 
-  /** The scopes that a key needs to read events of all of `types`. `*` stands for every type, and a type that is not known any more for them too. */
+  /** The scopes that a key needs to read events of all of `types`. `*` stands for every type; so does a type that is not known any more. */
   scopesFor(types: readonly string[]): string[] {
     const kinds = types.map((type) => this.find(type));
     const wanted = kinds.every((kind) => kind !== undefined) ? kinds : this.kinds;

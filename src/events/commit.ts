@@ -56,7 +56,7 @@ const authorityHolds = "the one who acts still may";
 
 /**
  * Writes a change, its events and one delivery of each to every webhook that wants it, in one D1 batch. `first`: statements that go
- * before. Answers what those of the change returned. Throws the refusal of `authority` where it no longer holds; nothing is written then.
+ * before. Returns what those of the change returned. Throws the refusal of `authority` where it no longer holds; nothing is written then.
  */
 export async function commitChange(
   { db, enqueue = () => {}, authority }: Outbox,

@@ -25,14 +25,14 @@ export const kindsAbout =
   <Data extends z.ZodObject>(data: Data, { scope, example }: { scope: string; example: z.infer<Data> }) =>
   (type: string, description: string): EventKind<Data> => ({ type, description, scope, data, example });
 
-/** An event of a kind. What its schema does not know is refused, so that nothing leaves the house by mistake. */
+/** An event of a kind. What its schema does not know is refused, so that nothing is published by mistake. */
 export const newEvent = <Data extends z.ZodObject>(
   kind: EventKind<Data>,
   { accountId, now }: { accountId: string; now: number },
   data: z.infer<Data>,
 ): Event => ({ accountId, id: newId("evt", now), type: kind.type, createdAt: now, data: kind.data.parse(data) });
 
-/** The id of an event that happens once to a thing at a time, `at`, and did at `now`: made again, it is the same, so that storing it twice does nothing. */
+/** The id of an event of which a thing has one for each time `at`, and that happened at `now`: with these it is the same again, so that storing it twice does nothing. */
 export function onceEventId(type: string, thingId: string, at: number, now: number): string {
   const rest = createHash("sha256").update(`${type} ${thingId} ${at}`).digest("hex").slice(0, 20);
   return idBound("evt", now) + rest;

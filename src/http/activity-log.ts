@@ -4,7 +4,7 @@ import type { Entry } from "../activity/entry.ts";
 import type { AggregationKey } from "../activity/refusal-aggregator.ts";
 import { storeEntries } from "../activity/store-entries.ts";
 import { connect } from "../db/client.ts";
-import { maskKeys, maskKeysInPath } from "../keys/key-format.ts";
+import { maskEncodedKeys } from "../keys/key-format.ts";
 import type { AppContext, AppEnv, RecognizedKey } from "./context.ts";
 
 const longestPath = 1024;
@@ -50,11 +50,11 @@ function entryOf(c: AppContext, { admission }: RecognizedKey, key: AggregationKe
     ...key,
     accountId: admission.key.accountId,
     id: c.get("requestId"),
-    path: maskKeysInPath(c.get("url").pathname).slice(0, longestPath).toWellFormed(),
+    path: maskEncodedKeys(c.get("url").pathname).slice(0, longestPath).toWellFormed(),
     durationMs: now - c.get("startedAt"),
     country: typeof country === "string" ? country : null,
     userAgent:
-      maskKeys(c.req.header("User-Agent") ?? "")
+      maskEncodedKeys(c.req.header("User-Agent") ?? "")
         .slice(0, longestUserAgent)
         .toWellFormed() || null,
     admitted,

@@ -1,11 +1,11 @@
 import { createMiddleware } from "hono/factory";
-import { type AdmissionRequest, invalidKey, missingKey, refusalContent } from "../admission/admission.ts";
+import { type Admission, type AdmissionRequest, invalidKey, missingKey, refusalContent } from "../admission/admission.ts";
 import { askAdmission } from "../admission/guards.ts";
 import { rememberedRefusals } from "../admission/remembered-refusals.ts";
 import type { FailureContent } from "../errors.ts";
 import { discardBody } from "./body.ts";
 import { clientAddress } from "./client-address.ts";
-import type { AppContext, AppEnv, RecognizedKey } from "./context.ts";
+import type { AppContext, AppEnv } from "./context.ts";
 import { problem } from "./problem.ts";
 import type { RoutePolicy } from "./route-policy.ts";
 import { genuineKeys } from "./signing-secrets.ts";
@@ -23,18 +23,19 @@ export const authenticate = (policyOf: (c: AppContext) => RoutePolicy | undefine
     c.set("policy", policy);
     if (policy?.isPublic) return next();
     const secretKey = bearerOf(c.req.header("Authorization") ?? "");
-    if (secretKey === "") return refuse(c, missingKey);
+    if (secretKey === "") return refuseUnread(c, missingKey);
     const presented = genuineKeys(c.env).identify(secretKey);
-    if (presented === null) return refuse(c, invalidKey);
+    if (presented === null) return refuseUnread(c, invalidKey);
     c.set("presented", presented);
     const request = admissionRequest(c);
     const admission = rememberedRefusals.recall(presented.keyId, request, Date.now());
     if (admission === null) return next();
-    discardBody(c);
-    return refused(c, request, { keyId: presented.keyId, ip: request.ip, admission });
+    c.set("recognized", { keyId: presented.keyId, ip: request.ip, admission });
+    return refuseUnread(c, contentOf(request, admission));
   });
 
-function refuse(c: AppContext, content: FailureContent): Response {
+/** Refusals are responses, not errors: in a flood, an error's stack would cost more than all the rest. */
+function refuseUnread(c: AppContext, content: FailureContent): Response {
   discardBody(c);
   return problem(c, content);
 }
@@ -51,10 +52,8 @@ export const admit = createMiddleware<AppEnv>(async function admit(c, next) {
   const admission = await askAdmission(c.env.KEY_GUARD, keyId, request);
   if (admission === null) return problem(c, invalidKey);
   rememberedRefusals.remember(keyId, request, admission, askedAt);
-  const recognized = { keyId, ip: request.ip, admission };
-  if (admission.refusal !== null) return refused(c, request, recognized);
-  c.set("recognized", recognized);
-  return next();
+  c.set("recognized", { keyId, ip: request.ip, admission });
+  return admission.refusal === null ? next() : problem(c, contentOf(request, admission));
 });
 
 function admissionRequest(c: AppContext): AdmissionRequest {
@@ -63,9 +62,5 @@ function admissionRequest(c: AppContext): AdmissionRequest {
   return { secretHash, ip: clientAddress(c), scope, counted: isCounted };
 }
 
-/** Refusals are responses, not errors: in a flood, an error's stack would cost more than all the rest. */
-function refused(c: AppContext, { scope }: AdmissionRequest, recognized: RecognizedKey): Response {
-  const { refusal, rateLimit } = recognized.admission;
-  c.set("recognized", recognized);
-  return problem(c, refusalContent(refusal ?? "invalid_key", { scope, limit: rateLimit.limit }));
-}
+const contentOf = ({ scope }: AdmissionRequest, { refusal, rateLimit }: Admission): FailureContent =>
+  refusal === null ? invalidKey : refusalContent(refusal, { scope, limit: rateLimit.limit });

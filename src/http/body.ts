@@ -1,104 +1,87 @@
 import { createMiddleware } from "hono/factory";
 import { secondMs } from "../clock.ts";
+import { withDeadline } from "../deadline.ts";
 import { Failure } from "../errors.ts";
 import type { AppContext, AppEnv, ReceivedBody } from "./context.ts";
+import { grow, type Holding, hold, release } from "./held-bytes.ts";
 
-export const longestBodyBytes = 64 * 1024;
+const longestBodyBytes = 64 * 1024;
+/** Of a public route, which nobody answers for: so little is not worth counting. */
+const longestPublicBodyBytes = 1024;
+const firstBufferBytes = 4 * 1024;
 const longestWaitMs = 15 * secondMs;
-/** Of all requests of an isolate, which has 128 MiB for everything. */
-const mostHeldBytes = 16 * 1024 * 1024;
-
-let heldBytes = 0;
 
 /**
  * Reads the bytes of a body before the key is asked: so a key that is revoked while its body is on the way does nothing any more.
- * What is wrong with them is kept, and told in its turn (`requireBody`). A public route is bound by the same limits.
+ * What is wrong with them is kept, and thrown at whoever reads the body.
  */
 export const receiveBody = createMiddleware<AppEnv>(async function receiveBody(c, next) {
   const policy = c.get("policy");
-  if (c.req.raw.body === null || policy?.takesBody === false) {
+  // GET and HEAD have none (RFC 9110, 9.3.1), whatever is sent.
+  if (c.req.raw.body === null || policy?.takesBody === false || /^(?:GET|HEAD)$/.test(c.req.raw.method)) {
     discardBody(c);
     c.set("body", { bytes: new Uint8Array(), failure: null });
     return next();
   }
-  const held = new HeldBytes();
+  const holding = policy?.isPublic ? null : hold(Date.now());
   try {
-    const body = await receive(c, held);
+    const body = await receive(c, holding);
     c.set("body", body);
-    // The stream is used up: whoever reads the request again reads these bytes.
-    if (body.bytes) c.req.raw = new Request(c.req.raw, { body: body.bytes });
+    // The stream is used up: whoever reads the request again reads what has come of it.
+    c.req.raw = new Request(c.req.raw, { body: body.failure ? failing(body.failure) : body.bytes });
     await next();
   } finally {
-    held.release();
+    if (holding) release(holding);
   }
 });
-
-async function receive(c: AppContext, held: HeldBytes): Promise<ReceivedBody> {
-  try {
-    return { bytes: await readLimited(c, held), failure: null };
-  } catch (error) {
-    if (error instanceof Failure) return { bytes: null, failure: error };
-    return {
-      bytes: null,
-      failure: new Failure("malformed_json", "The body ended before all of it was there.", { cause: error }),
-    };
-  }
-}
 
 /** Says that nobody will read the body, or the rest of it: else the response waits for all of it to arrive. */
 export const discardBody = (c: AppContext): void => void c.req.raw.body?.cancel().catch(() => {});
 
-async function readLimited(c: AppContext, held: HeldBytes): Promise<Uint8Array> {
-  if (Number(c.req.header("Content-Length") ?? 0) > longestBodyBytes) {
+async function receive(c: AppContext, holding: Holding | null): Promise<ReceivedBody> {
+  const longest = holding ? longestBodyBytes : longestPublicBodyBytes;
+  if (Number(c.req.header("Content-Length") ?? 0) > longest) {
     discardBody(c);
-    throw tooLarge();
+    return { bytes: new Uint8Array(), failure: tooLarge(longest) };
   }
   const reader = (c.req.raw.body as ReadableStream<Uint8Array>).getReader();
-  const deadline = deadlineAfter(longestWaitMs);
-  const chunks: Uint8Array[] = [];
-  let length = 0;
+  const tooLate = () => new Failure("request_timeout", `The body was not there within ${longestWaitMs / secondMs} seconds.`);
   try {
-    for (;;) {
-      const { done, value } = await Promise.race([reader.read(), deadline.passed]);
-      if (done) return Buffer.concat(chunks);
-      length += value.byteLength;
-      if (length > longestBodyBytes) throw tooLarge();
-      held.add(value.byteLength);
-      chunks.push(value);
-    }
+    return { bytes: await withDeadline(readAll(reader, longest, holding), longestWaitMs, tooLate), failure: null };
   } catch (error) {
-    // The rest is read by nobody.
     reader.cancel().catch(() => {});
-    throw error;
-  } finally {
-    deadline.clear();
+    const brokenOff = new Failure("malformed_json", "The body ended before all of it was there.", { cause: error });
+    return { bytes: new Uint8Array(), failure: error instanceof Failure ? error : brokenOff };
   }
 }
 
-function deadlineAfter(ms: number): { passed: Promise<never>; clear: () => void } {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const passed = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Failure("request_timeout", `The body was not there within ${ms / secondMs} seconds.`)), ms);
+/** Into one buffer that grows: a body that comes byte by byte takes no more memory than another. */
+async function readAll(reader: ReadableStreamDefaultReader<Uint8Array>, longest: number, holding: Holding | null): Promise<Uint8Array> {
+  let buffer = new Uint8Array(0);
+  let length = 0;
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return buffer.subarray(0, length);
+    if (length + value.byteLength > longest) throw tooLarge(longest);
+    if (length + value.byteLength > buffer.byteLength) {
+      const larger = Math.min(longest, Math.max(2 * buffer.byteLength, length + value.byteLength, firstBufferBytes));
+      if (holding && !grow(holding, larger))
+        throw new Failure("unavailable", "The service holds as many bodies as it can just now. Try again in a moment.");
+      const next = new Uint8Array(larger);
+      next.set(buffer.subarray(0, length));
+      buffer = next;
+    }
+    buffer.set(value, length);
+    length += value.byteLength;
+  }
+}
+
+const tooLarge = (longest: number) => new Failure("body_too_large", `A body may have ${longest / 1024} KiB at most.`);
+
+/** A body that whoever reads it is thrown a failure by. */
+const failing = (failure: Error) =>
+  new ReadableStream({
+    pull(controller) {
+      controller.error(failure);
+    },
   });
-  return { passed, clear: () => clearTimeout(timer) };
-}
-
-const tooLarge = () => new Failure("body_too_large", `A body may have ${longestBodyBytes / 1024} KiB at most.`);
-
-/** What one request holds of the bodies of all. */
-class HeldBytes {
-  #bytes = 0;
-
-  /** Throws `unavailable` where the isolate holds as much as it may. */
-  add(bytes: number): void {
-    if (heldBytes + bytes > mostHeldBytes)
-      throw new Failure("unavailable", "The service holds as many bodies as it can just now. Try again in a moment.");
-    heldBytes += bytes;
-    this.#bytes += bytes;
-  }
-
-  release(): void {
-    heldBytes -= this.#bytes;
-    this.#bytes = 0;
-  }
-}

@@ -2,8 +2,8 @@ import type { AppContext } from "./context.ts";
 
 const address = /^[0-9A-Fa-f:.]{2,45}$/;
 
-/** The address that a request came from, as the platform tells; empty where it says nothing that looks like one. */
+/** The address that a request came from, as the platform states it; empty where it says nothing that looks like one. */
 export function clientAddress(c: AppContext): string {
-  const told = c.req.header("CF-Connecting-IP") ?? "";
-  return address.test(told) ? told : "";
+  const stated = c.req.header("CF-Connecting-IP") ?? "";
+  return address.test(stated) ? stated : "";
 }

@@ -7,7 +7,7 @@ import type { RoutePolicy } from "./route-policy.ts";
 export interface AppEnv {
   Bindings: Env;
   Variables: {
-    /** `req_...`: of the response, of the entry in the log, and of every log line about the request. */
+    /** `req_...`: of the response, of the entry in the activity log, and of the line that a failure of the request is logged with. */
     requestId: string;
     /** When the request reached the Worker, in milliseconds since the epoch. */
     startedAt: number;
@@ -42,8 +42,11 @@ export interface RecognizedKey {
   admission: Admission;
 }
 
-/** `failure`: it was too large, too late or broken off; thrown once it is this request's turn to be told so. */
-export type ReceivedBody = { bytes: Uint8Array; failure: null } | { bytes: null; failure: Error };
+/** `failure`: it was too large, too late or broken off, and `bytes` is empty. */
+export interface ReceivedBody {
+  bytes: Uint8Array;
+  failure: Error | null;
+}
 
 /** The key of an admitted request. Throws where the route is public, and so has none. */
 export function recognizedKey(c: { get: (name: "recognized") => RecognizedKey | undefined }): RecognizedKey {

@@ -1,7 +1,7 @@
 import { HTTPException } from "hono/http-exception";
 import { innermost, isStorageFailure } from "../db/failures.ts";
 import { Failure, type FailureContent, type Fault, failures } from "../errors.ts";
-import { maskKeysInPath } from "../keys/key-format.ts";
+import { maskEncodedKeys } from "../keys/key-format.ts";
 import type { AppContext } from "./context.ts";
 import { secondsToReset } from "./rate-limit-headers.ts";
 
@@ -47,7 +47,7 @@ export function problem(c: AppContext, failure: FailureContent): Response {
     title,
     status,
     detail: failure.message,
-    instance: maskKeysInPath(pathname),
+    instance: maskEncodedKeys(pathname),
     code: failure.code,
     request_id: c.get("requestId"),
     ...(failure.faults && failure.faults.length > 0 && { errors: failure.faults }),

@@ -11,26 +11,21 @@ export const standardHeaders = (fixed: readonly (readonly [name: string, value: 
     await next();
     // The headers of a WebSocket's handshake are not ours.
     if (c.res.status === 101) return;
-    const response = withMutableHeaders(c.res);
-    const { headers } = response;
+    if (!isMutable(c.res.headers)) c.res = new Response(c.res.body, c.res);
+    const { headers } = c.res;
     for (const [name, value] of fixed) headers.set(name, value);
     headers.set("X-Request-Id", c.get("requestId"));
     headers.set("Cache-Control", headers.has("ETag") ? "private, no-cache" : "no-store");
     const recognized = c.get("recognized");
     if (recognized) setRateLimitHeaders(headers, recognized.admission.rateLimit, Date.now());
-    if (response !== c.res) {
-      // Else Hono would put the headers of the former response onto the new one.
-      c.res = undefined;
-      c.res = response;
-    }
   });
 
-/** The response itself or, where its headers are immutable (it came from `fetch`), a copy of it. */
-function withMutableHeaders(response: Response): Response {
+/** False for a response of `fetch`, and of `Response.redirect`. */
+function isMutable(headers: Headers): boolean {
   try {
-    response.headers.delete("X-Request-Id");
-    return response;
+    headers.delete("X-Request-Id");
+    return true;
   } catch {
-    return new Response(response.body, response);
+    return false;
   }
 }

@@ -1,6 +1,6 @@
 import { and, eq, exists, gt, isNull, or, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
-import { refusalContent, refusalOfState } from "../admission/admission.ts";
+import { type RefusalCode, refusalContent, refusalOfState } from "../admission/admission.ts";
 import type { Db } from "../db/client.ts";
 import { apiKeys } from "../db/schema.ts";
 import { Failure } from "../errors.ts";
@@ -10,7 +10,7 @@ import type { KeyRow } from "./key.ts";
 // A key that is revoked, disabled, expired or narrowed after its request was admitted changes nothing any more: each change by a key
 // is written on the condition that the key may still make it.
 
-const contentOf = (code: "revoked_key" | "disabled_key" | "expired_key" | "insufficient_scope", scope: string | null): Failure => {
+const refusalFailure = (code: RefusalCode, scope: string | null): Failure => {
   const { message, headers } = refusalContent(code, { scope, limit: 0 });
   return new Failure(code, message, headers && { headers });
 };
@@ -37,21 +37,22 @@ export const actingKey = (db: Db, { keyId, scope }: { keyId: string; scope: stri
   refusal: async (scopes) => {
     const [row] = await db.select().from(apiKeys).where(eq(apiKeys.id, keyId));
     const refusal = row ? refusalOfState(row, Date.now()) : "revoked_key";
-    if (refusal === "revoked_key" || refusal === "disabled_key" || refusal === "expired_key") return contentOf(refusal, scope);
+    if (refusal !== null) return refusalFailure(refusal, scope);
     const missing = scopes.filter((each) => !row?.scopes.includes(each));
-    if (scope !== null && !row?.scopes.includes(scope)) return contentOf("insufficient_scope", scope);
+    if (scope !== null && !row?.scopes.includes(scope)) return refusalFailure("insufficient_scope", scope);
     if (missing.length > 0) return new Failure("forbidden", `This key no longer has: ${missing.join(", ")}.`);
     return new Failure("conflict", "The key of this request is being changed just now. Try again.");
   },
 });
 
-/** The row of the key that acts, null where it is the operator or the service itself. Throws `revoked_key` where there is none any more. */
+/** The row of the key that acts, null where it is the operator or the service itself. Throws as the request would be refused where the key is gone from D1 or no longer active. */
 export async function readActingKey({ db, actor }: Reading): Promise<KeyRow | null> {
   if (actor.keyId === null) return null;
   const [row] = await db
     .select()
     .from(apiKeys)
     .where(and(eq(apiKeys.accountId, actor.accountId), eq(apiKeys.id, actor.keyId)));
-  if (!row) throw contentOf("revoked_key", null);
+  const refusal = row ? refusalOfState(row, Date.now()) : "revoked_key";
+  if (!row || refusal !== null) throw refusalFailure(refusal ?? "revoked_key", null);
   return row;
 }

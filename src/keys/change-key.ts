@@ -4,7 +4,7 @@ import { hasRoom, requireBounds, requireRoom } from "./bounds.ts";
 import { requireGrantable } from "./grants.ts";
 import { isExpired, type Key, type KeyRow, statusOf } from "./key.ts";
 import { keyUpdated } from "./key-events.ts";
-import { type KeyWriting, writeKey } from "./write-key.ts";
+import { type KeyContext, writeKey } from "./write-key.ts";
 
 export type KeyPatch = Partial<Pick<KeyRow, "name" | "scopes" | "hourlyLimit" | "allowedIps" | "expiresAt">> & {
   state?: "active" | "disabled";
@@ -15,7 +15,7 @@ export type KeyPatch = Partial<Pick<KeyRow, "name" | "scopes" | "hourlyLimit" | 
  * `forbidden` for more than the acting key may grant, `limit_reached` where an expired key would be one live key too many,
  * `unavailable` where the change is stored but its guard cannot be reached.
  */
-export async function changeKey(writing: KeyWriting, id: string, patch: KeyPatch, holds: Precondition): Promise<Key> {
+export async function changeKey(writing: KeyContext, id: string, patch: KeyPatch, holds: Precondition): Promise<Key> {
   const { now } = writing;
   await requireBounds(writing, patch);
   return writeKey(writing, id, {

@@ -9,7 +9,7 @@ import { hashOf } from "../hash.ts";
 import { neverUsed } from "../usage/last-uses.ts";
 import { readActingKey } from "./acting-key.ts";
 import { hasRoom, noRoom, readCeiling, requireBounds } from "./bounds.ts";
-import { type Bounds, requireGrantable } from "./grants.ts";
+import { type Permissions, requireGrantable } from "./grants.ts";
 import type { Key, KeyRow } from "./key.ts";
 import { keyCreated } from "./key-events.ts";
 import { newKeyId, newSecretKey, type SigningSecret } from "./key-format.ts";
@@ -41,7 +41,7 @@ export async function createKey(writing: Writing & { signing: SigningSecret }, i
 /** Throws `forbidden` where the acting key may not make such a key. */
 export async function authorizeNewKey(reading: Reading, input: NewKey): Promise<void> {
   const own = await readActingKey(reading);
-  if (own) requireGrantable(await boundsOf(reading, input, own), own);
+  if (own) requireGrantable(await permissionsOf(reading, input, own), own);
 }
 
 /** Null where the account has no room for it, or the acting key has been changed since it was read. */
@@ -51,8 +51,8 @@ async function insertKey(
   own: KeyRow | null,
 ): Promise<{ key: Key; secretKey: string } | null> {
   const { db, actor, now, commit, signing } = writing;
-  const bounds = await boundsOf(writing, input, own);
-  if (own) requireGrantable(bounds, own);
+  const permissions = await permissionsOf(writing, input, own);
+  if (own) requireGrantable(permissions, own);
   const id = newKeyId();
   const secretKey = newSecretKey(id, signing);
   const row: KeyRow = {
@@ -63,7 +63,7 @@ async function insertKey(
     secretHash: hashOf(secretKey),
     previousSecretHash: null,
     overlapEndsAt: null,
-    ...bounds,
+    ...permissions,
     state: "active",
     notifiedExpiry: null,
     version: 1,
@@ -84,7 +84,7 @@ async function insertKey(
 }
 
 /** What the key may do, with what the input leaves open filled in. */
-async function boundsOf({ db, actor }: Reading, input: NewKey, own: KeyRow | null): Promise<Bounds> {
+async function permissionsOf({ db, actor }: Reading, input: NewKey, own: KeyRow | null): Promise<Permissions> {
   const ceiling = await readCeiling(db, actor.accountId);
   return {
     scopes: input.scopes ?? defaultScopes,

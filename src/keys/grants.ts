@@ -2,19 +2,19 @@ import { isWithin } from "../admission/ip-list.ts";
 import { Failure } from "../errors.ts";
 import type { KeyRow } from "./key.ts";
 
-/** What bounds the keys that a key may make or change: its own permissions. The operator is bound by nothing. */
-export type Bounds = Pick<KeyRow, "scopes" | "hourlyLimit" | "allowedIps" | "expiresAt">;
+/** What a key may do, and so what it may grant to others. The operator is bound by nothing. */
+export type Permissions = Pick<KeyRow, "scopes" | "hourlyLimit" | "allowedIps" | "expiresAt">;
 
 const forbidden = (detail: string) => new Failure("forbidden", detail);
 
 /** Throws `forbidden` where `touched` has a scope that the acting key has not. */
-export function requireScopesWithin(touched: readonly string[], own: Bounds): void {
+export function requireScopesWithin(touched: readonly string[], own: Permissions): void {
   const missing = touched.filter((scope) => !own.scopes.includes(scope));
   if (missing.length > 0) throw forbidden(`This key may only act on keys whose scopes are all its own. It has not: ${missing.join(", ")}.`);
 }
 
 /** Throws `forbidden` where one of the `granted` permissions goes beyond the acting key's own. What is not named is not granted. */
-export function requireGrantable(granted: Partial<Bounds>, own: Bounds): void {
+export function requireGrantable(granted: Partial<Permissions>, own: Permissions): void {
   if (granted.scopes) requireScopesWithin(granted.scopes, own);
   if (granted.hourlyLimit !== undefined && granted.hourlyLimit > own.hourlyLimit) {
     throw forbidden(`This key may grant an hourly limit of ${own.hourlyLimit} at most, its own.`);

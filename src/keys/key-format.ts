@@ -46,7 +46,7 @@ export const prefixOf = (keyId: string): string => `dvo_${keyId.slice("key_".len
 const secretKeys = /(dvo_[0-9A-Za-z]{16})_[0-9A-Za-z_]*/g;
 
 /** A text in which every secret key is cut to its public part: what is kept or logged of what a client sent goes through here. */
-export const maskKeys = (text: string): string => (text.includes("dvo_") ? text.replaceAll(secretKeys, "$1") : text);
+const maskKeys = (text: string): string => (text.includes("dvo_") ? text.replaceAll(secretKeys, "$1") : text);
 
 /** A new secret key for the key of that id. It is shown once; only `hashOf` it is kept. */
 export function newSecretKey(keyId: string, signing: SigningSecret): string {
@@ -54,14 +54,18 @@ export function newSecretKey(keyId: string, signing: SigningSecret): string {
   return signed + mac(signed, signing.secret);
 }
 
-/** The same for the path of a URL as it came, in which the characters of a key may be percent-encoded. */
-export function maskKeysInPath(pathname: string): string {
-  const plain = pathname.replaceAll(/%[0-9A-Fa-f]{2}/g, (encoded) => {
-    const character = String.fromCharCode(Number.parseInt(encoded.slice(1), 16));
-    return /\w/.test(character) ? character : encoded;
-  });
+/** The same for a text in which the characters of a key may be percent-encoded, also more than once, as in a path. */
+export function maskEncodedKeys(text: string): string {
+  let plain = text;
+  for (let before = ""; plain !== before; ) {
+    before = plain;
+    plain = plain.replaceAll(/%(?:25|5[Ff]|[3-7][0-9A-Fa-f])/g, (encoded) => {
+      const character = String.fromCharCode(Number.parseInt(encoded.slice(1), 16));
+      return /[\w%]/.test(character) ? character : encoded;
+    });
+  }
   const masked = maskKeys(plain);
-  return masked === plain ? pathname : masked;
+  return masked === plain ? text : masked;
 }
 
 /** The id of the key that a secret key belongs to, or null where its form or tag is not ours. */

@@ -1,19 +1,16 @@
 import type { KeyConfig } from "../admission/admission.ts";
 import { askGuard, type Guards } from "../admission/guards.ts";
-import { secondMs } from "../clock.ts";
 import type { Db } from "../db/client.ts";
-import { asRead, isUnchanged, nextVersion } from "../db/optimistic-locking.ts";
+import { asRead, isUnchanged, nextVersion, wrote } from "../db/optimistic-locking.ts";
 import { apiKeys } from "../db/schema.ts";
-import { withDeadline } from "../deadline.ts";
 import { commitChange } from "../events/commit.ts";
 import { neverUsed } from "../usage/last-uses.ts";
 import type { KeyRow } from "./key.ts";
 import { keyRevoked, keyUpdated } from "./key-events.ts";
 
 // D1 can be set back in time (Time Travel), the guards cannot. A guard whose configuration is no version that the row ever had is
-// then what is right: what was revoked stays revoked, and the newer secret stays in force.
-
-const guardTimeoutMs = 5 * secondMs;
+// then what is right: what was revoked stays revoked, what was disabled stays disabled until it is enabled, and the newer secret stays in
+// force. All else is the row's, where the account sees it.
 
 /** Whether a guard has something in force that the row as it was read knows nothing of. */
 const isBehind = (row: KeyRow, inForce: KeyConfig): boolean =>
@@ -22,12 +19,11 @@ const isBehind = (row: KeyRow, inForce: KeyConfig): boolean =>
   (inForce.state === "revoked" && row.state !== "revoked");
 
 /**
- * Lets a row that is behind its guard take over what the guard knows better. Answers whether it was: the row is to be read again
+ * Lets a row that is behind its guard take over what the guard knows better. Returns whether it was: the row is to be read again
  * then. Where the guard cannot be asked, the push of the change finds out.
  */
 export async function reconcileKey({ db, guards }: { db: Db; guards: Guards }, row: KeyRow): Promise<boolean> {
-  const asked = askGuard(guards, row.id, (guard) => guard.configuration());
-  const inForce = await withDeadline(asked, guardTimeoutMs, "Asking a guard for its configuration").catch(() => null);
+  const inForce = await askGuard(guards, row.id, (guard) => guard.configuration()).catch(() => null);
   if (inForce === null || !isBehind(row, inForce)) return false;
   await adoptConfig(db, row, inForce);
   return true;
@@ -39,10 +35,11 @@ export async function reconcileKey({ db, guards }: { db: Db; guards: Guards }, r
  */
 export async function adoptConfig(db: Db, row: KeyRow, inForce: KeyConfig): Promise<void> {
   const now = Date.now();
-  const isRevoked = inForce.state === "revoked" || row.state === "revoked";
+  const state = stricter(inForce.state, row.state);
+  const isRevoked = state === "revoked";
   const { pushedVersion, ...after } = {
     ...row,
-    state: isRevoked ? ("revoked" as const) : row.state,
+    state,
     secretHash: inForce.secretHash,
     last4: inForce.last4,
     previousSecretHash: isRevoked ? null : inForce.previousSecretHash,
@@ -51,13 +48,18 @@ export async function adoptConfig(db: Db, row: KeyRow, inForce: KeyConfig): Prom
     ...nextVersion(row, now),
   };
   const event = isRevoked ? keyRevoked : keyUpdated;
-  console.warn(`the row of ${row.id} was behind its guard and takes over what the guard has in force`);
-  await commitChange(
+  const [written] = await commitChange(
     { db },
     {
       events: [event({ ...after, pushedVersion, ...neverUsed }, now)],
-      statements: [db.update(apiKeys).set(after).where(asRead(apiKeys, row))],
+      statements: [db.update(apiKeys).set(after).where(asRead(apiKeys, row)).returning({ id: apiKeys.id })],
       when: isUnchanged(db, apiKeys, row),
     },
   );
+  if (wrote(written)) console.warn(`the row of ${row.id} was behind its guard and has taken over what the guard has in force`);
 }
+
+const stricter = (one: KeyRow["state"], other: KeyRow["state"]): KeyRow["state"] => {
+  const states = ["revoked", "disabled"] as const;
+  return states.find((state) => one === state || other === state) ?? "active";
+};

@@ -2,32 +2,32 @@ import { eq } from "drizzle-orm";
 import { isLiveSecret } from "../admission/admission.ts";
 import { askGuard } from "../admission/guards.ts";
 import { rememberedRefusals } from "../admission/remembered-refusals.ts";
-import { always, type Precondition } from "../db/optimistic-locking.ts";
+import { always, type Precondition, requireHolds } from "../db/optimistic-locking.ts";
 import { apiKeys } from "../db/schema.ts";
 import { Failure } from "../errors.ts";
 import { readActingKey } from "./acting-key.ts";
 import { requireScopesWithin } from "./grants.ts";
 import { keyRevoked, keyUpdated } from "./key-events.ts";
 import { isKeyId } from "./key-format.ts";
-import { type KeyWriting, writeKey } from "./write-key.ts";
+import { type KeyContext, writeKey } from "./write-key.ts";
 
 const revocation = { members: { state: "revoked", previousSecretHash: null, overlapEndsAt: null }, event: keyRevoked } as const;
 
 /** Revokes a key, for good. A revoked key is left as it is. Throws as `changeKey` does. */
-export async function revokeKey(writing: KeyWriting, id: string, holds: Precondition): Promise<void> {
+export async function revokeKey(writing: KeyContext, id: string, holds: Precondition): Promise<void> {
   try {
     await writeKey(writing, id, { holds, decide: async (before) => (before.state === "revoked" ? null : revocation) });
   } catch (error) {
     const isGone = error instanceof Failure && error.code === "not_found";
-    if (!isGone || !(await revokeWithoutRow(writing, id))) throw error;
+    if (!isGone || !(await revokeWithoutRow(writing, id, holds))) throw error;
   }
 }
 
 /**
- * Tells the guard of a key that it is revoked whose row D1 has lost (it was set back to before the key was made). Answers whether
+ * Tells the guard of a key that it is revoked whose row D1 has lost (it was set back to before the key was made). Returns whether
  * there is such a guard and the key was the account's.
  */
-async function revokeWithoutRow(writing: KeyWriting, id: string): Promise<boolean> {
+async function revokeWithoutRow(writing: KeyContext, id: string, holds: Precondition): Promise<boolean> {
   const { db, actor, guards } = writing;
   if (!isKeyId(id)) return false;
   const [row] = await db.select({ id: apiKeys.id }).from(apiKeys).where(eq(apiKeys.id, id));
@@ -36,18 +36,28 @@ async function revokeWithoutRow(writing: KeyWriting, id: string): Promise<boolea
   if (inForce?.accountId !== actor.accountId) return false;
   const own = await readActingKey(writing);
   if (own) requireScopesWithin(inForce.scopes, own);
+  requireHolds(inForce, holds, "key");
+  await revokeInGuard(writing, id);
+  return true;
+}
+
+async function revokeInGuard({ guards }: Pick<KeyContext, "guards">, id: string): Promise<void> {
   await askGuard(guards, id, (guard) => guard.revoke());
   rememberedRefusals.forget(id, Date.now());
-  return true;
 }
 
 /**
  * Acts on a secret key that was found where it should not be: the current one revokes its key, one within its overlap
  * ends alone, any other does nothing.
  */
-export async function revokeLeaked(writing: Omit<KeyWriting, "actor">, keyId: string, secretHash: string): Promise<void> {
+export async function revokeLeaked(writing: Omit<KeyContext, "actor">, keyId: string, secretHash: string): Promise<void> {
   const [row] = await writing.db.select({ accountId: apiKeys.accountId }).from(apiKeys).where(eq(apiKeys.id, keyId));
-  if (!row) return;
+  if (!row) {
+    // D1 may have been set back to before the key was made.
+    const inForce = await askGuard(writing.guards, keyId, (guard) => guard.configuration());
+    if (inForce?.secretHash === secretHash) await revokeInGuard(writing, keyId);
+    return;
+  }
   await writeKey({ ...writing, actor: { accountId: row.accountId, keyId: null } }, keyId, {
     holds: always,
     decide: async (before) => {

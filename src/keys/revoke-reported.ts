@@ -3,7 +3,8 @@ import type { Writing } from "../events/commit.ts";
 import { revokeLeaked } from "./revoke-key.ts";
 
 const mostRemembered = 10_000;
-const pausesMs = [100, 500, 2000, 5000, 10_000];
+/** Before each attempt: the platform ends what runs after a response at 30 s. */
+const pausesMs = [0, 100, 500, 2000, 5000];
 
 /** Hashes of secrets that have been acted upon: such a one never comes to life again, and need not be looked up again. */
 const handled = new Set<string>();
@@ -15,6 +16,7 @@ export async function revokeReported(
 ): Promise<void> {
   if (handled.has(secretHash)) return;
   for (const pauseMs of pausesMs) {
+    await new Promise((resolve) => setTimeout(resolve, pauseMs));
     try {
       await revokeLeaked(writing, keyId, secretHash);
       if (handled.size >= mostRemembered) handled.clear();
@@ -22,7 +24,6 @@ export async function revokeReported(
       return;
     } catch (error) {
       console.error(`the leaked key ${keyId} could not be revoked yet:`, String(error));
-      await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }
   }
   console.error(`the leaked key ${keyId} could not be revoked`);

@@ -10,14 +10,14 @@ import { keyRotated } from "./key-events.ts";
 import { newSecretKey, type SigningSecret } from "./key-format.ts";
 import { isWaiting, pushKey } from "./push-key.ts";
 import { readKeyRow } from "./read-keys.ts";
-import { type KeyWriting, writeKey } from "./write-key.ts";
+import { type KeyContext, writeKey } from "./write-key.ts";
 
 /**
  * Gives a key a new secret, shown this once. The old one works for `overlapMs` more; an earlier overlap ends. Throws as
  * `changeKey` does, and counts as granting everything that the key has, since the caller gets its secret.
  */
 export async function rotateKey(
-  writing: KeyWriting & { signing: SigningSecret },
+  writing: KeyContext & { signing: SigningSecret },
   id: string,
   overlapMs: number,
 ): Promise<{ key: Key; secretKey: string }> {

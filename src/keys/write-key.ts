@@ -13,33 +13,30 @@ import { readKeyRow } from "./read-keys.ts";
 import { reconcileKey } from "./reconcile-key.ts";
 
 /** A verb that changes a key takes its guard too: a change holds when the verb returns. */
-export interface KeyWriting extends Writing {
+export interface KeyContext extends Writing {
   guards: Guards;
 }
 
 /** The members that a change sets, the event that it makes, and what besides must hold in D1 for it to be made. */
-export interface KeyChange {
+export interface KeyUpdate {
   members: Partial<KeyRow>;
   event: (key: Key, now: number) => Event;
   when?: SQL;
 }
 
-interface KeyWrite {
+interface KeyEdit {
   holds: Precondition;
   /** What to change of the key as it is, given the acting key's row (null: not bound by one). Null: nothing. */
-  decide: (before: KeyRow, own: KeyRow | null) => Promise<KeyChange | null>;
+  decide: (before: KeyRow, own: KeyRow | null) => Promise<KeyUpdate | null>;
   /** What the commit is told that the change answers with; by default the key. */
   result?: (after: Key) => unknown;
 }
 
 /** Changes a key where neither it nor the acting key has been changed meanwhile, and pushes it to its guard. Throws `not_found`, `precondition_failed`, `forbidden`, and `unavailable` where it is stored but not yet in force. */
-export function writeKey(writing: KeyWriting, id: string, { holds, decide, result = (after) => after }: KeyWrite): Promise<Key> {
+export function writeKey(writing: KeyContext, id: string, { holds, decide, result = (after) => after }: KeyEdit): Promise<Key> {
   const { db, now, commit } = writing;
   return withOptimisticLock({ read: () => readKeyRow(writing, id), holds, name: "key" }, async (before) => {
-    if (await reconcileKey(writing, before)) {
-      await pushKey(writing, id);
-      return conflicted;
-    }
+    if (await reconcileKey(writing, before)) return conflicted;
     const own = await readActingKey(writing);
     if (own) requireScopesWithin(before.scopes, own);
     const change = await decide(before, own);

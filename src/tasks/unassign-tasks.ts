@@ -1,41 +1,60 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
 import { isFailedCondition, requireInBatch } from "../db/batch-condition.ts";
 import { raw } from "../db/client.ts";
+import { nextUpdate } from "../db/optimistic-locking.ts";
 import { tasks } from "../db/schema.ts";
 import type { Writing } from "../events/commit.ts";
 import type { Task } from "./task.ts";
 import { eventsOfTask } from "./task-events.ts";
 
-/** As many tasks as one batch changes: D1 does nothing else meanwhile. */
-const atOnce = 500;
+/** As much as one batch changes, in tasks and in characters of their descriptions: D1 does nothing else meanwhile. */
+export const mostAtOnce = 100;
+const mostCharactersAtOnce = 100_000;
 
 const tasksUnchanged = "the tasks are as they were read";
 
-/** Leaves some of a user's tasks without an assignee, with their events. Answers whether more may be left. */
-export async function unassignSome(writing: Writing, userId: string): Promise<boolean> {
+/** Leaves at most `atOnce` of a user's tasks without an assignee, with their events: all that it has read, or none where one of them was changed meanwhile. */
+export async function unassignSome(
+  writing: Writing,
+  userId: string,
+  atOnce: number,
+): Promise<"some unassigned" | "changed meanwhile" | "none left"> {
   const { db, actor, now, commit } = writing;
+  const ofUser = and(eq(tasks.accountId, actor.accountId), eq(tasks.assigneeId, userId));
+  const lengths = await db
+    .select({ id: tasks.id, length: sql<number>`length(${tasks.description})` })
+    .from(tasks)
+    .where(ofUser)
+    .limit(atOnce);
+  const ids = JSON.stringify(firstWithin(lengths, mostCharactersAtOnce));
   const assigned = await db
     .select()
     .from(tasks)
-    .where(and(eq(tasks.accountId, actor.accountId), eq(tasks.assigneeId, userId)))
-    .limit(atOnce);
-  if (assigned.length === 0) return false;
-  // As the statement below computes it.
-  const unassigned = assigned.map((task) => ({ ...task, assigneeId: null, updatedAt: Math.max(now, task.updatedAt + 1) }));
+    .where(and(ofUser, sql`${tasks.id} IN (SELECT value FROM json_each(${ids}))`));
+  if (lengths.length > 0 && assigned.length === 0) return "changed meanwhile";
+  if (assigned.length === 0) return "none left";
+  const events = assigned.flatMap((before) => {
+    // The statement below computes the same time.
+    const after = { ...before, assigneeId: null, updatedAt: nextUpdate(before, now) };
+    return eventsOfTask(before, after, now);
+  });
+  const statements = [
+    requireInBatch(db, allUnchanged(actor.accountId, assigned), tasksUnchanged),
+    raw(db, unassign(actor.accountId, assigned, now)),
+  ];
   try {
-    await commit({
-      result: null,
-      events: assigned.flatMap((before, index) => eventsOfTask(before, unassigned[index] ?? before, now)),
-      statements: [
-        requireInBatch(db, allUnchanged(actor.accountId, assigned), tasksUnchanged),
-        raw(db, unassign(actor.accountId, assigned, now)),
-      ],
-    });
+    await commit({ result: null, events, statements });
+    return "some unassigned";
   } catch (error) {
-    // Read again what somebody changed meanwhile.
-    if (!isFailedCondition(error, tasksUnchanged)) throw error;
+    if (isFailedCondition(error, tasksUnchanged)) return "changed meanwhile";
+    throw error;
   }
-  return true;
+}
+
+/** The ids of the first rows whose lengths together are within a bound, and of one at least. */
+function firstWithin(rows: readonly { id: string; length: number }[], bound: number): string[] {
+  let sum = 0;
+  return rows.filter(({ length }, index) => (sum += length) <= bound || index === 0).map(({ id }) => id);
 }
 
 /** The rows are looked up by what was read, one by one: the other way about, each task of the account would be compared with all of it. */

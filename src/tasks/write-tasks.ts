@@ -1,7 +1,8 @@
-import { newRevision } from "../db/client.ts";
-import { isDanglingReference } from "../db/failures.ts";
+import { and, eq, exists, isNull } from "drizzle-orm";
+import { isFailedCondition, requireInBatch } from "../db/batch-condition.ts";
+import { type Db, newRevision, type Statement } from "../db/client.ts";
 import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../db/optimistic-locking.ts";
-import { tasks } from "../db/schema.ts";
+import { tasks, users } from "../db/schema.ts";
 import { invalidMember } from "../errors.ts";
 import type { Writing } from "../events/commit.ts";
 import { newId } from "../ids.ts";
@@ -21,7 +22,8 @@ export async function createTask({ db, actor, now, commit }: Writing, content: T
     createdAt: now,
     updatedAt: now,
   };
-  await withKnownAssignee(commit({ result: task, events: eventsOfTask(null, task, now), statements: [db.insert(tasks).values(task)] }));
+  const statements = [...requireAssignee(db, task), db.insert(tasks).values(task)];
+  await withKnownAssignee(commit({ result: task, events: eventsOfTask(null, task, now), statements }));
   return task;
 }
 
@@ -37,15 +39,18 @@ export function changeTask(writing: Writing, id: string, patch: Partial<TaskCont
       completedAt: completionOf(before, changed.status, now),
       ...nextVersion(before, now),
     };
-    const [written] = await withKnownAssignee(
+    const outcomes = await withKnownAssignee(
       commit({
         result: after,
         events: eventsOfTask(before, after, now),
-        statements: [db.update(tasks).set(after).where(asRead(tasks, before)).returning({ id: tasks.id })],
+        statements: [
+          ...(patch.assigneeId === undefined ? [] : requireAssignee(db, after)),
+          db.update(tasks).set(after).where(asRead(tasks, before)).returning({ id: tasks.id }),
+        ],
         when: isUnchanged(db, tasks, before),
       }),
     );
-    return wrote(written) ? after : conflicted;
+    return wrote(outcomes.at(-1)) ? after : conflicted;
   });
 }
 
@@ -63,11 +68,20 @@ export function deleteTask(writing: Writing, id: string, holds: Precondition): P
   });
 }
 
+const assigneeIsThere = "the assignee is a user of the account";
+
+/** What fails the batch of a task whose assignee is none of the account's users, or is being deleted. */
+const requireAssignee = (db: Db, { accountId, assigneeId }: Task): Statement[] => {
+  if (assigneeId === null) return [];
+  const assignee = and(eq(users.accountId, accountId), eq(users.id, assigneeId), isNull(users.deletionRequestedAt));
+  return [requireInBatch(db, exists(db.select({ id: users.id }).from(users).where(assignee)), assigneeIsThere)];
+};
+
 async function withKnownAssignee<T>(write: Promise<T>): Promise<T> {
   try {
     return await write;
   } catch (error) {
-    if (isDanglingReference(error)) throw invalidMember("/assignee_id", "There is no such user.", "unknown_user");
+    if (isFailedCondition(error, assigneeIsThere)) throw invalidMember("/assignee_id", "There is no such user.", "unknown_user");
     throw error;
   }
 }

@@ -11,12 +11,15 @@ export interface LastUse {
 
 export const neverUsed: LastUse = { lastUsedAt: null, lastUsedPath: null };
 
-const shown = ({ entryId, path }: { entryId: string; path: string }): LastUse => ({ lastUsedAt: timeOfId(entryId), lastUsedPath: path });
+const toLastUse = ({ entryId, path }: { entryId: string; path: string }): LastUse => ({
+  lastUsedAt: timeOfId(entryId),
+  lastUsedPath: path,
+});
 
 /** The last use of each key of the account that has been used, by its id, as far as the roll-ups go. */
 export async function readLastUses({ db, actor }: Reading): Promise<Map<string, LastUse>> {
   const rows = await db.select().from(keyUses).where(eq(keyUses.accountId, actor.accountId));
-  return new Map(rows.map((row) => [row.keyId, shown(row)]));
+  return new Map(rows.map((row) => [row.keyId, toLastUse(row)]));
 }
 
 /** The last use of one key, as far as the roll-ups go. */
@@ -25,5 +28,5 @@ export async function readLastUse({ db, actor }: Reading, keyId: string): Promis
     .select()
     .from(keyUses)
     .where(and(eq(keyUses.accountId, actor.accountId), eq(keyUses.keyId, keyId)));
-  return row ? shown(row) : neverUsed;
+  return row ? toLastUse(row) : neverUsed;
 }

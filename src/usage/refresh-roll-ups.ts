@@ -8,7 +8,7 @@ import { idBound } from "../ids.ts";
 type StaleHour = typeof staleHours.$inferSelect;
 
 declare const upToDate: unique symbol;
-/** What verbs take that read usage. Made by `refreshRollUps` alone, once for all that an answer shows. */
+/** What verbs take that read usage. Made by `refreshRollUps` alone, once for all that a response shows. */
 export type UpToDate<Asked extends Reading = Reading> = Asked & { readonly [upToDate]: true };
 
 /**

@@ -4,7 +4,7 @@ import { isDanglingReference } from "../db/failures.ts";
 import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../db/optimistic-locking.ts";
 import { users } from "../db/schema.ts";
 import { commitTo, type Outbox, type Writing } from "../events/commit.ts";
-import { unassignSome } from "../tasks/unassign-tasks.ts";
+import { mostAtOnce, unassignSome } from "../tasks/unassign-tasks.ts";
 import { readUser } from "./read-users.ts";
 import type { User } from "./user.ts";
 import { userDeleted } from "./user-events.ts";
@@ -31,7 +31,7 @@ export async function deleteUser(writing: Writing, id: string, holds: Preconditi
   await finishDeletion(writing, marked);
 }
 
-/** Goes on with deletions that were broken off, the oldest first: at most `limit` of them. */
+/** Goes on with deletions that were broken off, the oldest first: at most `limit` of them. One that fails holds up no other. */
 export async function finishDeletions(outbox: Outbox, now: number, limit: number): Promise<void> {
   const { db } = outbox;
   const marked = await db
@@ -40,18 +40,27 @@ export async function finishDeletions(outbox: Outbox, now: number, limit: number
     .where(lt(users.deletionRequestedAt, now - abandonedMs))
     .orderBy(asc(users.deletionRequestedAt))
     .limit(limit);
-  for (const user of marked)
-    await finishDeletion({ db, now, actor: { accountId: user.accountId, keyId: null }, commit: commitTo(outbox) }, user);
+  const errors: unknown[] = [];
+  for (const user of marked) {
+    const writing = { db, now, actor: { accountId: user.accountId, keyId: null }, commit: commitTo(outbox) };
+    await finishDeletion(writing, user).catch((error: unknown) => errors.push(error));
+  }
+  if (errors.length > 0) throw new AggregateError(errors, "some deletions of users could not be finished", { cause: errors[0] });
 }
 
 async function finishDeletion(writing: Writing, user: User): Promise<void> {
-  for (;;) {
-    while (await unassignSome(writing, user.id));
-    if (await deleteRow(writing, user)) return;
+  for (let atOnce = mostAtOnce; ; ) {
+    const startedAt = Date.now();
+    const outcome = await unassignSome(writing, user.id, atOnce);
+    if (outcome === "none left" && (await deleteRow(writing, user))) return;
+    // A piece that somebody changed something of is tried again as two.
+    atOnce = outcome === "changed meanwhile" ? Math.max(1, Math.floor(atOnce / 2)) : mostAtOnce;
+    // Half of the time is for everybody else.
+    await new Promise((resolve) => setTimeout(resolve, Math.max(1, Date.now() - startedAt)));
   }
 }
 
-/** Answers false where a task was given to the user meanwhile. */
+/** Returns false where a task was given to the user meanwhile. */
 async function deleteRow({ db, now, commit }: Writing, user: User): Promise<boolean> {
   try {
     await commit({

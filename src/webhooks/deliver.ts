@@ -8,14 +8,13 @@ import { newId } from "../ids.ts";
 import type { NamedSecret } from "../secrets.ts";
 import { attempt, type Outcome, type Posting, refused } from "./attempt.ts";
 import { disableWebhook } from "./disable-webhook.ts";
-import { mostAttempts, nextAttemptAt } from "./schedule.ts";
+import { mostAttempts, nextAttemptAt, soonMs } from "./schedule.ts";
 import { unseal } from "./sealing.ts";
 import { type UrlContext, urlRefusal } from "./url-rules.ts";
 import type { Webhook } from "./webhook.ts";
 
 const leaseMs = minuteMs;
 const patienceMs = 5 * dayMs;
-const soonMs = 15 * minuteMs;
 /** When a delivery that the service itself could not make is looked at again. */
 const postponedMs = 5 * minuteMs;
 /** How far the clocks of two machines may differ: what is due by less is due. */
@@ -124,8 +123,8 @@ async function record(
   const again = outcome.error === null || isGone ? null : nextAttemptAt(delivery.attempts_made, at, random(), outcome.retryAfterMs);
   const status = outcome.error === null ? "delivered" : again === null ? "failed" : "pending";
   const isMine = and(eq(deliveries.id, deliveryId), eq(deliveries.claim, claim));
-  const { retryAfterMs, ...shown } = outcome;
-  const values = { deliveryId, id: newId("att", at), at: at - outcome.durationMs, ...shown };
+  const { retryAfterMs, ...result } = outcome;
+  const values = { deliveryId, id: newId("att", at), at: at - outcome.durationMs, ...result };
   // What was held or ended meanwhile does not come back for another attempt.
   const isOver = sql`status <> 'pending' AND ${Number(again !== null)}`;
   const [, recorded] = await db.batch([

@@ -1,8 +1,7 @@
 import { WorkerEntrypoint } from "cloudflare:workers";
 import { connect } from "../db/client.ts";
-import type { EnqueueDeliveries } from "../events/commit.ts";
 import { deliver } from "./deliver.ts";
-import { type DeliveryMessage, enqueueDeliveries } from "./enqueue.ts";
+import { type DeliveryMessage, enqueueVia } from "./enqueue.ts";
 import { sealingSecrets } from "./sealing.ts";
 import { ownHosts } from "./url-rules.ts";
 
@@ -22,9 +21,7 @@ export const delivererFor = ({ isLocal }: { isLocal: boolean }) =>
   class Deliverer extends WorkerEntrypoint<DeliveryEnv> {
     deliver(deliveryId: string): void {
       const { DB, DELIVERIES } = this.env;
-      const enqueue: EnqueueDeliveries = (due) => {
-        if (due.length > 0) this.ctx.waitUntil(enqueueDeliveries(DELIVERIES, due));
-      };
+      const enqueue = enqueueVia(DELIVERIES, (work) => this.ctx.waitUntil(work));
       const delivering = {
         db: connect(DB),
         fetch: (input: RequestInfo | URL, init?: RequestInit) => fetch(input, init),

@@ -8,7 +8,7 @@ import { webhookDisabled } from "./webhook-events.ts";
 
 /**
  * Disables a webhook that still leads where the attempt went (and has been failing since `failingSince`, where that is the reason),
- * holds what is to be sent to it, and makes the event of it. Answers whether it did.
+ * holds what is to be sent to it, and makes the event of it. Returns whether it did.
  */
 export async function disableWebhook(
   { db, now, enqueue }: { db: Db; now: () => number; enqueue: EnqueueDeliveries },

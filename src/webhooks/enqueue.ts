@@ -1,14 +1,14 @@
 import { secondMs } from "../clock.ts";
-import type { DueDelivery } from "../events/commit.ts";
+import type { DueDelivery, EnqueueDeliveries } from "../events/commit.ts";
 
-/** What a message of the queue says: which delivery may be due. D1 is the truth; a message only wakes. */
+/** What a message of the queue says: which delivery may be due. D1 is the truth; a message says only when to look. */
 export interface DeliveryMessage {
   deliveryId: string;
 }
 
 const messagesAtOnce = 100;
 
-/** Puts deliveries into the queue. Answers whether it has taken them; what it has not, the sweep finds. */
+/** Puts deliveries into the queue. Returns whether it has taken them; what it has not, the sweep finds. */
 export async function enqueueDeliveries(queue: Queue<DeliveryMessage>, due: readonly DueDelivery[]): Promise<boolean> {
   const messages = due.map(({ id, delayMs }) => ({ body: { deliveryId: id }, delaySeconds: Math.ceil(delayMs / secondMs) }));
   try {
@@ -19,3 +19,10 @@ export async function enqueueDeliveries(queue: Queue<DeliveryMessage>, due: read
     return false;
   }
 }
+
+/** Enqueues deliveries beside what else is going on. `beside`: keeps the Worker alive until that is done. */
+export const enqueueVia =
+  (queue: Queue<DeliveryMessage>, beside: (work: Promise<unknown>) => void): EnqueueDeliveries =>
+  (due) => {
+    if (due.length > 0) beside(enqueueDeliveries(queue, due));
+  };

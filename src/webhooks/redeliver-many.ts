@@ -1,6 +1,5 @@
 import { and, count, eq, gt, isNotNull, max, type SQL, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
-import { minuteMs, secondMs } from "../clock.ts";
 import { raw } from "../db/client.ts";
 import { deliveries, redeliveries } from "../db/schema.ts";
 import { Failure } from "../errors.ts";
@@ -9,13 +8,9 @@ import { idBound, newId } from "../ids.ts";
 import type { Delivery } from "./read-deliveries.ts";
 import { readWebhook } from "./read-webhooks.ts";
 import { requireActive } from "./redeliver.ts";
+import { paceMs, soonMs } from "./schedule.ts";
 import type { Webhook } from "./webhook.ts";
 import type { WebhookReading, WebhookWriting } from "./write-webhooks.ts";
-
-/** A receiver gets what is redelivered to it at this pace, so that it is not flooded. */
-const paceMs = secondMs / 5;
-/** What is due later, the sweep enqueues. */
-const soonMs = 15 * minuteMs;
 
 /** Which deliveries of a webhook are to be made again: by the time of their events, and by what became of them. */
 export interface RedeliveryFilter {
@@ -28,15 +23,23 @@ export interface RedeliveryFilter {
 
 /** How many deliveries match. Throws `not_found` and `forbidden`. */
 export async function countRedeliveries(writing: WebhookWriting, webhookId: string, filter: RedeliveryFilter): Promise<number> {
-  const count = await countMatching(writing, await readWebhook(writing, webhookId), filter);
+  const { count } = await countMatching(writing, await readWebhook(writing, webhookId), filter);
   // So that a repetition with the same Idempotency-Key is answered alike.
   await writing.commit({ result: count, events: [], statements: [] });
   return count;
 }
 
-/** Throws `not_found`, and `forbidden` where the acting key may not read all that would be sent. */
-export async function authorizeRedeliveries(reading: WebhookReading, webhookId: string, filter: RedeliveryFilter): Promise<void> {
-  await countMatching(reading, await readWebhook(reading, webhookId), filter);
+/** Throws `forbidden` where the acting key may not read all that a redelivery has sent. */
+export async function authorizeRedeliveries(reading: WebhookReading, redeliveryId: string): Promise<void> {
+  const { db, actor, catalogue, scopes } = reading;
+  const sent = await db
+    .selectDistinct({ type: deliveries.eventType })
+    .from(deliveries)
+    .where(and(eq(deliveries.accountId, actor.accountId), eq(deliveries.redeliveryId, redeliveryId)));
+  catalogue.requireReadable(
+    sent.map(({ type }) => type),
+    scopes,
+  );
 }
 
 /** Sends all that match once more, five a second and after what is redelivered to the webhook already. Throws as `redeliver` does. */
@@ -47,7 +50,7 @@ export async function redeliverAll(
 ): Promise<{ id: string; count: number }> {
   const { db, actor, now, commit, catalogue } = writing;
   const webhook = await readWebhook(writing, webhookId);
-  const count = await countMatching(writing, webhook, filter);
+  const { count, types } = await countMatching(writing, webhook, filter);
   requireActive(webhook);
   const startAt = await freeFrom(writing, webhook);
   const id = newId("rdl", now);
@@ -76,7 +79,7 @@ export async function redeliverAll(
         sql`SELECT id, next_attempt_at AS at FROM deliveries WHERE redelivery_id = ${id} AND next_attempt_at <= ${now + soonMs}`,
       ),
     ],
-    scopes: catalogue.scopesFor(filter.eventTypes ?? []),
+    scopes: catalogue.scopesFor(types),
     due: (outcomes) =>
       (outcomes.at(-1) as { id: string; at: number }[]).map((delivery) => ({ id: delivery.id, delayMs: delivery.at - now })),
   });
@@ -98,12 +101,17 @@ function matching({ now }: Reading, webhook: Webhook, { from, to, status, eventT
 }
 
 /** Throws `forbidden` where the acting key may not read all that match, or all that were asked for. */
-async function countMatching(reading: WebhookReading, webhook: Webhook, filter: RedeliveryFilter): Promise<number> {
+async function countMatching(
+  reading: WebhookReading,
+  webhook: Webhook,
+  filter: RedeliveryFilter,
+): Promise<{ count: number; types: string[] }> {
   const byType = await reading.db.all<{ type: string; count: number }>(
     sql`SELECT event_type AS type, count(*) AS count FROM (${matching(reading, webhook, filter)}) GROUP BY event_type`,
   );
-  reading.catalogue.requireReadable([...byType.map(({ type }) => type), ...(filter.eventTypes ?? [])], reading.scopes);
-  return byType.reduce((sum, { count }) => sum + count, 0);
+  const types = [...byType.map(({ type }) => type), ...(filter.eventTypes ?? [])];
+  reading.catalogue.requireReadable(types, reading.scopes);
+  return { count: byType.reduce((sum, { count }) => sum + count, 0), types };
 }
 
 /** When the next redelivery to a webhook may be due, so that several together keep the pace. */

@@ -50,7 +50,7 @@ export async function sendTest(writing: WebhookWriting, webhookId: string, type:
 /** Throws `forbidden` where the acting key may not read events of this type. */
 export const authorizeTest = ({ catalogue, scopes }: WebhookReading, type: string): void => catalogue.requireReadable([type], scopes);
 
-/** Makes a delivery by itself, to be attempted at once, after the statements `first`. Answers its id. */
+/** Makes a delivery by itself, to be attempted at once, after the statements `first`. Returns its id. */
 async function sendNow(
   { db, now, commit, catalogue }: WebhookWriting,
   {

@@ -5,6 +5,11 @@ const delaysMs = [5 * secondMs, 5 * minuteMs, 30 * minuteMs, 2 * hourMs, 5 * hou
 const jitter = 0.2;
 const longestRetryAfterMs = dayMs;
 
+/** A webhook is sent what has piled up for it at this pace, so that its receiver is not flooded. */
+export const paceMs = secondMs / 5;
+/** What is due within this is enqueued by whoever knows of it; the rest is the sweep's. */
+export const soonMs = 15 * minuteMs;
+
 export const mostAttempts = delaysMs.length + 1;
 
 /**

@@ -2,11 +2,10 @@ import { sql } from "drizzle-orm";
 import { minuteMs, secondMs } from "../clock.ts";
 import type { Db } from "../db/client.ts";
 import { type DeliveryMessage, enqueueDeliveries } from "./enqueue.ts";
+import { paceMs } from "./schedule.ts";
 
 /** What has been due for less is on its way through the queue. */
 const overdueMs = 5 * secondMs;
-/** How quickly one webhook is sent what was found of it. */
-const paceMs = secondMs / 5;
 /** As many calls as one invocation makes by itself, where the queue cannot be reached. */
 const mostByHand = 25;
 

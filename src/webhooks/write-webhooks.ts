@@ -67,10 +67,11 @@ async function insertWebhook(
   secret: string,
 ): Promise<Webhook | typeof conflicted> {
   const ofAccount = eq(webhooks.accountId, actor.accountId);
-  const [counted] = await db
+  const counting = db
     .select({ made: sql<number>`count(*)`, highest: sql<number>`coalesce(max(${webhooks.number}), 0)` })
     .from(webhooks)
     .where(ofAccount);
+  const [counted] = await counting;
   if (!counted || counted.made >= mostWebhooks)
     throw new Failure("limit_reached", `An account may have ${mostWebhooks} webhooks. Delete one that is no longer used.`);
   const webhook: Webhook = {
@@ -86,11 +87,7 @@ async function insertWebhook(
     createdAt: now,
     updatedAt: now,
   };
-  const asCounted = db
-    .select({ made: sql`count(*)`, highest: sql`coalesce(max(${webhooks.number}), 0)` })
-    .from(webhooks)
-    .where(ofAccount);
-  const when = sql`(${counted.made}, ${counted.highest}) = (${asCounted})`;
+  const when = sql`(${counted.made}, ${counted.highest}) = (${counting})`;
   const [made] = await commit({
     result: { webhook, secret },
     events: [],
@@ -110,12 +107,17 @@ export async function changeWebhook(writing: WebhookWriting, id: string, patch: 
   if (patch.eventTypes) writing.catalogue.requireReadable(patch.eventTypes, writing.scopes);
   return change(writing, id, holds, async (before) => {
     // What still waits for the old URL goes to the new one, whatever the webhook is sent by now.
-    if (patch.url !== undefined) writing.catalogue.requireReadable(await waitingTypes(writing, before), writing.scopes);
-    if (patch.state === "active") return { ...patch, disabledReason: null, failingSince: null };
-    // Another receiver has not failed yet.
-    const moved = patch.url === undefined || patch.url === before.url ? patch : { ...patch, failingSince: null };
-    return patch.state === "disabled" && before.state !== "disabled" ? { ...moved, disabledReason: "It was disabled by a call." } : moved;
+    const types = patch.url === undefined ? [] : await waitingTypes(writing, before);
+    writing.catalogue.requireReadable(types, writing.scopes);
+    return { members: patched(before, patch), types };
   });
+}
+
+function patched(before: Webhook, patch: WebhookPatch): Partial<Webhook> {
+  if (patch.state === "active") return { ...patch, disabledReason: null, failingSince: null };
+  // Another receiver has not failed yet.
+  const moved = patch.url === undefined || patch.url === before.url ? patch : { ...patch, failingSince: null };
+  return patch.state === "disabled" && before.state !== "disabled" ? { ...moved, disabledReason: "It was disabled by a call." } : moved;
 }
 
 /** Gives a webhook a new secret, shown this once. For `overlapMs` more, requests carry a signature of the old one too. Throws as `changeWebhook` does. */
@@ -131,9 +133,12 @@ export async function rotateWebhookSecret(
     id,
     always,
     async (before) => ({
-      sealedSecret,
-      previousSealedSecret: overlapMs > 0 ? before.sealedSecret : null,
-      overlapEndsAt: overlapMs > 0 ? writing.now + overlapMs : null,
+      members: {
+        sealedSecret,
+        previousSealedSecret: overlapMs > 0 ? before.sealedSecret : null,
+        overlapEndsAt: overlapMs > 0 ? writing.now + overlapMs : null,
+      },
+      types: [],
     }),
     (changed) => ({ webhook: changed, secret }),
   );
@@ -169,12 +174,13 @@ function change(
   writing: WebhookWriting,
   id: string,
   holds: Precondition,
-  decide: (before: Webhook) => Promise<Partial<Webhook>>,
+  /** What to set, and the types of events that it makes the acting key see besides those of the webhook. */
+  decide: (before: Webhook) => Promise<{ members: Partial<Webhook>; types: string[] }>,
   result: (after: Webhook) => unknown = (after) => after,
 ): Promise<Webhook> {
   const { db, now, commit } = writing;
   return withOptimisticLock({ read: () => readReadable(writing, id), holds, name: "webhook" }, async (before) => {
-    const members = await decide(before);
+    const { members, types } = await decide(before);
     if (Object.keys(members).length === 0) return before;
     const after = { ...before, ...members, ...nextVersion(before, now) };
     // What the service itself notes of a webhook changes beside this.
@@ -187,7 +193,7 @@ function change(
       events: isDisabled ? [webhookDisabled(after, now)] : [],
       statements: [...holding, db.update(webhooks).set(set).where(asRead(webhooks, before)).returning({ id: webhooks.id })],
       when: isUnchanged(db, webhooks, before),
-      scopes: writing.catalogue.scopesFor([...before.eventTypes, ...after.eventTypes]),
+      scopes: writing.catalogue.scopesFor([...before.eventTypes, ...after.eventTypes, ...types]),
     });
     return wrote(outcomes.at(-1)) ? after : conflicted;
   });

@@ -104,16 +104,17 @@ describe("A Worker that is deployed", () => {
   });
 });
 
-describe("The papers", () => {
-  const papers = [
+describe("The documents", () => {
+  const documents = [
     ...readdirSync(root).filter((file) => file.endsWith(".md")),
     ...readdirSync(join(root, "docs/decisions")).map((file) => `docs/decisions/${file}`),
+    "docs/performance.md",
   ];
 
-  it.each(papers)("%s names no path that is not there", (paper) => {
-    const text = readFileSync(join(root, paper), "utf8");
+  it.each(documents)("%s names no path that is not there", (document) => {
+    const text = readFileSync(join(root, document), "utf8");
     const paths = [...text.matchAll(/`((?:src|test|scripts|docs|migrations|public|bench|\.ci)\/[\w./-]*)`/g)].map(([, path]) => path ?? "");
-    const links = [...text.matchAll(/\]\((?!https?:|#)([^)#]+)/g)].map(([, link]) => join(paper, "..", link ?? ""));
+    const links = [...text.matchAll(/\]\((?!https?:|#)([^)#]+)/g)].map(([, link]) => join(document, "..", link ?? ""));
     expect([...paths, ...links].filter((path) => !existsSync(join(root, path)))).toEqual([]);
   });
 });

@@ -106,7 +106,7 @@ describe("The log", () => {
     ]);
   });
 
-  it("folds a flood of refusals: few entries, whose counts add up to all of them", async () => {
+  it("aggregates a flood of refusals: few entries, whose counts add up to all of them", async () => {
     const tenant = await makeTenant();
     const { key } = await makeKey(tenant.accountId, { hourlyLimit: 1 });
     await Promise.all(Array.from({ length: 200 }, () => call("GET", "/api/v1/tasks", { key })));

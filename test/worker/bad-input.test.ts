@@ -156,6 +156,36 @@ describe("A body", () => {
     }
   });
 
+  it("is refused with 503 where the isolate holds 16 MiB of them already, and taken again once it does not", async () => {
+    const { key } = await makeTenant();
+    const held: ReadableStreamDefaultController<Uint8Array>[] = [];
+    const text = `{"title":"x","description":"${"y".repeat(60_000)}"}`;
+    const holding = () =>
+      new ReadableStream<Uint8Array>({
+        start(controller) {
+          controller.enqueue(new TextEncoder().encode(text.slice(0, -1)));
+          held.push(controller);
+        },
+      });
+    const waiting = Array.from({ length: 300 }, () => post(key, holding()));
+    const refused = await Promise.race([...waiting, new Promise<null>((resolve) => setTimeout(resolve, 5000, null))]);
+    expect([refused?.status, refused?.body.code]).toEqual([503, "unavailable"]);
+    for (const controller of held) {
+      try {
+        controller.enqueue(new TextEncoder().encode("}"));
+        controller.close();
+      } catch {
+        // Of one that was refused.
+      }
+    }
+    const statuses = (await Promise.all(waiting)).map(({ status }) => status);
+    expect(new Set(statuses)).toEqual(new Set([422, 503]));
+    // Each takes 64 KiB at most, and some of the 60 KB that have come so far.
+    expect(statuses.filter((status) => status === 422).length).toBeGreaterThan(230);
+    expect(statuses.filter((status) => status === 422).length).toBeLessThan(280);
+    expect((await post(key, { title: "x" })).status).toBe(201);
+  });
+
   it("leaves nothing behind when it is refused", async () => {
     const { key } = await makeTenant();
     await Promise.all([post(key, { title: "" }), post(key, "{"), post(key, { title: "x", assignee_id: "usr_1" })]);

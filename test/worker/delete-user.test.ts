@@ -3,6 +3,7 @@ import { expect, it } from "vitest";
 import { createApp } from "../../src/app.ts";
 import { minuteMs } from "../../src/clock.ts";
 import { allUnchanged, unassign } from "../../src/tasks/unassign-tasks.ts";
+import { finishDeletions } from "../../src/users/delete-user.ts";
 import { answerOf, call, cron, db, makeTenant, type Tenant } from "./client.ts";
 
 // A user may have any number of tasks, and D1 does nothing else while it runs a batch.
@@ -116,4 +117,39 @@ it("A task that is changed while its user is deleted keeps the change, and has o
   expect(new Set(changed.map((answer) => answer?.status))).toEqual(new Set([200]));
   expect(await count("tasks WHERE account_id = ? AND assignee_id IS NULL AND title = 'Meanwhile'", tenant.accountId)).toBe(20);
   expect(await count("events WHERE account_id = ? AND type = 'task.updated'", tenant.accountId)).toBe(320);
+});
+
+it("A user that is being deleted is given no further task", async () => {
+  const { key, accountId } = await makeTenant();
+  const { body: user } = await call("POST", "/api/v1/users", { key, body: { name: "Ada", email: "ada@example.com" } });
+  const { body: task } = await call("POST", "/api/v1/tasks", { key, body: { title: "x" } });
+  await env.DB.prepare("UPDATE users SET deletion_requested_at = ? WHERE id = ?").bind(Date.now(), user.id).run();
+  const given = [
+    await call("POST", "/api/v1/tasks", { key, body: { title: "Late", assignee_id: user.id } }),
+    await call("PATCH", `/api/v1/tasks/${task.id}`, { key, body: { assignee_id: user.id } }),
+  ];
+  for (const { status, body } of given) expect([status, body.errors?.[0].code]).toEqual([422, "unknown_user"]);
+  expect(await count("events WHERE account_id = ? AND type LIKE 'task.%'", accountId)).toBe(1);
+});
+
+it("One deletion that cannot be finished holds up no other", async () => {
+  const tenants = [await makeTenant(), await makeTenant()];
+  const ids = await Promise.all(tenants.map((tenant) => userWithTasks(tenant, 5)));
+  for (const [index, id] of ids.entries())
+    await env.DB.prepare("UPDATE users SET deletion_requested_at = ? WHERE id = ?")
+      .bind(index + 1, id)
+      .run();
+  let batches = 0;
+  const failing = new Proxy(db, {
+    get: (target, name) =>
+      name === "batch"
+        ? async (...given: Parameters<typeof db.batch>) => {
+            // The oldest comes first.
+            if (batches++ === 0) throw new Error("D1_ERROR: out of order");
+            return target.batch(...given);
+          }
+        : Reflect.get(target, name),
+  });
+  await expect(finishDeletions({ db: failing }, Date.now(), 10)).rejects.toThrow("could not be finished");
+  expect([await count("users WHERE id = ?", ids[0] ?? ""), await count("users WHERE id = ?", ids[1] ?? "")]).toEqual([1, 0]);
 });

@@ -132,7 +132,7 @@ describe.concurrent("A change that tightens a key holds for every request that s
     ["an address list", "PATCH", "", { allowed_ips: ["203.0.113.9"] }, 403, "ip_not_allowed"],
     ["a lower limit", "PATCH", "", { hourly_limit: 1 }, 429, "rate_limit_exceeded"],
     ["a rotation without overlap", "POST", "/rotate", { overlap_seconds: 0 }, 401, "invalid_key"],
-  ])("%s", async (_, method, place, body, status, code) => {
+  ])("%s", async (_, method, subpath, body, status, code) => {
     const { key, accountId } = await makeTenant();
     const other = await makeKey(accountId);
     let changedAt = Number.POSITIVE_INFINITY;
@@ -146,7 +146,7 @@ describe.concurrent("A change that tightens a key holds for every request that s
       else if (answer.status === 200) before.push(200);
     });
     await new Promise((resolve) => setTimeout(resolve, 600));
-    expect((await call(method, `/api/v1/keys/${other.keyId}${place}`, { key, body })).status).toBeLessThan(300);
+    expect((await call(method, `/api/v1/keys/${other.keyId}${subpath}`, { key, body })).status).toBeLessThan(300);
     changedAt = performance.now();
     await Promise.all(load);
     expect(before.length).toBeGreaterThan(10);

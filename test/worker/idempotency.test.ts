@@ -133,4 +133,19 @@ describe("An Idempotency-Key", () => {
     expect([replayed.status, replayed.body.code, replayed.headers.has("Idempotent-Replayed")]).toEqual([403, "forbidden", false]);
     expect((await post(tenant.key, at, body, "once")).headers.get("Idempotent-Replayed")).toBe("true");
   });
+
+  it("shows nothing of a redelivery to a key that may not read what it has sent, though nothing matches any more", async () => {
+    const tenant = await makeTenant();
+    const lesser = await makeKey(tenant.accountId, { scopes: ["webhooks:write"] });
+    const id = await webhookOf(tenant);
+    const patch = (status: string) => call("PATCH", `/api/v1/webhooks/${id}`, { key: tenant.key, body: { status } });
+    await patch("disabled");
+    await call("POST", "/api/v1/tasks", { key: tenant.key, body: { title: "x" } });
+    await patch("active");
+    const body = { from: new Date(Date.now() - 60_000).toISOString() };
+    expect((await post(tenant.key, `/webhooks/${id}/redeliver`, body, "once")).body.count).toBe(1);
+    const replayed = await post(lesser.key, `/webhooks/${id}/redeliver`, body, "once");
+    expect([replayed.status, replayed.body.code]).toEqual([403, "forbidden"]);
+    expect((await post(tenant.key, `/webhooks/${id}/redeliver`, body, "once")).body.count).toBe(1);
+  });
 });

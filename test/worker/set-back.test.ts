@@ -136,4 +136,37 @@ describe("After D1 was set back behind a key's guard,", () => {
     expect((await change({ status: "active" })).status).toBe(409);
     expect((await call("GET", path, { key: tenant.key })).body.status).toBe("revoked");
   });
+
+  it("a key that was disabled stays so, whatever else of it is changed, until it is enabled", async () => {
+    const { other, change } = await twoKeys();
+    const before = await rowOf(other.keyId);
+    await change({ status: "disabled" });
+    await setBack(before);
+    expect((await change({ name: "Renamed" })).body).toMatchObject({ name: "Renamed", status: "disabled" });
+    expect(await me(other.key)).toBe("disabled_key");
+    expect((await change({ status: "active" })).status).toBe(200);
+    expect(await me(other.key)).toBe(200);
+  });
+
+  it("a key without a row is ended by the report of its secret, and by no other secret", async () => {
+    const { tenant, other, path } = await twoKeys();
+    const rotated = await call("POST", `${path}/rotate`, { key: tenant.key, body: { overlap_seconds: 600 } });
+    await env.DB.prepare("DELETE FROM api_keys WHERE id = ?").bind(other.keyId).run();
+    const report = async (key: string) => {
+      expect((await call("POST", "/api/v1/keys/revoke-leaked", { body: { key } })).status).toBe(202);
+      await new Promise((resolve) => setTimeout(resolve, 300));
+    };
+    await report(other.key);
+    expect(await me(rotated.body.secret_key)).toBe(200);
+    await report(rotated.body.secret_key);
+    expect(await me(rotated.body.secret_key)).toBe("revoked_key");
+  });
+
+  it("a key without a row is not ended on the condition of another version", async () => {
+    const { tenant, other, path } = await twoKeys();
+    await me(other.key);
+    await env.DB.prepare("DELETE FROM api_keys WHERE id = ?").bind(other.keyId).run();
+    expect((await call("DELETE", path, { key: tenant.key, "If-Match": '"other"' })).status).toBe(412);
+    expect(await me(other.key)).toBe(200);
+  });
 });

@@ -255,22 +255,22 @@ describe("A percentile", () => {
   });
 });
 
-describe("The headline of rate-limit usage", () => {
-  const headline = async (key: string) => (await call("GET", "/api/v1/usage", { key })).body.rate_limit;
+describe("The rate-limit usage of an account", () => {
+  const highestUsage = async (key: string) => (await call("GET", "/api/v1/usage", { key })).body.rate_limit;
 
   it("is the live key with the highest share, of equals the older", async () => {
     const tenant = await makeTenant();
     const [small, large] = [await makeKey(tenant.accountId, { hourlyLimit: 10 }), await makeKey(tenant.accountId, { hourlyLimit: 1000 })];
-    expect(await headline(tenant.key)).toMatchObject({ key_id: tenant.keyId });
+    expect(await highestUsage(tenant.key)).toMatchObject({ key_id: tenant.keyId });
     await Promise.all(Array.from({ length: 4 }, () => call("GET", "/api/v1/me", { key: small.key })));
     await Promise.all(Array.from({ length: 40 }, () => call("GET", "/api/v1/me", { key: large.key })));
     const seen = await within2s(
-      () => headline(tenant.key),
+      () => highestUsage(tenant.key),
       ({ used }) => used === 4,
     );
     expect(seen).toMatchObject({ key_id: small.keyId, used: 4, limit: 10, percent: 40 });
     await call("DELETE", `/api/v1/keys/${small.keyId}`, { key: tenant.key });
-    expect((await headline(tenant.key)).key_id).not.toBe(small.keyId);
+    expect((await highestUsage(tenant.key)).key_id).not.toBe(small.keyId);
   });
 
   it("of a key that is not the account's is not found", async () => {

@@ -1,5 +1,4 @@
 import { createMiddleware } from "hono/factory";
-import { matchedRoutes } from "hono/route";
 import { Failure } from "../../errors.ts";
 import type { ApiRoute } from "../route-policies.ts";
 import type { ApiContext, ApiEnv } from "../router.ts";
@@ -9,25 +8,20 @@ import { refuseQuery, requireDecodable } from "./validation.ts";
 
 /**
  * What holds for every operation, in the order of the contract: the body's size and arrival, its media type, its syntax, the headers
- * that the operation reads, the query. Paths and methods that are not there are left to be told so, and public operations judge their bodies
- * by themselves.
+ * that the operation reads, the query. A public operation judges its body by itself. Paths and methods that are not there pass: the router
+ * answers them.
  */
 export const checkRequest = createMiddleware<ApiEnv>(async function checkRequest(c, next) {
   const policy = c.get("policy");
-  if (policy ? policy.isOperation && !policy.isPublic : hasHandler(c)) {
-    const { failure } = c.get("body");
-    if (failure) throw failure;
-  }
   if (!policy?.isOperation) return next();
+  const { failure } = c.get("body");
+  if (failure && !policy.isPublic) throw failure;
   if (policy.mediaTypes.length > 0) requireJson(c, policy);
   for (const header of policy.headers) headerChecks[header]?.(c);
-  if (policy.takesQuery) requireDecodable(c);
-  else refuseQuery(c);
+  if (!policy.takesQuery) refuseQuery(c);
+  else if (!policy.isPublic) requireDecodable(c);
   return next();
 });
-
-/** Whether somebody answers that is no middleware. */
-const hasHandler = (c: ApiContext) => matchedRoutes(c).some(({ method }) => method !== "ALL");
 
 const headerChecks: Record<string, (c: ApiContext) => unknown> = {
   "If-Match": (c) => tagsIn(c, "If-Match"),
@@ -37,7 +31,7 @@ const headerChecks: Record<string, (c: ApiContext) => unknown> = {
 
 /** Refuses what is of another media type or not JSON. A body that may be absent, and is, is an empty object. */
 function requireJson(c: ApiContext, { mediaTypes, isBodyRequired }: ApiRoute): void {
-  const bytes = c.get("body").bytes ?? new Uint8Array();
+  const { bytes } = c.get("body");
   const isAbsent = bytes.length === 0 && !isBodyRequired;
   const sentAs = c.req.header("Content-Type");
   const mediaType = isAbsent && sentAs === undefined ? mediaTypes[0] : essenceOf(sentAs ?? "");
@@ -47,6 +41,8 @@ function requireJson(c: ApiContext, { mediaTypes, isBodyRequired }: ApiRoute): v
     });
   }
   const text = isAbsent ? "{}" : jsonTextOf(bytes);
+  // So that an absent body and an empty object are the same request, also to an Idempotency-Key.
+  if (isAbsent) c.set("body", { bytes: new TextEncoder().encode(text), failure: null });
   // The validators read this one, and know the media type without its parameters.
   c.req.raw = new Request(c.req.raw, { body: text });
   c.req.raw.headers.set("Content-Type", mediaType);

@@ -32,8 +32,8 @@ export interface PostResponse<Body, Status> {
 }
 
 interface Post<Result, Body, Status> {
-  /** Throws where the key of this request may not do this, whoever did it first. */
-  authorize?: (reading: Reading) => Promise<void> | void;
+  /** Throws where the key of this request may not do this, whoever did it first. `first`: what that one was answered. */
+  authorize?: (reading: Reading, first: Body) => Promise<void> | void;
   run: (writing: Writing) => Promise<Result>;
   respond: (result: Result) => PostResponse<Body, Status>;
   /** What the first request may have left to do besides its change. */
@@ -43,32 +43,36 @@ interface Post<Result, Body, Status> {
 /** Runs a verb for a POST, once for each Idempotency-Key: a repetition is answered with what the first got, and has no effect. */
 export async function runOnce<Result, Body extends object, Status extends 200 | 201 | 202>(
   c: ApiContext,
-  { authorize = () => {}, run, respond, beforeReplay = async () => {} }: Post<Result, Body, Status>,
+  { authorize = () => {}, run, respond: responseFor, beforeReplay = async () => {} }: Post<Result, Body, Status>,
 ) {
-  const send = ({ status, body, headers }: PostResponse<Body, Status>) => respondJson(body, status, headers);
+  const respond = ({ status, body, headers }: PostResponse<Body, Status>) => respondJson(body, status, headers);
   const replay = async ({ status, headers, body }: StoredResponse) => {
-    await authorize(reading(c));
+    const first = JSON.parse(body) as Body;
+    await authorize(reading(c), first);
     await beforeReplay();
-    return send({ status: status as Status, body: JSON.parse(body) as Body, headers: { ...headers, "Idempotent-Replayed": "true" } });
+    return respond({ status: status as Status, body: first, headers: { ...headers, "Idempotent-Replayed": "true" } });
   };
 
   const request = idempotentRequest(c);
-  if (!request) return send(respond(await run(writing(c))));
+  if (!request) return respond(responseFor(await run(writing(c))));
 
   const { db, now } = reading(c);
   const stored = await findStored(db, request, now);
   if (stored) return replay(stored);
   const toStore = (result: Result): StoredResponse => {
-    const { status, body, stored = body, headers = {} } = respond(result);
+    const { status, body, stored = body, headers = {} } = responseFor(result);
     return { status, headers, body: JSON.stringify(stored) };
   };
   try {
-    return send(respond(await run({ ...reading(c), commit: storingCommit(outboxOf(c), request, now, toStore) })));
+    return respond(responseFor(await run({ ...reading(c), commit: storingCommit(outboxOf(c), request, now, toStore) })));
   } catch (error) {
     if (!(error instanceof AlreadyDone)) throw error;
     const winner = await findStored(db, request, now);
     if (!winner)
-      throw new Failure("request_in_progress", "A request with this Idempotency-Key is running. Try again in a moment.", { cause: error });
+      throw new Failure("request_in_progress", "A request with this Idempotency-Key is running. Try again in a moment.", {
+        headers: { "Retry-After": "1" },
+        cause: error,
+      });
     return replay(winner);
   }
 }
@@ -81,6 +85,6 @@ function idempotentRequest(c: ApiContext): IdempotentRequest | null {
     accountId: actorOf(c).accountId,
     operation: `${c.req.method} ${pathname}`,
     key,
-    fingerprint: hashOf(Buffer.concat([Buffer.from(`${search}\n`), c.get("body").bytes ?? new Uint8Array()])),
+    fingerprint: hashOf(Buffer.concat([Buffer.from(`${search}\n`), c.get("body").bytes])),
   };
 }

@@ -17,23 +17,23 @@ const named = (part: PropertyKey) => String(part).slice(0, longestName).toWellFo
 
 const unknown = "This is not known here.";
 
-function faultsOf(issue: Issue, place: (path: readonly PropertyKey[]) => Partial<Fault>, unknownName: string): Fault[] {
+function faultsOf(issue: Issue, locate: (path: readonly PropertyKey[]) => Partial<Fault>, unknownName: string): Fault[] {
   if (issue.code === "unrecognized_keys") {
-    return issue.keys.map((key) => ({ detail: unknown, code: unknownName, ...place([...issue.path, key]) }));
+    return issue.keys.map((key) => ({ detail: unknown, code: unknownName, ...locate([...issue.path, key]) }));
   }
   if (issue.code === "invalid_type" && issue.message === required) {
-    return [{ detail: required, code: "required", ...place(issue.path) }];
+    return [{ detail: required, code: "required", ...locate(issue.path) }];
   }
   const code = issue.code === "custom" ? String(issue.params?.code ?? "invalid") : issue.code;
-  return [{ detail: issue.message, code, ...place(issue.path) }];
+  return [{ detail: issue.message, code, ...locate(issue.path) }];
 }
 
 /** Turns what zod found wrong with a body, a query or a header into the failure that names each place. */
 export const onInvalid: Hook<unknown, ApiEnv, string, unknown> = (result) => {
   if (result.success) return;
   const { issues } = result.error;
-  const all = (place: (path: readonly PropertyKey[]) => Partial<Fault>, unknownName: string) =>
-    issues.flatMap((issue: Issue) => faultsOf(issue, place, unknownName)).slice(0, mostFaults);
+  const all = (locate: (path: readonly PropertyKey[]) => Partial<Fault>, unknownName: string) =>
+    issues.flatMap((issue: Issue) => faultsOf(issue, locate, unknownName)).slice(0, mostFaults);
   switch (result.target) {
     case "json":
       throw new Failure("invalid_body", "The body is JSON, but not what this operation takes.", {

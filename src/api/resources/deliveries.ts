@@ -100,7 +100,7 @@ export function deliveries(catalogue: EventCatalogue): ApiRouter {
     const { limit, cursor, status, event_type: eventType } = c.req.valid("query");
     const after = positionAt(c, cursor, z.string());
     const found = await listDeliveries(reading(c), c.req.valid("param").id, { filter: { status, eventType }, after, limit: limit + 1 });
-    const { shown: rows, last } = cut(found, limit);
+    const { rows, last } = cut(found, limit);
     return respondPage(c, rows.map(deliveryJson), last?.id ?? null);
   });
 
@@ -145,7 +145,7 @@ export function deliveries(catalogue: EventCatalogue): ApiRouter {
     const { id } = c.req.valid("param");
     return runOnce(c, {
       authorize: (reading) => authorizeRedelivery({ ...reading, scopes: scopesOf(c), catalogue }, id),
-      run: (writing) => redeliver({ ...webhookWriting(c, catalogue), ...writing }, id),
+      run: (writing) => redeliver(webhookWriting(c, catalogue, writing), id),
       respond: (made) => ({ status: 202, body: { id: made }, headers: { Location: pathOf(made) } }),
     });
   });
@@ -180,7 +180,7 @@ export function deliveries(catalogue: EventCatalogue): ApiRouter {
     const { event_type: type } = c.req.valid("json");
     return runOnce(c, {
       authorize: () => authorizeTest({ ...reading(c), scopes: scopesOf(c), catalogue }, type),
-      run: (writing) => sendTest({ ...webhookWriting(c, catalogue), ...writing }, id, type),
+      run: (writing) => sendTest(webhookWriting(c, catalogue, writing), id, type),
       respond: (made) => ({ status: 202, body: { delivery_id: made }, headers: { Location: pathOf(made) } }),
     });
   });

@@ -2,6 +2,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { Failure } from "../../errors.ts";
 import { apiBase } from "../base-path.ts";
 import { respondNotModified } from "../middleware/conditional.ts";
+import { respondStream } from "../respond.ts";
 import { publicRoute } from "../route-parts/access.ts";
 import { withConditions } from "../route-parts/requests.ts";
 import { problem } from "../route-parts/responses.ts";
@@ -12,7 +13,7 @@ export const document = createRouter();
 
 const path = "/openapi.json";
 const requestId = { "X-Request-Id": { $ref: "#/components/headers/X-Request-Id" } };
-const etag = { ETag: { $ref: "#/components/headers/ETag" } };
+const etagHeader = { ETag: { $ref: "#/components/headers/ETag" } };
 
 const read = createRoute({
   method: "get",
@@ -25,10 +26,10 @@ const read = createRoute({
   responses: {
     200: {
       description: "OpenAPI 3.1.0.",
-      headers: { ...requestId, ...etag },
+      headers: { ...requestId, ...etagHeader },
       content: { "application/json": { schema: z.looseObject({ openapi: z.literal("3.1.0") }) } },
     },
-    304: { description: "The client has this version already.", headers: { ...requestId, ...etag } },
+    304: { description: "The client has this version already.", headers: { ...requestId, ...etagHeader } },
     400: problem("A query parameter or header is not valid: `invalid_parameter`, `invalid_header`."),
     412: problem("`If-Match` does not hold: `precondition_failed`."),
     503: problem("`unavailable`: the document cannot be read just now.", "Retry-After"),
@@ -37,9 +38,10 @@ const read = createRoute({
 
 document.openapi(read, async (c) => {
   const asset = await c.env.ASSETS.fetch(new URL(apiBase + path, c.get("url")));
-  const tag = asset.headers.get("ETag")?.replace(/^W\//, "");
-  if (!asset.ok || !tag) throw new Failure("unavailable", "The document cannot be read just now. Try again in a moment.");
-  // As it is: the body is a stream of the asset.
-  const whole = new Response(asset.body, { headers: { "Content-Type": "application/json", ETag: tag } }) as never;
-  return respondNotModified(c, tag) ?? whole;
+  const etag = asset.headers.get("ETag")?.replace(/^W\//, "");
+  if (!asset.ok || !etag) throw new Failure("unavailable", "The document cannot be read just now. Try again in a moment.");
+  const notModified = respondNotModified(c, etag);
+  if (!notModified) return respondStream<{ openapi: "3.1.0" }>(asset.body, { ETag: etag });
+  await asset.body?.cancel();
+  return notModified;
 });

@@ -93,7 +93,7 @@ export function events(catalogue: EventCatalogue): ApiRouter {
     if (type !== undefined) catalogue.requireReadable([type], scopesOf(c));
     const types = type === undefined ? catalogue.readableWith(scopesOf(c)) : [type];
     const after = positionAt(c, cursor, z.int());
-    const { shown: rows, last } = cut(await listEvents(reading(c), { types, order, after, limit: limit + 1 }), limit);
+    const { rows, last } = cut(await listEvents(reading(c), { types, order, after, limit: limit + 1 }), limit);
     return respondPage(c, rows.map(eventJson), last?.sequence ?? null);
   });
 

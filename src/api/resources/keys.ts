@@ -54,7 +54,7 @@ keys.openapi(list, async (c) => {
   const { limit, cursor, status } = c.req.valid("query");
   const asking = reading(c);
   const after = positionAt(c, cursor, Position);
-  const { shown: rows, last } = cut(await listKeys(await refreshRollUps(asking), { status, after, limit: limit + 1 }), limit);
+  const { rows, last } = cut(await listKeys(await refreshRollUps(asking), { status, after, limit: limit + 1 }), limit);
   return respondPage(
     c,
     rows.map((key) => keyData(key, asking.now)),

@@ -55,7 +55,7 @@ leakedKeys.openapi(revoke, (c) => {
 /** The genuine key that a report names, or null. */
 function reportedKey(c: ApiContext) {
   try {
-    const { key } = Leaked.parse(JSON.parse(new TextDecoder().decode(c.get("body").bytes ?? new Uint8Array())));
+    const { key } = Leaked.parse(JSON.parse(new TextDecoder().decode(c.get("body").bytes)));
     return genuineKeys(c.env).identify(key);
   } catch {
     return null;

@@ -1,5 +1,4 @@
 import { createRoute, z } from "@hono/zod-openapi";
-import type { Reading } from "../../accounts/actor.ts";
 import type { EventCatalogue } from "../../events/catalogue.ts";
 import { authorizeRedeliveries, countRedeliveries, readRedelivery, redeliverAll } from "../../webhooks/redeliver-many.ts";
 import { reading, scopesOf, webhookWriting } from "../acting.ts";
@@ -66,16 +65,19 @@ export function redeliveries(catalogue: EventCatalogue): ApiRouter {
     const { from, to, status, event_types: eventTypes, dry_run: isDryRun } = c.req.valid("json");
     const { id } = c.req.valid("param");
     const filter = { from, to, status, eventTypes };
-    const authorize = (reading: Reading) => authorizeRedeliveries({ ...reading, scopes: scopesOf(c), catalogue }, id, filter);
+    const requireAsked = () => catalogue.requireReadable(eventTypes ?? [], scopesOf(c));
     if (isDryRun)
       return runOnce(c, {
-        authorize,
-        run: (writing) => countRedeliveries({ ...webhookWriting(c, catalogue), ...writing }, id, filter),
+        authorize: requireAsked,
+        run: (writing) => countRedeliveries(webhookWriting(c, catalogue, writing), id, filter),
         respond: (count) => ({ status: 200, body: { count } }),
       });
     return runOnce(c, {
-      authorize,
-      run: (writing) => redeliverAll({ ...webhookWriting(c, catalogue), ...writing }, id, filter),
+      authorize: async (reading, { id: made }: { id: string; count: number }) => {
+        requireAsked();
+        await authorizeRedeliveries({ ...reading, scopes: scopesOf(c), catalogue }, made);
+      },
+      run: (writing) => redeliverAll(webhookWriting(c, catalogue, writing), id, filter),
       respond: (made) => ({ status: 202, body: made, headers: { Location: `${apiBase}/redeliveries/${made.id}` } }),
     });
   });

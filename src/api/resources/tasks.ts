@@ -89,7 +89,7 @@ tasks.openapi(list, async (c) => {
     q: query.q,
   };
   const after = positionAt(c, cursor, Position);
-  const { shown: rows, last } = cut(await listTasks(reading(c), { filter, sort, after, limit: limit + 1 }), limit);
+  const { rows, last } = cut(await listTasks(reading(c), { filter, sort, after, limit: limit + 1 }), limit);
   return respondPage(c, rows.map(taskData), last && positionOf(last, sort));
 });
 

@@ -61,7 +61,7 @@ const Breakdown = z
 
 const keyId = idInput.optional().openapi({ description: "Only this key's." });
 const tags = ["Usage"];
-const spanShown = (span: Span) => ({ from: iso(span.from), to: iso(span.to) });
+const spanJson = (span: Span) => ({ from: iso(span.from), to: iso(span.to) });
 
 export const usage = createRouter();
 
@@ -87,8 +87,8 @@ usage.openapi(read, async (c) => {
   const { totalRequests, successRate, avgResponseTimeMs } = figures;
   return respondJson(
     {
-      window: spanShown(figures.window),
-      previous: spanShown(figures.previous),
+      window: spanJson(figures.window),
+      previous: spanJson(figures.previous),
       total_requests: { value: totalRequests.value, previous: totalRequests.previous, change_percent: totalRequests.changePercent },
       success_rate: { value: successRate.value, previous: successRate.previous, change_points: successRate.changePoints },
       avg_response_time_ms: { value: avgResponseTimeMs.value, previous: avgResponseTimeMs.previous, change_ms: avgResponseTimeMs.changeMs },
@@ -128,7 +128,7 @@ usage.openapi(breakdown, async (c) => {
   const { window, shares } = await readBreakdown(await refreshRollUps(asking), { by, keyId: key_id });
   return respondJson(
     {
-      window: spanShown(window),
+      window: spanJson(window),
       data: shares.map(({ value, requests, successes, averageMs }) => ({ value, requests, successes, avg_response_time_ms: averageMs })),
     },
     200,

@@ -56,7 +56,7 @@ const list = createRoute({
 users.openapi(list, async (c) => {
   const { limit, cursor, ...filter } = c.req.valid("query");
   const after = positionAt(c, cursor, z.string());
-  const { shown: rows, last } = cut(await listUsers(reading(c), { filter, after, limit: limit + 1 }), limit);
+  const { rows, last } = cut(await listUsers(reading(c), { filter, after, limit: limit + 1 }), limit);
   return respondPage(c, rows.map(userData), last?.id ?? null);
 });
 

@@ -13,7 +13,7 @@ import {
   deleteWebhook,
   rotateWebhookSecret,
 } from "../../webhooks/write-webhooks.ts";
-import { reading, scopesOf, webhookWriting } from "../acting.ts";
+import { reading, scopesOf, webhookWriting, writing } from "../acting.ts";
 import { etagOf, ifMatch, respondOne } from "../middleware/conditional.ts";
 import { runOnce } from "../middleware/idempotency.ts";
 import { respondEmpty, respondJson } from "../respond.ts";
@@ -61,8 +61,8 @@ const tags = ["Webhooks"];
 const webhookEtag = (webhook: WebhookRow) => etagOf(webhook.revision, hashOf(JSON.stringify(webhookData(webhook))).slice(0, 12));
 
 const withSecret = ({ webhook, secret }: { webhook: WebhookRow; secret: string }) => {
-  const shown = webhookData(webhook);
-  return { body: { ...shown, secret: secret as string | null }, stored: { ...shown, secret: null } };
+  const data = webhookData(webhook);
+  return { body: { ...data, secret: secret as string | null }, stored: { ...data, secret: null } };
 };
 
 const eventTypesOf = ({ types }: EventCatalogue) =>
@@ -107,8 +107,8 @@ export function webhooks(catalogue: EventCatalogue): ApiRouter {
   webhooks.openapi(list, async (c) => {
     const { limit, cursor } = c.req.valid("query");
     const after = positionAt(c, cursor, z.string());
-    const { shown, last } = cut(await listWebhooks(reading(c), { after, limit: limit + 1 }), limit);
-    return respondPage(c, shown.map(webhookData), last?.id ?? null);
+    const { rows, last } = cut(await listWebhooks(reading(c), { after, limit: limit + 1 }), limit);
+    return respondPage(c, rows.map(webhookData), last?.id ?? null);
   });
 
   const create = createRoute({
@@ -132,7 +132,7 @@ export function webhooks(catalogue: EventCatalogue): ApiRouter {
     const newWebhook = { ...input, eventTypes: event_types };
     return runOnce(c, {
       authorize: (reading) => authorizeNewWebhook({ ...reading, scopes: scopesOf(c), catalogue }, newWebhook),
-      run: (writing) => createWebhook({ ...webhookWriting(c, catalogue), ...writing }, newWebhook),
+      run: (own) => createWebhook(webhookWriting(c, catalogue, own), newWebhook),
       respond: (made) => ({
         status: 201,
         ...withSecret(made),
@@ -179,7 +179,7 @@ export function webhooks(catalogue: EventCatalogue): ApiRouter {
       eventTypes: input.event_types,
       state: input.status,
     });
-    const webhook = await changeWebhook(webhookWriting(c, catalogue), c.req.valid("param").id, patch, ifMatch(c));
+    const webhook = await changeWebhook(webhookWriting(c, catalogue, writing(c)), c.req.valid("param").id, patch, ifMatch(c));
     return respondJson(webhookData(webhook), 200, { ETag: webhookEtag(webhook) });
   });
 
@@ -197,7 +197,7 @@ export function webhooks(catalogue: EventCatalogue): ApiRouter {
   });
 
   webhooks.openapi(remove, async (c) => {
-    await deleteWebhook(webhookWriting(c, catalogue), c.req.valid("param").id, ifMatch(c));
+    await deleteWebhook(webhookWriting(c, catalogue, writing(c)), c.req.valid("param").id, ifMatch(c));
     return respondEmpty(204);
   });
 
@@ -222,7 +222,7 @@ export function webhooks(catalogue: EventCatalogue): ApiRouter {
     const { id } = c.req.valid("param");
     return runOnce(c, {
       authorize: (reading) => authorizeWebhook({ ...reading, scopes: scopesOf(c), catalogue }, id),
-      run: (writing) => rotateWebhookSecret({ ...webhookWriting(c, catalogue), ...writing }, id, overlapMs),
+      run: (own) => rotateWebhookSecret(webhookWriting(c, catalogue, own), id, overlapMs),
       respond: (rotated) => ({ status: 200, ...withSecret(rotated), headers: { ETag: webhookEtag(rotated.webhook) } }),
     });
   });

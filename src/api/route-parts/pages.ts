@@ -59,8 +59,8 @@ function linkTo(c: ApiContext, nextCursor: string | null): Record<string, string
   return { Link: `<${url}>; rel="next"` };
 }
 
-/** Splits one row too many off a page: the items to show, and the last of them where more follow. */
-export function cut<Row>(rows: Row[], limit: number): { shown: Row[]; last: Row | null } {
-  const shown = rows.slice(0, limit);
-  return { shown, last: rows.length > limit ? (shown.at(-1) ?? null) : null };
+/** Splits one row too many off a page: the items of the page, and the last of them where more follow. */
+export function cut<Row>(rows: Row[], limit: number): { rows: Row[]; last: Row | null } {
+  const page = rows.slice(0, limit);
+  return { rows: page, last: rows.length > limit ? (page.at(-1) ?? null) : null };
 }

@@ -43,8 +43,8 @@ export const withIdempotencyKey = {
   ],
 };
 
-type Present<Members> = { [Name in keyof Members]: Exclude<Members[Name], undefined> };
+type Defined<Members> = { [Name in keyof Members]: Exclude<Members[Name], undefined> };
 
 /** An object without the members that are undefined. */
 export const omitUndefined = <Members extends object>(members: Members) =>
-  Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as Present<Members>;
+  Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as Defined<Members>;

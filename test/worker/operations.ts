@@ -1,0 +1,142 @@
+import { type Schema, Validator } from "@cfworker/json-schema";
+import { expect } from "vitest";
+import { createResources } from "../../src/api/api.ts";
+import { closedDocument } from "../../src/api/openapi.ts";
+import { eventCatalogue } from "../../src/event-catalogue.ts";
+import { type Answer, type Call, call, makeKey, type Tenant, within2s } from "./client.ts";
+import { newPath, receiver } from "./receiver.ts";
+
+// The operations of the OpenAPI document, and a sample of each. What clients see of it is open for members and codes to come; here, answers
+// are held to the closed form.
+
+export const document = closedDocument(createResources(eventCatalogue)) as unknown as {
+  paths: Record<string, Record<string, unknown>>;
+  components: { schemas: Record<string, unknown>; headers: Record<string, unknown> };
+};
+
+export interface Operation {
+  operationId: string;
+  security: Record<string, string[]>[];
+  responses: Record<string, { headers?: Record<string, unknown>; content?: Record<string, { schema: Schema }> }>;
+}
+
+export const operations = Object.entries(document.paths).flatMap(([path, item]) =>
+  Object.entries(item).map(([method, operation]) => ({ method: method.toUpperCase(), path, ...(operation as unknown as Operation) })),
+);
+
+/** What one operation is called with to succeed. `id` makes the thing that the path names. */
+export interface Sample extends Call {
+  status: number;
+  query?: string;
+  id?: (tenant: Tenant) => Promise<string>;
+  /** Makes what a list or figure is to show, so that its items are seen. */
+  before?: (tenant: Tenant) => Promise<unknown>;
+}
+
+const made = async (path: string, tenant: Tenant, body: unknown) =>
+  (await call("POST", `/api/v1${path}`, { key: tenant.key, body })).body.id as string;
+const user = (tenant: Tenant) => made("/users", tenant, { name: "Ada", email: `${crypto.randomUUID()}@example.com` });
+const task = (tenant: Tenant) =>
+  made("/tasks", tenant, { title: "Write it down", assignee_id: null, due_at: "2030-01-31T09:30:00+02:00", labels: ["a"] });
+const key = async (tenant: Tenant) => (await makeKey(tenant.accountId, { scopes: ["tasks:read"] })).keyId;
+const entry = async (tenant: Tenant) => {
+  const id = (await call("GET", "/api/v1/me", { key: tenant.key })).headers.get("X-Request-Id") ?? "";
+  await within2s(
+    () => call("GET", `/api/v1/activity/${id}`, { key: tenant.key }),
+    (answer) => answer.status === 200,
+  );
+  return id;
+};
+
+const webhook = (tenant: Tenant) => made("/webhooks", tenant, { url: receiver + newPath(), event_types: ["task.created"] });
+const usedWebhook = async (tenant: Tenant) => {
+  const id = await webhook(tenant);
+  await task(tenant);
+  return id;
+};
+const firstOf = async (path: string, tenant: Tenant) =>
+  (await call("GET", `/api/v1${path}`, { key: tenant.key })).body.data[0].id as string;
+const delivery = async (tenant: Tenant) => firstOf(`/webhooks/${await usedWebhook(tenant)}/deliveries`, tenant);
+const event = async (tenant: Tenant) => {
+  await task(tenant);
+  return firstOf("/events", tenant);
+};
+const redelivery = async (tenant: Tenant) => made(`/webhooks/${await webhook(tenant)}/redeliver`, tenant, { from: "2026-01-31T09:30:00Z" });
+
+const samples: Record<string, Sample> = {
+  listUsers: { status: 200, before: user },
+  createUser: { status: 201, body: { name: "Ada", email: "ada@example.com" } },
+  getUser: { status: 200, id: user },
+  updateUser: { status: 200, id: user, body: { name: "Ada Lovelace" } },
+  deleteUser: { status: 204, id: user },
+  listTasks: { status: 200, before: task },
+  createTask: { status: 201, body: { title: "Write it down" } },
+  getTask: { status: 200, id: task },
+  updateTask: { status: 200, id: task, body: { status: "done" }, "Content-Type": "application/merge-patch+json" },
+  deleteTask: { status: 204, id: task },
+  getAnalytics: { status: 200, before: async (tenant) => made("/tasks", tenant, { title: "x", assignee_id: await user(tenant) }) },
+  getMe: { status: 200 },
+  getRateLimit: { status: 200 },
+  getUsage: { status: 200, before: entry },
+  getUsageBreakdown: { status: 200, query: "?by=route", before: entry },
+  listActivity: { status: 200, before: entry },
+  getActivityEntry: { status: 200, id: entry },
+  listKeys: { status: 200 },
+  createKey: { status: 201, body: { name: "Another" } },
+  getKey: { status: 200, id: key },
+  updateKey: { status: 200, id: key, body: { hourly_limit: 10 } },
+  revokeKey: { status: 204, id: key },
+  rotateKey: { status: 200, id: key, body: { overlap_seconds: 60 } },
+  revokeLeakedKey: { status: 202, body: { key: "whatever" } },
+  getOpenApi: { status: 200 },
+  listEventTypes: { status: 200 },
+  listEvents: { status: 200, before: task },
+  getEvent: { status: 200, id: event },
+  listWebhooks: { status: 200, before: webhook },
+  createWebhook: { status: 201, body: { url: "https://hooks.acme.dev/", event_types: ["*"] } },
+  getWebhook: { status: 200, id: webhook },
+  updateWebhook: { status: 200, id: webhook, body: { event_types: ["key.revoked"] } },
+  deleteWebhook: { status: 204, id: webhook },
+  rotateWebhookSecret: { status: 200, id: webhook, body: { overlap_seconds: 60 } },
+  testWebhook: { status: 202, id: webhook, body: {} },
+  listDeliveries: { status: 200, id: usedWebhook },
+  getDelivery: { status: 200, id: delivery },
+  redeliver: { status: 202, id: delivery },
+  redeliverMany: { status: 202, id: webhook, body: { from: "2026-01-31T09:30:00Z" } },
+  getRedelivery: { status: 200, id: redelivery },
+};
+
+export type Walked = (typeof operations)[number];
+
+export const sampleOf = ({ operationId }: Walked): Sample => {
+  const sample = samples[operationId];
+  if (!sample) throw new Error(`operation ${operationId} has no sample, and so none of the shared cases`);
+  return sample;
+};
+
+export async function ask(operation: Walked, tenant: Tenant, withKey: string | undefined): Promise<Answer> {
+  const { status: _, query = "", id, before: __, ...sent } = sampleOf(operation);
+  const path = id ? operation.path.replace("{id}", await id(tenant)) : operation.path;
+  return call(operation.method, path + query, { ...sent, ...(withKey !== undefined && { key: withKey }) });
+}
+
+/** What every answer has, whatever it answers: they stand in the guide, not with each operation. */
+const ofAll =
+  /^(content-type|content-length|cache-control|content-security-policy|x-content-type-options|strict-transport-security|access-control-.*)$/;
+
+export function expectDocumented(operation: Walked, answer: Answer): void {
+  const response = operation.responses[String(answer.status)];
+  expect(response, `${operation.operationId} answers ${answer.status}, which it does not document`).toBeDefined();
+  const documented = Object.keys(response?.headers ?? {}).map((name) => name.toLowerCase());
+  const undocumented = [...answer.headers.keys()].filter((name) => !ofAll.test(name) && !documented.includes(name));
+  expect(undocumented, `${operation.operationId} answers ${answer.status} with headers that it does not document`).toEqual([]);
+  const mediaType = answer.headers.get("Content-Type")?.split(";")[0] ?? "";
+  const schema = response?.content?.[mediaType]?.schema;
+  if (answer.text === "") {
+    expect(response?.content).toBeUndefined();
+    return;
+  }
+  expect(schema, `${operation.operationId} answers ${answer.status} as ${mediaType}, which it does not document`).toBeDefined();
+  const { valid, errors } = new Validator({ ...schema, components: document.components } as Schema, "2020-12", false).validate(answer.body);
+  expect(valid, JSON.stringify(errors)).toBe(true);
+}
