@@ -20,18 +20,12 @@ export async function unassignSome(
   atOnce: number,
 ): Promise<"some unassigned" | "changed meanwhile" | "none left"> {
   const { db, actor, now, commit } = writing;
-  const ofUser = and(eq(tasks.accountId, actor.accountId), eq(tasks.assigneeId, userId));
-  const lengths = await db
-    .select({ id: tasks.id, length: sql<number>`length(${tasks.description})` })
-    .from(tasks)
-    .where(ofUser)
-    .limit(atOnce);
-  const ids = JSON.stringify(firstWithin(lengths, mostCharactersAtOnce));
-  const assigned = await db
+  const found = await db
     .select()
     .from(tasks)
-    .where(and(ofUser, sql`${tasks.id} IN (SELECT value FROM json_each(${ids}))`));
-  if (lengths.length > 0 && assigned.length === 0) return "changed meanwhile";
+    .where(and(eq(tasks.accountId, actor.accountId), eq(tasks.assigneeId, userId)))
+    .limit(atOnce);
+  const assigned = firstWithin(found, mostCharactersAtOnce);
   if (assigned.length === 0) return "none left";
   const events = assigned.flatMap((before) => {
     // The statement below computes the same time.
@@ -51,10 +45,13 @@ export async function unassignSome(
   }
 }
 
-/** The ids of the first rows whose lengths together are within a bound, and of one at least. */
-function firstWithin(rows: readonly { id: string; length: number }[], bound: number): string[] {
+/** The first tasks whose descriptions together are within a bound, and one at least. */
+function firstWithin(found: readonly Task[], characters: number): Task[] {
   let sum = 0;
-  return rows.filter(({ length }, index) => (sum += length) <= bound || index === 0).map(({ id }) => id);
+  return found.filter(({ description }, index) => {
+    sum += description.length;
+    return sum <= characters || index === 0;
+  });
 }
 
 /** The rows are looked up by what was read, one by one: the other way about, each task of the account would be compared with all of it. */

@@ -55,8 +55,8 @@ async function finishDeletion(writing: Writing, user: User): Promise<void> {
     if (outcome === "none left" && (await deleteRow(writing, user))) return;
     // A piece that somebody changed something of is tried again as two.
     atOnce = outcome === "changed meanwhile" ? Math.max(1, Math.floor(atOnce / 2)) : mostAtOnce;
-    // Half of the time is for everybody else.
-    await new Promise((resolve) => setTimeout(resolve, Math.max(1, Date.now() - startedAt)));
+    // Most of the time is for everybody else.
+    await new Promise((resolve) => setTimeout(resolve, Math.max(1, 1.5 * (Date.now() - startedAt))));
   }
 }
 
