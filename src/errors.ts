@@ -66,3 +66,12 @@ export class Failure extends Error implements FailureContent {
 export function invalidMember(pointer: string, detail: string, code: string): Failure {
   return new Failure("invalid_body", "The body has a member that is not valid.", { faults: [{ detail, pointer, code }] });
 }
+
+/** Throws what went wrong in several pieces of work, none of which kept the others from running; nothing where nothing did. */
+export function throwTogether(errors: readonly unknown[], message: string): void {
+  if (errors.length > 0) throw new AggregateError(errors, message, { cause: errors[0] });
+}
+
+/** What went wrong among settled promises. */
+export const errorsOf = (outcomes: readonly PromiseSettledResult<unknown>[]): unknown[] =>
+  outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason] : []));

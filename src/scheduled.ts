@@ -2,6 +2,7 @@ import { listAccounts } from "./accounts/account.ts";
 import { deleteOldEntries } from "./activity/retention.ts";
 import { hourMs, minuteMs } from "./clock.ts";
 import { connect, type Db } from "./db/client.ts";
+import { errorsOf, throwTogether } from "./errors.ts";
 import type { Outbox } from "./events/commit.ts";
 import { deleteOldEvents } from "./events/retention.ts";
 import { deleteOldResponses } from "./idempotency/store.ts";
@@ -78,12 +79,8 @@ export async function runJobs(env: Env, now: number, deliver: Run["deliver"]): P
   const due = jobs.filter(({ everyMs }) => now % everyMs < minuteMs);
   const outcomes = await Promise.allSettled(due.map(async ({ run, atMost }) => run({ env, now, outbox, deliver }, atMost)));
   await Promise.all(enqueued);
-  const failed = outcomes.flatMap((outcome, index) => (outcome.status === "rejected" ? [{ outcome, job: due[index] }] : []));
-  if (failed.length === 0) return;
-  throw new AggregateError(
-    failed.map(({ outcome }) => outcome.reason),
-    `jobs of the clock failed: ${failed.map(({ job }) => job?.name).join("; ")}`,
-  );
+  const failed = due.filter((_, index) => outcomes[index]?.status === "rejected").map(({ name }) => name);
+  throwTogether(errorsOf(outcomes), `jobs of the clock failed: ${failed.join("; ")}`);
 }
 
 /** The accounts take turns in being the first, so that none holds up the same others for ever. */
@@ -111,5 +108,5 @@ async function runAll(parts: (() => PromiseLike<unknown>)[]): Promise<void> {
       errors.push(error);
     }
   }
-  if (errors.length > 0) throw new AggregateError(errors, "some of what is past its keeping could not be deleted", { cause: errors[0] });
+  throwTogether(errors, "some of what is past its keeping could not be deleted");
 }

@@ -1,3 +1,5 @@
+import { dayMs, hourMs, minuteMs, secondMs } from "../clock.ts";
+
 const whole = new Intl.NumberFormat("en");
 const relative = new Intl.RelativeTimeFormat("en");
 const month = new Intl.DateTimeFormat("en-US", { month: "short", timeZone: "UTC" });
@@ -32,10 +34,10 @@ export const daysOf = ({ from, to }: { from: number; to: number }): string => `$
 const day = (timeMs: number) => `${new Date(timeMs).getUTCDate()} ${month.format(timeMs)}`;
 
 const units = [
-  ["day", 86_400_000],
-  ["hour", 3_600_000],
-  ["minute", 60_000],
-  ["second", 1000],
+  ["day", dayMs],
+  ["hour", hourMs],
+  ["minute", minuteMs],
+  ["second", secondMs],
 ] as const;
 
 /** "3 minutes ago". */

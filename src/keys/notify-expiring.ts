@@ -1,5 +1,6 @@
 import { and, eq, exists, lte, sql } from "drizzle-orm";
 import { apiKeys } from "../db/schema.ts";
+import { errorsOf, throwTogether } from "../errors.ts";
 import { commitChange, type Outbox } from "../events/commit.ts";
 import { neverUsed, readLastUse } from "../usage/last-uses.ts";
 import { isExpired, type KeyRow } from "./key.ts";
@@ -15,8 +16,7 @@ export async function notifyExpiring(outbox: Outbox, now: number, limit: number)
     .orderBy(sql`random()`)
     .limit(limit);
   const outcomes = await Promise.allSettled(expiring.map((row) => notify(outbox, now, row)));
-  const errors = outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason] : []));
-  if (errors.length > 0) throw new AggregateError(errors, "the event of some keys that expire could not be made", { cause: errors[0] });
+  throwTogether(errorsOf(outcomes), "the event of some keys that expire could not be made");
 }
 
 async function notify(outbox: Outbox, now: number, row: KeyRow): Promise<void> {

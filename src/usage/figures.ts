@@ -15,7 +15,7 @@ const sum = (tallies: readonly Tally[], of: (tally: Tally) => number) => tallies
 
 const requestsOf = (tallies: readonly Tally[]) => sum(tallies, (tally) => tally.requests);
 
-export const successesOf = (tallies: readonly Tally[]): number => requestsOf(tallies.filter((tally) => isSuccess(tally.status)));
+const successesOf = (tallies: readonly Tally[]): number => requestsOf(tallies.filter((tally) => isSuccess(tally.status)));
 
 const successRateOf = (tallies: readonly Tally[]) => {
   const requests = requestsOf(tallies);
@@ -23,7 +23,7 @@ const successRateOf = (tallies: readonly Tally[]) => {
 };
 
 /** The mean response time of admitted requests, in milliseconds with two decimals; null where there were none. */
-export function averageOf(tallies: readonly Tally[]): number | null {
+function averageOf(tallies: readonly Tally[]): number | null {
   const admitted = sum(tallies, (tally) => tally.admitted);
   return admitted === 0 ? null : twoDecimals(sum(tallies, (tally) => tally.durationMs) / admitted);
 }

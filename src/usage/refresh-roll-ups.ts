@@ -3,6 +3,7 @@ import type { Reading } from "../accounts/actor.ts";
 import { dayMs, dayStart, hourMs } from "../clock.ts";
 import { type Db, raw } from "../db/client.ts";
 import { staleHours } from "../db/schema.ts";
+import { throwTogether } from "../errors.ts";
 import { idBound } from "../ids.ts";
 
 type StaleHour = typeof staleHours.$inferSelect;
@@ -34,7 +35,7 @@ async function refresh(db: Db, stale: StaleHour[]): Promise<void> {
     await refreshDay(db, first.accountId, [first.hour, ...others.map(({ hour }) => hour)]).catch((error: unknown) => errors.push(error));
   }
   // One day that fails does not hold up the others.
-  if (errors.length > 0) throw new AggregateError(errors, "the roll-ups of some days could not be refreshed", { cause: errors[0] });
+  throwTogether(errors, "the roll-ups of some days could not be refreshed");
 }
 
 /** Computes stale hours of one account and day anew, and the day, in one transaction. */

@@ -3,6 +3,7 @@ import { minuteMs } from "../clock.ts";
 import { isDanglingReference } from "../db/failures.ts";
 import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../db/optimistic-locking.ts";
 import { users } from "../db/schema.ts";
+import { throwTogether } from "../errors.ts";
 import { commitTo, type Outbox, type Writing } from "../events/commit.ts";
 import { mostAtOnce, unassignSome } from "../tasks/unassign-tasks.ts";
 import { readUser } from "./read-users.ts";
@@ -45,7 +46,7 @@ export async function finishDeletions(outbox: Outbox, now: number, limit: number
     const writing = { db, now, actor: { accountId: user.accountId, keyId: null }, commit: commitTo(outbox) };
     await finishDeletion(writing, user).catch((error: unknown) => errors.push(error));
   }
-  if (errors.length > 0) throw new AggregateError(errors, "some deletions of users could not be finished", { cause: errors[0] });
+  throwTogether(errors, "some deletions of users could not be finished");
 }
 
 async function finishDeletion(writing: Writing, user: User): Promise<void> {

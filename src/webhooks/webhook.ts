@@ -4,7 +4,7 @@ import type { webhooks } from "../db/schema.ts";
 
 export type Webhook = typeof webhooks.$inferSelect;
 
-export const webhookStatuses = ["active", "disabled", "failing"] as const;
+const webhookStatuses = ["active", "disabled", "failing"] as const;
 
 /** A webhook as everybody outside sees it: in answers and in events. Its secret is in neither. */
 export const WebhookData = z.strictObject({

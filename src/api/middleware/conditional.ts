@@ -11,6 +11,9 @@ export const etagOf = (revision: string, rest?: string): string => (rest === und
 
 const revisionOf = (tag: string): string | undefined => /^"([^".]+)(?:\.[0-9a-f]{12})?"$/.exec(tag)?.[1];
 
+/** Of a row that is shown with what changes without a write of it. */
+export const etagOfShown = (revision: string, body: object): string => etagOf(revision, hashOf(JSON.stringify(body)).slice(0, 12));
+
 /** Of what has no revision: its content's. */
 export const etagOfContent = (body: object): string => etagOf(hashOf(JSON.stringify(body)).slice(0, 16));
 

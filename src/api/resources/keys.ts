@@ -1,6 +1,5 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { secondMs } from "../../clock.ts";
-import { hashOf } from "../../hash.ts";
 import { signingSecrets } from "../../http/signing-secrets.ts";
 import { changeKey } from "../../keys/change-key.ts";
 import { authorizeNewKey, createKey } from "../../keys/create-key.ts";
@@ -11,7 +10,7 @@ import { revokeKey } from "../../keys/revoke-key.ts";
 import { authorizeRotation, pushIfWaiting, rotateKey } from "../../keys/rotate-key.ts";
 import { refreshRollUps } from "../../usage/refresh-roll-ups.ts";
 import { reading, writing } from "../acting.ts";
-import { etagOf, ifMatch, respondOne } from "../middleware/conditional.ts";
+import { etagOfShown, ifMatch, respondOne } from "../middleware/conditional.ts";
 import { runOnce } from "../middleware/idempotency.ts";
 import { respondEmpty, respondJson } from "../respond.ts";
 import { requireScope } from "../route-parts/access.ts";
@@ -26,7 +25,7 @@ const params = idParam("key_4fPq2rT8vX0zB6dH");
 const tags = ["Keys"];
 
 /** The status and the last use change without a write of the row, so they are in the tag beside the revision. */
-const keyEtag = (key: KeyRow, now: number) => etagOf(key.revision, hashOf(JSON.stringify(keyData(key, now))).slice(0, 12));
+const keyEtag = (key: KeyRow, now: number) => etagOfShown(key.revision, keyData(key, now));
 
 const withSecret = ({ key, secretKey }: { key: KeyRow; secretKey: string }) => {
   const now = Date.now();

@@ -1,7 +1,6 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { secondMs } from "../../clock.ts";
 import type { EventCatalogue } from "../../events/catalogue.ts";
-import { hashOf } from "../../hash.ts";
 import { listWebhooks, readWebhook } from "../../webhooks/read-webhooks.ts";
 import { longestUrl, urlRefusal } from "../../webhooks/url-rules.ts";
 import { WebhookData, type Webhook as WebhookRow, webhookData } from "../../webhooks/webhook.ts";
@@ -14,7 +13,7 @@ import {
   rotateWebhookSecret,
 } from "../../webhooks/write-webhooks.ts";
 import { reading, scopesOf, webhookWriting, writing } from "../acting.ts";
-import { etagOf, ifMatch, respondOne } from "../middleware/conditional.ts";
+import { etagOfShown, ifMatch, respondOne } from "../middleware/conditional.ts";
 import { runOnce } from "../middleware/idempotency.ts";
 import { respondEmpty, respondJson } from "../respond.ts";
 import { requireScope } from "../route-parts/access.ts";
@@ -58,7 +57,7 @@ const params = idParam("whk_019a1b2c3d4e7f8091a2b3c4d5e6f708");
 const tags = ["Webhooks"];
 
 /** Whether it fails changes without a write of the revision, so it is in the tag beside it. */
-const webhookEtag = (webhook: WebhookRow) => etagOf(webhook.revision, hashOf(JSON.stringify(webhookData(webhook))).slice(0, 12));
+const webhookEtag = (webhook: WebhookRow) => etagOfShown(webhook.revision, webhookData(webhook));
 
 const withSecret = ({ webhook, secret }: { webhook: WebhookRow; secret: string }) => {
   const data = webhookData(webhook);

@@ -93,13 +93,13 @@ export const idParam = (example: string) => z.object({ id: z.string().openapi({ 
 /** An id as it comes in a query or body. */
 export const idInput = text(1, 64);
 
-export const limitParam = z
+const limitParam = z
   .string()
   .regex(/^([1-9]|[1-9][0-9]|100)$/, "Must be a whole number from 1 to 100.")
   .transform(Number)
   .default(25)
   .openapi({ type: "integer", minimum: 1, maximum: 100, default: 25 });
 
-export const cursorParam = z.string().max(1024).optional().openapi({ description: "`next_cursor` of the page before." });
+const cursorParam = z.string().max(1024).optional().openapi({ description: "`next_cursor` of the page before." });
 
 export const pageQuery = { limit: limitParam, cursor: cursorParam };
