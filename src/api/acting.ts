@@ -8,7 +8,7 @@ import { enqueueVia } from "../webhooks/enqueue.ts";
 import { sealingSecrets } from "../webhooks/sealing.ts";
 import { ownHosts } from "../webhooks/url-rules.ts";
 import type { WebhookWriting } from "../webhooks/write-webhooks.ts";
-import type { ApiContext } from "./router.ts";
+import type { ApiContext } from "./context.ts";
 
 // What verbs take besides their input: on whose behalf, on which data, at what time.
 

@@ -1,22 +1,8 @@
 import { matchedRoutes } from "hono/route";
-import type { RoutePolicy } from "../http/route-policy.ts";
 import { apiBase } from "./base-path.ts";
+import type { ApiContext, ApiRoute } from "./context.ts";
 import { securityScheme } from "./route-parts/access.ts";
-import type { ApiContext, ApiRouter } from "./router.ts";
-
-/** What the API knows of a route before its handler runs. All of it is read from its route object. */
-export interface ApiRoute extends RoutePolicy {
-  /** False for the path alone, under a method that it does not take. */
-  isOperation: boolean;
-  /** Whether it has a query. One without refuses every parameter. */
-  takesQuery: boolean;
-  /** The media types of its body; empty where it takes none, or judges it by itself. */
-  mediaTypes: string[];
-  /** False where a body may be left out: it then is `{}`. */
-  isBodyRequired: boolean;
-  /** The request headers that it reads besides the key. */
-  headers: string[];
-}
+import type { ApiRouter } from "./router.ts";
 
 /** A documented path in the form of the router. */
 export const honoPath = (path: string) => path.replaceAll(/\{(\w+)\}/g, ":$1");

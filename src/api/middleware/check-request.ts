@@ -1,7 +1,6 @@
 import { createMiddleware } from "hono/factory";
 import { Failure } from "../../errors.ts";
-import type { ApiRoute } from "../route-policies.ts";
-import type { ApiContext, ApiEnv } from "../router.ts";
+import type { ApiContext, ApiEnv, ApiRoute } from "../context.ts";
 import { tagsIn } from "./conditional.ts";
 import { idempotencyKeyIn } from "./idempotency.ts";
 import { refuseQuery, requireDecodable } from "./validation.ts";

@@ -1,8 +1,8 @@
 import type { Precondition } from "../../db/optimistic-locking.ts";
 import { Failure } from "../../errors.ts";
 import { hashOf } from "../../hash.ts";
+import type { ApiContext } from "../context.ts";
 import { respondEmpty, respondJson } from "../respond.ts";
-import type { ApiContext } from "../router.ts";
 
 // An ETag is the row's revision and, where the response also shows what is not in the row, a second part of 12 hex digits that
 // stands for it. If-None-Match compares all of it, If-Match the revision: what a write may lose is in the row.

@@ -4,8 +4,8 @@ import type { Writing } from "../../events/commit.ts";
 import { hashOf } from "../../hash.ts";
 import { AlreadyDone, findStored, type IdempotentRequest, type StoredResponse, storingCommit } from "../../idempotency/store.ts";
 import { actorOf, outboxOf, reading, writing } from "../acting.ts";
+import type { ApiContext } from "../context.ts";
 import { respondJson } from "../respond.ts";
-import type { ApiContext } from "../router.ts";
 
 /** What an Idempotency-Key may say. */
 export const idempotencyKeyPattern = "^[\\x20-\\x7e]{1,255}$";

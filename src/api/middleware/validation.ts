@@ -1,8 +1,8 @@
 import type { Hook } from "@hono/zod-openapi";
 import type { z } from "zod";
 import { Failure, type Fault } from "../../errors.ts";
+import type { ApiContext, ApiEnv } from "../context.ts";
 import { required } from "../route-parts/schemas.ts";
-import type { ApiContext, ApiEnv } from "../router.ts";
 
 const mostFaults = 100;
 const longestName = 100;

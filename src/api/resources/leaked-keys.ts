@@ -4,10 +4,11 @@ import { commitTo } from "../../events/commit.ts";
 import { genuineKeys } from "../../http/signing-secrets.ts";
 import { revokeReported } from "../../keys/revoke-reported.ts";
 import { enqueueAfter } from "../acting.ts";
+import type { ApiContext } from "../context.ts";
 import { respondEmpty } from "../respond.ts";
 import { publicRoute } from "../route-parts/access.ts";
 import { noContent } from "../route-parts/responses.ts";
-import { type ApiContext, createRouter } from "../router.ts";
+import { createRouter } from "../router.ts";
 
 const Leaked = z.looseObject({ key: z.string().trim() });
 

@@ -3,11 +3,12 @@ import { iso, isoOrNull } from "../../clock.ts";
 import { recognizedKey } from "../../http/context.ts";
 import { remainingOf } from "../../http/rate-limit-headers.ts";
 import { percent } from "../../percent.ts";
+import type { ApiContext } from "../context.ts";
 import { respondJson } from "../respond.ts";
 import { notCounted, requireScope } from "../route-parts/access.ts";
 import { json, problems } from "../route-parts/responses.ts";
 import { time } from "../route-parts/schemas.ts";
-import { type ApiContext, createRouter } from "../router.ts";
+import { createRouter } from "../router.ts";
 
 const count = z.int().min(0);
 

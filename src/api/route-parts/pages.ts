@@ -1,8 +1,8 @@
 import { z } from "@hono/zod-openapi";
 import { Failure } from "../../errors.ts";
 import { hashOf } from "../../hash.ts";
+import type { ApiContext } from "../context.ts";
 import { respondJson } from "../respond.ts";
-import type { ApiContext } from "../router.ts";
 
 /** A page of a list, as every list responds. */
 export const pageOf = <Item extends z.ZodType>(item: Item, name: string) =>
