@@ -14,6 +14,7 @@ import { receiveBody } from "./http/body.ts";
 import type { AppContext, AppEnv } from "./http/context.ts";
 import { health } from "./http/health.ts";
 import { failureOf, problem } from "./http/problem.ts";
+import { RememberingRouter } from "./http/remembering-router.ts";
 import { requestContext } from "./http/request-context.ts";
 import { normalizedPath } from "./http/request-path.ts";
 import { apiSecurityHeaders, pageSecurityHeaders } from "./http/security-headers.ts";
@@ -23,7 +24,7 @@ const isApi = ({ req: { path } }: AppContext) => path === apiRoot || path.starts
 
 /** Everything that the Worker answers. `isLocal`: built for a laptop, where the overview is open to whoever sits there. */
 export function createApp({ isLocal }: { isLocal: boolean }) {
-  const app = new Hono<AppEnv>({ getPath: normalizedPath });
+  const app = new Hono<AppEnv>({ getPath: normalizedPath, router: new RememberingRouter() });
   const api = createApi(eventCatalogue);
 
   app.use(requestContext({ isLocal }));

@@ -1,3 +1,4 @@
+import { bytesToHex } from "@noble/hashes/utils.js";
 import { v7 } from "uuid";
 
 export type IdPrefix = "acc" | "usr" | "tsk" | "req" | "evt" | "whk" | "dlv" | "att" | "rdl";
@@ -13,7 +14,7 @@ let latest = { timeMs: -1, seq: 0 };
 export function newId(prefix: IdPrefix, timeMs: number): string {
   const seq = timeMs === latest.timeMs ? (latest.seq + 1) >>> 0 : firstSeq();
   latest = { timeMs, seq };
-  return `${prefix}_${v7({ msecs: timeMs, seq }).replaceAll("-", "")}`;
+  return `${prefix}_${bytesToHex(v7({ msecs: timeMs, seq }, new Uint8Array(16)))}`;
 }
 
 /** Random, and low enough to be counted up from. */

@@ -1,14 +1,11 @@
+import { getPath } from "hono/utils/url";
+
+/** Whether a URL, as it arrives, may have dot segments, however they are written, or a backslash in place of a slash. */
+const isRaw = /[/\\](?:\.|%2e)|\\/i;
+
 /**
- * The path by which a request is routed: that of its URL, without dot segments, however they were written, and decoded once, as Hono does
- * it. So what is routed by, logged and shown is one path.
+ * The path by which a request is routed: that of its URL, without dot segments, and decoded as Hono does it. So what is routed by, logged
+ * and shown is one path.
  */
-export function normalizedPath(request: Request): string {
-  const { pathname } = new URL(request.url);
-  if (!pathname.includes("%")) return pathname;
-  try {
-    // An encoded percent sign stays one: parameters are decoded later.
-    return decodeURI(pathname.replaceAll("%25", "%2525"));
-  } catch {
-    return pathname;
-  }
-}
+export const normalizedPath = (request: Request): string =>
+  getPath(isRaw.test(request.url) ? ({ url: new URL(request.url).href } as Request) : request);

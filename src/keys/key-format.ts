@@ -1,4 +1,7 @@
-import { createHmac, timingSafeEqual } from "node:crypto";
+import { timingSafeEqual } from "node:crypto";
+import { hmac } from "@noble/hashes/hmac.js";
+import { sha256 } from "@noble/hashes/sha2.js";
+import { utf8ToBytes } from "@noble/hashes/utils.js";
 import { type NamedSecret, parseSecrets } from "../secrets.ts";
 
 // `dvo_` + 16 public characters + `_` + 32 of secret + 8 of tag, all base62. The tag's first character names the signing
@@ -27,7 +30,7 @@ function randomBase62(length: number): string {
 }
 
 function mac(signed: string, secret: string): string {
-  let rest = createHmac("sha256", secret).update(signed).digest().readUIntBE(0, 6);
+  let rest = Buffer.from(hmac(sha256, utf8ToBytes(secret), utf8ToBytes(signed))).readUIntBE(0, 6);
   let out = "";
   for (let i = 0; i < macLength; i++) {
     out = alphabet[rest % 62] + out;
