@@ -1,3 +1,4 @@
+import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { createApp } from "../../src/app.ts";
@@ -6,7 +7,7 @@ import { type Answer, answerOf, call, makeKey, makeTenant, type Tenant } from ".
 // A key that is revoked, disabled, expired or narrowed after its request was admitted, and before its change is written. The Worker
 // runs on a D1 where that happens just before each batch that writes.
 
-const ctx = { waitUntil() {}, passThroughOnException() {}, props: {} } as unknown as ExecutionContext;
+const ctx = createExecutionContext();
 
 /** Calls the Worker, and runs `sql` for the acting key just before the first batch. */
 async function callWhile(sql: string, tenant: Tenant, method: string, path: string, body: unknown, headers = {}): Promise<Answer> {

@@ -1,3 +1,4 @@
+import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { createApp } from "../../src/app.ts";
@@ -54,7 +55,7 @@ describe("The overview", () => {
   });
 
   it("is closed under any name but this machine's, and in any build but the local one", async () => {
-    const ctx = { waitUntil() {}, passThroughOnException() {}, props: {} } as unknown as ExecutionContext;
+    const ctx = createExecutionContext();
     const ask = async (isLocal: boolean, url: string, headers: Record<string, string> = { "Sec-Fetch-Site": "none" }) =>
       (await createApp({ isLocal }).fetch(new Request(url, { headers }), env, ctx)).status;
     expect(await ask(true, "http://localhost:8787/")).toBe(200);

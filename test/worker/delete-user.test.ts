@@ -1,3 +1,4 @@
+import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { createApp } from "../../src/app.ts";
@@ -32,7 +33,7 @@ const count = async (sql: string, ...values: string[]) =>
     )[0],
   );
 const assigned = (userId: string) => count("tasks WHERE assignee_id = ?", userId);
-const ctx = { waitUntil() {}, passThroughOnException() {}, props: {} } as unknown as ExecutionContext;
+const ctx = createExecutionContext();
 
 it("Deleting a user with 2,500 tasks unassigns each with one event, and makes that of the user last", async () => {
   const tenant = await makeTenant();

@@ -1,4 +1,4 @@
-import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { createExecutionContext, runDurableObjectAlarm, runInDurableObject, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { createApp } from "../../src/app.ts";
@@ -14,12 +14,7 @@ const broken = (message: string) =>
     },
   });
 
-const later: Promise<unknown>[] = [];
-const ctx = {
-  waitUntil: (promise: Promise<unknown>) => void later.push(promise),
-  passThroughOnException() {},
-  props: {},
-} as unknown as ExecutionContext;
+const ctx = createExecutionContext();
 
 async function callWith(parts: Partial<Env>, method: string, path: string, key: string, body?: unknown) {
   const init = {
@@ -45,7 +40,7 @@ it("A request that does not need D1 is answered while D1 is out of order, and it
   await call("GET", "/api/v1/me", { key });
   const answer = await callWith({ DB: broken("D1_ERROR: Network connection lost") }, "GET", "/api/v1/me", key);
   expect(answer.status).toBe(200);
-  await Promise.all(later);
+  await waitOnExecutionContext(ctx);
   const id = answer.headers.get("X-Request-Id");
   for (let waited = 0; waited < 5000; waited += 100) {
     if ((await call("GET", `/api/v1/activity/${id}`, { key })).status === 200) break;

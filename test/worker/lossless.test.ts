@@ -1,4 +1,11 @@
-import { abortAllDurableObjects, evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import {
+  abortAllDurableObjects,
+  createExecutionContext,
+  evictDurableObject,
+  runDurableObjectAlarm,
+  runInDurableObject,
+  waitOnExecutionContext,
+} from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, inject, it } from "vitest";
 import type { Entry } from "../../src/activity/entry.ts";
@@ -56,12 +63,7 @@ it("Every admitted request has exactly one entry and every refusal is counted, w
       };
     },
   });
-  const later: Promise<unknown>[] = [];
-  const ctx = {
-    waitUntil: (work: Promise<unknown>) => void later.push(work),
-    passThroughOnException() {},
-    props: {},
-  } as unknown as ExecutionContext;
+  const ctx = createExecutionContext();
   const app = createApp({ isLocal: true });
 
   const admitted = new Set<string>();
@@ -91,11 +93,7 @@ it("Every admitted request has exactly one entry and every refusal is counted, w
       await Promise.all(keys.slice(0, 5).map(({ keyId }) => evictDurableObject(env.KEY_GUARD.getByName(keyId)).catch(() => {})));
   }
   expect(isDown()).toBe(false);
-  for (let done = 0; done < later.length; ) {
-    const waiting = later.slice(done);
-    done += waiting.length;
-    await Promise.all(waiting);
-  }
+  await waitOnExecutionContext(ctx);
   for (const { keyId } of keys) {
     const guard = env.KEY_GUARD.getByName(keyId);
     const left = () => runInDurableObject(guard, (_, state) => [...state.storage.sql.exec("SELECT id FROM journal")].length);

@@ -1,3 +1,4 @@
+import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { createApp } from "../../src/app.ts";
@@ -7,12 +8,7 @@ import { answerOf, call, makeKey, makeTenant, within2s } from "./client.ts";
 
 // The list of middleware that every request of the API passes, before any route and whoever answers behind it.
 
-const later: Promise<unknown>[] = [];
-const ctx = {
-  waitUntil: (work: Promise<unknown>) => void later.push(work),
-  passThroughOnException() {},
-  props: {},
-} as unknown as ExecutionContext;
+const ctx = createExecutionContext();
 
 /** The Worker with routes that nobody has declared anything of. */
 function undeclared(handler: (c: AppContext) => Response | Promise<Response>, path = "/api/v1/undeclared") {
