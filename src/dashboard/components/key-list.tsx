@@ -45,7 +45,9 @@ export const KeyList = ({ keys, hasMore, now }: { keys: Key[]; hasMore: boolean;
                 <td class="number" data-unit="per hour">
                   {integer(key.hourlyLimit)}
                 </td>
-                <td class="when">{key.lastUsedAt === null ? "never" : <Age timeMs={key.lastUsedAt} now={now} />}</td>
+                <td class="when" data-label="Last used">
+                  {key.lastUsedAt === null ? "never" : <Age timeMs={key.lastUsedAt} now={now} />}
+                </td>
               </tr>
             );
           })}
