@@ -58,8 +58,7 @@ export async function applyMigrations(): Promise<void> {
 export async function withLocalData<Result>(work: (data: LocalData) => Promise<Result>): Promise<Result> {
   ensureSecrets();
   if (!(await withD1(isMigrated))) await applyMigrations();
-  const secrets = parseEnv(readFileSync(secretsFile, "utf8")).KEY_SIGNING_SECRETS ?? "";
-  const [signing] = parseSigningSecrets(secrets);
+  const [signing] = parseSigningSecrets(keySigningSecrets());
   return withD1((d1) => work({ db: connect(d1), signing }));
 }
 
@@ -72,15 +71,34 @@ async function isMigrated(d1: D1Database): Promise<boolean> {
   return wanted.every((file) => applied.results.some(({ name }) => name === file));
 }
 
+/**
+ * Makes the demo account in the local Worker's D1, which has its migrations. Answers its secret key. It runs inside workerd: from out
+ * here each statement would be a call of its own, and the thousands of them take ten times as long.
+ */
+export async function seedLocalData(): Promise<string> {
+  Object.assign(process.env, quiet);
+  const { unstable_startWorker } = await import("wrangler");
+  const worker = await unstable_startWorker({
+    config: await dataOnlyConfig(),
+    entrypoint: join(root, "scripts", "seed-worker.ts"),
+    bindings: { KEY_SIGNING_SECRETS: { type: "plain_text", value: keySigningSecrets() } },
+    dev: { persist: stateDirectory, server: { port: 0 }, inspector: false, watch: false, logLevel: "error" },
+  });
+  try {
+    const response = await worker.fetch("http://seed/");
+    const text = await response.text();
+    if (!response.ok) throw new Error(`The demo account could not be made:\n${text}`);
+    return text;
+  } finally {
+    await worker.dispose();
+  }
+}
+
 async function withD1<Result>(work: (d1: D1Database) => Promise<Result>): Promise<Result> {
   Object.assign(process.env, quiet);
   // It takes a second to load, which whoever mistyped an option need not wait for.
-  const { getPlatformProxy, unstable_readConfig } = await import("wrangler");
-  const { d1_databases, compatibility_date } = unstable_readConfig({ config: join(root, "wrangler.toml") });
-  // The Worker's own config names a Durable Object, which nobody but the Worker can run.
-  mkdirSync(stateDirectory, { recursive: true });
-  const configPath = join(stateDirectory, "data-only.json");
-  writeFileSync(configPath, JSON.stringify({ name: "data-only", compatibility_date, d1_databases }));
+  const { getPlatformProxy } = await import("wrangler");
+  const configPath = await dataOnlyConfig();
   const proxy = await getPlatformProxy<{ DB: D1Database }>({ configPath, persist: { path: join(stateDirectory, "v3") } });
   try {
     return await work(proxy.env.DB);
@@ -88,6 +106,18 @@ async function withD1<Result>(work: (d1: D1Database) => Promise<Result>): Promis
     await proxy.dispose();
   }
 }
+
+/** Writes the config of a Worker with this one's D1 alone, since its Durable Object can be run by nobody but itself. Answers its path. */
+async function dataOnlyConfig(): Promise<string> {
+  const { unstable_readConfig } = await import("wrangler");
+  const { d1_databases, compatibility_date, compatibility_flags } = unstable_readConfig({ config: join(root, "wrangler.toml") });
+  mkdirSync(stateDirectory, { recursive: true });
+  const path = join(stateDirectory, "data-only.json");
+  writeFileSync(path, JSON.stringify({ name: "data-only", compatibility_date, compatibility_flags, d1_databases }));
+  return path;
+}
+
+const keySigningSecrets = () => parseEnv(readFileSync(secretsFile, "utf8")).KEY_SIGNING_SECRETS ?? "";
 
 export interface LocalData {
   db: Db;

@@ -46,17 +46,7 @@ function weighted<Item>(random: Random, items: readonly (readonly [Item, number]
  * Makes the demo account: keys, users, tasks and sixty days of requests up to the hour before `now`, through the same code
  * that the Worker runs. Answers the secret of a key with every scope, which no request was made with.
  */
-export async function seedDemo({
-  db,
-  signing,
-  now,
-  progress,
-}: {
-  db: Db;
-  signing: SigningSecret;
-  now: number;
-  progress: (text: string) => void;
-}): Promise<string> {
+export async function seedDemo({ db, signing, now }: { db: Db; signing: SigningSecret; now: number }): Promise<string> {
   const random = randomFrom(seedValue);
   const startsAt = now - days * dayMs;
   const account = await createAccount({ db, now: startsAt }, { name: "Northwind Robotics", email: "ops@northwind.example" });
@@ -71,11 +61,8 @@ export async function seedDemo({
   ] as const;
   const demo = await key("Demo key", scopes, 5000, now);
 
-  progress("users and tasks");
   await seedPeopleAndTasks(random, at, startsAt, now);
-  progress("sixty days of requests");
   await seedActivity(random, db, account.id, clients, startsAt, now);
-  progress("usage figures");
   await refreshRollUps(at(now));
   return demo.secretKey;
 }

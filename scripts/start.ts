@@ -5,8 +5,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Misuse } from "./command.ts";
 import { answers, startDevWorker } from "./dev-worker.ts";
-import { applyMigrations, ensureSecrets, stateDirectory, withLocalData } from "./local.ts";
-import { seedDemo } from "./seed.ts";
+import { applyMigrations, ensureSecrets, seedLocalData, stateDirectory } from "./local.ts";
 
 // `npm start`: everything from an empty clone to a Worker that answers, and nothing left behind when it ends.
 
@@ -56,7 +55,7 @@ async function prepare(fresh: boolean): Promise<string> {
 
   say("Making the demo account ...");
   writeFileSync(unfinishedFile, "");
-  const key = await withLocalData((data) => seedDemo({ ...data, now: Date.now(), progress: (text) => say(`  ${text}`) }));
+  const key = await seedLocalData();
   writeFileSync(demoKeyFile, `${key}\n`, { mode: 0o600 });
   rmSync(unfinishedFile);
   return key;
