@@ -23,7 +23,7 @@ export const receiveBody = createMiddleware<AppEnv>(async function receiveBody(c
     c.set("body", { bytes: new Uint8Array(), failure: null });
     return next();
   }
-  const holding = policy?.isPublic ? null : hold(Date.now());
+  const holding = policy?.isPublic ? null : hold(c.get("presented").keyId, Date.now());
   try {
     const body = await receive(c, holding);
     c.set("body", body);
@@ -66,7 +66,7 @@ async function readAll(reader: ReadableStreamDefaultReader<Uint8Array>, longest:
     if (length + value.byteLength > buffer.byteLength) {
       const larger = Math.min(longest, Math.max(2 * buffer.byteLength, length + value.byteLength, firstBufferBytes));
       if (holding && !grow(holding, larger))
-        throw new Failure("unavailable", "The service holds as many bodies as it can just now. Try again in a moment.");
+        throw new Failure("unavailable", "The service holds as many bodies as it can for this key just now. Try again in a moment.");
       const next = new Uint8Array(larger);
       next.set(buffer.subarray(0, length));
       buffer = next;

@@ -7,27 +7,36 @@ const longestHeldMs = minuteMs;
 
 /** What one request holds in memory of its body. */
 export interface Holding {
+  readonly keyId: string;
   bytes: number;
   readonly since: number;
 }
 
 const holdings = new Set<Holding>();
 
-/** Begins to count what a request holds. Requests share the bound, and nothing else. */
-export function hold(now: number): Holding {
+/** Begins to count what a request of a key holds. */
+export function hold(keyId: string, now: number): Holding {
   for (const each of holdings) if (now - each.since > longestHeldMs) holdings.delete(each);
-  const holding = { bytes: 0, since: now };
+  const holding = { keyId, bytes: 0, since: now };
   holdings.add(holding);
   return holding;
 }
 
 export const release = (holding: Holding): void => void holdings.delete(holding);
 
-/** Lets a request hold so many bytes in all. Returns false where the isolate would hold too much. */
+/**
+ * Lets a request hold so many bytes in all. Returns false where its key would hold more than is left free for the others: so one key
+ * takes half of the isolate's bytes at most, n keys 1/(n + 1) each, and whoever comes next still finds room.
+ */
 export function grow(holding: Holding, bytes: number): boolean {
-  let others = 0;
-  for (const each of holdings) if (each !== holding) others += each.bytes;
-  if (others + bytes > mostHeldBytes) return false;
+  let ofAll = bytes;
+  let ofKey = bytes;
+  for (const each of holdings) {
+    if (each === holding) continue;
+    ofAll += each.bytes;
+    if (each.keyId === holding.keyId) ofKey += each.bytes;
+  }
+  if (ofKey > mostHeldBytes - ofAll) return false;
   holding.bytes = bytes;
   return true;
 }
