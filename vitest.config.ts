@@ -31,6 +31,8 @@ export default defineConfig(async () => ({
           setupFiles: ["./test/worker/setup.ts"],
           globalSetup: ["./test/receiver.ts"],
           testTimeout: 30_000,
+          // One workerd for all files of a worker thread, as a start of one costs more than most files do: accounts keep tests apart.
+          isolate: false,
         },
       },
       { test: { name: "node", include: ["test/node/**/*.test.ts"], testTimeout: 240_000, hookTimeout: 240_000 } },
