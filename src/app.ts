@@ -17,6 +17,7 @@ import { failureOf, problem } from "./http/problem.ts";
 import { RememberingRouter } from "./http/remembering-router.ts";
 import { requestContext } from "./http/request-context.ts";
 import { normalizedPath } from "./http/request-path.ts";
+import { requireResponse } from "./http/require-response.ts";
 import { apiSecurityHeaders, pageSecurityHeaders } from "./http/security-headers.ts";
 import { standardHeaders } from "./http/standard-headers.ts";
 
@@ -40,9 +41,11 @@ export function createApp({ isLocal }: { isLocal: boolean }) {
     admit,
     checkRequest,
   );
-  app.route(apiRoot, api.routes);
-
+  // And that of everything else.
   app.use(except(isApi, standardHeaders([]), pageSecurityHeaders));
+  app.use(requireResponse);
+
+  app.route(apiRoot, api.routes);
   app.route("/", health);
   app.route("/", createDashboard());
 

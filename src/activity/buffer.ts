@@ -1,4 +1,5 @@
 import { secondMs } from "../clock.ts";
+import { messagesOf } from "../db/failures.ts";
 import type { Entry } from "./entry.ts";
 import { type AggregationKey, RefusalAggregator } from "./refusal-aggregator.ts";
 
@@ -100,7 +101,7 @@ export class ActivityBuffer {
     try {
       await store(entries);
     } catch (error) {
-      console.error("activity entries wait for another flush:", String(error));
+      console.error("activity entries wait for another flush:", messagesOf(error));
       if (this.#batches.has(batch)) this.#entries.unshift(...(error instanceof NotStored ? error.unstored : entries));
     }
     this.#batches.delete(batch);

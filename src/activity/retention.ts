@@ -1,13 +1,12 @@
 import { and, asc, eq, gte, isNotNull, lt, sql } from "drizzle-orm";
 import { dayMs } from "../clock.ts";
 import type { Db } from "../db/client.ts";
-import { deleteInChunks } from "../db/delete-in-chunks.ts";
+import { chunk, deleteInChunks } from "../db/delete-in-chunks.ts";
 import { accounts, activity } from "../db/schema.ts";
 import { idBound } from "../ids.ts";
 import { addressesKeptMs } from "./entry.ts";
 
 const entriesKeptMs = 31 * dayMs;
-const chunk = 5000;
 
 /** Deletes entries of an account that are older than 31 days, and clears the addresses of those older than 7, in bounded chunks. */
 export async function deleteOldEntries(db: Db, accountId: string, now: number, atMost: number): Promise<void> {

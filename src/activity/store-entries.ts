@@ -1,5 +1,6 @@
 import { secondMs } from "../clock.ts";
 import type { Db } from "../db/client.ts";
+import { messagesOf } from "../db/failures.ts";
 import { withDeadline } from "../deadline.ts";
 import { NotStored } from "./buffer.ts";
 import type { Entry } from "./entry.ts";
@@ -15,7 +16,7 @@ export async function storeEntries({ db, handToGuard }: { db: Db; handToGuard: H
   try {
     await writeEntries(db, entries, Date.now());
   } catch (error) {
-    console.error("D1 did not take activity entries; the guards journal them:", String(error));
+    console.error("D1 did not take activity entries; the guards journal them:", messagesOf(error));
     const byKey = Map.groupBy(entries, (entry) => entry.keyId);
     const outcomes = await Promise.allSettled(
       [...byKey].map(([keyId, own]) => withDeadline(handToGuard(keyId, own), guardTimeoutMs, "Journalling activity entries")),

@@ -1,7 +1,7 @@
 import { getTableColumns, sql } from "drizzle-orm";
 import { dayMs, hourStart, secondMs } from "../clock.ts";
 import { type Db, raw } from "../db/client.ts";
-import { isRefusedContent } from "../db/failures.ts";
+import { isRefusedContent, messagesOf } from "../db/failures.ts";
 import { activity } from "../db/schema.ts";
 import { withDeadline } from "../deadline.ts";
 import { idBound, timeOfId } from "../ids.ts";
@@ -44,7 +44,7 @@ async function writeWhatIsTaken(db: Db, entries: readonly Entry[]): Promise<void
     if (!isRefusedContent(error)) throw error;
     const [only, ...others] = entries;
     if (only && others.length === 0) {
-      console.error(`D1 refuses the activity entry ${only.id}, which is set aside:`, String(error));
+      console.error(`D1 refuses the activity entry ${only.id}, which is set aside:`, messagesOf(error));
       return;
     }
     const half = Math.ceil(entries.length / 2);

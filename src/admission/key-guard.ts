@@ -4,6 +4,7 @@ import { Journal } from "../activity/journal.ts";
 import { writeEntries } from "../activity/write-entries.ts";
 import { hourStart, secondMs } from "../clock.ts";
 import { connect } from "../db/client.ts";
+import { messagesOf } from "../db/failures.ts";
 import { withDeadline } from "../deadline.ts";
 import type { Event } from "../events/event.ts";
 import { writeEvents } from "../events/write-events.ts";
@@ -81,6 +82,13 @@ export class KeyGuard extends DurableObject<Env> {
     if (known && known.state !== "revoked") this.#apply({ ...known, ...revoked, version: known.version + 1 });
   }
 
+  /** Ends the overlap of a key whose row is gone from D1, above every version that the row may come back with. Does nothing where there is none. */
+  endOverlap(): void {
+    const known = this.#key?.config;
+    if (known && known.previousSecretHash !== null)
+      this.#apply({ ...known, previousSecretHash: null, overlapEndsAt: null, version: known.version + 1 });
+  }
+
   /** The window as it stands, counting nothing. Null where no such key exists. */
   async rateLimit(): Promise<RateLimit | null> {
     const key = this.#key ?? (await this.#load());
@@ -103,7 +111,7 @@ export class KeyGuard extends DurableObject<Env> {
       this.#giveBackUnused(this.#now());
       if (entries.length + events.length > 0) await this.#drain(entries, events);
     } catch (error) {
-      console.error("an alarm of a guard failed:", String(error));
+      console.error("an alarm of a guard failed:", messagesOf(error));
       this.#setAlarmBy(this.#now() + this.#retryMs);
     }
   }
@@ -189,7 +197,7 @@ export class KeyGuard extends DurableObject<Env> {
       // What is left does not wait as long as D1 was away.
       if (!this.#journal.isEmpty || !this.#events.isEmpty) this.#setAlarmBy(this.#now());
     } catch (error) {
-      console.error("D1 still does not take what a guard keeps for it:", String(error));
+      console.error("D1 still does not take what a guard keeps for it:", messagesOf(error));
       this.#retryMs = Math.min(this.#retryMs * 2, longestRetryMs);
     }
   }

@@ -1,7 +1,9 @@
 import type { SQL } from "drizzle-orm";
 import type { Db } from "./client.ts";
 
-const chunk = 5000;
+/** As many rows as one statement deletes or changes: D1 does nothing else meanwhile. */
+export const chunk = 5000;
+
 /** Repeats a deletion of at most `limit` rows until it finds fewer, or `atMost` are gone. */
 export async function deleteInChunks(db: Db, atMost: number, deletion: (limit: number) => SQL): Promise<void> {
   for (let deleted = 0; deleted < atMost; deleted += chunk) {

@@ -1,5 +1,6 @@
-/** What D1 said. Drizzle's own messages are left out: they quote the statement, with what a client sent. */
+/** What an error says, and what it was caused by, for the log too. Drizzle's own messages are left out: they quote the statement, with what a client sent. */
 export const messagesOf = (error: unknown): string => {
+  if (!(error instanceof Error)) return String(error);
   const seen: string[] = [];
   for (let at: unknown = error; at instanceof Error; at = at.cause) if (!at.message.startsWith("Failed query:")) seen.push(at.message);
   return seen.join("\n");

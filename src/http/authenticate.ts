@@ -3,7 +3,6 @@ import { type Admission, type AdmissionRequest, invalidKey, missingKey, refusalC
 import { askAdmission } from "../admission/guards.ts";
 import { rememberedRefusals } from "../admission/remembered-refusals.ts";
 import type { FailureContent } from "../errors.ts";
-import { discardBody } from "./body.ts";
 import { clientAddress } from "./client-address.ts";
 import type { AppContext, AppEnv } from "./context.ts";
 import { problem } from "./problem.ts";
@@ -15,7 +14,7 @@ const scheme = "bearer ";
 /**
  * Whose key a request presents, by the key alone. Refused here, before its body is read and without any I/O: a missing key, a made-up
  * one, and one whose refusal the isolate remembers. `policyOf`: what is declared of the route that the request has; where nothing is,
- * it takes any key and is counted.
+ * it takes any key and is counted. Refusals are responses, not errors: in a flood, an error's stack would cost more than all the rest.
  */
 export const authenticate = (policyOf: (c: AppContext) => RoutePolicy | undefined) =>
   createMiddleware<AppEnv>(async function authenticate(c, next) {
@@ -23,22 +22,16 @@ export const authenticate = (policyOf: (c: AppContext) => RoutePolicy | undefine
     c.set("policy", policy);
     if (policy?.isPublic) return next();
     const secretKey = bearerOf(c.req.header("Authorization") ?? "");
-    if (secretKey === "") return refuseUnread(c, missingKey);
+    if (secretKey === "") return problem(c, missingKey);
     const presented = genuineKeys(c.env).identify(secretKey);
-    if (presented === null) return refuseUnread(c, invalidKey);
+    if (presented === null) return problem(c, invalidKey);
     c.set("presented", presented);
     const request = admissionRequest(c);
     const admission = rememberedRefusals.recall(presented.keyId, request, Date.now());
     if (admission === null) return next();
     c.set("recognized", { keyId: presented.keyId, ip: request.ip, admission });
-    return refuseUnread(c, contentOf(request, admission));
+    return problem(c, contentOf(request, admission));
   });
-
-/** Refusals are responses, not errors: in a flood, an error's stack would cost more than all the rest. */
-function refuseUnread(c: AppContext, content: FailureContent): Response {
-  discardBody(c);
-  return problem(c, content);
-}
 
 const bearerOf = (header: string): string =>
   header.slice(0, scheme.length).toLowerCase() === scheme ? header.slice(scheme.length).trim() : "";

@@ -1,6 +1,7 @@
 import { Hono } from "hono";
 import { secondMs } from "../clock.ts";
 import { connect } from "../db/client.ts";
+import { messagesOf } from "../db/failures.ts";
 import { requireReady } from "../db/ready.ts";
 import { withDeadline } from "../deadline.ts";
 import type { AppEnv } from "./context.ts";
@@ -18,7 +19,7 @@ async function passes(d1: D1Database, now: number): Promise<boolean> {
   const found = await withDeadline(requireReady(connect(d1)), timeoutMs, "Asking D1 whether it is ready").then(
     () => true,
     (error: unknown) => {
-      console.error("health: D1 does not answer:", String(error));
+      console.error("health: D1 does not answer:", messagesOf(error));
       return false;
     },
   );

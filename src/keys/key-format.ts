@@ -46,16 +46,16 @@ export const isKeyId = (text: string): boolean => /^key_[0-9A-Za-z]{16}$/.test(t
 /** What a secret key of that id begins with: all of it that may be shown. */
 export const prefixOf = (keyId: string): string => `dvo_${keyId.slice("key_".length)}`;
 
-const secretKeys = /(dvo_[0-9A-Za-z]{16})_[0-9A-Za-z_]*/g;
-
-/** A text in which every secret key is cut to its public part: what is kept or logged of what a client sent goes through here. */
-const maskKeys = (text: string): string => (text.includes("dvo_") ? text.replaceAll(secretKeys, "$1") : text);
-
 /** A new secret key for the key of that id. It is shown once; only `hashOf` it is kept. */
 export function newSecretKey(keyId: string, signing: SigningSecret): string {
   const signed = `${prefixOf(keyId)}_${randomBase62(32)}${signing.name}`;
   return signed + mac(signed, signing.secret);
 }
+
+const secretKeys = /(dvo_[0-9A-Za-z]{16})_[0-9A-Za-z_]*/g;
+
+/** A text in which every secret key is cut to its public part: what is kept or logged of what a client sent goes through here. */
+const maskKeys = (text: string): string => (text.includes("dvo_") ? text.replaceAll(secretKeys, "$1") : text);
 
 /** The same for a text in which the characters of a key may be percent-encoded, also more than once, as in a path. */
 export function maskEncodedKeys(text: string): string {

@@ -4,6 +4,7 @@ import { readConfig } from "../admission/read-config.ts";
 import { rememberedRefusals } from "../admission/remembered-refusals.ts";
 import { secondMs } from "../clock.ts";
 import type { Db } from "../db/client.ts";
+import { messagesOf } from "../db/failures.ts";
 import { apiKeys } from "../db/schema.ts";
 import { withDeadline } from "../deadline.ts";
 import { Failure } from "../errors.ts";
@@ -76,5 +77,5 @@ export async function pushWaitingKeys(push: Push, limit: number): Promise<void> 
     .limit(limit);
   const outcomes = await Promise.allSettled(waiting.map(({ id }) => withDeadline(pushOnce(push, id), patienceMs, "The push of a key")));
   for (const outcome of outcomes)
-    if (outcome.status === "rejected") console.error("a key's guard cannot be reached:", String(outcome.reason));
+    if (outcome.status === "rejected") console.error("a key's guard cannot be reached:", messagesOf(outcome.reason));
 }

@@ -56,6 +56,7 @@ export async function revokeLeaked(writing: Omit<KeyContext, "actor">, keyId: st
     // D1 may have been set back to before the key was made.
     const inForce = await askGuard(writing.guards, keyId, (guard) => guard.configuration());
     if (inForce?.secretHash === secretHash) await revokeInGuard(writing, keyId);
+    else if (inForce?.previousSecretHash === secretHash) await askGuard(writing.guards, keyId, (guard) => guard.endOverlap());
     return;
   }
   await writeKey({ ...writing, actor: { accountId: row.accountId, keyId: null } }, keyId, {

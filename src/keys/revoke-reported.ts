@@ -1,4 +1,5 @@
 import type { Guards } from "../admission/guards.ts";
+import { messagesOf } from "../db/failures.ts";
 import type { Writing } from "../events/commit.ts";
 import { revokeLeaked } from "./revoke-key.ts";
 
@@ -23,7 +24,7 @@ export async function revokeReported(
       handled.add(secretHash);
       return;
     } catch (error) {
-      console.error(`the leaked key ${keyId} could not be revoked yet:`, String(error));
+      console.error(`the leaked key ${keyId} could not be revoked yet:`, messagesOf(error));
     }
   }
   console.error(`the leaked key ${keyId} could not be revoked`);

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { messagesOf } from "../db/failures.ts";
 import type { DeliveryMessage } from "./enqueue.ts";
 
 const deadQueue = /-dead-/;
@@ -27,7 +28,7 @@ async function handOn(message: Message<DeliveryMessage>, deliver: (deliveryId: s
     await deliver(data.deliveryId);
     message.ack();
   } catch (error) {
-    console.error(`the delivery ${data.deliveryId} could not be handed on:`, String(error));
+    console.error(`the delivery ${data.deliveryId} could not be handed on:`, messagesOf(error));
     message.retry();
   }
 }

@@ -1,5 +1,6 @@
 import { WorkerEntrypoint } from "cloudflare:workers";
 import { connect } from "../db/client.ts";
+import { messagesOf } from "../db/failures.ts";
 import { deliver } from "./deliver.ts";
 import { type DeliveryMessage, enqueueVia } from "./enqueue.ts";
 import { sealingSecrets } from "./sealing.ts";
@@ -33,7 +34,7 @@ export const delivererFor = ({ isLocal }: { isLocal: boolean }) =>
       };
       this.ctx.waitUntil(
         deliver(delivering, deliveryId).catch((error) => {
-          console.error(`the delivery ${deliveryId} waits for the sweep:`, String(error));
+          console.error(`the delivery ${deliveryId} waits for the sweep:`, messagesOf(error));
         }),
       );
     }

@@ -1,4 +1,5 @@
 import { secondMs } from "../clock.ts";
+import { messagesOf } from "../db/failures.ts";
 import type { DueDelivery, EnqueueDeliveries } from "../events/commit.ts";
 
 /** What a message of the queue says: which delivery may be due. D1 is the truth; a message says only when to look. */
@@ -15,7 +16,7 @@ export async function enqueueDeliveries(queue: Queue<DeliveryMessage>, due: read
     for (let from = 0; from < messages.length; from += messagesAtOnce) await queue.sendBatch(messages.slice(from, from + messagesAtOnce));
     return true;
   } catch (error) {
-    console.error(`${due.length} deliveries wait for the sweep, since the queue did not take them:`, String(error));
+    console.error(`${due.length} deliveries wait for the sweep, since the queue did not take them:`, messagesOf(error));
     return false;
   }
 }

@@ -142,3 +142,14 @@ it("A body that does not arrive is waited for 15 seconds, and then answered with
   const entry = { path: "/api/v1/tasks", status: 408, error_code: "request_timeout", counted: true };
   expect(body.data).toMatchObject([entry, entry]);
 }, 30_000);
+
+describe("A body that nobody reads", () => {
+  it.each([
+    ["OPTIONS", "/tasks"],
+    ["POST", "/nothing"],
+  ])("is not waited for: %s %s", async (method, path) => {
+    const begunAt = Date.now();
+    const held = await hold(method, path, null, "{}", "with a stated length", 500);
+    expect((await held.response).receivedAt - begunAt).toBeLessThan(5000);
+  });
+});

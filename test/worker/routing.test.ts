@@ -96,6 +96,51 @@ describe("A route that nothing is declared of", () => {
   });
 });
 
+describe("A route that fails as none should", () => {
+  it.each<[string, (c: AppContext) => Response]>([
+    ["answers nothing", () => undefined as unknown as Response],
+    [
+      "throws a text",
+      () => {
+        throw "a text";
+      },
+    ],
+    [
+      "throws null",
+      () => {
+        throw null;
+      },
+    ],
+  ])("and %s is answered with 500, with the headers of all and in the log", async (_, handler) => {
+    const { key } = await makeTenant();
+    const answer = await answerOf(await undeclared(handler)("GET", key));
+    expect([answer.status, answer.body.code, answer.headers.get("X-RateLimit-Used")]).toEqual([500, "internal_error", "1"]);
+    const id = answer.headers.get("X-Request-Id");
+    expect((await entry(key, id)).body).toMatchObject({ status: 500, error_code: "internal_error" });
+  });
+
+  it("outside the API is answered with a page, which has the headers of all pages", async () => {
+    const ask = undeclared(() => undefined as unknown as Response, "/undeclared");
+    const answer = await answerOf(await ask("GET"));
+    expect([answer.status, answer.headers.get("X-Frame-Options")]).toEqual([500, "DENY"]);
+    expect(answer.text).toContain(answer.headers.get("X-Request-Id"));
+  });
+});
+
+describe("A path with something encoded", () => {
+  it("is routed, logged and known again as it is written", async () => {
+    const { key } = await makeTenant();
+    expect((await call("GET", "/api/v1/%75sers", { key })).status).toBe(404);
+    const { body: task } = await call("POST", "/api/v1/tasks", { key, body: { title: "x" } });
+    const encoded = await call("GET", `/api/v1/tasks/%74${task.id.slice(1)}`, { key });
+    expect([encoded.status, encoded.body.id]).toEqual([200, task.id]);
+    expect((await entry(key, encoded.headers.get("X-Request-Id"))).body).toMatchObject({
+      path: `/api/v1/tasks/%74${task.id.slice(1)}`,
+      route: "/api/v1/tasks/{id}",
+    });
+  });
+});
+
 describe("A body that comes with GET or HEAD", () => {
   it.each(["/api/v1/me", "/api/v1/nothing", "/api/v1/keys/revoke-leaked", "/api/v1/webhooks/whk_1/test"])(
     "changes nothing, at %s",
