@@ -29,7 +29,7 @@ export const mayImport: Record<string, readonly string[]> = {
   ...Object.fromEntries(words.map((word) => [word, []])),
   ...Object.fromEntries(Object.entries(areas).map(([area, below]) => [area, [...below, ...words]])),
   // What every transport shares. It knows no route of the API, and not whether the answer was made here.
-  http: ["admission", "activity", "keys", "accounts", "db", ...words],
+  http: ["admission", "activity", "keys", "webhooks", "events", "accounts", "db", ...words],
   // The transports, which know nothing of each other and hold no SQL.
   api: ["http", ...everyArea, ...words],
   dashboard: ["http", ...everyArea, ...words],

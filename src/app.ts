@@ -1,11 +1,14 @@
 import { Hono } from "hono";
+import { bodyLimit } from "hono/body-limit";
 import { except } from "hono/combine";
+import { csrf } from "hono/csrf";
 import { createApi } from "./api/api.ts";
 import { apiBase, apiRoot } from "./api/base-path.ts";
 import { checkRequest } from "./api/middleware/check-request.ts";
 import { anyOrigin, preflight } from "./api/middleware/cross-origin.ts";
-import { createDashboard } from "./dashboard/dashboard.tsx";
+import { createDashboard } from "./dashboard/dashboard.ts";
 import { errorPage } from "./dashboard/pages/error.tsx";
+import { admitVisitor } from "./dashboard/visitor.ts";
 import { Failure } from "./errors.ts";
 import { eventCatalogue } from "./event-catalogue.ts";
 import { activityLog } from "./http/activity-log.ts";
@@ -22,6 +25,18 @@ import { apiSecurityHeaders, pageSecurityHeaders } from "./http/security-headers
 import { standardHeaders } from "./http/standard-headers.ts";
 
 const isApi = ({ req: { path } }: AppContext) => path === apiRoot || path.startsWith(`${apiRoot}/`);
+
+/** Pages that anybody may see. What is not declared here needs a visitor who has been let in. */
+const publicPages = ["/health"];
+const isPublicPage = ({ req: { path } }: AppContext) => publicPages.includes(path);
+
+/** No form here is longer. */
+const formLimit = bodyLimit({
+  maxSize: 64 * 1024,
+  onError: () => {
+    throw new Failure("body_too_large", "A form may have 64 KiB at most.");
+  },
+});
 
 /** Everything that the Worker answers. `isLocal`: built for a laptop, where the overview is open to whoever sits there. */
 export function createApp({ isLocal }: { isLocal: boolean }) {
@@ -43,11 +58,12 @@ export function createApp({ isLocal }: { isLocal: boolean }) {
   );
   // And that of everything else.
   app.use(except(isApi, standardHeaders([]), pageSecurityHeaders));
+  app.use(except([isApi, isPublicPage], formLimit, csrf(), admitVisitor));
   app.use(requireResponse);
 
   app.route(apiRoot, api.routes);
   app.route("/", health);
-  app.route("/", createDashboard());
+  app.route("/", createDashboard(eventCatalogue));
 
   const fail = (c: AppContext, failure: Failure) => (isApi(c) ? problem(c, failure) : errorPage(c, failure));
   app.onError((error, c) => fail(c, failureOf(error, c.get("requestId"))));

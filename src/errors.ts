@@ -11,7 +11,7 @@ export const failures = {
   expired_key: { status: 401, title: "API key expired" },
   insufficient_scope: { status: 403, title: "Scope missing" },
   ip_not_allowed: { status: 403, title: "IP address not allowed" },
-  forbidden: { status: 403, title: "More than this key may grant" },
+  forbidden: { status: 403, title: "Forbidden" },
   not_found: { status: 404, title: "Not found" },
   method_not_allowed: { status: 405, title: "Method not allowed" },
   request_timeout: { status: 408, title: "Request timeout" },

@@ -20,11 +20,10 @@ type LimitedKey = Pick<typeof apiKeys.$inferSelect, "id" | "name" | "hourlyLimit
 const limitedKey = { id: apiKeys.id, name: apiKeys.name, hourlyLimit: apiKeys.hourlyLimit };
 
 /**
- * That of the account: of its live key with the highest share of its limit used in this hour; of equals the one with more requests,
- * then the older. The figures are the guards' own. Only guards of keys that the log has seen in this hour are asked: the others have
- * counted nothing.
+ * That of each live key of the account, the oldest first. The figures are the guards' own. Only guards of keys that the log has seen
+ * in this hour are asked: the others have counted nothing.
  */
-export async function readHighestUsage(reading: UpToDate<Reading & { guards: Guards }>): Promise<RateLimitUsage> {
+export async function readLiveUsages(reading: UpToDate<Reading & { guards: Guards }>): Promise<RateLimitUsage[]> {
   const { db, actor, now } = reading;
   const counted = await readCountedKeys(reading);
   const keys = await db
@@ -32,7 +31,16 @@ export async function readHighestUsage(reading: UpToDate<Reading & { guards: Gua
     .from(apiKeys)
     .where(isLive(actor.accountId, now))
     .orderBy(asc(apiKeys.createdAt), asc(apiKeys.id));
-  const usages = await Promise.all(keys.map((key) => (counted.has(key.id) ? usageOf(reading, key) : unused(key, now))));
+  return Promise.all(keys.map((key) => (counted.has(key.id) ? usageOf(reading, key) : unused(key, now))));
+}
+
+/** That of the account: of its live key with the highest share of its limit used in this hour; of equals the one with more requests, then the older. */
+export async function readHighestUsage(reading: UpToDate<Reading & { guards: Guards }>): Promise<RateLimitUsage> {
+  return highestOf(await readLiveUsages(reading), reading.now);
+}
+
+/** The highest of several, as above. */
+export function highestOf(usages: readonly RateLimitUsage[], now: number): RateLimitUsage {
   const byShare = (a: RateLimitUsage, b: RateLimitUsage) => b.used / b.limit - a.used / a.limit || b.used - a.used;
   return usages.toSorted(byShare)[0] ?? { keyId: null, keyName: null, limit: limitCeiling, used: 0, resetsAt: hourStart(now) + hourMs };
 }

@@ -46,3 +46,46 @@ export function age(timeMs: number, now: number): string {
   for (const [unit, length] of units) if (elapsed >= length) return relative.format(-Math.floor(elapsed / length), unit);
   return "just now";
 }
+
+/** "in 3 minutes"; "now" for what is due or past. */
+export function ahead(timeMs: number, now: number): string {
+  const left = timeMs - now;
+  for (const [unit, length] of units) if (left >= length) return relative.format(Math.round(left / length), unit);
+  return "now";
+}
+
+const full = new Intl.DateTimeFormat("en-GB", {
+  day: "numeric",
+  month: "short",
+  year: "numeric",
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  timeZone: "UTC",
+});
+
+/** "22 Nov 2026, 12:04:31 UTC". */
+export const moment = (timeMs: number): string => `${full.format(timeMs)} UTC`;
+
+const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", timeZone: "UTC" });
+
+/** "12:04 UTC". */
+export const timeOfDay = (timeMs: number): string => `${clock.format(timeMs)} UTC`;
+
+/** "22 Nov" of a day, "12:00" of an hour: the name of a bar. */
+export const barName = (timeMs: number, window: string): string =>
+  window === "24h" ? clock.format(timeMs) : `${new Date(timeMs).getUTCDate()} ${month.format(timeMs)}`;
+
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+/** "12.4K": where there is no room for all of a number, which stands nearby in full. */
+export const short = (value: number): string => compact.format(value);
+
+/** "1 request", "2 requests". */
+export const counted = (count: number, one: string, several = `${one}s`): string => `${whole.format(count)} ${count === 1 ? one : several}`;
+
+/** "mm:ss" of what is left until then. */
+export function countdown(timeMs: number, now: number): string {
+  const seconds = Math.max(0, Math.ceil((timeMs - now) / secondMs));
+  return `${String(Math.floor(seconds / 60)).padStart(2, "0")}:${String(seconds % 60).padStart(2, "0")}`;
+}

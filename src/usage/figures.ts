@@ -13,9 +13,9 @@ export const isSuccess = (status: number): boolean => status < 400;
 
 const sum = (tallies: readonly Tally[], of: (tally: Tally) => number) => tallies.reduce((total, tally) => total + of(tally), 0);
 
-const requestsOf = (tallies: readonly Tally[]) => sum(tallies, (tally) => tally.requests);
+export const requestsOf = (tallies: readonly Tally[]) => sum(tallies, (tally) => tally.requests);
 
-const successesOf = (tallies: readonly Tally[]): number => requestsOf(tallies.filter((tally) => isSuccess(tally.status)));
+export const successesOf = (tallies: readonly Tally[]): number => requestsOf(tallies.filter((tally) => isSuccess(tally.status)));
 
 const successRateOf = (tallies: readonly Tally[]) => {
   const requests = requestsOf(tallies);
@@ -23,7 +23,7 @@ const successRateOf = (tallies: readonly Tally[]) => {
 };
 
 /** The mean response time of admitted requests, in milliseconds with two decimals; null where there were none. */
-function averageOf(tallies: readonly Tally[]): number | null {
+export function averageOf(tallies: readonly Tally[]): number | null {
   const admitted = sum(tallies, (tally) => tally.admitted);
   return admitted === 0 ? null : twoDecimals(sum(tallies, (tally) => tally.durationMs) / admitted);
 }
@@ -41,6 +41,13 @@ const classOf = (status: number): StatusClass => {
   return status >= 300 ? "3xx" : "2xx";
 };
 
+/** The response times that half, 95 % and 99 % of the admitted requests did not exceed. */
+export const percentilesOf = (histogram: Histogram) => ({
+  p50Ms: percentile(histogram, 0.5),
+  p95Ms: percentile(histogram, 0.95),
+  p99Ms: percentile(histogram, 0.99),
+});
+
 /** Total requests, success rate and response time of a window against the window before it. No requests: null, never 0 % or NaN. */
 export function figuresOf(current: readonly Tally[], former: readonly Tally[], histogram: Histogram) {
   const value = requestsOf(current);
@@ -56,9 +63,7 @@ export function figuresOf(current: readonly Tally[], former: readonly Tally[], h
     totalRequests: { value, previous, changePercent: previous === 0 ? null : twoDecimals(((value - previous) / previous) * 100) },
     successRate: { value: rate, previous: formerRate, changePoints: difference(rate, formerRate) },
     avgResponseTimeMs: { value: average, previous: formerAverage, changeMs: difference(average, formerAverage) },
-    p50Ms: percentile(histogram, 0.5),
-    p95Ms: percentile(histogram, 0.95),
-    p99Ms: percentile(histogram, 0.99),
+    ...percentilesOf(histogram),
     byClass,
   };
 }

@@ -1,9 +1,8 @@
-import { and, asc, desc, eq, gte, lt, type SQL, sql } from "drizzle-orm";
-import { iso } from "../clock.ts";
-import { usageDays } from "../db/schema.ts";
+import { type SQL, sql } from "drizzle-orm";
+import { dayMs, iso } from "../clock.ts";
 import { twoDecimals } from "../percent.ts";
 import type { UpToDate } from "./refresh-roll-ups.ts";
-import { type Span, wholeDaysAt } from "./windows.ts";
+import { daysAndEdges, type Span, type WindowName, windowsAt } from "./windows.ts";
 
 export const dimensions = ["key", "route", "status", "day"] as const;
 export type Dimension = (typeof dimensions)[number];
@@ -16,35 +15,40 @@ export interface Share {
   averageMs: number | null;
 }
 
-const columns = { key: usageDays.keyId, route: usageDays.route, status: usageDays.status, day: usageDays.start };
+const values: Record<Dimension, SQL> = {
+  key: sql`key_id`,
+  route: sql`route`,
+  status: sql`status`,
+  day: sql`start - start % ${sql.raw(String(dayMs))}`,
+};
 
-/** Requests of the last 30 UTC days, today included, by one dimension: days in order, the others with the most requests first. */
+interface Row {
+  value: string | number;
+  requests: number;
+  successes: number;
+  admitted: number;
+  durationMs: number;
+}
+
+/** The requests of a window by one dimension, which add up to its total: days in order, the others with the most requests first. */
 export async function readBreakdown(
   { db, actor, now }: UpToDate,
-  { by, keyId }: { by: Dimension; keyId?: string | undefined },
+  { window: name, by, keyId }: { window: WindowName; by: Dimension; keyId?: string | undefined },
 ): Promise<{ window: Span; shares: Share[] }> {
-  const window = wholeDaysAt(now);
-  const column: SQL<string | number> = sql`${columns[by]}`;
-  const requests = sql<number>`sum(${usageDays.requests})`;
-  const rows = await db
-    .select({
-      value: column,
-      requests,
-      successes: sql<number>`sum(CASE WHEN ${usageDays.status} < 400 THEN ${usageDays.requests} ELSE 0 END)`,
-      admitted: sql<number>`sum(${usageDays.admitted})`,
-      durationMs: sql<number>`sum(${usageDays.durationMs})`,
-    })
-    .from(usageDays)
-    .where(
-      and(
-        eq(usageDays.accountId, actor.accountId),
-        gte(usageDays.start, window.from),
-        lt(usageDays.start, window.to),
-        keyId === undefined ? undefined : eq(usageDays.keyId, keyId),
-      ),
-    )
-    .groupBy(column)
-    .orderBy(by === "day" ? asc(column) : desc(requests), asc(column));
+  const { window } = windowsAt(name, now);
+  const { days, edges } = daysAndEdges(window);
+  const within = ({ from, to }: Span) => sql`(start >= ${from} AND start < ${to})`;
+  const rowsOf = (
+    table: string,
+    spans: Span[],
+  ) => sql`SELECT start, key_id, route, status, requests, admitted, duration_ms FROM ${sql.raw(table)}
+    WHERE account_id = ${actor.accountId} AND (${sql.join(spans.map(within), sql.raw(" OR "))})`;
+  const rows =
+    await db.all<Row>(sql`SELECT ${values[by]} AS value, sum(requests) AS requests, sum(iif(status < 400, requests, 0)) AS successes,
+      sum(admitted) AS admitted, sum(duration_ms) AS durationMs
+    FROM (${rowsOf("usage_days", [days])} UNION ALL ${rowsOf("usage_hours", edges)})
+    ${keyId === undefined ? sql`` : sql`WHERE key_id = ${keyId}`}
+    GROUP BY value ORDER BY ${by === "day" ? sql`value` : sql`requests DESC, value`}`);
   const shares = rows.map((row) => ({
     value: by === "day" ? iso(Number(row.value)).slice(0, 10) : String(row.value),
     requests: row.requests,

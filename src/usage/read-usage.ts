@@ -1,8 +1,8 @@
 import { and, eq, gte, lt, or, sql } from "drizzle-orm";
-import { dayMs, dayStart, hourMs } from "../clock.ts";
+import { dayMs, hourMs } from "../clock.ts";
 import type { Db } from "../db/client.ts";
 import { usageDayTotals, usageHourTotals } from "../db/schema.ts";
-import { type Figures, figuresOf, isSuccess, type Tally } from "./figures.ts";
+import { averageOf, type Figures, figuresOf, percentilesOf, requestsOf, successesOf, type Tally } from "./figures.ts";
 import { addUp } from "./histogram.ts";
 import type { UpToDate } from "./refresh-roll-ups.ts";
 import { daysAndEdges, type Span, type WindowName, windowsAt } from "./windows.ts";
@@ -12,18 +12,22 @@ export interface SeriesPoint {
   start: number;
   requests: number;
   successes: number;
+  averageMs: number | null;
+  p50Ms: number | null;
+  p95Ms: number | null;
+  p99Ms: number | null;
 }
 
 export interface Usage extends Figures {
   window: Span;
   previous: Span;
   series: SeriesPoint[];
+  /** The same of the window before, point by point. */
+  previousSeries: SeriesPoint[];
 }
 
 type Totals = typeof usageHourTotals | typeof usageDayTotals;
-interface TallyAt extends Tally {
-  start: number;
-}
+type TotalsRow = Totals["$inferSelect"];
 
 /** The figures of an account, or of one of its keys, over a window and against the window before it. */
 export async function readUsage(
@@ -32,20 +36,21 @@ export async function readUsage(
 ): Promise<Usage> {
   const { window, previous } = windowsAt(name, now);
   const of = (table: Totals, ...spans: Span[]) => readTotals(db, table, { accountId: actor.accountId, keyId }, spans);
-  const byHour = name === "24h";
-  const parts = byHour ? { days: nothing, edges: [window] } : daysAndEdges(window);
-  const formerParts = daysAndEdges(previous);
+  const stepMs = name === "24h" ? hourMs : dayMs;
+  const partsOf = (span: Span) => (stepMs === hourMs ? { days: nothing, edges: [span] } : daysAndEdges(span));
+  const [parts, formerParts] = [partsOf(window), partsOf(previous)];
   const [days, hours, formerDays, formerHours] = await db.batch([
     of(usageDayTotals, parts.days),
     of(usageHourTotals, ...parts.edges),
     of(usageDayTotals, formerParts.days),
     of(usageHourTotals, ...formerParts.edges),
   ]);
-  const current = [...days, ...hours];
-  const histogram = addUp(current.map((row) => row.histogram));
-  const tallies = current.flatMap(talliesOf);
-  const series = byHour ? seriesOf(tallies, window.from, window.to, hourMs) : seriesOf(tallies, dayStart(window.from), window.to, dayMs);
-  return { window, previous, ...figuresOf(tallies, [...formerDays, ...formerHours].flatMap(talliesOf), histogram), series };
+  const [current, former] = [
+    [...days, ...hours],
+    [...formerDays, ...formerHours],
+  ];
+  const figures = figuresOf(current.flatMap(talliesOf), former.flatMap(talliesOf), histogramOf(current));
+  return { window, previous, ...figures, series: seriesOf(current, window, stepMs), previousSeries: seriesOf(former, previous, stepMs) };
 }
 
 const nothing: Span = { from: 0, to: 0 };
@@ -63,23 +68,31 @@ const readTotals = (db: Db, table: Totals, { accountId, keyId = "" }: { accountI
       ),
     );
 
-const talliesOf = ({ start, byStatus }: Totals["$inferSelect"]): TallyAt[] =>
+const talliesOf = ({ byStatus }: TotalsRow): Tally[] =>
   Object.entries(byStatus).map(([status, [requests, admitted, durationMs]]) => ({
-    start,
     status: Number(status),
     requests,
     admitted,
     durationMs,
   }));
 
-function seriesOf(tallies: readonly TallyAt[], from: number, to: number, stepMs: number): SeriesPoint[] {
+const histogramOf = (rows: readonly TotalsRow[]) => addUp(rows.map(({ histogram }) => histogram));
+
+/** A point for each whole hour or day that the span touches. */
+function seriesOf(rows: readonly TotalsRow[], { from, to }: Span, stepMs: number): SeriesPoint[] {
+  const startOf = (timeMs: number) => timeMs - (timeMs % stepMs);
+  const byStart = Map.groupBy(rows, (row) => startOf(row.start));
   const points: SeriesPoint[] = [];
-  for (let start = from; start < to; start += stepMs) points.push({ start, requests: 0, successes: 0 });
-  for (const tally of tallies) {
-    const point = points[Math.floor((tally.start - from) / stepMs)];
-    if (!point) continue;
-    point.requests += tally.requests;
-    if (isSuccess(tally.status)) point.successes += tally.requests;
+  for (let start = startOf(from); start < to; start += stepMs) {
+    const own = byStart.get(start) ?? [];
+    const tallies = own.flatMap(talliesOf);
+    points.push({
+      start,
+      requests: requestsOf(tallies),
+      successes: successesOf(tallies),
+      averageMs: averageOf(tallies),
+      ...percentilesOf(histogramOf(own)),
+    });
   }
   return points;
 }

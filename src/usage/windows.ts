@@ -16,12 +16,6 @@ export function windowsAt(name: WindowName, now: number): { window: Span; previo
   return { window: { from: to - length, to }, previous: { from: to - 2 * length, to: to - length } };
 }
 
-/** The last 30 UTC days, today included. */
-export function wholeDaysAt(now: number): Span {
-  const to = dayStart(now) + dayMs;
-  return { from: to - 30 * dayMs, to };
-}
-
 /** A span of whole hours, taken apart into whole UTC days in the middle and hours at its edges. */
 export function daysAndEdges(span: Span): { days: Span; edges: [Span, Span] } {
   const firstDay = dayStart(span.from + dayMs - 1);

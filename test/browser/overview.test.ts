@@ -32,9 +32,9 @@ describe("The overview", () => {
   it("opens for whoever sits at the machine: by its address, by a link of its own and by a script of its own page", async () => {
     for (const host of ["localhost", "127.0.0.1"])
       await open(at(host), async (page, status) => {
-        expect([host, status, await page.locator("h1").textContent()]).toEqual([host, 200, "Acme"]);
+        expect([host, status, await page.locator("h1").textContent()]).toEqual([host, 200, "Overview"]);
         await page.locator("a.brand").click();
-        expect(await page.locator("h1").textContent()).toBe("Acme");
+        expect(await page.locator("h1").textContent()).toBe("Overview");
       });
   });
 

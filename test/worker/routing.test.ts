@@ -119,9 +119,11 @@ describe("A route that fails as none should", () => {
     expect((await entry(key, id)).body).toMatchObject({ status: 500, error_code: "internal_error" });
   });
 
-  it("outside the API is answered with a page, which has the headers of all pages", async () => {
+  it("outside the API is closed to strangers, and answered with a page that has the headers of all pages", async () => {
     const ask = undeclared(() => undefined as unknown as Response, "/undeclared");
-    const answer = await answerOf(await ask("GET"));
+    await makeTenant();
+    expect((await answerOf(await ask("GET"))).status).toBe(403);
+    const answer = await answerOf(await ask("GET", undefined, { headers: { "Sec-Fetch-Site": "none" } }));
     expect([answer.status, answer.headers.get("X-Frame-Options")]).toEqual([500, "DENY"]);
     expect(answer.text).toContain(answer.headers.get("X-Request-Id"));
   });
@@ -186,7 +188,8 @@ describe("The id of a request", () => {
     app.get("/broken", () => {
       throw new TypeError("nobody foresaw this");
     });
-    const response = await app.fetch(new Request("http://localhost/broken"), env, ctx);
+    await makeTenant();
+    const response = await app.fetch(new Request("http://localhost/broken", { headers: { "Sec-Fetch-Site": "none" } }), env, ctx);
     const id = response.headers.get("X-Request-Id") ?? "none";
     const lines = logged.mock.calls.map((line) => line.join(" "));
     logged.mockRestore();

@@ -181,27 +181,34 @@ describe("The figures", () => {
             expect(usage.byClass).toEqual(current.byClass);
             const stepMs = window === "24h" ? hourMs : dayMs;
             expect(usage.series[0]?.start).toBe(usage.window.from - (usage.window.from % stepMs));
-            for (const [index, { start, requests, successes }] of usage.series.entries()) {
+            for (const [index, { start, requests, successes, averageMs, p50Ms, p95Ms, p99Ms }] of usage.series.entries()) {
               expect(start).toBe((usage.series[0]?.start ?? 0) + index * stepMs);
               const bar = plainly(own, Math.max(start, usage.window.from), Math.min(start + stepMs, usage.window.to));
-              expect([requests, successes]).toEqual([bar.requests, bar.successes]);
+              expect([requests, successes, averageMs]).toEqual([bar.requests, bar.successes, bar.average]);
+              for (const [place, exact] of bar.percentiles.entries()) {
+                const shown = [p50Ms, p95Ms, p99Ms][place] as number;
+                if (exact === null) expect(shown).toBeNull();
+                else expect(Math.abs(shown - exact)).toBeLessThanOrEqual(exact * 0.05);
+              }
             }
           }
         }
-        const today = dayStart(now) + dayMs;
-        for (const by of ["key", "route", "status", "day"] as const) {
-          for (const only of [undefined, "key_a"]) {
-            const all = entries.filter((entry) => only === undefined || entry.keyId === only);
-            const { shares } = await readBreakdown(await refreshRollUps(reading), { by, keyId: only });
-            expect(shares.reduce((sum, share) => sum + share.requests, 0)).toBe(plainly(all, today - 30 * dayMs, today).requests);
-            for (const share of shares) {
-              const own = all.filter(
-                ({ keyId, route, status, id }) =>
-                  ({ key: keyId, route, status: String(status), day: new Date(timeOfId(id)).toISOString().slice(0, 10) })[by] ===
-                  share.value,
-              );
-              const exact = plainly(own, today - 30 * dayMs, today);
-              expect([share.requests, share.successes, share.averageMs]).toEqual([exact.requests, exact.successes, exact.average]);
+        for (const window of Object.keys(windowHours) as WindowName[]) {
+          for (const by of ["key", "route", "status", "day"] as const) {
+            for (const only of [undefined, "key_a"]) {
+              const all = entries.filter((entry) => only === undefined || entry.keyId === only);
+              const { window: span, shares } = await readBreakdown(await refreshRollUps(reading), { window, by, keyId: only });
+              expect(span).toEqual(windowsAt(window, now).window);
+              expect(shares.reduce((sum, share) => sum + share.requests, 0)).toBe(plainly(all, span.from, span.to).requests);
+              for (const share of shares) {
+                const own = all.filter(
+                  ({ keyId, route, status, id }) =>
+                    ({ key: keyId, route, status: String(status), day: new Date(timeOfId(id)).toISOString().slice(0, 10) })[by] ===
+                    share.value,
+                );
+                const exact = plainly(own, span.from, span.to);
+                expect([share.requests, share.successes, share.averageMs]).toEqual([exact.requests, exact.successes, exact.average]);
+              }
             }
           }
         }

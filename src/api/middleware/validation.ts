@@ -1,8 +1,8 @@
 import type { Hook } from "@hono/zod-openapi";
 import type { z } from "zod";
 import { Failure, type Fault } from "../../errors.ts";
+import { required } from "../../http/inputs/values.ts";
 import type { ApiContext, ApiEnv } from "../context.ts";
-import { required } from "../route-parts/schemas.ts";
 
 const mostFaults = 100;
 const longestName = 100;

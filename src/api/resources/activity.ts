@@ -2,6 +2,7 @@ import { STATUS_CODES } from "node:http";
 import { createRoute, z } from "@hono/zod-openapi";
 import { listActivity, type ReadEntry, readEntry } from "../../activity/read-activity.ts";
 import { iso } from "../../clock.ts";
+import { text, timeInput } from "../../http/inputs/values.ts";
 import { timeOfId } from "../../ids.ts";
 import { requireKey } from "../../keys/read-keys.ts";
 import { reading } from "../acting.ts";
@@ -10,7 +11,7 @@ import { requireScope } from "../route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { withConditions } from "../route-parts/requests.ts";
 import { json, notModified, problems } from "../route-parts/responses.ts";
-import { idInput, idParam, pageQuery, text, time, timeInput } from "../route-parts/schemas.ts";
+import { idInput, idParam, pageQuery, time } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
 
 export const Entry = z

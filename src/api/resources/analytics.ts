@@ -3,13 +3,14 @@ import { bucketsOf, intervals } from "../../analytics/buckets.ts";
 import { readAnalytics } from "../../analytics/read-analytics.ts";
 import { dayMs, iso } from "../../clock.ts";
 import { Failure } from "../../errors.ts";
+import { timeInput } from "../../http/inputs/values.ts";
 import { priorities, taskStatuses } from "../../tasks/task.ts";
 import { windowsAt } from "../../usage/windows.ts";
 import { reading } from "../acting.ts";
 import { respondJson } from "../respond.ts";
 import { requireScope } from "../route-parts/access.ts";
 import { json, problems } from "../route-parts/responses.ts";
-import { time, timeInput } from "../route-parts/schemas.ts";
+import { time } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
 
 const mostPoints = 750;

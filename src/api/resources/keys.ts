@@ -1,5 +1,6 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { secondMs } from "../../clock.ts";
+import { KeyPatch, NewKey, Rotation } from "../../http/inputs/key.ts";
 import { signingSecrets } from "../../http/signing-secrets.ts";
 import { changeKey } from "../../keys/change-key.ts";
 import { authorizeNewKey, createKey } from "../../keys/create-key.ts";
@@ -19,7 +20,7 @@ import { body, mergePatch, omitUndefined, optionalBody, withConditions, withIdem
 import { json, noContent, notModified, postJson, problems } from "../route-parts/responses.ts";
 import { idParam, pageQuery } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
-import { Key, KeyPatch, KeyWithSecret, NewKey, Rotation, Status } from "./key-schemas.ts";
+import { Key, KeyWithSecret, Status } from "./key-schemas.ts";
 
 const params = idParam("key_4fPq2rT8vX0zB6dH");
 const tags = ["Keys"];

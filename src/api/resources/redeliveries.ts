@@ -1,5 +1,6 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import type { EventCatalogue } from "../../events/catalogue.ts";
+import { timeInput } from "../../http/inputs/values.ts";
 import { authorizeRedeliveries, countRedeliveries, readRedelivery, redeliverAll } from "../../webhooks/redeliver-many.ts";
 import { reading, scopesOf, webhookWriting } from "../acting.ts";
 import { apiBase } from "../base-path.ts";
@@ -8,7 +9,7 @@ import { runOnce } from "../middleware/idempotency.ts";
 import { requireScope } from "../route-parts/access.ts";
 import { body, withConditions, withIdempotencyKey } from "../route-parts/requests.ts";
 import { json, notModified, postJson, problems } from "../route-parts/responses.ts";
-import { idParam, timeInput } from "../route-parts/schemas.ts";
+import { idParam } from "../route-parts/schemas.ts";
 import { type ApiRouter, createRouter } from "../router.ts";
 
 const tags = ["Deliveries"];

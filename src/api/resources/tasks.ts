@@ -1,4 +1,5 @@
 import { createRoute, z } from "@hono/zod-openapi";
+import { text, timeInput, timeInputOrNull } from "../../http/inputs/values.ts";
 import { listTasks, positionOf, readTask, taskSorts } from "../../tasks/read-tasks.ts";
 import { priorities, taskStatuses } from "../../tasks/task.ts";
 import { TaskData, taskData } from "../../tasks/task-data.ts";
@@ -11,7 +12,7 @@ import { requireScope } from "../route-parts/access.ts";
 import { cut, pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { body, mergePatch, omitUndefined, withConditions, withIdempotencyKey, withIfMatch } from "../route-parts/requests.ts";
 import { json, noContent, notModified, postJson, problems } from "../route-parts/responses.ts";
-import { idInput, idParam, pageQuery, text, timeInput, timeInputOrNull } from "../route-parts/schemas.ts";
+import { idInput, idParam, pageQuery } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
 
 const Status = z.enum(taskStatuses);

@@ -20,8 +20,12 @@ const share = z.number().min(0).max(100);
 const milliseconds = z.number().min(0);
 const SpanShape = z.strictObject({ from: time, to: time });
 
+const asOf = time.openapi({ description: "How far the log has been counted." });
+const windowQuery = z.enum(["24h", "7d", "30d"]).default("30d");
+
 const Usage = z
   .strictObject({
+    as_of: asOf,
     window: SpanShape,
     previous: SpanShape,
     total_requests: z.strictObject({ value: count, previous: count, change_percent: z.number().nullable() }),
@@ -40,13 +44,24 @@ const Usage = z
       .openapi({ description: "Of the key asked for, else of the account's live key with the highest share of its limit." }),
     by_class: z.strictObject(Object.fromEntries(classes.map((name) => [name, count]))).openapi({ description: "`4xx` without 429." }),
     series: z
-      .array(z.strictObject({ start: time, requests: count, successes: count }))
+      .array(
+        z.strictObject({
+          start: time,
+          requests: count,
+          successes: count,
+          avg_response_time_ms: milliseconds.nullable(),
+          p50_ms: milliseconds.nullable(),
+          p95_ms: milliseconds.nullable(),
+          p99_ms: milliseconds.nullable(),
+        }),
+      )
       .openapi({ description: "By hour for 24h, else by UTC day; the first and the last lie in the window in part." }),
   })
   .openapi("Usage");
 
 const Breakdown = z
   .strictObject({
+    as_of: asOf,
     window: SpanShape,
     data: z.array(
       z.strictObject({
@@ -73,7 +88,7 @@ const read = createRoute({
   description: "The figures of a window that ends with the current hour, against the window before it.",
   tags,
   ...requireScope("usage:read"),
-  request: { query: z.strictObject({ window: z.enum(["24h", "7d", "30d"]).default("30d"), key_id: keyId }) },
+  request: { query: z.strictObject({ window: windowQuery, key_id: keyId }) },
   responses: { 200: json(Usage, "The figures."), ...problems(400, 404) },
 });
 
@@ -87,6 +102,7 @@ usage.openapi(read, async (c) => {
   const { totalRequests, successRate, avgResponseTimeMs } = figures;
   return respondJson(
     {
+      as_of: iso(asking.now),
       window: spanJson(figures.window),
       previous: spanJson(figures.previous),
       total_requests: { value: totalRequests.value, previous: totalRequests.previous, change_percent: totalRequests.changePercent },
@@ -103,7 +119,15 @@ usage.openapi(read, async (c) => {
         resets_at: iso(rateLimit.resetsAt),
       },
       by_class: figures.byClass,
-      series: figures.series.map(({ start, requests, successes }) => ({ start: iso(start), requests, successes })),
+      series: figures.series.map((point) => ({
+        start: iso(point.start),
+        requests: point.requests,
+        successes: point.successes,
+        avg_response_time_ms: point.averageMs,
+        p50_ms: point.p50Ms,
+        p95_ms: point.p95Ms,
+        p99_ms: point.p99Ms,
+      })),
     },
     200,
   );
@@ -114,20 +138,22 @@ const breakdown = createRoute({
   path: "/usage/breakdown",
   operationId: "getUsageBreakdown",
   summary: "Get usage by key, route, status or day",
-  description: "Over the last 30 UTC days, today included. Days come in order, the others with the most requests first.",
+  description:
+    "Over the window of GET /usage: the shares add up to its total_requests. Days come in order, the others with the most requests first.",
   tags,
   ...requireScope("usage:read"),
-  request: { query: z.strictObject({ by: z.enum(dimensions), key_id: keyId }) },
+  request: { query: z.strictObject({ window: windowQuery, by: z.enum(dimensions), key_id: keyId }) },
   responses: { 200: json(Breakdown, "The shares."), ...problems(400, 404) },
 });
 
 usage.openapi(breakdown, async (c) => {
-  const { by, key_id } = c.req.valid("query");
+  const { window: name, by, key_id } = c.req.valid("query");
   const asking = reading(c);
   if (key_id !== undefined) await requireKey(asking, key_id);
-  const { window, shares } = await readBreakdown(await refreshRollUps(asking), { by, keyId: key_id });
+  const { window, shares } = await readBreakdown(await refreshRollUps(asking), { window: name, by, keyId: key_id });
   return respondJson(
     {
+      as_of: iso(asking.now),
       window: spanJson(window),
       data: shares.map(({ value, requests, successes, averageMs }) => ({ value, requests, successes, avg_response_time_ms: averageMs })),
     },

@@ -1,4 +1,5 @@
 import { createRoute, z } from "@hono/zod-openapi";
+import { email, text } from "../../http/inputs/values.ts";
 import { deleteUser } from "../../users/delete-user.ts";
 import { listUsers, readUser } from "../../users/read-users.ts";
 import { roles, userStatuses } from "../../users/user.ts";
@@ -12,7 +13,7 @@ import { requireScope } from "../route-parts/access.ts";
 import { cut, pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { body, mergePatch, omitUndefined, withConditions, withIdempotencyKey, withIfMatch } from "../route-parts/requests.ts";
 import { json, noContent, notModified, postJson, problems } from "../route-parts/responses.ts";
-import { email, idParam, pageQuery, text } from "../route-parts/schemas.ts";
+import { idParam, pageQuery } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
 
 const Role = z.enum(roles);

@@ -1,8 +1,8 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { secondMs } from "../../clock.ts";
 import type { EventCatalogue } from "../../events/catalogue.ts";
+import { Rotation, webhookInputs } from "../../http/inputs/webhook.ts";
 import { listWebhooks, readWebhook } from "../../webhooks/read-webhooks.ts";
-import { longestUrl, urlRefusal } from "../../webhooks/url-rules.ts";
 import { WebhookData, type Webhook as WebhookRow, webhookData } from "../../webhooks/webhook.ts";
 import {
   authorizeNewWebhook,
@@ -20,24 +20,9 @@ import { requireScope } from "../route-parts/access.ts";
 import { cut, pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { body, mergePatch, omitUndefined, optionalBody, withConditions, withIdempotencyKey, withIfMatch } from "../route-parts/requests.ts";
 import { json, noContent, notModified, postJson, problems } from "../route-parts/responses.ts";
-import { idParam, pageQuery, text } from "../route-parts/schemas.ts";
+import { idParam, pageQuery } from "../route-parts/schemas.ts";
 import { type ApiRouter, createRouter } from "../router.ts";
 
-/** What holds for every build and host is named beside the other members; the verb judges the rest. */
-const url = z
-  .string()
-  .superRefine((value, ctx) => {
-    const refusal = urlRefusal(value, { ownHosts: [], isLocal: true });
-    if (refusal !== null) ctx.addIssue({ code: "custom", message: refusal, params: { code: "refused_url" } });
-  })
-  .openapi({
-    format: "uri",
-    pattern: "^[hH][tT][tT][pP][sS]?://[^/\\s\\\\]",
-    maxLength: longestUrl,
-    example: "https://hooks.acme.dev/overview",
-    description: "https, a public host name, no user name, no password.",
-  });
-const description = text(0, 500);
 const Webhook = z.strictObject(WebhookData.shape).openapi("Webhook");
 
 const WebhookWithSecret = z
@@ -46,12 +31,6 @@ const WebhookWithSecret = z
     secret: z.string().nullable().openapi({ description: "Signs the requests. Shown this once; null where the answer is a replay." }),
   })
   .openapi("WebhookWithSecret");
-
-const Rotation = z
-  .strictObject({
-    overlap_seconds: z.int().min(0).max(604_800).default(0).openapi({ description: "For how long the old secret signs too." }),
-  })
-  .openapi("WebhookRotation");
 
 const params = idParam("whk_019a1b2c3d4e7f8091a2b3c4d5e6f708");
 const tags = ["Webhooks"];
@@ -64,32 +43,9 @@ const withSecret = ({ webhook, secret }: { webhook: WebhookRow; secret: string }
   return { body: { ...data, secret: secret as string | null }, stored: { ...data, secret: null } };
 };
 
-const eventTypesOf = ({ types }: EventCatalogue) =>
-  z
-    .array(z.enum(["*", ...types], "Must be * or one of GET /event-types."))
-    .min(1)
-    .transform((types): string[] => (types.includes("*") ? ["*"] : [...new Set(types)]))
-    .openapi({
-      type: "array",
-      minItems: 1,
-      items: { type: "string", enum: ["*", ...types] },
-      example: ["task.created", "task.completed"],
-    });
-
 export function webhooks(catalogue: EventCatalogue): ApiRouter {
   const webhooks = createRouter();
-  const eventTypes = eventTypesOf(catalogue);
-
-  const NewWebhook = z.strictObject({ url, description: description.default(""), event_types: eventTypes }).openapi("NewWebhook");
-
-  const WebhookPatch = z
-    .strictObject({
-      url: url.optional(),
-      description: description.nullable().optional(),
-      event_types: eventTypes.optional(),
-      status: z.enum(["active", "disabled"]).optional(),
-    })
-    .openapi("WebhookPatch", { description: "The members to change. `null` clears. Enabling a webhook sends nothing that was held." });
+  const { NewWebhook, WebhookPatch } = webhookInputs(catalogue);
 
   const list = createRoute({
     method: "get",

@@ -1,7 +1,7 @@
 import type { RateLimitUsage } from "../../admission/rate-limit-usage.ts";
 import { percent } from "../../percent.ts";
 import type { Usage } from "../../usage/read-usage.ts";
-import { dash, daysOf, exactMilliseconds, integer, milliseconds, rate, signed, wholePercent } from "../format.ts";
+import { countdown, dash, daysOf, exactMilliseconds, integer, milliseconds, rate, signed, wholePercent } from "../format.ts";
 
 interface Change {
   /** The change in one word: "+12.5%", "new". */
@@ -18,15 +18,21 @@ const Figure = ({
   detail,
   change,
   noChange,
+  href,
 }: {
   name: string;
   value: string;
-  detail?: string;
+  detail?: string | undefined;
   change?: Change;
   noChange?: string;
+  href: string;
 }) => (
   <div class="panel figure">
-    <h3>{name}</h3>
+    <h3>
+      <a class="whole" href={href}>
+        {name}
+      </a>
+    </h3>
     <p class="value">{value}</p>
     {detail && <p class="detail">{detail}</p>}
     {change && (
@@ -61,30 +67,46 @@ function changeOf(value: number | null, { better, decimals, unit, sentence }: Co
   };
 }
 
-const RateLimitFigure = ({ highest }: { highest: RateLimitUsage | null }) => {
+const RateLimitFigure = ({ highest, now }: { highest: RateLimitUsage | null; now: number }) => {
   const name = "Rate Limit Usage";
-  if (highest === null) return <Figure name={name} value={dash} noChange="It cannot be read just now. Load the page again." />;
+  if (highest === null) return <Figure name={name} href="/keys" value={dash} noChange="It cannot be read just now. Load the page again." />;
+  const resets = `resets in ${countdown(highest.resetsAt, now)}`;
   return (
     <Figure
       name={name}
+      href={highest.keyId === null ? "/keys" : `/keys/${highest.keyId}`}
       value={wholePercent(percent(highest.used, highest.limit))}
       detail={`${integer(highest.used)} / ${integer(highest.limit)} per hour`}
-      noChange={highest.keyName === null ? "No key yet" : `Key “\u2068${highest.keyName}\u2069”, the nearest to its limit`}
+      noChange={highest.keyName === null ? "No key yet" : `Key “\u2068${highest.keyName}\u2069”, the nearest to its limit; ${resets}`}
     />
   );
 };
 
 /** The four figures of the last 30 days, each but the last with its change against the previous month. */
-export const Figures = ({ usage, highest }: { usage: Usage; highest: RateLimitUsage | null }) => {
+export const Figures = ({
+  usage,
+  highest,
+  now,
+  title = "API Usage - Last 30 Days",
+  before,
+}: {
+  usage: Usage;
+  highest: RateLimitUsage | null;
+  now: number;
+  title?: string;
+  /** What the window before is called; by default its days. */
+  before?: string | undefined;
+}) => {
   const { totalRequests, successRate, avgResponseTimeMs, previous } = usage;
-  const against = (former: string) =>
-    former === dash || former === "0" ? `no requests ${daysOf(previous)}` : `against ${former}, ${daysOf(previous)}`;
+  const span = before ?? daysOf(previous);
+  const against = (former: string) => (former === dash || former === "0" ? `no requests ${span}` : `against ${former}, ${span}`);
   return (
     <section aria-labelledby="usage">
-      <h2 id="usage">API Usage – Last 30 Days</h2>
+      <h2 id="usage">{title}</h2>
       <div class="figures">
         <Figure
           name="Total Requests"
+          href="/usage"
           value={integer(totalRequests.value)}
           change={changeOf(totalRequests.changePercent, {
             better: "neither",
@@ -95,6 +117,7 @@ export const Figures = ({ usage, highest }: { usage: Usage; highest: RateLimitUs
         />
         <Figure
           name="Success Rate"
+          href="/usage"
           value={rate(successRate.value)}
           change={changeOf(successRate.changePoints, {
             better: "higher",
@@ -105,6 +128,7 @@ export const Figures = ({ usage, highest }: { usage: Usage; highest: RateLimitUs
         />
         <Figure
           name="Avg Response Time"
+          href="/usage"
           value={milliseconds(avgResponseTimeMs.value)}
           change={changeOf(avgResponseTimeMs.changeMs, {
             better: "lower",
@@ -113,7 +137,7 @@ export const Figures = ({ usage, highest }: { usage: Usage; highest: RateLimitUs
             sentence: against(exactMilliseconds(avgResponseTimeMs.previous)),
           })}
         />
-        <RateLimitFigure highest={highest} />
+        <RateLimitFigure highest={highest} now={now} />
       </div>
     </section>
   );

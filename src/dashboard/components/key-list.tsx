@@ -1,59 +1,83 @@
+import type { RateLimitUsage } from "../../admission/rate-limit-usage.ts";
 import { type Key, statusOf } from "../../keys/key.ts";
 import { prefixOf } from "../../keys/key-format.ts";
 import { integer } from "../format.ts";
-import { Age } from "./recent-activity.tsx";
+import { Sparkline } from "./chart.tsx";
+import { KeyState } from "./status.tsx";
+import { Age, Ahead } from "./time.tsx";
 
-const marks = { active: "●", disabled: "◌", expired: "◌", revoked: "✕" };
+/** A key as people tell it from others: the beginning of its public part and the last four characters. */
+export const KeyText = ({ keyRow }: { keyRow: Pick<Key, "id" | "last4"> }) => (
+  <code class="secret">
+    {prefixOf(keyRow.id).slice(0, 10)}…{keyRow.last4}
+  </code>
+);
 
-/** The keys of the account, the newest first. */
-export const KeyList = ({ keys, hasMore, now }: { keys: Key[]; hasMore: boolean; now: number }) => (
-  <section class="panel" aria-labelledby="keys">
-    <h2 id="keys">API Keys</h2>
-    {keys.length === 0 ? (
-      <p class="quiet">No keys yet.</p>
-    ) : (
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Name</th>
-            <th scope="col">Key</th>
-            <th scope="col">Status</th>
-            <th scope="col" class="number">
-              Per hour
+const noDays = [0, 0, 0, 0, 0, 0, 0];
+
+/** Keys with their state and use. */
+export const KeyTable = ({
+  keys,
+  now,
+  days,
+  usages,
+}: {
+  keys: readonly Key[];
+  now: number;
+  days: ReadonlyMap<string, readonly number[]>;
+  usages: ReadonlyMap<string, RateLimitUsage>;
+}) => (
+  <table class="cards">
+    <thead>
+      <tr>
+        <th scope="col">Name</th>
+        <th scope="col">Key</th>
+        <th scope="col">Status</th>
+        <th scope="col">Last used</th>
+        <th scope="col">Expires</th>
+        <th scope="col" class="number">
+          This hour
+        </th>
+        <th scope="col">Seven days</th>
+      </tr>
+    </thead>
+    <tbody>
+      {keys.map((key) => {
+        const used = usages.get(key.id)?.used ?? 0;
+        return (
+          <tr class="row">
+            <th scope="row" class="name">
+              <a class="whole" href={`/keys/${key.id}`}>
+                <bdi>{key.name}</bdi>
+              </a>
             </th>
-            <th scope="col">Last used</th>
+            <td>
+              <KeyText keyRow={key} />
+            </td>
+            <td>
+              <KeyState status={statusOf(key, now)} />
+            </td>
+            <td data-label="Last used">
+              {key.lastUsedAt === null ? <span class="quiet">never</span> : <Age timeMs={key.lastUsedAt} now={now} />}
+            </td>
+            <td data-label="Expires">
+              {key.expiresAt === null ? (
+                <span class="quiet">never</span>
+              ) : key.expiresAt > now ? (
+                <Ahead timeMs={key.expiresAt} now={now} />
+              ) : (
+                <Age timeMs={key.expiresAt} now={now} />
+              )}
+            </td>
+            <td class="number" data-label="This hour">
+              {integer(used)} / {integer(key.hourlyLimit)}
+            </td>
+            <td>
+              <Sparkline counts={days.get(key.id) ?? noDays} />
+            </td>
           </tr>
-        </thead>
-        <tbody>
-          {keys.map((key) => {
-            const status = statusOf(key, now);
-            return (
-              <tr>
-                <td class="name">
-                  <bdi>{key.name}</bdi>
-                </td>
-                <td class="secret">
-                  <code>
-                    {prefixOf(key.id).slice(0, 10)}…{key.last4}
-                  </code>
-                </td>
-                <td>
-                  <span class={`state ${status}`}>
-                    <span aria-hidden="true">{marks[status]}</span> {status}
-                  </span>
-                </td>
-                <td class="number" data-unit="per hour">
-                  {integer(key.hourlyLimit)}
-                </td>
-                <td class="when" data-label="Last used">
-                  {key.lastUsedAt === null ? "never" : <Age timeMs={key.lastUsedAt} now={now} />}
-                </td>
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
-    )}
-    {hasMore && <p class="quiet">The newest {keys.length} are shown.</p>}
-  </section>
+        );
+      })}
+    </tbody>
+  </table>
 );

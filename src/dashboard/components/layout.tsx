@@ -1,30 +1,147 @@
 import { raw } from "hono/html";
-import type { PropsWithChildren } from "hono/jsx";
+import type { Child, PropsWithChildren } from "hono/jsx";
+import type { PageContext } from "../context.ts";
+import { type Preferences, preferencesOf } from "../preferences.ts";
 
-/** The frame of every page. */
-export const Page = ({ title, children }: PropsWithChildren<{ title: string }>) => (
+/** The document around every page. */
+export const Page = ({ title, theme = "auto", children }: PropsWithChildren<{ title: string; theme?: Preferences["theme"] }>) => (
   <>
     {raw("<!doctype html>")}
-    <html lang="en">
+    <html lang="en" data-theme={theme}>
       <head>
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
-        <meta name="color-scheme" content="light dark" />
+        <meta name="color-scheme" content={theme === "auto" ? "light dark" : theme} />
         <title>{title} · Developer Overview</title>
         <link rel="icon" href="/icon.svg" type="image/svg+xml" />
         <link rel="stylesheet" href="/style.css" />
       </head>
-      <body>
-        <header class="top">
-          <a class="brand" href="/">
-            Developer Overview
-          </a>
-          <nav aria-label="Main">
-            <a href="/api/v1/openapi.json">OpenAPI</a>
-          </nav>
-        </header>
-        <main>{children}</main>
-      </body>
+      <body>{children}</body>
     </html>
   </>
 );
+
+const sections = [
+  ["Overview", "/"],
+  ["Usage", "/usage"],
+  ["API Keys", "/keys"],
+  ["Webhooks", "/webhooks"],
+  ["Activity", "/activity"],
+  ["Documentation", "/docs"],
+  ["Settings", "/settings"],
+] as const;
+
+export type Section = (typeof sections)[number][0];
+
+interface Shown {
+  title: string;
+  section?: Section | undefined;
+  /** What stands beside the heading: the page's main action. */
+  action?: Child;
+  /** Pages above this one. */
+  trail?: readonly (readonly [name: string, path: string])[];
+  status?: 200 | 201 | 403 | 404 | 409 | 412 | 422 | 500 | 503;
+}
+
+/** A page in the frame of the overview: header, navigation, heading, footer. */
+export function showPage(c: PageContext, { title, section, action, trail = [], status = 200 }: Shown, children: Child) {
+  const { theme, zone } = preferencesOf(c);
+  const { account, accounts } = c.get("visitor");
+  const { pathname, search } = c.get("url");
+  const here = c.req.method === "GET" ? pathname + search : pathname;
+  return c.html(
+    <Page title={title} theme={theme}>
+      <a class="skip" href="#main">
+        Skip to the content
+      </a>
+      <header class="top">
+        <a class="brand" href="/">
+          Developer Overview
+        </a>
+        <p class="where">
+          <bdi title={account.name}>{account.name}</bdi>
+          {c.get("isLocal") && <span class="tag">Local</span>}
+        </p>
+        {accounts.length > 1 && (
+          <form class="choice" method="get" action="/">
+            <label class="unseen" for="account">
+              Account
+            </label>
+            <select id="account" name="account">
+              {accounts.map(({ id, name }) => (
+                <option value={id} selected={id === account.id}>
+                  {name}
+                </option>
+              ))}
+            </select>
+            <button type="submit">Show</button>
+          </form>
+        )}
+        <search>
+          <form class="search" method="get" action="/search">
+            <label class="unseen" for="search">
+              Search keys, webhooks, requests and pages
+            </label>
+            <input id="search" name="q" type="search" placeholder="Search" autocomplete="off" />
+          </form>
+        </search>
+      </header>
+      <nav class="main" aria-label="Main">
+        <ul>
+          {sections.map(([name, path]) => (
+            <li>
+              <a href={path} aria-current={name === section ? "page" : undefined}>
+                {name}
+              </a>
+            </li>
+          ))}
+        </ul>
+      </nav>
+      <main id="main" tabindex={-1}>
+        {trail.length > 0 && (
+          <nav class="trail" aria-label="Above this page">
+            {trail.map(([name, path]) => (
+              <a href={path}>
+                <bdi>{name}</bdi>
+              </a>
+            ))}
+          </nav>
+        )}
+        <div class="heading">
+          <h1>
+            <bdi>{title}</bdi>
+          </h1>
+          {action && <div class="actions">{action}</div>}
+        </div>
+        {children}
+      </main>
+      <footer class="foot">
+        <form method="post" action="/preferences">
+          <input type="hidden" name="return_to" value={here} />
+          <fieldset>
+            <legend>Theme</legend>
+            {(["auto", "light", "dark"] as const).map((each) => (
+              <button type="submit" name="theme" value={each} aria-pressed={each === theme ? "true" : "false"}>
+                {each}
+              </button>
+            ))}
+          </fieldset>
+          <fieldset>
+            <legend>Times in</legend>
+            {(["utc", "local"] as const).map((each) => (
+              <button type="submit" name="zone" value={each} aria-pressed={each === zone ? "true" : "false"}>
+                {each === "utc" ? "UTC" : "local time"}
+              </button>
+            ))}
+          </fieldset>
+        </form>
+        <p>
+          {c.get("isLocal") && <>Local mode: whoever sits at this machine sees these pages. A deployed Worker keeps them closed. </>}
+          <a href="/health">Status</a>
+        </p>
+      </footer>
+    </Page>,
+    status,
+    { "Cache-Control": "no-store" },
+  );
+}

@@ -7,16 +7,21 @@ export function errorPage(c: AppContext, failure: Failure): Response | Promise<R
   const { status, title } = failures[failure.code];
   return c.html(
     <Page title={title}>
-      <section class="panel notice">
+      <main class="panel notice">
         <h1>{title}</h1>
-        <p>{failure.message}</p>
+        <p role="alert">{failure.message}</p>
         <p>
+          {status >= 500 && (
+            <>
+              <a href={c.req.method === "GET" ? c.get("url").pathname : "/"}>Try again</a> ·{" "}
+            </>
+          )}
           <a href="/">Go to the overview</a>
         </p>
         <p class="quiet">
           Request <code>{c.get("requestId")}</code>
         </p>
-      </section>
+      </main>
     </Page>,
     status,
   );

@@ -1,73 +1,191 @@
-import { type Account, listAccounts } from "../../accounts/account.ts";
+import { Hono } from "hono";
 import { listActivity } from "../../activity/read-activity.ts";
-import type { Guards } from "../../admission/guards.ts";
-import { readHighestUsage } from "../../admission/rate-limit-usage.ts";
-import type { Db } from "../../db/client.ts";
+import { highestOf, readLiveUsages } from "../../admission/rate-limit-usage.ts";
+import { dayMs } from "../../clock.ts";
+import { type Key, statusOf } from "../../keys/key.ts";
 import { listKeys } from "../../keys/read-keys.ts";
 import { readUsage } from "../../usage/read-usage.ts";
-import { refreshRollUps } from "../../usage/refresh-roll-ups.ts";
+import { listWebhooks } from "../../webhooks/read-webhooks.ts";
+import { type Webhook, webhookData } from "../../webhooks/webhook.ts";
+import { upToDate } from "../acting.ts";
+import { ActivityTable } from "../components/activity-table.tsx";
+import { RequestsChart } from "../components/chart.tsx";
 import { Figures } from "../components/figures.tsx";
-import { KeyList } from "../components/key-list.tsx";
-import { Page } from "../components/layout.tsx";
-import { RecentActivity } from "../components/recent-activity.tsx";
+import { KeyText } from "../components/key-list.tsx";
+import { showPage } from "../components/layout.tsx";
+import { Empty } from "../components/notice.tsx";
+import { KeyState, WebhookState } from "../components/status.tsx";
+import { Age, Ahead } from "../components/time.tsx";
+import type { PageEnv } from "../context.ts";
+import { counted } from "../format.ts";
+import { remember } from "../preferences.ts";
 
 const entriesShown = 10;
-const keysShown = 25;
+const mostKeys = 100;
+const keysShown = 6;
+const mostWebhooks = 20;
+const expiresSoonMs = 14 * dayMs;
+const longUnusedMs = 90 * dayMs;
 
-/** The overview of one account: of the one with the id `wanted`, else of the oldest. */
-export async function overviewPage({ db, guards, now }: { db: Db; guards: Guards; now: number }, wanted: string | undefined) {
-  const accounts = await listAccounts(db);
-  const account = accounts.find(({ id }) => id === wanted) ?? accounts[0];
-  if (!account) return <NoAccount />;
-  const reading = await refreshRollUps({ db, guards, now, actor: { accountId: account.id, keyId: null } });
-  const [usage, highest, { entries }, keys] = await Promise.all([
-    readUsage(reading, { window: "30d" }),
+/** What a team keeps open: the figures, the latest requests, and the state of all else. */
+export const overview = new Hono<PageEnv>().get("/", async (c) => {
+  const { account } = c.get("visitor");
+  if (c.req.query("account") === account.id) remember(c, "account", account.id);
+  const asking = await upToDate(c);
+  const { now } = asking;
+  const [usage, highest, { entries }, keys, webhooks] = await Promise.all([
+    readUsage(asking, { window: "30d" }),
     // A guard that does not answer costs the page one figure, not all of them.
-    readHighestUsage(reading).catch(() => null),
-    listActivity(reading, { filter: {}, limit: entriesShown }),
-    listKeys(reading, { limit: keysShown + 1 }),
+    readLiveUsages(asking).then(
+      (usages) => highestOf(usages, now),
+      () => null,
+    ),
+    listActivity(asking, { filter: {}, limit: entriesShown }),
+    listKeys(asking, { limit: mostKeys }),
+    listWebhooks(asking, { limit: mostWebhooks }),
   ]);
-  return (
-    <Page title={account.name}>
-      <p class="banner" role="note">
-        Local mode: whoever sits at this machine sees this page. A deployed Worker keeps it closed.
-      </p>
-      <div class="heading">
-        <h1>
-          <bdi>{account.name}</bdi>
-        </h1>
-        {accounts.length > 1 && <AccountChoice accounts={accounts} current={account} />}
-      </div>
-      <Figures usage={usage} highest={highest} />
+  return showPage(
+    c,
+    { title: "Overview", section: "Overview" },
+    <>
+      <FirstSteps keys={keys} webhooks={webhooks} isCalled={entries.length > 0} />
+      <Figures usage={usage} highest={highest} now={now} />
+      <section class="panel" aria-labelledby="chart">
+        <h2 id="chart">Requests by day</h2>
+        <RequestsChart usage={usage} window="30d" />
+      </section>
       <div class="columns">
-        <RecentActivity entries={entries} now={now} />
-        <KeyList keys={keys.slice(0, keysShown)} hasMore={keys.length > keysShown} now={now} />
+        <section class="panel" aria-labelledby="activity">
+          <header>
+            <h2 id="activity">Recent Activity</h2>
+            <a href="/activity">All activity</a>
+          </header>
+          {entries.length === 0 ? (
+            <Empty>No requests yet. The first one shows here within two seconds of its answer.</Empty>
+          ) : (
+            <ActivityTable entries={entries} now={now} brief />
+          )}
+        </section>
+        <div class="stack">
+          <KeysPanel keys={keys} now={now} />
+          <WebhooksPanel webhooks={webhooks} now={now} />
+          <section class="panel" aria-labelledby="docs">
+            <h2 id="docs">Documentation</h2>
+            <p>
+              <a href="/docs">Quick start</a> · <a href="/api/v1/openapi.json">OpenAPI document</a>
+            </p>
+          </section>
+        </div>
       </div>
-    </Page>
+    </>,
   );
-}
+});
 
-const AccountChoice = ({ accounts, current }: { accounts: Account[]; current: Account }) => (
-  <form class="choice" method="get" action="/">
-    <label for="account">Account</label>
-    <select id="account" name="account">
-      {accounts.map(({ id, name }) => (
-        <option value={id} selected={id === current.id}>
-          {name}
-        </option>
-      ))}
-    </select>
-    <button type="submit">Show</button>
-  </form>
-);
-
-const NoAccount = () => (
-  <Page title="No account">
-    <section class="panel notice">
-      <h1>No account yet</h1>
-      <p>
-        Make one with <code>npm run account -- --name NAME --email EMAIL</code>.
-      </p>
+/** What a new account has still to do, ticked by what it has; gone when all of it is. */
+const FirstSteps = ({ keys, webhooks, isCalled }: { keys: Key[]; webhooks: Webhook[]; isCalled: boolean }) => {
+  const steps = [
+    { isDone: keys.length > 0, text: "Create an API key", path: "/keys/new" },
+    { isDone: isCalled, text: "Make a first request", path: "/docs" },
+    { isDone: webhooks.length > 0, text: "Add a webhook", path: "/webhooks/new" },
+  ];
+  if (steps.every(({ isDone }) => isDone)) return null;
+  return (
+    <section class="panel steps" aria-labelledby="steps">
+      <h2 id="steps">First steps</h2>
+      <ol>
+        {steps.map(({ isDone, text, path }) => (
+          <li class={isDone ? "done" : ""}>
+            <span aria-hidden="true">{isDone ? "✓" : "○"}</span> {isDone ? <>{text} (done)</> : <a href={path}>{text}</a>}
+          </li>
+        ))}
+      </ol>
     </section>
-  </Page>
+  );
+};
+
+const KeysPanel = ({ keys, now }: { keys: Key[]; now: number }) => {
+  const live = keys.filter((key) => statusOf(key, now) === "active");
+  const expiring = live.filter(({ expiresAt }) => expiresAt !== null && expiresAt - now < expiresSoonMs);
+  const unused = live.filter(({ lastUsedAt, createdAt }) => now - (lastUsedAt ?? createdAt) > longUnusedMs);
+  return (
+    <section class="panel" aria-labelledby="keys">
+      <header>
+        <h2 id="keys">API Keys</h2>
+        <a href="/keys">All keys</a>
+      </header>
+      {keys.length === 0 ? (
+        <Empty>
+          No keys yet. <a href="/keys/new">Create the first one</a>.
+        </Empty>
+      ) : (
+        <>
+          <p class="quiet">
+            {counted(live.length, "active key")}
+            {expiring.length > 0 && <>, {expiring.length} expiring soon</>}
+            {unused.length > 0 && <>, {unused.length} unused for 90 days</>}
+          </p>
+          <ul class="lines">
+            {keys.slice(0, keysShown).map((key) => (
+              <li>
+                <a href={`/keys/${key.id}`}>
+                  <bdi>{key.name}</bdi>
+                </a>
+                <KeyText keyRow={key} />
+                <KeyState status={statusOf(key, now)} />
+                {key.expiresAt !== null && key.expiresAt > now && (
+                  <span class="quiet">
+                    expires <Ahead timeMs={key.expiresAt} now={now} />
+                  </span>
+                )}
+                <span class="quiet">
+                  {key.lastUsedAt === null ? (
+                    "never used"
+                  ) : (
+                    <>
+                      used <Age timeMs={key.lastUsedAt} now={now} />
+                    </>
+                  )}
+                </span>
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+    </section>
+  );
+};
+
+const order = { failing: 0, disabled: 1, active: 2 };
+
+const WebhooksPanel = ({ webhooks, now }: { webhooks: Webhook[]; now: number }) => (
+  <section class="panel" aria-labelledby="webhooks">
+    <header>
+      <h2 id="webhooks">Webhooks</h2>
+      <a href="/webhooks">All webhooks</a>
+    </header>
+    {webhooks.length === 0 ? (
+      <Empty>
+        No webhooks yet. <a href="/webhooks/new">Add the first one</a>.
+      </Empty>
+    ) : (
+      <ul class="lines">
+        {webhooks
+          .map((webhook) => ({ webhook, data: webhookData(webhook) }))
+          .toSorted((a, b) => order[a.data.status] - order[b.data.status])
+          .map(({ webhook, data }) => (
+            <li>
+              <a class="break" href={`/webhooks/${webhook.id}`}>
+                {webhook.url}
+              </a>
+              <WebhookState status={data.status} />
+              {webhook.failingSince !== null && (
+                <span class="quiet">
+                  since <Age timeMs={webhook.failingSince} now={now} />
+                </span>
+              )}
+            </li>
+          ))}
+      </ul>
+    )}
+  </section>
 );

@@ -1,0 +1,34 @@
+import { and, desc, eq, gte } from "drizzle-orm";
+import type { Reading } from "../accounts/actor.ts";
+import { activity } from "../db/schema.ts";
+import { idBound, timeOfId } from "../ids.ts";
+import { scannedAtOnce } from "./read-activity.ts";
+
+/** What a key was lately used for. */
+export interface KeyTraffic {
+  /** From when on the entries were looked at: later than asked for where the account has more than one look takes in. */
+  from: number;
+  requests: number;
+  byRoute: { method: string; route: string; requests: number }[];
+}
+
+/** The requests of a key since a time, by operation, those with the most first. Looks at the latest 10,000 entries of the account at most. */
+export async function readKeyTraffic({ db, actor }: Reading, keyId: string, since: number): Promise<KeyTraffic> {
+  const rows = await db
+    .select({ id: activity.id, keyId: activity.keyId, method: activity.method, route: activity.route, count: activity.count })
+    .from(activity)
+    .where(and(eq(activity.accountId, actor.accountId), gte(activity.id, idBound("req", since))))
+    .orderBy(desc(activity.id))
+    .limit(scannedAtOnce);
+  const own = rows.filter((row) => row.keyId === keyId);
+  const last = rows.at(-1);
+  const byRoute = [...Map.groupBy(own, ({ method, route }) => `${method} ${route}`).values()].flatMap((group) => {
+    const [first] = group;
+    return first ? [{ method: first.method, route: first.route, requests: group.reduce((sum, { count }) => sum + count, 0) }] : [];
+  });
+  return {
+    from: rows.length === scannedAtOnce && last ? timeOfId(last.id) : since,
+    requests: byRoute.reduce((sum, { requests }) => sum + requests, 0),
+    byRoute: byRoute.toSorted((a, b) => b.requests - a.requests),
+  };
+}

@@ -1,0 +1,47 @@
+import type { Reading } from "../accounts/actor.ts";
+import type { Guards } from "../admission/guards.ts";
+import { connect } from "../db/client.ts";
+import type { EventCatalogue } from "../events/catalogue.ts";
+import { type Commit, commitTo, type Outbox } from "../events/commit.ts";
+import { parseSigningSecrets, type SigningSecret } from "../keys/key-format.ts";
+import type { KeyContext } from "../keys/write-key.ts";
+import { refreshRollUps } from "../usage/refresh-roll-ups.ts";
+import { enqueueVia } from "../webhooks/enqueue.ts";
+import { sealingSecrets } from "../webhooks/sealing.ts";
+import { ownHosts } from "../webhooks/url-rules.ts";
+import type { WebhookWriting } from "../webhooks/write-webhooks.ts";
+import type { PageContext } from "./context.ts";
+
+// What verbs take besides their input: on whose behalf, on which data, at what time.
+
+export const reading = (c: PageContext): Reading & { guards: Guards } => ({
+  db: connect(c.env.DB),
+  guards: c.env.KEY_GUARD,
+  actor: { accountId: c.get("visitor").account.id, keyId: null },
+  now: Date.now(),
+});
+
+/** What verbs take that read usage or the last uses of keys. */
+export const upToDate = (c: PageContext) => refreshRollUps(reading(c));
+
+/** Where a page writes. */
+export const outbox = (c: PageContext): Outbox => ({
+  db: connect(c.env.DB),
+  enqueue: enqueueVia(c.env.DELIVERIES, (work) => c.executionCtx.waitUntil(work)),
+});
+
+/** What verbs take that make and change keys. */
+export function keyWriting(c: PageContext, commit: Commit = commitTo(outbox(c))): KeyContext & { signing: SigningSecret } {
+  const [signing] = parseSigningSecrets(c.env.KEY_SIGNING_SECRETS);
+  return { ...reading(c), signing, commit };
+}
+
+/** What verbs take that make and change webhooks. */
+export const webhookWriting = (c: PageContext, catalogue: EventCatalogue, commit: Commit = commitTo(outbox(c))): WebhookWriting => ({
+  ...reading(c),
+  commit,
+  scopes: null,
+  catalogue,
+  sealing: sealingSecrets(c.env),
+  urls: { ownHosts: ownHosts(c.env.PUBLIC_ORIGIN), isLocal: c.get("isLocal") },
+});

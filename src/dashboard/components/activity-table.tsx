@@ -1,0 +1,56 @@
+import type { ReadEntry } from "../../activity/read-activity.ts";
+import { timeOfId } from "../../ids.ts";
+import { integer } from "../format.ts";
+import { StatusCode } from "./status.tsx";
+import { Age } from "./time.tsx";
+
+/** Requests of the log, the latest first. `brief`: without the key and the time it took. */
+export const ActivityTable = ({ entries, now, brief = false }: { entries: readonly ReadEntry[]; now: number; brief?: boolean }) => (
+  <table class="cards activity">
+    <thead>
+      <tr>
+        <th scope="col">Method</th>
+        <th scope="col">Path</th>
+        <th scope="col">Status</th>
+        {!brief && <th scope="col">Key</th>}
+        {!brief && (
+          <th scope="col" class="number">
+            Duration
+          </th>
+        )}
+        <th scope="col">When</th>
+      </tr>
+    </thead>
+    <tbody>
+      {entries.map((entry) => (
+        <tr class="row" data-id={entry.id}>
+          <td>
+            <code>{entry.method}</code>
+          </td>
+          <th scope="row" class="path">
+            <a class="whole" href={`/activity/${entry.id}`}>
+              <code>{entry.path}</code>
+            </a>
+          </th>
+          <td>
+            <StatusCode status={entry.status} />
+            {entry.count > 1 && <span class="quiet"> × {integer(entry.count)}</span>}
+          </td>
+          {!brief && (
+            <td class="name">
+              <bdi>{entry.keyName ?? entry.keyId}</bdi>
+            </td>
+          )}
+          {!brief && (
+            <td class="number" data-label="Took">
+              {integer(entry.durationMs)} ms
+            </td>
+          )}
+          <td>
+            <Age timeMs={timeOfId(entry.id)} now={now} />
+          </td>
+        </tr>
+      ))}
+    </tbody>
+  </table>
+);

@@ -1,0 +1,128 @@
+import type { Child, PropsWithChildren } from "hono/jsx";
+import type { Form, Refused } from "../forms.ts";
+
+interface Field {
+  name: string;
+  label: string;
+  help?: Child;
+  refused?: Refused | undefined;
+}
+
+const idOf = (name: string) => `field-${name}`;
+
+/** The first field of a refused form has the focus. */
+export const isFirstFault = (refused: Refused | undefined, name: string): boolean => refused?.faults.keys().next().value === name;
+
+const described = ({ name, help, refused }: Field) => {
+  const ids = [help && `${idOf(name)}-help`, refused?.faults.has(name) && `${idOf(name)}-fault`].filter(Boolean);
+  return ids.length > 0 ? ids.join(" ") : undefined;
+};
+
+/** What every input of a form has, by its name. */
+export const control = (field: Field) => ({
+  id: idOf(field.name),
+  name: field.name,
+  "aria-describedby": described(field),
+  "aria-invalid": field.refused?.faults.has(field.name) ? ("true" as const) : undefined,
+  autofocus: isFirstFault(field.refused, field.name),
+});
+
+const Help = ({ name, help, refused }: Field) => (
+  <>
+    {help && (
+      <p class="help" id={`${idOf(name)}-help`}>
+        {help}
+      </p>
+    )}
+    {refused?.faults.has(name) && (
+      <p class="fault" id={`${idOf(name)}-fault`}>
+        {refused.faults.get(name)}
+      </p>
+    )}
+  </>
+);
+
+/** A field with its label, its help and what was wrong with it. */
+export const Labelled = ({ children, ...field }: PropsWithChildren<Field>) => (
+  <div class="field">
+    <label for={idOf(field.name)}>{field.label}</label>
+    {children}
+    <Help {...field} />
+  </div>
+);
+
+interface TextField extends Field {
+  form: Form;
+  type?: "text" | "url" | "number" | "datetime-local" | "email";
+  value?: string | undefined;
+  required?: boolean;
+  placeholder?: string;
+  min?: number;
+  max?: number;
+  maxlength?: number;
+  /** Lines of an area for more than one. */
+  rows?: number;
+}
+
+/** A field of text. What was typed comes back. */
+export const TextField = ({ form, type = "text", value, required, placeholder, min, max, maxlength, rows, ...field }: TextField) => {
+  const typed = form.optional(field.name) ?? value;
+  return (
+    <Labelled {...field}>
+      {rows ? (
+        <textarea {...control(field)} rows={rows} placeholder={placeholder} maxlength={maxlength}>
+          {typed ?? ""}
+        </textarea>
+      ) : (
+        <input
+          {...control(field)}
+          type={type}
+          value={typed}
+          required={required}
+          placeholder={placeholder}
+          min={min}
+          max={max}
+          maxlength={maxlength}
+          autocomplete="off"
+        />
+      )}
+    </Labelled>
+  );
+};
+
+interface Choices extends Field {
+  options: readonly (readonly [value: string, label: Child])[];
+  ticked: readonly string[];
+}
+
+/** Boxes to tick. */
+export const Choices = ({ options, ticked, ...field }: Choices) => (
+  <fieldset class="field choices" aria-describedby={described(field)}>
+    <legend>{field.label}</legend>
+    <div>
+      {options.map(([value, label]) => (
+        <label>
+          <input type="checkbox" name={field.name} value={value} checked={ticked.includes(value)} /> <span>{label}</span>
+        </label>
+      ))}
+    </div>
+    <Help {...field} />
+  </fieldset>
+);
+
+/** A button that does something, as a form of its own. */
+export const Action = ({
+  action,
+  children,
+  kind = "plain",
+  hidden = {},
+}: PropsWithChildren<{ action: string; kind?: "plain" | "main" | "danger"; hidden?: Record<string, string> }>) => (
+  <form class="action" method="post" action={action}>
+    {Object.entries(hidden).map(([name, value]) => (
+      <input type="hidden" name={name} value={value} />
+    ))}
+    <button class={kind} type="submit">
+      {children}
+    </button>
+  </form>
+);

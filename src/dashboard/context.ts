@@ -1,0 +1,17 @@
+import type { Context } from "hono";
+import type { Account } from "../accounts/account.ts";
+import type { AppEnv } from "../http/context.ts";
+
+/** Who looks at the pages, and at whose account. */
+export interface Visitor {
+  account: Account;
+  /** All accounts that may be chosen between: on a laptop alone. */
+  accounts: readonly Account[];
+}
+
+/** What handlers of pages find in `c.var`, besides what all requests have. */
+export interface PageEnv extends AppEnv {
+  Variables: AppEnv["Variables"] & { visitor: Visitor };
+}
+
+export type PageContext = Context<PageEnv>;

@@ -1,0 +1,93 @@
+import { HTTPException } from "hono/http-exception";
+import type { z } from "zod";
+import { Failure } from "../errors.ts";
+import type { PageContext } from "./context.ts";
+
+/** What a form was sent with, as text. */
+export class Form {
+  readonly #values: ReadonlyMap<string, readonly string[]>;
+
+  constructor(values: ReadonlyMap<string, readonly string[]> = new Map()) {
+    this.#values = values;
+  }
+
+  /** The text of a field, without the blanks around it; empty where it was not sent. */
+  text(name: string): string {
+    return this.#values.get(name)?.[0]?.trim() ?? "";
+  }
+
+  /** The text of a field; undefined where it is empty. */
+  optional(name: string): string | undefined {
+    return this.text(name) || undefined;
+  }
+
+  /** Everything that was sent under a name: the ticked boxes. */
+  all(name: string): readonly string[] {
+    return this.#values.get(name) ?? [];
+  }
+
+  /** Ticked boxes; undefined where none is. */
+  ticked(name: string): readonly string[] | undefined {
+    return this.all(name).length > 0 ? this.all(name) : undefined;
+  }
+
+  /** A number; undefined where the field is empty, NaN where it holds none. */
+  number(name: string): number | undefined {
+    const text = this.optional(name);
+    return text === undefined ? undefined : Number(text);
+  }
+
+  /** The lines and words of a field. */
+  words(name: string): string[] {
+    return this.text(name)
+      .split(/[\s,]+/)
+      .filter((word) => word !== "");
+  }
+
+  /** A time as the API takes it: what has no zone is UTC. Undefined where the field is empty. */
+  time(name: string): string | undefined {
+    const text = this.optional(name);
+    return text !== undefined && /T\d{2}:\d{2}(:\d{2}(\.\d+)?)?$/.test(text) ? `${text.replace(/(T\d{2}:\d{2})$/, "$1:00")}Z` : text;
+  }
+}
+
+/** Reads what a form was sent with. Files are nothing that any form here has. */
+export async function readForm(c: PageContext): Promise<Form> {
+  const values = new Map<string, string[]>();
+  try {
+    for (const [name, value] of await c.req.formData())
+      if (typeof value === "string") values.set(name, [...(values.get(name) ?? []), value]);
+  } catch (cause) {
+    throw cause instanceof HTTPException || cause instanceof Failure
+      ? cause
+      : new Failure("unsupported_media_type", "Send a form.", { cause });
+  }
+  return new Form(values);
+}
+
+/** Why a form was not taken: in a sentence, and at its fields. */
+export interface Refused {
+  summary: string;
+  faults: ReadonlyMap<string, string>;
+}
+
+/** Reads the input of a verb, as the API reads it. */
+export function parseInput<Schema extends z.ZodType>(schema: Schema, input: unknown): { input: z.output<Schema> } | { refused: Refused } {
+  const parsed = schema.safeParse(input);
+  if (parsed.success) return { input: parsed.data };
+  const faults = new Map(parsed.error.issues.toReversed().map(({ path, message }) => [String(path[0] ?? ""), message]));
+  return { refused: { summary: "Nothing was changed: some of what was typed is not taken.", faults } };
+}
+
+const forThePerson = new Set(["invalid_body", "conflict", "limit_reached", "forbidden", "precondition_failed"]);
+
+/** Runs a verb. What it refuses for what was typed comes back to the form; anything else is an error of the page. */
+export async function attempt<Result>(run: () => Promise<Result>): Promise<{ result: Result } | { refused: Refused }> {
+  try {
+    return { result: await run() };
+  } catch (error) {
+    if (!(error instanceof Failure) || !forThePerson.has(error.code)) throw error;
+    const faults = new Map(error.faults.flatMap(({ pointer, detail }) => (pointer ? [[pointer.slice(1), detail] as const] : [])));
+    return { refused: { summary: faults.size > 0 ? "Nothing was changed: some of what was typed is not taken." : error.message, faults } };
+  }
+}

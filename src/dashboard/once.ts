@@ -1,0 +1,34 @@
+import { type Commit, commitTo } from "../events/commit.ts";
+import { hashOf } from "../hash.ts";
+import { AlreadyDone, findStored, storingCommit } from "../idempotency/store.ts";
+import { outbox, reading } from "./acting.ts";
+import type { PageContext } from "./context.ts";
+import type { Form } from "./forms.ts";
+
+/** What each form that acts carries: so pressing twice, loading the page again and the back button act once. */
+export const newNonce = (): string => crypto.randomUUID();
+
+const wasSent = { repeated: true } as const;
+
+/**
+ * Runs a verb once for each form that was shown. Answers `repeated` where this form was sent before; what that made, a secret
+ * above all, is not shown again. A form without a nonce was made by hand, and runs each time.
+ */
+export async function runOnce<Result>(
+  c: PageContext,
+  form: Form,
+  run: (commit: Commit) => Promise<Result>,
+): Promise<{ result: Result } | { repeated: true }> {
+  const nonce = form.text("nonce");
+  const { db, actor, now } = reading(c);
+  const { pathname } = c.get("url");
+  const request = { accountId: actor.accountId, operation: `POST ${pathname}`, key: nonce.slice(0, 255), fingerprint: hashOf(nonce) };
+  if (nonce === "") return { result: await run(commitTo(outbox(c))) };
+  if (await findStored(db, request, now)) return wasSent;
+  try {
+    return { result: await run(storingCommit(outbox(c), request, now, () => ({ status: 200, headers: {}, body: "" }))) };
+  } catch (error) {
+    if (error instanceof AlreadyDone) return wasSent;
+    throw error;
+  }
+}

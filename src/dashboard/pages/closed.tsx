@@ -1,0 +1,25 @@
+import { Page } from "../components/layout.tsx";
+import type { PageContext } from "../context.ts";
+
+export const closedPage = (c: PageContext) =>
+  c.html(
+    <Page title="Closed">
+      <main class="panel notice">
+        <h1>The overview is closed</h1>
+        <p>It opens only in a browser on the machine that runs it, under localhost. The API answers as ever.</p>
+      </main>
+    </Page>,
+    403,
+  );
+
+export const noAccountPage = (c: PageContext) =>
+  c.html(
+    <Page title="No account">
+      <main class="panel notice">
+        <h1>No account yet</h1>
+        <p>
+          Make one with <code>npm run account -- --name NAME --email EMAIL</code>.
+        </p>
+      </main>
+    </Page>,
+  );

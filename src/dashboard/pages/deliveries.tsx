@@ -1,0 +1,271 @@
+import { Hono } from "hono";
+import { dayMs } from "../../clock.ts";
+import type { EventCatalogue } from "../../events/catalogue.ts";
+import { readEvent } from "../../events/read-events.ts";
+import { type Attempt, type Delivery, deliveryStatuses, readDelivery } from "../../webhooks/read-deliveries.ts";
+import { readWebhook } from "../../webhooks/read-webhooks.ts";
+import { redeliver } from "../../webhooks/redeliver.ts";
+import { countRedeliveries, redeliverAll } from "../../webhooks/redeliver-many.ts";
+import { mostAttempts } from "../../webhooks/schedule.ts";
+import { reading, webhookWriting } from "../acting.ts";
+import { Action } from "../components/fields.tsx";
+import { showPage } from "../components/layout.tsx";
+import { Alert, Done } from "../components/notice.tsx";
+import { Code } from "../components/secret.tsx";
+import { DeliveryState, StatusCode } from "../components/status.tsx";
+import { Ahead, Moment } from "../components/time.tsx";
+import type { PageContext, PageEnv } from "../context.ts";
+import { counted, integer } from "../format.ts";
+import { attempt, type Refused, readForm } from "../forms.ts";
+import { newNonce, runOnce } from "../once.ts";
+
+const idOf = (c: PageContext) => c.req.param("id") ?? "";
+const longestSpanMs = 30 * dayMs;
+
+const sentences: Record<Delivery["status"], string> = {
+  delivered: "The receiver took it.",
+  pending: "It is still to be delivered.",
+  failed: "No further attempt is made by itself. It can be redelivered.",
+  held: "The webhook is disabled. Enable it, then redeliver this.",
+};
+
+export function deliveriesPages(catalogue: EventCatalogue) {
+  const pages = new Hono<PageEnv>();
+
+  const showDelivery = async (c: PageContext, refused?: Refused) => {
+    const asking = reading(c);
+    const { now } = asking;
+    const delivery = await readDelivery(asking, idOf(c));
+    const [event, webhook] = await Promise.all([
+      readEvent(asking, delivery.eventId).catch(() => null),
+      readWebhook(asking, delivery.webhookId).catch(() => null),
+    ]);
+    const latest = delivery.attempts.at(-1);
+    return showPage(
+      c,
+      {
+        title: `Delivery of ${delivery.eventType}`,
+        section: "Webhooks",
+        status: refused ? 409 : 200,
+        trail: [["Webhooks", "/webhooks"], ...(webhook ? [[webhook.url, `/webhooks/${webhook.id}`] as const] : [])],
+        action: webhook && (
+          <Action action={`/deliveries/${delivery.id}/redeliver`} kind="main" hidden={{ nonce: newNonce() }}>
+            Redeliver
+          </Action>
+        ),
+      },
+      <>
+        {c.req.query("done") === "redelivered" && (
+          <Done call={`POST /api/v1/deliveries/${delivery.redeliveryOf}/redeliver`}>
+            This is the new delivery. Load the page again to see what came back.
+          </Done>
+        )}
+        <Alert refused={refused} />
+        <section class="panel" aria-labelledby="state">
+          <h2 id="state">What became of it</h2>
+          <p>
+            <DeliveryState status={delivery.status} /> {sentences[delivery.status]}
+          </p>
+          {latest?.advice && (
+            <p>
+              <strong>{latest.advice}</strong>
+            </p>
+          )}
+          {delivery.redeliveryOf && (
+            <p>
+              It repeats <a href={`/deliveries/${delivery.redeliveryOf}`}>an earlier delivery</a>.
+            </p>
+          )}
+          <Timeline delivery={delivery} now={now} />
+        </section>
+        {delivery.attempts.toReversed().map((each, index) => (
+          <AttemptPanel attempt={each} number={delivery.attempts.length - index} delivery={delivery} />
+        ))}
+        <section class="panel" aria-labelledby="event">
+          <h2 id="event">The event</h2>
+          {event ? (
+            <>
+              <p>
+                <code class="break">{event.id}</code> · <Moment timeMs={event.createdAt} />
+              </p>
+              <Code label="What is sent">
+                {JSON.stringify({ type: event.type, timestamp: new Date(event.createdAt).toISOString(), data: event.data }, null, 2)}
+              </Code>
+            </>
+          ) : (
+            <p class="quiet">It is kept no more: events go after 30 days.</p>
+          )}
+        </section>
+      </>,
+    );
+  };
+
+  pages.get("/deliveries/:id", (c) => showDelivery(c));
+
+  pages.post("/deliveries/:id/redeliver", async (c) => {
+    const form = await readForm(c);
+    const made = await attempt(() => runOnce(c, form, (commit) => redeliver(webhookWriting(c, catalogue, commit), idOf(c))));
+    if ("refused" in made) return showDelivery(c, made.refused);
+    if ("repeated" in made.result) return c.redirect(`/deliveries/${idOf(c)}`, 303);
+    return c.redirect(`/deliveries/${made.result.result}?done=redelivered`, 303);
+  });
+
+  /** Counts first: what is sent is seen before it is sent. */
+  pages.get("/webhooks/:id/redeliver", async (c) => {
+    const writing = webhookWriting(c, catalogue);
+    const webhook = await readWebhook(writing, idOf(c));
+    const status = statusOf(c.req.query("status"));
+    const type = catalogue.find(c.req.query("event_type") ?? "")?.type;
+    const counting = await attempt(() => countRedeliveries(writing, webhook.id, filterOf(writing.now, status, type)));
+    const count = "refused" in counting ? 0 : counting.result;
+    return showPage(
+      c,
+      {
+        title: "Redeliver",
+        section: "Webhooks",
+        trail: [
+          ["Webhooks", "/webhooks"],
+          [webhook.url, `/webhooks/${webhook.id}`],
+        ],
+      },
+      <>
+        <Alert refused={"refused" in counting ? counting.refused : undefined} />
+        <section class="panel" aria-labelledby="count">
+          <h2 id="count">
+            {counted(count, "event")} {count === 1 ? "matches" : "match"}
+          </h2>
+          <form class="filters" method="get" action={`/webhooks/${webhook.id}/redeliver`}>
+            <label for="status">Status</label>
+            <select id="status" name="status">
+              <option value="">failed and held</option>
+              {deliveryStatuses
+                .filter((each) => each !== "pending")
+                .map((each) => (
+                  <option value={each} selected={each === status}>
+                    {each}
+                  </option>
+                ))}
+            </select>
+            <label for="event_type">Type</label>
+            <select id="event_type" name="event_type">
+              <option value="">every type</option>
+              {catalogue.types.map((each) => (
+                <option value={each} selected={each === type}>
+                  {each}
+                </option>
+              ))}
+            </select>
+            <button type="submit">Count</button>
+          </form>
+          <p>
+            Of the last 30 days. Each is sent as a new delivery with the same webhook-id, five a second, so that the receiver is not
+            flooded.
+          </p>
+          <p class="buttons">
+            {count > 0 && (
+              <Action
+                action={`/webhooks/${webhook.id}/redeliver`}
+                kind="main"
+                hidden={{ nonce: newNonce(), ...(status && { status }), ...(type && { event_type: type }) }}
+              >
+                Redeliver all
+              </Action>
+            )}
+            <a class="button" href={`/webhooks/${webhook.id}`}>
+              Back to the webhook
+            </a>
+          </p>
+        </section>
+      </>,
+    );
+  });
+
+  pages.post("/webhooks/:id/redeliver", async (c) => {
+    const form = await readForm(c);
+    const type = catalogue.find(form.text("event_type"))?.type;
+    const made = await attempt(() =>
+      runOnce(c, form, (commit) => {
+        const writing = webhookWriting(c, catalogue, commit);
+        return redeliverAll(writing, idOf(c), filterOf(writing.now, statusOf(form.text("status")), type));
+      }),
+    );
+    const path = `/webhooks/${idOf(c)}`;
+    if ("refused" in made)
+      return showPage(
+        c,
+        {
+          title: "Redeliver",
+          section: "Webhooks",
+          status: 409,
+          trail: [
+            ["Webhooks", "/webhooks"],
+            ["The webhook", path],
+          ],
+        },
+        <Alert refused={made.refused} />,
+      );
+    return c.redirect("repeated" in made.result ? `${path}?done=sent-before` : `${path}?redelivery=${made.result.result.id}`, 303);
+  });
+
+  return pages;
+}
+
+type Repeatable = Exclude<Delivery["status"], "pending">;
+const statusOf = (text: string | undefined): Repeatable | undefined =>
+  (["delivered", "failed", "held"] as const).find((status) => status === text);
+
+const filterOf = (now: number, status: Repeatable | undefined, type: string | undefined) => ({
+  from: now - longestSpanMs,
+  status,
+  eventTypes: type === undefined ? undefined : [type],
+});
+
+/** Attempts made and the next one, in order. */
+const Timeline = ({ delivery, now }: { delivery: Delivery & { attempts: readonly Attempt[] }; now: number }) => (
+  <ol class="timeline" aria-label="Attempts">
+    {delivery.attempts.map((each) => (
+      <li class={each.error === null ? "good" : "bad"}>
+        <span aria-hidden="true">{each.error === null ? "✓" : "✕"}</span> <Moment timeMs={each.at} />:{" "}
+        {each.error === null ? "delivered" : each.status === null ? each.error : `answered ${each.status}`}, {integer(each.durationMs)} ms
+      </li>
+    ))}
+    {delivery.status === "pending" && delivery.nextAttemptAt !== null && (
+      <li class="plain">
+        <span aria-hidden="true">◌</span> attempt {delivery.attemptsMade + 1} of {mostAttempts}:{" "}
+        <Ahead timeMs={delivery.nextAttemptAt} now={now} />, <Moment timeMs={delivery.nextAttemptAt} />
+      </li>
+    )}
+  </ol>
+);
+
+const AttemptPanel = ({ attempt: made, number, delivery }: { attempt: Attempt; number: number; delivery: Delivery }) => (
+  <section class="panel" aria-labelledby={`attempt-${number}`}>
+    <h2 id={`attempt-${number}`}>
+      Attempt {number}: {made.status === null ? (made.error ?? "no answer") : <StatusCode status={made.status} />}
+    </h2>
+    {made.advice && <p>{made.advice}</p>}
+    <div class="columns">
+      <div>
+        <h3>Sent</h3>
+        <Code label={`Headers of attempt ${number}`}>{`POST
+content-type: application/json
+webhook-id: ${delivery.eventId}
+webhook-timestamp: ${Math.floor(made.at / 1000)}
+webhook-signature: v1,…`}</Code>
+      </div>
+      <div>
+        <h3>Answered after {integer(made.durationMs)} ms</h3>
+        <Code label={`Answer to attempt ${number}`}>
+          {made.status === null
+            ? "nothing"
+            : [
+                String(made.status),
+                ...Object.entries(made.responseHeaders).map(([name, value]) => `${name}: ${value}`),
+                "",
+                made.responseBody,
+              ].join("\n")}
+        </Code>
+      </div>
+    </div>
+  </section>
+);

@@ -1,0 +1,396 @@
+import { Hono } from "hono";
+import { readKeyTraffic } from "../../activity/key-traffic.ts";
+import { listActivity } from "../../activity/read-activity.ts";
+import { readKeyUsage } from "../../admission/rate-limit-usage.ts";
+import { hourMs, iso, secondMs } from "../../clock.ts";
+import { always } from "../../db/optimistic-locking.ts";
+import { KeyPatch, Rotation } from "../../http/inputs/key.ts";
+import { timeOfId } from "../../ids.ts";
+import { changeKey } from "../../keys/change-key.ts";
+import { type Key, statusOf } from "../../keys/key.ts";
+import { readKey } from "../../keys/read-keys.ts";
+import { revokeKey } from "../../keys/revoke-key.ts";
+import { rotateKey } from "../../keys/rotate-key.ts";
+import { percent } from "../../percent.ts";
+import { readUsage } from "../../usage/read-usage.ts";
+import { keyWriting, reading, upToDate } from "../acting.ts";
+import { ActivityTable } from "../components/activity-table.tsx";
+import { RequestsChart } from "../components/chart.tsx";
+import { Action, TextField } from "../components/fields.tsx";
+import { KeyText } from "../components/key-list.tsx";
+import { showPage } from "../components/layout.tsx";
+import { Alert, Done, Empty } from "../components/notice.tsx";
+import { ShownBefore } from "../components/secret.tsx";
+import { KeyState } from "../components/status.tsx";
+import { Age, Ahead, Moment } from "../components/time.tsx";
+import type { PageContext, PageEnv } from "../context.ts";
+import { countdown, counted, integer, wholePercent } from "../format.ts";
+import { attempt, Form, parseInput, type Refused, readForm } from "../forms.ts";
+import { newNonce, runOnce } from "../once.ts";
+import { KeyFields, keyInputOf, showSecret } from "./keys.tsx";
+
+const entriesShown = 10;
+const rotationOverlaps = [
+  [0, "none: the old secret ends at once"],
+  [3600, "one hour"],
+  [86_400, "one day"],
+  [604_800, "seven days"],
+] as const;
+
+/** What each action did, by the word in the address that its form leads back to. */
+const outcomes: Record<string, (key: Key) => [sentence: string, call: string]> = {
+  changed: ({ id }) => ["Changed. What is tighter holds at once, what is looser within two seconds.", `PATCH /api/v1/keys/${id}`],
+  disabled: ({ id }) => [
+    "Disabled. Requests with this key are refused from now on; it can be enabled again.",
+    `PATCH /api/v1/keys/${id} {"status": "disabled"}`,
+  ],
+  enabled: ({ id }) => ["Enabled. Requests with this key are taken again.", `PATCH /api/v1/keys/${id} {"status": "active"}`],
+  revoked: ({ id }) => ["Revoked. Requests with this key are refused from now on.", `DELETE /api/v1/keys/${id}`],
+};
+
+export const keyPages = new Hono<PageEnv>();
+
+keyPages.get("/keys/:id", (c) => showKey(c));
+
+interface Sent {
+  form?: Form;
+  refused?: Refused;
+}
+
+async function showKey(c: PageContext, { form = new Form(), refused }: Sent = {}) {
+  const asking = await upToDate(c);
+  const { now } = asking;
+  const key = await readKey(asking, c.req.param("id") ?? "");
+  const [usage, limit, { entries }] = await Promise.all([
+    readUsage(asking, { window: "7d", keyId: key.id }),
+    readKeyUsage(asking, key.id).catch(() => null),
+    listActivity(asking, { filter: { keyId: key.id }, limit: entriesShown }),
+  ]);
+  const status = statusOf(key, now);
+  const outcome = outcomes[c.req.query("done") ?? ""]?.(key);
+  const isRevoked = status === "revoked";
+  const overlapEndsAt = key.overlapEndsAt !== null && key.overlapEndsAt > now ? key.overlapEndsAt : null;
+  return showPage(
+    c,
+    {
+      title: key.name,
+      section: "API Keys",
+      trail: [["API Keys", "/keys"]],
+      status: refused ? 422 : 200,
+      action: isRevoked ? undefined : (
+        <>
+          {key.state === "disabled" ? (
+            <Action action={`/keys/${key.id}/enable`}>Enable</Action>
+          ) : (
+            <Action action={`/keys/${key.id}/disable`}>Disable</Action>
+          )}
+          <a class="button" href={`/keys/${key.id}/rotate`}>
+            Rotate
+          </a>
+          <a class="button danger" href={`/keys/${key.id}/revoke`}>
+            Revoke
+          </a>
+        </>
+      ),
+    },
+    <>
+      {outcome && <Done call={outcome[1]}>{outcome[0]}</Done>}
+      <Alert refused={refused} />
+      {overlapEndsAt !== null && (
+        <div class="note">
+          <p>
+            The secret before the last rotation works too: it ends <Ahead timeMs={overlapEndsAt} now={now} />.
+          </p>
+        </div>
+      )}
+      <section class="panel" aria-labelledby="facts">
+        <h2 id="facts">The key</h2>
+        <dl class="facts">
+          <dt>Status</dt>
+          <dd>
+            <KeyState status={status} />
+          </dd>
+          <dt>Key</dt>
+          <dd>
+            <KeyText keyRow={key} />
+          </dd>
+          <dt>Id</dt>
+          <dd>
+            <code>{key.id}</code>
+          </dd>
+          <dt>Scopes</dt>
+          <dd class="scopes">
+            {key.scopes.map((scope) => (
+              <code>{scope}</code>
+            ))}
+          </dd>
+          <dt>Last used</dt>
+          <dd>
+            {key.lastUsedAt === null ? (
+              "never used"
+            ) : (
+              <>
+                <Age timeMs={key.lastUsedAt} now={now} /> at <code class="break">{key.lastUsedPath}</code>
+              </>
+            )}
+          </dd>
+          <dt>Expires</dt>
+          <dd>
+            {key.expiresAt === null ? (
+              "never"
+            ) : (
+              <>
+                <Moment timeMs={key.expiresAt} />,{" "}
+                {key.expiresAt > now ? <Ahead timeMs={key.expiresAt} now={now} /> : <Age timeMs={key.expiresAt} now={now} />}
+              </>
+            )}
+          </dd>
+          <dt>Allowed addresses</dt>
+          <dd>{key.allowedIps.length === 0 ? "any" : key.allowedIps.map((range) => <code>{range} </code>)}</dd>
+          <dt>This hour</dt>
+          <dd>
+            {limit === null ? (
+              "The guard of this key does not answer just now. Load the page again."
+            ) : (
+              <>
+                {integer(limit.used)} / {integer(limit.limit)} per hour ({wholePercent(percent(limit.used, limit.limit))}), resets in{" "}
+                {countdown(limit.resetsAt, now)}
+              </>
+            )}
+          </dd>
+          <dt>Made</dt>
+          <dd>
+            <Moment timeMs={key.createdAt} />
+          </dd>
+        </dl>
+      </section>
+      <section class="panel" aria-labelledby="week">
+        <header>
+          <h2 id="week">Requests in seven days</h2>
+          <a href={`/usage?window=7d&key_id=${key.id}`}>Usage of this key</a>
+        </header>
+        {usage.totalRequests.value === 0 ? (
+          <Empty>None. Waiting for the first request.</Empty>
+        ) : (
+          <RequestsChart usage={usage} window="7d" />
+        )}
+      </section>
+      <section class="panel" aria-labelledby="requests">
+        <header>
+          <h2 id="requests">Latest requests</h2>
+          <a href={`/activity?key_id=${key.id}`}>All of this key</a>
+        </header>
+        {entries.length === 0 ? (
+          <Empty>No requests with this key are in the log.</Empty>
+        ) : (
+          <ActivityTable entries={entries} now={now} brief />
+        )}
+      </section>
+      {!isRevoked && (
+        <section class="panel" aria-labelledby="change">
+          <h2 id="change">Change</h2>
+          <form class="form" method="post" action={`/keys/${key.id}`}>
+            <TextField form={form} refused={refused} name="name" label="Name" value={key.name} required maxlength={100} />
+            <KeyFields
+              form={form}
+              refused={refused}
+              ticked={form.ticked("scopes") ?? key.scopes}
+              ceiling={c.get("visitor").account.limitCeiling}
+              values={{
+                hourlyLimit: String(key.hourlyLimit),
+                expiresAt: key.expiresAt === null ? "" : iso(key.expiresAt).slice(0, 16),
+                allowedIps: key.allowedIps.join("\n"),
+              }}
+            />
+            <button class="main" type="submit">
+              Save
+            </button>
+          </form>
+        </section>
+      )}
+    </>,
+  );
+}
+
+const idOf = (c: PageContext) => c.req.param("id") ?? "";
+const back = (c: PageContext, done: string) => c.redirect(`/keys/${idOf(c)}?done=${done}`, 303);
+
+keyPages.post("/keys/:id", async (c) => {
+  const form = await readForm(c);
+  const { expires_at, ...input } = keyInputOf(form);
+  const before = await readKey(await upToDate(c), idOf(c));
+  // A field for minutes keeps what it was given in seconds, where nobody changed it.
+  const isSame = before.expiresAt !== null && iso(before.expiresAt).slice(0, 16) === form.text("expires_at").slice(0, 16);
+  const parsed = parseInput(KeyPatch, { ...input, scopes: input.scopes ?? [], ...(!isSame && { expires_at }) });
+  if ("refused" in parsed) return showKey(c, { form, refused: parsed.refused });
+  const { name, scopes, hourly_limit: hourlyLimit, allowed_ips: allowedIps, expires_at: expiresAt } = parsed.input;
+  const patch = Object.fromEntries(
+    Object.entries({ name, scopes, hourlyLimit, allowedIps, expiresAt }).filter(([, value]) => value !== undefined),
+  );
+  const changed = await attempt(() => changeKey(keyWriting(c), idOf(c), patch, always));
+  return "refused" in changed ? showKey(c, { form, refused: changed.refused }) : back(c, "changed");
+});
+
+for (const [verb, state, done] of [
+  ["disable", "disabled", "disabled"],
+  ["enable", "active", "enabled"],
+] as const)
+  keyPages.post(`/keys/:id/${verb}`, async (c) => {
+    const changed = await attempt(() => changeKey(keyWriting(c), idOf(c), { state }, always));
+    return "refused" in changed ? showKey(c, { refused: changed.refused }) : back(c, done);
+  });
+
+keyPages.get("/keys/:id/rotate", async (c) => {
+  const key = await readKey(await upToDate(c), idOf(c));
+  return showPage(
+    c,
+    {
+      title: `Rotate ${key.name}`,
+      section: "API Keys",
+      trail: [
+        ["API Keys", "/keys"],
+        [key.name, `/keys/${key.id}`],
+      ],
+    },
+    <form class="panel form" method="post" action={`/keys/${key.id}/rotate`}>
+      <input type="hidden" name="nonce" value={newNonce()} />
+      <p>The key gets a new secret, which is shown once. Everything else about it stays: name, scopes, limit and what it has used of it.</p>
+      <div class="field">
+        <label for="overlap_seconds">Overlap</label>
+        <select id="overlap_seconds" name="overlap_seconds" aria-describedby="overlap-help">
+          {rotationOverlaps.map(([seconds, label]) => (
+            <option value={String(seconds)} selected={seconds === 86_400}>
+              {label}
+            </option>
+          ))}
+        </select>
+        <p class="help" id="overlap-help">
+          For so long the old secret works beside the new one, so that clients can change over one by one.
+        </p>
+      </div>
+      <button class="main" type="submit">
+        Rotate
+      </button>
+    </form>,
+  );
+});
+
+keyPages.post("/keys/:id/rotate", async (c) => {
+  const form = await readForm(c);
+  const parsed = parseInput(Rotation, { overlap_seconds: form.number("overlap_seconds") });
+  if ("refused" in parsed) return showKey(c, { form, refused: parsed.refused });
+  const overlapMs = parsed.input.overlap_seconds * secondMs;
+  const rotated = await attempt(() => runOnce(c, form, (commit) => rotateKey(keyWriting(c, commit), idOf(c), overlapMs)));
+  if ("refused" in rotated) return showKey(c, { refused: rotated.refused });
+  if ("repeated" in rotated.result)
+    return showPage(
+      c,
+      { title: "Rotate a key", section: "API Keys", status: 409 },
+      <ShownBefore path={`/keys/${idOf(c)}`} what="A new secret" />,
+    );
+  const { key, secretKey } = rotated.result.result;
+  return showSecret(c, {
+    title: "The new secret",
+    key,
+    secretKey,
+    call: `POST /api/v1/keys/${key.id}/rotate {"overlap_seconds": ${parsed.input.overlap_seconds}}`,
+    done:
+      overlapMs > 0
+        ? "Rotated. The old secret works until the overlap ends."
+        : "Rotated. Requests with the old secret are refused from now on.",
+  });
+});
+
+keyPages.get("/keys/:id/revoke", async (c) => {
+  const asking = await upToDate(c);
+  const { now } = asking;
+  const key = await readKey(asking, idOf(c));
+  const traffic = await readKeyTraffic(asking, key.id, now - hourMs);
+  return showPage(
+    c,
+    {
+      title: `Revoke ${key.name}`,
+      section: "API Keys",
+      trail: [
+        ["API Keys", "/keys"],
+        [key.name, `/keys/${key.id}`],
+      ],
+    },
+    <section class="panel" aria-labelledby="in-use">
+      <h2 id="in-use">
+        {traffic.requests === 0 ? "Not used in the last hour" : `In use: ${counted(traffic.requests, "request")} in the last hour`}
+      </h2>
+      {traffic.requests > 0 && (
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Operation</th>
+              <th scope="col" class="number">
+                Requests
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {traffic.byRoute.map(({ method, route, requests }) => (
+              <tr>
+                <th scope="row">
+                  <code>
+                    {method} {route}
+                  </code>
+                </th>
+                <td class="number">{integer(requests)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+      {traffic.from > now - hourMs && (
+        <p class="quiet">
+          Counted since <Moment timeMs={traffic.from} />.
+        </p>
+      )}
+      <p>
+        Requests with this key will be refused with 401 from the moment that it is revoked, everywhere and for good.
+        {key.lastUsedAt !== null && (
+          <>
+            {" "}
+            It was last used <Age timeMs={key.lastUsedAt} now={now} />.
+          </>
+        )}{" "}
+        To stop it for a while, disable it instead.
+      </p>
+      <p class="buttons">
+        <Action action={`/keys/${key.id}/revoke`} kind="danger">
+          Revoke
+        </Action>
+        <a class="button" href={`/keys/${key.id}`}>
+          Keep it
+        </a>
+      </p>
+    </section>,
+  );
+});
+
+keyPages.post("/keys/:id/revoke", async (c) => {
+  const revoked = await attempt(() => revokeKey(keyWriting(c), idOf(c), always));
+  return "refused" in revoked ? showKey(c, { refused: revoked.refused }) : back(c, "revoked");
+});
+
+/** The line that ticks on the page of a new secret: it reads the log, not the roll-ups. */
+keyPages.get("/keys/:id/first-request", async (c) => {
+  const asking = reading(c);
+  const { entries } = await listActivity(asking, { filter: { keyId: idOf(c) }, limit: 1 });
+  const [first] = entries;
+  if (!first)
+    return c.html(
+      <>
+        Waiting for the first request with this key. <a href={`/keys/${idOf(c)}`}>Look at the key</a>
+      </>,
+    );
+  return c.html(
+    <>
+      ✓ The first request is here: <a href={`/activity/${first.id}`}>{`${first.method} ${first.path}`}</a>, {first.status},{" "}
+      <Age timeMs={timeOfId(first.id)} now={asking.now} />
+    </>,
+  );
+});

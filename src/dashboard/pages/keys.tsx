@@ -1,0 +1,269 @@
+import { Hono } from "hono";
+import { readLiveUsages } from "../../admission/rate-limit-usage.ts";
+import { dayMs } from "../../clock.ts";
+import { NewKey } from "../../http/inputs/key.ts";
+import { createKey } from "../../keys/create-key.ts";
+import { type Key, keyStatuses, statusOf } from "../../keys/key.ts";
+import { listKeys } from "../../keys/read-keys.ts";
+import { defaultScopes, scopes } from "../../keys/scopes.ts";
+import { readDailyRequests } from "../../usage/daily-requests.ts";
+import { keyWriting, upToDate } from "../acting.ts";
+import { Choices, TextField } from "../components/fields.tsx";
+import { KeyTable } from "../components/key-list.tsx";
+import { showPage } from "../components/layout.tsx";
+import { Alert, Empty } from "../components/notice.tsx";
+import { Code, OneTimeSecret, ShownBefore } from "../components/secret.tsx";
+import type { PageContext, PageEnv } from "../context.ts";
+import { attempt, Form, parseInput, type Refused, readForm } from "../forms.ts";
+import { newNonce, runOnce } from "../once.ts";
+
+const shownAtOnce = 100;
+const longUnusedMs = 90 * dayMs;
+
+export const keysPages = new Hono<PageEnv>();
+
+keysPages.get("/keys", async (c) => {
+  const asking = await upToDate(c);
+  const { now } = asking;
+  const status = keyStatuses.find((each) => each === c.req.query("status"));
+  const [keys, days, usages] = await Promise.all([
+    listKeys(asking, { status, limit: shownAtOnce + 1 }),
+    readDailyRequests(asking, 7),
+    // The table stands without them where a guard does not answer.
+    readLiveUsages(asking).catch(() => []),
+  ]);
+  const byKey = new Map(usages.map((usage) => [usage.keyId ?? "", usage]));
+  const shown = keys.slice(0, shownAtOnce);
+  const isUnused = (key: Key) => statusOf(key, now) === "active" && now - (key.lastUsedAt ?? key.createdAt) > longUnusedMs;
+  const [unused, others] = [shown.filter(isUnused), shown.filter((key) => !isUnused(key))];
+  return showPage(
+    c,
+    {
+      title: "API Keys",
+      section: "API Keys",
+      action: (
+        <a class="button main" href="/keys/new">
+          Create key
+        </a>
+      ),
+    },
+    <>
+      <nav class="filters" aria-label="Keys by status">
+        <a href="/keys" aria-current={status ? undefined : "page"}>
+          all
+        </a>
+        {keyStatuses.map((each) => (
+          <a href={`/keys?status=${each}`} aria-current={each === status ? "page" : undefined}>
+            {each}
+          </a>
+        ))}
+      </nav>
+      {shown.length === 0 ? (
+        <Empty>
+          {status ? (
+            <>
+              No key is {status}. <a href="/keys">Show all keys</a>
+            </>
+          ) : (
+            <>
+              No keys yet. A key is what a client sends with each request. <a href="/keys/new">Create the first one</a>
+            </>
+          )}
+        </Empty>
+      ) : (
+        <section class="panel" aria-label="Keys">
+          <KeyTable keys={others} now={now} days={days} usages={byKey} />
+        </section>
+      )}
+      {unused.length > 0 && (
+        <section class="panel" aria-labelledby="unused">
+          <h2 id="unused">Unused for 90 days</h2>
+          <p class="quiet">A key that nobody uses can only be stolen. Revoke what is no longer needed.</p>
+          <KeyTable keys={unused} now={now} days={days} usages={byKey} />
+        </section>
+      )}
+      {keys.length > shownAtOnce && <p class="quiet">The newest {shownAtOnce} are shown.</p>}
+    </>,
+  );
+});
+
+const presets: Record<string, { name: string; scopes: readonly string[] }> = {
+  default: { name: "Usual", scopes: defaultScopes },
+  read: { name: "Read only", scopes: scopes.filter((scope) => scope.endsWith(":read")) },
+  webhooks: { name: "Webhooks", scopes: ["webhooks:read", "webhooks:write"] },
+  full: { name: "Full", scopes },
+};
+
+interface Sent {
+  form?: Form;
+  refused?: Refused;
+}
+
+function showForm(c: PageContext, { form = new Form(), refused }: Sent = {}) {
+  const preset = presets[c.req.query("preset") ?? ""] ?? presets.default;
+  const { limitCeiling } = c.get("visitor").account;
+  const ticked = form.ticked("scopes") ?? preset?.scopes ?? defaultScopes;
+  return showPage(
+    c,
+    { title: "Create a key", section: "API Keys", trail: [["API Keys", "/keys"]], status: refused ? 422 : 200 },
+    <>
+      <Alert refused={refused} />
+      <nav class="filters" aria-label="Presets of scopes">
+        <span class="quiet">Presets:</span>
+        {Object.entries(presets).map(([id, { name }]) => (
+          <a href={`/keys/new?preset=${id}`}>{name}</a>
+        ))}
+      </nav>
+      <form class="panel form" method="post" action="/keys">
+        <input type="hidden" name="nonce" value={newNonce()} />
+        <TextField
+          form={form}
+          refused={refused}
+          name="name"
+          label="Name"
+          help="What the key is for, as people will look for it."
+          required
+          maxlength={100}
+        />
+        <KeyFields form={form} refused={refused} ticked={ticked} ceiling={limitCeiling} />
+        <button class="main" type="submit">
+          Create key
+        </button>
+      </form>
+    </>,
+  );
+}
+
+/** What a key may do, as fields of a form. */
+export const KeyFields = ({
+  form,
+  refused,
+  ticked,
+  ceiling,
+  values,
+}: {
+  form: Form;
+  refused?: Refused | undefined;
+  ticked: readonly string[];
+  ceiling: number;
+  values?: { hourlyLimit: string; expiresAt: string; allowedIps: string };
+}) => (
+  <>
+    <Choices
+      refused={refused}
+      name="scopes"
+      label="Scopes"
+      help="What the key may do. Give it no more than its client needs."
+      options={scopes.map((scope) => [scope, <code>{scope}</code>])}
+      ticked={ticked}
+    />
+    <TextField
+      form={form}
+      refused={refused}
+      name="hourly_limit"
+      label="Requests an hour"
+      type="number"
+      min={1}
+      max={ceiling}
+      value={values?.hourlyLimit}
+      placeholder={String(ceiling)}
+      help={`1 to ${ceiling}. Empty: ${ceiling}.`}
+    />
+    <TextField
+      form={form}
+      refused={refused}
+      name="expires_at"
+      label="Expires at (UTC)"
+      type="datetime-local"
+      value={values?.expiresAt}
+      help="Empty: never."
+    />
+    <TextField
+      form={form}
+      refused={refused}
+      name="allowed_ips"
+      label="Allowed addresses"
+      rows={3}
+      value={values?.allowedIps}
+      placeholder="203.0.113.0/24"
+      help="Addresses and CIDR ranges, one a line. Empty: any."
+    />
+  </>
+);
+
+/** What a form says of a key, as the API takes it. */
+export const keyInputOf = (form: Form) => ({
+  name: form.text("name"),
+  scopes: form.ticked("scopes"),
+  hourly_limit: form.number("hourly_limit"),
+  allowed_ips: form.words("allowed_ips"),
+  expires_at: form.time("expires_at") ?? null,
+});
+
+keysPages.get("/keys/new", (c) => showForm(c));
+
+keysPages.post("/keys", async (c) => {
+  const form = await readForm(c);
+  const parsed = parseInput(NewKey, keyInputOf(form));
+  if ("refused" in parsed) return showForm(c, { form, refused: parsed.refused });
+  const { name, scopes, hourly_limit: hourlyLimit, allowed_ips: allowedIps, expires_at: expiresAt } = parsed.input;
+  const made = await attempt(() =>
+    runOnce(c, form, (commit) => createKey(keyWriting(c, commit), { name, scopes, hourlyLimit, allowedIps, expiresAt })),
+  );
+  if ("refused" in made) return showForm(c, { form, refused: made.refused });
+  if ("repeated" in made.result)
+    return showPage(c, { title: "Create a key", section: "API Keys", status: 409 }, <ShownBefore path="/keys" what="A key" />);
+  const { key, secretKey } = made.result.result;
+  return showSecret(c, { title: "The key is made", key, secretKey, call: "POST /api/v1/keys" });
+});
+
+/** The page that shows a secret key, once. */
+export function showSecret(
+  c: PageContext,
+  { title, key, secretKey, call, done }: { title: string; key: Key; secretKey: string; call: string; done?: string },
+) {
+  const { origin } = c.get("url");
+  const path = `/keys/${key.id}`;
+  return showPage(
+    c,
+    {
+      title,
+      section: "API Keys",
+      trail: [
+        ["API Keys", "/keys"],
+        [key.name, path],
+      ],
+    },
+    <>
+      <div class="note done" role="status">
+        <p>
+          <span aria-hidden="true">✓</span> {done ?? <>Made. Requests with this key are taken from now on.</>}
+        </p>
+        <p class="quiet">
+          The same by API: <code>{call}</code>
+        </p>
+      </div>
+      <OneTimeSecret label="Secret key" secret={secretKey} variable="API_KEY" file={`${key.id}.env`}>
+        <h3>Try it</h3>
+        <Code label="With curl">{`curl ${origin}/api/v1/me -H "Authorization: Bearer $API_KEY"`}</Code>
+        <Code label="In JavaScript">{`const response = await fetch("${origin}/api/v1/me", {
+  headers: { Authorization: \`Bearer \${process.env.API_KEY}\` },
+});
+console.log(await response.json());`}</Code>
+        <Code label="In Python">{`import json, os, urllib.request
+
+request = urllib.request.Request(
+    "${origin}/api/v1/me",
+    headers={"Authorization": "Bearer " + os.environ["API_KEY"]},
+)
+print(json.load(urllib.request.urlopen(request)))`}</Code>
+      </OneTimeSecret>
+      <section class="panel" aria-labelledby="waiting">
+        <h2 id="waiting">First request</h2>
+        <p data-live={`${path}/first-request`} aria-live="polite">
+          Waiting for the first request with this key. <a href={path}>Look at the key</a>
+        </p>
+      </section>
+    </>,
+  );
+}

@@ -1,0 +1,79 @@
+import { Hono } from "hono";
+import { prefixOf } from "../../keys/key-format.ts";
+import { listKeys } from "../../keys/read-keys.ts";
+import { listWebhooks } from "../../webhooks/read-webhooks.ts";
+import { upToDate } from "../acting.ts";
+import { showPage } from "../components/layout.tsx";
+import { Empty } from "../components/notice.tsx";
+import type { PageEnv } from "../context.ts";
+
+const mostKeys = 100;
+const mostWebhooks = 20;
+
+const pages = [
+  ["Overview", "/"],
+  ["Usage", "/usage"],
+  ["API Keys", "/keys"],
+  ["Create a key", "/keys/new"],
+  ["Webhooks", "/webhooks"],
+  ["Add a webhook", "/webhooks/new"],
+  ["Activity", "/activity"],
+  ["Documentation", "/docs"],
+  ["Settings", "/settings"],
+] as const;
+
+/** Where an id leads by itself. */
+const byId: readonly (readonly [form: RegExp, path: string])[] = [
+  [/^req_[0-9a-f]{32}$/, "/activity/"],
+  [/^key_[0-9A-Za-z]{16}$/, "/keys/"],
+  [/^whk_[0-9a-f]{32}$/, "/webhooks/"],
+  [/^dlv_[0-9a-f]+$/, "/deliveries/"],
+];
+
+/** Leads to what is looked for: at once where it can be one thing alone. */
+export const search = new Hono<PageEnv>().get("/search", async (c) => {
+  const text = (c.req.query("q") ?? "").trim();
+  const direct = byId.find(([form]) => form.test(text));
+  if (direct) return c.redirect(direct[1] + text, 303);
+  const asking = await upToDate(c);
+  const [keys, webhooks] = await Promise.all([listKeys(asking, { limit: mostKeys }), listWebhooks(asking, { limit: mostWebhooks })]);
+  const wanted = text.toLowerCase();
+  const has = (...parts: string[]) => wanted !== "" && parts.some((part) => part.toLowerCase().includes(wanted));
+  // A whole secret that was pasted finds its key by the public part alone.
+  const publicPart = /^(dvo_[0-9A-Za-z]{16})_/.exec(text)?.[1];
+  const found = [
+    ...keys
+      .filter(({ id, name, last4 }) => has(name, id, prefixOf(id), last4) || prefixOf(id) === publicPart)
+      .map(({ id, name }) => ["API key", name, `/keys/${id}`] as const),
+    ...webhooks
+      .filter(({ id, url, description }) => has(url, description, id))
+      .map(({ id, url }) => ["Webhook", url, `/webhooks/${id}`] as const),
+    ...pages.filter(([name]) => has(name)).map(([name, path]) => ["Page", name, path] as const),
+  ];
+  const [only] = found;
+  if (found.length === 1 && only) return c.redirect(only[2], 303);
+  return showPage(
+    c,
+    { title: "Search" },
+    <section class="panel" aria-label="Found">
+      {found.length === 0 ? (
+        <Empty>
+          {wanted === ""
+            ? "Type the name of a key, a URL, an id or a page."
+            : "Nothing was found. Ids of requests, keys, webhooks and deliveries lead to their page."}
+        </Empty>
+      ) : (
+        <ul class="lines">
+          {found.map(([kind, name, path]) => (
+            <li>
+              <a href={path}>
+                <bdi>{name}</bdi>
+              </a>{" "}
+              <span class="quiet">{kind}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </section>,
+  );
+});

@@ -1,0 +1,207 @@
+import { Hono } from "hono";
+import { highestOf, readKeyUsage, readLiveUsages } from "../../admission/rate-limit-usage.ts";
+import { iso } from "../../clock.ts";
+import { listKeys, readKeyRow } from "../../keys/read-keys.ts";
+import { percent } from "../../percent.ts";
+import { classes } from "../../usage/figures.ts";
+import { type Dimension, dimensions, readBreakdown, type Share } from "../../usage/read-breakdown.ts";
+import { readUsage } from "../../usage/read-usage.ts";
+import { type WindowName, windowHours } from "../../usage/windows.ts";
+import { upToDate } from "../acting.ts";
+import { RequestsChart, TimesChart } from "../components/chart.tsx";
+import { Figures } from "../components/figures.tsx";
+import { showPage } from "../components/layout.tsx";
+import { Empty } from "../components/notice.tsx";
+import type { PageContext, PageEnv } from "../context.ts";
+import { csvOf } from "../csv.ts";
+import { exactMilliseconds, integer, milliseconds, rate, timeOfDay } from "../format.ts";
+
+const mostKeys = 100;
+const mostShares = 20;
+const windowNames: Record<WindowName, string> = { "24h": "24 hours", "7d": "7 days", "30d": "30 days" };
+const titles: Record<Dimension, string> = { key: "By key", route: "By route", status: "By status", day: "By day" };
+
+const windowOf = (c: PageContext): WindowName =>
+  (Object.keys(windowHours) as WindowName[]).find((name) => name === c.req.query("window")) ?? "30d";
+
+export const usagePages = new Hono<PageEnv>();
+
+usagePages.get("/usage", async (c) => {
+  const window = windowOf(c);
+  const asking = await upToDate(c);
+  const { now } = asking;
+  const keyId = c.req.query("key_id") || undefined;
+  const key = keyId === undefined ? null : await readKeyRow(asking, keyId);
+  const [usage, limit, keys, ...breakdowns] = await Promise.all([
+    readUsage(asking, { window, keyId }),
+    // A guard that does not answer costs the page one figure, not all of them.
+    (keyId === undefined ? readLiveUsages(asking).then((usages) => highestOf(usages, now)) : readKeyUsage(asking, keyId)).catch(() => null),
+    listKeys(asking, { limit: mostKeys }),
+    ...dimensions.map((by) => readBreakdown(asking, { window, by, keyId })),
+  ]);
+  const names = new Map(keys.map(({ id, name }) => [id, name]));
+  const address = (more: { window?: WindowName }) => `/usage?${new URLSearchParams({ window, ...(keyId && { key_id: keyId }), ...more })}`;
+  const total = usage.totalRequests.value;
+  return showPage(
+    c,
+    {
+      title: key ? `Usage of ${key.name}` : "Usage",
+      section: "Usage",
+      trail: key ? [["Usage", "/usage"]] : [],
+      action: (
+        <a class="button" href={address({}).replace("/usage?", "/usage.csv?")}>
+          Download CSV
+        </a>
+      ),
+    },
+    <>
+      <nav class="filters" aria-label="Window">
+        {(Object.keys(windowHours) as WindowName[]).map((name) => (
+          <a href={address({ window: name })} aria-current={name === window ? "page" : undefined}>
+            {windowNames[name]}
+          </a>
+        ))}
+        <form class="inline" method="get" action="/usage">
+          <input type="hidden" name="window" value={window} />
+          <label class="unseen" for="key_id">
+            Key
+          </label>
+          <select id="key_id" name="key_id">
+            <option value="">all keys</option>
+            {keys.map(({ id, name }) => (
+              <option value={id} selected={id === keyId}>
+                {name}
+              </option>
+            ))}
+          </select>
+          <button type="submit">Show</button>
+        </form>
+        <span class="quiet">as of {timeOfDay(now)}</span>
+      </nav>
+      <Figures
+        usage={usage}
+        highest={limit}
+        now={now}
+        title={`API Usage - Last ${windowNames[window]}`}
+        before={window === "30d" ? undefined : `in the ${windowNames[window]} before`}
+      />
+      <section class="panel" aria-labelledby="requests">
+        <h2 id="requests">Requests</h2>
+        {total === 0 ? <Empty>No requests in these {windowNames[window]}.</Empty> : <RequestsChart usage={usage} window={window} />}
+        <dl class="facts inline">
+          {classes.map((name) => (
+            <>
+              <dt>{name === "4xx" ? "4xx but 429" : name}</dt>
+              <dd>{integer(usage.byClass[name])}</dd>
+            </>
+          ))}
+        </dl>
+      </section>
+      <section class="panel" aria-labelledby="times">
+        <h2 id="times">Response time</h2>
+        {usage.avgResponseTimeMs.value === null ? <Empty>No request was admitted.</Empty> : <TimesChart usage={usage} window={window} />}
+        <dl class="facts inline">
+          <dt>average</dt>
+          <dd>{milliseconds(usage.avgResponseTimeMs.value)}</dd>
+          <dt>p50</dt>
+          <dd>{milliseconds(usage.p50Ms)}</dd>
+          <dt>p95</dt>
+          <dd>{milliseconds(usage.p95Ms)}</dd>
+          <dt>p99</dt>
+          <dd>{milliseconds(usage.p99Ms)}</dd>
+        </dl>
+        <p class="quiet">Of admitted requests: refusals, which are quick, are left out. Lower is better. Percentiles are within 5 %.</p>
+      </section>
+      <div class="columns">
+        {dimensions.map((by, index) => (
+          <Breakdown by={by} shares={breakdowns[index]?.shares ?? []} names={names} total={total} />
+        ))}
+      </div>
+    </>,
+  );
+});
+
+const Breakdown = ({
+  by,
+  shares,
+  names,
+  total,
+}: {
+  by: Dimension;
+  shares: readonly Share[];
+  names: ReadonlyMap<string, string>;
+  total: number;
+}) => {
+  const shown = by === "day" ? shares : shares.slice(0, mostShares);
+  const rest = shares.slice(shown.length).reduce((sum, { requests }) => sum + requests, 0);
+  return (
+    <section class="panel" aria-labelledby={`by-${by}`}>
+      <h2 id={`by-${by}`}>{titles[by]}</h2>
+      {shares.length === 0 ? (
+        <Empty>No requests.</Empty>
+      ) : (
+        <section class="scroll" tabindex={0} aria-label={titles[by]}>
+          <table>
+            <thead>
+              <tr>
+                <th scope="col">{by === "day" ? "Day (UTC)" : by}</th>
+                <th scope="col" class="number">
+                  Requests
+                </th>
+                <th scope="col" class="number">
+                  Share
+                </th>
+                <th scope="col" class="number">
+                  Success
+                </th>
+                <th scope="col" class="number">
+                  Average
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {shown.map((share) => (
+                <tr>
+                  <th scope="row" class="name">
+                    {by === "key" ? (
+                      <a href={`/keys/${share.value}`}>
+                        <bdi>{names.get(share.value) ?? share.value}</bdi>
+                      </a>
+                    ) : (
+                      <code>{share.value}</code>
+                    )}
+                  </th>
+                  <td class="number">{integer(share.requests)}</td>
+                  <td class="number">{rate(percent(share.requests, total))}</td>
+                  <td class="number">{rate(percent(share.successes, share.requests))}</td>
+                  <td class="number">{exactMilliseconds(share.averageMs)}</td>
+                </tr>
+              ))}
+              {rest > 0 && (
+                <tr>
+                  <th scope="row">all others</th>
+                  <td class="number">{integer(rest)}</td>
+                  <td class="number">{rate(percent(rest, total))}</td>
+                  <td />
+                  <td />
+                </tr>
+              )}
+            </tbody>
+          </table>
+        </section>
+      )}
+    </section>
+  );
+};
+
+usagePages.get("/usage.csv", async (c) => {
+  const asking = await upToDate(c);
+  const keyId = c.req.query("key_id") || undefined;
+  if (keyId !== undefined) await readKeyRow(asking, keyId);
+  const { series } = await readUsage(asking, { window: windowOf(c), keyId });
+  const csv = csvOf(
+    ["start", "requests", "successes", "avg_response_time_ms", "p50_ms", "p95_ms", "p99_ms"],
+    series.map((point) => [iso(point.start), point.requests, point.successes, point.averageMs, point.p50Ms, point.p95Ms, point.p99Ms]),
+  );
+  return c.body(csv, 200, { "Content-Type": "text/csv; charset=utf-8", "Content-Disposition": 'attachment; filename="usage.csv"' });
+});

@@ -1,0 +1,21 @@
+import { and, eq, gte, ne } from "drizzle-orm";
+import { dayMs, dayStart } from "../clock.ts";
+import { usageDayTotals } from "../db/schema.ts";
+import type { UpToDate } from "./refresh-roll-ups.ts";
+
+/** The requests of each key of the account in each of the last `days` UTC days, today last, by the key's id. Keys without any are left out. */
+export async function readDailyRequests({ db, actor, now }: UpToDate, days: number): Promise<Map<string, number[]>> {
+  const first = dayStart(now) - (days - 1) * dayMs;
+  const rows = await db
+    .select({ keyId: usageDayTotals.keyId, start: usageDayTotals.start, byStatus: usageDayTotals.byStatus })
+    .from(usageDayTotals)
+    .where(and(eq(usageDayTotals.accountId, actor.accountId), ne(usageDayTotals.keyId, ""), gte(usageDayTotals.start, first)));
+  const byKey = new Map<string, number[]>();
+  for (const { keyId, start, byStatus } of rows) {
+    const counts = byKey.get(keyId) ?? Array<number>(days).fill(0);
+    const requests = Object.values(byStatus).reduce((sum, [count]) => sum + count, 0);
+    counts[(start - first) / dayMs] = requests;
+    byKey.set(keyId, counts);
+  }
+  return byKey;
+}

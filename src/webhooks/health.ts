@@ -1,0 +1,50 @@
+import { and, count, desc, eq, min, sql } from "drizzle-orm";
+import type { Reading } from "../accounts/actor.ts";
+import { attempts, deliveries } from "../db/schema.ts";
+
+/** How a webhook does: of its latest attempts, and of what waits for it. */
+export interface WebhookHealth {
+  /** How many attempts are looked at: the latest, 200 deliveries at most. */
+  attempts: number;
+  succeeded: number;
+  p95Ms: number | null;
+  /** Deliveries that are still to be attempted, or to be attempted again. */
+  waiting: number;
+  oldestWaitingAt: number | null;
+  held: number;
+}
+
+const looksAt = 200;
+
+/** The health of one webhook of the account. */
+export async function readHealth({ db, actor }: Reading, webhookId: string): Promise<WebhookHealth> {
+  const ofWebhook = and(eq(deliveries.accountId, actor.accountId), eq(deliveries.webhookId, webhookId));
+  const latest = db
+    .select({ id: deliveries.id })
+    .from(deliveries)
+    .where(ofWebhook)
+    .orderBy(desc(deliveries.id))
+    .limit(looksAt)
+    .as("latest");
+  const [made, waiting] = await db.batch([
+    db
+      .select({ error: attempts.error, durationMs: attempts.durationMs })
+      .from(attempts)
+      .innerJoin(latest, eq(latest.id, attempts.deliveryId)),
+    db
+      .select({ status: deliveries.status, count: count(), oldest: min(deliveries.createdAt) })
+      .from(deliveries)
+      .where(and(ofWebhook, sql`${deliveries.status} IN ('pending', 'held')`))
+      .groupBy(deliveries.status),
+  ]);
+  const durations = made.map(({ durationMs }) => durationMs).toSorted((a, b) => a - b);
+  const of = (status: string) => waiting.find((row) => row.status === status);
+  return {
+    attempts: made.length,
+    succeeded: made.filter(({ error }) => error === null).length,
+    p95Ms: durations[Math.max(0, Math.ceil(0.95 * durations.length) - 1)] ?? null,
+    waiting: of("pending")?.count ?? 0,
+    oldestWaitingAt: of("pending")?.oldest ?? null,
+    held: of("held")?.count ?? 0,
+  };
+}

@@ -1,0 +1,175 @@
+import { describe, expect, it } from "vitest";
+import { browse, hidden, labelled } from "./browse.ts";
+import { call, makeKey, makeTenant, within2s } from "./client.ts";
+
+const status = async (key: string) => {
+  const { status, body } = await call("GET", "/api/v1/me", { key });
+  return status === 200 ? 200 : body.code;
+};
+
+const idIn = (text: string) => /key_[0-9A-Za-z]{16}/.exec(text)?.[0] ?? "";
+
+describe("A key", () => {
+  it("is made by a form with a name alone, as the API makes it, and its secret is shown this once", async () => {
+    const { accountId, key: owner } = await makeTenant();
+    const { get, post } = browse(accountId);
+    const form = await get("/keys/new");
+    for (const scope of ["users:read", "tasks:read", "tasks:write", "analytics:read"])
+      expect(form.text).toMatch(new RegExp(`value="${scope}" checked`));
+    expect(form.text).not.toMatch(/value="keys:write" checked/);
+    const made = await post("/keys", { name: "By form" });
+    const secret = labelled(made.text, "Secret key") ?? "";
+    expect([made.status, made.headers.get("Cache-Control"), await status(secret)]).toEqual([200, "no-store", 200]);
+    const { body } = await call("GET", `/api/v1/keys/${idIn(made.text)}`, { key: owner });
+    expect(body).toMatchObject({
+      name: "By form",
+      scopes: ["users:read", "tasks:read", "tasks:write", "analytics:read"],
+      hourly_limit: 5000,
+      expires_at: null,
+    });
+    const page = await get(`/keys/${idIn(made.text)}`);
+    expect(page.text).toContain("By form");
+    expect(page.text).not.toContain(secret.slice(21));
+  });
+
+  it("has what the form says", async () => {
+    const { accountId, key: owner } = await makeTenant();
+    const made = await browse(accountId).post("/keys", {
+      name: "All of it",
+      scopes: ["tasks:read", "keys:read"],
+      hourly_limit: "20",
+      expires_at: "2030-05-06T07:08",
+      allowed_ips: "203.0.113.0/24\n2001:db8::1",
+    });
+    const { body } = await call("GET", `/api/v1/keys/${idIn(made.text)}`, { key: owner });
+    expect(body).toMatchObject({
+      scopes: ["tasks:read", "keys:read"],
+      hourly_limit: 20,
+      expires_at: "2030-05-06T07:08:00.000Z",
+      allowed_ips: ["203.0.113.0/24", "2001:db8::1"],
+    });
+  });
+
+  it("is made once, however often its form is sent", async () => {
+    const { accountId, key: owner } = await makeTenant();
+    const { get, post } = browse(accountId);
+    const nonce = hidden((await get("/keys/new")).text, "nonce");
+    const sent = await Promise.all([1, 2, 3].map(() => post("/keys", { name: "Once", nonce })));
+    expect(sent.map(({ status }) => status).toSorted()).toEqual([200, 409, 409]);
+    expect(sent.filter(({ text }) => text.includes("dvo_") && labelled(text, "Secret key")).length).toBe(1);
+    expect((await post("/keys", { name: "Once", nonce })).text).not.toContain("Secret key");
+    const { body } = await call("GET", "/api/v1/keys", { key: owner });
+    expect(body.data.filter(({ name }: { name: string }) => name === "Once")).toHaveLength(1);
+  });
+
+  it("that is not taken comes back with what was typed and each fault at its field", async () => {
+    const { accountId } = await makeTenant();
+    const { post } = browse(accountId);
+    const blank = await post("/keys", { name: "  ", allowed_ips: "here", hourly_limit: "many" });
+    expect(blank.status).toBe(422);
+    expect(blank.text).toContain('role="alert"');
+    for (const field of ["name", "allowed_ips", "hourly_limit"]) expect(blank.text).toContain(`id="field-${field}-fault"`);
+    expect(blank.text).toContain(">here</textarea>");
+    const high = await post("/keys", { name: "High", hourly_limit: "5001" });
+    expect([high.status, high.text.includes("ceiling")]).toEqual([422, true]);
+    expect(high.text).toContain('value="High"');
+  });
+
+  it("is changed, disabled and enabled by forms, each of which says what it did and the call that does the same", async () => {
+    const { accountId, key: owner } = await makeTenant();
+    const { key, keyId } = await makeKey(accountId, { expiresAt: Date.parse("2030-01-02T03:04:05.678Z") });
+    const { get, post } = browse(accountId);
+    const act = async (path: string, fields = {}) => {
+      const { status, headers } = await post(path, fields);
+      expect(status).toBe(303);
+      return (await get(headers.get("Location") ?? "")).text;
+    };
+    expect(await act(`/keys/${keyId}/disable`)).toMatch(/role="status"[\s\S]*Disabled\.[\s\S]*PATCH \/api\/v1\/keys/);
+    expect(await status(key)).toBe("disabled_key");
+    expect(await act(`/keys/${keyId}/enable`)).toContain("Enabled.");
+    expect(await status(key)).toBe(200);
+    await act(`/keys/${keyId}`, {
+      name: "Renamed",
+      scopes: ["users:read"],
+      hourly_limit: "7",
+      expires_at: "2030-01-02T03:04",
+      allowed_ips: "",
+    });
+    const { body } = await call("GET", `/api/v1/keys/${keyId}`, { key: owner });
+    expect(body).toMatchObject({ name: "Renamed", scopes: ["users:read"], hourly_limit: 7, expires_at: "2030-01-02T03:04:05.678Z" });
+  });
+
+  it("is rotated with an overlap, in which both secrets work", async () => {
+    const { accountId } = await makeTenant();
+    const { key, keyId } = await makeKey(accountId);
+    const { get, post } = browse(accountId);
+    const rotated = await post(`/keys/${keyId}/rotate`, { overlap_seconds: "3600" });
+    const fresh = labelled(rotated.text, "Secret key") ?? "";
+    expect([await status(key), await status(fresh)]).toEqual([200, 200]);
+    expect((await get(`/keys/${keyId}`)).text).toContain("The secret before the last rotation works too");
+    const again = labelled((await post(`/keys/${keyId}/rotate`)).text, "Secret key") ?? "";
+    expect([await status(key), await status(fresh), await status(again)]).toEqual(["invalid_key", "invalid_key", 200]);
+  });
+
+  it("in use shows its traffic before it is revoked", async () => {
+    const { accountId } = await makeTenant();
+    const { key, keyId } = await makeKey(accountId);
+    const { get, post } = browse(accountId);
+    await call("GET", "/api/v1/users", { key });
+    await call("GET", "/api/v1/tasks", { key });
+    await call("GET", "/api/v1/tasks", { key });
+    const asked = await within2s(
+      () => get(`/keys/${keyId}/revoke`),
+      ({ text }) => text.includes("In use: 3 requests"),
+    );
+    expect(asked.text).toContain("In use: 3 requests in the last hour");
+    expect(asked.text).toContain("GET /api/v1/tasks");
+    expect(await status(key)).toBe(200);
+    const { headers } = await post(`/keys/${keyId}/revoke`);
+    expect(await status(key)).toBe("revoked_key");
+    const after = await get(headers.get("Location") ?? "");
+    expect(after.text).toContain("Revoked. Requests with this key are refused from now on.");
+    for (const gone of ["/rotate", "/disable", "/revoke"]) expect(after.text).not.toContain(`action="/keys/${keyId}${gone}"`);
+  });
+
+  it("that was just made ticks when its first request is there", async () => {
+    const { accountId } = await makeTenant();
+    const { key, keyId } = await makeKey(accountId);
+    const { get } = browse(accountId);
+    expect((await get(`/keys/${keyId}/first-request`)).text).toContain("Waiting");
+    const { headers } = await call("GET", "/api/v1/users", { key });
+    const ticked = await within2s(
+      () => get(`/keys/${keyId}/first-request`),
+      ({ text }) => text.includes("✓"),
+    );
+    expect(ticked.text).toContain(`/activity/${headers.get("X-Request-Id")}`);
+  });
+
+  it("of another account is not there, on any page and for any form", async () => {
+    const [mine, theirs] = [await makeTenant(), await makeTenant()];
+    const { get, post } = browse(mine.accountId);
+    for (const path of ["", "/rotate", "/revoke"]) expect((await get(`/keys/${theirs.keyId}${path}`)).status, path).toBe(404);
+    for (const path of ["", "/rotate", "/revoke", "/disable", "/enable"])
+      expect((await post(`/keys/${theirs.keyId}${path}`, { name: "Mine", scopes: "users:read" })).status, path).toBe(404);
+    expect((await get(`/keys/${theirs.keyId}/first-request`)).text).toContain("Waiting");
+    expect(await status(theirs.key)).toBe(200);
+  });
+});
+
+describe("A form", () => {
+  it.each<[string, Record<string, string>]>([
+    ["of another site", { "Sec-Fetch-Site": "cross-site", Origin: "https://evil.example" }],
+    ["of the same site but another origin", { "Sec-Fetch-Site": "same-site", Origin: "http://localhost:9999" }],
+    ["without Origin and Sec-Fetch-Site", { "Sec-Fetch-Site": "", Origin: "" }],
+    ["whose Origin is null", { "Sec-Fetch-Site": "cross-site", Origin: "null" }],
+  ])("%s does nothing", async (_, headers) => {
+    const { accountId, key, keyId } = await makeTenant();
+    const { status: answered } = await browse(accountId).post(`/keys/${keyId}/revoke`, {}, headers);
+    expect([answered, await status(key)]).toEqual([403, 200]);
+  });
+
+  it("is bounded", async () => {
+    const { accountId } = await makeTenant();
+    expect((await browse(accountId).post("/keys", { name: "x".repeat(70_000) })).status).toBe(413);
+  });
+});
