@@ -1,4 +1,5 @@
 import { createAccount } from "../src/accounts/account.ts";
+import { operatorOn } from "../src/accounts/actor.ts";
 import { commitTo } from "../src/events/commit.ts";
 import { createKey } from "../src/keys/create-key.ts";
 import { scopes } from "../src/keys/scopes.ts";
@@ -14,7 +15,7 @@ await run(async () => {
   return withLocalData(async ({ db, signing }) => {
     const now = Date.now();
     const account = await createAccount({ db, now }, { name, email });
-    const writing = { db, now, actor: { accountId: account.id, keyId: null }, commit: commitTo({ db }), signing };
+    const writing = { db, now, actor: operatorOn(account.id), commit: commitTo({ db }), signing };
     const { secretKey } = await createKey(writing, { name: "First key", scopes: [...scopes] });
     return `${account.id}\n${secretKey}`;
   });

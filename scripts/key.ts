@@ -1,4 +1,5 @@
 import { listAccounts } from "../src/accounts/account.ts";
+import { operatorOn } from "../src/accounts/actor.ts";
 import { commitTo } from "../src/events/commit.ts";
 import { createKey } from "../src/keys/create-key.ts";
 import { scopes as allScopes, inOrder } from "../src/keys/scopes.ts";
@@ -28,7 +29,7 @@ await run(async () => {
     const account = accountId === undefined ? accounts[0] : accounts.find(({ id }) => id === accountId);
     if (!account)
       throw new Misuse(accountId === undefined ? "There is no account yet: npm start makes one." : `There is no account ${accountId}.`);
-    const actor = { accountId: account.id, keyId: null };
+    const actor = operatorOn(account.id);
     const { secretKey } = await createKey({ db, actor, now: Date.now(), commit: commitTo({ db }), signing }, input);
     return secretKey;
   });

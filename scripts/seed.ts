@@ -1,4 +1,5 @@
 import { createAccount } from "../src/accounts/account.ts";
+import { operatorOn } from "../src/accounts/actor.ts";
 import type { Entry } from "../src/activity/entry.ts";
 import { writeEntries } from "../src/activity/write-entries.ts";
 import { dayMs, hourMs, hourStart } from "../src/clock.ts";
@@ -50,7 +51,7 @@ export async function seedDemo({ db, signing, now }: { db: Db; signing: SigningS
   const random = randomFrom(seedValue);
   const startsAt = now - days * dayMs;
   const account = await createAccount({ db, now: startsAt }, { name: "Northwind Robotics", email: "ops@northwind.example" });
-  const at = (time: number): Writing => ({ db, now: time, actor: { accountId: account.id, keyId: null }, commit: commitTo({ db }) });
+  const at = (time: number): Writing => ({ db, now: time, actor: operatorOn(account.id), commit: commitTo({ db }) });
   const key = (name: string, given: readonly Scope[], hourlyLimit: number, madeAt: number) =>
     createKey({ ...at(madeAt), signing }, { name, scopes: [...given], hourlyLimit });
 
@@ -231,5 +232,6 @@ function entryAt(
     admitted: !refused,
     counted: !refused,
     count: 1,
+    secret: "current",
   };
 }

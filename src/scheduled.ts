@@ -1,5 +1,6 @@
 import { listAccounts } from "./accounts/account.ts";
 import { deleteOldEntries } from "./activity/retention.ts";
+import { deleteOldAudit } from "./audit/audit.ts";
 import { hourMs, minuteMs } from "./clock.ts";
 import { connect, type Db } from "./db/client.ts";
 import { errorsOf, throwTogether } from "./errors.ts";
@@ -94,6 +95,7 @@ async function deleteOld(db: Db, now: number, atMost: number): Promise<void> {
       () => deleteOldEntries(db, id, now, atMost),
       () => deleteOldUsage(db, id, now),
       () => deleteOldEvents(db, id, now, atMost),
+      () => deleteOldAudit(db, id, now, atMost),
     ]),
   ]);
 }

@@ -1,4 +1,5 @@
 import { createAccount } from "../../src/accounts/account.ts";
+import { operatorOn } from "../../src/accounts/actor.ts";
 import { connect } from "../../src/db/client.ts";
 import { commitTo } from "../../src/events/commit.ts";
 import { createKey } from "../../src/keys/create-key.ts";
@@ -31,7 +32,7 @@ export default {
         accountId = (await createAccount({ db, now }, { name: "Bench", email: "bench@example.com" })).id;
         await env.DB.prepare("UPDATE accounts SET limit_ceiling = ?").bind(Number.MAX_SAFE_INTEGER).run();
       }
-      const writing = { db, now, actor: { accountId, keyId: null }, commit: commitTo({ db }), signing };
+      const writing = { db, now, actor: operatorOn(accountId), commit: commitTo({ db }), signing };
       keys.push((await createKey(writing, { name: `Key ${index}`, scopes: [...scopes], hourlyLimit })).secretKey);
     }
     return Response.json({ keys });

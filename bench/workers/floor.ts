@@ -69,6 +69,7 @@ app.get("/admitted", async (c) => {
     admitted: true,
     counted: true,
     count: 1,
+    secret: "current",
   });
   if (!buffer.isFlushing(startedAt)) {
     const handToGuard = async () => {

@@ -35,6 +35,7 @@ export default {
         admitted: status !== 429,
         counted: status !== 429,
         count: 1,
+        secret: "current",
       };
     });
     for (let from = 0; from < count; from += 1000) await writeEntries(connect(env.DB), entries.slice(from, from + 1000), now);

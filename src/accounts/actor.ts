@@ -1,11 +1,29 @@
 import type { Db } from "../db/client.ts";
 
-/** On whose behalf a verb acts: an account and, where it came through the API, the key that it came with. */
+/** Who acts: a key, by the API; a member, by the pages; the operator; or the service itself. */
+export type Party = { type: "key" | "member"; id: string } | { type: "operator" | "system"; id: null };
+export type PartyType = Party["type"];
+
+/** Where a request came from, as far as the platform says. */
+export interface Origin {
+  ip: string | null;
+  country: string | null;
+}
+
+/** On whose behalf a verb acts. Only a key is bound by its own permissions; what a member may do is judged before. */
 export interface Actor {
   accountId: string;
-  /** Null: the operator, or the service itself. Bound by no key's permissions. */
-  keyId: string | null;
+  by: Party;
+  from: Origin;
 }
+
+const nowhere: Origin = { ip: null, country: null };
+
+/** The operator, on an account. */
+export const operatorOn = (accountId: string): Actor => ({ accountId, by: { type: "operator", id: null }, from: nowhere });
+
+/** The service itself, on an account. */
+export const systemOn = (accountId: string): Actor => ({ accountId, by: { type: "system", id: null }, from: nowhere });
 
 /** What a verb that reads takes besides its input. `now` in milliseconds since the epoch. */
 export interface Reading {

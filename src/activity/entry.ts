@@ -21,4 +21,6 @@ export interface Entry {
   admitted: boolean;
   counted: boolean;
   count: number;
+  /** Which secret of the key it came with. */
+  secret: "current" | "previous" | null;
 }

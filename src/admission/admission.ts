@@ -50,6 +50,8 @@ export interface Admission {
   refusal: RefusalCode | null;
   key: KeyFacts;
   rateLimit: RateLimit;
+  /** Which of the key's secrets the request came with: the one before the last rotation, or an older one, counts as previous. */
+  secret?: "current" | "previous";
 }
 
 /** What a response may say of a key. */

@@ -132,7 +132,8 @@ export class KeyGuard extends DurableObject<Env> {
     const now = this.#now();
     let refusal = refusalOf(config, allowed, request, now);
     if (refusal === null && request.counted && !this.#count(config, now)) refusal = "rate_limit_exceeded";
-    return { refusal, key: facts, rateLimit: this.#rateLimit(config, now) };
+    const secret = request.secretHash === config.secretHash ? "current" : "previous";
+    return { refusal, key: facts, rateLimit: this.#rateLimit(config, now), secret };
   }
 
   #count(config: KeyConfig, now: number): boolean {

@@ -2,6 +2,7 @@ import type { Actor, Reading } from "../accounts/actor.ts";
 import { connect } from "../db/client.ts";
 import type { EventCatalogue } from "../events/catalogue.ts";
 import { commitTo, type EnqueueDeliveries, type Outbox, type Writing } from "../events/commit.ts";
+import { originOf } from "../http/client-address.ts";
 import { recognizedKey } from "../http/context.ts";
 import { actingKey } from "../keys/acting-key.ts";
 import { enqueueVia } from "../webhooks/enqueue.ts";
@@ -13,9 +14,9 @@ import type { ApiContext } from "./context.ts";
 // What verbs take besides their input: on whose behalf, on which data, at what time.
 
 /** The account and key that an admitted request acts for. */
-export function actorOf(c: ApiContext): Actor & { keyId: string } {
+export function actorOf(c: ApiContext): Actor {
   const { keyId, admission } = recognizedKey(c);
-  return { accountId: admission.key.accountId, keyId };
+  return { accountId: admission.key.accountId, by: { type: "key", id: keyId }, from: originOf(c) };
 }
 
 /** What the key in use may do. */
@@ -30,8 +31,8 @@ export const enqueueAfter = (c: ApiContext): EnqueueDeliveries => enqueueVia(c.e
 /** Where a request writes: on the condition that its key still may. */
 export function outboxOf(c: ApiContext): Outbox {
   const db = connect(c.env.DB);
-  const authority = actingKey(db, { keyId: actorOf(c).keyId, scope: c.get("policy")?.scope ?? null });
-  return { db, enqueue: enqueueAfter(c), authority };
+  const authority = actingKey(db, { keyId: recognizedKey(c).keyId, scope: c.get("policy")?.scope ?? null });
+  return { db, enqueue: enqueueAfter(c), authority, requestId: c.get("requestId") };
 }
 
 /** What verbs that write take, where nothing is to be stored with their change. */

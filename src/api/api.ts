@@ -3,6 +3,7 @@ import type { EventCatalogue } from "../events/catalogue.ts";
 import { apiVersion } from "./base-path.ts";
 import { activity } from "./resources/activity.ts";
 import { analytics } from "./resources/analytics.ts";
+import { audit } from "./resources/audit.ts";
 import { deliveries } from "./resources/deliveries.ts";
 import { document } from "./resources/document.ts";
 import { events } from "./resources/events.ts";
@@ -31,6 +32,7 @@ export const createResources = (catalogue: EventCatalogue): readonly ApiRouter[]
   deliveries(catalogue),
   redeliveries(catalogue),
   events(catalogue),
+  audit,
   document,
 ];
 

@@ -88,6 +88,7 @@ export function closedDocument(routers: readonly ApiRouter[]): OpenApiDocument {
       { name: "Webhooks", description: "Where events go." },
       { name: "Deliveries", description: "Events on their way, attempt by attempt." },
       { name: "Events", description: "What happened." },
+      { name: "Audit", description: "Who changed what." },
       { name: "This document", description: "The contract itself." },
     ],
   });

@@ -1,4 +1,4 @@
-import type { Reading } from "../accounts/actor.ts";
+import { operatorOn, type Reading } from "../accounts/actor.ts";
 import type { Guards } from "../admission/guards.ts";
 import { connect } from "../db/client.ts";
 import type { EventCatalogue } from "../events/catalogue.ts";
@@ -17,7 +17,7 @@ import type { PageContext } from "./context.ts";
 export const reading = (c: PageContext): Reading & { guards: Guards } => ({
   db: connect(c.env.DB),
   guards: c.env.KEY_GUARD,
-  actor: { accountId: c.get("visitor").account.id, keyId: null },
+  actor: operatorOn(c.get("visitor").account.id),
   now: Date.now(),
 });
 
@@ -28,6 +28,7 @@ export const upToDate = (c: PageContext) => refreshRollUps(reading(c));
 export const outbox = (c: PageContext): Outbox => ({
   db: connect(c.env.DB),
   enqueue: enqueueVia(c.env.DELIVERIES, (work) => c.executionCtx.waitUntil(work)),
+  requestId: c.get("requestId"),
 });
 
 /** What verbs take that make and change keys. */

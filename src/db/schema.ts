@@ -5,6 +5,8 @@ import { foreignKey, index, integer, primaryKey, sqliteTable, text, uniqueIndex 
 // D1 bills each index as a row written. So tables whose rows are narrow are WITHOUT ROWID (written into the migration by hand: Drizzle
 // cannot say it); those with wide rows (tasks, events, attempts, idempotency_keys) are ordinary ones, which take a third fewer pages.
 
+const partyTypes = ["key", "member", "operator", "system"] as const;
+
 export const accounts = sqliteTable("accounts", {
   id: text().primaryKey(),
   name: text().notNull(),
@@ -41,6 +43,9 @@ export const apiKeys = sqliteTable(
     /** The version that the guard has confirmed. Below `version`: a change is stored but may not hold yet. */
     pushedVersion: integer("pushed_version").notNull(),
     revision: text().notNull(),
+    /** Who made it; null for keys from before that was noted. */
+    createdByType: text("created_by_type", { enum: partyTypes }),
+    createdById: text("created_by_id"),
     createdAt: integer("created_at").notNull(),
     updatedAt: integer("updated_at").notNull(),
   },
@@ -131,6 +136,8 @@ export const activity = sqliteTable(
     counted: integer({ mode: "boolean" }).notNull(),
     /** How many requests the entry stands for: more than one only for aggregated refusals. */
     count: integer().notNull(),
+    /** Which secret of the key it came with; null in entries from before that was noted. */
+    secret: text({ enum: ["current", "previous"] }),
   },
   (table) => [primaryKey({ columns: [table.accountId, table.id] })],
 );
@@ -212,6 +219,8 @@ export const events = sqliteTable(
     createdAt: integer("created_at").notNull(),
     /** Counts up in the order in which the events of the account were stored: nothing comes before what a reader has passed. */
     sequence: integer().notNull(),
+    /** The request that caused it; null where none did. */
+    requestId: text("request_id"),
   },
   (table) => [primaryKey({ columns: [table.accountId, table.id] }), index("events_by_sequence").on(table.accountId, table.sequence)],
 );
@@ -324,3 +333,131 @@ export const idempotencyKeys = sqliteTable(
   },
   (table) => [primaryKey({ columns: [table.accountId, table.operation, table.keyHash] })],
 );
+
+/** Who changed what: of keys, webhooks, people and sessions. The time is in the id. */
+export const audit = sqliteTable(
+  "audit",
+  {
+    accountId: text("account_id").notNull(),
+    id: text().notNull(),
+    actorType: text("actor_type", { enum: partyTypes }).notNull(),
+    actorId: text("actor_id"),
+    action: text().notNull(),
+    targetType: text("target_type").notNull(),
+    targetId: text("target_id").notNull(),
+    /** What it was called then. */
+    targetName: text("target_name"),
+    ip: text(),
+    country: text(),
+    /** The names of what changed, never what they hold. */
+    changes: text({ mode: "json" }).$type<string[]>().notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.accountId, table.id] })],
+);
+
+/** People who sign in to the overview of an account. One that was removed stays, for the audit to name. */
+export const members = sqliteTable(
+  "members",
+  {
+    id: text().primaryKey(),
+    accountId: text("account_id")
+      .notNull()
+      .references(() => accounts.id),
+    name: text().notNull(),
+    email: text().notNull(),
+    /** The address in lower case. */
+    emailKey: text("email_key").notNull(),
+    role: text({ enum: ["owner", "admin", "developer", "viewer"] }).notNull(),
+    removedAt: integer("removed_at"),
+    lastSeenAt: integer("last_seen_at"),
+    createdAt: integer("created_at").notNull(),
+  },
+  (table) => [
+    index("members_by_account").on(table.accountId),
+    uniqueIndex("members_by_email").on(table.emailKey, table.accountId).where(sql`removed_at IS NULL`),
+  ],
+);
+
+/** What members sign in with. */
+export const passkeys = sqliteTable(
+  "passkeys",
+  {
+    /** The credential's id, base64url. */
+    id: text().primaryKey(),
+    memberId: text("member_id")
+      .notNull()
+      .references(() => members.id),
+    name: text().notNull(),
+    /** COSE, base64url. */
+    publicKey: text("public_key").notNull(),
+    counter: integer().notNull(),
+    transports: text({ mode: "json" }).$type<string[]>().notNull(),
+    lastUsedAt: integer("last_used_at"),
+    createdAt: integer("created_at").notNull(),
+  },
+  (table) => [index("passkeys_by_member").on(table.memberId)],
+);
+
+/** What a member gets in with once, where no passkey is at hand. */
+export const recoveryCodes = sqliteTable(
+  "recovery_codes",
+  {
+    codeHash: text("code_hash").primaryKey(),
+    memberId: text("member_id")
+      .notNull()
+      .references(() => members.id),
+    usedAt: integer("used_at"),
+  },
+  (table) => [index("recovery_codes_by_member").on(table.memberId)],
+);
+
+export const sessions = sqliteTable(
+  "sessions",
+  {
+    /** SHA-256 of what the cookie holds. */
+    tokenHash: text("token_hash").primaryKey(),
+    id: text().notNull(),
+    memberId: text("member_id")
+      .notNull()
+      .references(() => members.id),
+    /** When a passkey or a recovery code last showed who it is. */
+    verifiedAt: integer("verified_at").notNull(),
+    lastSeenAt: integer("last_seen_at").notNull(),
+    ip: text(),
+    country: text(),
+    userAgent: text("user_agent"),
+    createdAt: integer("created_at").notNull(),
+  },
+  (table) => [index("sessions_by_member").on(table.memberId), uniqueIndex("sessions_by_id").on(table.id)],
+);
+
+/** Links that make a member of whoever opens them, once: of the first owner (setup) and of whom a member invites. */
+export const invitations = sqliteTable(
+  "invitations",
+  {
+    /** SHA-256 of what the link carries. */
+    tokenHash: text("token_hash").primaryKey(),
+    id: text().notNull(),
+    accountId: text("account_id")
+      .notNull()
+      .references(() => accounts.id),
+    kind: text({ enum: ["setup", "invite"] }).notNull(),
+    role: text({ enum: ["owner", "admin", "developer", "viewer"] }).notNull(),
+    /** Whom it was meant for; empty for a setup. */
+    email: text().notNull(),
+    invitedBy: text("invited_by"),
+    /** The member that it has made. */
+    usedBy: text("used_by"),
+    expiresAt: integer("expires_at").notNull(),
+    createdAt: integer("created_at").notNull(),
+  },
+  (table) => [index("invitations_by_account").on(table.accountId)],
+);
+
+/** What a passkey is asked to sign, once. */
+export const challenges = sqliteTable("challenges", {
+  /** SHA-256 of the challenge. */
+  challengeHash: text("challenge_hash").primaryKey(),
+  purpose: text().notNull(),
+  expiresAt: integer("expires_at").notNull(),
+});

@@ -1,5 +1,6 @@
 import { type SQL, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
+import { type AuditEntry, storeAudit } from "../audit/audit.ts";
 import { isFailedCondition, requireInBatch } from "../db/batch-condition.ts";
 import { type Db, jsonRows, raw, type Statement } from "../db/client.ts";
 import type { Failure } from "../errors.ts";
@@ -15,6 +16,8 @@ export interface Change<Result> {
   statements: Statement[];
   /** A condition on the rows as they are before the change, where the statements do nothing unless it holds. */
   when?: SQL;
+  /** What the audit log says of it. */
+  audit?: readonly AuditEntry[];
   /** Scopes that the one who acts must still have as it is written, besides that of the operation. */
   scopes?: readonly string[];
   /** Deliveries that the statements themselves make, to be enqueued, from what the statements answered. */
@@ -50,6 +53,8 @@ export interface Outbox {
   db: Db;
   enqueue?: EnqueueDeliveries;
   authority?: Authority;
+  /** The request that changes are made for. */
+  requestId?: string;
 }
 
 const authorityHolds = "the one who acts still may";
@@ -59,13 +64,13 @@ const authorityHolds = "the one who acts still may";
  * before. Returns what those of the change returned. Throws the refusal of `authority` where it no longer holds; nothing is written then.
  */
 export async function commitChange(
-  { db, enqueue = () => {}, authority }: Outbox,
-  { events, statements, when, scopes = [], due = () => [] }: Omit<Change<unknown>, "result">,
+  { db, enqueue = () => {}, authority, requestId }: Outbox,
+  { events, statements, when, audit = [], scopes = [], due = () => [] }: Omit<Change<unknown>, "result">,
   first: Statement[] = [],
 ): Promise<unknown[]> {
-  const { inserts, fanOuts } = storeEvents(db, events, when);
+  const { inserts, fanOuts } = storeEvents(db, events, when, requestId);
   const conditions = authority ? [requireInBatch(db, authority.holds(scopes), authorityHolds)] : [];
-  const [head, ...tail] = [...conditions, ...first, ...inserts, ...fanOuts, ...statements];
+  const [head, ...tail] = [...conditions, ...first, ...storeAudit(db, audit, when), ...inserts, ...fanOuts, ...statements];
   if (!head) return [];
   let outcomes: unknown[];
   try {
@@ -74,7 +79,7 @@ export async function commitChange(
     if (authority && isFailedCondition(error, authorityHolds)) throw await authority.refusal(scopes);
     throw error;
   }
-  const before = conditions.length + first.length + inserts.length;
+  const before = conditions.length + first.length + audit.length + inserts.length;
   const after = before + fanOuts.length;
   const own = outcomes.slice(after);
   enqueue([...due(own), ...outcomes.slice(before, after).flatMap(dueOf)]);
@@ -99,8 +104,13 @@ const dueOf = (rows: unknown): DueDelivery[] =>
  * The statements that store events, and those that make their deliveries. They go before the change, whose condition they share: in
  * one transaction, what held then makes the change happen. They may be repeated: the id of a delivery follows from its event and its webhook.
  */
-function storeEvents(db: Db, events: readonly Event[], when: SQL = sql`true`): { inserts: Statement[]; fanOuts: Statement[] } {
-  const inserts = insertEvents(db, events, when);
+function storeEvents(
+  db: Db,
+  events: readonly Event[],
+  when: SQL = sql`true`,
+  requestId?: string,
+): { inserts: Statement[]; fanOuts: Statement[] } {
+  const inserts = insertEvents(db, events, when, requestId);
   const ids = jsonRows(events.map(({ accountId, id }) => [accountId, id]));
   const fanOuts = ids.map((made) =>
     raw<Delivery>(
@@ -132,13 +142,13 @@ const firstSequence = sql.raw(
   "max(value ->> 4 * 1000, 1 + (SELECT coalesce(max(sequence), 0) FROM events AS others WHERE others.account_id = made.value ->> 0))",
 );
 
-function insertEvents(db: Db, events: readonly Event[], when: SQL): Statement[] {
+function insertEvents(db: Db, events: readonly Event[], when: SQL, requestId: string | null = null): Statement[] {
   const rows = events.map((event) => [event.accountId, event.id, event.type, JSON.stringify(event.data), event.createdAt]);
   return jsonRows(rows).map((made) =>
     raw(
       db,
-      sql`INSERT OR IGNORE INTO events (account_id, id, type, data, created_at, sequence)
-      SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, key + ${firstSequence} FROM json_each(${made}) AS made WHERE ${when}`,
+      sql`INSERT OR IGNORE INTO events (account_id, id, type, data, created_at, sequence, request_id)
+      SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, key + ${firstSequence}, ${requestId} FROM json_each(${made}) AS made WHERE ${when}`,
     ),
   );
 }

@@ -9,6 +9,8 @@ export interface Event {
   type: string;
   createdAt: number;
   data: Record<string, unknown>;
+  /** The request that caused it. */
+  requestId?: string | null;
 }
 
 /** One type of event: what it means, the scope that a key needs to read it, and the shape of its data. `example` is data as such an event has. */

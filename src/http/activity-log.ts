@@ -5,6 +5,7 @@ import type { AggregationKey } from "../activity/refusal-aggregator.ts";
 import { storeEntries } from "../activity/store-entries.ts";
 import { connect } from "../db/client.ts";
 import { maskEncodedKeys } from "../keys/key-format.ts";
+import { clientCountry } from "./client-address.ts";
 import type { AppContext, AppEnv, RecognizedKey } from "./context.ts";
 
 const longestPath = 1024;
@@ -44,7 +45,6 @@ const aggregationKey = (c: AppContext, { keyId, ip }: RecognizedKey, unknownRout
 });
 
 function entryOf(c: AppContext, { admission }: RecognizedKey, key: AggregationKey, now: number): Entry {
-  const country = c.req.raw.cf?.country;
   const admitted = admission.refusal === null;
   return {
     ...key,
@@ -52,7 +52,7 @@ function entryOf(c: AppContext, { admission }: RecognizedKey, key: AggregationKe
     id: c.get("requestId"),
     path: maskEncodedKeys(c.get("url").pathname).slice(0, longestPath).toWellFormed(),
     durationMs: now - c.get("startedAt"),
-    country: typeof country === "string" ? country : null,
+    country: clientCountry(c),
     userAgent:
       maskEncodedKeys(c.req.header("User-Agent") ?? "")
         .slice(0, longestUserAgent)
@@ -60,5 +60,6 @@ function entryOf(c: AppContext, { admission }: RecognizedKey, key: AggregationKe
     admitted,
     counted: admitted && c.get("policy")?.isCounted !== false,
     count: 1,
+    secret: admission.secret ?? null,
   };
 }

@@ -47,11 +47,11 @@ export const actingKey = (db: Db, { keyId, scope }: { keyId: string; scope: stri
 
 /** The row of the key that acts, null where it is the operator or the service itself. Throws as the request would be refused where the key is gone from D1 or no longer active. */
 export async function readActingKey({ db, actor }: Reading): Promise<KeyRow | null> {
-  if (actor.keyId === null) return null;
+  if (actor.by.type !== "key") return null;
   const [row] = await db
     .select()
     .from(apiKeys)
-    .where(and(eq(apiKeys.accountId, actor.accountId), eq(apiKeys.id, actor.keyId)));
+    .where(and(eq(apiKeys.accountId, actor.accountId), eq(apiKeys.id, actor.by.id)));
   const refusal = row ? refusalOfState(row, Date.now()) : "revoked_key";
   if (!row || refusal !== null) throw refusalFailure(refusal ?? "revoked_key", null);
   return row;

@@ -1,5 +1,5 @@
 import type { Precondition } from "../db/optimistic-locking.ts";
-import { Failure } from "../errors.ts";
+import { Failure, invalidMember } from "../errors.ts";
 import { hasRoom, requireBounds, requireRoom } from "./bounds.ts";
 import { requireGrantable } from "./grants.ts";
 import { isExpired, type Key, type KeyRow, statusOf } from "./key.ts";
@@ -8,6 +8,8 @@ import { type KeyContext, writeKey } from "./write-key.ts";
 
 export type KeyPatch = Partial<Pick<KeyRow, "name" | "scopes" | "hourlyLimit" | "allowedIps" | "expiresAt">> & {
   state?: "active" | "disabled";
+  /** Ends an overlap of secrets then; null, or a time that has passed, at once. */
+  overlapEndsAt?: number | null;
 };
 
 /**
@@ -15,13 +17,14 @@ export type KeyPatch = Partial<Pick<KeyRow, "name" | "scopes" | "hourlyLimit" | 
  * `forbidden` for more than the acting key may grant, `limit_reached` where an expired key would be one live key too many,
  * `unavailable` where the change is stored but its guard cannot be reached.
  */
-export async function changeKey(writing: KeyContext, id: string, patch: KeyPatch, holds: Precondition): Promise<Key> {
+export async function changeKey(writing: KeyContext, id: string, { overlapEndsAt, ...given }: KeyPatch, holds: Precondition): Promise<Key> {
   const { now } = writing;
-  await requireBounds(writing, patch);
+  await requireBounds(writing, given);
   return writeKey(writing, id, {
     holds,
     decide: async (before, own) => {
       if (before.state === "revoked") throw new Failure("conflict", "A revoked key cannot be changed.");
+      const patch = { ...given, ...overlapUntil(before, overlapEndsAt, now) };
       const after = { ...before, ...patch };
       const isRevived = statusOf(before, now) !== "active" && statusOf(after, now) === "active";
       if (own) requireGrantable(isRevived ? after : patch, own);
@@ -30,4 +33,14 @@ export async function changeKey(writing: KeyContext, id: string, patch: KeyPatch
       return { members: patch, when: hasRoom(writing), event: keyUpdated };
     },
   });
+}
+
+/** What ending the overlap at a time changes. Throws `invalid_body` where it would go on for longer, or there is none. */
+function overlapUntil(before: KeyRow, endsAt: number | null | undefined, now: number): Partial<KeyRow> {
+  if (endsAt === undefined) return {};
+  const ended = { previousSecretHash: null, overlapEndsAt: null };
+  if (endsAt === null || endsAt <= now) return before.previousSecretHash === null ? {} : ended;
+  if (before.overlapEndsAt === null || endsAt > before.overlapEndsAt)
+    throw invalidMember("/overlap_ends_at", "Must not be later than the overlap ends already.", "too_big");
+  return { overlapEndsAt: endsAt };
 }

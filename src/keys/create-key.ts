@@ -1,5 +1,6 @@
 import { and, type SQL } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
+import { audited } from "../audit/audit.ts";
 import { newRevision } from "../db/client.ts";
 import { insertWhere } from "../db/insert-where.ts";
 import { conflicted, isUnchanged, retryOnConflict, wrote } from "../db/optimistic-locking.ts";
@@ -69,6 +70,8 @@ async function insertKey(
     version: 1,
     pushedVersion: 1,
     revision: newRevision(),
+    createdByType: actor.by.type,
+    createdById: actor.by.id,
     createdAt: now,
     updatedAt: now,
   };
@@ -77,6 +80,7 @@ async function insertKey(
   const [made] = await commit({
     result: { key, secretKey },
     events: [keyCreated(key, now)],
+    audit: [audited(writing, "key.created", { type: "key", id, name: row.name })],
     statements: [insertWhere(db, apiKeys, row, when)],
     when,
   });

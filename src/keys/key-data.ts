@@ -17,6 +17,11 @@ export const KeyData = z.strictObject({
   last_used_at: isoText.nullable(),
   last_used_path: z.string().nullable(),
   overlap_ends_at: isoText.nullable().meta({ description: "Until then the secret before the last rotation works too." }),
+  created_by: z.strictObject({
+    type: z.enum(["key", "member", "operator", "system"]),
+    id: z.string().nullable(),
+    name: z.string().nullable().meta({ description: "What it is called now; null in events." }),
+  }),
   created_at: isoText,
   updated_at: isoText,
 });
@@ -34,6 +39,7 @@ export const keyData = (key: Key, now: number): z.infer<typeof KeyData> => ({
   last_used_at: isoOrNull(key.lastUsedAt),
   last_used_path: key.lastUsedPath,
   overlap_ends_at: key.overlapEndsAt !== null && key.overlapEndsAt > now ? iso(key.overlapEndsAt) : null,
+  created_by: { type: key.createdByType ?? "operator", id: key.createdById, name: key.createdByName ?? null },
   created_at: iso(key.createdAt),
   updated_at: iso(key.updatedAt),
 });

@@ -18,6 +18,7 @@ const kind = kindsAbout(KeyData, {
     last_used_at: "2026-01-31T09:29:12.345Z",
     last_used_path: "/api/v1/tasks",
     overlap_ends_at: null,
+    created_by: { type: "operator", id: null, name: null },
     created_at: "2026-01-30T08:00:00.000Z",
     updated_at: "2026-01-31T09:30:00.000Z",
   },

@@ -6,7 +6,8 @@ export type KeyRow = InferSelectModel<typeof apiKeys>;
 export const keyStatuses = ["active", "disabled", "revoked", "expired"] as const;
 export type KeyStatus = (typeof keyStatuses)[number];
 
-export type Key = KeyRow & LastUse;
+/** `createdByName`: where it was looked up. */
+export type Key = KeyRow & LastUse & { createdByName?: string | null };
 
 export const isExpired = ({ expiresAt }: Pick<KeyRow, "expiresAt">, now: number): boolean => expiresAt !== null && expiresAt <= now;
 

@@ -1,4 +1,5 @@
 import { and, eq, exists, lte, sql } from "drizzle-orm";
+import { systemOn } from "../accounts/actor.ts";
 import { apiKeys } from "../db/schema.ts";
 import { errorsOf, throwTogether } from "../errors.ts";
 import { commitChange, type Outbox } from "../events/commit.ts";
@@ -22,7 +23,7 @@ export async function notifyExpiring(outbox: Outbox, now: number, limit: number)
 async function notify(outbox: Outbox, now: number, row: KeyRow): Promise<void> {
   const { db } = outbox;
   if (row.expiresAt === null) return;
-  const lastUse = await readLastUse({ db, now, actor: { accountId: row.accountId, keyId: null } }, row.id);
+  const lastUse = await readLastUse({ db, now, actor: systemOn(row.accountId) }, row.id);
   const isDue = and(eq(apiKeys.id, row.id), eq(apiKeys.revision, row.revision), sql`notified_expiry IS NOT expires_at`);
   await commitChange(outbox, {
     // One that has expired unseen, while nothing ran, is no longer about to.

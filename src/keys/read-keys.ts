@@ -1,4 +1,4 @@
-import { and, desc, eq, gt, isNull, lt, lte, or, type SQL } from "drizzle-orm";
+import { and, desc, eq, gt, isNull, lt, lte, or, type SQL, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
 import { apiKeys } from "../db/schema.ts";
 import { Failure } from "../errors.ts";
@@ -36,13 +36,26 @@ export async function listKeys(
     .orderBy(desc(apiKeys.createdAt), desc(apiKeys.id))
     .limit(limit);
   const lastUses = await readLastUses({ db, actor, now });
-  return rows.map((row) => ({ ...row, ...(lastUses.get(row.id) ?? neverUsed) }));
+  const names = await readMakerNames({ db, actor, now }, rows);
+  return rows.map((row) => ({ ...row, ...(lastUses.get(row.id) ?? neverUsed), createdByName: names.get(row.createdById ?? "") ?? null }));
 }
 
 /** One key of the account, with its last use. Throws `not_found`. */
 export async function readKey(reading: UpToDate, id: string): Promise<Key> {
   const row = await readKeyRow(reading, id);
-  return { ...row, ...(await readLastUse(reading, id)) };
+  const names = await readMakerNames(reading, [row]);
+  return { ...row, ...(await readLastUse(reading, id)), createdByName: names.get(row.createdById ?? "") ?? null };
+}
+
+/** The names that those who made these keys have now, by their ids. */
+async function readMakerNames({ db, actor }: Reading, rows: readonly KeyRow[]): Promise<Map<string, string>> {
+  const ids = JSON.stringify([...new Set(rows.flatMap(({ createdById }) => createdById ?? []))]);
+  if (ids === "[]") return new Map();
+  const found = await db.all<{ id: string; name: string }>(
+    sql`SELECT id, name FROM members WHERE account_id = ${actor.accountId} AND id IN (SELECT value FROM json_each(${ids}))
+      UNION ALL SELECT id, name FROM api_keys WHERE account_id = ${actor.accountId} AND id IN (SELECT value FROM json_each(${ids}))`,
+  );
+  return new Map(found.map(({ id, name }) => [id, name]));
 }
 
 /** One key of the account, as it is stored. Throws `not_found`. */

@@ -1,4 +1,5 @@
 import { eq } from "drizzle-orm";
+import { systemOn } from "../accounts/actor.ts";
 import { isLiveSecret } from "../admission/admission.ts";
 import { askGuard } from "../admission/guards.ts";
 import { rememberedRefusals } from "../admission/remembered-refusals.ts";
@@ -59,7 +60,7 @@ export async function revokeLeaked(writing: Omit<KeyContext, "actor">, keyId: st
     else if (inForce?.previousSecretHash === secretHash) await askGuard(writing.guards, keyId, (guard) => guard.endOverlap());
     return;
   }
-  await writeKey({ ...writing, actor: { accountId: row.accountId, keyId: null } }, keyId, {
+  await writeKey({ ...writing, actor: systemOn(row.accountId) }, keyId, {
     holds: always,
     decide: async (before) => {
       if (before.state === "revoked" || !isLiveSecret(before, secretHash, writing.now)) return null;

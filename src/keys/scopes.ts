@@ -11,6 +11,7 @@ export const scopes = [
   "keys:write",
   "webhooks:read",
   "webhooks:write",
+  "audit:read",
 ] as const;
 
 export type Scope = (typeof scopes)[number];

@@ -1,5 +1,6 @@
 import { and, exists, type SQL } from "drizzle-orm";
 import type { Guards } from "../admission/guards.ts";
+import { audited } from "../audit/audit.ts";
 import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../db/optimistic-locking.ts";
 import { apiKeys } from "../db/schema.ts";
 import type { Writing } from "../events/commit.ts";
@@ -32,6 +33,25 @@ interface KeyEdit {
   result?: (after: Key) => unknown;
 }
 
+/** What the audit log calls a change: as its event, but for what people look for by name. */
+function actionOf(eventType: string, before: KeyRow, after: KeyRow): string {
+  if (eventType !== "key.updated" || before.state === after.state) return eventType;
+  return after.state === "disabled" ? "key.disabled" : "key.enabled";
+}
+
+const memberNames: Record<string, string> = {
+  name: "name",
+  scopes: "scopes",
+  hourlyLimit: "hourly_limit",
+  allowedIps: "allowed_ips",
+  expiresAt: "expires_at",
+  state: "status",
+  secretHash: "secret",
+  overlapEndsAt: "overlap_ends_at",
+};
+
+const changesOf = (members: Partial<KeyRow>): string[] => Object.keys(members).flatMap((member) => memberNames[member] ?? []);
+
 /** Changes a key where neither it nor the acting key has been changed meanwhile, and pushes it to its guard. Throws `not_found`, `precondition_failed`, `forbidden`, and `unavailable` where it is stored but not yet in force. */
 export function writeKey(writing: KeyContext, id: string, { holds, decide, result = (after) => after }: KeyEdit): Promise<Key> {
   const { db, now, commit } = writing;
@@ -48,9 +68,11 @@ export function writeKey(writing: KeyContext, id: string, { holds, decide, resul
     const { pushedVersion, ...row } = { ...before, ...change.members, version: before.version + 1, ...nextVersion(before, now) };
     const after = { ...row, pushedVersion, ...lastUse };
     const condition = and(asRead(apiKeys, before), own ? isUnchanged(db, apiKeys, own) : undefined, change.when);
+    const event = change.event(after, now);
     const [written] = await commit({
       result: result(after),
-      events: [change.event(after, now)],
+      events: [event],
+      audit: [audited(writing, actionOf(event.type, before, after), { type: "key", id, name: after.name }, changesOf(change.members))],
       statements: [db.update(apiKeys).set(row).where(condition).returning({ id: apiKeys.id })],
       when: exists(db.select({ id: apiKeys.id }).from(apiKeys).where(condition)),
     });

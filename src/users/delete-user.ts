@@ -1,4 +1,5 @@
 import { asc, lt } from "drizzle-orm";
+import { systemOn } from "../accounts/actor.ts";
 import { minuteMs } from "../clock.ts";
 import { isDanglingReference } from "../db/failures.ts";
 import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../db/optimistic-locking.ts";
@@ -43,7 +44,7 @@ export async function finishDeletions(outbox: Outbox, now: number, limit: number
     .limit(limit);
   const errors: unknown[] = [];
   for (const user of marked) {
-    const writing = { db, now, actor: { accountId: user.accountId, keyId: null }, commit: commitTo(outbox) };
+    const writing = { db, now, actor: systemOn(user.accountId), commit: commitTo(outbox) };
     await finishDeletion(writing, user).catch((error: unknown) => errors.push(error));
   }
   throwTogether(errors, "some deletions of users could not be finished");

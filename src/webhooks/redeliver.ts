@@ -1,4 +1,6 @@
+import { and, eq, lte } from "drizzle-orm";
 import type { Statement } from "../db/client.ts";
+import { wrote } from "../db/optimistic-locking.ts";
 import { deliveries } from "../db/schema.ts";
 import { Failure } from "../errors.ts";
 import { storeEvent } from "../events/commit.ts";
@@ -49,6 +51,33 @@ export async function sendTest(writing: WebhookWriting, webhookId: string, type:
 
 /** Throws `forbidden` where the acting key may not read events of this type. */
 export const authorizeTest = ({ catalogue, scopes }: WebhookReading, type: string): void => catalogue.requireReadable([type], scopes);
+
+/** Makes the next attempt of a pending delivery now. Throws `not_found`, `forbidden`, and `conflict` where it is not pending or being attempted. */
+export async function attemptNow(writing: WebhookWriting, deliveryId: string): Promise<void> {
+  const { db, actor, now, commit, catalogue } = writing;
+  const before = await readReadable(writing, deliveryId);
+  const [set] = await commit({
+    result: null,
+    events: [],
+    statements: [
+      db
+        .update(deliveries)
+        .set({ nextAttemptAt: now })
+        .where(
+          and(
+            eq(deliveries.id, deliveryId),
+            eq(deliveries.accountId, actor.accountId),
+            eq(deliveries.status, "pending"),
+            lte(deliveries.claimedUntil, now),
+          ),
+        )
+        .returning({ id: deliveries.id }),
+    ],
+    scopes: catalogue.scopesFor([before.eventType]),
+    due: ([written]) => (wrote(written) ? [{ id: deliveryId, delayMs: 0 }] : []),
+  });
+  if (!wrote(set)) throw new Failure("conflict", "The delivery is not waiting for an attempt: it is being made, or there is none to come.");
+}
 
 /** Makes a delivery by itself, to be attempted at once, after the statements `first`. Returns its id. */
 async function sendNow(

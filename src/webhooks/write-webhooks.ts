@@ -1,5 +1,6 @@
 import { and, eq, inArray, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
+import { type AuditTarget, audited } from "../audit/audit.ts";
 import { newRevision } from "../db/client.ts";
 import { insertWhere } from "../db/insert-where.ts";
 import {
@@ -91,6 +92,7 @@ async function insertWebhook(
   const [made] = await commit({
     result: { webhook, secret },
     events: [],
+    audit: [audited({ actor, now }, "webhook.created", targetOf(webhook))],
     statements: [insertWhere(db, webhooks, webhook, when)],
     when,
     scopes: catalogue.scopesFor(webhook.eventTypes),
@@ -157,6 +159,7 @@ export function deleteWebhook(writing: WebhookWriting, id: string, holds: Precon
     const [, deleted] = await commit({
       result: null,
       events: [],
+      audit: [audited(writing, "webhook.deleted", targetOf(before))],
       statements: [
         db
           .update(deliveries)
@@ -191,6 +194,7 @@ function change(
     const outcomes = await commit({
       result: result(after),
       events: isDisabled ? [webhookDisabled(after, now)] : [],
+      audit: [audited(writing, actionOf(before, after), targetOf(after), changesOf(members))],
       statements: [...holding, db.update(webhooks).set(set).where(asRead(webhooks, before)).returning({ id: webhooks.id })],
       when: isUnchanged(db, webhooks, before),
       scopes: writing.catalogue.scopesFor([...before.eventTypes, ...after.eventTypes, ...types]),
@@ -198,6 +202,24 @@ function change(
     return wrote(outcomes.at(-1)) ? after : conflicted;
   });
 }
+
+const targetOf = ({ id, url }: Webhook): AuditTarget => ({ type: "webhook", id, name: url });
+
+function actionOf(before: Webhook, after: Webhook): string {
+  if (before.sealedSecret !== after.sealedSecret) return "webhook.secret_rotated";
+  if (before.state === after.state) return "webhook.updated";
+  return after.state === "disabled" ? "webhook.disabled" : "webhook.enabled";
+}
+
+const memberNames: Record<string, string> = {
+  url: "url",
+  description: "description",
+  eventTypes: "event_types",
+  state: "status",
+  sealedSecret: "secret",
+};
+
+const changesOf = (members: Partial<Webhook>): string[] => Object.keys(members).flatMap((member) => memberNames[member] ?? []);
 
 /** The types of events that are still to be sent to a webhook, or held. */
 async function waitingTypes({ db }: Writing, webhook: Webhook): Promise<string[]> {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { operatorOn } from "../../src/accounts/actor.ts";
 import { bucketsOf } from "../../src/analytics/buckets.ts";
 import { dayMs, dayStart, hourMs } from "../../src/clock.ts";
 import { commitTo } from "../../src/events/commit.ts";
@@ -14,7 +15,7 @@ describe("Analytics", () => {
     const user = (await call("POST", "/api/v1/users", { key, body: { name: "Ada", email: "ada@example.com" } })).body;
     await call("POST", "/api/v1/users", { key, body: { name: "Bob", email: "bob@example.com", status: "suspended" } });
     const now = Date.now();
-    const at = (time: number) => ({ db, now: time, actor: { accountId, keyId: null }, commit: commitTo({ db }) });
+    const at = (time: number) => ({ db, now: time, actor: operatorOn(accountId), commit: commitTo({ db }) });
     const task = async (madeAt: number, hoursToComplete: number | null, more: object = {}) => {
       const made = await createTask(at(madeAt), { title: "x", ...content, ...more });
       if (hoursToComplete !== null) await changeTask(at(madeAt + hoursToComplete * hourMs), made.id, { status: "done" }, () => true);

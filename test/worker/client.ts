@@ -1,6 +1,7 @@
 import { createExecutionContext } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { createAccount } from "../../src/accounts/account.ts";
+import { operatorOn } from "../../src/accounts/actor.ts";
 import { connect } from "../../src/db/client.ts";
 import { commitTo } from "../../src/events/commit.ts";
 import { createKey, type NewKey } from "../../src/keys/create-key.ts";
@@ -64,7 +65,7 @@ export async function makeTenant(input: Partial<NewKey> = {}): Promise<Tenant> {
 /** A further key of an account, made by the operator. */
 export async function makeKey(accountId: string, input: Partial<NewKey> = {}): Promise<{ keyId: string; key: string }> {
   const made = await createKey(
-    { db, now: Date.now(), actor: { accountId, keyId: null }, commit: commitTo({ db }), signing: signing[0] },
+    { db, now: Date.now(), actor: operatorOn(accountId), commit: commitTo({ db }), signing: signing[0] },
     { name: "Test key", scopes: [...scopes], ...input },
   );
   return { keyId: made.key.id, key: made.secretKey };

@@ -21,6 +21,7 @@ export const entryOf = (tenant: Pick<Tenant, "accountId" | "keyId">, timeMs: num
   admitted: true,
   counted: true,
   count: 1,
+  secret: "current",
   ...more,
 });
 

@@ -11,7 +11,8 @@ describe("An event", () => {
   it("reaches the webhook that wants it, signed so that the public package verifies it, and once", async () => {
     const { key } = await makeTenant();
     const { path, secret } = await register(key, { event_types: ["task.created"] });
-    const task = (await call("POST", "/api/v1/tasks", { key, body: { title: "Tell" } })).body;
+    const { body: task, headers } = await call("POST", "/api/v1/tasks", { key, body: { title: "Tell" } });
+    const requestId = headers.get("X-Request-Id");
     const [only, ...others] = await until(
       () => receivedAt(path),
       (seen) => seen.length > 0,
@@ -21,7 +22,13 @@ describe("An event", () => {
     expect(verified(secret, only)).toEqual({ type: "task.created", timestamp: task.created_at, data: task });
     expect(only.headers["content-type"]).toBe("application/json");
     const event = (await call("GET", `/api/v1/events/${only.headers["webhook-id"]}`, { key })).body;
-    expect(event).toEqual({ id: only.headers["webhook-id"], type: "task.created", created_at: task.created_at, data: task });
+    expect(event).toEqual({
+      id: only.headers["webhook-id"],
+      type: "task.created",
+      created_at: task.created_at,
+      request_id: requestId,
+      data: task,
+    });
     await call("PATCH", `/api/v1/tasks/${task.id}`, { key, body: { title: "Not wanted" } });
     await new Promise((resolve) => setTimeout(resolve, 300));
     expect(await receivedAt(path)).toHaveLength(1);

@@ -8,6 +8,7 @@ import {
 } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, inject, it } from "vitest";
+import { operatorOn } from "../../src/accounts/actor.ts";
 import type { Entry } from "../../src/activity/entry.ts";
 import type { AdmissionRequest } from "../../src/admission/admission.ts";
 import { createApp } from "../../src/app.ts";
@@ -109,7 +110,7 @@ it("Every admitted request has exactly one entry and every refusal is counted, w
   expect(new Set(entries.map(({ id }) => id))).toEqual(admitted);
   const counted = results.reduce((sum, { count }) => sum + count, 0);
   expect(counted).toBe(admitted.size + refused);
-  const usage = await readUsage(await refreshRollUps({ db, now: Date.now(), actor: { accountId, keyId: null } }), { window: "24h" });
+  const usage = await readUsage(await refreshRollUps({ db, now: Date.now(), actor: operatorOn(accountId) }), { window: "24h" });
   expect(usage.totalRequests.value).toBe(counted);
   expect(usage.byClass).toMatchObject({ "2xx": admitted.size, "429": refused });
   const {

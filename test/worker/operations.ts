@@ -57,6 +57,17 @@ const usedWebhook = async (tenant: Tenant) => {
 const firstOf = async (path: string, tenant: Tenant) =>
   (await call("GET", `/api/v1${path}`, { key: tenant.key })).body.data[0].id as string;
 const delivery = async (tenant: Tenant) => firstOf(`/webhooks/${await usedWebhook(tenant)}/deliveries`, tenant);
+/** One whose first attempt has failed, so that it waits for the next. */
+const waitingDelivery = async (tenant: Tenant) => {
+  const webhookId = await made("/webhooks", tenant, { url: receiver + newPath("fail"), event_types: ["task.created"] });
+  await task(tenant);
+  const id = await firstOf(`/webhooks/${webhookId}/deliveries`, tenant);
+  await within2s(
+    () => call("GET", `/api/v1/deliveries/${id}`, { key: tenant.key }),
+    ({ body }) => body.attempts.length > 0,
+  );
+  return id;
+};
 const event = async (tenant: Tenant) => {
   await task(tenant);
   return firstOf("/events", tenant);
@@ -102,6 +113,8 @@ const samples: Record<string, Sample> = {
   listDeliveries: { status: 200, id: usedWebhook },
   getDelivery: { status: 200, id: delivery },
   redeliver: { status: 202, id: delivery },
+  attemptDelivery: { status: 202, id: waitingDelivery },
+  listAudit: { status: 200, before: key },
   redeliverMany: { status: 202, id: webhook, body: { from: "2026-01-31T09:30:00Z" } },
   getRedelivery: { status: 200, id: redelivery },
 };

@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
+import { operatorOn } from "../../src/accounts/actor.ts";
 import { deleteOldEntries } from "../../src/activity/retention.ts";
 import { writeEntries } from "../../src/activity/write-entries.ts";
 import { dayMs, dayStart, hourMs, hourStart } from "../../src/clock.ts";
@@ -19,7 +20,7 @@ it("Entries are deleted after 31 days and lose their address after 7; figures th
   const at = (days: number) => entryOf(tenant, now - days * dayMs - 1, { ip: "198.51.100.1" });
   const entries = [at(59.9), at(40), at(31.1), at(30.9), at(29.9), at(7.1), at(6.9), at(0)];
   await write(entries);
-  const reading = { db, now, actor: { accountId: tenant.accountId, keyId: null } };
+  const reading = { db, now, actor: operatorOn(tenant.accountId) };
   const before = await readUsage(await refreshRollUps(reading), { window: "30d" });
   await cron(now);
   const kept = ["198.51.100.1", "198.51.100.1"];

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { operatorOn } from "../../src/accounts/actor.ts";
 import type { Entry } from "../../src/activity/entry.ts";
 import { dayMs, dayStart, hourMs, hourStart } from "../../src/clock.ts";
 import { timeOfId } from "../../src/ids.ts";
@@ -15,7 +16,7 @@ import { entryOf, write } from "./entries.ts";
 describe("Usage", () => {
   it("of a fresh account is nothing, and says so without zeros that mean something else", async () => {
     const { accountId } = await makeTenant();
-    const usage = await readUsage(await refreshRollUps({ db, now: Date.now(), actor: { accountId, keyId: null } }), { window: "30d" });
+    const usage = await readUsage(await refreshRollUps({ db, now: Date.now(), actor: operatorOn(accountId) }), { window: "30d" });
     expect(usage).toMatchObject({
       totalRequests: { value: 0, previous: 0, changePercent: null },
       successRate: { value: null, previous: null, changePoints: null },
@@ -51,7 +52,7 @@ describe("Usage", () => {
       entryOf({ accountId, keyId }, now, { durationMs: 40 }),
       entryOf({ accountId, keyId }, now, { status: 429, durationMs: 1, admitted: false, counted: false, count: 99 }),
     ]);
-    const usage = await readUsage(await refreshRollUps({ db, now, actor: { accountId, keyId: null } }), { window: "24h" });
+    const usage = await readUsage(await refreshRollUps({ db, now, actor: operatorOn(accountId) }), { window: "24h" });
     expect(usage.totalRequests.value).toBe(100);
     expect(usage.successRate.value).toBe(1);
     expect(usage.avgResponseTimeMs.value).toBe(40);
@@ -62,7 +63,7 @@ describe("Usage", () => {
   it("takes late entries and repeated batches in, each exactly once", async () => {
     const { accountId, keyId } = await makeTenant();
     const now = Date.now();
-    const reading = { db, now, actor: { accountId, keyId: null } };
+    const reading = { db, now, actor: operatorOn(accountId) };
     const early = [0, 1, 2].map((n) => entryOf({ accountId, keyId }, now - 3 * dayMs - n));
     await write(early);
     expect((await readUsage(await refreshRollUps(reading), { window: "7d" })).totalRequests.value).toBe(3);
@@ -146,7 +147,7 @@ describe("The figures", () => {
             count: admitted ? 1 : count,
           });
         });
-        const reading = { db, now, actor: { accountId, keyId: null } };
+        const reading = { db, now, actor: operatorOn(accountId) };
         await write(entries.slice(0, split));
         await readUsage(await refreshRollUps(reading), { window: "30d" });
         await write(entries);

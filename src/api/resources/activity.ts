@@ -35,6 +35,9 @@ export const Entry = z
       .int()
       .min(1)
       .openapi({ description: "1; in a flood of refusals one entry a second may stand for several, and says for how many." }),
+    secret: z
+      .enum(["current", "previous"])
+      .openapi({ description: "Which secret of the key it came with: the present one, or one from before a rotation." }),
   })
   .openapi("ActivityEntry");
 
@@ -57,6 +60,7 @@ const entryJson = (entry: ReadEntry): z.infer<typeof Entry> => ({
   error_code: entry.errorCode,
   counted: entry.counted,
   count: entry.count,
+  secret: entry.secret ?? "current",
 });
 
 export const activity = createRouter();

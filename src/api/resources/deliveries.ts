@@ -9,7 +9,7 @@ import {
   listDeliveries,
   readDelivery,
 } from "../../webhooks/read-deliveries.ts";
-import { authorizeRedelivery, authorizeTest, redeliver, sendTest } from "../../webhooks/redeliver.ts";
+import { attemptNow, authorizeRedelivery, authorizeTest, redeliver, sendTest } from "../../webhooks/redeliver.ts";
 import { reading, scopesOf, webhookWriting } from "../acting.ts";
 import { apiBase } from "../base-path.ts";
 import { etagOfContent, respondOne } from "../middleware/conditional.ts";
@@ -147,6 +147,31 @@ export function deliveries(catalogue: EventCatalogue): ApiRouter {
       authorize: (reading) => authorizeRedelivery({ ...reading, scopes: scopesOf(c), catalogue }, id),
       run: (writing) => redeliver(webhookWriting(c, catalogue, writing), id),
       respond: (made) => ({ status: 202, body: { id: made }, headers: { Location: pathOf(made) } }),
+    });
+  });
+
+  const attempt = createRoute({
+    method: "post",
+    path: "/deliveries/{id}/attempt",
+    operationId: "attemptDelivery",
+    summary: "Make the next attempt of a pending delivery now",
+    description: "Those after it follow by the schedule.",
+    tags,
+    ...requireScope("webhooks:write"),
+    ...withIdempotencyKey,
+    request: { params: ofDelivery, body: optionalBody(z.strictObject({})) },
+    responses: {
+      202: postJson(z.strictObject({ id: z.string() }).openapi("AttemptedDelivery"), "The delivery.", "Location"),
+      ...problems(400, 404, 408, 409, 413, 415, 422),
+    },
+  });
+
+  deliveries.openapi(attempt, (c) => {
+    const { id } = c.req.valid("param");
+    return runOnce(c, {
+      authorize: (reading) => authorizeRedelivery({ ...reading, scopes: scopesOf(c), catalogue }, id),
+      run: (writing) => attemptNow(webhookWriting(c, catalogue, writing), id),
+      respond: () => ({ status: 202, body: { id }, headers: { Location: pathOf(id) } }),
     });
   });
 

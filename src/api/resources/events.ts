@@ -22,6 +22,7 @@ export const Event = z
     id: z.string().openapi({ example: "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708", description: "The `webhook-id` of its requests." }),
     type: z.string().openapi({ example: "task.created" }),
     created_at: time,
+    request_id: z.string().nullable().openapi({ description: "The request that caused it; null where none did." }),
     data: anyObject.openapi({ description: "As `GET /event-types` describes it for the type." }),
   })
   .openapi("Event");
@@ -46,6 +47,7 @@ const eventJson = (event: EventRow): z.infer<typeof Event> => ({
   id: event.id,
   type: event.type,
   created_at: iso(event.createdAt),
+  request_id: event.requestId ?? null,
   data: event.data,
 });
 

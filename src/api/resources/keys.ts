@@ -139,6 +139,7 @@ keys.openapi(change, async (c) => {
     hourlyLimit: input.hourly_limit,
     allowedIps: input.allowed_ips === null ? [] : input.allowed_ips,
     expiresAt: input.expires_at,
+    overlapEndsAt: input.overlap_ends_at,
   });
   const key = await changeKey(changing, c.req.valid("param").id, patch, ifMatch(c));
   return respondJson(keyData(key, changing.now), 200, { ETag: keyEtag(key, changing.now) });

@@ -48,6 +48,9 @@ export const KeyPatch = z
     hourly_limit: hourlyLimit.optional(),
     allowed_ips: allowedIpsOrNull.optional(),
     expires_at: timeInputOrNull.optional(),
+    overlap_ends_at: timeInputOrNull
+      .optional()
+      .openapi({ type: ["string", "null"], format: "date-time", description: "Ends an overlap of secrets earlier; `null` at once." }),
   })
   .openapi("KeyPatch", { description: "The members to change. `null` clears." });
 

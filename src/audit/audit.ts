@@ -1,0 +1,106 @@
+import { and, desc, eq, gte, lt, type SQL, sql } from "drizzle-orm";
+import type { PartyType, Reading } from "../accounts/actor.ts";
+import { dayMs } from "../clock.ts";
+import type { Db, Statement } from "../db/client.ts";
+import { deleteInChunks } from "../db/delete-in-chunks.ts";
+import { insertWhere } from "../db/insert-where.ts";
+import { apiKeys, audit, members } from "../db/schema.ts";
+import { idBound, newId } from "../ids.ts";
+
+// Who changed what of keys, webhooks, people and sessions. An entry is written in the batch of the change that it tells of.
+
+export type AuditEntry = typeof audit.$inferSelect;
+
+/** What was acted on. `name`: what it was called then. */
+export interface AuditTarget {
+  type: "key" | "webhook" | "member" | "session" | "passkey" | "invitation" | "account";
+  id: string;
+  name: string | null;
+}
+
+export const auditKeptMs = 400 * dayMs;
+
+/** An entry of what the actor does now. `changes`: the names of the members that change. */
+export const audited = (
+  { actor, now }: Pick<Reading, "actor" | "now">,
+  action: string,
+  target: AuditTarget,
+  changes: readonly string[] = [],
+): AuditEntry => ({
+  accountId: actor.accountId,
+  id: newId("aud", now),
+  actorType: actor.by.type,
+  actorId: actor.by.id,
+  action,
+  targetType: target.type,
+  targetId: target.id,
+  targetName: target.name,
+  ip: actor.from.ip,
+  country: actor.from.country,
+  changes: [...changes],
+});
+
+/** The statements that store entries where `when` holds. */
+export const storeAudit = (db: Db, entries: readonly AuditEntry[], when: SQL = sql`true`): Statement[] =>
+  entries.map((entry) => insertWhere(db, audit, entry, when));
+
+/** An entry as it is read: with the name that the one who acted has now. */
+export type ReadAuditEntry = AuditEntry & { actorName: string | null };
+
+export interface AuditFilter {
+  action?: string | undefined;
+  actor?: string | undefined;
+  target?: string | undefined;
+  from?: number | undefined;
+  to?: number | undefined;
+}
+
+/** Entries of the account, newest first. */
+export function listAudit(
+  { db, actor }: Reading,
+  { filter, after, limit }: { filter: AuditFilter; after?: string | undefined; limit: number },
+): Promise<ReadAuditEntry[]> {
+  return db
+    .select({
+      accountId: audit.accountId,
+      id: audit.id,
+      actorType: audit.actorType,
+      actorId: audit.actorId,
+      action: audit.action,
+      targetType: audit.targetType,
+      targetId: audit.targetId,
+      targetName: audit.targetName,
+      ip: audit.ip,
+      country: audit.country,
+      changes: audit.changes,
+      actorName: sql<string | null>`coalesce(${members.name}, ${apiKeys.name})`,
+    })
+    .from(audit)
+    .leftJoin(members, and(eq(members.id, audit.actorId), eq(members.accountId, audit.accountId)))
+    .leftJoin(apiKeys, and(eq(apiKeys.id, audit.actorId), eq(apiKeys.accountId, audit.accountId)))
+    .where(
+      and(
+        eq(audit.accountId, actor.accountId),
+        after === undefined ? undefined : lt(audit.id, after),
+        filter.from === undefined ? undefined : gte(audit.id, idBound("aud", filter.from)),
+        filter.to === undefined ? undefined : lt(audit.id, idBound("aud", filter.to)),
+        filter.action === undefined ? undefined : eq(audit.action, filter.action),
+        filter.actor === undefined ? undefined : sql`(${audit.actorId} = ${filter.actor} OR ${audit.actorType} = ${filter.actor})`,
+        filter.target === undefined ? undefined : eq(audit.targetId, filter.target),
+      ),
+    )
+    .orderBy(desc(audit.id))
+    .limit(limit);
+}
+
+/** Deletes entries of an account that are older than 400 days. */
+export const deleteOldAudit = (db: Db, accountId: string, now: number, atMost: number) =>
+  deleteInChunks(
+    db,
+    atMost,
+    (limit) => sql`DELETE FROM audit WHERE account_id = ${accountId}
+      AND id IN (SELECT id FROM audit WHERE account_id = ${accountId} AND id < ${idBound("aud", now - auditKeptMs)} ORDER BY id LIMIT ${limit})`,
+  );
+
+/** Which parties there are, for whoever filters by one. */
+export const partyTypes: readonly PartyType[] = audit.actorType.enumValues;
