@@ -24,7 +24,7 @@ export default defineConfig(async () => ({
             },
           }),
         ],
-        define: { LOCAL_BUILD: "true" },
+        define: { LOCAL_BUILD: "true", OPEN_OVERVIEW: "true" },
         test: {
           name: "worker",
           include: ["test/worker/**/*.test.ts"],

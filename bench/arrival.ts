@@ -21,7 +21,7 @@ export async function measureArrival(): Promise<Arrival> {
   const port = await freePort();
   const command = ["run", "--silent", "account", "--", "--name", "Bench", "--email", "bench@example.com"];
   const key = (await run("npm", command, { cwd: folder })).out.trim().split("\n").at(-1);
-  const worker = startDevWorker(port, folder);
+  const worker = startDevWorker(port, { folder });
   const kill = () => worker.pid && process.kill(-worker.pid, "SIGKILL");
   const brokenOff = () => {
     kill();

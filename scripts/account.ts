@@ -1,6 +1,7 @@
 import { createAccount } from "../src/accounts/account.ts";
 import { operatorOn } from "../src/accounts/actor.ts";
 import { commitTo } from "../src/events/commit.ts";
+import { makeSetup } from "../src/identity/invitations.ts";
 import { createKey } from "../src/keys/create-key.ts";
 import { scopes } from "../src/keys/scopes.ts";
 import { Misuse, optionsOf, run } from "./command.ts";
@@ -17,6 +18,7 @@ await run(async () => {
     const account = await createAccount({ db, now }, { name, email });
     const writing = { db, now, actor: operatorOn(account.id), commit: commitTo({ db }), signing };
     const { secretKey } = await createKey(writing, { name: "First key", scopes: [...scopes] });
-    return `${account.id}\n${secretKey}`;
+    const token = await makeSetup({ db, now }, account.id);
+    return `${account.id}\n${secretKey}\nhttp://localhost:${process.env.PORT || 8787}/setup#${token}`;
   });
 });

@@ -34,6 +34,8 @@ export const mayImport: Record<string, readonly string[]> = {
   http: ["admission", "activity", "keys", "webhooks", "events", "accounts", "db", ...words],
   // The transports, which know nothing of each other and hold no SQL.
   api: ["http", ...everyArea, ...words],
+  // What runs in the browser, bundled into public/scripts: nothing of the Worker.
+  browser: [],
   dashboard: ["http", ...everyArea, ...words],
   "event-catalogue": [...everyArea, ...words],
   app: ["event-catalogue", "api", "dashboard", "http", ...words],

@@ -3,7 +3,9 @@ import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
+import { listAccounts } from "../src/accounts/account.ts";
 import { connect, type Db } from "../src/db/client.ts";
+import { isClaimed, makeSetup } from "../src/identity/invitations.ts";
 import { parseSigningSecrets, type SigningSecret } from "../src/keys/key-format.ts";
 import { Misuse } from "./command.ts";
 
@@ -93,6 +95,17 @@ export async function seedLocalData(): Promise<string> {
     await worker.dispose();
   }
 }
+
+/**
+ * A link by which the first owner of the first account comes in, made anew at each start: the one before ends. Null where somebody has
+ * come in already.
+ */
+export const setupLink = (port: number): Promise<string | null> =>
+  withLocalData(async ({ db }) => {
+    const [account] = await listAccounts(db);
+    if (!account || (await isClaimed(db, account.id))) return null;
+    return `http://localhost:${port}/setup#${await makeSetup({ db, now: Date.now() }, account.id)}`;
+  });
 
 async function withD1<Result>(work: (d1: D1Database) => Promise<Result>): Promise<Result> {
   Object.assign(process.env, quiet);

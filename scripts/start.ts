@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Misuse } from "./command.ts";
 import { answers, startDevWorker } from "./dev-worker.ts";
-import { applyMigrations, ensureSecrets, seedLocalData, stateDirectory } from "./local.ts";
+import { applyMigrations, ensureSecrets, seedLocalData, setupLink, stateDirectory } from "./local.ts";
 
 // `npm start`: everything from an empty clone to a Worker that answers, and nothing left behind when it ends.
 
@@ -22,10 +22,15 @@ function portOf(text: string | undefined): number {
   return port;
 }
 
-function isFresh(args: string[]): boolean {
-  const unknown = args.find((arg) => arg !== "--fresh");
-  if (unknown !== undefined) throw new Misuse(`Unknown option ${unknown}. There is one: npm start -- --fresh begins again with new data.`);
-  return args.includes("--fresh");
+const known = ["--fresh", "--sign-in"];
+
+function optionsIn(args: string[]): { fresh: boolean; signIn: boolean } {
+  const unknown = args.find((arg) => !known.includes(arg));
+  if (unknown !== undefined)
+    throw new Misuse(
+      `Unknown option ${unknown}. There are two: npm start -- --fresh begins again with new data, npm start -- --sign-in asks who is there, as a deployed Worker does.`,
+    );
+  return { fresh: args.includes("--fresh"), signIn: args.includes("--sign-in") };
 }
 
 async function requireFreePort(port: number): Promise<void> {
@@ -104,12 +109,13 @@ const fireCron = (url: string) => {
 
 async function start(): Promise<void> {
   const port = portOf(process.env.PORT);
-  const fresh = isFresh(process.argv.slice(2));
+  const { fresh, signIn } = optionsIn(process.argv.slice(2));
   await requireFreePort(port);
   const demoKey = await prepare(fresh);
 
   say("Starting the Worker ...");
-  const worker = startDevWorker(port);
+  const setup = signIn ? await setupLink(port) : null;
+  const worker = startDevWorker(port, { signIn });
   let isStopping = false;
   const stop = async (code: number) => {
     if (isStopping) return;
@@ -131,6 +137,7 @@ async function start(): Promise<void> {
   const url = `http://localhost:${port}`;
   while (!(await answers(`${url}/health`))) await sleep(100);
   say(`Overview: ${url}`);
+  if (setup) say(`Setup: ${setup}`);
   say(`API: ${url}/api/v1`);
   say(`Demo API key: ${demoKey}`);
   say(`curl -H "Authorization: Bearer ${demoKey}" ${url}/api/v1/users`);

@@ -7,7 +7,10 @@ import { apiBase, apiRoot } from "./api/base-path.ts";
 import { checkRequest } from "./api/middleware/check-request.ts";
 import { anyOrigin, preflight } from "./api/middleware/cross-origin.ts";
 import { createDashboard } from "./dashboard/dashboard.ts";
+import { requireFreshness } from "./dashboard/freshness.tsx";
 import { errorPage } from "./dashboard/pages/error.tsx";
+import { isSignInPage } from "./dashboard/pages/sign-in.tsx";
+import { requirePermission } from "./dashboard/permissions.tsx";
 import { admitVisitor } from "./dashboard/visitor.ts";
 import { Failure } from "./errors.ts";
 import { eventCatalogue } from "./event-catalogue.ts";
@@ -28,7 +31,7 @@ const isApi = ({ req: { path } }: AppContext) => path === apiRoot || path.starts
 
 /** Pages that anybody may see. What is not declared here needs a visitor who has been let in. */
 const publicPages = ["/health"];
-const isPublicPage = ({ req: { path } }: AppContext) => publicPages.includes(path);
+const isPublicPage = ({ req: { path } }: AppContext) => publicPages.includes(path) || isSignInPage(path);
 
 /** No form here is longer. */
 const formLimit = bodyLimit({
@@ -38,8 +41,8 @@ const formLimit = bodyLimit({
   },
 });
 
-/** Everything that the Worker answers. `isLocal`: built for a laptop, where the overview is open to whoever sits there. */
-export function createApp({ isLocal }: { isLocal: boolean }) {
+/** Everything that the Worker answers. `isLocal`: built for a laptop. `isOpen`: the overview is open to whoever sits there. */
+export function createApp({ isLocal, isOpen = isLocal }: { isLocal: boolean; isOpen?: boolean }) {
   const app = new Hono<AppEnv>({ getPath: normalizedPath, router: new RememberingRouter() });
   const api = createApi(eventCatalogue);
 
@@ -58,7 +61,8 @@ export function createApp({ isLocal }: { isLocal: boolean }) {
   );
   // And that of everything else.
   app.use(except(isApi, standardHeaders([]), pageSecurityHeaders));
-  app.use(except([isApi, isPublicPage], formLimit, csrf(), admitVisitor));
+  app.use(except(isApi, formLimit, csrf()));
+  app.use(except([isApi, isPublicPage], admitVisitor({ isOpen: isLocal && isOpen }), requirePermission, requireFreshness));
   app.use(requireResponse);
 
   app.route(apiRoot, api.routes);

@@ -1,6 +1,7 @@
 import { limitEventKinds } from "./admission/limit-events.ts";
 import { EventCatalogue } from "./events/catalogue.ts";
 import type { EventKind } from "./events/event.ts";
+import { memberEventKinds } from "./identity/member.ts";
 import { keyEventKinds } from "./keys/key-events.ts";
 import { taskEventKinds } from "./tasks/task-events.ts";
 import { userEventKinds } from "./users/user-events.ts";
@@ -13,4 +14,5 @@ export const eventCatalogue = new EventCatalogue([
   ...keyEventKinds,
   ...limitEventKinds,
   ...webhookEventKinds,
+  ...memberEventKinds,
 ] as unknown as EventKind[]);

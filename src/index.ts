@@ -8,8 +8,10 @@ export { KeyGuard } from "./admission/key-guard.ts";
 
 /** A constant of the build: true only in the Worker that `npm start` runs. */
 declare const LOCAL_BUILD: boolean;
+/** A constant of the build: true only in the Worker that `npm start` runs without `--sign-in`. */
+declare const OPEN_OVERVIEW: boolean;
 
-const app = createApp({ isLocal: LOCAL_BUILD });
+const app = createApp({ isLocal: LOCAL_BUILD, isOpen: OPEN_OVERVIEW });
 
 export class Deliverer extends delivererFor({ isLocal: LOCAL_BUILD }) {}
 

@@ -7,6 +7,7 @@ import { errorsOf, throwTogether } from "./errors.ts";
 import type { Outbox } from "./events/commit.ts";
 import { deleteOldEvents } from "./events/retention.ts";
 import { deleteOldResponses } from "./idempotency/store.ts";
+import { deleteOldSessions } from "./identity/sessions.ts";
 import { notifyExpiring } from "./keys/notify-expiring.ts";
 import { pushWaitingKeys } from "./keys/push-key.ts";
 import { refreshOldestRollUps } from "./usage/refresh-roll-ups.ts";
@@ -90,6 +91,7 @@ async function deleteOld(db: Db, now: number, atMost: number): Promise<void> {
   const first = Math.floor(now / hourMs) % Math.max(1, accounts.length);
   await runAll([
     () => deleteOldResponses(db, now),
+    () => deleteOldSessions(db, now),
     () => deleteOldDeliveries(db, now, atMost),
     ...[...accounts.slice(first), ...accounts.slice(0, first)].flatMap(({ id }) => [
       () => deleteOldEntries(db, id, now, atMost),

@@ -1,8 +1,10 @@
-import { operatorOn, type Reading } from "../accounts/actor.ts";
+import { type Actor, operatorOn, type Reading } from "../accounts/actor.ts";
 import type { Guards } from "../admission/guards.ts";
 import { connect } from "../db/client.ts";
 import type { EventCatalogue } from "../events/catalogue.ts";
 import { type Commit, commitTo, type Outbox } from "../events/commit.ts";
+import { originOf } from "../http/client-address.ts";
+import { actingSession } from "../identity/acting-session.ts";
 import { parseSigningSecrets, type SigningSecret } from "../keys/key-format.ts";
 import type { KeyContext } from "../keys/write-key.ts";
 import { refreshRollUps } from "../usage/refresh-roll-ups.ts";
@@ -14,10 +16,17 @@ import type { PageContext } from "./context.ts";
 
 // What verbs take besides their input: on whose behalf, on which data, at what time.
 
+/** A member who has signed in; else whoever sits at the machine, as the operator. */
+function actorOf(c: PageContext): Actor {
+  const { account, signedIn } = c.get("visitor");
+  const by = signedIn ? ({ type: "member", id: signedIn.member.id } as const) : operatorOn(account.id).by;
+  return { accountId: account.id, by, from: originOf(c) };
+}
+
 export const reading = (c: PageContext): Reading & { guards: Guards } => ({
   db: connect(c.env.DB),
   guards: c.env.KEY_GUARD,
-  actor: operatorOn(c.get("visitor").account.id),
+  actor: actorOf(c),
   now: Date.now(),
 });
 
@@ -29,7 +38,14 @@ export const outbox = (c: PageContext): Outbox => ({
   db: connect(c.env.DB),
   enqueue: enqueueVia(c.env.DELIVERIES, (work) => c.executionCtx.waitUntil(work)),
   requestId: c.get("requestId"),
+  ...authorityOf(c),
 });
+
+/** A session that was ended, or a member that was removed, while a form was on its way changes nothing any more. */
+function authorityOf(c: PageContext): Pick<Outbox, "authority"> {
+  const { signedIn } = c.get("visitor");
+  return signedIn ? { authority: actingSession(signedIn) } : {};
+}
 
 /** What verbs take that make and change keys. */
 export function keyWriting(c: PageContext, commit: Commit = commitTo(outbox(c))): KeyContext & { signing: SigningSecret } {

@@ -1,13 +1,19 @@
 import type { Context } from "hono";
 import type { Account } from "../accounts/account.ts";
 import type { AppEnv } from "../http/context.ts";
+import type { Role } from "../identity/roles.ts";
+import type { SignedIn } from "../identity/sessions.ts";
 
 /** Who looks at the pages, and at whose account. */
 export interface Visitor {
   account: Account;
   /** All accounts that may be chosen between: on a laptop alone. */
   accounts: readonly Account[];
+  /** Who has signed in; null where the overview is open to whoever sits at the machine, who then is as an owner. */
+  signedIn: SignedIn | null;
 }
+
+export const roleOf = ({ signedIn }: Visitor): Role => signedIn?.member.role ?? "owner";
 
 /** What handlers of pages find in `c.var`, besides what all requests have. */
 export interface PageEnv extends AppEnv {

@@ -1,20 +1,26 @@
 import { Hono } from "hono";
 import type { EventCatalogue } from "../events/catalogue.ts";
 import type { PageEnv } from "./context.ts";
+import { confirmPages } from "./freshness.tsx";
 import { activityPages } from "./pages/activity.tsx";
+import { auditPages } from "./pages/audit.tsx";
 import { deliveriesPages } from "./pages/deliveries.tsx";
+import { docsPages } from "./pages/docs.tsx";
 import { keyPages } from "./pages/key.tsx";
 import { keysPages } from "./pages/keys.tsx";
 import { overview } from "./pages/overview.tsx";
 import { search } from "./pages/search.tsx";
 import { settingsPages } from "./pages/settings.tsx";
+import { signInPages } from "./pages/sign-in.tsx";
 import { usagePages } from "./pages/usage.tsx";
 import { webhooksPages } from "./pages/webhooks.tsx";
 
-/** The overview's pages, behind `admitVisitor`. */
+/** The overview's pages, behind `admitVisitor`, and those for who has not signed in. */
 export function createDashboard(catalogue: EventCatalogue) {
   const dashboard = new Hono<PageEnv>();
-  for (const pages of [
+  const all = [
+    signInPages,
+    confirmPages,
     overview,
     usagePages,
     keysPages,
@@ -22,9 +28,11 @@ export function createDashboard(catalogue: EventCatalogue) {
     deliveriesPages(catalogue),
     webhooksPages(catalogue),
     activityPages,
+    docsPages,
+    auditPages,
     settingsPages,
     search,
-  ])
-    dashboard.route("/", pages);
+  ];
+  for (const pages of all) dashboard.route("/", pages);
   return dashboard;
 }

@@ -21,6 +21,11 @@ export class Form {
     return this.text(name) || undefined;
   }
 
+  /** All fields, as they were sent. */
+  entries(): [name: string, value: string][] {
+    return [...this.#values].flatMap(([name, values]) => values.map((value): [string, string] => [name, value]));
+  }
+
   /** Everything that was sent under a name: the ticked boxes. */
   all(name: string): readonly string[] {
     return this.#values.get(name) ?? [];

@@ -25,6 +25,8 @@ export interface AppEnv {
     body: ReceivedBody;
     /** Of the problem that it is answered with. */
     errorCode: FailureCode | undefined;
+    /** What the scripts of a page are known by to its policy. */
+    secureHeadersNonce?: string;
   };
 }
 

@@ -1,4 +1,4 @@
-import { secureHeaders } from "hono/secure-headers";
+import { NONCE, secureHeaders } from "hono/secure-headers";
 
 const strictTransportSecurity = "max-age=63072000; includeSubDomains";
 
@@ -13,11 +13,15 @@ export const apiSecurityHeaders: readonly (readonly [string, string])[] = [
 export const pageSecurityHeaders = secureHeaders({
   contentSecurityPolicy: {
     defaultSrc: ["'none'"],
+    scriptSrc: [NONCE],
     styleSrc: ["'self'"],
     imgSrc: ["'self'", "data:"],
+    connectSrc: ["'self'"],
     formAction: ["'self'"],
     baseUri: ["'none'"],
     frameAncestors: ["'none'"],
+    requireTrustedTypesFor: ["'script'"],
+    trustedTypes: ["overview"],
   },
   strictTransportSecurity,
   // Not "no-referrer": forms would be sent with `Origin: null`.

@@ -69,12 +69,17 @@ describe("The overview", () => {
   });
 
   it("stays closed to whoever follows a link of elsewhere", async () => {
-    await open(at(elsewhere, "/health"), async (page) => {
-      await page.setContent(`<a href="${at("localhost")}">go</a>`);
+    const body = `<a href="${at("localhost")}">go</a>`;
+    const page = await browser.newPage();
+    await page.route("**/lure", (route) => route.fulfill({ contentType: "text/html", body }));
+    try {
+      await page.goto(at(elsewhere, "/lure"));
       await page.locator("a").click();
       await page.waitForLoadState();
       expect(await page.locator("h1").textContent()).toBe("The overview is closed");
-    });
+    } finally {
+      await page.close();
+    }
   });
 });
 

@@ -38,7 +38,7 @@ const base = () => `http://localhost:${port}`;
 
 async function startWorker(): Promise<void> {
   startedAt = Date.now();
-  worker = startDevWorker(port, folder);
+  worker = startDevWorker(port, { folder });
   while (!(await answers(`${base()}/health`))) await sleep(50);
 }
 

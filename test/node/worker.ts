@@ -7,16 +7,21 @@ export interface RunningWorker {
   port: number;
   /** A key of the account with every scope. */
   key: string;
+  /** The link by which its first owner comes in. */
+  setup: string;
   stop(): Promise<void>;
 }
 
 /** Starts the Worker of a copy of the project, as `npm start` runs it. */
-export async function startWorker(): Promise<RunningWorker> {
+export async function startWorker({ signIn = false }: { signIn?: boolean } = {}): Promise<RunningWorker> {
   const folder = copyProject();
   const port = await freePort();
-  const made = await run("npm", ["run", "--silent", "account", "--", "--name", "Acme", "--email", "acme@example.com"], { cwd: folder });
-  const [, key = ""] = made.out.trim().split("\n");
-  const worker = startDevWorker(port, folder);
+  const made = await run("npm", ["run", "--silent", "account", "--", "--name", "Acme", "--email", "acme@example.com"], {
+    cwd: folder,
+    env: { ...process.env, PORT: String(port) },
+  });
+  const [, key = "", setup = ""] = made.out.trim().split("\n");
+  const worker = startDevWorker(port, { folder, signIn });
   while (!(await answers(`http://localhost:${port}/health`))) await sleep(50);
   const stop = async () => {
     const gone = new Promise((resolve) => worker.once("exit", resolve));
@@ -24,5 +29,5 @@ export async function startWorker(): Promise<RunningWorker> {
     await gone;
     removeProject(folder);
   };
-  return { port, key, stop };
+  return { port, key, setup, stop };
 }

@@ -211,6 +211,9 @@ describe("The catalogue", () => {
       "rate_limit.reached",
       "webhook.disabled",
       "webhook.test",
+      "member.invited",
+      "member.joined",
+      "member.removed",
     ]);
     for (const { schema, example } of data) expect(new Validator(schema, "2020-12", false).validate(example).errors).toEqual([]);
     for (const event of (await call("GET", "/api/v1/events", { key })).body.data) {

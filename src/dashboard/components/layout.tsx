@@ -4,10 +4,10 @@ import type { PageContext } from "../context.ts";
 import { type Preferences, preferencesOf } from "../preferences.ts";
 
 /** The document around every page. */
-export const Page = ({ title, theme = "auto", children }: PropsWithChildren<{ title: string; theme?: Preferences["theme"] }>) => (
+export const Page = ({ title, theme = "auto", zone = "utc", children }: PropsWithChildren<{ title: string } & Partial<Preferences>>) => (
   <>
     {raw("<!doctype html>")}
-    <html lang="en" data-theme={theme}>
+    <html lang="en" data-theme={theme} data-zone={zone}>
       <head>
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
@@ -19,6 +19,11 @@ export const Page = ({ title, theme = "auto", children }: PropsWithChildren<{ ti
       <body>{children}</body>
     </html>
   </>
+);
+
+/** A script of ours, and no other: the policy of the page knows it by a nonce. */
+export const PageScript = ({ name, c }: { name: "overview" | "passkeys"; c: PageContext }) => (
+  <script type="module" src={`/scripts/${name}.js`} nonce={c.get("secureHeadersNonce")} />
 );
 
 const sections = [
@@ -46,11 +51,11 @@ interface Shown {
 /** A page in the frame of the overview: header, navigation, heading, footer. */
 export function showPage(c: PageContext, { title, section, action, trail = [], status = 200 }: Shown, children: Child) {
   const { theme, zone } = preferencesOf(c);
-  const { account, accounts } = c.get("visitor");
+  const { account, accounts, signedIn } = c.get("visitor");
   const { pathname, search } = c.get("url");
   const here = c.req.method === "GET" ? pathname + search : pathname;
   return c.html(
-    <Page title={title} theme={theme}>
+    <Page title={title} theme={theme} zone={zone}>
       <a class="skip" href="#main">
         Skip to the content
       </a>
@@ -85,6 +90,14 @@ export function showPage(c: PageContext, { title, section, action, trail = [], s
             <input id="search" name="q" type="search" placeholder="Search" autocomplete="off" />
           </form>
         </search>
+        {signedIn && (
+          <form class="action" method="post" action="/logout">
+            <span class="quiet">
+              <bdi>{signedIn.member.name}</bdi>
+            </span>
+            <button type="submit">Sign out</button>
+          </form>
+        )}
       </header>
       <nav class="main" aria-label="Main">
         <ul>
@@ -136,10 +149,11 @@ export function showPage(c: PageContext, { title, section, action, trail = [], s
           </fieldset>
         </form>
         <p>
-          {c.get("isLocal") && <>Local mode: whoever sits at this machine sees these pages. A deployed Worker keeps them closed. </>}
+          {!signedIn && <>Local mode: whoever sits at this machine sees these pages. A deployed Worker keeps them closed. </>}
           <a href="/health">Status</a>
         </p>
       </footer>
+      <PageScript name="overview" c={c} />
     </Page>,
     status,
     { "Cache-Control": "no-store" },

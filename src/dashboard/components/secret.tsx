@@ -19,8 +19,8 @@ export const OneTimeSecret = ({
   children?: Child;
 }) => (
   <section class="panel secret-once" aria-labelledby="secret-heading">
-    <h2 id="secret-heading">{label}</h2>
-    <p>This is the only time that it is shown. Keep it where your other secrets are: nobody can read it again, here or anywhere.</p>
+    <h2 id="secret-heading">Shown this once</h2>
+    <p>Keep it where your other secrets are: nobody can read it again, here or anywhere.</p>
     <label class="reveal">
       <input type="checkbox" /> Show it
     </label>
@@ -35,7 +35,7 @@ export const OneTimeSecret = ({
         Download .env
       </a>
     </p>
-    <p class="copied" role="status" />
+    <p role="status" data-copied />
     {children}
   </section>
 );

@@ -194,7 +194,8 @@ activityPages.get("/activity/news", async (c) => {
   const { entries } = await listActivity(reading(c), { filter, limit: 100 });
   const fresh = entries.findIndex(({ id }) => id <= since);
   const count = fresh === -1 ? entries.length : fresh;
-  return count === 0 ? c.body(null, 204) : c.html(<a href={addressOf("/activity", query)}>{count === 100 ? "100 or more" : count} new</a>);
+  if (count === 0) return c.body(null, 204);
+  return c.json({ text: `${count === 100 ? "100 or more" : count} new`, href: addressOf("/activity", query) });
 });
 
 activityPages.get("/activity.csv", async (c) => {

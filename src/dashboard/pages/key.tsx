@@ -5,7 +5,6 @@ import { readKeyUsage } from "../../admission/rate-limit-usage.ts";
 import { hourMs, iso, secondMs } from "../../clock.ts";
 import { always } from "../../db/optimistic-locking.ts";
 import { KeyPatch, Rotation } from "../../http/inputs/key.ts";
-import { timeOfId } from "../../ids.ts";
 import { changeKey } from "../../keys/change-key.ts";
 import { type Key, statusOf } from "../../keys/key.ts";
 import { readKey } from "../../keys/read-keys.ts";
@@ -376,21 +375,9 @@ keyPages.post("/keys/:id/revoke", async (c) => {
   return "refused" in revoked ? showKey(c, { refused: revoked.refused }) : back(c, "revoked");
 });
 
-/** The line that ticks on the page of a new secret: it reads the log, not the roll-ups. */
+/** The first request with a key, for the line that waits for it: read from the log, not the roll-ups. */
 keyPages.get("/keys/:id/first-request", async (c) => {
-  const asking = reading(c);
-  const { entries } = await listActivity(asking, { filter: { keyId: idOf(c) }, limit: 1 });
+  const { entries } = await listActivity(reading(c), { filter: { keyId: idOf(c) }, limit: 1 });
   const [first] = entries;
-  if (!first)
-    return c.html(
-      <>
-        Waiting for the first request with this key. <a href={`/keys/${idOf(c)}`}>Look at the key</a>
-      </>,
-    );
-  return c.html(
-    <>
-      ✓ The first request is here: <a href={`/activity/${first.id}`}>{`${first.method} ${first.path}`}</a>, {first.status},{" "}
-      <Age timeMs={timeOfId(first.id)} now={asking.now} />
-    </>,
-  );
+  return first ? c.json({ text: `${first.method} ${first.path}, ${first.status}`, href: `/activity/${first.id}` }) : c.body(null, 204);
 });

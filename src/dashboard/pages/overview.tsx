@@ -49,7 +49,9 @@ export const overview = new Hono<PageEnv>().get("/", async (c) => {
     { title: "Overview", section: "Overview" },
     <>
       <FirstSteps keys={keys} webhooks={webhooks} isCalled={entries.length > 0} />
-      <Figures usage={usage} highest={highest} now={now} />
+      <div id="figures" data-refresh>
+        <Figures usage={usage} highest={highest} now={now} />
+      </div>
       <section class="panel" aria-labelledby="chart">
         <h2 id="chart">Requests by day</h2>
         <RequestsChart usage={usage} window="30d" />
@@ -58,13 +60,18 @@ export const overview = new Hono<PageEnv>().get("/", async (c) => {
         <section class="panel" aria-labelledby="activity">
           <header>
             <h2 id="activity">Recent Activity</h2>
+            <button type="button" data-pause aria-pressed="false" hidden>
+              Pause
+            </button>
             <a href="/activity">All activity</a>
           </header>
-          {entries.length === 0 ? (
-            <Empty>No requests yet. The first one shows here within two seconds of its answer.</Empty>
-          ) : (
-            <ActivityTable entries={entries} now={now} brief />
-          )}
+          <div id="latest" data-refresh>
+            {entries.length === 0 ? (
+              <Empty>No requests yet. The first one shows here within two seconds of its answer.</Empty>
+            ) : (
+              <ActivityTable entries={entries} now={now} brief />
+            )}
+          </div>
         </section>
         <div class="stack">
           <KeysPanel keys={keys} now={now} />

@@ -1,0 +1,92 @@
+import { startAuthentication, startRegistration } from "@simplewebauthn/browser";
+
+// Passkeys, for forms that are marked with what they want one for. Each form is then sent as it would be without script, with what the
+// browser made of the passkey in a hidden field.
+
+const ceremonies = {
+  join: { options: "/setup/options", make: startRegistration },
+  add: { options: "/settings/passkeys/options", make: startRegistration },
+  "sign-in": { options: "/login/options", make: startAuthentication },
+  confirm: { options: "/confirm/options", make: startAuthentication },
+} as const;
+
+const faultOf = (form: HTMLElement) =>
+  form.querySelector<HTMLElement>("[data-fault]") ?? document.querySelector<HTMLElement>("[data-fault]");
+
+function say(form: HTMLElement, text: string): void {
+  const fault = faultOf(form);
+  if (!fault) return;
+  fault.textContent = text;
+  fault.hidden = text === "";
+}
+
+class Refused extends Error {}
+
+async function post(path: string, form: HTMLFormElement): Promise<Record<string, unknown> | null> {
+  const response = await fetch(path, { method: "POST", body: new FormData(form) });
+  // A page in place of options: whoever sent it must confirm first who they are.
+  if (!response.headers.get("Content-Type")?.includes("json")) return null;
+  const answer = (await response.json()) as Record<string, unknown>;
+  if (!response.ok) throw new Refused(String(answer.fault ?? "It was refused. Load the page again."));
+  return answer;
+}
+
+async function makeResponse(form: HTMLFormElement, ceremony: keyof typeof ceremonies): Promise<string | null> {
+  const { options, make } = ceremonies[ceremony];
+  const optionsJSON = await post(options, form);
+  return optionsJSON === null ? null : JSON.stringify(await make({ optionsJSON } as never));
+}
+
+function sentenceFor(error: unknown): string {
+  if (error instanceof Refused) return error.message;
+  const { name } = error as Error;
+  if (name === "NotAllowedError" || name === "AbortError") return "No passkey was given. Try again when you have it at hand.";
+  if (name === "InvalidStateError") return "This device has a passkey for this account already.";
+  return "The passkey could not be used here. Try another browser or device, or use a recovery code.";
+}
+
+for (const form of document.querySelectorAll<HTMLFormElement>("form[data-passkey]")) {
+  const ceremony = form.dataset.passkey as keyof typeof ceremonies;
+  for (const button of form.querySelectorAll<HTMLElement>("[data-needs-script]")) button.hidden = false;
+  form.addEventListener("submit", async (event) => {
+    // A recovery code needs none of this.
+    if ((event.submitter as HTMLElement | null)?.hasAttribute("data-plain")) return;
+    event.preventDefault();
+    say(form, "");
+    form.setAttribute("aria-busy", "true");
+    try {
+      const response = await makeResponse(form, ceremony);
+      const field = form.querySelector<HTMLInputElement>("[data-response]");
+      if (field) field.value = response ?? "";
+      form.submit();
+    } catch (error) {
+      say(form, sentenceFor(error));
+      form.removeAttribute("aria-busy");
+    }
+  });
+}
+
+// The link of a setup or an invitation carries its token where no server, log or referrer sees it.
+const joining = document.querySelector<HTMLFormElement>('form[data-passkey="join"]');
+if (joining) {
+  const token = joining.querySelector<HTMLInputElement>("[data-token]");
+  if (token) token.value = location.hash.slice(1);
+  history.replaceState(null, "", location.pathname);
+  post("/setup/check", joining)
+    .then((invitation) => {
+      if (invitation?.kind === "invite") {
+        const email = joining.querySelector<HTMLElement>("[data-email]");
+        const input = email?.querySelector("input");
+        if (input) input.value = String(invitation.email);
+        if (email) email.hidden = true;
+        const who = joining.querySelector("[data-joining]");
+        if (who) who.textContent = `You are invited as ${invitation.role}, as ${invitation.email}.`;
+      }
+      joining.hidden = false;
+      joining.querySelector<HTMLInputElement>("input:not([type=hidden])")?.focus();
+    })
+    .catch((error: unknown) => {
+      joining.remove();
+      say(document.body, sentenceFor(error));
+    });
+}

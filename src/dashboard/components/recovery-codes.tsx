@@ -1,0 +1,21 @@
+/** Recovery codes, shown this once. */
+export const RecoveryCodes = ({ codes }: { codes: readonly string[] }) => (
+  <>
+    <p>
+      Each of these lets you in once where your passkey is not at hand. This is the only time that they are shown: print them, or keep them
+      where your passwords are.
+    </p>
+    <ol class="codes" aria-label="Recovery codes">
+      {codes.map((code) => (
+        <li>
+          <code>{code}</code>
+        </li>
+      ))}
+    </ol>
+    <p>
+      <a class="button" download="recovery-codes.txt" href={`data:text/plain;charset=utf-8,${encodeURIComponent(`${codes.join("\n")}\n`)}`}>
+        Download
+      </a>
+    </p>
+  </>
+);

@@ -1,0 +1,86 @@
+import { Hono } from "hono";
+import { createMiddleware } from "hono/factory";
+import { connect } from "../db/client.ts";
+import { Failure } from "../errors.ts";
+import { authenticationOptions, verifyAuthentication } from "../identity/passkeys.ts";
+import { spendRecoveryCode } from "../identity/recovery-codes.ts";
+import { confirmSession, freshMs, type SignedIn } from "../identity/sessions.ts";
+import { PageScript, showPage } from "./components/layout.tsx";
+import { Alert } from "./components/notice.tsx";
+import type { PageContext, PageEnv } from "./context.ts";
+import { type Form, type Refused, readForm } from "./forms.ts";
+import { relyingParty } from "./relying-party.ts";
+
+/** What makes or ends a secret, or lets somebody in: whoever does it has shown who they are within ten minutes. */
+const sensitive = [
+  /^\/keys$/,
+  /^\/keys\/[^/]+\/(?:rotate|revoke)$/,
+  /^\/webhooks$/,
+  /^\/webhooks\/[^/]+\/rotate-secret$/,
+  /^\/settings\/(?:people|invitations|passkeys|recovery-codes)(?:\/|$)/,
+];
+
+const confirmationFields = ["confirm_response", "confirm_code"];
+
+/** What a passkey is asked to sign to confirm. */
+export const confirmPages = new Hono<PageEnv>().post("/confirm/options", async (c) =>
+  c.json(await authenticationOptions(connect(c.env.DB), relyingParty(c), Date.now(), "confirm")),
+);
+
+/** Asks whoever does something of weight to show who they are, unless they just have. The form that was sent comes along, and goes on from there. */
+export const requireFreshness = createMiddleware<PageEnv>(async function requireFreshness(c, next) {
+  const { signedIn } = c.get("visitor");
+  if (signedIn === null || c.req.method !== "POST" || !sensitive.some((path) => path.test(c.req.path))) return next();
+  if (Date.now() - signedIn.session.verifiedAt < freshMs) return next();
+  const form = await readForm(c);
+  if (form.optional("confirm_response") === undefined && form.optional("confirm_code") === undefined) return askToConfirm(c, form);
+  const refused = await confirm(c, signedIn, form);
+  return refused ? askToConfirm(c, form, refused) : next();
+});
+
+async function confirm(c: PageContext, { session, member }: SignedIn, form: Form): Promise<Refused | null> {
+  const db = connect(c.env.DB);
+  const now = Date.now();
+  const code = form.optional("confirm_code");
+  try {
+    if (code === undefined) {
+      const response = form.text("confirm_response");
+      await verifyAuthentication(db, relyingParty(c), now, { response, purpose: "confirm", memberId: member.id });
+    } else if (!(await spendRecoveryCode(db, code, now, member.id)))
+      return { summary: "This is not one of your recovery codes, or it was used before.", faults: new Map() };
+  } catch (error) {
+    if (error instanceof Failure && error.code === "forbidden") return { summary: error.message, faults: new Map() };
+    throw error;
+  }
+  await confirmSession(db, session, now);
+  return null;
+}
+
+/** The form again, hidden, with what shows who sends it. */
+const askToConfirm = (c: PageContext, form: Form, refused?: Refused) =>
+  showPage(
+    c,
+    { title: "Confirm that it is you", status: refused ? 422 : 403 },
+    <>
+      <Alert refused={refused} />
+      <form class="panel form" method="post" action={c.req.path} data-passkey="confirm">
+        <p>This makes or ends a secret, or lets somebody in. Show once more who you are; for ten minutes you are not asked again.</p>
+        {form
+          .entries()
+          .map(([name, value]) => (confirmationFields.includes(name) ? null : <input type="hidden" name={name} value={value} />))}
+        <input type="hidden" name="confirm_response" value="" data-response />
+        <button class="main" type="submit" data-needs-script hidden>
+          Confirm with a passkey
+        </button>
+        <p class="fault" role="alert" data-fault hidden />
+        <div class="field">
+          <label for="confirm_code">Or a recovery code</label>
+          <input id="confirm_code" name="confirm_code" autocomplete="one-time-code" />
+        </div>
+        <button type="submit" data-plain>
+          Confirm with a recovery code
+        </button>
+      </form>
+      <PageScript name="passkeys" c={c} />
+    </>,
+  );

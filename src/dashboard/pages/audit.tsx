@@ -1,0 +1,131 @@
+import { Hono } from "hono";
+import { type AuditFilter, listAudit, partyTypes, type ReadAuditEntry } from "../../audit/audit.ts";
+import { iso } from "../../clock.ts";
+import { timeOfId } from "../../ids.ts";
+import { reading } from "../acting.ts";
+import { showPage } from "../components/layout.tsx";
+import { Empty } from "../components/notice.tsx";
+import { Moment } from "../components/time.tsx";
+import type { PageContext, PageEnv } from "../context.ts";
+import { csvOf } from "../csv.ts";
+
+const shownAtOnce = 50;
+const mostCsvRows = 10_000;
+
+const filterOf = (c: PageContext): AuditFilter => ({
+  action: c.req.query("action") || undefined,
+  actor: c.req.query("actor") || undefined,
+  target: c.req.query("target") || undefined,
+});
+
+const whoOf = ({ actorName, actorId, actorType }: ReadAuditEntry) => actorName ?? actorId ?? `the ${actorType}`;
+
+export const auditPages = new Hono<PageEnv>();
+
+auditPages.get("/settings/audit", async (c) => {
+  const filter = filterOf(c);
+  const found = await listAudit(reading(c), { filter, after: c.req.query("after"), limit: shownAtOnce + 1 });
+  const shown = found.slice(0, shownAtOnce);
+  const last = shown.at(-1);
+  const query = (more: Record<string, string>) =>
+    new URLSearchParams(
+      Object.entries({ ...filter, ...more }).filter((entry): entry is [string, string] => typeof entry[1] === "string"),
+    ).toString();
+  return showPage(
+    c,
+    {
+      title: "Audit log",
+      section: "Settings",
+      trail: [["Settings", "/settings"]],
+      action: (
+        <a class="button" href={`/settings/audit.csv?${query({})}`}>
+          Download CSV
+        </a>
+      ),
+    },
+    <>
+      <form class="panel filter" method="get" action="/settings/audit">
+        <div class="field">
+          <label for="action">Action</label>
+          <input id="action" name="action" value={filter.action} placeholder="key.created" />
+        </div>
+        <div class="field">
+          <label for="actor">By</label>
+          <input id="actor" name="actor" value={filter.actor} placeholder={partyTypes.join(", ")} />
+        </div>
+        <div class="field">
+          <label for="target">On</label>
+          <input id="target" name="target" value={filter.target} placeholder="an id" />
+        </div>
+        <button class="main" type="submit">
+          Filter
+        </button>
+        {Object.values(filter).some(Boolean) && <a href="/settings/audit">Clear the filter</a>}
+      </form>
+      <section class="panel" aria-label="Entries">
+        {shown.length === 0 ? (
+          <Empty>Nothing matches.</Empty>
+        ) : (
+          <table class="cards">
+            <thead>
+              <tr>
+                <th scope="col">What</th>
+                <th scope="col">On</th>
+                <th scope="col">By</th>
+                <th scope="col">From</th>
+                <th scope="col">When</th>
+              </tr>
+            </thead>
+            <tbody>
+              {shown.map((entry) => (
+                <tr>
+                  <th scope="row">
+                    <code>{entry.action}</code>
+                    {entry.changes.length > 0 && <div class="quiet">{entry.changes.join(", ")}</div>}
+                  </th>
+                  <td class="name">
+                    <bdi>{entry.targetName ?? entry.targetId}</bdi>
+                  </td>
+                  <td class="name">
+                    <bdi>{whoOf(entry)}</bdi> <span class="quiet">{entry.actorType}</span>
+                  </td>
+                  <td class="break">{[entry.ip, entry.country].filter(Boolean).join(", ") || <span class="quiet">unknown</span>}</td>
+                  <td>
+                    <Moment timeMs={timeOfId(entry.id)} />
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        )}
+      </section>
+      {found.length > shownAtOnce && last && (
+        <p class="pages">
+          <a href={`/settings/audit?${query({ after: last.id })}`}>Older</a>
+        </p>
+      )}
+    </>,
+  );
+});
+
+auditPages.get("/settings/audit.csv", async (c) => {
+  const entries = await listAudit(reading(c), { filter: filterOf(c), limit: mostCsvRows });
+  const csv = csvOf(
+    ["id", "at", "action", "target_type", "target_id", "target_name", "actor_type", "actor_id", "actor_name", "ip", "country", "changes"],
+    entries.map((entry) => [
+      entry.id,
+      iso(timeOfId(entry.id)),
+      entry.action,
+      entry.targetType,
+      entry.targetId,
+      entry.targetName,
+      entry.actorType,
+      entry.actorId,
+      entry.actorName,
+      entry.ip,
+      entry.country,
+      entry.changes.join(" "),
+    ]),
+  );
+  return c.body(csv, 200, { "Content-Type": "text/csv; charset=utf-8", "Content-Disposition": 'attachment; filename="audit.csv"' });
+});

@@ -1,0 +1,260 @@
+import { Hono } from "hono";
+import { connect } from "../../db/client.ts";
+import { Failure, failures } from "../../errors.ts";
+import { originOf } from "../../http/client-address.ts";
+import { email as emailInput, text } from "../../http/inputs/values.ts";
+import { claim, type Invitation, readInvitation } from "../../identity/invitations.ts";
+import type { Member } from "../../identity/member.ts";
+import { authenticationOptions, registrationOptions, verifyAuthentication, verifyRegistration } from "../../identity/passkeys.ts";
+import { spendRecoveryCode } from "../../identity/recovery-codes.ts";
+import { openSession, type SessionOrigin } from "../../identity/sessions.ts";
+import { enqueueVia } from "../../webhooks/enqueue.ts";
+import { Page, PageScript } from "../components/layout.tsx";
+import { Alert } from "../components/notice.tsx";
+import { RecoveryCodes } from "../components/recovery-codes.tsx";
+import type { PageContext, PageEnv } from "../context.ts";
+import { type Refused, readForm } from "../forms.ts";
+import { pathWithin } from "../preferences.ts";
+import { relyingParty } from "../relying-party.ts";
+import { setSession } from "../session-cookie.ts";
+
+/** Pages for who has not signed in. */
+export const isSignInPage = (path: string): boolean => /^\/(?:login|setup)(?:\/|$)/.test(path);
+
+const longestUserAgent = 256;
+const firstPasskey = "My first passkey";
+
+const sessionOrigin = (c: PageContext): SessionOrigin => ({
+  ...originOf(c),
+  userAgent: c.req.header("User-Agent")?.slice(0, longestUserAgent).toWellFormed() ?? null,
+});
+
+const outbox = (c: PageContext) => ({
+  db: connect(c.env.DB),
+  enqueue: enqueueVia(c.env.DELIVERIES, (work) => c.executionCtx.waitUntil(work)),
+  requestId: c.get("requestId"),
+});
+
+const reading = (c: PageContext) => ({ db: connect(c.env.DB), now: Date.now() });
+
+/** What is asked by script is answered in JSON; a failure as a sentence. */
+async function answer(c: PageContext, work: () => Promise<object>) {
+  try {
+    return c.json(await work());
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error;
+    return c.json({ fault: error.message }, failures[error.code].status);
+  }
+}
+
+const faultOf = (error: unknown): Refused => {
+  if (error instanceof Failure && (error.code === "forbidden" || error.code === "conflict" || error.code === "invalid_body"))
+    return { summary: error.message, faults: new Map() };
+  throw error;
+};
+
+/** `returnTo`: the page that was asked for. */
+interface Asked {
+  returnTo?: string;
+  refused?: Refused;
+}
+
+export const signInPages = new Hono<PageEnv>();
+
+/** Passkeys do not work under an IP address: a laptop's own leads to its name. */
+signInPages.use("/:page{login|setup}", async (c, next) => {
+  const { hostname, port, pathname, search } = c.get("url");
+  if (c.req.method === "GET" && hostname === "127.0.0.1") return c.redirect(`http://localhost:${port}${pathname}${search}`, 302);
+  return next();
+});
+
+function showLogin(c: PageContext, { returnTo = "/", refused }: Asked) {
+  return c.html(
+    <Page title="Sign in">
+      <main class="panel notice">
+        <h1>Sign in</h1>
+        <Alert refused={refused} />
+        <form class="form" method="post" action="/login" data-passkey="sign-in">
+          <input type="hidden" name="return_to" value={returnTo} />
+          <input type="hidden" name="response" value="" data-response />
+          <button class="main" type="submit" data-needs-script hidden>
+            Sign in with a passkey
+          </button>
+          <p class="fault" role="alert" data-fault hidden />
+        </form>
+        <noscript>
+          <p>Passkeys need script. A recovery code does not.</p>
+        </noscript>
+        <p>
+          <a href={`/login/recovery?return_to=${encodeURIComponent(returnTo)}`}>Use a recovery code</a>
+        </p>
+        <p class="quiet">No way in? An owner or admin of the account can invite you; the operator can make a new setup link.</p>
+      </main>
+      <PageScript name="passkeys" c={c} />
+    </Page>,
+    refused ? 403 : 200,
+  );
+}
+
+signInPages.get("/login", (c) => showLogin(c, { returnTo: pathWithin(c.req.query("return_to") ?? "/") }));
+
+signInPages.post("/login/options", (c) =>
+  answer(c, async () => {
+    const { db, now } = reading(c);
+    return authenticationOptions(db, relyingParty(c), now, "sign-in");
+  }),
+);
+
+async function enter(c: PageContext, member: Member, how: string, returnTo: string) {
+  setSession(c, await openSession(outbox(c), member, Date.now(), sessionOrigin(c), how));
+  return c.redirect(pathWithin(returnTo), 303);
+}
+
+signInPages.post("/login", async (c) => {
+  const form = await readForm(c);
+  const { db, now } = reading(c);
+  try {
+    const member = await verifyAuthentication(db, relyingParty(c), now, { response: form.text("response"), purpose: "sign-in" });
+    return await enter(c, member, "passkey", form.text("return_to"));
+  } catch (error) {
+    return showLogin(c, { returnTo: pathWithin(form.text("return_to")), refused: faultOf(error) });
+  }
+});
+
+function showRecovery(c: PageContext, { returnTo = "/", refused }: Asked) {
+  return c.html(
+    <Page title="Use a recovery code">
+      <main class="panel notice">
+        <h1>Use a recovery code</h1>
+        <Alert refused={refused} />
+        <form class="form" method="post" action="/login/recovery">
+          <input type="hidden" name="return_to" value={returnTo} />
+          <div class="field">
+            <label for="code">Recovery code</label>
+            <input id="code" name="code" required autocomplete="one-time-code" autocapitalize="none" spellcheck={false} />
+          </div>
+          <p class="help">One of the eight that you were shown when you joined. Each works once.</p>
+          <button class="main" type="submit">
+            Sign in
+          </button>
+        </form>
+        <p>
+          <a href="/login">Sign in with a passkey instead</a>
+        </p>
+      </main>
+    </Page>,
+    refused ? 403 : 200,
+  );
+}
+
+signInPages.get("/login/recovery", (c) => showRecovery(c, { returnTo: pathWithin(c.req.query("return_to") ?? "/") }));
+
+signInPages.post("/login/recovery", async (c) => {
+  const form = await readForm(c);
+  const { db, now } = reading(c);
+  const member = await spendRecoveryCode(db, form.text("code"), now);
+  if (!member) {
+    const refused = { summary: "This is no recovery code, or it was used before.", faults: new Map() };
+    return showRecovery(c, { returnTo: pathWithin(form.text("return_to")), refused });
+  }
+  return enter(c, member, "recovery code", form.text("return_to"));
+});
+
+function showSetup(c: PageContext, refused?: Refused) {
+  return c.html(
+    <Page title="Join">
+      <main class="panel notice">
+        <h1>Set up your sign-in</h1>
+        <Alert refused={refused} />
+        {!refused && (
+          <form class="form" method="post" action="/setup" data-passkey="join" hidden>
+            <p data-joining />
+            <input type="hidden" name="token" value="" data-token />
+            <input type="hidden" name="response" value="" data-response />
+            <div class="field">
+              <label for="name">Your name</label>
+              <input id="name" name="name" required maxlength={100} autocomplete="name" />
+            </div>
+            <div class="field" data-email>
+              <label for="email">Your email address</label>
+              <input id="email" name="email" type="email" required maxlength={254} autocomplete="email" />
+            </div>
+            <button class="main" type="submit">
+              Create passkey
+            </button>
+          </form>
+        )}
+        <p class="fault" role="alert" data-fault hidden />
+        <noscript>
+          <p>Making a passkey needs script. Allow it for this page, and load it again.</p>
+        </noscript>
+      </main>
+      <PageScript name="passkeys" c={c} />
+    </Page>,
+    refused ? 403 : 200,
+  );
+}
+
+signInPages.get("/setup", (c) => showSetup(c));
+
+/** Who the link is for. It says nothing of an account to whoever has none. */
+signInPages.post("/setup/check", (c) =>
+  answer(c, async () => {
+    const form = await readForm(c);
+    const { kind, email, role } = await readInvitation(reading(c), form.text("token"));
+    return { kind, email, role };
+  }),
+);
+
+/** What somebody says of themselves, as it is taken. Throws `invalid_body`. */
+function personOf(invitation: Invitation, name: string, email: string) {
+  const wrongName = text(1, 100).safeParse(name).error?.issues[0]?.message;
+  if (wrongName) throw new Failure("invalid_body", `Your name: ${wrongName}`);
+  if (invitation.kind === "invite") return { name, email: invitation.email };
+  const wrongEmail = emailInput.safeParse(email).error?.issues[0]?.message;
+  if (wrongEmail) throw new Failure("invalid_body", `Your email address: ${wrongEmail}`);
+  return { name, email };
+}
+
+signInPages.post("/setup/options", (c) =>
+  answer(c, async () => {
+    const form = await readForm(c);
+    const invitation = await readInvitation(reading(c), form.text("token"));
+    const person = personOf(invitation, form.text("name"), form.text("email"));
+    const { db, now } = reading(c);
+    return registrationOptions(db, relyingParty(c), now, { ...person, purpose: "join" });
+  }),
+);
+
+signInPages.post("/setup", async (c) => {
+  const form = await readForm(c);
+  const { db, now } = reading(c);
+  const token = form.text("token");
+  try {
+    const invitation = await readInvitation({ db, now }, token);
+    const person = personOf(invitation, form.text("name"), form.text("email"));
+    const passkey = await verifyRegistration(db, relyingParty(c), now, {
+      response: form.text("response"),
+      name: firstPasskey,
+      purpose: "join",
+    });
+    const claimed = await claim(outbox(c), now, { token, person, passkey, from: sessionOrigin(c) });
+    setSession(c, claimed.token);
+    return c.html(
+      <Page title="Your recovery codes">
+        <main class="panel notice">
+          <h1>Your recovery codes</h1>
+          <p role="status">You have joined, and are signed in.</p>
+          <RecoveryCodes codes={claimed.codes} />
+          <p>
+            <a class="button main" href="/">
+              Go to the overview
+            </a>
+          </p>
+        </main>
+      </Page>,
+    );
+  } catch (error) {
+    return showSetup(c, faultOf(error));
+  }
+});

@@ -1,0 +1,60 @@
+import { createMiddleware } from "hono/factory";
+import { listMembers } from "../identity/member.ts";
+import { may, type Permission, rolesWith } from "../identity/roles.ts";
+import { reading } from "./acting.ts";
+import { showPage } from "./components/layout.tsx";
+import { type PageContext, type PageEnv, roleOf } from "./context.ts";
+
+/** What a request needs to be allowed; "look" is open to every member. The first that matches counts, and a form that none names is nobody's. */
+const needs: readonly (readonly [method: "GET" | "POST", path: RegExp, needed: Permission | "look"])[] = [
+  ["POST", /^\/(?:preferences|logout|confirm\/options)$/, "look"],
+  // One's own passkeys, codes and sessions; the page looks at whose they are.
+  ["POST", /^\/settings\/(?:passkeys|recovery-codes|sessions)(?:\/|$)/, "look"],
+  ["POST", /^\/settings\/(?:people|invitations)(?:\/|$)/, "people"],
+  ["POST", /^\/settings\/sample-data$/, "account"],
+  ["POST", /^\/keys(?:\/|$)/, "keys"],
+  ["POST", /^\/(?:webhooks|deliveries)(?:\/|$)/, "webhooks"],
+  ["GET", /^\/keys\/(?:new|[^/]+\/(?:rotate|revoke))$/, "keys"],
+  ["GET", /^\/webhooks\/(?:new|[^/]+\/(?:rotate-secret|delete|redeliver))$/, "webhooks"],
+  ["GET", /^\/settings\/audit(?:\.csv)?$/, "audit"],
+  ["GET", /^\//, "look"],
+];
+
+const neededFor = ({ req: { method, path } }: PageContext) =>
+  needs.find(([ofMethod, form]) => ofMethod === (method === "HEAD" ? "GET" : method) && form.test(path))?.[2];
+
+export const visitorMay = (c: PageContext, permission: Permission): boolean => may(roleOf(c.get("visitor")), permission);
+
+/** Refuses what the visitor's role does not allow, and says who may. */
+export const requirePermission = createMiddleware<PageEnv>(async function requirePermission(c, next) {
+  const needed = neededFor(c);
+  if (needed === "look" || (needed !== undefined && visitorMay(c, needed))) return next();
+  return showForbidden(c, needed ?? "owners");
+});
+
+/** The page for what the visitor may not do: who may. */
+export async function showForbidden(c: PageContext, permission: Permission) {
+  const roles = rolesWith(permission);
+  const members = (await listMembers(reading(c))).filter(({ role }) => roles.includes(role));
+  return showPage(
+    c,
+    { title: "Not allowed", status: 403 },
+    <section class="panel">
+      <p role="alert">
+        Your role is {roleOf(c.get("visitor"))}, which may not do this. It takes one of: {roles.toReversed().join(", ")}.
+      </p>
+      {members.length > 0 && (
+        <>
+          <p>Ask one of them:</p>
+          <ul class="lines">
+            {members.map(({ name, email, role }) => (
+              <li>
+                <bdi>{name}</bdi> <span class="break">{email}</span> <span class="quiet">{role}</span>
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+    </section>,
+  );
+}

@@ -1,0 +1,19 @@
+import { deleteCookie, getCookie, setCookie } from "hono/cookie";
+import { isLoopback } from "../loopback.ts";
+import type { PageContext } from "./context.ts";
+
+const fourteenDays = 14 * 24 * 3600;
+
+/** Browsers take `__Host-` on https alone; a laptop has http, and its own machine only. */
+const isPlain = (c: PageContext) => c.get("isLocal") && c.get("url").protocol === "http:" && isLoopback(c.get("url").hostname);
+
+const nameOf = (c: PageContext) => (isPlain(c) ? "session" : "__Host-session");
+
+const options = (c: PageContext) => ({ path: "/", httpOnly: true, secure: !isPlain(c), sameSite: "Lax" }) as const;
+
+/** What the cookie of a session holds; undefined where there is none. */
+export const sessionToken = (c: PageContext): string | undefined => getCookie(c, nameOf(c));
+
+export const setSession = (c: PageContext, token: string): void => setCookie(c, nameOf(c), token, { ...options(c), maxAge: fourteenDays });
+
+export const clearSession = (c: PageContext): void => void deleteCookie(c, nameOf(c), options(c));

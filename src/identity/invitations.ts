@@ -1,0 +1,171 @@
+import { and, eq, gt, isNull, sql } from "drizzle-orm";
+import type { Reading } from "../accounts/actor.ts";
+import { audited } from "../audit/audit.ts";
+import { dayMs } from "../clock.ts";
+import { type Db, raw } from "../db/client.ts";
+import { insertWhere } from "../db/insert-where.ts";
+import { wrote } from "../db/optimistic-locking.ts";
+import { invitations, members, passkeys, recoveryCodes, sessions } from "../db/schema.ts";
+import { Failure } from "../errors.ts";
+import { commitChange, type Outbox, type Writing } from "../events/commit.ts";
+import { hashOf } from "../hash.ts";
+import { newId } from "../ids.ts";
+import { type Member, memberInvited, memberJoined } from "./member.ts";
+import type { NewPasskey } from "./passkeys.ts";
+import { newRecoveryCodes } from "./recovery-codes.ts";
+import type { Role } from "./roles.ts";
+import { newSession, type SessionOrigin } from "./sessions.ts";
+import { newToken } from "./tokens.ts";
+
+export type Invitation = typeof invitations.$inferSelect;
+
+const keptMs = 7 * dayMs;
+
+/** Makes the link by which the first owner of an account comes in, and ends the one before. Answers what the link carries. */
+export async function makeSetup({ db, now }: { db: Db; now: number }, accountId: string): Promise<string> {
+  const { token, tokenHash } = newToken();
+  await db.batch([
+    db.delete(invitations).where(and(eq(invitations.accountId, accountId), eq(invitations.kind, "setup"), isNull(invitations.usedBy))),
+    db.insert(invitations).values({
+      tokenHash,
+      id: newId("inv", now),
+      accountId,
+      kind: "setup",
+      role: "owner",
+      email: "",
+      invitedBy: null,
+      usedBy: null,
+      expiresAt: now + keptMs,
+      createdAt: now,
+    }),
+  ]);
+  return token;
+}
+
+/** Whether an account has anybody who can sign in. */
+export async function isClaimed(db: Db, accountId: string): Promise<boolean> {
+  const [member] = await db
+    .select({ id: members.id })
+    .from(members)
+    .where(and(eq(members.accountId, accountId), isNull(members.removedAt)))
+    .limit(1);
+  return member !== undefined;
+}
+
+/** Invites somebody, for seven days. Answers what the link carries, shown this once. Throws `conflict` for who is a member already. */
+export async function invite(
+  writing: Writing,
+  { email, role }: { email: string; role: Role },
+): Promise<{ invitation: Invitation; token: string }> {
+  const { db, actor, now, commit } = writing;
+  const { token, tokenHash } = newToken();
+  const invitation: Invitation = {
+    tokenHash,
+    id: newId("inv", now),
+    accountId: actor.accountId,
+    kind: "invite",
+    role,
+    email,
+    invitedBy: actor.by.id,
+    usedBy: null,
+    expiresAt: now + keptMs,
+    createdAt: now,
+  };
+  const isNew = sql`NOT EXISTS (SELECT 1 FROM members WHERE account_id = ${actor.accountId} AND email_key = ${email.toLowerCase()} AND removed_at IS NULL)`;
+  const [made] = await commit({
+    result: null,
+    events: [memberInvited({ ...invitation, name: "" }, now)],
+    audit: [audited(writing, "member.invited", { type: "invitation", id: invitation.id, name: email }, ["role"])],
+    statements: [insertWhere(db, invitations, invitation, isNew)],
+    when: isNew,
+  });
+  if (!wrote(made)) throw new Failure("conflict", "Somebody with this address is a member already.");
+  return { invitation, token };
+}
+
+/** Ends an invitation that nobody has taken up. Throws `not_found`. */
+export async function withdrawInvitation(writing: Writing, id: string): Promise<void> {
+  const { db, actor, commit } = writing;
+  const open = and(eq(invitations.accountId, actor.accountId), eq(invitations.id, id), isNull(invitations.usedBy));
+  const [ended] = await commit({
+    result: null,
+    events: [],
+    audit: [audited(writing, "member.invitation_withdrawn", { type: "invitation", id, name: null })],
+    statements: [db.delete(invitations).where(open).returning({ id: invitations.id })],
+    when: sql`EXISTS (SELECT 1 FROM invitations WHERE ${open})`,
+  });
+  if (!wrote(ended)) throw new Failure("not_found", "There is no such invitation.");
+}
+
+const isOpen = (tokenHash: string, now: number) =>
+  and(eq(invitations.tokenHash, tokenHash), isNull(invitations.usedBy), gt(invitations.expiresAt, now));
+
+export const endedLink = () => new Failure("conflict", "This link was used before, or has ended. Ask for a new one.");
+
+/** The invitation that a link carries. Throws `conflict` where it was used or has ended. */
+export async function readInvitation({ db, now }: Pick<Reading, "db" | "now">, token: string): Promise<Invitation> {
+  const [invitation] = await db
+    .select()
+    .from(invitations)
+    .where(isOpen(hashOf(token), now));
+  if (!invitation) throw endedLink();
+  return invitation;
+}
+
+/** What somebody says of themselves who takes up a link. */
+export interface NewMember {
+  name: string;
+  email: string;
+}
+
+export interface Claimed {
+  member: Member;
+  /** What the cookie of the new session holds. */
+  token: string;
+  /** Shown this once. */
+  codes: string[];
+}
+
+/**
+ * Makes a member of whoever has a link and a passkey, with recovery codes and a session, all of it or nothing: of two at once, one
+ * wins. Throws `conflict` for a link that was used or has ended.
+ */
+export async function claim(
+  outbox: Outbox,
+  now: number,
+  { token, person, passkey, from }: { token: string; person: NewMember; passkey: NewPasskey; from: SessionOrigin },
+): Promise<Claimed> {
+  const { db } = outbox;
+  const invitation = await readInvitation({ db, now }, token);
+  const email = invitation.kind === "invite" ? invitation.email : person.email;
+  const member: Member = {
+    id: newId("mem", now),
+    accountId: invitation.accountId,
+    name: person.name,
+    email,
+    emailKey: email.toLowerCase(),
+    role: invitation.role,
+    removedAt: null,
+    lastSeenAt: now,
+    createdAt: now,
+  };
+  const { codes, rows } = newRecoveryCodes(member.id);
+  const session = newSession(member.id, now, from);
+  const actor = { accountId: member.accountId, by: { type: "member" as const, id: member.id }, from };
+  const open = isOpen(invitation.tokenHash, now);
+  const when = sql`EXISTS (SELECT 1 FROM invitations WHERE ${open})`;
+  const outcomes = await commitChange(outbox, {
+    events: [memberJoined(member, now)],
+    audit: [audited({ actor, now }, "member.joined", { type: "member", id: member.id, name: member.name })],
+    statements: [
+      insertWhere(db, members, member, when),
+      insertWhere(db, passkeys, { ...passkey, memberId: member.id, lastUsedAt: now, createdAt: now }, when),
+      ...rows.map((row) => insertWhere(db, recoveryCodes, row, when)),
+      insertWhere(db, sessions, session.row, when),
+      raw(db, sql`UPDATE invitations SET used_by = ${member.id} WHERE ${open} RETURNING 1`),
+    ],
+    when,
+  });
+  if (!wrote(outcomes.at(-1))) throw endedLink();
+  return { member, token: session.token, codes };
+}

@@ -1,0 +1,139 @@
+import { and, asc, eq, isNull, sql } from "drizzle-orm";
+import { z } from "zod";
+import type { Reading } from "../accounts/actor.ts";
+import { audited } from "../audit/audit.ts";
+import { iso, isoText } from "../clock.ts";
+import { wrote } from "../db/optimistic-locking.ts";
+import { invitations, members, sessions } from "../db/schema.ts";
+import { Failure } from "../errors.ts";
+import type { Writing } from "../events/commit.ts";
+import { type Event, kindsAbout, newEvent } from "../events/event.ts";
+import { type Role, roles } from "./roles.ts";
+
+export type Member = typeof members.$inferSelect;
+
+const MemberData = z.strictObject({
+  id: z.string(),
+  name: z.string(),
+  email: z.string(),
+  role: z.enum(roles),
+  created_at: isoText,
+});
+
+const kind = kindsAbout(MemberData, {
+  scope: "audit:read",
+  example: {
+    id: "mem_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+    name: "Ada Lovelace",
+    email: "ada@acme.dev",
+    role: "developer",
+    created_at: "2026-01-31T09:30:00.000Z",
+  },
+});
+
+const invited = kind("member.invited", "Somebody was invited to the overview. The id is that of the invitation, and there is no name yet.");
+const joined = kind("member.joined", "Somebody has taken up an invitation or the setup link, and is a member now.");
+const removed = kind("member.removed", "A member was removed. Their sessions have ended.");
+
+export const memberEventKinds = [invited, joined, removed];
+
+type Person = Pick<Member, "accountId" | "id" | "name" | "email" | "role" | "createdAt">;
+
+const maker =
+  (of: typeof joined) =>
+  (person: Person, now: number): Event =>
+    newEvent(
+      of,
+      { accountId: person.accountId, now },
+      {
+        id: person.id,
+        name: person.name,
+        email: person.email,
+        role: person.role,
+        created_at: iso(person.createdAt),
+      },
+    );
+
+export const memberInvited = maker(invited);
+export const memberJoined = maker(joined);
+const memberRemoved = maker(removed);
+
+/** The members of the account, the oldest first. */
+export const listMembers = ({ db, actor }: Reading): Promise<Member[]> =>
+  db
+    .select()
+    .from(members)
+    .where(and(eq(members.accountId, actor.accountId), isNull(members.removedAt)))
+    .orderBy(asc(members.createdAt), asc(members.id));
+
+/** One member of the account. Throws `not_found`. */
+export async function readMember({ db, actor }: Reading, id: string): Promise<Member> {
+  const [member] = await db
+    .select()
+    .from(members)
+    .where(and(eq(members.accountId, actor.accountId), eq(members.id, id), isNull(members.removedAt)));
+  if (!member) throw new Failure("not_found", "There is no such member.");
+  return member;
+}
+
+/** Whether the account has an owner besides this member. */
+const hasOtherOwner = (accountId: string, id: string) =>
+  sql`EXISTS (SELECT 1 FROM members WHERE account_id = ${accountId} AND role = 'owner' AND removed_at IS NULL AND id <> ${id})`;
+
+const lastOwner = () => new Failure("conflict", "This is the last owner of the account. Make another member an owner first.");
+
+/** Removes a member and ends their sessions. Throws `not_found`, and `conflict` for the last owner. */
+export async function removeMember(writing: Writing, id: string): Promise<void> {
+  const { db, now, commit } = writing;
+  const member = await readMember(writing, id);
+  const isThere = sql`EXISTS (SELECT 1 FROM members WHERE id = ${id} AND removed_at IS NULL)`;
+  const when = member.role === "owner" ? sql`${isThere} AND ${hasOtherOwner(member.accountId, id)}` : isThere;
+  const outcomes = await commit({
+    result: null,
+    events: [memberRemoved(member, now)],
+    audit: [audited(writing, "member.removed", { type: "member", id, name: member.name })],
+    statements: [
+      db.delete(sessions).where(and(eq(sessions.memberId, id), when)),
+      db
+        .update(members)
+        .set({ removedAt: now })
+        .where(and(eq(members.id, id), when))
+        .returning({ id: members.id }),
+    ],
+    when,
+  });
+  if (!wrote(outcomes.at(-1))) throw lastOwner();
+}
+
+/** Gives a member another role. Throws `not_found`, and `conflict` for the last owner. */
+export async function changeRole(writing: Writing, id: string, role: Role): Promise<void> {
+  const { db, commit } = writing;
+  const member = await readMember(writing, id);
+  if (member.role === role) return;
+  const isThere = sql`EXISTS (SELECT 1 FROM members WHERE id = ${id} AND removed_at IS NULL)`;
+  const when = member.role === "owner" ? sql`${isThere} AND ${hasOtherOwner(member.accountId, id)}` : isThere;
+  const outcomes = await commit({
+    result: null,
+    events: [],
+    audit: [audited(writing, "member.role_changed", { type: "member", id, name: member.name }, ["role"])],
+    statements: [
+      db
+        .update(members)
+        .set({ role })
+        .where(and(eq(members.id, id), when))
+        .returning({ id: members.id }),
+    ],
+    when,
+  });
+  if (!wrote(outcomes.at(-1))) throw lastOwner();
+}
+
+/** Invitations of the account that nobody has taken up and that have not ended. */
+export const listInvitations = ({ db, actor, now }: Reading) =>
+  db
+    .select()
+    .from(invitations)
+    .where(
+      and(eq(invitations.accountId, actor.accountId), eq(invitations.kind, "invite"), isNull(invitations.usedBy), sql`expires_at > ${now}`),
+    )
+    .orderBy(asc(invitations.createdAt));

@@ -1,0 +1,177 @@
+import {
+  type AuthenticationResponseJSON,
+  type AuthenticatorTransport,
+  generateAuthenticationOptions,
+  generateRegistrationOptions,
+  type RegistrationResponseJSON,
+  verifyAuthenticationResponse,
+  verifyRegistrationResponse,
+} from "@simplewebauthn/server";
+import { and, asc, eq, gt, isNull, lt, sql } from "drizzle-orm";
+import { audited } from "../audit/audit.ts";
+import { minuteMs } from "../clock.ts";
+import type { Db } from "../db/client.ts";
+import { wrote } from "../db/optimistic-locking.ts";
+import { challenges, members, passkeys } from "../db/schema.ts";
+import { Failure } from "../errors.ts";
+import type { Writing } from "../events/commit.ts";
+import { hashOf } from "../hash.ts";
+import type { Member } from "./member.ts";
+
+export type Passkey = typeof passkeys.$inferSelect;
+export type NewPasskey = Pick<Passkey, "id" | "name" | "publicKey" | "counter" | "transports">;
+
+/** For whom passkeys are made: configured, never taken from a request. */
+export interface RelyingParty {
+  /** `https://overview.acme.dev`. */
+  origin: string;
+}
+
+/** What a challenge is for: one that was made to sign in confirms nothing else. */
+export type Purpose = "join" | "sign-in" | "confirm" | "add";
+
+const challengeMs = 5 * minuteMs;
+const rpName = "Developer Overview";
+const idOf = ({ origin }: RelyingParty) => new URL(origin).hostname;
+
+const refused = (cause?: unknown) => new Failure("forbidden", "The passkey was not taken. Try again, from the beginning.", { cause });
+
+async function keepChallenge(db: Db, purpose: Purpose, challenge: string, now: number): Promise<void> {
+  await db.batch([
+    db.delete(challenges).where(lt(challenges.expiresAt, now)),
+    db.insert(challenges).values({ challengeHash: hashOf(challenge), purpose, expiresAt: now + challengeMs }),
+  ]);
+}
+
+/** Uses up a challenge. False where it is none of ours, was used, has ended or was made for something else. */
+async function spendChallenge(db: Db, purpose: Purpose, challenge: string, now: number): Promise<boolean> {
+  const spent = await db
+    .delete(challenges)
+    .where(and(eq(challenges.challengeHash, hashOf(challenge)), eq(challenges.purpose, purpose), gt(challenges.expiresAt, now)))
+    .returning({ purpose: challenges.purpose });
+  return wrote(spent);
+}
+
+/** What a browser is asked to make a passkey by. */
+export async function registrationOptions(
+  db: Db,
+  party: RelyingParty,
+  now: number,
+  { name, email, purpose, known = [] }: { name: string; email: string; purpose: "join" | "add"; known?: readonly Passkey[] },
+) {
+  const options = await generateRegistrationOptions({
+    rpName,
+    rpID: idOf(party),
+    userName: email,
+    userDisplayName: name,
+    attestationType: "none",
+    authenticatorSelection: { residentKey: "required", userVerification: "required" },
+    excludeCredentials: known.map(({ id, transports }) => ({ id, transports: transports as AuthenticatorTransport[] })),
+  });
+  await keepChallenge(db, purpose, options.challenge, now);
+  return options;
+}
+
+/** The passkey that a browser has made. Throws `forbidden` for anything that is not exactly that. */
+export async function verifyRegistration(
+  db: Db,
+  party: RelyingParty,
+  now: number,
+  { response, name, purpose }: { response: string; name: string; purpose: "join" | "add" },
+): Promise<NewPasskey> {
+  try {
+    const verified = await verifyRegistrationResponse({
+      response: JSON.parse(response) as RegistrationResponseJSON,
+      expectedChallenge: (challenge) => spendChallenge(db, purpose, challenge, now),
+      expectedOrigin: party.origin,
+      expectedRPID: idOf(party),
+    });
+    if (!verified.verified) throw refused();
+    const { id, publicKey, counter, transports = [] } = verified.registrationInfo.credential;
+    return { id, name, publicKey: Buffer.from(publicKey).toString("base64url"), counter, transports };
+  } catch (cause) {
+    throw refused(cause);
+  }
+}
+
+/** What a browser is asked to sign by. */
+export async function authenticationOptions(db: Db, party: RelyingParty, now: number, purpose: "sign-in" | "confirm") {
+  const options = await generateAuthenticationOptions({ rpID: idOf(party), userVerification: "required" });
+  await keepChallenge(db, purpose, options.challenge, now);
+  return options;
+}
+
+/** Whose passkey has signed. Throws `forbidden` for anything that is not exactly that. `memberId`: only this member's will do. */
+export async function verifyAuthentication(
+  db: Db,
+  party: RelyingParty,
+  now: number,
+  { response: text, purpose, memberId }: { response: string; purpose: "sign-in" | "confirm"; memberId?: string },
+): Promise<Member> {
+  try {
+    const response = JSON.parse(text) as AuthenticationResponseJSON;
+    const [found] = await db
+      .select({ passkey: passkeys, member: members })
+      .from(passkeys)
+      .innerJoin(members, eq(members.id, passkeys.memberId))
+      .where(and(eq(passkeys.id, String(response.id)), isNull(members.removedAt)));
+    if (!found || (memberId !== undefined && found.member.id !== memberId)) throw refused();
+    const { passkey, member } = found;
+    const { verified, authenticationInfo } = await verifyAuthenticationResponse({
+      response,
+      expectedChallenge: (challenge) => spendChallenge(db, purpose, challenge, now),
+      expectedOrigin: party.origin,
+      expectedRPID: idOf(party),
+      credential: {
+        id: passkey.id,
+        publicKey: new Uint8Array(Buffer.from(passkey.publicKey, "base64url")),
+        counter: passkey.counter,
+        transports: passkey.transports as AuthenticatorTransport[],
+      },
+    });
+    if (!verified) throw refused();
+    await db.update(passkeys).set({ counter: authenticationInfo.newCounter, lastUsedAt: now }).where(eq(passkeys.id, passkey.id));
+    return member;
+  } catch (cause) {
+    throw cause instanceof Failure ? cause : refused(cause);
+  }
+}
+
+/** The passkeys of a member, the oldest first. */
+export const listPasskeys = (db: Db, memberId: string): Promise<Passkey[]> =>
+  db.select().from(passkeys).where(eq(passkeys.memberId, memberId)).orderBy(asc(passkeys.createdAt));
+
+/** Gives a member one more passkey. */
+export async function addPasskey(writing: Writing, member: Pick<Member, "id">, passkey: NewPasskey): Promise<void> {
+  const { db, now, commit } = writing;
+  await commit({
+    result: null,
+    events: [],
+    audit: [audited(writing, "passkey.added", { type: "passkey", id: passkey.id, name: passkey.name })],
+    statements: [db.insert(passkeys).values({ ...passkey, memberId: member.id, lastUsedAt: null, createdAt: now })],
+  });
+}
+
+/** Removes a passkey of a member. Throws `not_found`, and `conflict` for the last one. */
+export async function removePasskey(writing: Writing, member: Pick<Member, "id">, id: string): Promise<void> {
+  const { db, commit } = writing;
+  const [own] = await db
+    .select()
+    .from(passkeys)
+    .where(and(eq(passkeys.id, id), eq(passkeys.memberId, member.id)));
+  if (!own) throw new Failure("not_found", "There is no such passkey.");
+  const when = sql`(SELECT count(*) FROM passkeys WHERE member_id = ${member.id}) > 1 AND EXISTS (SELECT 1 FROM passkeys WHERE id = ${id})`;
+  const outcomes = await commit({
+    result: null,
+    events: [],
+    audit: [audited(writing, "passkey.removed", { type: "passkey", id, name: own.name })],
+    statements: [
+      db
+        .delete(passkeys)
+        .where(and(eq(passkeys.id, id), eq(passkeys.memberId, member.id), when))
+        .returning({ id: passkeys.id }),
+    ],
+    when,
+  });
+  if (!wrote(outcomes.at(-1))) throw new Failure("conflict", "This is your last passkey. Add another one first.");
+}

@@ -1,0 +1,112 @@
+import { and, desc, eq, gt, isNull, lt, or, sql } from "drizzle-orm";
+import type { Account } from "../accounts/account.ts";
+import type { Origin, Reading } from "../accounts/actor.ts";
+import { audited } from "../audit/audit.ts";
+import { dayMs, hourMs, minuteMs } from "../clock.ts";
+import type { Db } from "../db/client.ts";
+import { wrote } from "../db/optimistic-locking.ts";
+import { accounts, members, sessions } from "../db/schema.ts";
+import { Failure } from "../errors.ts";
+import { commitChange, type Outbox, type Writing } from "../events/commit.ts";
+import { hashOf } from "../hash.ts";
+import { newId } from "../ids.ts";
+import type { Member } from "./member.ts";
+import { newToken } from "./tokens.ts";
+
+export type Session = typeof sessions.$inferSelect;
+
+/** Where a session was opened. */
+export interface SessionOrigin extends Origin {
+  userAgent: string | null;
+}
+
+const idleMs = 12 * hourMs;
+const longestMs = 14 * dayMs;
+const touchedMs = minuteMs;
+/** How long somebody who has just shown who they are need not do so again. */
+export const freshMs = 10 * minuteMs;
+
+/** A session of a member, and what its cookie holds. */
+export function newSession(memberId: string, now: number, { ip, country, userAgent }: SessionOrigin): { token: string; row: Session } {
+  const { token, tokenHash } = newToken();
+  return {
+    token,
+    row: { tokenHash, id: newId("ses", now), memberId, verifiedAt: now, lastSeenAt: now, ip, country, userAgent, createdAt: now },
+  };
+}
+
+/** Opens a session for a member who has shown who they are. Answers what its cookie holds. `how`: what the audit says of it. */
+export async function openSession(outbox: Outbox, member: Member, now: number, from: SessionOrigin, how: string): Promise<string> {
+  const { token, row } = newSession(member.id, now, from);
+  const actor = { accountId: member.accountId, by: { type: "member" as const, id: member.id }, from };
+  await commitChange(outbox, {
+    events: [],
+    audit: [audited({ actor, now }, "session.started", { type: "session", id: row.id, name: how })],
+    statements: [outbox.db.insert(sessions).values(row)],
+  });
+  return token;
+}
+
+const isLive = (now: number) =>
+  and(gt(sessions.lastSeenAt, now - idleMs), gt(sessions.createdAt, now - longestMs), isNull(members.removedAt));
+
+export interface SignedIn {
+  session: Session;
+  member: Member;
+  account: Account;
+}
+
+/** Whose session a cookie opens; null where it has ended. */
+export async function readSession(db: Db, token: string, now: number): Promise<SignedIn | null> {
+  const [found] = await db
+    .select({ session: sessions, member: members, account: accounts })
+    .from(sessions)
+    .innerJoin(members, eq(members.id, sessions.memberId))
+    .innerJoin(accounts, eq(accounts.id, members.accountId))
+    .where(and(eq(sessions.tokenHash, hashOf(token)), isLive(now)));
+  return found ?? null;
+}
+
+/** Notes that a session is in use, once a minute at most. */
+export async function touchSession(db: Db, { tokenHash, lastSeenAt, memberId }: Session, now: number): Promise<void> {
+  if (now - lastSeenAt < touchedMs) return;
+  await db.batch([
+    db.update(sessions).set({ lastSeenAt: now }).where(eq(sessions.tokenHash, tokenHash)),
+    db.update(members).set({ lastSeenAt: now }).where(eq(members.id, memberId)),
+  ]);
+}
+
+/** Notes that whoever has the session has just shown who they are. */
+export const confirmSession = (db: Db, { tokenHash }: Session, now: number) =>
+  db.update(sessions).set({ verifiedAt: now }).where(eq(sessions.tokenHash, tokenHash));
+
+/** The live sessions of the account's members, the latest first. `memberId`: of this one alone. */
+export const listSessions = ({ db, actor, now }: Reading, memberId?: string) =>
+  db
+    .select({ session: sessions, member: members })
+    .from(sessions)
+    .innerJoin(members, eq(members.id, sessions.memberId))
+    .where(and(eq(members.accountId, actor.accountId), memberId === undefined ? undefined : eq(sessions.memberId, memberId), isLive(now)))
+    .orderBy(desc(sessions.lastSeenAt));
+
+/** Ends a session of the account. `memberId`: only one of this member. Throws `not_found`. */
+export async function endSession(writing: Writing, id: string, memberId?: string): Promise<void> {
+  const { db, actor, commit } = writing;
+  const own = and(
+    eq(sessions.id, id),
+    sql`member_id IN (SELECT id FROM members WHERE account_id = ${actor.accountId})`,
+    memberId === undefined ? undefined : eq(sessions.memberId, memberId),
+  );
+  const [ended] = await commit({
+    result: null,
+    events: [],
+    audit: [audited(writing, "session.ended", { type: "session", id, name: null })],
+    statements: [db.delete(sessions).where(own).returning({ id: sessions.id })],
+    when: sql`EXISTS (SELECT 1 FROM sessions WHERE ${own})`,
+  });
+  if (!wrote(ended)) throw new Failure("not_found", "There is no such session.");
+}
+
+/** Deletes sessions that have ended by themselves. */
+export const deleteOldSessions = (db: Db, now: number) =>
+  db.delete(sessions).where(or(lt(sessions.lastSeenAt, now - idleMs), lt(sessions.createdAt, now - longestMs)));

@@ -1,0 +1,165 @@
+import type { Browser, BrowserContext, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type RunningWorker, startWorker } from "../node/worker.ts";
+import { startChromium } from "./chromium.ts";
+
+// Sign-in as on a deployed Worker, with Chromium's virtual authenticator.
+
+let worker: RunningWorker;
+let browser: Browser;
+const at = (path = "/") => `http://localhost:${worker.port}${path}`;
+
+beforeAll(async () => {
+  [worker, browser] = await Promise.all([startWorker({ signIn: true }), startChromium()]);
+});
+
+afterAll(async () => {
+  await Promise.all([browser?.close(), worker?.stop()]);
+});
+
+/** A person at a device of their own. */
+async function person(): Promise<{ context: BrowserContext; page: Page }> {
+  const context = await browser.newContext();
+  const page = await context.newPage();
+  const session = await context.newCDPSession(page);
+  await session.send("WebAuthn.enable");
+  await session.send("WebAuthn.addVirtualAuthenticator", {
+    options: {
+      protocol: "ctap2",
+      transport: "internal",
+      hasResidentKey: true,
+      hasUserVerification: true,
+      isUserVerified: true,
+      automaticPresenceSimulation: true,
+    },
+  });
+  page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
+  return { context, page };
+}
+
+/** What Chromium complained of: a violated policy above all. */
+const complaints: string[] = [];
+const h1 = (page: Page) => page.locator("h1").textContent();
+
+async function join(page: Page, link: string, name: string, email?: string): Promise<string[]> {
+  await page.goto(link);
+  await page.getByLabel("Your name").fill(name);
+  if (email) await page.getByLabel("Your email address").fill(email);
+  await page.getByRole("button", { name: "Create passkey" }).click();
+  await page.getByRole("heading", { name: "Your recovery codes" }).waitFor();
+  return page.getByLabel("Recovery codes").locator("code").allTextContents();
+}
+
+let codes: string[] = [];
+let owner: { context: BrowserContext; page: Page };
+
+describe("The first owner", () => {
+  it("comes in by the setup link with a passkey, and gets eight recovery codes", async () => {
+    owner = await person();
+    const { page } = owner;
+    await page.goto(at("/keys?status=active"));
+    expect(page.url()).toBe(at("/login?return_to=%2Fkeys%3Fstatus%3Dactive"));
+    codes = await join(page, worker.setup, "Ada", "ada@example.com");
+    expect([codes.length, new Set(codes).size]).toEqual([8, 8]);
+    await page.getByRole("link", { name: "Go to the overview" }).click();
+    expect(await h1(page)).toBe("Overview");
+  });
+
+  it("finds the link used by then, and so does everybody", async () => {
+    const { page } = await person();
+    await page.goto(worker.setup);
+    await page.getByRole("alert").filter({ hasText: "used before" }).waitFor();
+    expect(await page.getByRole("button", { name: "Create passkey" }).count()).toBe(0);
+  });
+
+  it("signs out, which ends the session, and in again with the passkey", async () => {
+    const { page, context } = owner;
+    const [stolen] = await context.cookies();
+    await page.getByRole("button", { name: "Sign out" }).click();
+    expect(await h1(page)).toBe("Sign in");
+    const other = await browser.newContext();
+    await other.addCookies(stolen ? [stolen] : []);
+    const thief = await other.newPage();
+    await thief.goto(at("/keys"));
+    expect(new URL(thief.url()).pathname).toBe("/login");
+    await other.close();
+    await page.goto(at("/keys"));
+    await page.getByRole("button", { name: "Sign in with a passkey" }).click();
+    await page.waitForURL(at("/keys"));
+    expect(await h1(page)).toBe("API Keys");
+  });
+
+  it("gets in once with each recovery code, also without script", async () => {
+    const context = await browser.newContext({ javaScriptEnabled: false });
+    const page = await context.newPage();
+    await page.goto(at("/usage"));
+    await page.getByRole("link", { name: "Use a recovery code" }).click();
+    const enter = async (code: string) => {
+      await page.getByLabel("Recovery code").fill(code);
+      await page.getByRole("button", { name: "Sign in" }).click();
+    };
+    await enter("aaaaa-bbbbb-ccccc-ddddd-eeeee");
+    expect(await page.getByRole("alert").textContent()).toContain("no recovery code");
+    await enter((codes[0] ?? "").toUpperCase());
+    expect(await h1(page)).toBe("Usage");
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.goto(at("/login/recovery"));
+    await enter(codes[0] ?? "");
+    expect(await page.getByRole("alert").textContent()).toContain("used before");
+    await context.close();
+  });
+
+  it("makes a key, whose secret is covered until it is asked for, copied, and no longer there after", async () => {
+    const { page, context } = owner;
+    await context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: at("").slice(0, -1) });
+    await page.goto(at("/keys/new"));
+    await page.getByLabel("Name").fill("By Ada");
+    await page.getByRole("button", { name: "Create key" }).click();
+    const secret = (await page.getByLabel("Secret key", { exact: true }).textContent())?.trim() ?? "";
+    expect(secret).toMatch(/^dvo_/);
+    await page.getByRole("button", { name: "Copy" }).click();
+    await page.getByText("Copied.").waitFor();
+    const called = await fetch(at("/api/v1/me"), { headers: { Authorization: `Bearer ${secret}` } });
+    expect(called.status).toBe(200);
+    await page.getByText("The first request is here").waitFor({ timeout: 8000 });
+    const audit = await fetch(at("/api/v1/audit?action=key.created&actor=member"), { headers: { Authorization: `Bearer ${worker.key}` } });
+    const { data } = (await audit.json()) as { data: unknown };
+    expect(data).toMatchObject([{ actor: { type: "member", name: "Ada" }, target: { name: "By Ada" } }]);
+    await page.goto(at("/keys"));
+    await page.goBack();
+    expect(await page.content()).not.toContain(secret.slice(21));
+  });
+});
+
+describe("Somebody who is invited", () => {
+  it("joins by a link that works once, and may do what the role says", async () => {
+    const { page } = owner;
+    await page.goto(at("/settings"));
+    await page.getByLabel("Email address").fill("vera@example.com");
+    await page.getByLabel("Role", { exact: true }).selectOption("viewer");
+    await page.getByRole("button", { name: "Invite" }).click();
+    const link = (await page.getByLabel("Invitation link").textContent()) ?? "";
+    const vera = await person();
+    expect(await join(vera.page, link, "Vera")).toHaveLength(8);
+    await vera.page.goto(at("/keys"));
+    expect(await h1(vera.page)).toBe("API Keys");
+    expect((await vera.page.goto(at("/keys/new")))?.status()).toBe(403);
+    expect(await vera.page.getByRole("alert").textContent()).toContain("viewer");
+    expect(await vera.page.locator("main").textContent()).toContain("Ada");
+    const posted = await vera.page.request.post(at("/keys"), { form: { name: "No" }, headers: { Origin: at("").slice(0, -1) } });
+    expect(posted.status()).toBe(403);
+    const again = await person();
+    await again.page.goto(link);
+    await again.page.getByRole("alert").filter({ hasText: "used before" }).waitFor();
+    // Removed, she is out at once.
+    await page.goto(at("/settings"));
+    await page.getByRole("row", { name: /Vera/ }).getByRole("button", { name: "Remove" }).click();
+    await page.getByRole("status").filter({ hasText: "Removed." }).waitFor();
+    await vera.page.goto(at("/keys"));
+    expect(new URL(vera.page.url()).pathname).toBe("/login");
+  });
+});
+
+it("Chromium complained of nothing but what was refused", () => {
+  expect(complaints.filter((text) => !/status of (?:403|409)/.test(text))).toEqual([]);
+});
