@@ -9,13 +9,22 @@ export interface KeyTraffic {
   /** From when on the entries were looked at: later than asked for where the account has more than one look takes in. */
   from: number;
   requests: number;
+  /** With the present secret, and with one from before a rotation. */
+  bySecret: { current: number; previous: number };
   byRoute: { method: string; route: string; requests: number }[];
 }
 
 /** The requests of a key since a time, by operation, those with the most first. Looks at the latest 10,000 entries of the account at most. */
 export async function readKeyTraffic({ db, actor }: Reading, keyId: string, since: number): Promise<KeyTraffic> {
   const rows = await db
-    .select({ id: activity.id, keyId: activity.keyId, method: activity.method, route: activity.route, count: activity.count })
+    .select({
+      id: activity.id,
+      keyId: activity.keyId,
+      method: activity.method,
+      route: activity.route,
+      count: activity.count,
+      secret: activity.secret,
+    })
     .from(activity)
     .where(and(eq(activity.accountId, actor.accountId), gte(activity.id, idBound("req", since))))
     .orderBy(desc(activity.id))
@@ -24,11 +33,17 @@ export async function readKeyTraffic({ db, actor }: Reading, keyId: string, sinc
   const last = rows.at(-1);
   const byRoute = [...Map.groupBy(own, ({ method, route }) => `${method} ${route}`).values()].flatMap((group) => {
     const [first] = group;
-    return first ? [{ method: first.method, route: first.route, requests: group.reduce((sum, { count }) => sum + count, 0) }] : [];
+    return first ? [{ method: first.method, route: first.route, requests: sum(group) }] : [];
   });
   return {
     from: rows.length === scannedAtOnce && last ? timeOfId(last.id) : since,
-    requests: byRoute.reduce((sum, { requests }) => sum + requests, 0),
+    requests: sum(own),
+    bySecret: {
+      current: sum(own.filter(({ secret }) => secret !== "previous")),
+      previous: sum(own.filter(({ secret }) => secret === "previous")),
+    },
     byRoute: byRoute.toSorted((a, b) => b.requests - a.requests),
   };
 }
+
+const sum = (entries: readonly { count: number }[]) => entries.reduce((total, { count }) => total + count, 0);

@@ -1,6 +1,8 @@
 import { createMiddleware } from "hono/factory";
+import { Failure } from "../errors.ts";
 import { listMembers } from "../identity/member.ts";
-import { may, type Permission, rolesWith } from "../identity/roles.ts";
+import { may, type Permission, rolesWith, withheldScopes } from "../identity/roles.ts";
+import { type Scope, scopes } from "../keys/scopes.ts";
 import { reading } from "./acting.ts";
 import { showPage } from "./components/layout.tsx";
 import { type PageContext, type PageEnv, roleOf } from "./context.ts";
@@ -24,6 +26,23 @@ const neededFor = ({ req: { method, path } }: PageContext) =>
   needs.find(([ofMethod, form]) => ofMethod === (method === "HEAD" ? "GET" : method) && form.test(path))?.[2];
 
 export const visitorMay = (c: PageContext, permission: Permission): boolean => may(roleOf(c.get("visitor")), permission);
+
+/** The scopes that keys may have whose secrets the visitor comes to know. */
+export const grantableScopes = (c: PageContext): readonly Scope[] => {
+  const withheld = withheldScopes(roleOf(c.get("visitor")));
+  return scopes.filter((scope) => !withheld.includes(scope));
+};
+
+/** Throws `forbidden` for a key with a scope that the visitor's role may not give, or come to use. */
+export function requireGrantableScopes(c: PageContext, touched: readonly string[]): void {
+  const grantable: readonly string[] = grantableScopes(c);
+  const missing = touched.filter((scope) => !grantable.includes(scope));
+  if (missing.length > 0)
+    throw new Failure(
+      "forbidden",
+      `Your role is ${roleOf(c.get("visitor"))}, which may not give a key ${missing.join(" and ")}. Ask an admin or an owner.`,
+    );
+}
 
 /** Refuses what the visitor's role does not allow, and says who may. */
 export const requirePermission = createMiddleware<PageEnv>(async function requirePermission(c, next) {

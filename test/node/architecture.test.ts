@@ -99,8 +99,16 @@ describe("A Worker that is deployed", () => {
     const { code, err } = await run("wrangler", ["deploy", "--dry-run", "--outdir", join(scratch, "bundle")]);
     expect(code, err).toBe(0);
     const bundle = readFileSync(join(scratch, "bundle", "index.js"), "utf8");
-    expect(bundle).toMatch(/createApp\(\{ isLocal: false \}\)/);
-    expect(bundle).not.toContain("LOCAL_BUILD");
+    expect(bundle).toMatch(/createApp\(\{ isLocal: false, isOpen: false \}\)/);
+    expect(bundle).not.toMatch(/LOCAL_BUILD|OPEN_OVERVIEW/);
+  });
+});
+
+describe("The scripts that pages load", () => {
+  it.each(["overview", "passkeys"])("are what src/browser says: %s", async (name) => {
+    const { code, out, err } = await run("esbuild", [`src/browser/${name}.ts`, "--bundle", "--minify", "--format=esm", "--target=es2023"]);
+    expect(code, err).toBe(0);
+    expect(readFileSync(join(root, "public/scripts", `${name}.js`), "utf8")).toBe(out);
   });
 });
 

@@ -4,7 +4,7 @@ import type { EventCatalogue } from "../../events/catalogue.ts";
 import { readEvent } from "../../events/read-events.ts";
 import { type Attempt, type Delivery, deliveryStatuses, readDelivery } from "../../webhooks/read-deliveries.ts";
 import { readWebhook } from "../../webhooks/read-webhooks.ts";
-import { redeliver } from "../../webhooks/redeliver.ts";
+import { attemptNow, redeliver } from "../../webhooks/redeliver.ts";
 import { countRedeliveries, redeliverAll } from "../../webhooks/redeliver-many.ts";
 import { mostAttempts } from "../../webhooks/schedule.ts";
 import { reading, webhookWriting } from "../acting.ts";
@@ -18,6 +18,7 @@ import type { PageContext, PageEnv } from "../context.ts";
 import { counted, integer } from "../format.ts";
 import { attempt, type Refused, readForm } from "../forms.ts";
 import { newNonce, runOnce } from "../once.ts";
+import { visitorMay } from "../permissions.tsx";
 
 const idOf = (c: PageContext) => c.req.param("id") ?? "";
 const longestSpanMs = 30 * dayMs;
@@ -48,7 +49,7 @@ export function deliveriesPages(catalogue: EventCatalogue) {
         section: "Webhooks",
         status: refused ? 409 : 200,
         trail: [["Webhooks", "/webhooks"], ...(webhook ? [[webhook.url, `/webhooks/${webhook.id}`] as const] : [])],
-        action: webhook && (
+        action: webhook && visitorMay(c, "webhooks") && (
           <Action action={`/deliveries/${delivery.id}/redeliver`} kind="main" hidden={{ nonce: newNonce() }}>
             Redeliver
           </Action>
@@ -58,6 +59,11 @@ export function deliveriesPages(catalogue: EventCatalogue) {
         {c.req.query("done") === "redelivered" && (
           <Done call={`POST /api/v1/deliveries/${delivery.redeliveryOf}/redeliver`}>
             This is the new delivery. Load the page again to see what came back.
+          </Done>
+        )}
+        {c.req.query("done") === "attempted" && (
+          <Done call={`POST /api/v1/deliveries/${delivery.id}/attempt`}>
+            The next attempt is being made now. Load the page again to see what came back.
           </Done>
         )}
         <Alert refused={refused} />
@@ -77,6 +83,11 @@ export function deliveriesPages(catalogue: EventCatalogue) {
             </p>
           )}
           <Timeline delivery={delivery} now={now} />
+          {delivery.status === "pending" && visitorMay(c, "webhooks") && (
+            <p class="buttons">
+              <Action action={`/deliveries/${delivery.id}/attempt`}>Try now</Action>
+            </p>
+          )}
         </section>
         {delivery.attempts.toReversed().map((each, index) => (
           <AttemptPanel attempt={each} number={delivery.attempts.length - index} delivery={delivery} />
@@ -108,6 +119,11 @@ export function deliveriesPages(catalogue: EventCatalogue) {
     if ("refused" in made) return showDelivery(c, made.refused);
     if ("repeated" in made.result) return c.redirect(`/deliveries/${idOf(c)}`, 303);
     return c.redirect(`/deliveries/${made.result.result}?done=redelivered`, 303);
+  });
+
+  pages.post("/deliveries/:id/attempt", async (c) => {
+    const made = await attempt(() => attemptNow(webhookWriting(c, catalogue), idOf(c)));
+    return "refused" in made ? showDelivery(c, made.refused) : c.redirect(`/deliveries/${idOf(c)}?done=attempted`, 303);
   });
 
   /** Counts first: what is sent is seen before it is sent. */

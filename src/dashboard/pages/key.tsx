@@ -7,7 +7,7 @@ import { always } from "../../db/optimistic-locking.ts";
 import { KeyPatch, Rotation } from "../../http/inputs/key.ts";
 import { changeKey } from "../../keys/change-key.ts";
 import { type Key, statusOf } from "../../keys/key.ts";
-import { readKey } from "../../keys/read-keys.ts";
+import { readKey, readKeyRow } from "../../keys/read-keys.ts";
 import { revokeKey } from "../../keys/revoke-key.ts";
 import { rotateKey } from "../../keys/rotate-key.ts";
 import { percent } from "../../percent.ts";
@@ -26,6 +26,7 @@ import type { PageContext, PageEnv } from "../context.ts";
 import { countdown, counted, integer, wholePercent } from "../format.ts";
 import { attempt, Form, parseInput, type Refused, readForm } from "../forms.ts";
 import { newNonce, runOnce } from "../once.ts";
+import { grantableScopes, requireGrantableScopes, visitorMay } from "../permissions.tsx";
 import { KeyFields, keyInputOf, showSecret } from "./keys.tsx";
 
 const entriesShown = 10;
@@ -44,6 +45,10 @@ const outcomes: Record<string, (key: Key) => [sentence: string, call: string]> =
     `PATCH /api/v1/keys/${id} {"status": "disabled"}`,
   ],
   enabled: ({ id }) => ["Enabled. Requests with this key are taken again.", `PATCH /api/v1/keys/${id} {"status": "active"}`],
+  "overlap-ended": ({ id }) => [
+    "Ended. Requests with the old secret are refused from now on.",
+    `PATCH /api/v1/keys/${id} {"overlap_ends_at": null}`,
+  ],
   revoked: ({ id }) => ["Revoked. Requests with this key are refused from now on.", `DELETE /api/v1/keys/${id}`],
 };
 
@@ -60,10 +65,11 @@ async function showKey(c: PageContext, { form = new Form(), refused }: Sent = {}
   const asking = await upToDate(c);
   const { now } = asking;
   const key = await readKey(asking, c.req.param("id") ?? "");
-  const [usage, limit, { entries }] = await Promise.all([
+  const [usage, limit, { entries }, { bySecret }] = await Promise.all([
     readUsage(asking, { window: "7d", keyId: key.id }),
     readKeyUsage(asking, key.id).catch(() => null),
     listActivity(asking, { filter: { keyId: key.id }, limit: entriesShown }),
+    readKeyTraffic(asking, key.id, now - hourMs),
   ]);
   const status = statusOf(key, now);
   const outcome = outcomes[c.req.query("done") ?? ""]?.(key);
@@ -76,7 +82,7 @@ async function showKey(c: PageContext, { form = new Form(), refused }: Sent = {}
       section: "API Keys",
       trail: [["API Keys", "/keys"]],
       status: refused ? 422 : 200,
-      action: isRevoked ? undefined : (
+      action: !isRevoked && visitorMay(c, "keys") && (
         <>
           {key.state === "disabled" ? (
             <Action action={`/keys/${key.id}/enable`}>Enable</Action>
@@ -98,8 +104,10 @@ async function showKey(c: PageContext, { form = new Form(), refused }: Sent = {}
       {overlapEndsAt !== null && (
         <div class="note">
           <p>
-            The secret before the last rotation works too: it ends <Ahead timeMs={overlapEndsAt} now={now} />.
+            The secret before the last rotation works too: it ends <Ahead timeMs={overlapEndsAt} now={now} />. Requests of the last hour
+            with the new one: {integer(bySecret.current)}, with the old one: {integer(bySecret.previous)}.
           </p>
+          {visitorMay(c, "keys") && <Action action={`/keys/${key.id}/end-overlap`}>End the overlap now</Action>}
         </div>
       )}
       <section class="panel" aria-labelledby="facts">
@@ -159,7 +167,7 @@ async function showKey(c: PageContext, { form = new Form(), refused }: Sent = {}
           </dd>
           <dt>Made</dt>
           <dd>
-            <Moment timeMs={key.createdAt} />
+            <Moment timeMs={key.createdAt} /> by <bdi>{key.createdByName ?? `the ${key.createdByType ?? "operator"}`}</bdi>
           </dd>
         </dl>
       </section>
@@ -185,7 +193,7 @@ async function showKey(c: PageContext, { form = new Form(), refused }: Sent = {}
           <ActivityTable entries={entries} now={now} brief />
         )}
       </section>
-      {!isRevoked && (
+      {!isRevoked && visitorMay(c, "keys") && (
         <section class="panel" aria-labelledby="change">
           <h2 id="change">Change</h2>
           <form class="form" method="post" action={`/keys/${key.id}`}>
@@ -193,6 +201,7 @@ async function showKey(c: PageContext, { form = new Form(), refused }: Sent = {}
             <KeyFields
               form={form}
               refused={refused}
+              options={grantableScopes(c)}
               ticked={form.ticked("scopes") ?? key.scopes}
               ceiling={c.get("visitor").account.limitCeiling}
               values={{
@@ -226,7 +235,10 @@ keyPages.post("/keys/:id", async (c) => {
   const patch = Object.fromEntries(
     Object.entries({ name, scopes, hourlyLimit, allowedIps, expiresAt }).filter(([, value]) => value !== undefined),
   );
-  const changed = await attempt(() => changeKey(keyWriting(c), idOf(c), patch, always));
+  const changed = await attempt(async () => {
+    requireGrantableScopes(c, [...before.scopes, ...(scopes ?? [])]);
+    return changeKey(keyWriting(c), idOf(c), patch, always);
+  });
   return "refused" in changed ? showKey(c, { form, refused: changed.refused }) : back(c, "changed");
 });
 
@@ -235,9 +247,17 @@ for (const [verb, state, done] of [
   ["enable", "active", "enabled"],
 ] as const)
   keyPages.post(`/keys/:id/${verb}`, async (c) => {
-    const changed = await attempt(() => changeKey(keyWriting(c), idOf(c), { state }, always));
+    const changed = await attempt(async () => {
+      if (state === "active") requireGrantableScopes(c, (await readKeyRow(reading(c), idOf(c))).scopes);
+      return changeKey(keyWriting(c), idOf(c), { state }, always);
+    });
     return "refused" in changed ? showKey(c, { refused: changed.refused }) : back(c, done);
   });
+
+keyPages.post("/keys/:id/end-overlap", async (c) => {
+  const changed = await attempt(() => changeKey(keyWriting(c), idOf(c), { overlapEndsAt: null }, always));
+  return "refused" in changed ? showKey(c, { refused: changed.refused }) : back(c, "overlap-ended");
+});
 
 keyPages.get("/keys/:id/rotate", async (c) => {
   const key = await readKey(await upToDate(c), idOf(c));
@@ -279,7 +299,10 @@ keyPages.post("/keys/:id/rotate", async (c) => {
   const parsed = parseInput(Rotation, { overlap_seconds: form.number("overlap_seconds") });
   if ("refused" in parsed) return showKey(c, { form, refused: parsed.refused });
   const overlapMs = parsed.input.overlap_seconds * secondMs;
-  const rotated = await attempt(() => runOnce(c, form, (commit) => rotateKey(keyWriting(c, commit), idOf(c), overlapMs)));
+  const rotated = await attempt(async () => {
+    requireGrantableScopes(c, (await readKeyRow(reading(c), idOf(c))).scopes);
+    return runOnce(c, form, (commit) => rotateKey(keyWriting(c, commit), idOf(c), overlapMs));
+  });
   if ("refused" in rotated) return showKey(c, { refused: rotated.refused });
   if ("repeated" in rotated.result)
     return showPage(

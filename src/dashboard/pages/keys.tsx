@@ -16,6 +16,7 @@ import { Code, OneTimeSecret, ShownBefore } from "../components/secret.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
 import { attempt, Form, parseInput, type Refused, readForm } from "../forms.ts";
 import { newNonce, runOnce } from "../once.ts";
+import { grantableScopes, requireGrantableScopes, visitorMay } from "../permissions.tsx";
 
 const shownAtOnce = 100;
 const longUnusedMs = 90 * dayMs;
@@ -41,7 +42,7 @@ keysPages.get("/keys", async (c) => {
     {
       title: "API Keys",
       section: "API Keys",
-      action: (
+      action: visitorMay(c, "keys") && (
         <a class="button main" href="/keys/new">
           Create key
         </a>
@@ -125,7 +126,7 @@ function showForm(c: PageContext, { form = new Form(), refused }: Sent = {}) {
           required
           maxlength={100}
         />
-        <KeyFields form={form} refused={refused} ticked={ticked} ceiling={limitCeiling} />
+        <KeyFields form={form} refused={refused} options={grantableScopes(c)} ticked={ticked} ceiling={limitCeiling} />
         <button class="main" type="submit">
           Create key
         </button>
@@ -138,12 +139,15 @@ function showForm(c: PageContext, { form = new Form(), refused }: Sent = {}) {
 export const KeyFields = ({
   form,
   refused,
+  options,
   ticked,
   ceiling,
   values,
 }: {
   form: Form;
   refused?: Refused | undefined;
+  /** The scopes that may be ticked. */
+  options: readonly string[];
   ticked: readonly string[];
   ceiling: number;
   values?: { hourlyLimit: string; expiresAt: string; allowedIps: string };
@@ -154,7 +158,7 @@ export const KeyFields = ({
       name="scopes"
       label="Scopes"
       help="What the key may do. Give it no more than its client needs."
-      options={scopes.map((scope) => [scope, <code>{scope}</code>])}
+      options={options.map((scope) => [scope, <code>{scope}</code>])}
       ticked={ticked}
     />
     <TextField
@@ -207,9 +211,10 @@ keysPages.post("/keys", async (c) => {
   const parsed = parseInput(NewKey, keyInputOf(form));
   if ("refused" in parsed) return showForm(c, { form, refused: parsed.refused });
   const { name, scopes, hourly_limit: hourlyLimit, allowed_ips: allowedIps, expires_at: expiresAt } = parsed.input;
-  const made = await attempt(() =>
-    runOnce(c, form, (commit) => createKey(keyWriting(c, commit), { name, scopes, hourlyLimit, allowedIps, expiresAt })),
-  );
+  const made = await attempt(async () => {
+    requireGrantableScopes(c, scopes ?? []);
+    return runOnce(c, form, (commit) => createKey(keyWriting(c, commit), { name, scopes, hourlyLimit, allowedIps, expiresAt }));
+  });
   if ("refused" in made) return showForm(c, { form, refused: made.refused });
   if ("repeated" in made.result)
     return showPage(c, { title: "Create a key", section: "API Keys", status: 409 }, <ShownBefore path="/keys" what="A key" />);

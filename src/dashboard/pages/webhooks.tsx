@@ -24,6 +24,7 @@ import type { PageContext, PageEnv } from "../context.ts";
 import { counted, dash, integer, milliseconds, rate } from "../format.ts";
 import { attempt, Form, parseInput, type Refused, readForm } from "../forms.ts";
 import { newNonce, runOnce } from "../once.ts";
+import { visitorMay } from "../permissions.tsx";
 
 const deliveriesShown = 25;
 const mostWebhooks = 20;
@@ -67,7 +68,7 @@ export function webhooksPages(catalogue: EventCatalogue) {
       {
         title: "Webhooks",
         section: "Webhooks",
-        action: (
+        action: visitorMay(c, "webhooks") && (
           <a class="button main" href="/webhooks/new">
             Add webhook
           </a>
@@ -179,7 +180,7 @@ export function webhooksPages(catalogue: EventCatalogue) {
         section: "Webhooks",
         trail,
         status: refused ? 422 : 200,
-        action: (
+        action: visitorMay(c, "webhooks") && (
           <>
             <Action action={`/webhooks/${webhook.id}/test`} kind="main" hidden={{ nonce: newNonce() }}>
               Send test event
@@ -278,7 +279,7 @@ export function webhooksPages(catalogue: EventCatalogue) {
         <section class="panel" aria-labelledby="deliveries">
           <header>
             <h2 id="deliveries">Deliveries</h2>
-            {webhook.state === "active" && (
+            {webhook.state === "active" && visitorMay(c, "webhooks") && (
               <a class="button" href={`/webhooks/${webhook.id}/redeliver${filter.status ? `?status=${filter.status}` : ""}`}>
                 Redeliver all
               </a>
@@ -328,21 +329,23 @@ export function webhooksPages(catalogue: EventCatalogue) {
             </p>
           )}
         </section>
-        <section class="panel" aria-labelledby="change">
-          <h2 id="change">Change</h2>
-          <form class="form" method="post" action={`/webhooks/${webhook.id}`}>
-            <WebhookFields
-              form={form}
-              refused={refused}
-              options={eventOptions}
-              ticked={form.ticked("event_types") ?? webhook.eventTypes}
-              webhook={webhook}
-            />
-            <button class="main" type="submit">
-              Save
-            </button>
-          </form>
-        </section>
+        {visitorMay(c, "webhooks") && (
+          <section class="panel" aria-labelledby="change">
+            <h2 id="change">Change</h2>
+            <form class="form" method="post" action={`/webhooks/${webhook.id}`}>
+              <WebhookFields
+                form={form}
+                refused={refused}
+                options={eventOptions}
+                ticked={form.ticked("event_types") ?? webhook.eventTypes}
+                webhook={webhook}
+              />
+              <button class="main" type="submit">
+                Save
+              </button>
+            </form>
+          </section>
+        )}
         <VerifySnippets />
       </>,
     );

@@ -1,0 +1,159 @@
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { gzipSync } from "node:zlib";
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type RunningWorker, startWorker } from "../node/worker.ts";
+import { startChromium } from "./chromium.ts";
+
+// What holds for every page, in both themes and at both widths: nothing of accessibility to complain of, nothing that scrolls sideways, nothing
+// from elsewhere, no violated policy, and little to load.
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const longName = `${"😀".repeat(90)} ‏مفتاح الخلفية`;
+let worker: RunningWorker;
+let browser: Browser;
+let paths: string[];
+const at = (path: string) => `http://localhost:${worker.port}${path}`;
+
+// biome-ignore lint/suspicious/noExplicitAny: what a stranger's client sees has no type
+async function api(method: string, path: string, body?: unknown): Promise<any> {
+  const response = await fetch(at(`/api/v1${path}`), {
+    method,
+    headers: { Authorization: `Bearer ${worker.key}`, "Content-Type": "application/json" },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  return text === "" ? null : JSON.parse(text);
+}
+
+beforeAll(async () => {
+  [worker, browser] = await Promise.all([startWorker(), startChromium()]);
+  const empty = [
+    "/",
+    "/usage",
+    "/keys",
+    "/keys/new",
+    "/webhooks",
+    "/webhooks/new",
+    "/activity",
+    "/docs",
+    "/settings",
+    "/search?q=",
+    "/login",
+    "/login/recovery",
+    "/setup",
+    "/nothing/here",
+  ];
+  const key = await api("POST", "/keys", { name: longName, expires_at: new Date(Date.now() + 86_400_000).toISOString() });
+  await api("POST", `/keys/${key.id}/rotate`, { overlap_seconds: 3600 });
+  // Nobody listens there: it fails.
+  const webhook = await api("POST", "/webhooks", { url: "http://localhost:9/hook", description: longName, event_types: ["*"] });
+  await api("POST", "/tasks", { title: longName });
+  await api("GET", "/tasks/tsk_1");
+  await api("POST", "/tasks", { title: "" });
+  await api("GET", `/${"x".repeat(300)}`);
+  await new Promise((resolve) => setTimeout(resolve, 2000));
+  const [refused] = (await api("GET", "/activity?status=422")).data;
+  const [delivery] = (await api("GET", `/webhooks/${webhook.id}/deliveries`)).data;
+  const used = [
+    "/settings/audit",
+    `/keys/${key.id}`,
+    `/keys/${key.id}?done=changed`,
+    `/keys/${key.id}/rotate`,
+    `/keys/${key.id}/revoke`,
+    "/keys?status=revoked",
+    `/webhooks/${webhook.id}`,
+    `/webhooks/${webhook.id}/rotate-secret`,
+    `/webhooks/${webhook.id}/redeliver`,
+    `/webhooks/${webhook.id}/delete`,
+    `/deliveries/${delivery.id}`,
+    `/activity/${refused.id}`,
+    "/activity?method=DELETE",
+    "/usage?window=24h",
+    `/usage?window=7d&key_id=${key.id}`,
+    "/search?q=a",
+  ];
+  paths = [...empty, ...used];
+});
+
+afterAll(async () => {
+  await Promise.all([browser?.close(), worker?.stop()]);
+});
+
+interface Finding {
+  id: string;
+  nodes: { html: string; failureSummary: string }[];
+}
+
+describe.each([
+  ["light", 1280],
+  ["light", 320],
+  ["dark", 1280],
+  ["dark", 320],
+] as const)("Every page in %s at %i pixels", (colorScheme, width) => {
+  it("has nothing that axe complains of, scrolls in one direction, and loads what is its own and allowed", async () => {
+    const context = await browser.newContext({ colorScheme, viewport: { width, height: 800 }, bypassCSP: false });
+    const found: string[] = [];
+    const client = await context.newPage();
+    client.on(
+      "console",
+      (message) => message.type() === "error" && !/status of (?:403|404)/.test(message.text()) && found.push(message.text()),
+    );
+    client.on(
+      "request",
+      (request) => !request.url().startsWith(at("/")) && !request.url().startsWith("data:") && found.push(`asks ${request.url()}`),
+    );
+    for (const path of paths) {
+      await client.goto(at(path));
+      const [scrolled, shown, headings] = (await client.evaluate(
+        "[document.documentElement.scrollWidth, document.documentElement.clientWidth, document.querySelectorAll('h1').length]",
+      )) as [number, number, number];
+      if (scrolled > shown) found.push(`${path} scrolls sideways: ${scrolled}`);
+      if (headings !== 1) found.push(`${path} has ${headings} h1`);
+      await client.evaluate(axe);
+      const violations = (await client.evaluate(
+        "axe.run({ runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] }).then(({ violations }) => violations)",
+      )) as Finding[];
+      for (const { id, nodes } of violations)
+        found.push(`${path}: ${id}: ${nodes[0]?.html.slice(0, 200)} ${nodes[0]?.failureSummary.slice(0, 300)}`);
+    }
+    await context.close();
+    expect(found).toEqual([]);
+  }, 180_000);
+});
+
+describe("A page", () => {
+  it("takes at most 25 KB of script and 25 KB of HTML and style, compressed", async () => {
+    const style = gzipSync(await (await fetch(at("/style.css"))).text()).length;
+    const heavy: string[] = [];
+    for (const path of paths) {
+      const html = await (await fetch(at(path), { headers: { "Sec-Fetch-Site": "none" } })).text();
+      const scripts = await Promise.all(
+        [...html.matchAll(/<script[^>]* src="([^"]+)"/g)].map(async ([, src]) => (await fetch(at(src ?? ""))).text()),
+      );
+      const [ofScript, ofPage] = [scripts.reduce((sum, text) => sum + gzipSync(text).length, 0), gzipSync(html).length + style];
+      if (ofScript > 25_000 || ofPage > 25_000) heavy.push(`${path}: ${ofScript} of script, ${ofPage} of page`);
+    }
+    expect(heavy).toEqual([]);
+  });
+
+  it("moves nothing once it is there", async () => {
+    const moved: string[] = [];
+    for (const path of ["/", "/usage", "/activity"]) {
+      const page = await browser.newPage();
+      await page.addInitScript(`
+        window.seen = { cls: 0 };
+        new PerformanceObserver((list) => { for (const entry of list.getEntries()) if (!entry.hadRecentInput) seen.cls += entry.value; }).observe({ type: "layout-shift", buffered: true });
+      `);
+      // The first load warms the Worker up.
+      await page.goto(at(path));
+      await page.goto(at(path));
+      await page.waitForTimeout(500);
+      const { cls } = (await page.evaluate("seen")) as { cls: number };
+      if (cls > 0.02) moved.push(`${path} moves by ${cls}`);
+      await page.close();
+    }
+    expect(moved).toEqual([]);
+  });
+});

@@ -1,0 +1,64 @@
+import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { createApp } from "../../src/app.ts";
+import { claim, makeSetup } from "../../src/identity/invitations.ts";
+import type { Member } from "../../src/identity/member.ts";
+import type { Role } from "../../src/identity/roles.ts";
+import { type Answer, answerOf, db, origin } from "./client.ts";
+
+// Members, made by the code that the pages use but for the passkey itself, for which it takes a browser (test/browser/sign-in.test.ts),
+// on a Worker whose overview is closed.
+
+const app = createApp({ isLocal: true, isOpen: false });
+
+export interface Person {
+  member: Member;
+  codes: string[];
+  cookie: string;
+  get(path: string, headers?: Record<string, string>): Promise<Answer>;
+  post(path: string, fields?: Record<string, string | readonly string[]>, headers?: Record<string, string>): Promise<Answer>;
+}
+
+/** One request to the closed overview. */
+export async function ask(method: string, path: string, headers: Record<string, string> = {}, body?: string): Promise<Answer> {
+  const ctx = createExecutionContext();
+  const request = new Request(origin + path, { method, headers, redirect: "manual", ...(body !== undefined && { body }) });
+  const answer = await answerOf(await app.fetch(request, env, ctx));
+  await waitOnExecutionContext(ctx);
+  return answer;
+}
+
+/** Asks with a cookie, as a browser would. */
+export function withCookie(cookie: string): Pick<Person, "get" | "post"> {
+  return {
+    get: (path, headers = {}) => ask("GET", path, { Cookie: cookie, ...headers }),
+    post(path, fields = {}, headers = {}) {
+      const body = new URLSearchParams();
+      for (const [name, value] of Object.entries(fields)) for (const each of [value].flat()) body.append(name, each);
+      const own = { Cookie: cookie, Origin: origin, "Content-Type": "application/x-www-form-urlencoded" };
+      return ask("POST", path, { ...own, ...headers }, body.toString());
+    },
+  };
+}
+
+const from = { ip: "203.0.113.7", country: "NO", userAgent: "A browser" };
+
+/** A member with a role, who has just joined. */
+export async function makePerson(accountId: string, role: Role = "owner"): Promise<Person> {
+  const now = Date.now();
+  const setup = await makeSetup({ db, now }, accountId);
+  await env.DB.prepare("UPDATE invitations SET role = ? WHERE account_id = ? AND used_by IS NULL").bind(role, accountId).run();
+  const id = crypto.randomUUID();
+  const claimed = await claim({ db }, now, {
+    token: setup,
+    person: { name: `${role} ${id.slice(0, 4)}`, email: `${id}@example.com` },
+    passkey: { id, name: "A passkey", publicKey: "", counter: 0, transports: [] },
+    from,
+  });
+  const cookie = `session=${claimed.token}`;
+  return { member: claimed.member, codes: claimed.codes, cookie, ...withCookie(cookie) };
+}
+
+/** Makes it some time since a member last showed who they are. */
+export const age = (member: Member, column: "verified_at" | "last_seen_at" | "created_at", ms: number) =>
+  env.DB.prepare(`UPDATE sessions SET ${column} = ${column} - ? WHERE member_id = ?`).bind(ms, member.id).run();

@@ -1,0 +1,310 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { dayMs, hourMs, minuteMs } from "../../src/clock.ts";
+import { claim, makeSetup } from "../../src/identity/invitations.ts";
+import { hidden, labelled } from "./browse.ts";
+import { call, db, makeKey, makeTenant, origin } from "./client.ts";
+import { age, ask, makePerson, withCookie } from "./people.ts";
+
+const isOut = ({ status, headers }: { status: number; headers: Headers }) =>
+  status === 303 && /^\/login/.test(headers.get("Location") ?? "");
+const form = { Origin: origin, "Content-Type": "application/x-www-form-urlencoded" };
+
+describe("Signed out,", () => {
+  it.each([
+    "/",
+    "/keys",
+    "/keys/new",
+    "/settings",
+    "/settings/audit",
+    "/usage.csv",
+    "/activity?status=4xx",
+    "/nothing/there",
+    "/keys/key_1/first-request",
+  ])("%s leads to the sign-in and back", async (path) => {
+    const answer = await ask("GET", path);
+    expect([answer.status, answer.headers.get("Location")]).toEqual([303, `/login?return_to=${encodeURIComponent(path)}`]);
+  });
+
+  it("no form does anything", async () => {
+    const { key, keyId } = await makeTenant();
+    for (const path of [`/keys/${keyId}/revoke`, "/keys", "/webhooks", "/settings/invitations", "/settings/recovery-codes"])
+      expect(isOut(await ask("POST", path, form, "name=x")), path).toBe(true);
+    expect((await call("GET", "/api/v1/me", { key })).status).toBe(200);
+  });
+
+  it("no address of elsewhere is led to after the sign-in", async () => {
+    const { accountId } = await makeTenant();
+    const { codes } = await makePerson(accountId);
+    for (const [index, to] of ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)"].entries()) {
+      const body = new URLSearchParams({ code: codes[index] ?? "", return_to: to }).toString();
+      expect((await ask("POST", "/login/recovery", form, body)).headers.get("Location"), to).toBe("/");
+    }
+  });
+});
+
+describe("A link", () => {
+  const passkey = () => ({ id: crypto.randomUUID(), name: "x", publicKey: "", counter: 0, transports: [] });
+  const from = { ip: null, country: null, userAgent: null };
+
+  it("makes one member, of however many come at once", async () => {
+    const { accountId } = await makeTenant();
+    const token = await makeSetup({ db, now: Date.now() }, accountId);
+    const come = (name: string) =>
+      claim({ db }, Date.now(), { token, person: { name, email: `${name}@example.com` }, passkey: passkey(), from });
+    const outcomes = await Promise.allSettled(["a", "b", "c", "d"].map(come));
+    expect(outcomes.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
+    const { results } = await env.DB.prepare("SELECT id FROM members WHERE account_id = ?").bind(accountId).all();
+    expect(results).toHaveLength(1);
+    const { results: kept } = await env.DB.prepare("SELECT 1 FROM passkeys WHERE member_id = ?")
+      .bind(results[0]?.id ?? "")
+      .all();
+    expect(kept).toHaveLength(1);
+    await expect(come("e")).rejects.toThrow("used before");
+  });
+
+  it("ends after seven days, and where a new one is made", async () => {
+    const { accountId } = await makeTenant();
+    const first = await makeSetup({ db, now: Date.now() }, accountId);
+    const second = await makeSetup({ db, now: Date.now() }, accountId);
+    const check = async (token: string) => (await ask("POST", "/setup/check", form, new URLSearchParams({ token }).toString())).status;
+    expect([await check(first), await check(second), await check("made-up"), await check("")]).toEqual([409, 200, 409, 409]);
+    await env.DB.prepare("UPDATE invitations SET expires_at = ? WHERE account_id = ?").bind(Date.now(), accountId).run();
+    expect(await check(second)).toBe(409);
+  });
+
+  it("is kept as its hash alone, and so are sessions and recovery codes", async () => {
+    const { accountId } = await makeTenant();
+    const token = await makeSetup({ db, now: Date.now() }, accountId);
+    const { cookie, codes } = await makePerson(accountId);
+    for (const table of ["invitations", "sessions", "recovery_codes", "audit", "events"]) {
+      const text = JSON.stringify((await env.DB.prepare(`SELECT * FROM ${table}`).all()).results);
+      for (const secret of [token, cookie.split("=")[1] ?? "", codes[0] ?? ""]) expect(text, table).not.toContain(secret);
+    }
+  });
+});
+
+describe("A session", () => {
+  it("shows the account of its member, and no other, whatever is asked for", async () => {
+    const [mine, theirs] = [await makeTenant(), await makeTenant()];
+    const { get, post, cookie } = await makePerson(mine.accountId);
+    await makePerson(theirs.accountId);
+    const shown = (text: string) => /<code>(acc_[0-9a-f]+)<\/code>/.exec(text)?.[1];
+    expect(shown((await get(`/settings?account=${theirs.accountId}`)).text)).toBe(mine.accountId);
+    expect(shown((await get("/settings", { Cookie: `${cookie}; account=${theirs.accountId}` })).text)).toBe(mine.accountId);
+    expect((await get(`/keys/${theirs.keyId}`)).status).toBe(404);
+    for (const path of [`/keys/${theirs.keyId}/revoke`, `/keys/${theirs.keyId}/rotate`, `/keys/${theirs.keyId}/disable`])
+      expect((await post(path)).status, path).toBe(404);
+    expect((await call("GET", "/api/v1/me", { key: theirs.key })).status).toBe(200);
+  });
+
+  it("ends twelve hours after its last page, and fourteen days after it began", async () => {
+    const { accountId } = await makeTenant();
+    const [idle, long] = [await makePerson(accountId), await makePerson(accountId)];
+    await age(idle.member, "last_seen_at", 12 * hourMs - minuteMs);
+    expect((await idle.get("/keys")).status).toBe(200);
+    await age(idle.member, "last_seen_at", 12 * hourMs);
+    expect(isOut(await idle.get("/keys"))).toBe(true);
+    await age(long.member, "created_at", 14 * dayMs);
+    expect(isOut(await long.get("/keys"))).toBe(true);
+  });
+
+  it("ends by sign-out, for whoever has the cookie", async () => {
+    const { accountId } = await makeTenant();
+    const { post, cookie } = await makePerson(accountId);
+    const out = await post("/logout");
+    expect([out.status, out.headers.get("Location"), out.headers.get("Set-Cookie")]).toEqual([
+      303,
+      "/login",
+      expect.stringMatching(/Max-Age=0/),
+    ]);
+    expect(isOut(await withCookie(cookie).get("/"))).toBe(true);
+  });
+
+  it("is a new one at each sign-in: none that was set before is taken up", async () => {
+    const { accountId } = await makeTenant();
+    const { codes } = await makePerson(accountId);
+    const planted = "a".repeat(43);
+    const body = new URLSearchParams({ code: codes[0] ?? "" }).toString();
+    const entered = await ask("POST", "/login/recovery", { ...form, Cookie: `session=${planted}` }, body);
+    const cookie = entered.headers.get("Set-Cookie") ?? "";
+    expect(cookie).toMatch(/^session=[\w-]{43}; Max-Age=1209600; Path=\/; HttpOnly; SameSite=Lax$/);
+    expect(cookie).not.toContain(planted);
+    expect(isOut(await withCookie(`session=${planted}`).get("/"))).toBe(true);
+  });
+
+  it("is ended by its member, and by an admin, not by another member, nor from another account", async () => {
+    const { accountId } = await makeTenant();
+    const elsewhere = await makePerson((await makeTenant()).accountId);
+    const [admin, one, other] = [
+      await makePerson(accountId, "admin"),
+      await makePerson(accountId, "viewer"),
+      await makePerson(accountId, "viewer"),
+    ];
+    const idOf = async ({ member }: { member: { id: string } }) =>
+      String(await env.DB.prepare("SELECT id FROM sessions WHERE member_id = ?").bind(member.id).first("id"));
+    const path = `/settings/sessions/${await idOf(one)}/end`;
+    expect([(await other.post(path)).status, (await elsewhere.post(path)).status, (await one.get("/")).status]).toEqual([404, 404, 200]);
+    expect((await admin.post(path)).status).toBe(303);
+    expect(isOut(await one.get("/"))).toBe(true);
+    expect((await other.post(`/settings/sessions/${await idOf(other)}/end`)).status).toBe(303);
+    expect(isOut(await other.get("/"))).toBe(true);
+  });
+
+  it("cannot be used by a page of elsewhere", async () => {
+    const { accountId, keyId, key } = await makeTenant();
+    const { post } = await makePerson(accountId);
+    for (const headers of [{ Origin: "https://evil.example" }, { Origin: "null" }, { Origin: "" }])
+      expect((await post(`/keys/${keyId}/revoke`, {}, headers as Record<string, string>)).status, JSON.stringify(headers)).toBe(403);
+    expect((await call("GET", "/api/v1/me", { key })).status).toBe(200);
+  });
+});
+
+describe("A recovery code", () => {
+  it("is spent once, also by two at once", async () => {
+    const { accountId } = await makeTenant();
+    const { codes } = await makePerson(accountId);
+    const body = new URLSearchParams({ code: codes[0] ?? "" }).toString();
+    const statuses = (await Promise.all([1, 2, 3].map(() => ask("POST", "/login/recovery", form, body)))).map(({ status }) => status);
+    expect(statuses.toSorted()).toEqual([303, 403, 403]);
+  });
+
+  it("of a member who was removed lets nobody in", async () => {
+    const { accountId } = await makeTenant();
+    const [owner, gone] = [await makePerson(accountId), await makePerson(accountId, "viewer")];
+    expect((await owner.post(`/settings/people/${gone.member.id}/remove`)).status).toBe(303);
+    const body = new URLSearchParams({ code: gone.codes[0] ?? "" }).toString();
+    expect((await ask("POST", "/login/recovery", form, body)).status).toBe(403);
+  });
+});
+
+describe("Who has not shown for ten minutes who they are", () => {
+  it("is asked before a secret is made or ended, and the form goes on from there with a recovery code", async () => {
+    const { accountId, key: owner } = await makeTenant();
+    const { member, post, codes } = await makePerson(accountId);
+    await age(member, "verified_at", 11 * minuteMs);
+    const asked = await post("/keys", { name: "Later", scopes: ["tasks:read", "users:read"] });
+    expect([asked.status, asked.text.includes("Confirm that it is you")]).toEqual([403, true]);
+    expect([hidden(asked.text, "name"), asked.text.match(/name="scopes"/g)?.length]).toEqual(["Later", 2]);
+    expect((await call("GET", "/api/v1/keys", { key: owner })).body.data).toHaveLength(1);
+    const fields = { name: "Later", scopes: ["tasks:read", "users:read"] };
+    const wrong = await post("/keys", { ...fields, confirm_code: "wrong" });
+    expect([wrong.status, wrong.text.includes("not one of your recovery codes")]).toEqual([422, true]);
+    const stranger = await makePerson(accountId);
+    expect((await post("/keys", { ...fields, confirm_code: stranger.codes[0] ?? "" })).status).toBe(422);
+    const made = await post("/keys", { ...fields, confirm_code: codes[0] ?? "" });
+    expect(labelled(made.text, "Secret key")).toMatch(/^dvo_/);
+    expect(labelled((await post("/keys", { name: "Again" })).text, "Secret key")).toMatch(/^dvo_/);
+  });
+
+  it("still looks, disables a key and signs out", async () => {
+    const { accountId } = await makeTenant();
+    const { key, keyId } = await makeKey(accountId);
+    const { member, get, post } = await makePerson(accountId);
+    await age(member, "verified_at", hourMs);
+    expect([(await get("/keys")).status, (await post(`/keys/${keyId}/disable`)).status]).toEqual([200, 303]);
+    expect((await call("GET", "/api/v1/me", { key })).body.code).toBe("disabled_key");
+  });
+
+  it.each(["rotate", "revoke"])("does not %s a key", async (verb) => {
+    const { accountId, keyId, key } = await makeTenant();
+    const { member, post } = await makePerson(accountId);
+    await age(member, "verified_at", hourMs);
+    expect((await post(`/keys/${keyId}/${verb}`)).status).toBe(403);
+    expect((await call("GET", "/api/v1/me", { key })).status).toBe(200);
+  });
+});
+
+describe("A role", () => {
+  const forms: [path: string, fields: Record<string, string>][] = [
+    ["/keys", { name: "x" }],
+    ["/keys/KEY", { name: "x", scopes: "users:read" }],
+    ["/keys/KEY/disable", {}],
+    ["/keys/KEY/rotate", {}],
+    ["/keys/KEY/revoke", {}],
+    ["/webhooks", { url: "https://hooks.acme.dev/x", event_types: "task.created" }],
+    ["/webhooks/whk_1/test", {}],
+    ["/deliveries/dlv_1/redeliver", {}],
+    ["/settings/invitations", { email: "x@example.com", role: "viewer" }],
+    ["/settings/people/MEMBER/remove", {}],
+    ["/settings/people/MEMBER/role", { role: "owner" }],
+    ["/settings/sample-data", {}],
+    ["/nothing/that/is/there", {}],
+  ];
+
+  it.each(forms)("of a viewer does not allow POST %s, by a hand-made form either", async (path, fields) => {
+    const { accountId, keyId, key } = await makeTenant();
+    const [viewer, other] = [await makePerson(accountId, "viewer"), await makePerson(accountId, "viewer")];
+    const answer = await viewer.post(path.replace("KEY", keyId).replace("MEMBER", other.member.id), fields);
+    expect([answer.status, answer.text.includes("Your role is viewer")]).toEqual([403, true]);
+    expect((await call("GET", "/api/v1/me", { key })).status).toBe(200);
+    expect((await other.get("/")).status).toBe(200);
+  });
+
+  it("of a developer allows keys and webhooks, but none that reads the audit log or makes keys, nor the secret of one that does", async () => {
+    const { accountId, keyId, key: full } = await makeTenant();
+    const { get, post } = await makePerson(accountId, "developer");
+    expect(labelled((await post("/keys", { name: "Mine", scopes: ["tasks:read", "keys:read"] })).text, "Secret key")).toMatch(/^dvo_/);
+    for (const scope of ["audit:read", "keys:write"]) {
+      expect((await get("/keys/new")).text).not.toContain(`value="${scope}"`);
+      expect((await post("/keys", { name: "More", scopes: ["tasks:read", scope] })).status, scope).toBe(422);
+    }
+    expect((await post(`/keys/${keyId}/rotate`)).text).not.toContain('aria-label="Secret key"');
+    expect((await post(`/keys/${keyId}`, { name: "x", scopes: "tasks:read" })).status).toBe(422);
+    expect((await call("GET", "/api/v1/me", { key: full })).status).toBe(200);
+    expect([(await get("/settings/audit")).status, (await post("/settings/invitations", { email: "x@example.com" })).status]).toEqual([
+      403, 403,
+    ]);
+  });
+
+  it("of an admin allows to invite and remove viewers and developers alone", async () => {
+    const { accountId } = await makeTenant();
+    const [admin, owner, developer] = [
+      await makePerson(accountId, "admin"),
+      await makePerson(accountId),
+      await makePerson(accountId, "developer"),
+    ];
+    const inviteAs = async (role: string) => (await admin.post("/settings/invitations", { email: `${role}@example.com`, role })).status;
+    expect([await inviteAs("viewer"), await inviteAs("developer"), await inviteAs("admin"), await inviteAs("owner")]).toEqual([
+      200, 200, 403, 403,
+    ]);
+    expect((await admin.post(`/settings/people/${owner.member.id}/remove`)).status).toBe(403);
+    expect((await admin.post(`/settings/people/${developer.member.id}/role`, { role: "admin" })).status).toBe(403);
+    expect((await admin.post(`/settings/people/${developer.member.id}/remove`)).status).toBe(303);
+    expect((await admin.get("/settings/audit")).text).toContain("member.removed");
+  });
+
+  it("of the last owner cannot be lost", async () => {
+    const { accountId } = await makeTenant();
+    const owner = await makePerson(accountId);
+    const path = `/settings/people/${owner.member.id}`;
+    const refused = await owner.post(`${path}/remove`);
+    expect([refused.status, refused.text.includes("last owner")]).toEqual([422, true]);
+    expect((await owner.post(`${path}/role`, { role: "viewer" })).status).toBe(422);
+    const second = await makePerson(accountId);
+    const both = await Promise.all([owner.post(`${path}/remove`), second.post(`/settings/people/${second.member.id}/remove`)]);
+    expect(both.map(({ status }) => status).filter((status) => status === 303)).toHaveLength(1);
+  });
+
+  it("of another account's owner allows nothing here", async () => {
+    const [mine, theirs] = [await makeTenant(), await makeTenant()];
+    const stranger = await makePerson(mine.accountId);
+    const { member, get } = await makePerson(theirs.accountId);
+    for (const path of [`/settings/people/${member.id}/remove`, `/settings/people/${member.id}/role`])
+      expect((await stranger.post(path, { role: "viewer" })).status, path).toBe(404);
+    expect((await get("/")).status).toBe(200);
+  });
+});
+
+it("A member's events join the catalogue, for keys that may read the audit log", async () => {
+  const { accountId, key } = await makeTenant();
+  const { key: without } = await makeKey(accountId, { scopes: ["webhooks:read"] });
+  const owner = await makePerson(accountId);
+  await owner.post("/settings/invitations", { email: "new@example.com", role: "viewer" });
+  const typesFor = async (by: string) =>
+    (await call("GET", "/api/v1/events", { key: by })).body.data
+      .map(({ type }: { type: string }) => type)
+      .filter((type: string) => type.startsWith("member."));
+  expect(await typesFor(key)).toEqual(["member.invited", "member.joined"]);
+  expect(await typesFor(without)).toEqual([]);
+});
