@@ -85,6 +85,7 @@ CREATE TABLE `sessions` (
 --> statement-breakpoint
 CREATE INDEX `sessions_by_member` ON `sessions` (`member_id`);--> statement-breakpoint
 CREATE UNIQUE INDEX `sessions_by_id` ON `sessions` (`id`);--> statement-breakpoint
+ALTER TABLE `accounts` ADD `sample_until` integer;--> statement-breakpoint
 ALTER TABLE `activity` ADD `secret` text;--> statement-breakpoint
 ALTER TABLE `api_keys` ADD `created_by_type` text;--> statement-breakpoint
 ALTER TABLE `api_keys` ADD `created_by_id` text;--> statement-breakpoint

@@ -1,5 +1,6 @@
 import { createAccount } from "../src/accounts/account.ts";
 import { operatorOn } from "../src/accounts/actor.ts";
+import { markSampleData } from "../src/accounts/sample-data.ts";
 import type { Entry } from "../src/activity/entry.ts";
 import { writeEntries } from "../src/activity/write-entries.ts";
 import { dayMs, hourMs, hourStart } from "../src/clock.ts";
@@ -65,6 +66,8 @@ export async function seedDemo({ db, signing, now }: { db: Db; signing: SigningS
   await seedPeopleAndTasks(random, at, startsAt, now);
   await seedActivity(random, db, account.id, clients, startsAt, now);
   await refreshRollUps(at(now));
+  // The demo key, made now, is no sample: it goes on working when the rest is removed.
+  await markSampleData(db, account.id, now);
   return demo.secretKey;
 }
 

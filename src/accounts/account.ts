@@ -13,7 +13,7 @@ export async function createAccount(
   { db, now }: { db: Db; now: number },
   { name, email }: { name: string; email: string },
 ): Promise<Account> {
-  const account: Account = { id: newId("acc", now), name, email, limitCeiling, addressesClearedTo: "", createdAt: now };
+  const account: Account = { id: newId("acc", now), name, email, limitCeiling, addressesClearedTo: "", sampleUntil: null, createdAt: now };
   await db.insert(accounts).values(account);
   return account;
 }

@@ -5,14 +5,16 @@ import type { EventCatalogue } from "../events/catalogue.ts";
 import { type Commit, commitTo, type Outbox } from "../events/commit.ts";
 import { originOf } from "../http/client-address.ts";
 import { actingSession } from "../identity/acting-session.ts";
+import { may } from "../identity/roles.ts";
 import { parseSigningSecrets, type SigningSecret } from "../keys/key-format.ts";
+import { type Scope, scopes } from "../keys/scopes.ts";
 import type { KeyContext } from "../keys/write-key.ts";
 import { refreshRollUps } from "../usage/refresh-roll-ups.ts";
 import { enqueueVia } from "../webhooks/enqueue.ts";
 import { sealingSecrets } from "../webhooks/sealing.ts";
 import { ownHosts } from "../webhooks/url-rules.ts";
 import type { WebhookWriting } from "../webhooks/write-webhooks.ts";
-import type { PageContext } from "./context.ts";
+import { type PageContext, roleOf } from "./context.ts";
 
 // What verbs take besides their input: on whose behalf, on which data, at what time.
 
@@ -53,11 +55,15 @@ export function keyWriting(c: PageContext, commit: Commit = commitTo(outbox(c)))
   return { ...reading(c), signing, commit };
 }
 
+/** What events a visitor may read, and have sent: null for all. Those about people are for who may read the audit log. */
+const readableScopes = (c: PageContext): readonly Scope[] | null =>
+  may(roleOf(c.get("visitor")), "audit") ? null : scopes.filter((scope) => scope !== "audit:read");
+
 /** What verbs take that make and change webhooks. */
 export const webhookWriting = (c: PageContext, catalogue: EventCatalogue, commit: Commit = commitTo(outbox(c))): WebhookWriting => ({
   ...reading(c),
   commit,
-  scopes: null,
+  scopes: readableScopes(c),
   catalogue,
   sealing: sealingSecrets(c.env),
   urls: { ownHosts: ownHosts(c.env.PUBLIC_ORIGIN), isLocal: c.get("isLocal") },

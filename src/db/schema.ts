@@ -15,6 +15,8 @@ export const accounts = sqliteTable("accounts", {
   limitCeiling: integer("limit_ceiling").notNull().default(5000),
   /** Entries of the log with an id below this have no IP address any more. */
   addressesClearedTo: text("addresses_cleared_to").notNull().default(""),
+  /** Everything from before this is made up; null where nothing is. */
+  sampleUntil: integer("sample_until"),
   createdAt: integer("created_at").notNull(),
 });
 

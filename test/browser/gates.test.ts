@@ -98,7 +98,7 @@ describe.each([
     const client = await context.newPage();
     client.on(
       "console",
-      (message) => message.type() === "error" && !/status of (?:403|404)/.test(message.text()) && found.push(message.text()),
+      (message) => message.type() === "error" && !/status of (?:403|404|409)/.test(message.text()) && found.push(message.text()),
     );
     client.on(
       "request",

@@ -66,6 +66,7 @@ export function showPage(c: PageContext, { title, section, action, trail = [], s
         <p class="where">
           <bdi title={account.name}>{account.name}</bdi>
           {c.get("isLocal") && <span class="tag">Local</span>}
+          {account.sampleUntil !== null && <span class="tag">Sample data</span>}
         </p>
         {accounts.length > 1 && (
           <form class="choice" method="get" action="/">

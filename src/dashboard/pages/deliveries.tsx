@@ -37,6 +37,8 @@ export function deliveriesPages(catalogue: EventCatalogue) {
     const asking = reading(c);
     const { now } = asking;
     const delivery = await readDelivery(asking, idOf(c));
+    // What the receiver answered may be what it was sent.
+    catalogue.requireReadable([delivery.eventType], webhookWriting(c, catalogue).scopes);
     const [event, webhook] = await Promise.all([
       readEvent(asking, delivery.eventId).catch(() => null),
       readWebhook(asking, delivery.webhookId).catch(() => null),

@@ -1,4 +1,6 @@
 import { Hono } from "hono";
+import { removeSampleData } from "../../accounts/sample-data.ts";
+import { always } from "../../db/optimistic-locking.ts";
 import { Failure } from "../../errors.ts";
 import { commitTo, type Writing } from "../../events/commit.ts";
 import { email as emailInput, text } from "../../http/inputs/values.ts";
@@ -8,7 +10,9 @@ import { addPasskey, listPasskeys, type Passkey, registrationOptions, removePass
 import { countRecoveryCodes, replaceRecoveryCodes } from "../../identity/recovery-codes.ts";
 import { mayManage, type Role, roles } from "../../identity/roles.ts";
 import { endSession, listSessions, type Session, type SignedIn } from "../../identity/sessions.ts";
-import { outbox, reading } from "../acting.ts";
+import { listKeys } from "../../keys/read-keys.ts";
+import { revokeKey } from "../../keys/revoke-key.ts";
+import { keyWriting, outbox, reading, upToDate } from "../acting.ts";
 import { Action, TextField } from "../components/fields.tsx";
 import { PageScript, showPage } from "../components/layout.tsx";
 import { Alert, Done, Empty } from "../components/notice.tsx";
@@ -29,10 +33,12 @@ const outcomes: Record<string, string> = {
   ended: "Ended. Whoever had it must sign in again.",
   "passkey-added": "Added. It signs you in from now on.",
   "passkey-removed": "Removed. It does not sign you in any more.",
+  "sample-removed": "Removed. What you see from now on is your own.",
   confirmed: "Confirmed. For ten minutes you are not asked again: go on with what you wanted to do.",
 };
 
 const writing = (c: PageContext): Writing => ({ ...reading(c), commit: commitTo(outbox(c)) });
+const mostKeys = 100;
 const idOf = (c: PageContext) => c.req.param("id") ?? "";
 const back = (c: PageContext, done: string) => c.redirect(`/settings?done=${done}`, 303);
 
@@ -143,6 +149,20 @@ async function showSettings(c: PageContext, { form = new Form(), refused }: { fo
           </dd>
         </dl>
       </section>
+      {account.sampleUntil !== null && visitorMay(c, "account") && (
+        <section class="panel" aria-labelledby="sample">
+          <h2 id="sample">Sample data</h2>
+          <p>
+            People, tasks, requests, figures and keys from before <Moment timeMs={account.sampleUntil} /> are made up. Removing them leaves
+            what has come since, and the demo key.
+          </p>
+          <p class="buttons">
+            <Action action="/settings/sample-data" kind="danger">
+              Remove sample data
+            </Action>
+          </p>
+        </section>
+      )}
       {signedIn && <PageScript name="passkeys" c={c} />}
     </>,
   );
@@ -386,6 +406,18 @@ settingsPages.post("/logout", async (c) => {
   if (signedIn) await endSession(writing(c), signedIn.session.id, signedIn.member.id);
   clearSession(c);
   return c.redirect("/login", 303);
+});
+
+settingsPages.post("/settings/sample-data", async (c) => {
+  const { account } = c.get("visitor");
+  const { id, sampleUntil } = account;
+  if (sampleUntil === null) return back(c, "sample-removed");
+  const asking = await upToDate(c);
+  // Their guards first: a row that is gone says nothing to them.
+  for (const key of await listKeys(asking, { limit: mostKeys }))
+    if (key.createdAt < sampleUntil && key.state !== "revoked") await revokeKey(keyWriting(c), key.id, always);
+  await removeSampleData(asking.db, { id, sampleUntil }, asking.now);
+  return back(c, "sample-removed");
 });
 
 /** How pages look is remembered by cookie, so that it works without script. */

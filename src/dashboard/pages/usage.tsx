@@ -140,7 +140,7 @@ const Breakdown = ({
       {shares.length === 0 ? (
         <Empty>No requests.</Empty>
       ) : (
-        <section class="scroll" tabindex={0} aria-label={titles[by]}>
+        <section class="scroll" tabindex={0} aria-label={`${titles[by]}, as a table`}>
           <table>
             <thead>
               <tr>

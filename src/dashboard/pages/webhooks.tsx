@@ -119,7 +119,7 @@ export function webhooksPages(catalogue: EventCatalogue) {
         <Alert refused={refused} />
         <form class="panel form" method="post" action="/webhooks">
           <input type="hidden" name="nonce" value={newNonce()} />
-          <WebhookFields form={form} refused={refused} options={eventOptions} ticked={form.ticked("event_types") ?? ["*"]} />
+          <WebhookFields form={form} refused={refused} options={eventOptions} ticked={form.all("event_types")} />
           <button class="main" type="submit">
             Add webhook
           </button>
