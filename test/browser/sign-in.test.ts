@@ -1,7 +1,8 @@
-import type { Browser, BrowserContext, Page } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type RunningWorker, startWorker } from "../node/worker.ts";
 import { startChromium } from "./chromium.ts";
+import { join, type Person, person } from "./people.ts";
 
 // Sign-in as on a deployed Worker, with Chromium's virtual authenticator.
 
@@ -17,45 +18,23 @@ afterAll(async () => {
   await Promise.all([browser?.close(), worker?.stop()]);
 });
 
-/** A person at a device of their own. */
-async function person(): Promise<{ context: BrowserContext; page: Page }> {
-  const context = await browser.newContext();
-  const page = await context.newPage();
-  const session = await context.newCDPSession(page);
-  await session.send("WebAuthn.enable");
-  await session.send("WebAuthn.addVirtualAuthenticator", {
-    options: {
-      protocol: "ctap2",
-      transport: "internal",
-      hasResidentKey: true,
-      hasUserVerification: true,
-      isUserVerified: true,
-      automaticPresenceSimulation: true,
-    },
-  });
-  page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
-  return { context, page };
-}
-
 /** What Chromium complained of: a violated policy above all. */
 const complaints: string[] = [];
 const h1 = (page: Page) => page.locator("h1").textContent();
 
-async function join(page: Page, link: string, name: string, email?: string): Promise<string[]> {
-  await page.goto(link);
-  await page.getByLabel("Your name").fill(name);
-  if (email) await page.getByLabel("Your email address").fill(email);
-  await page.getByRole("button", { name: "Create passkey" }).click();
-  await page.getByRole("heading", { name: "Your recovery codes" }).waitFor();
-  return page.getByLabel("Recovery codes").locator("code").allTextContents();
+/** Somebody new, whose browser is listened to. */
+async function somebody(): Promise<Person> {
+  const made = await person(browser);
+  made.page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
+  return made;
 }
 
 let codes: string[] = [];
-let owner: { context: BrowserContext; page: Page };
+let owner: Person;
 
 describe("The first owner", () => {
   it("comes in by the setup link with a passkey, and gets eight recovery codes", async () => {
-    owner = await person();
+    owner = await somebody();
     const { page } = owner;
     await page.goto(at("/keys?status=active"));
     expect(page.url()).toBe(at("/login?return_to=%2Fkeys%3Fstatus%3Dactive"));
@@ -66,7 +45,7 @@ describe("The first owner", () => {
   });
 
   it("finds the link used by then, and so does everybody", async () => {
-    const { page } = await person();
+    const { page } = await somebody();
     await page.goto(worker.setup);
     await page.getByRole("alert").filter({ hasText: "used before" }).waitFor();
     expect(await page.getByRole("button", { name: "Create passkey" }).count()).toBe(0);
@@ -139,7 +118,7 @@ describe("Somebody who is invited", () => {
     await page.getByLabel("Role", { exact: true }).selectOption("viewer");
     await page.getByRole("button", { name: "Invite" }).click();
     const link = (await page.getByLabel("Invitation link").textContent()) ?? "";
-    const vera = await person();
+    const vera = await somebody();
     expect(await join(vera.page, link, "Vera")).toHaveLength(8);
     await vera.page.goto(at("/keys"));
     expect(await h1(vera.page)).toBe("API Keys");
@@ -148,7 +127,7 @@ describe("Somebody who is invited", () => {
     expect(await vera.page.locator("main").textContent()).toContain("Ada");
     const posted = await vera.page.request.post(at("/keys"), { form: { name: "No" }, headers: { Origin: at("").slice(0, -1) } });
     expect(posted.status()).toBe(403);
-    const again = await person();
+    const again = await somebody();
     await again.page.goto(link);
     await again.page.getByRole("alert").filter({ hasText: "used before" }).waitFor();
     // Removed, she is out at once.

@@ -14,10 +14,10 @@ const plotHeight = height - bottom - top;
 /** Names at the edges stay inside of the picture. */
 const anchorAt = (index: number, count: number) => (index === 0 ? "start" : index > count - 2 ? "end" : "middle");
 
-/** A round number at or above the highest value: 1, 2 or 5 times a power of ten. */
+/** A number at or above the highest value, a quarter of which is round: 1, 2 or 5 times a power of ten. */
 export function roundedUp(value: number): number {
-  const power = 10 ** Math.floor(Math.log10(Math.max(1, value)));
-  return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= value) ?? 10 * power;
+  const power = 10 ** Math.floor(Math.log10(Math.max(1, value / 4)));
+  return [1, 2, 5, 10].map((step) => 4 * step * power).find((top) => top >= value) ?? 40 * power;
 }
 
 /** Requests over time as bars, what failed of them at their tops, the period before as a thin line; the same as a table. */

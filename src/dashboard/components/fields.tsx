@@ -90,8 +90,11 @@ export const TextField = ({ form, type = "text", value, required, placeholder, m
   );
 };
 
+/** One box to tick: its value, which is its label too, and what it means. */
+export type Choice = readonly [value: string, meaning?: string];
+
 interface Choices extends Field {
-  options: readonly (readonly [value: string, label: Child])[];
+  options: readonly Choice[];
   ticked: readonly string[];
 }
 
@@ -99,11 +102,25 @@ interface Choices extends Field {
 export const Choices = ({ options, ticked, ...field }: Choices) => (
   <fieldset class="field choices" aria-describedby={described(field)}>
     <legend>{field.label}</legend>
-    <div>
-      {options.map(([value, label]) => (
-        <label>
-          <input type="checkbox" name={field.name} value={value} checked={ticked.includes(value)} /> <span>{label}</span>
-        </label>
+    <div class={options.some(([, meaning]) => meaning) ? "wide" : undefined}>
+      {options.map(([value, meaning], index) => (
+        <div>
+          <label>
+            <input
+              type="checkbox"
+              name={field.name}
+              value={value}
+              checked={ticked.includes(value)}
+              aria-describedby={meaning && `${idOf(field.name)}-${index}`}
+            />
+            <code>{value}</code>
+          </label>
+          {meaning && (
+            <p class="help" id={`${idOf(field.name)}-${index}`}>
+              {meaning}
+            </p>
+          )}
+        </div>
       ))}
     </div>
     <Help {...field} />

@@ -69,7 +69,8 @@ async function showKey(c: PageContext, { form = new Form(), refused }: Sent = {}
     readUsage(asking, { window: "7d", keyId: key.id }),
     readKeyUsage(asking, key.id).catch(() => null),
     listActivity(asking, { filter: { keyId: key.id }, limit: entriesShown }),
-    readKeyTraffic(asking, key.id, now - hourMs),
+    // Since the rotation, or what was changed after it.
+    readKeyTraffic(asking, key.id, Math.max(now - hourMs, key.updatedAt)),
   ]);
   const status = statusOf(key, now);
   const outcome = outcomes[c.req.query("done") ?? ""]?.(key);
@@ -104,7 +105,7 @@ async function showKey(c: PageContext, { form = new Form(), refused }: Sent = {}
       {overlapEndsAt !== null && (
         <div class="note">
           <p>
-            The secret before the last rotation works too: it ends <Ahead timeMs={overlapEndsAt} now={now} />. Requests of the last hour
+            The secret before the last rotation works too: it ends <Ahead timeMs={overlapEndsAt} now={now} />. Requests since the change
             with the new one: {integer(bySecret.current)}, with the old one: {integer(bySecret.previous)}.
           </p>
           {visitorMay(c, "keys") && <Action action={`/keys/${key.id}/end-overlap`}>End the overlap now</Action>}

@@ -158,7 +158,7 @@ export const KeyFields = ({
       name="scopes"
       label="Scopes"
       help="What the key may do. Give it no more than its client needs."
-      options={options.map((scope) => [scope, <code>{scope}</code>])}
+      options={options.map((scope) => [scope] as const)}
       ticked={ticked}
     />
     <TextField

@@ -13,7 +13,7 @@ import { type Webhook, webhookData } from "../../webhooks/webhook.ts";
 import { changeWebhook, createWebhook, deleteWebhook, rotateWebhookSecret } from "../../webhooks/write-webhooks.ts";
 import { reading, webhookWriting } from "../acting.ts";
 import { DeliveryTable } from "../components/delivery-table.tsx";
-import { Action, Choices, TextField } from "../components/fields.tsx";
+import { Action, type Choice, Choices, TextField } from "../components/fields.tsx";
 import { showPage } from "../components/layout.tsx";
 import { Alert, Done, Empty } from "../components/notice.tsx";
 import { OneTimeSecret, ShownBefore } from "../components/secret.tsx";
@@ -52,9 +52,9 @@ const outcomes: Record<string, (webhook: Webhook) => [sentence: string, call: st
 export function webhooksPages(catalogue: EventCatalogue) {
   const pages = new Hono<PageEnv>();
   const { NewWebhook, WebhookPatch } = webhookInputs(catalogue);
-  const eventOptions = [
-    ["*", "* all of them"] as const,
-    ...catalogue.kinds.map(({ type, description }) => [type, <EventName type={type} description={description} />] as const),
+  const eventOptions: readonly Choice[] = [
+    ["*", "All of them, those to come too."],
+    ...catalogue.kinds.map(({ type, description }) => [type, description] as const),
   ];
   const back = (c: PageContext, done: string) => c.redirect(`/webhooks/${idOf(c)}?done=${done}`, 303);
 
@@ -473,12 +473,6 @@ export function webhooksPages(catalogue: EventCatalogue) {
   return pages;
 }
 
-const EventName = ({ type, description }: { type: string; description: string }) => (
-  <>
-    <code>{type}</code> <span class="quiet">{description}</span>
-  </>
-);
-
 const WebhookRow = ({ webhook, health, now }: { webhook: Webhook; health: WebhookHealth; now: number }) => (
   <tr class="row">
     <th scope="row" class="path">
@@ -521,7 +515,7 @@ const WebhookFields = ({
 }: {
   form: Form;
   refused?: Refused | undefined;
-  options: Parameters<typeof Choices>[0]["options"];
+  options: readonly Choice[];
   ticked: readonly string[];
   webhook?: Webhook;
 }) => (
