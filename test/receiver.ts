@@ -1,16 +1,43 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import type { TestProject } from "vitest/node";
 import { startReceiver } from "../scripts/receiving.ts";
 
-/** One receiver for all tests inside workerd. Each test takes a path of its own. */
+/** One receiver, and one shelf, for all tests inside workerd. Each test takes a path of its own. */
 export default async function setup({ provide }: TestProject): Promise<() => Promise<void>> {
-  const receiver = await startReceiver(0);
+  const [receiver, shelf] = await Promise.all([startReceiver(0), startShelf()]);
   provide("receiver", receiver.url);
-  return receiver.stop;
+  provide("shelf", shelf.url);
+  return async () => {
+    await Promise.all([receiver.stop(), shelf.stop()]);
+  };
+}
+
+/** A server that gives at each path what was put there. */
+async function startShelf() {
+  const kept = new Map<string, string>();
+  const server = createServer(async (request, response) => {
+    const path = request.url ?? "/";
+    if (request.method === "PUT") {
+      let text = "";
+      for await (const chunk of request.setEncoding("utf8")) text += chunk;
+      kept.set(path, text);
+    }
+    response.writeHead(kept.has(path) ? 200 : 404, { "Content-Type": "application/json" }).end(kept.get(path) ?? "{}");
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const stop = () =>
+    new Promise<void>((resolve) => {
+      server.close(() => resolve());
+      server.closeAllConnections();
+    });
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, stop };
 }
 
 declare module "vitest" {
   interface ProvidedContext {
     receiver: string;
+    shelf: string;
     /** Whether tests that have a short form are to be run at their full size. */
     isLong: boolean;
   }

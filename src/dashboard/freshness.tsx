@@ -31,8 +31,9 @@ export const confirmPages = new Hono<PageEnv>().post("/confirm/options", async (
 export const requireFreshness = createMiddleware<PageEnv>(async function requireFreshness(c, next) {
   const { signedIn } = c.get("visitor");
   if (signedIn === null || c.req.method !== "POST" || !sensitive.some((path) => path.test(c.req.path))) return next();
-  if (Date.now() - signedIn.session.verifiedAt < freshMs) return next();
+  if (Date.now() - signedIn.verifiedAt < freshMs) return next();
   const form = await readForm(c);
+  if (signedIn.session === null) return askToSignInAgain(c, form);
   if (form.optional("confirm_response") === undefined && form.optional("confirm_code") === undefined) return askToConfirm(c, form);
   const refused = await confirm(c, signedIn, form);
   return refused ? askToConfirm(c, form, refused) : next();
@@ -52,9 +53,31 @@ async function confirm(c: PageContext, { session, member }: SignedIn, form: Form
     if (error instanceof Failure && error.code === "forbidden") return { summary: error.message, faults: new Map() };
     throw error;
   }
-  await confirmSession(db, session, now);
+  if (session) await confirmSession(db, session, now);
   return null;
 }
+
+/** Under Cloudflare Access: the form again, to be sent with a newer token. */
+const askToSignInAgain = (c: PageContext, form: Form) =>
+  showPage(
+    c,
+    { title: "Confirm that it is you", status: 403 },
+    <form class="panel form" method="post" action={c.req.path}>
+      <p>
+        This makes or ends a secret, or lets somebody in, and you signed in more than ten minutes ago.{" "}
+        <a href="/cdn-cgi/access/logout" target="_blank" rel="noopener">
+          Sign in again in another tab
+        </a>
+        , then go on here: nothing of what you typed is lost.
+      </p>
+      {form.entries().map(([name, value]) => (
+        <input type="hidden" name={name} value={value} />
+      ))}
+      <button class="main" type="submit">
+        Go on
+      </button>
+    </form>,
+  );
 
 /** The form again, hidden, with what shows who sends it. */
 const askToConfirm = (c: PageContext, form: Form, refused?: Refused) =>

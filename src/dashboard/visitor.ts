@@ -2,10 +2,13 @@ import { getCookie } from "hono/cookie";
 import { createMiddleware } from "hono/factory";
 import { listAccounts } from "../accounts/account.ts";
 import { connect } from "../db/client.ts";
+import { originOf } from "../http/client-address.ts";
+import { type AccessConfig, accessConfig, memberByAccess, verifyAccess } from "../identity/access.ts";
 import { readSession, touchSession } from "../identity/sessions.ts";
 import { isLoopback } from "../loopback.ts";
+import { enqueueVia } from "../webhooks/enqueue.ts";
 import type { PageContext, PageEnv } from "./context.ts";
-import { closedPage, noAccountPage } from "./pages/closed.tsx";
+import { closedPage, noAccountPage, uninvitedPage } from "./pages/closed.tsx";
 import { sessionToken } from "./session-cookie.ts";
 
 /**
@@ -16,6 +19,13 @@ import { sessionToken } from "./session-cookie.ts";
 function isAtThisMachine(c: PageContext): boolean {
   const site = c.req.header("Sec-Fetch-Site");
   return isLoopback(c.get("url").hostname) && (site === "none" || site === "same-origin");
+}
+
+/** Who has come through Cloudflare Access. Null where nobody has invited them. */
+async function visitorByAccess(c: PageContext, access: AccessConfig, now: number) {
+  const { email, issuedAt } = await verifyAccess(access, c.req.header("Cf-Access-Jwt-Assertion") ?? "", now);
+  const outbox = { db: connect(c.env.DB), enqueue: enqueueVia(c.env.DELIVERIES, (work) => c.executionCtx.waitUntil(work)) };
+  return memberByAccess(outbox, now, { email, issuedAt, from: { ...originOf(c), userAgent: null } });
 }
 
 /** Finds out who looks at a page, and at whose account: whoever has signed in or, where it `isOpen`, whoever sits at the machine. Nobody else gets past it. */
@@ -31,8 +41,15 @@ export const admitVisitor = ({ isOpen }: { isOpen: boolean }) =>
       c.set("visitor", { account, accounts, signedIn: null });
       return next();
     }
-    const token = sessionToken(c);
     const now = Date.now();
+    const access = accessConfig(c.env);
+    if (access) {
+      const visitor = await visitorByAccess(c, access, now);
+      if (visitor === null) return uninvitedPage(c);
+      c.set("visitor", { account: visitor.account, accounts: [visitor.account], signedIn: visitor });
+      return next();
+    }
+    const token = sessionToken(c);
     const signedIn = token === undefined ? null : await readSession(db, token, now);
     if (!signedIn) {
       const { pathname, search } = c.get("url");

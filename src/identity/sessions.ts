@@ -51,20 +51,23 @@ const isLive = (now: number) =>
   and(gt(sessions.lastSeenAt, now - idleMs), gt(sessions.createdAt, now - longestMs), isNull(members.removedAt));
 
 export interface SignedIn {
-  session: Session;
+  /** Null under Cloudflare Access, which keeps its own. */
+  session: Session | null;
+  /** When they last showed who they are. */
+  verifiedAt: number;
   member: Member;
   account: Account;
 }
 
 /** Whose session a cookie opens; null where it has ended. */
-export async function readSession(db: Db, token: string, now: number): Promise<SignedIn | null> {
+export async function readSession(db: Db, token: string, now: number): Promise<(SignedIn & { session: Session }) | null> {
   const [found] = await db
     .select({ session: sessions, member: members, account: accounts })
     .from(sessions)
     .innerJoin(members, eq(members.id, sessions.memberId))
     .innerJoin(accounts, eq(accounts.id, members.accountId))
     .where(and(eq(sessions.tokenHash, hashOf(token)), isLive(now)));
-  return found ?? null;
+  return found ? { ...found, verifiedAt: found.session.verifiedAt } : null;
 }
 
 /** Notes that a session is in use, once a minute at most. */

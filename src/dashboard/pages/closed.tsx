@@ -23,3 +23,17 @@ export const noAccountPage = (c: PageContext) =>
       </main>
     </Page>,
   );
+
+/** For who has come through Cloudflare Access, but is no member. It names nobody: whoever reads it may be anybody. */
+export const uninvitedPage = (c: PageContext) =>
+  c.html(
+    <Page title="Not invited">
+      <main class="panel notice">
+        <h1>You are not invited</h1>
+        <p role="alert">
+          Cloudflare Access knows you, but no account here has invited your address. Its owners and admins can, under Settings.
+        </p>
+      </main>
+    </Page>,
+    403,
+  );

@@ -236,7 +236,7 @@ const SessionsPanel = ({
       {sessions.map(({ session, member }) => (
         <li>
           <bdi>{member.name}</bdi>
-          {session.id === signedIn.session.id && <strong>this one</strong>}
+          {session.id === signedIn.session?.id && <strong>this one</strong>}
           <span class="quiet break">
             <bdi>{session.userAgent ?? "an unknown browser"}</bdi>
           </span>
@@ -403,7 +403,8 @@ settingsPages.post("/settings/recovery-codes", async (c) => {
 
 settingsPages.post("/logout", async (c) => {
   const { signedIn } = c.get("visitor");
-  if (signedIn) await endSession(writing(c), signedIn.session.id, signedIn.member.id);
+  if (signedIn && !signedIn.session) return c.redirect("/cdn-cgi/access/logout", 303);
+  if (signedIn?.session) await endSession(writing(c), signedIn.session.id, signedIn.member.id);
   clearSession(c);
   return c.redirect("/login", 303);
 });
