@@ -54,18 +54,10 @@ export function ahead(timeMs: number, now: number): string {
   return "now";
 }
 
-const full = new Intl.DateTimeFormat("en-GB", {
-  day: "numeric",
-  month: "short",
-  year: "numeric",
-  hour: "2-digit",
-  minute: "2-digit",
-  second: "2-digit",
-  timeZone: "UTC",
-});
+const seconds = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit", timeZone: "UTC" });
 
 /** "22 Nov 2026, 12:04:31 UTC". */
-export const moment = (timeMs: number): string => `${full.format(timeMs)} UTC`;
+export const moment = (timeMs: number): string => `${day(timeMs)} ${new Date(timeMs).getUTCFullYear()}, ${seconds.format(timeMs)} UTC`;
 
 const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", timeZone: "UTC" });
 

@@ -30,12 +30,17 @@ interface Row {
   durationMs: number;
 }
 
-/** The requests of a window by one dimension, which add up to its total: days in order, the others with the most requests first. */
+/** The requests of a window, or of the one before it, by one dimension, which add up to its total: days in order, the others with the most requests first. */
 export async function readBreakdown(
   { db, actor, now }: UpToDate,
-  { window: name, by, keyId }: { window: WindowName; by: Dimension; keyId?: string | undefined },
+  {
+    window: name,
+    by,
+    keyId,
+    span = "window",
+  }: { window: WindowName; by: Dimension; keyId?: string | undefined; span?: "window" | "previous" },
 ): Promise<{ window: Span; shares: Share[] }> {
-  const { window } = windowsAt(name, now);
+  const window = windowsAt(name, now)[span];
   const { days, edges } = daysAndEdges(window);
   const within = ({ from, to }: Span) => sql`(start >= ${from} AND start < ${to})`;
   const rowsOf = (

@@ -2,8 +2,10 @@ import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { createApp } from "../../src/app.ts";
+import { dayMs } from "../../src/clock.ts";
 import { age, daysOf, exactMilliseconds, integer, milliseconds, rate, signed, wholePercent } from "../../src/dashboard/format.ts";
 import { call, makeKey, makeTenant, within2s } from "./client.ts";
+import { entryOf, write } from "./entries.ts";
 
 const page = (accountId: string) => call("GET", `/?account=${accountId}`, { "Sec-Fetch-Site": "none" });
 
@@ -35,6 +37,19 @@ describe("The overview", () => {
     }
     expect(text).toContain("&lt;b&gt;Éclair &amp; sons&lt;/b&gt; 😀");
     expect(text).not.toContain(key.slice(21));
+  });
+
+  it("says what moved most, against a month that had something, and marks what may have moved it", async () => {
+    const { accountId, keyId, key } = await makeTenant();
+    const { keyId: other } = await makeKey(accountId, { name: "Old" });
+    const now = Date.now();
+    const at = (days: number, route: string, count: number) =>
+      Array.from({ length: count }, (_, n) => entryOf({ accountId, keyId }, now - days * dayMs - n, { route }));
+    await write([...at(40, "/api/v1/tasks", 5), ...at(3, "/api/v1/tasks", 2), ...at(3, "/api/v1/users", 1)]);
+    await call("DELETE", `/api/v1/keys/${other}`, { key });
+    const { text } = await page(accountId);
+    expect(text.replaceAll(/<[^>]+>/g, "")).toContain("What moved most: /api/v1/tasks, 2 requests, 3 fewer than in the 30 days before.");
+    expect(text).toContain("key “Old” revoked");
   });
 
   it("of an account without requests says so", async () => {

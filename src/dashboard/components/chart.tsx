@@ -3,9 +3,9 @@ import type { SeriesPoint, Usage } from "../../usage/read-usage.ts";
 import type { WindowName } from "../../usage/windows.ts";
 import { barName, exactMilliseconds, integer, milliseconds, rate, short } from "../format.ts";
 
-const width = 720;
-const height = 180;
-const left = 44;
+const width = 960;
+const height = 200;
+const left = 60;
 const bottom = 22;
 const top = 8;
 const plotWidth = width - left;
@@ -20,8 +20,14 @@ export function roundedUp(value: number): number {
   return [1, 2, 5, 10].map((step) => 4 * step * power).find((top) => top >= value) ?? 40 * power;
 }
 
+/** Something that happened to the account in a window. */
+export interface Mark {
+  timeMs: number;
+  text: string;
+}
+
 /** Requests over time as bars, what failed of them at their tops, the period before as a thin line; the same as a table. */
-export const RequestsChart = ({ usage, window }: { usage: Usage; window: WindowName }) => {
+export const RequestsChart = ({ usage, window, marks = [] }: { usage: Usage; window: WindowName; marks?: readonly Mark[] }) => {
   const { series, previousSeries } = usage;
   const most = roundedUp(Math.max(...series.map(({ requests }) => requests), ...previousSeries.map(({ requests }) => requests), 1));
   const step = plotWidth / series.length;
@@ -50,6 +56,15 @@ export const RequestsChart = ({ usage, window }: { usage: Usage; window: WindowN
           <Bar point={point} x={x(index)} step={step} y={y} name={barName(point.start, window)} />
         ))}
         <polyline class="before" fill="none" points={before.join(" ")} />
+        {marks.map(({ timeMs, text }) => {
+          const at = x(series.findLastIndex(({ start }) => start <= timeMs)) + step / 2;
+          return (
+            <g>
+              <title>{`${barName(timeMs, window)}: ${text}`}</title>
+              <path class="mark" d={`M${(at - 5).toFixed(1)} 0h10l-5 8z`} />
+            </g>
+          );
+        })}
         {series.map((point, index) =>
           index % labelled === 0 ? (
             <text class="tick" x={x(index) + step / 2} y={height - 6} text-anchor={anchorAt(index, series.length)}>
@@ -63,6 +78,15 @@ export const RequestsChart = ({ usage, window }: { usage: Usage; window: WindowN
         <span class="key before">the period before</span>
         <span class="quiet"> · UTC</span>
       </figcaption>
+      {marks.length > 0 && (
+        <ul class="marks" aria-label="What happened">
+          {marks.map(({ timeMs, text }) => (
+            <li>
+              <span class="quiet">▾ {barName(timeMs, window)}</span> {text}
+            </li>
+          ))}
+        </ul>
+      )}
       <details>
         <summary>The same as a table</summary>
         <SeriesTable series={series} window={window} />

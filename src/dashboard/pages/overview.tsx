@@ -4,7 +4,9 @@ import { highestOf, readLiveUsages } from "../../admission/rate-limit-usage.ts";
 import { dayMs } from "../../clock.ts";
 import { type Key, statusOf } from "../../keys/key.ts";
 import { listKeys } from "../../keys/read-keys.ts";
+import { readBreakdown } from "../../usage/read-breakdown.ts";
 import { readUsage } from "../../usage/read-usage.ts";
+import { windowsAt } from "../../usage/windows.ts";
 import { listWebhooks } from "../../webhooks/read-webhooks.ts";
 import { type Webhook, webhookData } from "../../webhooks/webhook.ts";
 import { upToDate } from "../acting.ts";
@@ -13,11 +15,13 @@ import { RequestsChart } from "../components/chart.tsx";
 import { Figures } from "../components/figures.tsx";
 import { KeyText } from "../components/key-list.tsx";
 import { showPage } from "../components/layout.tsx";
+import { largestMove, MovedMost } from "../components/movers.tsx";
 import { Empty } from "../components/notice.tsx";
 import { KeyState, WebhookState } from "../components/status.tsx";
 import { Age, Ahead } from "../components/time.tsx";
 import type { PageEnv } from "../context.ts";
 import { counted } from "../format.ts";
+import { readMarks } from "../marks.ts";
 import { remember } from "../preferences.ts";
 
 const entriesShown = 10;
@@ -33,7 +37,7 @@ export const overview = new Hono<PageEnv>().get("/", async (c) => {
   if (c.req.query("account") === account.id) remember(c, "account", account.id);
   const asking = await upToDate(c);
   const { now } = asking;
-  const [usage, highest, { entries }, keys, webhooks] = await Promise.all([
+  const [usage, highest, { entries }, keys, webhooks, marks, routes, formerRoutes] = await Promise.all([
     readUsage(asking, { window: "30d" }),
     // A guard that does not answer costs the page one figure, not all of them.
     readLiveUsages(asking).then(
@@ -43,7 +47,12 @@ export const overview = new Hono<PageEnv>().get("/", async (c) => {
     listActivity(asking, { filter: {}, limit: entriesShown }),
     listKeys(asking, { limit: mostKeys }),
     listWebhooks(asking, { limit: mostWebhooks }),
+    readMarks(asking, windowsAt("30d", now).window),
+    readBreakdown(asking, { window: "30d", by: "route" }),
+    readBreakdown(asking, { window: "30d", by: "route", span: "previous" }),
   ]);
+  // Against an empty month, everything is new and nothing has moved.
+  const move = usage.totalRequests.previous === 0 ? null : largestMove(routes.shares, formerRoutes.shares);
   return showPage(
     c,
     { title: "Overview", section: "Overview" },
@@ -54,16 +63,19 @@ export const overview = new Hono<PageEnv>().get("/", async (c) => {
       </div>
       <section class="panel" aria-labelledby="chart">
         <h2 id="chart">Requests by day</h2>
-        <RequestsChart usage={usage} window="30d" />
+        {move && <MovedMost move={move} name={move.value} href="/usage" />}
+        <RequestsChart usage={usage} window="30d" marks={marks} />
       </section>
       <div class="columns">
         <section class="panel" aria-labelledby="activity">
           <header>
             <h2 id="activity">Recent Activity</h2>
-            <button type="button" data-pause aria-pressed="false" hidden>
-              Pause
-            </button>
-            <a href="/activity">All activity</a>
+            <div class="actions">
+              <button type="button" data-pause aria-pressed="false" hidden>
+                Pause
+              </button>
+              <a href="/activity">All activity</a>
+            </div>
           </header>
           <div id="latest" data-refresh>
             {entries.length === 0 ? (

@@ -6,7 +6,7 @@ import { percent } from "../../percent.ts";
 import { classes } from "../../usage/figures.ts";
 import { type Dimension, dimensions, readBreakdown, type Share } from "../../usage/read-breakdown.ts";
 import { readUsage } from "../../usage/read-usage.ts";
-import { type WindowName, windowHours } from "../../usage/windows.ts";
+import { type WindowName, windowHours, windowsAt } from "../../usage/windows.ts";
 import { upToDate } from "../acting.ts";
 import { RequestsChart, TimesChart } from "../components/chart.tsx";
 import { Figures } from "../components/figures.tsx";
@@ -15,6 +15,7 @@ import { Empty } from "../components/notice.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
 import { csvOf } from "../csv.ts";
 import { exactMilliseconds, integer, milliseconds, rate, timeOfDay } from "../format.ts";
+import { readMarks } from "../marks.ts";
 
 const mostKeys = 100;
 const mostShares = 20;
@@ -32,11 +33,12 @@ usagePages.get("/usage", async (c) => {
   const { now } = asking;
   const keyId = c.req.query("key_id") || undefined;
   const key = keyId === undefined ? null : await readKeyRow(asking, keyId);
-  const [usage, limit, keys, ...breakdowns] = await Promise.all([
+  const [usage, limit, keys, marks, ...breakdowns] = await Promise.all([
     readUsage(asking, { window, keyId }),
     // A guard that does not answer costs the page one figure, not all of them.
     (keyId === undefined ? readLiveUsages(asking).then((usages) => highestOf(usages, now)) : readKeyUsage(asking, keyId)).catch(() => null),
     listKeys(asking, { limit: mostKeys }),
+    readMarks(asking, windowsAt(window, now).window),
     ...dimensions.map((by) => readBreakdown(asking, { window, by, keyId })),
   ]);
   const names = new Map(keys.map(({ id, name }) => [id, name]));
@@ -87,7 +89,11 @@ usagePages.get("/usage", async (c) => {
       />
       <section class="panel" aria-labelledby="requests">
         <h2 id="requests">Requests</h2>
-        {total === 0 ? <Empty>No requests in these {windowNames[window]}.</Empty> : <RequestsChart usage={usage} window={window} />}
+        {total === 0 ? (
+          <Empty>No requests in these {windowNames[window]}.</Empty>
+        ) : (
+          <RequestsChart usage={usage} window={window} marks={marks} />
+        )}
         <dl class="facts inline">
           {classes.map((name) => (
             <>

@@ -1,0 +1,28 @@
+import type { Reading } from "../accounts/actor.ts";
+import { listAudit, type ReadAuditEntry } from "../audit/audit.ts";
+import { timeOfId } from "../ids.ts";
+import type { Span } from "../usage/windows.ts";
+import type { Mark } from "./components/chart.tsx";
+
+const looksAt = 200;
+const mostMarks = 6;
+
+/** What a chart of requests is marked with: what may have moved them. */
+function textOf({ action, changes, targetName, targetId }: ReadAuditEntry): string | null {
+  const name = `“${targetName ?? targetId}”`;
+  if (action === "key.revoked") return `key ${name} revoked`;
+  if (action === "key.disabled") return `key ${name} disabled`;
+  if (action === "webhook.disabled") return `webhook ${name} disabled`;
+  if (action === "key.updated" && changes.includes("hourly_limit")) return `limit of key ${name} changed`;
+  return null;
+}
+
+/** The latest things that may have moved the requests of a window, the first first. */
+export async function readMarks(reading: Reading, { from, to }: Span): Promise<Mark[]> {
+  const entries = await listAudit(reading, { filter: { from, to }, limit: looksAt });
+  const marks = entries.flatMap((entry) => {
+    const text = textOf(entry);
+    return text === null ? [] : [{ timeMs: timeOfId(entry.id), text }];
+  });
+  return marks.slice(0, mostMarks).toReversed();
+}
