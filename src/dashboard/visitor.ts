@@ -9,6 +9,7 @@ import { isLoopback } from "../loopback.ts";
 import { enqueueVia } from "../webhooks/enqueue.ts";
 import type { PageContext, PageEnv } from "./context.ts";
 import { closedPage, noAccountPage, uninvitedPage } from "./pages/closed.tsx";
+import { pathWithin } from "./preferences.ts";
 import { sessionToken } from "./session-cookie.ts";
 
 /**
@@ -19,6 +20,13 @@ import { sessionToken } from "./session-cookie.ts";
 function isAtThisMachine(c: PageContext): boolean {
   const site = c.req.header("Sec-Fetch-Site");
   return isLoopback(c.get("url").hostname) && (site === "none" || site === "same-origin");
+}
+
+/** The page of ours that a form was on; the overview where the browser does not say. */
+function pageBefore(c: PageContext): string {
+  const referrer = c.req.header("Referer") ?? "";
+  const url = URL.canParse(referrer) ? new URL(referrer) : null;
+  return url?.host === c.get("url").host ? pathWithin(url.pathname + url.search) : "/";
 }
 
 /** Who has come through Cloudflare Access. Null where nobody has invited them. */
@@ -53,8 +61,9 @@ export const admitVisitor = ({ isOpen }: { isOpen: boolean }) =>
     const signedIn = token === undefined ? null : await readSession(db, token, now);
     if (!signedIn) {
       const { pathname, search } = c.get("url");
-      const back = c.req.method === "GET" ? pathname + search : pathname;
-      return c.redirect(`/login?return_to=${encodeURIComponent(back)}`, 303);
+      if (c.req.method === "GET") return c.redirect(`/login?return_to=${encodeURIComponent(pathname + search)}`, 303);
+      // A form that was sent too late did nothing: that is said, and the page that it was on is come back to.
+      return c.redirect(`/login?return_to=${encodeURIComponent(pageBefore(c))}&unsent=1`, 303);
     }
     c.executionCtx.waitUntil(touchSession(db, signedIn.session, now));
     c.set("visitor", { account: signedIn.account, accounts: [signedIn.account], signedIn });

@@ -1,7 +1,9 @@
 import { and, asc, desc, eq, gt, inArray, lt } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
-import { events } from "../db/schema.ts";
+import { minuteMs } from "../clock.ts";
+import { deliveries, events } from "../db/schema.ts";
 import { Failure } from "../errors.ts";
+import { idBound, timeOfId } from "../ids.ts";
 import type { Event } from "./event.ts";
 
 /** An event as it is read, with its sequence number in the account. */
@@ -37,4 +39,43 @@ export async function readEvent({ db, actor }: Reading, id: string): Promise<Eve
     .where(and(eq(events.accountId, actor.accountId), eq(events.id, id)));
   if (!event) throw new Failure("not_found", "There is no such event.");
   return event;
+}
+
+/** How long after a request its events may be made: a deletion goes on for a while. */
+const madeWithinMs = 5 * minuteMs;
+const mostOfRequest = 20;
+
+/** The first events that a request has caused, and the deliveries of each. */
+export async function readEventsOfRequest({ db, actor }: Reading, requestId: string): Promise<{ event: Event; deliveryIds: string[] }[]> {
+  const at = timeOfId(requestId);
+  const found = await db
+    .select()
+    .from(events)
+    .where(
+      and(
+        eq(events.accountId, actor.accountId),
+        gt(events.id, idBound("evt", at)),
+        lt(events.id, idBound("evt", at + madeWithinMs)),
+        eq(events.requestId, requestId),
+      ),
+    )
+    .orderBy(asc(events.id))
+    .limit(mostOfRequest);
+  if (found.length === 0) return [];
+  const sent = await db
+    .select({ id: deliveries.id, eventId: deliveries.eventId })
+    .from(deliveries)
+    .where(
+      and(
+        eq(deliveries.accountId, actor.accountId),
+        gt(deliveries.id, idBound("dlv", at)),
+        lt(deliveries.id, idBound("dlv", at + madeWithinMs)),
+        inArray(
+          deliveries.eventId,
+          found.map(({ id }) => id),
+        ),
+      ),
+    )
+    .limit(mostOfRequest * mostOfRequest);
+  return found.map((event) => ({ event, deliveryIds: sent.filter(({ eventId }) => eventId === event.id).map(({ id }) => id) }));
 }

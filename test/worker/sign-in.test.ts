@@ -33,6 +33,15 @@ describe("Signed out,", () => {
     expect((await call("GET", "/api/v1/me", { key })).status).toBe(200);
   });
 
+  it("a form that comes too late leads back to the page that it was on, and says that nothing was done", async () => {
+    const answer = await ask("POST", "/keys/key_1/disable", { ...form, Referer: `${origin}/keys/key_1?done=changed` });
+    const to = answer.headers.get("Location") ?? "";
+    expect(to).toBe(`/login?return_to=${encodeURIComponent("/keys/key_1?done=changed")}&unsent=1`);
+    expect((await ask("GET", to)).text).toContain("what you sent was not done");
+    const elsewhere = await ask("POST", "/keys/key_1/disable", { ...form, Referer: "https://evil.example/keys" });
+    expect(elsewhere.headers.get("Location")).toBe("/login?return_to=%2F&unsent=1");
+  });
+
   it("no address of elsewhere is led to after the sign-in", async () => {
     const { accountId } = await makeTenant();
     const { codes } = await makePerson(accountId);

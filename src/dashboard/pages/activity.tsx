@@ -2,6 +2,7 @@ import { Hono } from "hono";
 import { z } from "zod";
 import { type ActivityFilter, listActivity, type ReadEntry, readEntry } from "../../activity/read-activity.ts";
 import { iso } from "../../clock.ts";
+import { readEventsOfRequest } from "../../events/read-events.ts";
 import { timeOfId } from "../../ids.ts";
 import { listKeys } from "../../keys/read-keys.ts";
 import { reading, upToDate } from "../acting.ts";
@@ -252,6 +253,7 @@ activityPages.get("/activity/:id", async (c) => {
   const asking = reading(c);
   const entry = await readEntry(asking, c.req.param("id"));
   const explanation = explain(entry);
+  const caused = await readEventsOfRequest(asking, entry.id);
   const { origin } = c.get("url");
   const body = /^(?:POST|PUT|PATCH)$/.test(entry.method) ? ` \\\n  -H "Content-Type: application/json" -d '{}'` : "";
   return showPage(
@@ -326,6 +328,25 @@ activityPages.get("/activity/:id", async (c) => {
           </dd>
         </dl>
       </section>
+      {caused.length > 0 && (
+        <section class="panel" aria-labelledby="caused">
+          <h2 id="caused">What it caused</h2>
+          <ul class="lines">
+            {caused.map(({ event, deliveryIds }) => (
+              <li>
+                <code>{event.type}</code>
+                {deliveryIds.length === 0 ? (
+                  <span class="quiet">for no webhook</span>
+                ) : (
+                  deliveryIds.map((id, index) => (
+                    <a href={`/deliveries/${id}`}>{deliveryIds.length === 1 ? "its delivery" : `delivery ${index + 1}`}</a>
+                  ))
+                )}
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
       <section class="panel" aria-labelledby="again">
         <h2 id="again">The same again</h2>
         <Code label="With curl">{`curl${entry.method === "GET" ? "" : ` -X ${entry.method}`} "${origin}${entry.path}" -H "Authorization: Bearer $API_KEY"${body}`}</Code>

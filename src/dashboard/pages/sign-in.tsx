@@ -73,6 +73,7 @@ function showLogin(c: PageContext, { returnTo = "/", refused }: Asked) {
     <Page title="Sign in">
       <main class="panel notice">
         <h1>Sign in</h1>
+        {c.req.query("unsent") && <p role="alert">Your session had ended, so what you sent was not done. Sign in, and send it again.</p>}
         <Alert refused={refused} />
         <form class="form" method="post" action="/login" data-passkey="sign-in">
           <input type="hidden" name="return_to" value={returnTo} />

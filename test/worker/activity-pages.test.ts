@@ -1,0 +1,98 @@
+import { describe, expect, it } from "vitest";
+import { browse } from "./browse.ts";
+import { call, makeTenant, within2s } from "./client.ts";
+import { newPath, receiver } from "./receiver.ts";
+
+const plain = (html: string) => html.replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ");
+
+describe("One request", () => {
+  it("says why it was refused, what to do, and which header told the client", async () => {
+    const { accountId, key } = await makeTenant({ hourlyLimit: 1, scopes: ["tasks:read"] });
+    const { get } = browse(accountId);
+    const seen = async (id: string | null) =>
+      within2s(
+        () => get(`/activity/${id}`),
+        ({ status }) => status === 200,
+      );
+    const refused = await call("GET", "/api/v1/users", { key });
+    const scope = plain((await seen(refused.headers.get("X-Request-Id"))).text);
+    expect(scope).toContain("Why this was refused");
+    expect(scope).toContain("The key has not the scope that this operation needs.");
+    expect(scope).toContain("WWW-Authenticate");
+    const served = await call("GET", "/api/v1/tasks", { key });
+    expect((await seen(served.headers.get("X-Request-Id"))).text).not.toContain("Why this");
+    const limited = await call("GET", "/api/v1/tasks", { key });
+    expect(plain((await seen(limited.headers.get("X-Request-Id"))).text)).toContain("had used all its requests of this clock hour");
+  });
+
+  it("leads to the deliveries that it caused", async () => {
+    const { accountId, key } = await makeTenant();
+    await call("POST", "/api/v1/webhooks", { key, body: { url: receiver + newPath(), event_types: ["task.created"] } });
+    const made = await call("POST", "/api/v1/tasks", { key, body: { title: "x", status: "done" } });
+    const { text } = await within2s(
+      () => browse(accountId).get(`/activity/${made.headers.get("X-Request-Id")}`),
+      ({ status }) => status === 200,
+    );
+    expect(plain(text)).toMatch(/What it caused task\.created its delivery task\.completed for no webhook/);
+    const path = /href="(\/deliveries\/dlv_[0-9a-f]+)"/.exec(text)?.[1] ?? "";
+    expect(plain((await browse(accountId).get(path)).text)).toContain("Delivery of task.created");
+  });
+
+  it("of another account is not there", async () => {
+    const [mine, theirs] = [await makeTenant(), await makeTenant()];
+    const { headers } = await call("GET", "/api/v1/me", { key: theirs.key });
+    const path = `/activity/${headers.get("X-Request-Id")}`;
+    await within2s(
+      () => browse(theirs.accountId).get(path),
+      ({ status }) => status === 200,
+    );
+    expect((await browse(mine.accountId).get(path)).status).toBe(404);
+  });
+});
+
+describe("The list of requests", () => {
+  it("takes the filters of the API, and the same as text, and carries them along", async () => {
+    const { accountId, key, keyId } = await makeTenant();
+    await call("GET", "/api/v1/tasks", { key });
+    await call("GET", "/api/v1/tasks/tsk_1", { key });
+    await call("POST", "/api/v1/tasks", { key, body: {} });
+    const { get } = browse(accountId);
+    await within2s(
+      () => get("/activity"),
+      ({ text }) => text.split('class="row"').length === 4,
+    );
+    const rows = async (query: string) => (await get(`/activity?${query}`)).text.split('class="row"').length - 1;
+    expect([
+      await rows("status=4xx"),
+      await rows("status=404"),
+      await rows("method=POST"),
+      await rows("path=/api/v1/tasks"),
+      await rows(`key_id=${keyId}`),
+    ]).toEqual([2, 1, 1, 2, 3]);
+    expect(await rows(`q=${encodeURIComponent("method:POST status:4xx")}`)).toBe(1);
+    expect(await rows("status=nonsense&method=TRACE")).toBe(3);
+    const filtered = await get("/activity?status=4xx");
+    expect(filtered.text).toContain("/activity.csv?status=4xx");
+    const csv = (await get("/activity.csv?status=4xx")).text.trim().split("\r\n");
+    expect(csv).toHaveLength(3);
+    expect((await get("/activity?status=5xx")).text).toContain("Clear the filter");
+  });
+});
+
+describe("The figures of a page", () => {
+  it.each(["24h", "7d", "30d"])("equal the sums of its CSV, over %s", async (window) => {
+    const { accountId, key } = await makeTenant();
+    for (let count = 0; count < 3; count++) await call("GET", "/api/v1/tasks", { key });
+    await call("GET", "/api/v1/tasks/tsk_1", { key });
+    const { get } = browse(accountId);
+    const { text } = await within2s(
+      () => get(`/usage?window=${window}`),
+      ({ text }) => plain(text).includes("Total Requests 4"),
+    );
+    expect(plain(text)).toContain("Success Rate 75.00%");
+    const [head, ...rows] = (await get(`/usage.csv?window=${window}`)).text.trim().split("\r\n");
+    expect(head).toBe("start,requests,successes,avg_response_time_ms,p50_ms,p95_ms,p99_ms");
+    const sum = (column: number) => rows.reduce((total, row) => total + Number(row.split(",")[column]), 0);
+    expect([sum(1), sum(2)]).toEqual([4, 3]);
+  });
+});
