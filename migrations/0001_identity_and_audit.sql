@@ -13,12 +13,6 @@ CREATE TABLE `audit` (
 	PRIMARY KEY(`account_id`, `id`)
 ) WITHOUT ROWID;
 --> statement-breakpoint
-CREATE TABLE `challenges` (
-	`challenge_hash` text PRIMARY KEY NOT NULL,
-	`purpose` text NOT NULL,
-	`expires_at` integer NOT NULL
-) WITHOUT ROWID;
---> statement-breakpoint
 CREATE TABLE `invitations` (
 	`token_hash` text PRIMARY KEY NOT NULL,
 	`id` text NOT NULL,
@@ -85,6 +79,11 @@ CREATE TABLE `sessions` (
 --> statement-breakpoint
 CREATE INDEX `sessions_by_member` ON `sessions` (`member_id`);--> statement-breakpoint
 CREATE UNIQUE INDEX `sessions_by_id` ON `sessions` (`id`);--> statement-breakpoint
+CREATE TABLE `spent_challenges` (
+	`challenge_hash` text PRIMARY KEY NOT NULL,
+	`expires_at` integer NOT NULL
+) WITHOUT ROWID;
+--> statement-breakpoint
 ALTER TABLE `accounts` ADD `sample_until` integer;--> statement-breakpoint
 ALTER TABLE `activity` ADD `secret` text;--> statement-breakpoint
 ALTER TABLE `api_keys` ADD `created_by_type` text;--> statement-breakpoint

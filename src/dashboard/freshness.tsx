@@ -24,7 +24,7 @@ const confirmationFields = ["confirm_response", "confirm_code"];
 
 /** What a passkey is asked to sign to confirm. */
 export const confirmPages = new Hono<PageEnv>().post("/confirm/options", async (c) =>
-  c.json(await authenticationOptions(connect(c.env.DB), relyingParty(c), Date.now(), "confirm")),
+  c.json(await authenticationOptions(relyingParty(c), Date.now(), "confirm")),
 );
 
 /** Asks whoever does something of weight to show who they are, unless they just have. The form that was sent comes along, and goes on from there. */

@@ -456,10 +456,9 @@ export const invitations = sqliteTable(
   (table) => [index("invitations_by_account").on(table.accountId)],
 );
 
-/** What a passkey is asked to sign, once. */
-export const challenges = sqliteTable("challenges", {
+/** What passkeys have signed, until it would have ended anyway: each challenge counts once. */
+export const spentChallenges = sqliteTable("spent_challenges", {
   /** SHA-256 of the challenge. */
   challengeHash: text("challenge_hash").primaryKey(),
-  purpose: text().notNull(),
   expiresAt: integer("expires_at").notNull(),
 });

@@ -7,15 +7,17 @@ import {
   verifyAuthenticationResponse,
   verifyRegistrationResponse,
 } from "@simplewebauthn/server";
-import { and, asc, eq, gt, isNull, lt, sql } from "drizzle-orm";
+import { and, asc, eq, isNull, lt, sql } from "drizzle-orm";
 import { audited } from "../audit/audit.ts";
 import { minuteMs } from "../clock.ts";
 import type { Db } from "../db/client.ts";
 import { wrote } from "../db/optimistic-locking.ts";
-import { challenges, members, passkeys } from "../db/schema.ts";
+import { members, passkeys, spentChallenges } from "../db/schema.ts";
 import { Failure } from "../errors.ts";
 import type { Writing } from "../events/commit.ts";
 import { hashOf } from "../hash.ts";
+import type { NamedSecret } from "../secrets.ts";
+import { endOfChallenge, makeChallenge } from "./challenge.ts";
 import type { Member } from "./member.ts";
 
 export type Passkey = typeof passkeys.$inferSelect;
@@ -25,6 +27,8 @@ export type NewPasskey = Pick<Passkey, "id" | "name" | "publicKey" | "counter" |
 export interface RelyingParty {
   /** `https://overview.acme.dev`. */
   origin: string;
+  /** Sign what passkeys are asked to sign. */
+  secrets: readonly [NamedSecret, ...NamedSecret[]];
 }
 
 /** What a challenge is for: one that was made to sign in confirms nothing else. */
@@ -36,30 +40,29 @@ const idOf = ({ origin }: RelyingParty) => new URL(origin).hostname;
 
 const refused = (cause?: unknown) => new Failure("forbidden", "The passkey was not taken. Try again, from the beginning.", { cause });
 
-async function keepChallenge(db: Db, purpose: Purpose, challenge: string, now: number): Promise<void> {
-  await db.batch([
-    db.delete(challenges).where(lt(challenges.expiresAt, now)),
-    db.insert(challenges).values({ challengeHash: hashOf(challenge), purpose, expiresAt: now + challengeMs }),
-  ]);
-}
-
 /** Uses up a challenge. False where it is none of ours, was used, has ended or was made for something else. */
-async function spendChallenge(db: Db, purpose: Purpose, challenge: string, now: number): Promise<boolean> {
-  const spent = await db
-    .delete(challenges)
-    .where(and(eq(challenges.challengeHash, hashOf(challenge)), eq(challenges.purpose, purpose), gt(challenges.expiresAt, now)))
-    .returning({ purpose: challenges.purpose });
+async function spendChallenge(db: Db, { secrets }: RelyingParty, purpose: Purpose, challenge: string, now: number): Promise<boolean> {
+  const expiresAt = endOfChallenge(challenge, purpose, now, secrets);
+  if (expiresAt === null) return false;
+  const [, spent] = await db.batch([
+    db.delete(spentChallenges).where(lt(spentChallenges.expiresAt, now)),
+    db
+      .insert(spentChallenges)
+      .values({ challengeHash: hashOf(challenge), expiresAt })
+      .onConflictDoNothing()
+      .returning({ expiresAt: spentChallenges.expiresAt }),
+  ]);
   return wrote(spent);
 }
 
 /** What a browser is asked to make a passkey by. */
-export async function registrationOptions(
-  db: Db,
+export function registrationOptions(
   party: RelyingParty,
   now: number,
   { name, email, purpose, known = [] }: { name: string; email: string; purpose: "join" | "add"; known?: readonly Passkey[] },
 ) {
-  const options = await generateRegistrationOptions({
+  return generateRegistrationOptions({
+    challenge: makeChallenge(purpose, now + challengeMs, party.secrets),
     rpName,
     rpID: idOf(party),
     userName: email,
@@ -68,8 +71,6 @@ export async function registrationOptions(
     authenticatorSelection: { residentKey: "required", userVerification: "required" },
     excludeCredentials: known.map(({ id, transports }) => ({ id, transports: transports as AuthenticatorTransport[] })),
   });
-  await keepChallenge(db, purpose, options.challenge, now);
-  return options;
 }
 
 /** The passkey that a browser has made. Throws `forbidden` for anything that is not exactly that. */
@@ -82,7 +83,7 @@ export async function verifyRegistration(
   try {
     const verified = await verifyRegistrationResponse({
       response: JSON.parse(response) as RegistrationResponseJSON,
-      expectedChallenge: (challenge) => spendChallenge(db, purpose, challenge, now),
+      expectedChallenge: (challenge) => spendChallenge(db, party, purpose, challenge, now),
       expectedOrigin: party.origin,
       expectedRPID: idOf(party),
     });
@@ -95,11 +96,12 @@ export async function verifyRegistration(
 }
 
 /** What a browser is asked to sign by. */
-export async function authenticationOptions(db: Db, party: RelyingParty, now: number, purpose: "sign-in" | "confirm") {
-  const options = await generateAuthenticationOptions({ rpID: idOf(party), userVerification: "required" });
-  await keepChallenge(db, purpose, options.challenge, now);
-  return options;
-}
+export const authenticationOptions = (party: RelyingParty, now: number, purpose: "sign-in" | "confirm") =>
+  generateAuthenticationOptions({
+    challenge: makeChallenge(purpose, now + challengeMs, party.secrets),
+    rpID: idOf(party),
+    userVerification: "required",
+  });
 
 /** Whose passkey has signed. Throws `forbidden` for anything that is not exactly that. `memberId`: only this member's will do. */
 export async function verifyAuthentication(
@@ -119,7 +121,7 @@ export async function verifyAuthentication(
     const { passkey, member } = found;
     const { verified, authenticationInfo } = await verifyAuthenticationResponse({
       response,
-      expectedChallenge: (challenge) => spendChallenge(db, purpose, challenge, now),
+      expectedChallenge: (challenge) => spendChallenge(db, party, purpose, challenge, now),
       expectedOrigin: party.origin,
       expectedRPID: idOf(party),
       credential: {

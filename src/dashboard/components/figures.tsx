@@ -1,7 +1,8 @@
 import type { RateLimitUsage } from "../../admission/rate-limit-usage.ts";
+import { hourMs, minuteMs } from "../../clock.ts";
 import { percent } from "../../percent.ts";
 import type { Usage } from "../../usage/read-usage.ts";
-import { countdown, dash, daysOf, exactMilliseconds, integer, milliseconds, rate, signed, wholePercent } from "../format.ts";
+import { countdown, dash, daysOf, exactMilliseconds, integer, milliseconds, rate, signed, timeOfDay, wholePercent } from "../format.ts";
 
 interface Change {
   /** The change in one word: "+12.5%", "new". */
@@ -67,10 +68,19 @@ function changeOf(value: number | null, { better, decimals, unit, sentence }: Co
   };
 }
 
+/** When the limit is used up at the pace of this hour so far; nothing where the hour ends before. */
+function paceOf({ used, limit, resetsAt }: RateLimitUsage, now: number): string {
+  if (used >= limit) return ". Used up: requests are refused until then";
+  const elapsed = hourMs - (resetsAt - now);
+  const usedUpAt = now + ((limit - used) * elapsed) / Math.max(used, 1);
+  // The first minutes of an hour say little.
+  return used > 0 && elapsed > 5 * minuteMs && usedUpAt < resetsAt ? `. At this pace used up at ${timeOfDay(usedUpAt)}` : "";
+}
+
 const RateLimitFigure = ({ highest, now }: { highest: RateLimitUsage | null; now: number }) => {
   const name = "Rate Limit Usage";
   if (highest === null) return <Figure name={name} href="/keys" value={dash} noChange="It cannot be read just now. Load the page again." />;
-  const resets = `resets in ${countdown(highest.resetsAt, now)}`;
+  const resets = `resets in ${countdown(highest.resetsAt, now)}${paceOf(highest, now)}`;
   return (
     <Figure
       name={name}

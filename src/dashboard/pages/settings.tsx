@@ -364,7 +364,7 @@ settingsPages.post("/settings/passkeys/options", async (c) => {
   const { member } = requireSignedIn(c);
   const { db, now } = reading(c);
   const known = await listPasskeys(db, member.id);
-  return c.json(await registrationOptions(db, relyingParty(c), now, { name: member.name, email: member.email, purpose: "add", known }));
+  return c.json(await registrationOptions(relyingParty(c), now, { name: member.name, email: member.email, purpose: "add", known }));
 });
 
 settingsPages.post("/settings/passkeys", async (c) => {

@@ -101,8 +101,7 @@ signInPages.get("/login", (c) => showLogin(c, { returnTo: pathWithin(c.req.query
 
 signInPages.post("/login/options", (c) =>
   answer(c, async () => {
-    const { db, now } = reading(c);
-    return authenticationOptions(db, relyingParty(c), now, "sign-in");
+    return authenticationOptions(relyingParty(c), Date.now(), "sign-in");
   }),
 );
 
@@ -222,8 +221,7 @@ signInPages.post("/setup/options", (c) =>
     const form = await readForm(c);
     const invitation = await readInvitation(reading(c), form.text("token"));
     const person = personOf(invitation, form.text("name"), form.text("email"));
-    const { db, now } = reading(c);
-    return registrationOptions(db, relyingParty(c), now, { ...person, purpose: "join" });
+    return registrationOptions(relyingParty(c), Date.now(), { ...person, purpose: "join" });
   }),
 );
 
