@@ -1,6 +1,7 @@
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type RunningWorker, startWorker } from "../node/worker.ts";
+import { faultsOf } from "./axe.ts";
 import { startChromium } from "./chromium.ts";
 import { join, type Person, person } from "./people.ts";
 
@@ -20,6 +21,7 @@ afterAll(async () => {
 
 /** What Chromium complained of: a violated policy above all. */
 const complaints: string[] = [];
+const faults: string[] = [];
 const h1 = (page: Page) => page.locator("h1").textContent();
 
 /** Somebody new, whose browser is listened to. */
@@ -39,6 +41,7 @@ describe("The first owner", () => {
     await page.goto(at("/keys?status=active"));
     expect(page.url()).toBe(at("/login?return_to=%2Fkeys%3Fstatus%3Dactive"));
     codes = await join(page, worker.setup, "Ada", "ada@example.com");
+    faults.push(...(await faultsOf(page)));
     expect([codes.length, new Set(codes).size]).toEqual([8, 8]);
     await page.getByRole("link", { name: "Go to the overview" }).click();
     expect(await h1(page)).toBe("Overview");
@@ -66,6 +69,23 @@ describe("The first owner", () => {
     await page.getByRole("button", { name: "Sign in with a passkey" }).click();
     await page.waitForURL(at("/keys"));
     expect(await h1(page)).toBe("API Keys");
+  });
+
+  it("is not let in again by what the passkey signed before, nor is anybody by what it signed for another purpose", async () => {
+    const { page } = owner;
+    await page.getByRole("button", { name: "Sign out" }).click();
+    const sent = page.waitForRequest((request) => request.method() === "POST" && new URL(request.url()).pathname === "/login");
+    await page.getByRole("button", { name: "Sign in with a passkey" }).click();
+    const body = (await sent).postData() ?? "";
+    await page.getByRole("heading", { name: "Overview", level: 1 }).waitFor();
+    const headers = { Origin: at("").slice(0, -1), "Content-Type": "application/x-www-form-urlencoded" };
+    const post = async (path: string, data: string) =>
+      (await fetch(at(path), { method: "POST", headers, body: data, redirect: "manual" })).status;
+    expect(await post("/login", body)).toBe(403);
+    expect(await post("/login", body.replace("return_to=%2F", "return_to=%2Fkeys"))).toBe(403);
+    expect([await post("/login", "response=%7B%7D"), await post("/login", "response=x"), await post("/login", "")]).toEqual([
+      403, 403, 403,
+    ]);
   });
 
   it("gets in once with each recovery code, also without script", async () => {
@@ -116,7 +136,9 @@ describe("Somebody who is invited", () => {
     await page.goto(at("/settings"));
     await page.getByLabel("Email address").fill("vera@example.com");
     await page.getByLabel("Role", { exact: true }).selectOption("viewer");
+    faults.push(...(await faultsOf(page)));
     await page.getByRole("button", { name: "Invite" }).click();
+    faults.push(...(await faultsOf(page)));
     const link = (await page.getByLabel("Invitation link").textContent()) ?? "";
     const vera = await somebody();
     expect(await join(vera.page, link, "Vera")).toHaveLength(8);
@@ -124,6 +146,7 @@ describe("Somebody who is invited", () => {
     expect(await h1(vera.page)).toBe("API Keys");
     expect((await vera.page.goto(at("/keys/new")))?.status()).toBe(403);
     expect(await vera.page.getByRole("alert").textContent()).toContain("viewer");
+    faults.push(...(await faultsOf(vera.page)));
     expect(await vera.page.locator("main").textContent()).toContain("Ada");
     const posted = await vera.page.request.post(at("/keys"), { form: { name: "No" }, headers: { Origin: at("").slice(0, -1) } });
     expect(posted.status()).toBe(403);
@@ -137,6 +160,10 @@ describe("Somebody who is invited", () => {
     await vera.page.goto(at("/keys"));
     expect(new URL(vera.page.url()).pathname).toBe("/login");
   });
+});
+
+it("axe complained of nothing on these pages", () => {
+  expect(faults).toEqual([]);
 });
 
 it("Chromium complained of nothing but what was refused", () => {

@@ -1,0 +1,28 @@
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import type { Page } from "playwright-core";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
+
+interface Violation {
+  id: string;
+  nodes: { html: string; failureSummary: string }[];
+}
+
+/** What axe complains of, that the page scrolls sideways, and that it has not one h1: each as a sentence. */
+export async function faultsOf(page: Page): Promise<string[]> {
+  const { pathname } = new URL(page.url());
+  const [scrolled, shown, headings] = (await page.evaluate(
+    "[document.documentElement.scrollWidth, document.documentElement.clientWidth, document.querySelectorAll('h1').length]",
+  )) as [number, number, number];
+  await page.evaluate(axe);
+  const violations = (await page.evaluate(
+    `axe.run({ runOnly: ${JSON.stringify(rules)} }).then(({ violations }) => violations)`,
+  )) as Violation[];
+  return [
+    ...(scrolled > shown ? [`${pathname} scrolls sideways: ${scrolled}`] : []),
+    ...(headings === 1 ? [] : [`${pathname} has ${headings} h1`]),
+    ...violations.map(({ id, nodes }) => `${pathname}: ${id}: ${nodes[0]?.html.slice(0, 200)} ${nodes[0]?.failureSummary.slice(0, 300)}`),
+  ];
+}
