@@ -9,6 +9,7 @@ import { percentile } from "../../src/usage/histogram.ts";
 import { readBreakdown } from "../../src/usage/read-breakdown.ts";
 import { readUsage } from "../../src/usage/read-usage.ts";
 import { refreshRollUps } from "../../src/usage/refresh-roll-ups.ts";
+import { readWeekHours } from "../../src/usage/week-hours.ts";
 import { type WindowName, windowHours, windowsAt } from "../../src/usage/windows.ts";
 import { call, db, makeKey, makeTenant, within2s } from "./client.ts";
 import { entryOf, write } from "./entries.ts";
@@ -195,6 +196,16 @@ describe("The figures", () => {
           }
         }
         for (const window of Object.keys(windowHours) as WindowName[]) {
+          const week = await readWeekHours(await refreshRollUps(reading), { window });
+          const { from, to } = windowsAt(window, now).window;
+          for (const [day, hours] of week.entries())
+            for (const [hour, requests] of hours.entries()) {
+              const own = entries.filter(({ id }) => {
+                const date = new Date(timeOfId(id));
+                return (date.getUTCDay() + 6) % 7 === day && date.getUTCHours() === hour;
+              });
+              expect(requests).toBe(plainly(own, from, to).requests);
+            }
           for (const by of ["key", "route", "status", "day"] as const) {
             for (const only of [undefined, "key_a"]) {
               const all = entries.filter((entry) => only === undefined || entry.keyId === only);

@@ -6,12 +6,14 @@ import { percent } from "../../percent.ts";
 import { classes } from "../../usage/figures.ts";
 import { type Dimension, dimensions, readBreakdown, type Share } from "../../usage/read-breakdown.ts";
 import { readUsage } from "../../usage/read-usage.ts";
+import { readWeekHours } from "../../usage/week-hours.ts";
 import { type WindowName, windowHours, windowsAt } from "../../usage/windows.ts";
 import { upToDate } from "../acting.ts";
 import { RequestsChart, TimesChart } from "../components/chart.tsx";
 import { Figures } from "../components/figures.tsx";
 import { showPage } from "../components/layout.tsx";
 import { Empty } from "../components/notice.tsx";
+import { WeekHours } from "../components/week-hours.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
 import { csvOf } from "../csv.ts";
 import { exactMilliseconds, integer, milliseconds, rate, timeOfDay } from "../format.ts";
@@ -33,12 +35,13 @@ usagePages.get("/usage", async (c) => {
   const { now } = asking;
   const keyId = c.req.query("key_id") || undefined;
   const key = keyId === undefined ? null : await readKeyRow(asking, keyId);
-  const [usage, limit, keys, marks, ...breakdowns] = await Promise.all([
+  const [usage, limit, keys, marks, week, ...breakdowns] = await Promise.all([
     readUsage(asking, { window, keyId }),
     // A guard that does not answer costs the page one figure, not all of them.
     (keyId === undefined ? readLiveUsages(asking).then((usages) => highestOf(usages, now)) : readKeyUsage(asking, keyId)).catch(() => null),
     listKeys(asking, { limit: mostKeys }),
     readMarks(asking, windowsAt(window, now).window),
+    readWeekHours(asking, { window, keyId }),
     ...dimensions.map((by) => readBreakdown(asking, { window, by, keyId })),
   ]);
   const names = new Map(keys.map(({ id, name }) => [id, name]));
@@ -118,6 +121,12 @@ usagePages.get("/usage", async (c) => {
         </dl>
         <p class="quiet">Of admitted requests: refusals, which are quick, are left out. Lower is better. Percentiles are within 5 %.</p>
       </section>
+      {window !== "24h" && total > 0 && (
+        <section class="panel" aria-labelledby="week">
+          <h2 id="week">By weekday and hour</h2>
+          <WeekHours week={week} />
+        </section>
+      )}
       <div class="columns">
         {dimensions.map((by, index) => (
           <Breakdown by={by} shares={breakdowns[index]?.shares ?? []} names={names} total={total} />
