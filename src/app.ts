@@ -1,7 +1,6 @@
 import { Hono } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { except } from "hono/combine";
-import { csrf } from "hono/csrf";
 import { createApi } from "./api/api.ts";
 import { apiBase, apiRoot } from "./api/base-path.ts";
 import { checkRequest } from "./api/middleware/check-request.ts";
@@ -24,6 +23,7 @@ import { RememberingRouter } from "./http/remembering-router.ts";
 import { requestContext } from "./http/request-context.ts";
 import { normalizedPath } from "./http/request-path.ts";
 import { requireResponse } from "./http/require-response.ts";
+import { sameOrigin } from "./http/same-origin.ts";
 import { apiSecurityHeaders, pageSecurityHeaders } from "./http/security-headers.ts";
 import { standardHeaders } from "./http/standard-headers.ts";
 
@@ -61,7 +61,7 @@ export function createApp({ isLocal, isOpen = isLocal }: { isLocal: boolean; isO
   );
   // And that of everything else.
   app.use(except(isApi, standardHeaders([]), pageSecurityHeaders));
-  app.use(except(isApi, formLimit, csrf()));
+  app.use(except(isApi, formLimit, sameOrigin));
   app.use(except([isApi, isPublicPage], admitVisitor({ isOpen: isLocal && isOpen }), requirePermission, requireFreshness));
   app.use(requireResponse);
 

@@ -19,6 +19,18 @@ function writeTimes(root: ParentNode): void {
 }
 writeTimes(document);
 
+// Pressed twice, a form is sent once: what the first answers may be a secret, and the second would hide it.
+document.addEventListener("submit", (event) => {
+  const form = event.target as HTMLFormElement;
+  if (event.defaultPrevented || form.method !== "post") return;
+  if (form.dataset.sent) event.preventDefault();
+  form.dataset.sent = "sent";
+});
+// A page that comes back from the history may send its forms anew: the server knows them by their nonce.
+addEventListener("pageshow", () => {
+  for (const form of document.querySelectorAll<HTMLFormElement>("form[data-sent]")) delete form.dataset.sent;
+});
+
 // A secret that is shown once: copied, or said plainly that it was not.
 const secret = document.querySelector<HTMLElement>("[data-secret]");
 const said = document.querySelector<HTMLElement>("[data-copied]");
@@ -42,7 +54,9 @@ for (const button of document.querySelectorAll<HTMLButtonElement>("button[data-c
   });
 }
 for (const link of document.querySelectorAll("a[download]")) link.addEventListener("click", () => (isKept = true));
-document.addEventListener("copy", () => (isKept = true));
+document.addEventListener("copy", () => {
+  if (secret && getSelection()?.containsNode(secret, true)) isKept = true;
+});
 addEventListener("beforeunload", (event) => {
   if (!isKept) event.preventDefault();
 });

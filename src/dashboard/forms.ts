@@ -1,5 +1,6 @@
 import { HTTPException } from "hono/http-exception";
 import type { z } from "zod";
+import { always, type Precondition } from "../db/optimistic-locking.ts";
 import { Failure } from "../errors.ts";
 import type { PageContext } from "./context.ts";
 
@@ -19,6 +20,11 @@ export class Form {
   /** The text of a field; undefined where it is empty. */
   optional(name: string): string | undefined {
     return this.text(name) || undefined;
+  }
+
+  /** Whether a field was sent, empty or not. */
+  has(name: string): boolean {
+    return this.#values.has(name);
   }
 
   /** All fields, as they were sent. */
@@ -93,6 +99,19 @@ export async function attempt<Result>(run: () => Promise<Result>): Promise<{ res
   } catch (error) {
     if (!(error instanceof Failure) || !forThePerson.has(error.code)) throw error;
     const faults = new Map(error.faults.flatMap(({ pointer, detail }) => (pointer ? [[pointer.slice(1), detail] as const] : [])));
+    if (error.code === "precondition_failed")
+      return {
+        refused: {
+          summary: "Nothing was changed: somebody else has changed this meanwhile. Load the page again to see what is there now.",
+          faults,
+        },
+      };
     return { refused: { summary: faults.size > 0 ? "Nothing was changed: some of what was typed is not taken." : error.message, faults } };
   }
 }
+
+/** The condition that what a form changes is still as the form showed it: nobody takes back unseen what somebody else has done meanwhile. */
+export const asShown = (form: Form): Precondition => {
+  const shown = form.optional("revision");
+  return shown === undefined ? always : (revision) => revision === shown;
+};

@@ -8,27 +8,30 @@ import type { Form } from "./forms.ts";
 /** What each form that acts carries: so pressing twice, loading the page again and the back button act once. */
 export const newNonce = (): string => crypto.randomUUID();
 
-const wasSent = { repeated: true } as const;
-
 /**
- * Runs a verb once for each form that was shown. Answers `repeated` where this form was sent before; what that made, a secret
- * above all, is not shown again. A form without a nonce was made by hand, and runs each time.
+ * Runs a verb once for each form that was shown. Answers `repeated`, with the id of what was made, where this form was sent before;
+ * a secret is not shown again. A form without a nonce was made by hand, and runs each time.
  */
 export async function runOnce<Result>(
   c: PageContext,
   form: Form,
   run: (commit: Commit) => Promise<Result>,
-): Promise<{ result: Result } | { repeated: true }> {
+  /** What is kept of the result: the id of what was made. */
+  idOf: (result: Result) => string = () => "",
+): Promise<{ result: Result } | { repeated: string }> {
   const nonce = form.text("nonce");
   const { db, actor, now } = reading(c);
   const { pathname } = c.get("url");
   const request = { accountId: actor.accountId, operation: `POST ${pathname}`, key: nonce.slice(0, 255), fingerprint: hashOf(nonce) };
   if (nonce === "") return { result: await run(commitTo(outbox(c))) };
-  if (await findStored(db, request, now)) return wasSent;
+  const before = await findStored(db, request, now);
+  if (before) return { repeated: before.body };
   try {
-    return { result: await run(storingCommit(outbox(c), request, now, () => ({ status: 200, headers: {}, body: "" }))) };
+    return {
+      result: await run(storingCommit(outbox(c), request, now, (result: Result) => ({ status: 200, headers: {}, body: idOf(result) }))),
+    };
   } catch (error) {
-    if (error instanceof AlreadyDone) return wasSent;
-    throw error;
+    if (!(error instanceof AlreadyDone)) throw error;
+    return { repeated: (await findStored(db, request, now))?.body ?? "" };
   }
 }

@@ -48,7 +48,9 @@ export function requireGrantableScopes(c: PageContext, touched: readonly string[
 export const requirePermission = createMiddleware<PageEnv>(async function requirePermission(c, next) {
   const needed = neededFor(c);
   if (needed === "look" || (needed !== undefined && visitorMay(c, needed))) return next();
-  return showForbidden(c, needed ?? "owners");
+  // A form that the table does not name is nobody's, and so not there.
+  if (needed === undefined) throw new Failure("not_found", "There is nothing at this path.");
+  return showForbidden(c, needed);
 });
 
 /** The page for what the visitor may not do: who may. */

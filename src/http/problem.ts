@@ -31,9 +31,6 @@ function toFailure(error: unknown): Failure {
   if (error instanceof Failure) return error;
   if (error instanceof HTTPException && error.status === 415)
     return new Failure("unsupported_media_type", "Send the body as application/json.");
-  // Of Hono's guard of forms, which asks for a page of the same origin.
-  if (error instanceof HTTPException && error.status === 403)
-    return new Failure("forbidden", "This form was not sent by a page of the overview. Open the page, and send it from there.");
   if (error instanceof HTTPException && error.status === 400) return new Failure("malformed_json", "The body is not valid JSON.");
   if (isStorageFailure(error))
     return new Failure("unavailable", "The service cannot reach its storage just now. Try again in a moment.", { cause: error });

@@ -38,6 +38,19 @@ describe("One request", () => {
     expect(plain((await browse(accountId).get(path)).text)).toContain("Delivery of task.created");
   });
 
+  it("is repeated by a command that a shell takes as it is, whatever the path", async () => {
+    const { accountId, key } = await makeTenant();
+    const { headers } = await call("GET", "/api/v1/tasks/$(touch$IFS$HOME)`id`'%22", { key });
+    const { text } = await within2s(
+      () => browse(accountId).get(`/activity/${headers.get("X-Request-Id")}`),
+      ({ status }) => status === 200,
+    );
+    const command = /<code>(curl [^<]*)/.exec(text)?.[1]?.replaceAll("&#39;", "'").replaceAll("&quot;", '"');
+    expect(command).toMatch(
+      /^curl -g 'http:\/\/localhost\/api\/v1\/tasks\/\$\(touch\$IFS\$HOME\)(?:`|%60)id(?:`|%60)(?:'\\''|%27)%22' -H "Authorization/,
+    );
+  });
+
   it("of another account is not there", async () => {
     const [mine, theirs] = [await makeTenant(), await makeTenant()];
     const { headers } = await call("GET", "/api/v1/me", { key: theirs.key });
@@ -71,6 +84,11 @@ describe("The list of requests", () => {
     ]).toEqual([2, 1, 1, 2, 3]);
     expect(await rows(`q=${encodeURIComponent("method:POST status:4xx")}`)).toBe(1);
     expect(await rows("status=nonsense&method=TRACE")).toBe(3);
+    expect((await get("/activity?status=nonsense")).text).toContain("Not filtered by <code>status:nonsense</code>");
+    expect((await get(`/activity?q=${encodeURIComponent("method:post status:5XX hello foo:bar")}`)).text).toContain(
+      "Not filtered by <code>hello foo:bar</code>",
+    );
+    expect((await get("/activity.csv?status=nonsense")).status).toBe(400);
     const filtered = await get("/activity?status=4xx");
     expect(filtered.text).toContain("/activity.csv?status=4xx");
     const csv = (await get("/activity.csv?status=4xx")).text.trim().split("\r\n");

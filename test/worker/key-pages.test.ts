@@ -57,7 +57,9 @@ describe("A key", () => {
     const sent = await Promise.all([1, 2, 3].map(() => post("/keys", { name: "Once", nonce })));
     expect(sent.map(({ status }) => status).toSorted()).toEqual([200, 409, 409]);
     expect(sent.filter(({ text }) => text.includes("dvo_") && labelled(text, "Secret key")).length).toBe(1);
-    expect((await post("/keys", { name: "Once", nonce })).text).not.toContain("Secret key");
+    const again = await post("/keys", { name: "Once", nonce });
+    expect(again.text).not.toContain("Secret key");
+    expect(again.text).toContain(`href="/keys/${idIn(sent.find(({ status }) => status === 200)?.text ?? "")}"`);
     const { body } = await call("GET", "/api/v1/keys", { key: owner });
     expect(body.data.filter(({ name }: { name: string }) => name === "Once")).toHaveLength(1);
   });
@@ -111,6 +113,49 @@ describe("A key", () => {
     expect([await status(key), await status(fresh), await status(again)]).toEqual(["invalid_key", "invalid_key", 200]);
   });
 
+  it("is changed in what the form has fields for alone, and not where somebody else has changed it since the form was shown", async () => {
+    const { accountId, key: owner } = await makeTenant();
+    const expiresAt = Date.parse("2030-01-02T03:04:05.678Z");
+    const { keyId } = await makeKey(accountId, { scopes: ["tasks:read"], allowedIps: ["203.0.113.1"], hourlyLimit: 100, expiresAt });
+    const { get, post } = browse(accountId);
+    const read = async () => (await call("GET", `/api/v1/keys/${keyId}`, { key: owner })).body;
+    const kept = { scopes: ["tasks:read"], allowed_ips: ["203.0.113.1"], hourly_limit: 100, expires_at: "2030-01-02T03:04:05.678Z" };
+    expect((await post(`/keys/${keyId}`, { name: "Name alone" })).status).toBe(303);
+    expect(await read()).toMatchObject({ name: "Name alone", ...kept });
+    const stale = hidden((await get(`/keys/${keyId}`)).text, "revision");
+    await call("PATCH", `/api/v1/keys/${keyId}`, { key: owner, body: { hourly_limit: 50 } });
+    const late = await post(`/keys/${keyId}`, { name: "Too late", hourly_limit: "100", revision: stale });
+    expect([late.status, late.text.includes("somebody else has changed this meanwhile")]).toEqual([422, true]);
+    expect((await read()).hourly_limit).toBe(50);
+    const fresh = hidden((await get(`/keys/${keyId}`)).text, "revision");
+    expect((await post(`/keys/${keyId}`, { name: "In time", hourly_limit: "", revision: fresh, scopes_shown: "yes" })).status).toBe(303);
+    expect(await read()).toMatchObject({ name: "In time", hourly_limit: 5000, scopes: [] });
+  });
+
+  it("that is rotated shows the traffic of both secrets since, whatever else of it is changed", async () => {
+    const { accountId, key: owner } = await makeTenant();
+    const { key, keyId } = await makeKey(accountId);
+    const { get, post } = browse(accountId);
+    await call("GET", "/api/v1/me", { key });
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    const fresh = labelled((await post(`/keys/${keyId}/rotate`, { overlap_seconds: "600" })).text, "Secret key") ?? "";
+    for (const secret of [key, fresh, fresh]) await call("GET", "/api/v1/me", { key: secret });
+    await call("PATCH", `/api/v1/keys/${keyId}`, { key: owner, body: { name: "Renamed" } });
+    const shown = await within2s(
+      () => get(`/keys/${keyId}`),
+      ({ text }) => text.includes("with the new one: 2, with the old one: 1"),
+    );
+    expect(shown.text).toContain("with the new one: 2, with the old one: 1");
+    expect((await post(`/keys/${keyId}/end-overlap`)).status).toBe(303);
+    expect([await status(key), await status(fresh)]).toEqual(["invalid_key", 200]);
+  });
+
+  it("that says of itself what is so no longer does not say it", async () => {
+    const { accountId, keyId } = await makeTenant();
+    const { text } = await browse(accountId).get(`/keys/${keyId}?done=revoked`);
+    expect(text).not.toContain("Revoked.");
+  });
+
   it("in use shows its traffic before it is revoked", async () => {
     const { accountId } = await makeTenant();
     const { key, keyId } = await makeKey(accountId);
@@ -162,6 +207,9 @@ describe("A form", () => {
     ["of the same site but another origin", { "Sec-Fetch-Site": "same-site", Origin: "http://localhost:9999" }],
     ["without Origin and Sec-Fetch-Site", { "Sec-Fetch-Site": "", Origin: "" }],
     ["whose Origin is null", { "Sec-Fetch-Site": "cross-site", Origin: "null" }],
+    ["of another site, as JSON", { "Sec-Fetch-Site": "cross-site", Origin: "https://evil.example", "Content-Type": "application/json" }],
+    ["without a type, and without Origin", { "Sec-Fetch-Site": "", Origin: "", "Content-Type": "" }],
+    ["of this site, by its word alone", { "Sec-Fetch-Site": "same-origin", Origin: "https://evil.example" }],
   ])("%s does nothing", async (_, headers) => {
     const { accountId, key, keyId } = await makeTenant();
     const { status: answered } = await browse(accountId).post(`/keys/${keyId}/revoke`, {}, headers);

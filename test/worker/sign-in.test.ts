@@ -206,6 +206,20 @@ describe("Who has not shown for ten minutes who they are", () => {
     expect(labelled((await post("/keys", { name: "Again" })).text, "Secret key")).toMatch(/^dvo_/);
   });
 
+  it("makes recovery codes and an invitation once for each form, however often it is sent", async () => {
+    const { accountId } = await makeTenant();
+    const { get, post } = await makePerson(accountId);
+    const nonce = hidden((await get("/settings")).text, "nonce");
+    const codes = async () =>
+      (await post("/settings/recovery-codes", { nonce })).text.match(/[0-9a-z]{5}(?:-[0-9a-z]{5}){4}/g)?.length ?? 0;
+    expect([(await codes()) > 0, await codes()]).toEqual([true, 0]);
+    const invitation = { nonce: `${nonce}-2`, email: "twice@example.com", role: "viewer" };
+    expect([(await post("/settings/invitations", invitation)).status, (await post("/settings/invitations", invitation)).status]).toEqual([
+      200, 303,
+    ]);
+    expect((await post("/settings/invitations", { email: "x@example.com", role: "god" })).status).toBe(422);
+  });
+
   it("still looks, disables a key and signs out", async () => {
     const { accountId } = await makeTenant();
     const { key, keyId } = await makeKey(accountId);
@@ -238,7 +252,6 @@ describe("A role", () => {
     ["/settings/people/MEMBER/remove", {}],
     ["/settings/people/MEMBER/role", { role: "owner" }],
     ["/settings/sample-data", {}],
-    ["/nothing/that/is/there", {}],
   ];
 
   it.each(forms)("of a viewer does not allow POST %s, by a hand-made form either", async (path, fields) => {

@@ -1,5 +1,6 @@
 import { raw } from "hono/html";
 import type { Child, PropsWithChildren } from "hono/jsx";
+import type { ContentfulStatusCode } from "hono/utils/http-status";
 import type { PageContext } from "../context.ts";
 import { type Preferences, preferencesOf } from "../preferences.ts";
 
@@ -45,7 +46,7 @@ interface Shown {
   action?: Child;
   /** Pages above this one. */
   trail?: readonly (readonly [name: string, path: string])[];
-  status?: 200 | 201 | 403 | 404 | 409 | 412 | 422 | 500 | 503;
+  status?: ContentfulStatusCode;
 }
 
 /** A page in the frame of the overview: header, navigation, heading, footer. */

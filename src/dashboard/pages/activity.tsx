@@ -2,9 +2,9 @@ import { Hono } from "hono";
 import { z } from "zod";
 import { type ActivityFilter, listActivity, type ReadEntry, readEntry } from "../../activity/read-activity.ts";
 import { iso } from "../../clock.ts";
+import { Failure } from "../../errors.ts";
 import { readEventsOfRequest } from "../../events/read-events.ts";
 import { timeOfId } from "../../ids.ts";
-import { listKeys } from "../../keys/read-keys.ts";
 import { reading, upToDate } from "../acting.ts";
 import { ActivityTable } from "../components/activity-table.tsx";
 import { showPage } from "../components/layout.tsx";
@@ -15,18 +15,28 @@ import { Age, Moment } from "../components/time.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
 import { csvOf } from "../csv.ts";
 import { counted, integer } from "../format.ts";
+import { readKeyChoices } from "../key-choices.ts";
 import { explain } from "../refusals.ts";
 
 const shownAtOnce = 50;
 const mostCsvRows = 10_000;
 const csvPage = 1000;
-const mostKeys = 100;
 const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] as const;
 const statuses = ["2xx", "3xx", "4xx", "429", "5xx"] as const;
 
 const time = z.iso
   .datetime({ offset: true, local: true })
   .transform((text) => Date.parse(/(?:Z|[+-]\d\d:\d\d)$/.test(text) ? text : `${text}Z`));
+
+/** A text as a shell takes it, whatever is in it: the path is whatever a client has sent. */
+const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
+
+/** The same request again, without its query and body, which nobody keeps. */
+function curlOf({ method, path }: ReadEntry, origin: string): string {
+  const how = method === "GET" ? "" : method === "HEAD" ? " -I" : ` -X ${method}`;
+  const body = /^(?:POST|PUT|PATCH)$/.test(method) ? ` \\\n  -H "Content-Type: application/json" -d '{}'` : "";
+  return `curl -g${how} ${quoted(origin + path)} -H "Authorization: Bearer $API_KEY"${body}`;
+}
 
 /** The filters of the API, as a page's query has them. What is not in their form is left out. */
 const Query = z.object({
@@ -46,17 +56,25 @@ const Query = z.object({
 const words: Record<string, string> = { method: "method", status: "status", key: "key_id", path: "path", from: "from", to: "to" };
 
 function queryOf(c: PageContext) {
-  const given = c.req.query();
-  const fromText = [...(given.q ?? "").matchAll(/(\w+):(\S+)/g)].flatMap(([, word = "", value = ""]) =>
-    words[word] ? [[words[word], value]] : [],
-  );
-  const query = Query.parse({
-    ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== "")),
-    ...Object.fromEntries(fromText),
+  const given = Object.fromEntries(Object.entries(c.req.query()).filter(([name, value]) => name in Query.shape && value !== ""));
+  const text = c.req.query("q") ?? "";
+  const said = text.split(/\s+/).filter((word) => word !== "");
+  const inText = said.flatMap((each) => {
+    const [, word = "", value = ""] = /^(\w+):(\S+)$/.exec(each) ?? [];
+    return words[word] ? [[words[word], value] as const] : [];
   });
+  const asked: Record<string, string> = { ...given, ...Object.fromEntries(inText) };
+  if (asked.method) asked.method = asked.method.toUpperCase();
+  if (asked.status) asked.status = asked.status.toLowerCase();
+  const query = Query.parse(asked);
+  // What cannot be filtered by is said, not left out in silence.
+  const ignored = [
+    ...Object.entries(asked).flatMap(([name, value]) => (query[name as keyof typeof query] === undefined ? [`${name}:${value}`] : [])),
+    ...said.filter((each) => !words[/^(\w+):\S/.exec(each)?.[1] ?? ""]),
+  ];
   const { key_id: keyId, status, ...rest } = query;
   const filter: ActivityFilter = { ...rest, keyId, status: status === undefined ? undefined : Number(status.replace("xx", "")) };
-  return { query, filter };
+  return { query, filter, ignored };
 }
 
 const asWords = (query: z.infer<typeof Query>) =>
@@ -83,11 +101,11 @@ export const activityPages = new Hono<PageEnv>();
 activityPages.get("/activity", async (c) => {
   const asking = await upToDate(c);
   const { now } = asking;
-  const { query, filter } = queryOf(c);
+  const { query, filter, ignored } = queryOf(c);
   const after = c.req.query("after");
   const [{ entries, next }, keys] = await Promise.all([
     listActivity(asking, { filter, after: after && /^req_\w+$/.test(after) ? after : undefined, limit: shownAtOnce }),
-    listKeys(asking, { limit: mostKeys }),
+    readKeyChoices(asking),
   ]);
   const isFiltered = Object.values(query).some((value) => value !== undefined);
   const newest = entries[0]?.id;
@@ -103,6 +121,14 @@ activityPages.get("/activity", async (c) => {
       ),
     },
     <>
+      {ignored.length > 0 && (
+        <div class="note alert" role="alert">
+          <p>
+            Not filtered by <code>{ignored.join(" ")}</code>: this is not known here. There are method:POST, status:404 or status:4xx,
+            key:key_..., path:/api/v1/tasks, from: and to: with a time.
+          </p>
+        </div>
+      )}
       <form class="panel filter" method="get" action="/activity">
         <div class="field">
           <label for="method">Method</label>
@@ -200,7 +226,8 @@ activityPages.get("/activity/news", async (c) => {
 });
 
 activityPages.get("/activity.csv", async (c) => {
-  const { filter } = queryOf(c);
+  const { filter, ignored } = queryOf(c);
+  if (ignored.length > 0) throw new Failure("invalid_parameter", `Nothing can be filtered by ${ignored.join(" ")}.`);
   const asking = reading(c);
   const rows: ReadEntry[] = [];
   for (let after: string | undefined; rows.length < mostCsvRows; ) {
@@ -255,7 +282,6 @@ activityPages.get("/activity/:id", async (c) => {
   const explanation = explain(entry);
   const caused = await readEventsOfRequest(asking, entry.id);
   const { origin } = c.get("url");
-  const body = /^(?:POST|PUT|PATCH)$/.test(entry.method) ? ` \\\n  -H "Content-Type: application/json" -d '{}'` : "";
   return showPage(
     c,
     { title: `${entry.method} ${entry.path}`, section: "Activity", trail: [["Activity", "/activity"]] },
@@ -349,7 +375,7 @@ activityPages.get("/activity/:id", async (c) => {
       )}
       <section class="panel" aria-labelledby="again">
         <h2 id="again">The same again</h2>
-        <Code label="With curl">{`curl${entry.method === "GET" ? "" : ` -X ${entry.method}`} "${origin}${entry.path}" -H "Authorization: Bearer $API_KEY"${body}`}</Code>
+        <Code label="With curl">{curlOf(entry, origin)}</Code>
       </section>
     </>,
   );

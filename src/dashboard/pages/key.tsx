@@ -1,10 +1,13 @@
 import { Hono } from "hono";
+import type { Reading } from "../../accounts/actor.ts";
 import { readKeyTraffic } from "../../activity/key-traffic.ts";
 import { listActivity } from "../../activity/read-activity.ts";
 import { readKeyUsage } from "../../admission/rate-limit-usage.ts";
+import { listAudit } from "../../audit/audit.ts";
 import { hourMs, iso, secondMs } from "../../clock.ts";
 import { always } from "../../db/optimistic-locking.ts";
 import { KeyPatch, Rotation } from "../../http/inputs/key.ts";
+import { timeOfId } from "../../ids.ts";
 import { changeKey } from "../../keys/change-key.ts";
 import { type Key, statusOf } from "../../keys/key.ts";
 import { readKey, readKeyRow } from "../../keys/read-keys.ts";
@@ -24,7 +27,7 @@ import { KeyState } from "../components/status.tsx";
 import { Age, Ahead, Moment } from "../components/time.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
 import { countdown, counted, integer, wholePercent } from "../format.ts";
-import { attempt, Form, parseInput, type Refused, readForm } from "../forms.ts";
+import { asShown, attempt, Form, parseInput, type Refused, readForm } from "../forms.ts";
 import { newNonce, runOnce } from "../once.ts";
 import { grantableScopes, requireGrantableScopes, visitorMay } from "../permissions.tsx";
 import { KeyFields, keyInputOf, showSecret } from "./keys.tsx";
@@ -69,11 +72,13 @@ async function showKey(c: PageContext, { form = new Form(), refused }: Sent = {}
     readUsage(asking, { window: "7d", keyId: key.id }),
     readKeyUsage(asking, key.id).catch(() => null),
     listActivity(asking, { filter: { keyId: key.id }, limit: entriesShown }),
-    // Since the rotation, or what was changed after it.
-    readKeyTraffic(asking, key.id, Math.max(now - hourMs, key.updatedAt)),
+    readTrafficSinceRotation(asking, key),
   ]);
   const status = statusOf(key, now);
-  const outcome = outcomes[c.req.query("done") ?? ""]?.(key);
+  const done = c.req.query("done") ?? "";
+  // An address that was kept may say what is so no longer.
+  const isSo = { disabled: status === "disabled", enabled: key.state === "active", revoked: status === "revoked" }[done] ?? true;
+  const outcome = isSo ? outcomes[done]?.(key) : undefined;
   const isRevoked = status === "revoked";
   const overlapEndsAt = key.overlapEndsAt !== null && key.overlapEndsAt > now ? key.overlapEndsAt : null;
   return showPage(
@@ -105,8 +110,8 @@ async function showKey(c: PageContext, { form = new Form(), refused }: Sent = {}
       {overlapEndsAt !== null && (
         <div class="note">
           <p>
-            The secret before the last rotation works too: it ends <Ahead timeMs={overlapEndsAt} now={now} />. Requests since the change
-            with the new one: {integer(bySecret.current)}, with the old one: {integer(bySecret.previous)}.
+            The secret before the last rotation works too: it ends <Ahead timeMs={overlapEndsAt} now={now} />. Requests since the rotation,
+            of the last hour at most, with the new one: {integer(bySecret.current)}, with the old one: {integer(bySecret.previous)}.
           </p>
           {visitorMay(c, "keys") && <Action action={`/keys/${key.id}/end-overlap`}>End the overlap now</Action>}
         </div>
@@ -198,6 +203,8 @@ async function showKey(c: PageContext, { form = new Form(), refused }: Sent = {}
         <section class="panel" aria-labelledby="change">
           <h2 id="change">Change</h2>
           <form class="form" method="post" action={`/keys/${key.id}`}>
+            <input type="hidden" name="revision" value={key.revision} />
+            <input type="hidden" name="scopes_shown" value="yes" />
             <TextField form={form} refused={refused} name="name" label="Name" value={key.name} required maxlength={100} />
             <KeyFields
               form={form}
@@ -221,16 +228,34 @@ async function showKey(c: PageContext, { form = new Form(), refused }: Sent = {}
   );
 }
 
+/** The requests of a key since its last rotation, of the last hour at most. */
+async function readTrafficSinceRotation(asking: Reading, key: Key) {
+  const [rotated] = await listAudit(asking, { filter: { action: "key.rotated", target: key.id }, limit: 1 });
+  return readKeyTraffic(asking, key.id, Math.max(asking.now - hourMs, rotated ? timeOfId(rotated.id) : key.createdAt));
+}
+
 const idOf = (c: PageContext) => c.req.param("id") ?? "";
 const back = (c: PageContext, done: string) => c.redirect(`/keys/${idOf(c)}?done=${done}`, 303);
 
+/** What a form changes of a key: what it has a field for, and nothing else. */
+function changesIn(c: PageContext, form: Form, before: Key) {
+  const { name, scopes = [], hourly_limit = c.get("visitor").account.limitCeiling, allowed_ips, expires_at } = keyInputOf(form);
+  // A field for minutes keeps what it was given in seconds, where nobody changed it.
+  const isSameEnd = before.expiresAt !== null && iso(before.expiresAt).slice(0, 16) === form.text("expires_at").slice(0, 16);
+  return {
+    ...(form.has("name") && { name }),
+    // Boxes that are not ticked are not sent.
+    ...((form.has("scopes") || form.has("scopes_shown")) && { scopes }),
+    ...(form.has("hourly_limit") && { hourly_limit }),
+    ...(form.has("allowed_ips") && { allowed_ips }),
+    ...(form.has("expires_at") && !isSameEnd && { expires_at }),
+  };
+}
+
 keyPages.post("/keys/:id", async (c) => {
   const form = await readForm(c);
-  const { expires_at, ...input } = keyInputOf(form);
   const before = await readKey(await upToDate(c), idOf(c));
-  // A field for minutes keeps what it was given in seconds, where nobody changed it.
-  const isSame = before.expiresAt !== null && iso(before.expiresAt).slice(0, 16) === form.text("expires_at").slice(0, 16);
-  const parsed = parseInput(KeyPatch, { ...input, scopes: input.scopes ?? [], ...(!isSame && { expires_at }) });
+  const parsed = parseInput(KeyPatch, changesIn(c, form, before));
   if ("refused" in parsed) return showKey(c, { form, refused: parsed.refused });
   const { name, scopes, hourly_limit: hourlyLimit, allowed_ips: allowedIps, expires_at: expiresAt } = parsed.input;
   const patch = Object.fromEntries(
@@ -238,7 +263,7 @@ keyPages.post("/keys/:id", async (c) => {
   );
   const changed = await attempt(async () => {
     requireGrantableScopes(c, [...before.scopes, ...(scopes ?? [])]);
-    return changeKey(keyWriting(c), idOf(c), patch, always);
+    return changeKey(keyWriting(c), idOf(c), patch, asShown(form));
   });
   return "refused" in changed ? showKey(c, { form, refused: changed.refused }) : back(c, "changed");
 });

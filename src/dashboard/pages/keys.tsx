@@ -4,7 +4,7 @@ import { dayMs } from "../../clock.ts";
 import { NewKey } from "../../http/inputs/key.ts";
 import { createKey } from "../../keys/create-key.ts";
 import { type Key, keyStatuses, statusOf } from "../../keys/key.ts";
-import { listKeys } from "../../keys/read-keys.ts";
+import { type KeyPosition, listKeys } from "../../keys/read-keys.ts";
 import { defaultScopes, scopes } from "../../keys/scopes.ts";
 import { readDailyRequests } from "../../usage/daily-requests.ts";
 import { keyWriting, upToDate } from "../acting.ts";
@@ -23,18 +23,25 @@ const longUnusedMs = 90 * dayMs;
 
 export const keysPages = new Hono<PageEnv>();
 
+/** What a page goes on after, as its address says; the first page where it says nothing of the kind. */
+function positionIn(text: string | undefined): KeyPosition | undefined {
+  const [, createdAt, id = ""] = /^(\d{1,15})\.(key_[0-9A-Za-z]{16})$/.exec(text ?? "") ?? [];
+  return createdAt === undefined ? undefined : { createdAt: Number(createdAt), id };
+}
+
 keysPages.get("/keys", async (c) => {
   const asking = await upToDate(c);
   const { now } = asking;
   const status = keyStatuses.find((each) => each === c.req.query("status"));
   const [keys, days, usages] = await Promise.all([
-    listKeys(asking, { status, limit: shownAtOnce + 1 }),
+    listKeys(asking, { status, after: positionIn(c.req.query("after")), limit: shownAtOnce + 1 }),
     readDailyRequests(asking, 7),
     // The table stands without them where a guard does not answer.
     readLiveUsages(asking).catch(() => []),
   ]);
   const byKey = new Map(usages.map((usage) => [usage.keyId ?? "", usage]));
   const shown = keys.slice(0, shownAtOnce);
+  const last = shown.at(-1);
   const isUnused = (key: Key) => statusOf(key, now) === "active" && now - (key.lastUsedAt ?? key.createdAt) > longUnusedMs;
   const [unused, others] = [shown.filter(isUnused), shown.filter((key) => !isUnused(key))];
   return showPage(
@@ -83,7 +90,11 @@ keysPages.get("/keys", async (c) => {
           <KeyTable keys={unused} now={now} days={days} usages={byKey} />
         </section>
       )}
-      {keys.length > shownAtOnce && <p class="quiet">The newest {shownAtOnce} are shown.</p>}
+      {keys.length > shownAtOnce && last && (
+        <p class="pages">
+          <a href={`/keys?${new URLSearchParams({ ...(status && { status }), after: `${last.createdAt}.${last.id}` })}`}>Older keys</a>
+        </p>
+      )}
     </>,
   );
 });
@@ -213,11 +224,20 @@ keysPages.post("/keys", async (c) => {
   const { name, scopes, hourly_limit: hourlyLimit, allowed_ips: allowedIps, expires_at: expiresAt } = parsed.input;
   const made = await attempt(async () => {
     requireGrantableScopes(c, scopes ?? []);
-    return runOnce(c, form, (commit) => createKey(keyWriting(c, commit), { name, scopes, hourlyLimit, allowedIps, expiresAt }));
+    return runOnce(
+      c,
+      form,
+      (commit) => createKey(keyWriting(c, commit), { name, scopes, hourlyLimit, allowedIps, expiresAt }),
+      ({ key }) => key.id,
+    );
   });
   if ("refused" in made) return showForm(c, { form, refused: made.refused });
   if ("repeated" in made.result)
-    return showPage(c, { title: "Create a key", section: "API Keys", status: 409 }, <ShownBefore path="/keys" what="A key" />);
+    return showPage(
+      c,
+      { title: "Create a key", section: "API Keys", status: 409 },
+      <ShownBefore path={`/keys/${made.result.repeated}`} what="A key" />,
+    );
   const { key, secretKey } = made.result.result;
   return showSecret(c, { title: "The key is made", key, secretKey, call: "POST /api/v1/keys" });
 });

@@ -3,7 +3,6 @@ import { listActivity } from "../../activity/read-activity.ts";
 import { highestOf, readLiveUsages } from "../../admission/rate-limit-usage.ts";
 import { dayMs } from "../../clock.ts";
 import { type Key, statusOf } from "../../keys/key.ts";
-import { listKeys } from "../../keys/read-keys.ts";
 import { readBreakdown } from "../../usage/read-breakdown.ts";
 import { readUsage } from "../../usage/read-usage.ts";
 import { windowsAt } from "../../usage/windows.ts";
@@ -20,12 +19,12 @@ import { Empty } from "../components/notice.tsx";
 import { KeyState, WebhookState } from "../components/status.tsx";
 import { Age, Ahead } from "../components/time.tsx";
 import type { PageEnv } from "../context.ts";
-import { counted } from "../format.ts";
+import { counted, timeOfDay } from "../format.ts";
+import { readKeyChoices } from "../key-choices.ts";
 import { readMarks } from "../marks.ts";
 import { remember } from "../preferences.ts";
 
 const entriesShown = 10;
-const mostKeys = 100;
 const keysShown = 6;
 const mostWebhooks = 20;
 const expiresSoonMs = 14 * dayMs;
@@ -45,7 +44,7 @@ export const overview = new Hono<PageEnv>().get("/", async (c) => {
       () => null,
     ),
     listActivity(asking, { filter: {}, limit: entriesShown }),
-    listKeys(asking, { limit: mostKeys }),
+    readKeyChoices(asking),
     listWebhooks(asking, { limit: mostWebhooks }),
     readMarks(asking, windowsAt("30d", now).window),
     readBreakdown(asking, { window: "30d", by: "route" }),
@@ -59,6 +58,7 @@ export const overview = new Hono<PageEnv>().get("/", async (c) => {
     <>
       <FirstSteps keys={keys} webhooks={webhooks} isCalled={entries.length > 0} />
       <div id="figures" data-refresh>
+        <p class="quiet as-of">as of {timeOfDay(now)}</p>
         <Figures usage={usage} highest={highest} now={now} />
       </div>
       <section class="panel" aria-labelledby="chart">

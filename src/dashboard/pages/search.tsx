@@ -1,13 +1,12 @@
 import { Hono } from "hono";
 import { prefixOf } from "../../keys/key-format.ts";
-import { listKeys } from "../../keys/read-keys.ts";
 import { listWebhooks } from "../../webhooks/read-webhooks.ts";
 import { upToDate } from "../acting.ts";
 import { showPage } from "../components/layout.tsx";
 import { Empty } from "../components/notice.tsx";
 import type { PageEnv } from "../context.ts";
+import { readKeyChoices } from "../key-choices.ts";
 
-const mostKeys = 100;
 const mostWebhooks = 20;
 
 const pages = [
@@ -36,7 +35,7 @@ export const search = new Hono<PageEnv>().get("/search", async (c) => {
   const direct = byId.find(([form]) => form.test(text));
   if (direct) return c.redirect(direct[1] + text, 303);
   const asking = await upToDate(c);
-  const [keys, webhooks] = await Promise.all([listKeys(asking, { limit: mostKeys }), listWebhooks(asking, { limit: mostWebhooks })]);
+  const [keys, webhooks] = await Promise.all([readKeyChoices(asking), listWebhooks(asking, { limit: mostWebhooks })]);
   const wanted = text.toLowerCase();
   const has = (...parts: string[]) => wanted !== "" && parts.some((part) => part.toLowerCase().includes(wanted));
   // A whole secret that was pasted finds its key by the public part alone.

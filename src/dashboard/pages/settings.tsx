@@ -10,7 +10,7 @@ import { addPasskey, listPasskeys, type Passkey, registrationOptions, removePass
 import { countRecoveryCodes, replaceRecoveryCodes } from "../../identity/recovery-codes.ts";
 import { mayManage, type Role, roles } from "../../identity/roles.ts";
 import { endSession, listSessions, type Session, type SignedIn } from "../../identity/sessions.ts";
-import { listKeys } from "../../keys/read-keys.ts";
+import { type KeyPosition, listKeys } from "../../keys/read-keys.ts";
 import { revokeKey } from "../../keys/revoke-key.ts";
 import { keyWriting, outbox, reading, upToDate } from "../acting.ts";
 import { Action, TextField } from "../components/fields.tsx";
@@ -21,6 +21,7 @@ import { Age, Ahead, Moment } from "../components/time.tsx";
 import { type PageContext, type PageEnv, roleOf } from "../context.ts";
 import { integer } from "../format.ts";
 import { attempt, Form, type Refused, readForm } from "../forms.ts";
+import { newNonce, runOnce } from "../once.ts";
 import { showForbidden, visitorMay } from "../permissions.tsx";
 import { isTheme, isZone, pathWithin, remember } from "../preferences.ts";
 import { relyingParty } from "../relying-party.ts";
@@ -29,6 +30,7 @@ import { clearSession } from "../session-cookie.ts";
 const outcomes: Record<string, string> = {
   removed: "Removed. Their sessions have ended.",
   role: "The role was changed. It holds from the next page on.",
+  "invited-before": "This form was sent before: the link was shown that once. If it is lost, withdraw the invitation and make another.",
   withdrawn: "Withdrawn. The link does not work any more.",
   ended: "Ended. Whoever had it must sign in again.",
   "passkey-added": "Added. It signs you in from now on.",
@@ -100,6 +102,7 @@ async function showSettings(c: PageContext, { form = new Form(), refused }: { fo
         )}
         {given.length > 0 && signedIn && (
           <form class="form" method="post" action="/settings/invitations">
+            <input type="hidden" name="nonce" value={newNonce()} />
             <h3>Invite somebody</h3>
             <TextField form={form} refused={refused} name="email" label="Email address" type="email" required maxlength={254} />
             <div class="field">
@@ -157,9 +160,9 @@ async function showSettings(c: PageContext, { form = new Form(), refused }: { fo
             what has come since, and the demo key.
           </p>
           <p class="buttons">
-            <Action action="/settings/sample-data" kind="danger">
+            <a class="button danger" href="/settings/sample-data">
               Remove sample data
-            </Action>
+            </a>
           </p>
         </section>
       )}
@@ -285,14 +288,21 @@ const SignInPanel = ({ passkeys, codesLeft, now }: { passkeys: readonly Passkey[
     <h3>Recovery codes</h3>
     <p>{codesLeft === 0 ? "None is left. Make new ones." : `${codesLeft} of 8 are left.`}</p>
     <p class="buttons">
-      <Action action="/settings/recovery-codes">Make new recovery codes</Action>
+      <Action action="/settings/recovery-codes" hidden={{ nonce: newNonce() }}>
+        Make new recovery codes
+      </Action>
     </p>
   </section>
 );
 
 settingsPages.post("/settings/invitations", async (c) => {
   const form = await readForm(c);
-  const role = roles.find((each) => each === form.text("role")) ?? "developer";
+  const role = roles.find((each) => each === (form.optional("role") ?? "developer"));
+  if (role === undefined)
+    return showSettings(c, {
+      form,
+      refused: { summary: "Nobody was invited.", faults: new Map([["role", `Must be one of ${roles.join(", ")}.`]]) },
+    });
   if (!mayManage(roleOf(c.get("visitor")), role)) return showForbidden(c, "owners");
   const parsed = emailInput.safeParse(form.text("email"));
   if (!parsed.success)
@@ -300,9 +310,10 @@ settingsPages.post("/settings/invitations", async (c) => {
       form,
       refused: { summary: "Nobody was invited.", faults: new Map([["email", parsed.error.issues[0]?.message ?? ""]]) },
     });
-  const made = await attempt(() => invite(writing(c), { email: parsed.data, role }));
+  const made = await attempt(() => runOnce(c, form, (commit) => invite({ ...reading(c), commit }, { email: parsed.data, role })));
   if ("refused" in made) return showSettings(c, { form, refused: made.refused });
-  const { invitation, token } = made.result;
+  if ("repeated" in made.result) return back(c, "invited-before");
+  const { invitation, token } = made.result.result;
   const { origin } = relyingParty(c);
   return showPage(
     c,
@@ -390,7 +401,18 @@ settingsPages.post("/settings/passkeys/:id/remove", async (c) => {
 
 settingsPages.post("/settings/recovery-codes", async (c) => {
   const { member } = requireSignedIn(c);
-  const codes = await replaceRecoveryCodes(writing(c), member);
+  const made = await runOnce(c, await readForm(c), (commit) => replaceRecoveryCodes({ ...reading(c), commit }, member));
+  if ("repeated" in made)
+    return showPage(
+      c,
+      { title: "Your recovery codes", section: "Settings", status: 409, trail: [["Settings", "/settings"]] },
+      <section class="panel">
+        <p role="alert">
+          This form was sent before, and its codes were shown that once. They hold; if you have not kept them, make new ones.
+        </p>
+      </section>,
+    );
+  const codes = made.result;
   return showPage(
     c,
     { title: "Your recovery codes", section: "Settings", trail: [["Settings", "/settings"]] },
@@ -409,14 +431,47 @@ settingsPages.post("/logout", async (c) => {
   return c.redirect("/login", 303);
 });
 
+/** What would go, before it goes. */
+settingsPages.get("/settings/sample-data", async (c) => {
+  const { sampleUntil } = c.get("visitor").account;
+  return showPage(
+    c,
+    { title: "Remove the sample data", section: "Settings", trail: [["Settings", "/settings"]] },
+    <section class="panel">
+      {sampleUntil === null ? (
+        <p>There is none.</p>
+      ) : (
+        <>
+          <p>
+            Everything from before <Moment timeMs={sampleUntil} /> goes, for good: people, tasks, requests, figures and the keys “Production
+            backend”, “Mobile app” and “Nightly export”, which are refused from then on. What has come since stays.
+          </p>
+          <p class="buttons">
+            <Action action="/settings/sample-data" kind="danger">
+              Remove sample data
+            </Action>
+            <a class="button" href="/settings">
+              Keep it
+            </a>
+          </p>
+        </>
+      )}
+    </section>,
+  );
+});
+
 settingsPages.post("/settings/sample-data", async (c) => {
   const { account } = c.get("visitor");
   const { id, sampleUntil } = account;
   if (sampleUntil === null) return back(c, "sample-removed");
   const asking = await upToDate(c);
   // Their guards first: a row that is gone says nothing to them.
-  for (const key of await listKeys(asking, { limit: mostKeys }))
-    if (key.createdAt < sampleUntil && key.state !== "revoked") await revokeKey(keyWriting(c), key.id, always);
+  for (let after: KeyPosition | undefined; ; ) {
+    const keys = await listKeys(asking, { after, limit: mostKeys });
+    for (const key of keys) if (key.createdAt < sampleUntil && key.state !== "revoked") await revokeKey(keyWriting(c), key.id, always);
+    after = keys.at(-1);
+    if (keys.length < mostKeys) break;
+  }
   await removeSampleData(asking.db, { id, sampleUntil }, asking.now);
   return back(c, "sample-removed");
 });

@@ -1,7 +1,7 @@
 import { Hono } from "hono";
 import { highestOf, readKeyUsage, readLiveUsages } from "../../admission/rate-limit-usage.ts";
 import { iso } from "../../clock.ts";
-import { listKeys, readKeyRow } from "../../keys/read-keys.ts";
+import { readKeyRow } from "../../keys/read-keys.ts";
 import { percent } from "../../percent.ts";
 import { classes } from "../../usage/figures.ts";
 import { type Dimension, dimensions, readBreakdown, type Share } from "../../usage/read-breakdown.ts";
@@ -17,9 +17,9 @@ import { WeekHours } from "../components/week-hours.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
 import { csvOf } from "../csv.ts";
 import { exactMilliseconds, integer, milliseconds, rate, timeOfDay } from "../format.ts";
+import { readKeyChoices } from "../key-choices.ts";
 import { readMarks } from "../marks.ts";
 
-const mostKeys = 100;
 const mostShares = 20;
 const windowNames: Record<WindowName, string> = { "24h": "24 hours", "7d": "7 days", "30d": "30 days" };
 const titles: Record<Dimension, string> = { key: "By key", route: "By route", status: "By status", day: "By day" };
@@ -39,7 +39,7 @@ usagePages.get("/usage", async (c) => {
     readUsage(asking, { window, keyId }),
     // A guard that does not answer costs the page one figure, not all of them.
     (keyId === undefined ? readLiveUsages(asking).then((usages) => highestOf(usages, now)) : readKeyUsage(asking, keyId)).catch(() => null),
-    listKeys(asking, { limit: mostKeys }),
+    readKeyChoices(asking),
     readMarks(asking, windowsAt(window, now).window),
     readWeekHours(asking, { window, keyId }),
     ...dimensions.map((by) => readBreakdown(asking, { window, by, keyId })),

@@ -22,7 +22,7 @@ import { Age, Ahead, Moment } from "../components/time.tsx";
 import { VerifySnippets } from "../components/verify-snippets.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
 import { counted, dash, integer, milliseconds, rate } from "../format.ts";
-import { attempt, Form, parseInput, type Refused, readForm } from "../forms.ts";
+import { asShown, attempt, Form, parseInput, type Refused, readForm } from "../forms.ts";
 import { newNonce, runOnce } from "../once.ts";
 import { visitorMay } from "../permissions.tsx";
 
@@ -135,11 +135,20 @@ export function webhooksPages(catalogue: EventCatalogue) {
     if ("refused" in parsed) return showForm(c, { form, refused: parsed.refused });
     const { url, description, event_types: eventTypes } = parsed.input;
     const made = await attempt(() =>
-      runOnce(c, form, (commit) => createWebhook(webhookWriting(c, catalogue, commit), { url, description, eventTypes })),
+      runOnce(
+        c,
+        form,
+        (commit) => createWebhook(webhookWriting(c, catalogue, commit), { url, description, eventTypes }),
+        ({ webhook }) => webhook.id,
+      ),
     );
     if ("refused" in made) return showForm(c, { form, refused: made.refused });
     if ("repeated" in made.result)
-      return showPage(c, { title: "Add a webhook", section: "Webhooks", status: 409 }, <ShownBefore path="/webhooks" what="A webhook" />);
+      return showPage(
+        c,
+        { title: "Add a webhook", section: "Webhooks", status: 409 },
+        <ShownBefore path={`/webhooks/${made.result.repeated}`} what="A webhook" />,
+      );
     const { webhook, secret } = made.result.result;
     return showSecret(c, {
       title: "The webhook is made",
@@ -165,7 +174,10 @@ export function webhooksPages(catalogue: EventCatalogue) {
       redeliveryId ? readRedelivery(asking, redeliveryId).catch(() => null) : null,
     ]);
     const { status } = webhookData(webhook);
-    const outcome = outcomes[c.req.query("done") ?? ""]?.(webhook);
+    const done = c.req.query("done") ?? "";
+    // An address that was kept may say what is so no longer.
+    const isSo = { disabled: webhook.state === "disabled", enabled: webhook.state === "active" }[done] ?? true;
+    const outcome = isSo ? outcomes[done]?.(webhook) : undefined;
     const shown = deliveries.slice(0, deliveriesShown);
     const last = shown.at(-1);
     const query = (more: Record<string, string | undefined>) => {
@@ -182,9 +194,11 @@ export function webhooksPages(catalogue: EventCatalogue) {
         status: refused ? 422 : 200,
         action: visitorMay(c, "webhooks") && (
           <>
-            <Action action={`/webhooks/${webhook.id}/test`} kind="main" hidden={{ nonce: newNonce() }}>
-              Send test event
-            </Action>
+            {webhook.state === "active" && (
+              <Action action={`/webhooks/${webhook.id}/test`} kind="main" hidden={{ nonce: newNonce() }}>
+                Send test event
+              </Action>
+            )}
             {webhook.state === "disabled" ? (
               <Action action={`/webhooks/${webhook.id}/enable`}>Enable</Action>
             ) : (
@@ -204,7 +218,7 @@ export function webhooksPages(catalogue: EventCatalogue) {
         {redelivery && (
           <Done call={`GET /api/v1/redeliveries/${redelivery.id}`}>
             {redelivery.status === "done"
-              ? `Redelivered: all ${counted(redelivery.count, "event")} have been attempted.`
+              ? `Redelivered: ${counted(redelivery.count, "event")} of ${integer(redelivery.count)} attempted.`
               : `Redelivering: ${integer(redelivery.sent)} of ${counted(redelivery.count, "event")} attempted, five a second. Load the page again for more.`}
           </Done>
         )}
@@ -212,7 +226,7 @@ export function webhooksPages(catalogue: EventCatalogue) {
         {webhook.state === "disabled" && (
           <div class="note alert">
             <p>
-              Disabled: {webhook.disabledReason ?? "it was disabled."} Its events are held.{" "}
+              Disabled. {webhook.disabledReason} Its events are held.{" "}
               {health.held > 0 && `${counted(health.held, "event")} wait to be redelivered.`}
             </p>
           </div>
@@ -279,8 +293,8 @@ export function webhooksPages(catalogue: EventCatalogue) {
         <section class="panel" aria-labelledby="deliveries">
           <header>
             <h2 id="deliveries">Deliveries</h2>
-            {webhook.state === "active" && visitorMay(c, "webhooks") && (
-              <a class="button" href={`/webhooks/${webhook.id}/redeliver${filter.status ? `?status=${filter.status}` : ""}`}>
+            {webhook.state === "active" && filter.status !== "pending" && visitorMay(c, "webhooks") && (
+              <a class="button" href={query({}).replace(webhook.id, `${webhook.id}/redeliver`)}>
                 Redeliver all
               </a>
             )}
@@ -333,6 +347,7 @@ export function webhooksPages(catalogue: EventCatalogue) {
           <section class="panel" aria-labelledby="change">
             <h2 id="change">Change</h2>
             <form class="form" method="post" action={`/webhooks/${webhook.id}`}>
+              <input type="hidden" name="revision" value={webhook.revision} />
               <WebhookFields
                 form={form}
                 refused={refused}
@@ -355,11 +370,21 @@ export function webhooksPages(catalogue: EventCatalogue) {
 
   pages.post("/webhooks/:id", async (c) => {
     const form = await readForm(c);
-    const parsed = parseInput(WebhookPatch, webhookInputOf(form));
+    const given = webhookInputOf(form);
+    const parsed = parseInput(WebhookPatch, {
+      ...(form.has("url") && { url: given.url }),
+      ...(form.has("description") && { description: given.description }),
+      // Boxes that are not ticked are not sent.
+      ...((form.has("event_types") || form.has("revision")) && { event_types: given.event_types }),
+    });
     if ("refused" in parsed) return showWebhook(c, { form, refused: parsed.refused });
     const { url, description, event_types: eventTypes } = parsed.input;
-    const patch = { ...(url !== undefined && { url }), description: description ?? "", ...(eventTypes && { eventTypes }) };
-    const changed = await attempt(() => changeWebhook(webhookWriting(c, catalogue), idOf(c), patch, always));
+    const patch = {
+      ...(url !== undefined && { url }),
+      ...(description !== undefined && { description: description ?? "" }),
+      ...(eventTypes && { eventTypes }),
+    };
+    const changed = await attempt(() => changeWebhook(webhookWriting(c, catalogue), idOf(c), patch, asShown(form)));
     return "refused" in changed ? showWebhook(c, { form, refused: changed.refused }) : back(c, "changed");
   });
 

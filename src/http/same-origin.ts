@@ -1,0 +1,17 @@
+import { createMiddleware } from "hono/factory";
+import { Failure } from "../errors.ts";
+import type { AppEnv } from "./context.ts";
+
+/**
+ * Refuses what changes something and does not say that it comes from a page of this origin, whatever it carries. Browsers say so by
+ * themselves (`Sec-Fetch-Site`, and `Origin` where there is no such header). `hono/csrf` asks this of forms alone.
+ */
+export const sameOrigin = createMiddleware<AppEnv>(async function sameOrigin(c, next) {
+  if (/^(?:GET|HEAD|OPTIONS)$/.test(c.req.method)) return next();
+  const [site, origin, own] = [c.req.header("Sec-Fetch-Site"), c.req.header("Origin"), c.get("url").origin];
+  // Both where both are there: neither can be made to say so by a page of elsewhere.
+  const isOwn =
+    (site === undefined || site === "same-origin") && (origin === undefined || origin === own) && (site ?? origin) !== undefined;
+  if (!isOwn) throw new Failure("forbidden", "This was not sent by a page of the overview. Open the page, and send it from there.");
+  return next();
+});
