@@ -120,6 +120,7 @@ async function lifeOfKey(page: Page, { fill, press }: Hand, name: string): Promi
   expect([await me(first), await me(second), await me(second)]).toEqual([200, 200, 200]);
   await page.goto(at("/keys"));
   await press(name);
+  await heading(page, name);
   await expect
     .poll(
       async () => {
