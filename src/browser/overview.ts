@@ -33,18 +33,18 @@ addEventListener("pageshow", () => {
 
 // A secret that is shown once: copied, or said plainly that it was not.
 const secret = document.querySelector<HTMLElement>("[data-secret]");
-const said = document.querySelector<HTMLElement>("[data-copied]");
 let isKept = secret === null;
 
 for (const button of document.querySelectorAll<HTMLButtonElement>("button[data-copy]")) {
   button.hidden = false;
   button.addEventListener("click", async () => {
     const source = document.querySelector<HTMLElement>(button.dataset.copy ?? "");
+    const said = button.parentElement?.querySelector<HTMLElement>("[data-copied]") ?? document.querySelector<HTMLElement>("[data-copied]");
     if (!source || !said) return;
     try {
       await navigator.clipboard.writeText(source.textContent ?? "");
       said.textContent = "Copied.";
-      isKept = true;
+      if (source === secret) isKept = true;
     } catch {
       const reveal = document.querySelector<HTMLInputElement>(".reveal input");
       if (reveal) reveal.checked = true;

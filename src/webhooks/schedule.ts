@@ -23,6 +23,12 @@ export function nextAttemptAt(attempts: number, now: number, random: number, ret
   return now + Math.max(jittered, Math.min(retryAfterMs ?? 0, longestRetryAfterMs));
 }
 
+/** About when the attempts after the next one would be made, should each fail: in milliseconds since the epoch, without what is random in it. `attempts`: how many were made. */
+export function attemptsAfter(attempts: number, nextAt: number): number[] {
+  let at = nextAt;
+  return delaysMs.slice(attempts).map((delayMs) => (at += delayMs));
+}
+
 /** The three forms of a date that a receiver may send (RFC 9110, 5.6.7), all in UTC. */
 const httpDate = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? /;
 

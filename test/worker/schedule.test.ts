@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { dayMs, hourMs, minuteMs, secondMs } from "../../src/clock.ts";
-import { mostAttempts, nextAttemptAt, retryAfterMsOf } from "../../src/webhooks/schedule.ts";
+import { attemptsAfter, mostAttempts, nextAttemptAt, retryAfterMsOf } from "../../src/webhooks/schedule.ts";
 
 const now = Date.UTC(2026, 10, 21, 7, 30);
 const delays = [5 * secondMs, 5 * minuteMs, 30 * minuteMs, 2 * hourMs, 5 * hourMs, 10 * hourMs, 14 * hourMs, 20 * hourMs, 24 * hourMs];
@@ -43,4 +43,12 @@ describe("Retry-After", () => {
   ])("%j asks for %s ms", (header, expected) => {
     expect(retryAfterMsOf(header, now)).toBe(expected);
   });
+});
+
+it("What is planned after the next attempt follows the schedule to its end", () => {
+  const now = Date.UTC(2026, 0, 31);
+  const planned = attemptsAfter(1, now);
+  expect(planned).toHaveLength(8);
+  expect([(planned[0] ?? 0) - now, (planned.at(-1) ?? 0) - (planned.at(-2) ?? 0)]).toEqual([5 * 60_000, 24 * 3_600_000]);
+  expect(attemptsAfter(9, now)).toEqual([]);
 });

@@ -1,6 +1,7 @@
 import { raw } from "hono/html";
 import type { Child, PropsWithChildren } from "hono/jsx";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
+import packageJson from "../../../package.json" with { type: "json" };
 import type { PageContext } from "../context.ts";
 import { type Preferences, preferencesOf } from "../preferences.ts";
 
@@ -26,6 +27,8 @@ export const Page = ({ title, theme = "auto", zone = "utc", children }: PropsWit
 export const PageScript = ({ name, c }: { name: "overview" | "passkeys"; c: PageContext }) => (
   <script type="module" src={`/scripts/${name}.js`} nonce={c.get("secureHeadersNonce")} />
 );
+
+const { version } = packageJson;
 
 const sections = [
   ["Overview", "/"],
@@ -152,7 +155,7 @@ export function showPage(c: PageContext, { title, section, action, trail = [], s
         </form>
         <p>
           {!signedIn && <>Local mode: whoever sits at this machine sees these pages. A deployed Worker keeps them closed. </>}
-          <a href="/health">Status</a>
+          Version {version} · <a href="/health">Status</a>
         </p>
       </footer>
       <PageScript name="overview" c={c} />

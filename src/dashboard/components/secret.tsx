@@ -54,12 +54,25 @@ export const ShownBefore = ({ path, what }: { path: string; what: string }) => (
   </section>
 );
 
-/** A piece of code in its own box, which scrolls by itself. */
-export const Code = ({ children, label }: { children: string; label: string }) => (
-  // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by the keyboard
-  <section class="code" tabindex={0} aria-label={label}>
-    <pre>
-      <code>{children}</code>
-    </pre>
-  </section>
+/** A piece of code in its own box, which scrolls by itself. `id`: where it is to be copied, which takes script. */
+export const Code = ({ children, label, id }: { children: string; label: string; id?: string }) => (
+  <>
+    {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by the keyboard */}
+    <section class="code" tabindex={0} aria-label={label}>
+      <pre>
+        <code id={id}>{children}</code>
+      </pre>
+    </section>
+    {id && <CopyButton of={`#${id}`} />}
+  </>
+);
+
+/** Copies the text of an element; there only with script. */
+export const CopyButton = ({ of }: { of: string }) => (
+  <p class="buttons">
+    <button type="button" data-copy={of} hidden>
+      Copy
+    </button>
+    <span role="status" data-copied />
+  </p>
 );

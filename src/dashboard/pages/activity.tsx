@@ -375,7 +375,9 @@ activityPages.get("/activity/:id", async (c) => {
       )}
       <section class="panel" aria-labelledby="again">
         <h2 id="again">The same again</h2>
-        <Code label="With curl">{curlOf(entry, origin)}</Code>
+        <Code label="With curl" id="curl">
+          {curlOf(entry, origin)}
+        </Code>
       </section>
     </>,
   );

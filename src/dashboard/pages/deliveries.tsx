@@ -6,7 +6,7 @@ import { type Attempt, type Delivery, deliveryStatuses, readDelivery } from "../
 import { readWebhook } from "../../webhooks/read-webhooks.ts";
 import { attemptNow, redeliver } from "../../webhooks/redeliver.ts";
 import { countRedeliveries, redeliverAll } from "../../webhooks/redeliver-many.ts";
-import { mostAttempts } from "../../webhooks/schedule.ts";
+import { attemptsAfter, mostAttempts } from "../../webhooks/schedule.ts";
 import { reading, webhookWriting } from "../acting.ts";
 import { Action } from "../components/fields.tsx";
 import { showPage } from "../components/layout.tsx";
@@ -72,7 +72,10 @@ export function deliveriesPages(catalogue: EventCatalogue) {
         <section class="panel" aria-labelledby="state">
           <h2 id="state">What became of it</h2>
           <p>
-            <DeliveryState status={delivery.status} /> {sentences[delivery.status]}
+            <DeliveryState status={delivery.status} />{" "}
+            {webhook === null && delivery.status !== "delivered"
+              ? "Its webhook was deleted: nothing more is sent."
+              : sentences[delivery.status]}
           </p>
           {latest?.advice && (
             <p>
@@ -253,6 +256,14 @@ const Timeline = ({ delivery, now }: { delivery: Delivery & { attempts: readonly
         <Ahead timeMs={delivery.nextAttemptAt} now={now} />, <Moment timeMs={delivery.nextAttemptAt} />
       </li>
     )}
+    {delivery.status === "pending" &&
+      delivery.nextAttemptAt !== null &&
+      attemptsAfter(delivery.attemptsMade, delivery.nextAttemptAt).map((at, index) => (
+        <li class="later">
+          <span aria-hidden="true">◌</span> attempt {delivery.attemptsMade + 2 + index}, should it fail until then: about{" "}
+          <Moment timeMs={at} />
+        </li>
+      ))}
   </ol>
 );
 

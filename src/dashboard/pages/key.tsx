@@ -287,6 +287,7 @@ keyPages.post("/keys/:id/end-overlap", async (c) => {
 
 keyPages.get("/keys/:id/rotate", async (c) => {
   const key = await readKey(await upToDate(c), idOf(c));
+  if (key.state === "revoked") return c.redirect(`/keys/${key.id}`, 303);
   return showPage(
     c,
     {
@@ -353,6 +354,7 @@ keyPages.get("/keys/:id/revoke", async (c) => {
   const asking = await upToDate(c);
   const { now } = asking;
   const key = await readKey(asking, idOf(c));
+  if (key.state === "revoked") return c.redirect(`/keys/${key.id}`, 303);
   const traffic = await readKeyTraffic(asking, key.id, now - hourMs);
   return showPage(
     c,

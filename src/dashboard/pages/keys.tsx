@@ -74,7 +74,8 @@ keysPages.get("/keys", async (c) => {
             </>
           ) : (
             <>
-              No keys yet. A key is what a client sends with each request. <a href="/keys/new">Create the first one</a>
+              No keys yet. A key is what a client sends with each request.{" "}
+              {visitorMay(c, "keys") && <a href="/keys/new">Create the first one</a>}
             </>
           )}
         </Empty>

@@ -22,6 +22,7 @@ import type { PageEnv } from "../context.ts";
 import { counted, timeOfDay } from "../format.ts";
 import { readKeyChoices } from "../key-choices.ts";
 import { readMarks } from "../marks.ts";
+import { visitorMay } from "../permissions.tsx";
 import { remember } from "../preferences.ts";
 
 const entriesShown = 10;
@@ -56,7 +57,7 @@ export const overview = new Hono<PageEnv>().get("/", async (c) => {
     c,
     { title: "Overview", section: "Overview" },
     <>
-      <FirstSteps keys={keys} webhooks={webhooks} isCalled={entries.length > 0} />
+      {visitorMay(c, "keys") && <FirstSteps keys={keys} webhooks={webhooks} isCalled={entries.length > 0} />}
       <div id="figures" data-refresh>
         <p class="quiet as-of">as of {timeOfDay(now)}</p>
         <Figures usage={usage} highest={highest} now={now} />

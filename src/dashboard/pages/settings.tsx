@@ -17,6 +17,7 @@ import { Action, TextField } from "../components/fields.tsx";
 import { PageScript, showPage } from "../components/layout.tsx";
 import { Alert, Done, Empty } from "../components/notice.tsx";
 import { RecoveryCodes } from "../components/recovery-codes.tsx";
+import { CopyButton } from "../components/secret.tsx";
 import { Age, Ahead, Moment } from "../components/time.tsx";
 import { type PageContext, type PageEnv, roleOf } from "../context.ts";
 import { integer } from "../format.ts";
@@ -322,7 +323,8 @@ settingsPages.post("/settings/invitations", async (c) => {
       <p role="status">
         Send this link to {invitation.email}. It makes one member, a {invitation.role}, and works once, for seven days.
       </p>
-      <section class="secret-text" aria-label="Invitation link">{`${origin}/setup#${token}`}</section>
+      <section class="secret-text" id="link" aria-label="Invitation link">{`${origin}/setup#${token}`}</section>
+      <CopyButton of="#link" />
       <p class="quiet">This is the only time that it is shown. If it is lost, withdraw the invitation and make another.</p>
       <p>
         <a class="button" href="/settings">

@@ -78,7 +78,8 @@ export function webhooksPages(catalogue: EventCatalogue) {
         {isDeleted && <Done call="DELETE /api/v1/webhooks/{id}">Deleted. Nothing more is sent to it.</Done>}
         {webhooks.length === 0 ? (
           <Empty>
-            No webhooks yet. A webhook is a URL of yours that is told when something happens. <a href="/webhooks/new">Add the first one</a>
+            No webhooks yet. A webhook is a URL of yours that is told when something happens.{" "}
+            {visitorMay(c, "webhooks") && <a href="/webhooks/new">Add the first one</a>}
           </Empty>
         ) : (
           <section class="panel" aria-label="Webhooks">
