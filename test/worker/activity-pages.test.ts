@@ -45,7 +45,7 @@ describe("One request", () => {
       () => browse(accountId).get(`/activity/${headers.get("X-Request-Id")}`),
       ({ status }) => status === 200,
     );
-    const command = /<code>(curl [^<]*)/.exec(text)?.[1]?.replaceAll("&#39;", "'").replaceAll("&quot;", '"');
+    const command = /<code[^>]*>(curl [^<]*)/.exec(text)?.[1]?.replaceAll("&#39;", "'").replaceAll("&quot;", '"');
     expect(command).toMatch(
       /^curl -g 'http:\/\/localhost\/api\/v1\/tasks\/\$\(touch\$IFS\$HOME\)(?:`|%60)id(?:`|%60)(?:'\\''|%27)%22' -H "Authorization/,
     );
