@@ -116,7 +116,7 @@ export const Figures = ({
       <div class="figures">
         <Figure
           name="Total Requests"
-          href="/usage"
+          href="/usage#requests"
           value={integer(totalRequests.value)}
           change={changeOf(totalRequests.changePercent, {
             better: "neither",
@@ -127,7 +127,7 @@ export const Figures = ({
         />
         <Figure
           name="Success Rate"
-          href="/usage"
+          href="/usage#requests"
           value={rate(successRate.value)}
           change={changeOf(successRate.changePoints, {
             better: "higher",
@@ -138,7 +138,7 @@ export const Figures = ({
         />
         <Figure
           name="Avg Response Time"
-          href="/usage"
+          href="/usage#times"
           value={milliseconds(avgResponseTimeMs.value)}
           change={changeOf(avgResponseTimeMs.changeMs, {
             better: "lower",

@@ -186,7 +186,7 @@ activityPages.get("/activity", async (c) => {
           </a>
         ))}
       </nav>
-      <p class="pill" data-news={addressOf("/activity/news", query, { since: newest ?? "req_0" })} hidden />
+      <p class="pill" aria-live="polite" data-news={addressOf("/activity/news", query, { since: newest ?? "req_0" })} hidden />
       <section class="panel" aria-label="Requests">
         {entries.length === 0 ? (
           <Empty>

@@ -185,7 +185,7 @@ const WebhooksPanel = ({ webhooks, now }: { webhooks: Webhook[]; now: number }) 
     </header>
     {webhooks.length === 0 ? (
       <Empty>
-        No webhooks yet. <a href="/webhooks/new">Add the first one</a>.
+        No webhooks yet. <a href="/webhooks">What they are</a>
       </Empty>
     ) : (
       <ul class="lines">
