@@ -279,6 +279,19 @@ describe("A role", () => {
     ]);
   });
 
+  it("of a developer looks at a webhook that is sent events about people, and is told who may change it", async () => {
+    const { accountId, key } = await makeTenant();
+    const { body } = await call("POST", "/api/v1/webhooks", { key, body: { url: "https://hooks.acme.dev/x", event_types: ["*"] } });
+    const { get, post } = await makePerson(accountId, "developer");
+    const { text } = await get(`/webhooks/${body.id}`);
+    expect(text).toContain("An admin or an owner of the account can change it");
+    expect(text).not.toContain(`action="/webhooks/${body.id}/disable"`);
+    expect((await post(`/webhooks/${body.id}/disable`)).status).toBe(422);
+    expect((await (await makePerson(accountId, "admin")).get(`/webhooks/${body.id}`)).text).toContain(
+      `action="/webhooks/${body.id}/disable"`,
+    );
+  });
+
   it("of an admin allows to invite and remove viewers and developers alone", async () => {
     const { accountId } = await makeTenant();
     const [admin, owner, developer] = [

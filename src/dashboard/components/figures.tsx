@@ -77,7 +77,8 @@ function paceOf({ used, limit, resetsAt }: RateLimitUsage, now: number): string 
   return used > 0 && elapsed > 5 * minuteMs && usedUpAt < resetsAt ? `. At this pace used up at ${timeOfDay(usedUpAt)}` : "";
 }
 
-const RateLimitFigure = ({ highest, now }: { highest: RateLimitUsage | null; now: number }) => {
+/** `refused`: requests over the limit, in the window of the other figures. */
+const RateLimitFigure = ({ highest, refused, now }: { highest: RateLimitUsage | null; refused: number; now: number }) => {
   const name = "Rate Limit Usage";
   if (highest === null) return <Figure name={name} href="/keys" value={dash} noChange="It cannot be read just now. Load the page again." />;
   const resets = `resets in ${countdown(highest.resetsAt, now)}${paceOf(highest, now)}`;
@@ -87,7 +88,11 @@ const RateLimitFigure = ({ highest, now }: { highest: RateLimitUsage | null; now
       href={highest.keyId === null ? "/keys" : `/keys/${highest.keyId}`}
       value={wholePercent(percent(highest.used, highest.limit))}
       detail={`${integer(highest.used)} / ${integer(highest.limit)} per hour`}
-      noChange={highest.keyName === null ? "No key yet" : `Key “\u2068${highest.keyName}\u2069”, the nearest to its limit; ${resets}`}
+      noChange={
+        highest.keyName === null
+          ? "No key yet"
+          : `Key “\u2068${highest.keyName}\u2069”, the nearest to its limit; ${resets}.${refused > 0 ? ` ${integer(refused)} refused with 429 in this time.` : ""}`
+      }
     />
   );
 };
@@ -140,6 +145,11 @@ export const Figures = ({
           name="Avg Response Time"
           href="/usage#times"
           value={milliseconds(avgResponseTimeMs.value)}
+          detail={
+            usage.p50Ms === null
+              ? undefined
+              : `p50 ${milliseconds(usage.p50Ms)} · p95 ${milliseconds(usage.p95Ms)} · p99 ${milliseconds(usage.p99Ms)}`
+          }
           change={changeOf(avgResponseTimeMs.changeMs, {
             better: "lower",
             decimals: 1,
@@ -147,7 +157,7 @@ export const Figures = ({
             sentence: against(exactMilliseconds(avgResponseTimeMs.previous)),
           })}
         />
-        <RateLimitFigure highest={highest} now={now} />
+        <RateLimitFigure highest={highest} refused={usage.byClass["429"]} now={now} />
       </div>
     </section>
   );

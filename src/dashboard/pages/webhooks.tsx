@@ -175,6 +175,9 @@ export function webhooksPages(catalogue: EventCatalogue) {
       redeliveryId ? readRedelivery(asking, redeliveryId).catch(() => null) : null,
     ]);
     const { status } = webhookData(webhook);
+    const { scopes } = webhookWriting(c, catalogue);
+    const isReadable = scopes === null || catalogue.scopesFor(webhook.eventTypes).every((scope) => scopes.includes(scope));
+    const isManageable = visitorMay(c, "webhooks") && isReadable;
     const done = c.req.query("done") ?? "";
     // An address that was kept may say what is so no longer.
     const isSo = { disabled: webhook.state === "disabled", enabled: webhook.state === "active" }[done] ?? true;
@@ -193,7 +196,7 @@ export function webhooksPages(catalogue: EventCatalogue) {
         section: "Webhooks",
         trail,
         status: refused ? 422 : 200,
-        action: visitorMay(c, "webhooks") && (
+        action: isManageable && (
           <>
             {webhook.state === "active" && (
               <Action action={`/webhooks/${webhook.id}/test`} kind="main" hidden={{ nonce: newNonce() }}>
@@ -224,6 +227,13 @@ export function webhooksPages(catalogue: EventCatalogue) {
           </Done>
         )}
         <Alert refused={refused} />
+        {visitorMay(c, "webhooks") && !isReadable && (
+          <div class="note">
+            <p>
+              This webhook is sent events about people, which your role does not read. An admin or an owner of the account can change it.
+            </p>
+          </div>
+        )}
         {webhook.state === "disabled" && (
           <div class="note alert">
             <p>
@@ -294,7 +304,7 @@ export function webhooksPages(catalogue: EventCatalogue) {
         <section class="panel" aria-labelledby="deliveries">
           <header>
             <h2 id="deliveries">Deliveries</h2>
-            {webhook.state === "active" && filter.status !== "pending" && visitorMay(c, "webhooks") && (
+            {webhook.state === "active" && filter.status !== "pending" && isManageable && (
               <a class="button" href={query({}).replace(webhook.id, `${webhook.id}/redeliver`)}>
                 Redeliver all
               </a>
@@ -344,7 +354,7 @@ export function webhooksPages(catalogue: EventCatalogue) {
             </p>
           )}
         </section>
-        {visitorMay(c, "webhooks") && (
+        {isManageable && (
           <section class="panel" aria-labelledby="change">
             <h2 id="change">Change</h2>
             <form class="form" method="post" action={`/webhooks/${webhook.id}`}>
