@@ -95,3 +95,42 @@ describe("A page", () => {
     }
   });
 });
+
+describe("A secret that is shown once", () => {
+  it("is selected, and never said to be copied, where the browser does not let it be copied; leaving is asked about", async () => {
+    const page = await browser.newPage();
+    try {
+      await page.addInitScript("navigator.clipboard.writeText = () => Promise.reject(new DOMException('no', 'NotAllowedError'))");
+      await page.goto(at("localhost", "/keys/new"));
+      await page.getByLabel("Name", { exact: true }).fill("Uncopied");
+      await page.getByRole("button", { name: "Create key" }).click();
+      const secret = await page.getByLabel("Secret key", { exact: true }).textContent();
+      await page.getByRole("button", { name: "Copy" }).click();
+      await page.getByText("press Ctrl+C").waitFor();
+      expect(await page.evaluate("getSelection().toString().trim()")).toBe(secret?.trim());
+      expect(await page.getByText("Copied.", { exact: true }).count()).toBe(0);
+      const asked = page.waitForEvent("dialog");
+      const leaving = page.getByRole("link", { name: "Overview", exact: true }).click();
+      const dialog = await asked;
+      expect(dialog.type()).toBe("beforeunload");
+      await dialog.accept();
+      await leaving;
+      await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
+    } finally {
+      await page.close();
+    }
+  });
+
+  it("is made once, however fast its form is pressed twice", async () => {
+    const page = await browser.newPage();
+    try {
+      await page.goto(at("localhost", "/keys/new"));
+      await page.getByLabel("Name", { exact: true }).fill("Pressed twice");
+      await page.getByRole("button", { name: "Create key" }).dblclick();
+      await page.getByRole("heading", { level: 1, name: "The key is made" }).waitFor();
+      expect(await page.getByLabel("Secret key", { exact: true }).textContent()).toMatch(/^dvo_/);
+    } finally {
+      await page.close({ runBeforeUnload: false });
+    }
+  });
+});
