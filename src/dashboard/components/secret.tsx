@@ -57,7 +57,6 @@ export const ShownBefore = ({ path, what }: { path: string; what: string }) => (
 /** A piece of code in its own box, which scrolls by itself. `id`: where it is to be copied, which takes script. */
 export const Code = ({ children, label, id }: { children: string; label: string; id?: string }) => (
   <>
-    {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by the keyboard */}
     <section class="code" tabindex={0} aria-label={label}>
       <pre>
         <code id={id}>{children}</code>
