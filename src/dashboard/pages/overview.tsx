@@ -59,8 +59,8 @@ export const overview = new Hono<PageEnv>().get("/", async (c) => {
     <>
       {visitorMay(c, "keys") && <FirstSteps keys={keys} webhooks={webhooks} isCalled={entries.length > 0} />}
       <div id="figures" data-refresh>
-        <p class="quiet as-of">as of {timeOfDay(now)}</p>
         <Figures usage={usage} highest={highest} now={now} />
+        <p class="quiet">As of {timeOfDay(now)}.</p>
       </div>
       <section class="panel" aria-labelledby="chart">
         <h2 id="chart">Requests by day</h2>
