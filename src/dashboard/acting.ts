@@ -2,7 +2,7 @@ import { type Actor, operatorOn, type Reading } from "../accounts/actor.ts";
 import type { Guards } from "../admission/guards.ts";
 import { connect } from "../db/client.ts";
 import type { EventCatalogue } from "../events/catalogue.ts";
-import { type Commit, commitTo, type Outbox } from "../events/commit.ts";
+import { type Commit, commitTo, type Outbox, type Writing } from "../events/commit.ts";
 import { originOf } from "../http/client-address.ts";
 import { actingSession } from "../identity/acting-session.ts";
 import { may } from "../identity/roles.ts";
@@ -48,6 +48,9 @@ function authorityOf(c: PageContext): Pick<Outbox, "authority"> {
   const { signedIn } = c.get("visitor");
   return signedIn ? { authority: actingSession(signedIn) } : {};
 }
+
+/** What verbs take that write. */
+export const writing = (c: PageContext): Writing => ({ ...reading(c), commit: commitTo(outbox(c)) });
 
 /** What verbs take that make and change keys. */
 export function keyWriting(c: PageContext, commit: Commit = commitTo(outbox(c))): KeyContext & { signing: SigningSecret } {

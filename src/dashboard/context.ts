@@ -21,3 +21,6 @@ export interface PageEnv extends AppEnv {
 }
 
 export type PageContext = Context<PageEnv>;
+
+/** The id that a page's path carries. */
+export const idOf = (c: PageContext): string => c.req.param("id") ?? "";

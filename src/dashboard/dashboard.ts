@@ -7,12 +7,21 @@ import { auditPages } from "./pages/audit.tsx";
 import { deliveriesPages } from "./pages/deliveries.tsx";
 import { docsPages } from "./pages/docs.tsx";
 import { keyPages } from "./pages/key.tsx";
+import { keyRevocationPages } from "./pages/key-revocation.tsx";
+import { keyRotationPages } from "./pages/key-rotation.tsx";
 import { keysPages } from "./pages/keys.tsx";
 import { overview } from "./pages/overview.tsx";
+import { ownSignInPages } from "./pages/own-sign-in.tsx";
+import { peoplePages } from "./pages/people.tsx";
+import { redeliveryPages } from "./pages/redelivery.tsx";
+import { requestPages } from "./pages/request.tsx";
+import { sampleDataPages } from "./pages/sample-data.tsx";
 import { search } from "./pages/search.tsx";
 import { settingsPages } from "./pages/settings.tsx";
 import { signInPages } from "./pages/sign-in.tsx";
 import { usagePages } from "./pages/usage.tsx";
+import { webhookPages } from "./pages/webhook.tsx";
+import { webhookSecretPages } from "./pages/webhook-secret.tsx";
 import { webhooksPages } from "./pages/webhooks.tsx";
 
 /** The overview's pages, behind `admitVisitor`, and those for who has not signed in. */
@@ -25,12 +34,21 @@ export function createDashboard(catalogue: EventCatalogue) {
     usagePages,
     keysPages,
     keyPages,
+    keyRotationPages,
+    keyRevocationPages,
     deliveriesPages(catalogue),
+    redeliveryPages(catalogue),
     webhooksPages(catalogue),
+    webhookPages(catalogue),
+    webhookSecretPages(catalogue),
     activityPages,
+    requestPages,
     docsPages,
     auditPages,
     settingsPages,
+    peoplePages,
+    ownSignInPages,
+    sampleDataPages,
     search,
   ];
   for (const pages of all) dashboard.route("/", pages);

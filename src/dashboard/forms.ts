@@ -115,3 +115,9 @@ export const asShown = (form: Form): Precondition => {
   const shown = form.optional("revision");
   return shown === undefined ? always : (revision) => revision === shown;
 };
+
+/** A form that comes back to whoever sent it, and why. */
+export interface Sent {
+  form?: Form;
+  refused?: Refused;
+}

@@ -2,7 +2,7 @@ import type { Reading } from "../accounts/actor.ts";
 import { listAudit, type ReadAuditEntry } from "../audit/audit.ts";
 import { timeOfId } from "../ids.ts";
 import type { Span } from "../usage/windows.ts";
-import type { Mark } from "./components/chart.tsx";
+import type { Mark } from "./components/requests-chart.tsx";
 
 const looksAt = 200;
 const mostMarks = 6;

@@ -33,7 +33,7 @@ function pageBefore(c: PageContext): string {
 async function visitorByAccess(c: PageContext, access: AccessConfig, now: number) {
   const { email, issuedAt } = await verifyAccess(access, c.req.header("Cf-Access-Jwt-Assertion") ?? "", now);
   const outbox = { db: connect(c.env.DB), enqueue: enqueueVia(c.env.DELIVERIES, (work) => c.executionCtx.waitUntil(work)) };
-  return memberByAccess(outbox, now, { email, issuedAt, from: { ...originOf(c), userAgent: null } });
+  return memberByAccess(outbox, now, { email, issuedAt, from: originOf(c) });
 }
 
 /** Finds out who looks at a page, and at whose account: whoever has signed in or, where it `isOpen`, whoever sits at the machine. Nobody else gets past it. */

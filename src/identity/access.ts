@@ -1,17 +1,13 @@
-import { and, asc, eq, gt, isNull, sql } from "drizzle-orm";
+import { and, asc, eq, isNull } from "drizzle-orm";
 import { createLocalJWKSet, errors, type JSONWebKeySet, jwtVerify } from "jose";
-import { audited } from "../audit/audit.ts";
+import type { Origin } from "../accounts/actor.ts";
 import { minuteMs, secondMs } from "../clock.ts";
-import { raw } from "../db/client.ts";
-import { insertWhere } from "../db/insert-where.ts";
-import { wrote } from "../db/optimistic-locking.ts";
-import { accounts, invitations, members } from "../db/schema.ts";
+import { accounts, members } from "../db/schema.ts";
 import { withDeadline } from "../deadline.ts";
 import { Failure } from "../errors.ts";
-import { commitChange, type Outbox } from "../events/commit.ts";
-import { newId } from "../ids.ts";
-import { type Member, memberJoined } from "./member.ts";
-import type { SessionOrigin, SignedIn } from "./sessions.ts";
+import type { Outbox } from "../events/commit.ts";
+import { joinByEmail } from "./invitations.ts";
+import type { SignedIn } from "./sessions.ts";
 
 // Cloudflare Access in place of passkeys: it stands before the Worker and sends along who has come, in a token that it signs
 // (https://developers.cloudflare.com/cloudflare-one/identity/authorization-cookie/validating-json/).
@@ -87,10 +83,14 @@ const sameEmail = (email: string) => eq(members.emailKey, email.toLowerCase());
 export async function memberByAccess(
   outbox: Outbox,
   now: number,
-  { email, issuedAt, from }: { email: string; issuedAt: number; from: SessionOrigin },
+  { email, issuedAt, from }: { email: string; issuedAt: number; from: Origin },
 ): Promise<SignedIn | null> {
-  const found = await findMember(outbox, email);
-  const member = found ?? ((await joinByInvitation(outbox, now, email, from)) ? await findMember(outbox, email) : null);
+  let member = await findMember(outbox, email);
+  if (member === null) {
+    await joinByEmail(outbox, now, { email, from });
+    // Of several first visits at once, one joins, and all are by the one who has.
+    member = await findMember(outbox, email);
+  }
   return member && { ...member, session: null, verifiedAt: issuedAt };
 }
 
@@ -103,45 +103,4 @@ async function findMember({ db }: Outbox, email: string) {
     .orderBy(asc(members.createdAt))
     .limit(1);
   return found ?? null;
-}
-
-async function joinByInvitation(outbox: Outbox, now: number, email: string, from: SessionOrigin): Promise<boolean> {
-  const { db } = outbox;
-  const [invitation] = await db
-    .select()
-    .from(invitations)
-    .where(
-      and(
-        sql`lower(${invitations.email}) = ${email.toLowerCase()}`,
-        eq(invitations.kind, "invite"),
-        isNull(invitations.usedBy),
-        gt(invitations.expiresAt, now),
-      ),
-    )
-    .limit(1);
-  if (!invitation) return false;
-  const member: Member = {
-    id: newId("mem", now),
-    accountId: invitation.accountId,
-    name: email.split("@")[0] ?? email,
-    email: invitation.email,
-    emailKey: invitation.email.toLowerCase(),
-    role: invitation.role,
-    removedAt: null,
-    lastSeenAt: now,
-    createdAt: now,
-  };
-  const open = sql`token_hash = ${invitation.tokenHash} AND used_by IS NULL`;
-  const when = sql`EXISTS (SELECT 1 FROM invitations WHERE ${open})`;
-  const actor = { accountId: member.accountId, by: { type: "member" as const, id: member.id }, from };
-  const outcomes = await commitChange(outbox, {
-    events: [memberJoined(member, now)],
-    audit: [audited({ actor, now }, "member.joined", { type: "member", id: member.id, name: member.name })],
-    statements: [
-      insertWhere(db, members, member, when),
-      raw(db, sql`UPDATE invitations SET used_by = ${member.id} WHERE ${open} RETURNING 1`),
-    ],
-    when,
-  });
-  return wrote(outcomes.at(-1));
 }

@@ -1,8 +1,8 @@
-import { and, eq, gt, isNull, sql } from "drizzle-orm";
-import type { Reading } from "../accounts/actor.ts";
+import { and, eq, gt, isNull, type SQL, sql } from "drizzle-orm";
+import type { Origin, Reading } from "../accounts/actor.ts";
 import { audited } from "../audit/audit.ts";
 import { dayMs } from "../clock.ts";
-import { type Db, raw } from "../db/client.ts";
+import { type Db, raw, type Statement } from "../db/client.ts";
 import { insertWhere } from "../db/insert-where.ts";
 import { wrote } from "../db/optimistic-locking.ts";
 import { invitations, members, passkeys, recoveryCodes, sessions } from "../db/schema.ts";
@@ -126,10 +126,50 @@ export interface Claimed {
   codes: string[];
 }
 
+/** A member as an invitation makes one. */
+const memberOf = ({ accountId, role }: Invitation, { name, email }: NewMember, now: number): Member => ({
+  id: newId("mem", now),
+  accountId,
+  name,
+  email,
+  emailKey: email.toLowerCase(),
+  role,
+  removedAt: null,
+  lastSeenAt: now,
+  createdAt: now,
+});
+
 /**
- * Makes a member of whoever has a link and a passkey, with recovery codes and a session, all of it or nothing: of two at once, one
- * wins. Throws `conflict` for a link that was used or has ended.
+ * Makes a member of whoever takes up an invitation, with what else comes with them, all of it or nothing: of two at once, one
+ * wins. Returns whether this one did.
  */
+async function takeUp(outbox: Outbox, now: number, { invitation, member, from, alongside = () => [] }: TakingUp): Promise<boolean> {
+  const { db } = outbox;
+  const open = isOpen(invitation.tokenHash, now);
+  const when = sql`EXISTS (SELECT 1 FROM invitations WHERE ${open})`;
+  const actor = { accountId: member.accountId, by: { type: "member" as const, id: member.id }, from };
+  const outcomes = await commitChange(outbox, {
+    events: [memberJoined(member, now)],
+    audit: [audited({ actor, now }, "member.joined", { type: "member", id: member.id, name: member.name })],
+    statements: [
+      insertWhere(db, members, member, when),
+      ...alongside(when),
+      raw(db, sql`UPDATE invitations SET used_by = ${member.id} WHERE ${open} RETURNING 1`),
+    ],
+    when,
+  });
+  return wrote(outcomes.at(-1));
+}
+
+interface TakingUp {
+  invitation: Invitation;
+  member: Member;
+  from: Origin;
+  /** Statements that make what else comes with the member, where the condition holds. */
+  alongside?: (when: SQL) => Statement[];
+}
+
+/** Makes a member of whoever has a link and a passkey, with recovery codes and a session. Throws `conflict` for a link that was used or has ended. */
 export async function claim(
   outbox: Outbox,
   now: number,
@@ -137,35 +177,33 @@ export async function claim(
 ): Promise<Claimed> {
   const { db } = outbox;
   const invitation = await readInvitation({ db, now }, token);
-  const email = invitation.kind === "invite" ? invitation.email : person.email;
-  const member: Member = {
-    id: newId("mem", now),
-    accountId: invitation.accountId,
-    name: person.name,
-    email,
-    emailKey: email.toLowerCase(),
-    role: invitation.role,
-    removedAt: null,
-    lastSeenAt: now,
-    createdAt: now,
-  };
+  const member = memberOf(invitation, invitation.kind === "invite" ? { ...person, email: invitation.email } : person, now);
   const { codes, rows } = newRecoveryCodes(member.id);
   const session = newSession(member.id, now, from);
-  const actor = { accountId: member.accountId, by: { type: "member" as const, id: member.id }, from };
-  const open = isOpen(invitation.tokenHash, now);
-  const when = sql`EXISTS (SELECT 1 FROM invitations WHERE ${open})`;
-  const outcomes = await commitChange(outbox, {
-    events: [memberJoined(member, now)],
-    audit: [audited({ actor, now }, "member.joined", { type: "member", id: member.id, name: member.name })],
-    statements: [
-      insertWhere(db, members, member, when),
-      insertWhere(db, passkeys, { ...passkey, memberId: member.id, lastUsedAt: now, createdAt: now }, when),
-      ...rows.map((row) => insertWhere(db, recoveryCodes, row, when)),
-      insertWhere(db, sessions, session.row, when),
-      raw(db, sql`UPDATE invitations SET used_by = ${member.id} WHERE ${open} RETURNING 1`),
-    ],
-    when,
-  });
-  if (!wrote(outcomes.at(-1))) throw endedLink();
+  const alongside = (when: SQL) => [
+    insertWhere(db, passkeys, { ...passkey, memberId: member.id, lastUsedAt: now, createdAt: now }, when),
+    ...rows.map((row) => insertWhere(db, recoveryCodes, row, when)),
+    insertWhere(db, sessions, session.row, when),
+  ];
+  if (!(await takeUp(outbox, now, { invitation, member, from, alongside }))) throw endedLink();
   return { member, token: session.token, codes };
+}
+
+/** Makes a member of whoever has shown that an address is theirs, where it was invited and nobody has taken that up. */
+export async function joinByEmail(outbox: Outbox, now: number, { email, from }: { email: string; from: Origin }): Promise<void> {
+  const [invitation] = await outbox.db
+    .select()
+    .from(invitations)
+    .where(
+      and(
+        sql`lower(${invitations.email}) = ${email.toLowerCase()}`,
+        eq(invitations.kind, "invite"),
+        isNull(invitations.usedBy),
+        gt(invitations.expiresAt, now),
+      ),
+    )
+    .limit(1);
+  if (!invitation) return;
+  const member = memberOf(invitation, { name: email.split("@")[0] ?? email, email: invitation.email }, now);
+  await takeUp(outbox, now, { invitation, member, from });
 }

@@ -1,4 +1,4 @@
-import { and, asc, eq, isNull, sql } from "drizzle-orm";
+import { and, asc, eq, isNull, type SQL, sql } from "drizzle-orm";
 import { z } from "zod";
 import type { Reading } from "../accounts/actor.ts";
 import { audited } from "../audit/audit.ts";
@@ -76,9 +76,12 @@ export async function readMember({ db, actor }: Reading, id: string): Promise<Me
   return member;
 }
 
-/** Whether the account has an owner besides this member. */
-const hasOtherOwner = (accountId: string, id: string) =>
-  sql`EXISTS (SELECT 1 FROM members WHERE account_id = ${accountId} AND role = 'owner' AND removed_at IS NULL AND id <> ${id})`;
+/** The condition that a member is still there and, being an owner, not the last. */
+function mayChange({ accountId, id, role }: Member): SQL {
+  const isThere = sql`EXISTS (SELECT 1 FROM members WHERE id = ${id} AND removed_at IS NULL)`;
+  const otherOwner = sql`EXISTS (SELECT 1 FROM members WHERE account_id = ${accountId} AND role = 'owner' AND removed_at IS NULL AND id <> ${id})`;
+  return role === "owner" ? sql`${isThere} AND ${otherOwner}` : isThere;
+}
 
 const lastOwner = () => new Failure("conflict", "This is the last owner of the account. Make another member an owner first.");
 
@@ -86,8 +89,7 @@ const lastOwner = () => new Failure("conflict", "This is the last owner of the a
 export async function removeMember(writing: Writing, id: string): Promise<void> {
   const { db, now, commit } = writing;
   const member = await readMember(writing, id);
-  const isThere = sql`EXISTS (SELECT 1 FROM members WHERE id = ${id} AND removed_at IS NULL)`;
-  const when = member.role === "owner" ? sql`${isThere} AND ${hasOtherOwner(member.accountId, id)}` : isThere;
+  const when = mayChange(member);
   const outcomes = await commit({
     result: null,
     events: [memberRemoved(member, now)],
@@ -110,8 +112,7 @@ export async function changeRole(writing: Writing, id: string, role: Role): Prom
   const { db, commit } = writing;
   const member = await readMember(writing, id);
   if (member.role === role) return;
-  const isThere = sql`EXISTS (SELECT 1 FROM members WHERE id = ${id} AND removed_at IS NULL)`;
-  const when = member.role === "owner" ? sql`${isThere} AND ${hasOtherOwner(member.accountId, id)}` : isThere;
+  const when = mayChange(member);
   const outcomes = await commit({
     result: null,
     events: [],

@@ -2,7 +2,7 @@ import type { RateLimitUsage } from "../../admission/rate-limit-usage.ts";
 import { type Key, statusOf } from "../../keys/key.ts";
 import { prefixOf } from "../../keys/key-format.ts";
 import { integer } from "../format.ts";
-import { Sparkline } from "./chart.tsx";
+import { Sparkline } from "./sparkline.tsx";
 import { KeyState } from "./status.tsx";
 import { Age, Ahead } from "./time.tsx";
 

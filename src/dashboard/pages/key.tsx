@@ -4,42 +4,31 @@ import { readKeyTraffic } from "../../activity/key-traffic.ts";
 import { listActivity } from "../../activity/read-activity.ts";
 import { readKeyUsage } from "../../admission/rate-limit-usage.ts";
 import { listAudit } from "../../audit/audit.ts";
-import { hourMs, iso, secondMs } from "../../clock.ts";
+import { hourMs, iso } from "../../clock.ts";
 import { always } from "../../db/optimistic-locking.ts";
-import { KeyPatch, Rotation } from "../../http/inputs/key.ts";
+import { KeyPatch } from "../../http/inputs/key.ts";
 import { timeOfId } from "../../ids.ts";
 import { changeKey } from "../../keys/change-key.ts";
 import { type Key, statusOf } from "../../keys/key.ts";
 import { readKey, readKeyRow } from "../../keys/read-keys.ts";
-import { revokeKey } from "../../keys/revoke-key.ts";
-import { rotateKey } from "../../keys/rotate-key.ts";
 import { percent } from "../../percent.ts";
 import { readUsage } from "../../usage/read-usage.ts";
 import { keyWriting, reading, upToDate } from "../acting.ts";
 import { ActivityTable } from "../components/activity-table.tsx";
-import { RequestsChart } from "../components/chart.tsx";
 import { Action, TextField } from "../components/fields.tsx";
 import { KeyText } from "../components/key-list.tsx";
 import { showPage } from "../components/layout.tsx";
 import { Alert, Done, Empty } from "../components/notice.tsx";
-import { ShownBefore } from "../components/secret.tsx";
+import { RequestsChart } from "../components/requests-chart.tsx";
 import { KeyState } from "../components/status.tsx";
 import { Age, Ahead, Moment } from "../components/time.tsx";
-import type { PageContext, PageEnv } from "../context.ts";
-import { countdown, counted, integer, wholePercent } from "../format.ts";
-import { asShown, attempt, Form, parseInput, type Refused, readForm } from "../forms.ts";
-import { newNonce, runOnce } from "../once.ts";
+import { idOf, type PageContext, type PageEnv } from "../context.ts";
+import { countdown, integer, wholePercent } from "../format.ts";
+import { asShown, attempt, Form, parseInput, readForm, type Sent } from "../forms.ts";
 import { grantableScopes, requireGrantableScopes, visitorMay } from "../permissions.tsx";
-import { KeyFields, keyInputOf, showSecret } from "./keys.tsx";
+import { KeyFields, keyInputOf } from "./keys.tsx";
 
 const entriesShown = 10;
-const rotationOverlaps = [
-  [0, "none: the old secret ends at once"],
-  [3600, "one hour"],
-  [86_400, "one day"],
-  [604_800, "seven days"],
-] as const;
-
 /** What each action did, by the word in the address that its form leads back to. */
 const outcomes: Record<string, (key: Key) => [sentence: string, call: string]> = {
   changed: ({ id }) => ["Changed. What is tighter holds at once, what is looser within two seconds.", `PATCH /api/v1/keys/${id}`],
@@ -59,12 +48,8 @@ export const keyPages = new Hono<PageEnv>();
 
 keyPages.get("/keys/:id", (c) => showKey(c));
 
-interface Sent {
-  form?: Form;
-  refused?: Refused;
-}
-
-async function showKey(c: PageContext, { form = new Form(), refused }: Sent = {}) {
+/** The page of a key; `refused`: why what was sent to it was not done. */
+export async function showKey(c: PageContext, { form = new Form(), refused }: Sent = {}) {
   const asking = await upToDate(c);
   const { now } = asking;
   const key = await readKey(asking, c.req.param("id") ?? "");
@@ -234,8 +219,8 @@ async function readTrafficSinceRotation(asking: Reading, key: Key) {
   return readKeyTraffic(asking, key.id, Math.max(asking.now - hourMs, rotated ? timeOfId(rotated.id) : key.createdAt));
 }
 
-const idOf = (c: PageContext) => c.req.param("id") ?? "";
-const back = (c: PageContext, done: string) => c.redirect(`/keys/${idOf(c)}?done=${done}`, 303);
+/** Back to the page of the key, which says what was done. */
+export const backToKey = (c: PageContext, done: string) => c.redirect(`/keys/${idOf(c)}?done=${done}`, 303);
 
 /** What a form changes of a key: what it has a field for, and nothing else. */
 function changesIn(c: PageContext, form: Form, before: Key) {
@@ -265,7 +250,7 @@ keyPages.post("/keys/:id", async (c) => {
     requireGrantableScopes(c, [...before.scopes, ...(scopes ?? [])]);
     return changeKey(keyWriting(c), idOf(c), patch, asShown(form));
   });
-  return "refused" in changed ? showKey(c, { form, refused: changed.refused }) : back(c, "changed");
+  return "refused" in changed ? showKey(c, { form, refused: changed.refused }) : backToKey(c, "changed");
 });
 
 for (const [verb, state, done] of [
@@ -277,154 +262,8 @@ for (const [verb, state, done] of [
       if (state === "active") requireGrantableScopes(c, (await readKeyRow(reading(c), idOf(c))).scopes);
       return changeKey(keyWriting(c), idOf(c), { state }, always);
     });
-    return "refused" in changed ? showKey(c, { refused: changed.refused }) : back(c, done);
+    return "refused" in changed ? showKey(c, { refused: changed.refused }) : backToKey(c, done);
   });
-
-keyPages.post("/keys/:id/end-overlap", async (c) => {
-  const changed = await attempt(() => changeKey(keyWriting(c), idOf(c), { overlapEndsAt: null }, always));
-  return "refused" in changed ? showKey(c, { refused: changed.refused }) : back(c, "overlap-ended");
-});
-
-keyPages.get("/keys/:id/rotate", async (c) => {
-  const key = await readKey(await upToDate(c), idOf(c));
-  if (key.state === "revoked") return c.redirect(`/keys/${key.id}`, 303);
-  return showPage(
-    c,
-    {
-      title: `Rotate ${key.name}`,
-      section: "API Keys",
-      trail: [
-        ["API Keys", "/keys"],
-        [key.name, `/keys/${key.id}`],
-      ],
-    },
-    <form class="panel form" method="post" action={`/keys/${key.id}/rotate`}>
-      <input type="hidden" name="nonce" value={newNonce()} />
-      <p>The key gets a new secret, which is shown once. Everything else about it stays: name, scopes, limit and what it has used of it.</p>
-      <div class="field">
-        <label for="overlap_seconds">Overlap</label>
-        <select id="overlap_seconds" name="overlap_seconds" aria-describedby="overlap-help">
-          {rotationOverlaps.map(([seconds, label]) => (
-            <option value={String(seconds)} selected={seconds === 86_400}>
-              {label}
-            </option>
-          ))}
-        </select>
-        <p class="help" id="overlap-help">
-          For so long the old secret works beside the new one, so that clients can change over one by one.
-        </p>
-      </div>
-      <button class="main" type="submit">
-        Rotate
-      </button>
-    </form>,
-  );
-});
-
-keyPages.post("/keys/:id/rotate", async (c) => {
-  const form = await readForm(c);
-  const parsed = parseInput(Rotation, { overlap_seconds: form.number("overlap_seconds") });
-  if ("refused" in parsed) return showKey(c, { form, refused: parsed.refused });
-  const overlapMs = parsed.input.overlap_seconds * secondMs;
-  const rotated = await attempt(async () => {
-    requireGrantableScopes(c, (await readKeyRow(reading(c), idOf(c))).scopes);
-    return runOnce(c, form, (commit) => rotateKey(keyWriting(c, commit), idOf(c), overlapMs));
-  });
-  if ("refused" in rotated) return showKey(c, { refused: rotated.refused });
-  if ("repeated" in rotated.result)
-    return showPage(
-      c,
-      { title: "Rotate a key", section: "API Keys", status: 409 },
-      <ShownBefore path={`/keys/${idOf(c)}`} what="A new secret" />,
-    );
-  const { key, secretKey } = rotated.result.result;
-  return showSecret(c, {
-    title: "The new secret",
-    key,
-    secretKey,
-    call: `POST /api/v1/keys/${key.id}/rotate {"overlap_seconds": ${parsed.input.overlap_seconds}}`,
-    done:
-      overlapMs > 0
-        ? "Rotated. The old secret works until the overlap ends."
-        : "Rotated. Requests with the old secret are refused from now on.",
-  });
-});
-
-keyPages.get("/keys/:id/revoke", async (c) => {
-  const asking = await upToDate(c);
-  const { now } = asking;
-  const key = await readKey(asking, idOf(c));
-  if (key.state === "revoked") return c.redirect(`/keys/${key.id}`, 303);
-  const traffic = await readKeyTraffic(asking, key.id, now - hourMs);
-  return showPage(
-    c,
-    {
-      title: `Revoke ${key.name}`,
-      section: "API Keys",
-      trail: [
-        ["API Keys", "/keys"],
-        [key.name, `/keys/${key.id}`],
-      ],
-    },
-    <section class="panel" aria-labelledby="in-use">
-      <h2 id="in-use">
-        {traffic.requests === 0 ? "Not used in the last hour" : `In use: ${counted(traffic.requests, "request")} in the last hour`}
-      </h2>
-      {traffic.requests > 0 && (
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">Operation</th>
-              <th scope="col" class="number">
-                Requests
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {traffic.byRoute.map(({ method, route, requests }) => (
-              <tr>
-                <th scope="row">
-                  <code>
-                    {method} {route}
-                  </code>
-                </th>
-                <td class="number">{integer(requests)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      )}
-      {traffic.from > now - hourMs && (
-        <p class="quiet">
-          Counted since <Moment timeMs={traffic.from} />.
-        </p>
-      )}
-      <p>
-        Requests with this key will be refused with 401 from the moment that it is revoked, everywhere and for good.
-        {key.lastUsedAt !== null && (
-          <>
-            {" "}
-            It was last used <Age timeMs={key.lastUsedAt} now={now} />.
-          </>
-        )}{" "}
-        To stop it for a while, disable it instead.
-      </p>
-      <p class="buttons">
-        <Action action={`/keys/${key.id}/revoke`} kind="danger">
-          Revoke
-        </Action>
-        <a class="button" href={`/keys/${key.id}`}>
-          Keep it
-        </a>
-      </p>
-    </section>,
-  );
-});
-
-keyPages.post("/keys/:id/revoke", async (c) => {
-  const revoked = await attempt(() => revokeKey(keyWriting(c), idOf(c), always));
-  return "refused" in revoked ? showKey(c, { refused: revoked.refused }) : back(c, "revoked");
-});
 
 /** The first request with a key, for the line that waits for it: read from the log, not the roll-ups. */
 keyPages.get("/keys/:id/first-request", async (c) => {

@@ -1,0 +1,74 @@
+import { z } from "zod";
+import type { ActivityFilter } from "../activity/read-activity.ts";
+import { iso } from "../clock.ts";
+import type { PageContext } from "./context.ts";
+
+export const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] as const;
+export const statuses = ["2xx", "3xx", "4xx", "429", "5xx"] as const;
+
+const time = z.iso
+  .datetime({ offset: true, local: true })
+  .transform((text) => Date.parse(/(?:Z|[+-]\d\d:\d\d)$/.test(text) ? text : `${text}Z`));
+
+/** The filters of the API, as a page's query has them. What is not in their form is left out. */
+const Query = z.object({
+  method: z.enum(methods).optional().catch(undefined),
+  status: z
+    .string()
+    .regex(/^[1-5](?:xx|\d\d)$/)
+    .optional()
+    .catch(undefined),
+  key_id: z.string().min(1).max(64).optional().catch(undefined),
+  path: z.string().min(1).max(1024).optional().catch(undefined),
+  from: time.optional().catch(undefined),
+  to: time.optional().catch(undefined),
+});
+
+export type ActivityQuery = z.infer<typeof Query>;
+
+/** The same as one line of text: `method:POST status:5xx key:key_... path:/api/v1/tasks`. */
+const words: Record<string, string> = { method: "method", status: "status", key: "key_id", path: "path", from: "from", to: "to" };
+
+/** What the query of a page filters by, and what of it cannot be filtered by. */
+export function queryIn(c: PageContext) {
+  const given = Object.fromEntries(Object.entries(c.req.query()).filter(([name, value]) => name in Query.shape && value !== ""));
+  const text = c.req.query("q") ?? "";
+  const said = text.split(/\s+/).filter((word) => word !== "");
+  const inText = said.flatMap((each) => {
+    const [, word = "", value = ""] = /^(\w+):(\S+)$/.exec(each) ?? [];
+    return words[word] ? [[words[word], value] as const] : [];
+  });
+  const asked: Record<string, string> = { ...given, ...Object.fromEntries(inText) };
+  if (asked.method) asked.method = asked.method.toUpperCase();
+  if (asked.status) asked.status = asked.status.toLowerCase();
+  const query = Query.parse(asked);
+  // What cannot be filtered by is said, not left out in silence.
+  const ignored = [
+    ...Object.entries(asked).flatMap(([name, value]) => (query[name as keyof typeof query] === undefined ? [`${name}:${value}`] : [])),
+    ...said.filter((each) => !words[/^(\w+):\S/.exec(each)?.[1] ?? ""]),
+  ];
+  const { key_id: keyId, status, ...rest } = query;
+  const filter: ActivityFilter = { ...rest, keyId, status: status === undefined ? undefined : Number(status.replace("xx", "")) };
+  return { query, filter, ignored };
+}
+
+/** The filters as text. */
+export const asWords = (query: ActivityQuery) =>
+  Object.entries(words)
+    .flatMap(([word, name]) => {
+      const value = query[name as keyof typeof query];
+      return value === undefined ? [] : [`${word}:${typeof value === "number" ? iso(value) : value}`];
+    })
+    .join(" ");
+
+/** The address of a page with these filters. */
+export function addressOf(path: string, query: ActivityQuery, more: Record<string, string | undefined> = {}): string {
+  const all = {
+    ...query,
+    from: query.from === undefined ? undefined : iso(query.from),
+    to: query.to === undefined ? undefined : iso(query.to),
+    ...more,
+  };
+  const text = new URLSearchParams(Object.entries(all).filter((entry): entry is [string, string] => entry[1] !== undefined)).toString();
+  return text === "" ? path : `${path}?${text}`;
+}

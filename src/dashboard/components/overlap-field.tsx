@@ -1,0 +1,24 @@
+const overlaps = [
+  [0, "none"],
+  [3600, "one hour"],
+  [86_400, "one day"],
+  [604_800, "seven days"],
+] as const;
+const usual = 86_400;
+
+/** For how long a former secret works on beside the new one. `help`: what it does meanwhile. */
+export const OverlapField = ({ help }: { help: string }) => (
+  <div class="field">
+    <label for="overlap_seconds">Overlap</label>
+    <select id="overlap_seconds" name="overlap_seconds" aria-describedby="overlap-help">
+      {overlaps.map(([seconds, label]) => (
+        <option value={String(seconds)} selected={seconds === usual}>
+          {label}
+        </option>
+      ))}
+    </select>
+    <p class="help" id="overlap-help">
+      {help}
+    </p>
+  </div>
+);

@@ -1,0 +1,118 @@
+import { percent } from "../../percent.ts";
+import type { SeriesPoint, Usage } from "../../usage/read-usage.ts";
+import type { WindowName } from "../../usage/windows.ts";
+import { barName, exactMilliseconds, integer, milliseconds, rate } from "../format.ts";
+import { Plot, scaleOf } from "./plot.tsx";
+
+/** Something that happened to the account in a window. */
+export interface Mark {
+  timeMs: number;
+  text: string;
+}
+
+/** Requests over time as bars, what failed of them at their tops, the period before as a thin line; the same as a table. */
+export const RequestsChart = ({ usage, window, marks = [] }: { usage: Usage; window: WindowName; marks?: readonly Mark[] }) => {
+  const { series, previousSeries } = usage;
+  const highest = Math.max(...series.map(({ requests }) => requests));
+  const scale = scaleOf(series.length, Math.max(highest, ...previousSeries.map(({ requests }) => requests)));
+  const before = previousSeries
+    .slice(0, series.length)
+    .map(({ requests }, index) => `${scale.middle(index).toFixed(1)},${scale.y(requests).toFixed(1)}`);
+  const unit = window === "24h" ? "hour" : "day";
+  return (
+    <figure class="chart">
+      <Plot
+        id="requests-chart"
+        title={`Requests by ${unit}`}
+        description={`${integer(usage.totalRequests.value)} requests; at most ${integer(highest)} in one ${unit}. The thin line is the period before.`}
+        scale={scale}
+        starts={series.map(({ start }) => start)}
+        window={window}
+      >
+        {series.map((point, index) => (
+          <Bar point={point} x={scale.x(index)} step={scale.step} y={scale.y} name={barName(point.start, window)} />
+        ))}
+        <polyline class="before" fill="none" points={before.join(" ")} />
+        {marks.map(({ timeMs, text }) => (
+          <g>
+            <title>{`${barName(timeMs, window)}: ${text}`}</title>
+            <path class="mark" d={`M${(scale.middle(series.findLastIndex(({ start }) => start <= timeMs)) - 5).toFixed(1)} 0h10l-5 8z`} />
+          </g>
+        ))}
+      </Plot>
+      <figcaption class="legend">
+        <span class="key served">succeeded</span> <span class="key refused">failed or refused</span>{" "}
+        <span class="key before">the period before</span>
+        <span class="quiet"> · UTC</span>
+      </figcaption>
+      {marks.length > 0 && (
+        <ul class="marks" aria-label="What happened">
+          {marks.map(({ timeMs, text }) => (
+            <li>
+              <span class="quiet">▾ {barName(timeMs, window)}</span> {text}
+            </li>
+          ))}
+        </ul>
+      )}
+      <details>
+        <summary>The same as a table</summary>
+        <SeriesTable series={series} window={window} />
+      </details>
+    </figure>
+  );
+};
+
+const Bar = ({ point, x, step, y, name }: { point: SeriesPoint; x: number; step: number; y: (value: number) => number; name: string }) => {
+  const inset = step > 6 ? 1.5 : 0.5;
+  const bar = { x: (x + inset).toFixed(1), width: Math.max(1, step - 2 * inset).toFixed(1) };
+  return (
+    <g>
+      <title>{`${name}: ${integer(point.requests)} requests, ${integer(point.requests - point.successes)} of them failed or refused`}</title>
+      <rect class="served" {...bar} y={y(point.successes)} height={y(0) - y(point.successes)} />
+      <rect class="refused" {...bar} y={y(point.requests)} height={y(point.successes) - y(point.requests)} />
+    </g>
+  );
+};
+
+const SeriesTable = ({ series, window }: { series: readonly SeriesPoint[]; window: WindowName }) => (
+  <section class="scroll" tabindex={0} aria-label="Requests and response times over time">
+    <table>
+      <thead>
+        <tr>
+          <th scope="col">{window === "24h" ? "Hour (UTC)" : "Day (UTC)"}</th>
+          <th scope="col" class="number">
+            Requests
+          </th>
+          <th scope="col" class="number">
+            Success rate
+          </th>
+          <th scope="col" class="number">
+            Average
+          </th>
+          <th scope="col" class="number">
+            p50
+          </th>
+          <th scope="col" class="number">
+            p95
+          </th>
+          <th scope="col" class="number">
+            p99
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {series.map((point) => (
+          <tr>
+            <th scope="row">{barName(point.start, window)}</th>
+            <td class="number">{integer(point.requests)}</td>
+            <td class="number">{rate(point.requests === 0 ? null : percent(point.successes, point.requests))}</td>
+            <td class="number">{exactMilliseconds(point.averageMs)}</td>
+            <td class="number">{milliseconds(point.p50Ms)}</td>
+            <td class="number">{milliseconds(point.p95Ms)}</td>
+            <td class="number">{milliseconds(point.p99Ms)}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  </section>
+);

@@ -1,0 +1,79 @@
+import type { Member } from "../../identity/member.ts";
+import type { Passkey } from "../../identity/passkeys.ts";
+import type { Session, SignedIn } from "../../identity/sessions.ts";
+import { newNonce } from "../once.ts";
+import { Action } from "./fields.tsx";
+import { Age } from "./time.tsx";
+
+/** The live sessions that the visitor may end. */
+export const SessionsPanel = ({
+  sessions,
+  signedIn,
+  now,
+}: {
+  sessions: readonly { session: Session; member: Member }[];
+  signedIn: SignedIn;
+  now: number;
+}) => (
+  <section class="panel" aria-labelledby="sessions">
+    <h2 id="sessions">Sessions</h2>
+    <ul class="lines">
+      {sessions.map(({ session, member }) => (
+        <li>
+          <bdi>{member.name}</bdi>
+          {session.id === signedIn.session?.id && <strong>this one</strong>}
+          <span class="quiet break">
+            <bdi>{session.userAgent ?? "an unknown browser"}</bdi>
+          </span>
+          <span class="quiet">
+            {[session.ip, session.country].filter(Boolean).join(", ")} seen <Age timeMs={session.lastSeenAt} now={now} />
+          </span>
+          <Action action={`/settings/sessions/${session.id}/end`}>End session</Action>
+        </li>
+      ))}
+    </ul>
+    <p class="quiet">A session ends after twelve hours without a page, and after fourteen days.</p>
+  </section>
+);
+
+/** What the visitor signs in with. */
+export const SignInPanel = ({ passkeys, codesLeft, now }: { passkeys: readonly Passkey[]; codesLeft: number; now: number }) => (
+  <section class="panel" aria-labelledby="sign-in">
+    <h2 id="sign-in">Your sign-in</h2>
+    <h3>Passkeys</h3>
+    <ul class="lines">
+      {passkeys.map((passkey) => (
+        <li>
+          <bdi>{passkey.name}</bdi>
+          <span class="quiet">
+            made <Age timeMs={passkey.createdAt} now={now} />
+            {passkey.lastUsedAt !== null && (
+              <>
+                , used <Age timeMs={passkey.lastUsedAt} now={now} />
+              </>
+            )}
+          </span>
+          {passkeys.length > 1 && <Action action={`/settings/passkeys/${passkey.id}/remove`}>Remove</Action>}
+        </li>
+      ))}
+    </ul>
+    <form class="form" method="post" action="/settings/passkeys" data-passkey="add">
+      <input type="hidden" name="response" value="" data-response />
+      <div class="field">
+        <label for="passkey-name">Name of a new passkey</label>
+        <input id="passkey-name" name="name" maxlength={100} value="Another passkey" required />
+      </div>
+      <button type="submit" data-needs-script hidden>
+        Add a passkey
+      </button>
+      <p class="fault" role="alert" data-fault hidden />
+    </form>
+    <h3>Recovery codes</h3>
+    <p>{codesLeft === 0 ? "None is left. Make new ones." : `${codesLeft} of 8 are left.`}</p>
+    <p class="buttons">
+      <Action action="/settings/recovery-codes" hidden={{ nonce: newNonce() }}>
+        Make new recovery codes
+      </Action>
+    </p>
+  </section>
+);

@@ -1,0 +1,33 @@
+import type { Usage } from "../../usage/read-usage.ts";
+import type { WindowName } from "../../usage/windows.ts";
+import { milliseconds } from "../format.ts";
+import { Plot, scaleOf } from "./plot.tsx";
+
+/** Average response time as a line, and a band from p50 to p95. */
+export const TimesChart = ({ usage, window }: { usage: Usage; window: WindowName }) => {
+  const { series } = usage;
+  const scale = scaleOf(series.length, Math.max(...series.map(({ p95Ms, averageMs }) => Math.max(p95Ms ?? 0, averageMs ?? 0))));
+  const at = (index: number, value: number | null) => `${scale.middle(index).toFixed(1)},${scale.y(value ?? 0).toFixed(1)}`;
+  // Hours and days in which nothing was admitted are left out.
+  const known = series.flatMap((point, index) => (point.averageMs === null ? [] : [{ ...point, index }]));
+  const band = [...known.map(({ index, p95Ms }) => at(index, p95Ms)), ...known.toReversed().map(({ index, p50Ms }) => at(index, p50Ms))];
+  return (
+    <figure class="chart">
+      <Plot
+        id="times-chart"
+        title={`Response time by ${window === "24h" ? "hour" : "day"}`}
+        description={`Average ${milliseconds(usage.avgResponseTimeMs.value)}, p50 ${milliseconds(usage.p50Ms)}, p95 ${milliseconds(usage.p95Ms)}, p99 ${milliseconds(usage.p99Ms)}.`}
+        scale={scale}
+        starts={series.map(({ start }) => start)}
+        window={window}
+      >
+        <polygon class="band" points={band.join(" ")} />
+        <polyline class="line" fill="none" points={known.map(({ index, averageMs }) => at(index, averageMs)).join(" ")} />
+      </Plot>
+      <figcaption class="legend">
+        <span class="key line">average</span> <span class="key band">p50 to p95</span>{" "}
+        <span class="quiet">· milliseconds, lower is better · UTC</span>
+      </figcaption>
+    </figure>
+  );
+};

@@ -1,0 +1,93 @@
+import { Hono } from "hono";
+import { readKeyTraffic } from "../../activity/key-traffic.ts";
+import { hourMs } from "../../clock.ts";
+import { always } from "../../db/optimistic-locking.ts";
+import { readKey } from "../../keys/read-keys.ts";
+import { revokeKey } from "../../keys/revoke-key.ts";
+import { keyWriting, upToDate } from "../acting.ts";
+import { Action } from "../components/fields.tsx";
+import { showPage } from "../components/layout.tsx";
+import { Age, Moment } from "../components/time.tsx";
+import { idOf, type PageEnv } from "../context.ts";
+import { counted, integer } from "../format.ts";
+import { attempt } from "../forms.ts";
+import { backToKey, showKey } from "./key.tsx";
+
+/** The end of a key, with its traffic shown first. */
+export const keyRevocationPages = new Hono<PageEnv>();
+
+keyRevocationPages.get("/keys/:id/revoke", async (c) => {
+  const asking = await upToDate(c);
+  const { now } = asking;
+  const key = await readKey(asking, idOf(c));
+  if (key.state === "revoked") return c.redirect(`/keys/${key.id}`, 303);
+  const traffic = await readKeyTraffic(asking, key.id, now - hourMs);
+  return showPage(
+    c,
+    {
+      title: `Revoke ${key.name}`,
+      section: "API Keys",
+      trail: [
+        ["API Keys", "/keys"],
+        [key.name, `/keys/${key.id}`],
+      ],
+    },
+    <section class="panel" aria-labelledby="in-use">
+      <h2 id="in-use">
+        {traffic.requests === 0 ? "Not used in the last hour" : `In use: ${counted(traffic.requests, "request")} in the last hour`}
+      </h2>
+      {traffic.requests > 0 && (
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Operation</th>
+              <th scope="col" class="number">
+                Requests
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {traffic.byRoute.map(({ method, route, requests }) => (
+              <tr>
+                <th scope="row">
+                  <code>
+                    {method} {route}
+                  </code>
+                </th>
+                <td class="number">{integer(requests)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+      {traffic.from > now - hourMs && (
+        <p class="quiet">
+          Counted since <Moment timeMs={traffic.from} />.
+        </p>
+      )}
+      <p>
+        Requests with this key will be refused with 401 from the moment that it is revoked, everywhere and for good.
+        {key.lastUsedAt !== null && (
+          <>
+            {" "}
+            It was last used <Age timeMs={key.lastUsedAt} now={now} />.
+          </>
+        )}{" "}
+        To stop it for a while, disable it instead.
+      </p>
+      <p class="buttons">
+        <Action action={`/keys/${key.id}/revoke`} kind="danger">
+          Revoke
+        </Action>
+        <a class="button" href={`/keys/${key.id}`}>
+          Keep it
+        </a>
+      </p>
+    </section>,
+  );
+});
+
+keyRevocationPages.post("/keys/:id/revoke", async (c) => {
+  const revoked = await attempt(() => revokeKey(keyWriting(c), idOf(c), always));
+  return "refused" in revoked ? showKey(c, { refused: revoked.refused }) : backToKey(c, "revoked");
+});

@@ -1,0 +1,78 @@
+import { Hono } from "hono";
+import { secondMs } from "../../clock.ts";
+import { always } from "../../db/optimistic-locking.ts";
+import { Rotation } from "../../http/inputs/key.ts";
+import { changeKey } from "../../keys/change-key.ts";
+import { readKey, readKeyRow } from "../../keys/read-keys.ts";
+import { rotateKey } from "../../keys/rotate-key.ts";
+import { keyWriting, reading, upToDate } from "../acting.ts";
+import { showPage } from "../components/layout.tsx";
+import { OverlapField } from "../components/overlap-field.tsx";
+import { ShownBefore } from "../components/secret.tsx";
+import { idOf, type PageEnv } from "../context.ts";
+import { attempt, parseInput, readForm } from "../forms.ts";
+import { newNonce, runOnce } from "../once.ts";
+import { requireGrantableScopes } from "../permissions.tsx";
+import { backToKey, showKey } from "./key.tsx";
+import { showSecret } from "./keys.tsx";
+
+/** A new secret for a key, and the end of the old one. */
+export const keyRotationPages = new Hono<PageEnv>();
+
+keyRotationPages.post("/keys/:id/end-overlap", async (c) => {
+  const changed = await attempt(() => changeKey(keyWriting(c), idOf(c), { overlapEndsAt: null }, always));
+  return "refused" in changed ? showKey(c, { refused: changed.refused }) : backToKey(c, "overlap-ended");
+});
+
+keyRotationPages.get("/keys/:id/rotate", async (c) => {
+  const key = await readKey(await upToDate(c), idOf(c));
+  if (key.state === "revoked") return c.redirect(`/keys/${key.id}`, 303);
+  return showPage(
+    c,
+    {
+      title: `Rotate ${key.name}`,
+      section: "API Keys",
+      trail: [
+        ["API Keys", "/keys"],
+        [key.name, `/keys/${key.id}`],
+      ],
+    },
+    <form class="panel form" method="post" action={`/keys/${key.id}/rotate`}>
+      <input type="hidden" name="nonce" value={newNonce()} />
+      <p>The key gets a new secret, which is shown once. Everything else about it stays: name, scopes, limit and what it has used of it.</p>
+      <OverlapField help="For so long the old secret works beside the new one, so that clients can change over one by one." />
+      <button class="main" type="submit">
+        Rotate
+      </button>
+    </form>,
+  );
+});
+
+keyRotationPages.post("/keys/:id/rotate", async (c) => {
+  const form = await readForm(c);
+  const parsed = parseInput(Rotation, { overlap_seconds: form.number("overlap_seconds") });
+  if ("refused" in parsed) return showKey(c, { form, refused: parsed.refused });
+  const overlapMs = parsed.input.overlap_seconds * secondMs;
+  const rotated = await attempt(async () => {
+    requireGrantableScopes(c, (await readKeyRow(reading(c), idOf(c))).scopes);
+    return runOnce(c, form, (commit) => rotateKey(keyWriting(c, commit), idOf(c), overlapMs));
+  });
+  if ("refused" in rotated) return showKey(c, { refused: rotated.refused });
+  if ("repeated" in rotated.result)
+    return showPage(
+      c,
+      { title: "Rotate a key", section: "API Keys", status: 409 },
+      <ShownBefore path={`/keys/${idOf(c)}`} what="A new secret" />,
+    );
+  const { key, secretKey } = rotated.result.result;
+  return showSecret(c, {
+    title: "The new secret",
+    key,
+    secretKey,
+    call: `POST /api/v1/keys/${key.id}/rotate {"overlap_seconds": ${parsed.input.overlap_seconds}}`,
+    done:
+      overlapMs > 0
+        ? "Rotated. The old secret works until the overlap ends."
+        : "Rotated. Requests with the old secret are refused from now on.",
+  });
+});

@@ -1,0 +1,92 @@
+import { Hono } from "hono";
+import { Failure } from "../../errors.ts";
+import { text } from "../../http/inputs/values.ts";
+import { addPasskey, listPasskeys, registrationOptions, removePasskey, verifyRegistration } from "../../identity/passkeys.ts";
+import { replaceRecoveryCodes } from "../../identity/recovery-codes.ts";
+import { endSession, type SignedIn } from "../../identity/sessions.ts";
+import { reading, writing } from "../acting.ts";
+import { showPage } from "../components/layout.tsx";
+import { RecoveryCodes } from "../components/recovery-codes.tsx";
+import { idOf, type PageContext, type PageEnv } from "../context.ts";
+import { attempt, readForm } from "../forms.ts";
+import { runOnce } from "../once.ts";
+import { visitorMay } from "../permissions.tsx";
+import { relyingParty } from "../relying-party.ts";
+import { clearSession } from "../session-cookie.ts";
+import { backToSettings, showSettings } from "./settings.tsx";
+
+/** A visitor's own sessions, passkeys and recovery codes, and those sessions that an admin may end. */
+export const ownSignInPages = new Hono<PageEnv>();
+
+ownSignInPages.post("/settings/sessions/:id/end", async (c) => {
+  const { signedIn } = c.get("visitor");
+  await endSession(writing(c), idOf(c), visitorMay(c, "sessions") ? undefined : signedIn?.member.id);
+  return backToSettings(c, "ended");
+});
+
+/** The one who has signed in. Throws `not_found` where the overview is open, and nobody has. */
+function requireSignedIn(c: PageContext): SignedIn {
+  const { signedIn } = c.get("visitor");
+  if (!signedIn) throw new Failure("not_found", "Nobody has signed in: on this machine the overview is open.");
+  return signedIn;
+}
+
+ownSignInPages.post("/settings/passkeys/options", async (c) => {
+  const { member } = requireSignedIn(c);
+  const { db, now } = reading(c);
+  const known = await listPasskeys(db, member.id);
+  return c.json(await registrationOptions(relyingParty(c), now, { name: member.name, email: member.email, purpose: "add", known }));
+});
+
+ownSignInPages.post("/settings/passkeys", async (c) => {
+  const { member } = requireSignedIn(c);
+  const form = await readForm(c);
+  const response = form.optional("response");
+  // The form comes so where who sent it had first to confirm who they are.
+  if (response === undefined) return backToSettings(c, "confirmed");
+  const name = text(1, 100).safeParse(form.text("name"));
+  const { db, now } = reading(c);
+  const added = await attempt(async () => {
+    const passkey = await verifyRegistration(db, relyingParty(c), now, { response, name: name.data ?? "Another passkey", purpose: "add" });
+    await addPasskey(writing(c), member, passkey);
+  });
+  return "refused" in added ? showSettings(c, { refused: added.refused }) : backToSettings(c, "passkey-added");
+});
+
+ownSignInPages.post("/settings/passkeys/:id/remove", async (c) => {
+  const { member } = requireSignedIn(c);
+  const removed = await attempt(() => removePasskey(writing(c), member, idOf(c)));
+  return "refused" in removed ? showSettings(c, { refused: removed.refused }) : backToSettings(c, "passkey-removed");
+});
+
+ownSignInPages.post("/settings/recovery-codes", async (c) => {
+  const { member } = requireSignedIn(c);
+  const made = await runOnce(c, await readForm(c), (commit) => replaceRecoveryCodes({ ...reading(c), commit }, member));
+  if ("repeated" in made)
+    return showPage(
+      c,
+      { title: "Your recovery codes", section: "Settings", status: 409, trail: [["Settings", "/settings"]] },
+      <section class="panel">
+        <p role="alert">
+          This form was sent before, and its codes were shown that once. They hold; if you have not kept them, make new ones.
+        </p>
+      </section>,
+    );
+  const codes = made.result;
+  return showPage(
+    c,
+    { title: "Your recovery codes", section: "Settings", trail: [["Settings", "/settings"]] },
+    <section class="panel">
+      <p role="status">Made. The codes from before do not work any more.</p>
+      <RecoveryCodes codes={codes} />
+    </section>,
+  );
+});
+
+ownSignInPages.post("/logout", async (c) => {
+  const { signedIn } = c.get("visitor");
+  if (signedIn && !signedIn.session) return c.redirect("/cdn-cgi/access/logout", 303);
+  if (signedIn?.session) await endSession(writing(c), signedIn.session.id, signedIn.member.id);
+  clearSession(c);
+  return c.redirect("/login", 303);
+});

@@ -1,0 +1,82 @@
+import { Hono } from "hono";
+import { Failure } from "../../errors.ts";
+import { email as emailInput } from "../../http/inputs/values.ts";
+import { invite, withdrawInvitation } from "../../identity/invitations.ts";
+import { changeRole, listInvitations, readMember, removeMember } from "../../identity/member.ts";
+import { mayManage, roles } from "../../identity/roles.ts";
+import { reading, writing } from "../acting.ts";
+import { showPage } from "../components/layout.tsx";
+import { CopyButton } from "../components/secret.tsx";
+import { idOf, type PageEnv, roleOf } from "../context.ts";
+import { attempt, readForm } from "../forms.ts";
+import { runOnce } from "../once.ts";
+import { showForbidden } from "../permissions.tsx";
+import { relyingParty } from "../relying-party.ts";
+import { backToSettings, showSettings } from "./settings.tsx";
+
+/** Inviting and removing members, and their roles. */
+export const peoplePages = new Hono<PageEnv>();
+
+peoplePages.post("/settings/invitations", async (c) => {
+  const form = await readForm(c);
+  const role = roles.find((each) => each === (form.optional("role") ?? "developer"));
+  if (role === undefined)
+    return showSettings(c, {
+      form,
+      refused: { summary: "Nobody was invited.", faults: new Map([["role", `Must be one of ${roles.join(", ")}.`]]) },
+    });
+  if (!mayManage(roleOf(c.get("visitor")), role)) return showForbidden(c, "owners");
+  const parsed = emailInput.safeParse(form.text("email"));
+  if (!parsed.success)
+    return showSettings(c, {
+      form,
+      refused: { summary: "Nobody was invited.", faults: new Map([["email", parsed.error.issues[0]?.message ?? ""]]) },
+    });
+  const made = await attempt(() => runOnce(c, form, (commit) => invite({ ...reading(c), commit }, { email: parsed.data, role })));
+  if ("refused" in made) return showSettings(c, { form, refused: made.refused });
+  if ("repeated" in made.result) return backToSettings(c, "invited-before");
+  const { invitation, token } = made.result.result;
+  const { origin } = relyingParty(c);
+  return showPage(
+    c,
+    { title: "Invited", section: "Settings", trail: [["Settings", "/settings"]] },
+    <section class="panel">
+      <p role="status">
+        Send this link to {invitation.email}. It makes one member, a {invitation.role}, and works once, for seven days.
+      </p>
+      <section class="secret-text" id="link" aria-label="Invitation link">{`${origin}/setup#${token}`}</section>
+      <CopyButton of="#link" />
+      <p class="quiet">This is the only time that it is shown. If it is lost, withdraw the invitation and make another.</p>
+      <p>
+        <a class="button" href="/settings">
+          Back to the settings
+        </a>
+      </p>
+    </section>,
+  );
+});
+
+peoplePages.post("/settings/invitations/:id/withdraw", async (c) => {
+  const invitation = (await listInvitations(reading(c))).find(({ id }) => id === idOf(c));
+  if (!invitation) throw new Failure("not_found", "There is no such invitation.");
+  if (!mayManage(roleOf(c.get("visitor")), invitation.role)) return showForbidden(c, "owners");
+  await withdrawInvitation(writing(c), invitation.id);
+  return backToSettings(c, "withdrawn");
+});
+
+peoplePages.post("/settings/people/:id/remove", async (c) => {
+  const member = await readMember(reading(c), idOf(c));
+  if (!mayManage(roleOf(c.get("visitor")), member.role)) return showForbidden(c, "owners");
+  const removed = await attempt(() => removeMember(writing(c), member.id));
+  return "refused" in removed ? showSettings(c, { refused: removed.refused }) : backToSettings(c, "removed");
+});
+
+peoplePages.post("/settings/people/:id/role", async (c) => {
+  const form = await readForm(c);
+  const own = roleOf(c.get("visitor"));
+  const member = await readMember(reading(c), idOf(c));
+  const role = roles.find((each) => each === form.text("role"));
+  if (role === undefined || !mayManage(own, member.role) || !mayManage(own, role)) return showForbidden(c, "owners");
+  const changed = await attempt(() => changeRole(writing(c), member.id, role));
+  return "refused" in changed ? showSettings(c, { refused: changed.refused }) : backToSettings(c, "role");
+});

@@ -1,0 +1,132 @@
+import { Hono } from "hono";
+import { type ReadEntry, readEntry } from "../../activity/read-activity.ts";
+import { readEventsOfRequest } from "../../events/read-events.ts";
+import { timeOfId } from "../../ids.ts";
+import { reading } from "../acting.ts";
+import { showPage } from "../components/layout.tsx";
+import { Code } from "../components/secret.tsx";
+import { StatusCode } from "../components/status.tsx";
+import { Age, Moment } from "../components/time.tsx";
+import type { PageEnv } from "../context.ts";
+import { counted, integer } from "../format.ts";
+import { explain } from "../refusals.ts";
+
+/** A text as a shell takes it, whatever is in it: the path is whatever a client has sent. */
+const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
+
+/** The same request again, without its query and body, which nobody keeps. */
+function curlOf({ method, path }: ReadEntry, origin: string): string {
+  const how = method === "GET" ? "" : method === "HEAD" ? " -I" : ` -X ${method}`;
+  const body = /^(?:POST|PUT|PATCH)$/.test(method) ? ` \\\n  -H "Content-Type: application/json" -d '{}'` : "";
+  return `curl -g${how} ${quoted(origin + path)} -H "Authorization: Bearer $API_KEY"${body}`;
+}
+
+/** One request in full: why it was refused, what it caused, the same again. */
+export const requestPages = new Hono<PageEnv>();
+
+requestPages.get("/activity/:id", async (c) => {
+  const asking = reading(c);
+  const entry = await readEntry(asking, c.req.param("id"));
+  const explanation = explain(entry);
+  const caused = await readEventsOfRequest(asking, entry.id);
+  const { origin } = c.get("url");
+  return showPage(
+    c,
+    { title: `${entry.method} ${entry.path}`, section: "Activity", trail: [["Activity", "/activity"]] },
+    <>
+      {explanation && (
+        <section class="note alert" aria-labelledby="why">
+          <h2 id="why">{entry.status < 500 ? "Why this was refused" : "Why this failed"}</h2>
+          <p>
+            <StatusCode status={entry.status} /> {entry.errorCode && <code>{entry.errorCode}</code>}
+          </p>
+          <p>
+            {explanation.why} {explanation.what}
+          </p>
+          {explanation.header && (
+            <p class="quiet">
+              The header <code>{explanation.header}</code> of the response told the client.
+            </p>
+          )}
+          <p>
+            <a href={`/keys/${entry.keyId}`}>Look at the key</a> ·{" "}
+            <a href={`/activity?key_id=${entry.keyId}&status=${entry.status}`}>Others like it</a>
+          </p>
+        </section>
+      )}
+      <section class="panel" aria-labelledby="request">
+        <h2 id="request">The request</h2>
+        <dl class="facts">
+          <dt>Status</dt>
+          <dd>
+            <StatusCode status={entry.status} />
+          </dd>
+          <dt>When</dt>
+          <dd>
+            <Moment timeMs={timeOfId(entry.id)} />, <Age timeMs={timeOfId(entry.id)} now={asking.now} />
+          </dd>
+          <dt>Took</dt>
+          <dd>{integer(entry.durationMs)} ms</dd>
+          <dt>Operation</dt>
+          <dd>
+            <code class="break">
+              {entry.method} {entry.route}
+            </code>
+          </dd>
+          <dt>Key</dt>
+          <dd>
+            <a href={`/keys/${entry.keyId}`}>
+              <bdi>{entry.keyName ?? entry.keyId}</bdi>
+            </a>
+          </dd>
+          <dt>Limit</dt>
+          <dd>{entry.counted ? "used one of the hour" : "used none of the hour"}</dd>
+          <dt>From</dt>
+          <dd>
+            {entry.ip ?? "an address that is no longer kept"}
+            {entry.country && `, ${entry.country}`}
+          </dd>
+          <dt>User agent</dt>
+          <dd class="break">
+            <bdi>{entry.userAgent ?? "none"}</bdi>
+          </dd>
+          {entry.count > 1 && (
+            <>
+              <dt>Stands for</dt>
+              <dd>{counted(entry.count, "request")} of that second that were refused alike</dd>
+            </>
+          )}
+          <dt>Request id</dt>
+          <dd>
+            <code class="break">{entry.id}</code>
+          </dd>
+        </dl>
+      </section>
+      {caused.length > 0 && (
+        <section class="panel" aria-labelledby="caused">
+          <h2 id="caused">What it caused</h2>
+          <ul class="lines">
+            {caused.map(({ event, deliveryIds }) => (
+              <li>
+                <code>{event.type}</code>
+                {deliveryIds.length === 0 ? (
+                  <span class="quiet">for no webhook</span>
+                ) : (
+                  deliveryIds.map((id, index) => (
+                    <a href={`/deliveries/${id}`}>{deliveryIds.length === 1 ? "its delivery" : `delivery ${index + 1}`}</a>
+                  ))
+                )}
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
+      <section class="panel" aria-labelledby="again">
+        <h2 id="again">The same again</h2>
+        <Code label="With curl" id="curl">
+          {curlOf(entry, origin)}
+        </Code>
+      </section>
+    </>,
+  );
+});

@@ -1,0 +1,337 @@
+import { Hono } from "hono";
+import { always } from "../../db/optimistic-locking.ts";
+import type { EventCatalogue } from "../../events/catalogue.ts";
+import { webhookInputs } from "../../http/inputs/webhook.ts";
+import { percent } from "../../percent.ts";
+import { readHealth } from "../../webhooks/health.ts";
+import { type DeliveryFilter, deliveryStatuses, listDeliveries } from "../../webhooks/read-deliveries.ts";
+import { readWebhook } from "../../webhooks/read-webhooks.ts";
+import { sendTest } from "../../webhooks/redeliver.ts";
+import { readRedelivery } from "../../webhooks/redeliver-many.ts";
+import { type Webhook, webhookData } from "../../webhooks/webhook.ts";
+import { changeWebhook, deleteWebhook } from "../../webhooks/write-webhooks.ts";
+import { reading, webhookWriting } from "../acting.ts";
+import { DeliveryTable } from "../components/delivery-table.tsx";
+import { Action } from "../components/fields.tsx";
+import { showPage } from "../components/layout.tsx";
+import { Alert, Done, Empty } from "../components/notice.tsx";
+import { WebhookState } from "../components/status.tsx";
+import { Age, Ahead, Moment } from "../components/time.tsx";
+import { VerifySnippets } from "../components/verify-snippets.tsx";
+import { idOf, type PageContext, type PageEnv } from "../context.ts";
+import { counted, integer, milliseconds, rate } from "../format.ts";
+import { asShown, attempt, Form, parseInput, readForm, type Sent } from "../forms.ts";
+import { newNonce, runOnce } from "../once.ts";
+import { visitorMay } from "../permissions.tsx";
+import { WebhookFields, webhookInputOf, webhooksTrail } from "./webhooks.tsx";
+
+const deliveriesShown = 25;
+
+/** What each action did, by the word in the address that its form leads back to. */
+const outcomes: Record<string, (webhook: Webhook) => [sentence: string, call: string]> = {
+  changed: ({ id }) => ["Changed. The next attempt goes by it.", `PATCH /api/v1/webhooks/${id}`],
+  disabled: ({ id }) => [
+    "Disabled. Its events are held until they are redelivered.",
+    `PATCH /api/v1/webhooks/${id} {"status": "disabled"}`,
+  ],
+  enabled: ({ id }) => ["Enabled. What was held is not sent by itself: redeliver it.", `PATCH /api/v1/webhooks/${id} {"status": "active"}`],
+  tested: ({ id }) => ["A test event is on its way. Load the page again to see what came back.", `POST /api/v1/webhooks/${id}/test`],
+  "sent-before": ({ id }) => ["This form was sent before, and did nothing again.", `GET /api/v1/webhooks/${id}/deliveries`],
+};
+
+/** Back to the page of the webhook, which says what was done. */
+const backToWebhook = (c: PageContext, done: string) => c.redirect(`/webhooks/${idOf(c)}?done=${done}`, 303);
+
+/** One webhook: how it does, its deliveries, what may be done with it. */
+export function webhookPages(catalogue: EventCatalogue) {
+  const pages = new Hono<PageEnv>();
+  const { WebhookPatch } = webhookInputs(catalogue);
+
+  const showWebhook = async (c: PageContext, { form = new Form(), refused }: Sent = {}) => {
+    const asking = reading(c);
+    const { now } = asking;
+    const webhook = await readWebhook(asking, idOf(c));
+    const filter: DeliveryFilter = {
+      status: deliveryStatuses.find((status) => status === c.req.query("status")),
+      eventType: catalogue.find(c.req.query("event_type") ?? "")?.type,
+    };
+    const redeliveryId = c.req.query("redelivery");
+    const [health, deliveries, redelivery] = await Promise.all([
+      readHealth(asking, webhook.id),
+      listDeliveries(asking, webhook.id, { filter, after: c.req.query("after"), limit: deliveriesShown + 1 }),
+      redeliveryId ? readRedelivery(asking, redeliveryId).catch(() => null) : null,
+    ]);
+    const { status } = webhookData(webhook);
+    const { scopes } = webhookWriting(c, catalogue);
+    const isReadable = scopes === null || catalogue.scopesFor(webhook.eventTypes).every((scope) => scopes.includes(scope));
+    const isManageable = visitorMay(c, "webhooks") && isReadable;
+    const done = c.req.query("done") ?? "";
+    // An address that was kept may say what is so no longer.
+    const isSo = { disabled: webhook.state === "disabled", enabled: webhook.state === "active" }[done] ?? true;
+    const outcome = isSo ? outcomes[done]?.(webhook) : undefined;
+    const shown = deliveries.slice(0, deliveriesShown);
+    const last = shown.at(-1);
+    const query = (more: Record<string, string | undefined>) => {
+      const all = { status: filter.status, event_type: filter.eventType, ...more };
+      const text = new URLSearchParams(Object.entries(all).filter((entry): entry is [string, string] => Boolean(entry[1]))).toString();
+      return `/webhooks/${webhook.id}${text && `?${text}`}`;
+    };
+    return showPage(
+      c,
+      {
+        title: webhook.url,
+        section: "Webhooks",
+        trail: webhooksTrail,
+        status: refused ? 422 : 200,
+        action: isManageable && (
+          <>
+            {webhook.state === "active" && (
+              <Action action={`/webhooks/${webhook.id}/test`} kind="main" hidden={{ nonce: newNonce() }}>
+                Send test event
+              </Action>
+            )}
+            {webhook.state === "disabled" ? (
+              <Action action={`/webhooks/${webhook.id}/enable`}>Enable</Action>
+            ) : (
+              <Action action={`/webhooks/${webhook.id}/disable`}>Disable</Action>
+            )}
+            <a class="button" href={`/webhooks/${webhook.id}/rotate-secret`}>
+              Rotate secret
+            </a>
+            <a class="button danger" href={`/webhooks/${webhook.id}/delete`}>
+              Delete
+            </a>
+          </>
+        ),
+      },
+      <>
+        {outcome && <Done call={outcome[1]}>{outcome[0]}</Done>}
+        {redelivery && (
+          <Done call={`GET /api/v1/redeliveries/${redelivery.id}`}>
+            {redelivery.status === "done"
+              ? `Redelivered: ${counted(redelivery.count, "event")} of ${integer(redelivery.count)} attempted.`
+              : `Redelivering: ${integer(redelivery.sent)} of ${counted(redelivery.count, "event")} attempted, five a second. Load the page again for more.`}
+          </Done>
+        )}
+        <Alert refused={refused} />
+        {visitorMay(c, "webhooks") && !isReadable && (
+          <div class="note">
+            <p>
+              This webhook is sent events about people, which your role does not read. An admin or an owner of the account can change it.
+            </p>
+          </div>
+        )}
+        {webhook.state === "disabled" && (
+          <div class="note alert">
+            <p>
+              Disabled. {webhook.disabledReason} Its events are held.{" "}
+              {health.held > 0 && `${counted(health.held, "event")} wait to be redelivered.`}
+            </p>
+          </div>
+        )}
+        {webhook.state === "active" && webhook.failingSince !== null && (
+          <div class="note alert">
+            <p>
+              Failing since <Moment timeMs={webhook.failingSince} />. Each event is tried ten times in three days; five days after the first
+              failure the webhook is disabled. The latest attempts say why.
+            </p>
+          </div>
+        )}
+        <section class="panel" aria-labelledby="facts">
+          <h2 id="facts">The webhook</h2>
+          <dl class="facts">
+            <dt>Status</dt>
+            <dd>
+              <WebhookState status={status} />
+            </dd>
+            <dt>Success rate</dt>
+            <dd>
+              {rate(health.attempts === 0 ? null : percent(health.succeeded, health.attempts))}{" "}
+              <span class="quiet">of the latest {counted(health.attempts, "attempt")}</span>
+            </dd>
+            <dt>p95</dt>
+            <dd>{milliseconds(health.p95Ms)}</dd>
+            <dt>Backlog</dt>
+            <dd>
+              {counted(health.waiting, "delivery", "deliveries")}
+              {health.oldestWaitingAt !== null && (
+                <>
+                  , the oldest from <Age timeMs={health.oldestWaitingAt} now={now} />
+                </>
+              )}
+            </dd>
+            <dt>Events</dt>
+            <dd class="scopes">
+              {webhook.eventTypes.map((type) => (
+                <code>{type}</code>
+              ))}
+            </dd>
+            {webhook.description && (
+              <>
+                <dt>Description</dt>
+                <dd>
+                  <bdi>{webhook.description}</bdi>
+                </dd>
+              </>
+            )}
+            <dt>Id</dt>
+            <dd>
+              <code class="break">{webhook.id}</code>
+            </dd>
+            {webhook.overlapEndsAt !== null && webhook.overlapEndsAt > now && (
+              <>
+                <dt>Former secret</dt>
+                <dd>
+                  signs too, until it ends <Ahead timeMs={webhook.overlapEndsAt} now={now} />
+                </dd>
+              </>
+            )}
+          </dl>
+        </section>
+        <section class="panel" aria-labelledby="deliveries">
+          <header>
+            <h2 id="deliveries">Deliveries</h2>
+            {webhook.state === "active" && filter.status !== "pending" && isManageable && (
+              <a class="button" href={query({}).replace(webhook.id, `${webhook.id}/redeliver`)}>
+                Redeliver all
+              </a>
+            )}
+          </header>
+          <nav class="filters" aria-label="Deliveries by status">
+            <a href={query({ status: undefined })} aria-current={filter.status ? undefined : "page"}>
+              all
+            </a>
+            {deliveryStatuses.map((each) => (
+              <a href={query({ status: each })} aria-current={each === filter.status ? "page" : undefined}>
+                {each}
+              </a>
+            ))}
+            <form class="inline" method="get" action={`/webhooks/${webhook.id}`}>
+              {filter.status && <input type="hidden" name="status" value={filter.status} />}
+              <label class="unseen" for="event_type">
+                Type of event
+              </label>
+              <select id="event_type" name="event_type">
+                <option value="">every type</option>
+                {catalogue.types.map((type) => (
+                  <option value={type} selected={type === filter.eventType}>
+                    {type}
+                  </option>
+                ))}
+              </select>
+              <button type="submit">Filter</button>
+            </form>
+          </nav>
+          {shown.length === 0 ? (
+            <Empty>
+              {filter.status || filter.eventType ? (
+                <>
+                  Nothing matches. <a href={`/webhooks/${webhook.id}`}>Clear the filter</a>
+                </>
+              ) : (
+                <>Nothing has been sent yet. A test event shows whether it arrives.</>
+              )}
+            </Empty>
+          ) : (
+            <DeliveryTable deliveries={shown} now={now} />
+          )}
+          {deliveries.length > deliveriesShown && last && (
+            <p class="pages">
+              <a href={query({ after: last.id })}>Older</a>
+            </p>
+          )}
+        </section>
+        {isManageable && (
+          <section class="panel" aria-labelledby="change">
+            <h2 id="change">Change</h2>
+            <form class="form" method="post" action={`/webhooks/${webhook.id}`}>
+              <input type="hidden" name="revision" value={webhook.revision} />
+              <WebhookFields
+                form={form}
+                refused={refused}
+                catalogue={catalogue}
+                ticked={form.ticked("event_types") ?? webhook.eventTypes}
+                webhook={webhook}
+              />
+              <button class="main" type="submit">
+                Save
+              </button>
+            </form>
+          </section>
+        )}
+        <VerifySnippets />
+      </>,
+    );
+  };
+
+  pages.get("/webhooks/:id", (c) => showWebhook(c));
+
+  pages.post("/webhooks/:id", async (c) => {
+    const form = await readForm(c);
+    const given = webhookInputOf(form);
+    const parsed = parseInput(WebhookPatch, {
+      ...(form.has("url") && { url: given.url }),
+      ...(form.has("description") && { description: given.description }),
+      // Boxes that are not ticked are not sent.
+      ...((form.has("event_types") || form.has("revision")) && { event_types: given.event_types }),
+    });
+    if ("refused" in parsed) return showWebhook(c, { form, refused: parsed.refused });
+    const { url, description, event_types: eventTypes } = parsed.input;
+    const patch = {
+      ...(url !== undefined && { url }),
+      ...(description !== undefined && { description: description ?? "" }),
+      ...(eventTypes && { eventTypes }),
+    };
+    const changed = await attempt(() => changeWebhook(webhookWriting(c, catalogue), idOf(c), patch, asShown(form)));
+    return "refused" in changed ? showWebhook(c, { form, refused: changed.refused }) : backToWebhook(c, "changed");
+  });
+
+  for (const [verb, state, done] of [
+    ["disable", "disabled", "disabled"],
+    ["enable", "active", "enabled"],
+  ] as const)
+    pages.post(`/webhooks/:id/${verb}`, async (c) => {
+      const changed = await attempt(() => changeWebhook(webhookWriting(c, catalogue), idOf(c), { state }, always));
+      return "refused" in changed ? showWebhook(c, { refused: changed.refused }) : backToWebhook(c, done);
+    });
+
+  pages.post("/webhooks/:id/test", async (c) => {
+    const form = await readForm(c);
+    const type = catalogue.find(form.text("event_type"))?.type ?? "webhook.test";
+    const sent = await attempt(() => runOnce(c, form, (commit) => sendTest(webhookWriting(c, catalogue, commit), idOf(c), type)));
+    if ("refused" in sent) return showWebhook(c, { refused: sent.refused });
+    return "repeated" in sent.result ? backToWebhook(c, "sent-before") : backToWebhook(c, "tested");
+  });
+
+  pages.get("/webhooks/:id/delete", async (c) => {
+    const asking = reading(c);
+    const webhook = await readWebhook(asking, idOf(c));
+    const { waiting, held } = await readHealth(asking, webhook.id);
+    return showPage(
+      c,
+      { title: "Delete a webhook", section: "Webhooks", trail: [...webhooksTrail, [webhook.url, `/webhooks/${webhook.id}`]] },
+      <section class="panel">
+        <p>
+          Nothing more will be sent to <code class="break">{webhook.url}</code>.{" "}
+          {waiting + held > 0 && `${counted(waiting + held, "delivery", "deliveries")} that wait for it will not be made. `}
+          To stop it for a while, disable it instead: its events are then held.
+        </p>
+        <p class="buttons">
+          <Action action={`/webhooks/${webhook.id}/delete`} kind="danger">
+            Delete
+          </Action>
+          <a class="button" href={`/webhooks/${webhook.id}`}>
+            Keep it
+          </a>
+        </p>
+      </section>,
+    );
+  });
+
+  pages.post("/webhooks/:id/delete", async (c) => {
+    const deleted = await attempt(() => deleteWebhook(webhookWriting(c, catalogue), idOf(c), always));
+    return "refused" in deleted ? showWebhook(c, { refused: deleted.refused }) : c.redirect("/webhooks?done=deleted", 303);
+  });
+
+  return pages;
+}
