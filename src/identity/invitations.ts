@@ -52,6 +52,10 @@ export async function isClaimed(db: Db, accountId: string): Promise<boolean> {
   return member !== undefined;
 }
 
+/** The condition that nobody with this address, in lower case, is a member of the account. */
+const isNoMember = (accountId: string, emailKey: string): SQL =>
+  sql`NOT EXISTS (SELECT 1 FROM members WHERE account_id = ${accountId} AND email_key = ${emailKey} AND removed_at IS NULL)`;
+
 /** Invites somebody, for seven days. Answers what the link carries, shown this once. Throws `conflict` for who is a member already. */
 export async function invite(
   writing: Writing,
@@ -71,7 +75,7 @@ export async function invite(
     expiresAt: now + keptMs,
     createdAt: now,
   };
-  const isNew = sql`NOT EXISTS (SELECT 1 FROM members WHERE account_id = ${actor.accountId} AND email_key = ${email.toLowerCase()} AND removed_at IS NULL)`;
+  const isNew = isNoMember(actor.accountId, email.toLowerCase());
   const [made] = await commit({
     result: null,
     events: [memberInvited({ ...invitation, name: "" }, now)],
@@ -146,15 +150,17 @@ const memberOf = ({ accountId, role }: Invitation, { name, email }: NewMember, n
 async function takeUp(outbox: Outbox, now: number, { invitation, member, from, alongside = () => [] }: TakingUp): Promise<boolean> {
   const { db } = outbox;
   const open = isOpen(invitation.tokenHash, now);
-  const when = sql`EXISTS (SELECT 1 FROM invitations WHERE ${open})`;
+  const when = sql`EXISTS (SELECT 1 FROM invitations WHERE ${open}) AND ${isNoMember(member.accountId, member.emailKey)}`;
+  // What comes after the member: by then there is somebody with this address.
+  const isMade = sql`EXISTS (SELECT 1 FROM members WHERE id = ${member.id})`;
   const actor = { accountId: member.accountId, by: { type: "member" as const, id: member.id }, from };
   const outcomes = await commitChange(outbox, {
     events: [memberJoined(member, now)],
     audit: [audited({ actor, now }, "member.joined", { type: "member", id: member.id, name: member.name })],
     statements: [
       insertWhere(db, members, member, when),
-      ...alongside(when),
-      raw(db, sql`UPDATE invitations SET used_by = ${member.id} WHERE ${open} RETURNING 1`),
+      ...alongside(isMade),
+      raw(db, sql`UPDATE invitations SET used_by = ${member.id} WHERE ${open} AND ${isMade} RETURNING 1`),
     ],
     when,
   });

@@ -72,6 +72,21 @@ describe("A link", () => {
     await expect(come("e")).rejects.toThrow("used before");
   });
 
+  it("makes no second member of somebody who is one: of two invitations to one address the second has nothing to give", async () => {
+    const { accountId } = await makeTenant();
+    const owner = await makePerson(accountId);
+    const email = `${crypto.randomUUID()}@example.com`;
+    const links: string[] = [];
+    for (let count = 0; count < 2; count++) {
+      const { text } = await owner.post("/settings/invitations", { email, role: "viewer" });
+      links.push((labelled(text, "Invitation link") ?? "").split("#")[1] ?? "");
+    }
+    const come = (token: string) => claim({ db }, Date.now(), { token, person: { name: "x", email }, passkey: passkey(), from });
+    expect((await come(links[0] ?? "")).member.email).toBe(email);
+    await expect(come(links[1] ?? "")).rejects.toThrow("used before");
+    expect((await env.DB.prepare("SELECT count(*) AS count FROM members WHERE email = ?").bind(email).first("count")) as number).toBe(1);
+  });
+
   it("ends after seven days, and where a new one is made", async () => {
     const { accountId } = await makeTenant();
     const first = await makeSetup({ db, now: Date.now() }, accountId);
