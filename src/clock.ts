@@ -1,5 +1,3 @@
-import { z } from "zod";
-
 export const secondMs = 1000;
 export const minuteMs = 60 * secondMs;
 export const hourMs = 60 * minuteMs;
@@ -15,6 +13,3 @@ export const dayStart = (timeMs: number): number => timeMs - (timeMs % dayMs);
 export const iso = (timeMs: number): string => new Date(timeMs).toISOString();
 
 export const isoOrNull = (timeMs: number | null): string | null => (timeMs === null ? null : iso(timeMs));
-
-/** The schema of what `iso` writes. */
-export const isoText = z.string().meta({ format: "date-time", examples: ["2026-01-31T09:30:00.000Z"] });

@@ -1,6 +1,7 @@
 import { z } from "zod";
-import { iso, isoText } from "../clock.ts";
+import { iso } from "../clock.ts";
 import { type Event, kindsAbout, newEvent, onceEventId } from "../events/event.ts";
+import { isoText } from "../iso-text.ts";
 import type { KeyConfig } from "./admission.ts";
 import { resetsAt, type Window } from "./window.ts";
 

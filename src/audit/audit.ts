@@ -47,6 +47,9 @@ export const storeAudit = (db: Db, entries: readonly AuditEntry[], when: SQL = s
 /** An entry as it is read: with the name that the one who acted has now. */
 export type ReadAuditEntry = AuditEntry & { actorName: string | null };
 
+/** What the one who acted is called. */
+export const actorNameOf = ({ actorName, actorId, actorType }: ReadAuditEntry): string => actorName ?? actorId ?? `the ${actorType}`;
+
 export interface AuditFilter {
   action?: string | undefined;
   actor?: string | undefined;

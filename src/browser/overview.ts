@@ -1,3 +1,5 @@
+import { age, ahead } from "../relative-time.ts";
+
 // What pages do with script. Everything that they are for works without it.
 
 const { dataset } = document.documentElement;
@@ -11,13 +13,40 @@ document.addEventListener("keydown", (event) => {
   search?.focus();
 });
 
+// The section that is open is in sight where the navigation has no room for all.
+document.querySelector("nav.main [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
+function write(root: ParentNode, selector: string, textOf: (timeMs: number) => string): void {
+  for (const time of root.querySelectorAll<HTMLTimeElement>(selector)) {
+    const text = textOf(Date.parse(time.dateTime));
+    if (time.textContent?.trim() !== text) time.textContent = text;
+  }
+}
+
 // Times in the zone of whoever looks, where that was chosen.
 function writeTimes(root: ParentNode): void {
   if (dataset.zone !== "local") return;
-  const local = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
-  for (const time of root.querySelectorAll<HTMLTimeElement>("time.moment")) time.textContent = local.format(new Date(time.dateTime));
+  const inFull = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
+  const ofDay = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", timeZoneName: "short" });
+  write(root, "time.moment", (timeMs) => inFull.format(timeMs));
+  write(root, "time.time-of-day", (timeMs) => ofDay.format(timeMs));
 }
 writeTimes(document);
+
+// What was "3 minutes ago" goes on with the clock.
+setInterval(() => {
+  const now = Date.now();
+  write(document, "time.age", (timeMs) => age(timeMs, now));
+  write(document, "time.ahead", (timeMs) => ahead(timeMs, now));
+}, 30_000);
+
+// A preset of scopes ticks its boxes in place: what was typed stays.
+for (const link of document.querySelectorAll<HTMLAnchorElement>("a[data-ticks]"))
+  link.addEventListener("click", (event) => {
+    event.preventDefault();
+    const ticked = link.dataset.ticks?.split(" ") ?? [];
+    for (const box of document.querySelectorAll<HTMLInputElement>('input[name="scopes"]')) box.checked = ticked.includes(box.value);
+  });
 
 // Pressed twice, a form is sent once: what the first answers may be a secret, and the second would hide it.
 document.addEventListener("submit", (event) => {
@@ -101,18 +130,27 @@ for (const line of document.querySelectorAll<HTMLElement>("[data-live]"))
     3000,
   );
 
-// How many requests are newer than the list: it does not move by itself.
-for (const pill of document.querySelectorAll<HTMLElement>("[data-news]"))
+// How many requests are newer than the list: it does not move by itself. It is read out at most every 30 seconds.
+const readOutMs = 30_000;
+for (const pill of document.querySelectorAll<HTMLElement>("[data-news]")) {
+  const aloud = document.querySelector("[data-news-aloud]");
+  let readOutAt = Number.NEGATIVE_INFINITY;
   repeat(
     async () => {
       const news = await ask(pill.dataset.news ?? "");
       pill.hidden = news === null;
-      if (news) pill.replaceChildren(linkOf(news));
+      if (!news) return true;
+      pill.replaceChildren(linkOf(news));
+      if (aloud && performance.now() - readOutAt >= readOutMs && aloud.textContent !== news.text) {
+        aloud.textContent = news.text;
+        readOutAt = performance.now();
+      }
       return true;
     },
     5000,
     30_000,
   );
+}
 
 // Parts that move by themselves: read again from the page, unless somebody points at them, is in them or has paused them.
 const parts = [...document.querySelectorAll<HTMLElement>("[data-refresh]")];

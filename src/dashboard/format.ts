@@ -1,7 +1,7 @@
-import { dayMs, hourMs, minuteMs, secondMs } from "../clock.ts";
+import { secondMs } from "../clock.ts";
+import { percent } from "../percent.ts";
 
 const whole = new Intl.NumberFormat("en");
-const relative = new Intl.RelativeTimeFormat("en");
 const month = new Intl.DateTimeFormat("en-US", { month: "short", timeZone: "UTC" });
 
 export const dash = "–";
@@ -19,6 +19,12 @@ export const exactMilliseconds = (value: number | null): string =>
 /** A rate that has two decimals already: only a whole is shown as 100 %. */
 export const rate = (value: number | null): string => (value === null ? dash : value === 100 ? "100%" : `${value.toFixed(2)}%`);
 
+/** The share that a part has of a whole, in percent: what is there is never shown as nothing. */
+export function share(part: number, whole: number): string {
+  const value = percent(part, whole);
+  return part > 0 && value === 0 ? "<0.01%" : rate(value);
+}
+
 /** A percentage without decimals; only a whole is shown as 100 %. */
 export const wholePercent = (value: number): string => `${value >= 100 ? 100 : Math.min(Math.round(value), 99)}%`;
 
@@ -32,27 +38,6 @@ export const signed = (value: number, decimals: number): string => {
 export const daysOf = ({ from, to }: { from: number; to: number }): string => `${day(from)} to ${day(to - 1)} UTC`;
 
 const day = (timeMs: number) => `${new Date(timeMs).getUTCDate()} ${month.format(timeMs)}`;
-
-const units = [
-  ["day", dayMs],
-  ["hour", hourMs],
-  ["minute", minuteMs],
-  ["second", secondMs],
-] as const;
-
-/** "3 minutes ago". */
-export function age(timeMs: number, now: number): string {
-  const elapsed = Math.max(0, now - timeMs);
-  for (const [unit, length] of units) if (elapsed >= length) return relative.format(-Math.floor(elapsed / length), unit);
-  return "just now";
-}
-
-/** "in 3 minutes"; "now" for what is due or past. */
-export function ahead(timeMs: number, now: number): string {
-  const left = timeMs - now;
-  for (const [unit, length] of units) if (left >= length) return relative.format(Math.round(left / length), unit);
-  return "now";
-}
 
 const seconds = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit", timeZone: "UTC" });
 

@@ -2,12 +2,13 @@ import { and, asc, eq, isNull, type SQL, sql } from "drizzle-orm";
 import { z } from "zod";
 import type { Reading } from "../accounts/actor.ts";
 import { audited } from "../audit/audit.ts";
-import { iso, isoText } from "../clock.ts";
+import { iso } from "../clock.ts";
 import { wrote } from "../db/optimistic-locking.ts";
 import { invitations, members, sessions } from "../db/schema.ts";
 import { Failure } from "../errors.ts";
 import type { Writing } from "../events/commit.ts";
 import { type Event, kindsAbout, newEvent } from "../events/event.ts";
+import { isoText } from "../iso-text.ts";
 import { type Role, roles } from "./roles.ts";
 
 export type Member = typeof members.$inferSelect;

@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { iso, isoOrNull, isoText } from "../clock.ts";
+import { iso, isoOrNull } from "../clock.ts";
+import { isoText } from "../iso-text.ts";
 import { type Key, keyStatuses, statusOf } from "./key.ts";
 import { prefixOf } from "./key-format.ts";
 

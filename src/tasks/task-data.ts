@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { iso, isoOrNull, isoText } from "../clock.ts";
+import { iso, isoOrNull } from "../clock.ts";
+import { isoText } from "../iso-text.ts";
 import { priorities, type Task, taskStatuses } from "./task.ts";
 
 /** A task as everybody outside sees it: in answers and in events. */

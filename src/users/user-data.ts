@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { iso, isoText } from "../clock.ts";
+import { iso } from "../clock.ts";
+import { isoText } from "../iso-text.ts";
 import { roles, type User, userStatuses } from "./user.ts";
 
 /** A user as everybody outside sees it: in answers and in events. */

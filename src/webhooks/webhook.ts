@@ -1,6 +1,7 @@
 import { z } from "zod";
-import { iso, isoText } from "../clock.ts";
+import { iso } from "../clock.ts";
 import type { webhooks } from "../db/schema.ts";
+import { isoText } from "../iso-text.ts";
 
 export type Webhook = typeof webhooks.$inferSelect;
 

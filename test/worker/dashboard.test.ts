@@ -3,7 +3,8 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { createApp } from "../../src/app.ts";
 import { dayMs } from "../../src/clock.ts";
-import { age, daysOf, exactMilliseconds, integer, milliseconds, rate, signed, wholePercent } from "../../src/dashboard/format.ts";
+import { daysOf, exactMilliseconds, integer, milliseconds, rate, signed, wholePercent } from "../../src/dashboard/format.ts";
+import { age } from "../../src/relative-time.ts";
 import { call, makeKey, makeTenant, within2s } from "./client.ts";
 import { entryOf, write } from "./entries.ts";
 

@@ -6,10 +6,10 @@ import { dayMs, dayStart, hourMs, hourStart } from "../../src/clock.ts";
 import { timeOfId } from "../../src/ids.ts";
 import { figuresOf, type Tally } from "../../src/usage/figures.ts";
 import { percentile } from "../../src/usage/histogram.ts";
+import { busiestOf, readHours, weekOf } from "../../src/usage/hours.ts";
 import { readBreakdown } from "../../src/usage/read-breakdown.ts";
 import { readUsage } from "../../src/usage/read-usage.ts";
 import { refreshRollUps } from "../../src/usage/refresh-roll-ups.ts";
-import { readWeekHours } from "../../src/usage/week-hours.ts";
 import { type WindowName, windowHours, windowsAt } from "../../src/usage/windows.ts";
 import { call, db, makeKey, makeTenant, within2s } from "./client.ts";
 import { entryOf, write } from "./entries.ts";
@@ -196,8 +196,13 @@ describe("The figures", () => {
           }
         }
         for (const window of Object.keys(windowHours) as WindowName[]) {
-          const week = await readWeekHours(await refreshRollUps(reading), { window });
+          const inWindow = await readHours(await refreshRollUps(reading), { window });
           const { from, to } = windowsAt(window, now).window;
+          const fullest = Math.max(0, ...inWindow.map(({ requests }) => requests));
+          expect(busiestOf(inWindow)?.requests ?? 0).toBe(fullest);
+          for (const { start, requests } of inWindow)
+            expect(requests).toBe(plainly(entries, Math.max(start, from), Math.min(start + hourMs, to)).requests);
+          const week = weekOf(inWindow);
           for (const [day, hours] of week.entries())
             for (const [hour, requests] of hours.entries()) {
               const own = entries.filter(({ id }) => {

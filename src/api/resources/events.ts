@@ -1,10 +1,11 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { z as plain } from "zod";
-import { iso, isoText } from "../../clock.ts";
+import { iso } from "../../clock.ts";
 import type { EventCatalogue } from "../../events/catalogue.ts";
 import type { EventKind, Event as EventRow } from "../../events/event.ts";
 import { listEvents, readEvent } from "../../events/read-events.ts";
 import { hashOf } from "../../hash.ts";
+import { isoText } from "../../iso-text.ts";
 import { reading, scopesOf } from "../acting.ts";
 import { etagOf, respondOne } from "../middleware/conditional.ts";
 import { respondJson } from "../respond.ts";

@@ -2,7 +2,7 @@ import { z } from "@hono/zod-openapi";
 import { text } from "../../http/inputs/values.ts";
 
 /** A time as the service writes it. */
-export { isoText as time } from "../../clock.ts";
+export { isoText as time } from "../../iso-text.ts";
 
 /** An id as it comes in a path. What is no id at all is not found, like any other. */
 export const idParam = (example: string) => z.object({ id: z.string().openapi({ param: { name: "id", in: "path" }, example }) });

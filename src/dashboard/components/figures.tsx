@@ -1,8 +1,21 @@
 import type { RateLimitUsage } from "../../admission/rate-limit-usage.ts";
 import { hourMs, minuteMs } from "../../clock.ts";
 import { percent } from "../../percent.ts";
+import type { Hour } from "../../usage/hours.ts";
 import type { Usage } from "../../usage/read-usage.ts";
-import { countdown, dash, daysOf, exactMilliseconds, integer, milliseconds, rate, signed, timeOfDay, wholePercent } from "../format.ts";
+import {
+  barName,
+  countdown,
+  dash,
+  daysOf,
+  exactMilliseconds,
+  integer,
+  milliseconds,
+  rate,
+  signed,
+  timeOfDay,
+  wholePercent,
+} from "../format.ts";
 
 interface Change {
   /** The change in one word: "+12.5%", "new". */
@@ -77,10 +90,23 @@ function paceOf({ used, limit, resetsAt }: RateLimitUsage, now: number): string 
   return used > 0 && elapsed > 5 * minuteMs && usedUpAt < resetsAt ? `. At this pace used up at ${timeOfDay(usedUpAt)}` : "";
 }
 
-/** `refused`: requests over the limit, in the window of the other figures. */
-const RateLimitFigure = ({ highest, refused, now }: { highest: RateLimitUsage | null; refused: number; now: number }) => {
+/** `refused`: requests over the limit, in the window of the other figures, as its `busiest` hour is. */
+const RateLimitFigure = ({
+  highest,
+  refused,
+  busiest,
+  now,
+}: {
+  highest: RateLimitUsage | null;
+  refused: number;
+  busiest: Hour | null;
+  now: number;
+}) => {
   const name = "Rate Limit Usage";
   if (highest === null) return <Figure name={name} href="/keys" value={dash} noChange="It cannot be read just now. Load the page again." />;
+  const peak = busiest
+    ? ` Busiest hour of all keys: ${barName(busiest.start, "30d")}, ${timeOfDay(busiest.start)}, ${integer(busiest.requests)} requests.`
+    : "";
   const resets = `resets in ${countdown(highest.resetsAt, now)}${paceOf(highest, now)}`;
   return (
     <Figure
@@ -91,7 +117,7 @@ const RateLimitFigure = ({ highest, refused, now }: { highest: RateLimitUsage | 
       noChange={
         highest.keyName === null
           ? "No key yet"
-          : `Key “\u2068${highest.keyName}\u2069”, the nearest to its limit; ${resets}.${refused > 0 ? ` ${integer(refused)} refused with 429 in this time.` : ""}`
+          : `Key “\u2068${highest.keyName}\u2069”, the nearest to its limit; ${resets}.${refused > 0 ? ` ${integer(refused)} refused with 429 in this time.` : ""}${peak}`
       }
     />
   );
@@ -104,6 +130,7 @@ export const Figures = ({
   now,
   title = "API Usage - Last 30 Days",
   before,
+  busiest = null,
 }: {
   usage: Usage;
   highest: RateLimitUsage | null;
@@ -111,6 +138,8 @@ export const Figures = ({
   title?: string;
   /** What the window before is called; by default its days. */
   before?: string | undefined;
+  /** The hour of the window with the most requests. */
+  busiest?: Hour | null;
 }) => {
   const { totalRequests, successRate, avgResponseTimeMs, previous } = usage;
   const span = before ?? daysOf(previous);
@@ -157,7 +186,7 @@ export const Figures = ({
             sentence: against(exactMilliseconds(avgResponseTimeMs.previous)),
           })}
         />
-        <RateLimitFigure highest={highest} refused={usage.byClass["429"]} now={now} />
+        <RateLimitFigure highest={highest} refused={usage.byClass["429"]} busiest={busiest} now={now} />
       </div>
     </section>
   );

@@ -5,7 +5,7 @@ export const RecoveryCodes = ({ codes }: { codes: readonly string[] }) => (
       Each of these lets you in once where your passkey is not at hand. This is the only time that they are shown: print them, or keep them
       where your passwords are.
     </p>
-    <ol class="codes" aria-label="Recovery codes">
+    <ol class="codes" aria-label="Recovery codes" data-secret>
       {codes.map((code) => (
         <li>
           <code>{code}</code>

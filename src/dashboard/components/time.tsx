@@ -1,16 +1,19 @@
 import { iso } from "../../clock.ts";
-import { age, ahead, moment } from "../format.ts";
+import { age, ahead } from "../../relative-time.ts";
+import { moment, timeOfDay } from "../format.ts";
+
+// The server's text stands in each. With script, what is relative to now goes on with the clock, and the rest is in the zone that was chosen.
 
 /** How long ago something was; the time itself on hover. */
 export const Age = ({ timeMs, now }: { timeMs: number; now: number }) => (
-  <time datetime={iso(timeMs)} title={iso(timeMs)}>
+  <time class="age" datetime={iso(timeMs)} title={iso(timeMs)}>
     {age(timeMs, now)}
   </time>
 );
 
 /** How far ahead something is; the time itself on hover. */
 export const Ahead = ({ timeMs, now }: { timeMs: number; now: number }) => (
-  <time datetime={iso(timeMs)} title={iso(timeMs)}>
+  <time class="ahead" datetime={iso(timeMs)} title={iso(timeMs)}>
     {ahead(timeMs, now)}
   </time>
 );
@@ -19,5 +22,12 @@ export const Ahead = ({ timeMs, now }: { timeMs: number; now: number }) => (
 export const Moment = ({ timeMs }: { timeMs: number }) => (
   <time class="moment" datetime={iso(timeMs)} title={iso(timeMs)}>
     {moment(timeMs)}
+  </time>
+);
+
+/** A time of this day: "12:04 UTC". */
+export const TimeOfDay = ({ timeMs }: { timeMs: number }) => (
+  <time class="time-of-day" datetime={iso(timeMs)} title={iso(timeMs)}>
+    {timeOfDay(timeMs)}
   </time>
 );

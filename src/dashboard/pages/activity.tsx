@@ -10,6 +10,7 @@ import { showPage } from "../components/layout.tsx";
 import { Empty } from "../components/notice.tsx";
 import type { PageEnv } from "../context.ts";
 import { csvOf } from "../csv.ts";
+import { counted } from "../format.ts";
 import { readKeyChoices } from "../key-choices.ts";
 
 const shownAtOnce = 50;
@@ -105,7 +106,8 @@ activityPages.get("/activity", async (c) => {
           </a>
         ))}
       </nav>
-      <p class="pill" aria-live="polite" data-news={addressOf("/activity/news", query, { since: newest ?? "req_0" })} hidden />
+      <p class="pill" data-news={addressOf("/activity/news", query, { since: newest ?? "req_0" })} hidden />
+      <p class="unseen" aria-live="polite" data-news-aloud />
       <section class="panel" aria-label="Requests">
         {entries.length === 0 ? (
           <Empty>
@@ -141,7 +143,7 @@ activityPages.get("/activity/news", async (c) => {
   const fresh = entries.findIndex(({ id }) => id <= since);
   const count = fresh === -1 ? entries.length : fresh;
   if (count === 0) return c.body(null, 204);
-  return c.json({ text: `${count === 100 ? "100 or more" : count} new`, href: addressOf("/activity", query) });
+  return c.json({ text: count === 100 ? "100 or more new requests" : counted(count, "new request"), href: addressOf("/activity", query) });
 });
 
 activityPages.get("/activity.csv", async (c) => {

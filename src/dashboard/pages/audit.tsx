@@ -1,5 +1,5 @@
 import { Hono } from "hono";
-import { type AuditFilter, listAudit, partyTypes, type ReadAuditEntry } from "../../audit/audit.ts";
+import { type AuditFilter, actorNameOf, listAudit, partyTypes } from "../../audit/audit.ts";
 import { iso } from "../../clock.ts";
 import { timeOfId } from "../../ids.ts";
 import { reading } from "../acting.ts";
@@ -12,13 +12,16 @@ import { csvOf } from "../csv.ts";
 const shownAtOnce = 50;
 const mostCsvRows = 10_000;
 
+/** A time of the address; undefined where there is none. */
+const timeIn = (text = ""): number | undefined => (Number.isNaN(Date.parse(text)) ? undefined : Date.parse(text));
+
 const filterOf = (c: PageContext): AuditFilter => ({
   action: c.req.query("action") || undefined,
   actor: c.req.query("actor") || undefined,
   target: c.req.query("target") || undefined,
+  from: timeIn(c.req.query("from")),
+  to: timeIn(c.req.query("to")),
 });
-
-const whoOf = ({ actorName, actorId, actorType }: ReadAuditEntry) => actorName ?? actorId ?? `the ${actorType}`;
 
 export const auditPages = new Hono<PageEnv>();
 
@@ -29,7 +32,9 @@ auditPages.get("/settings/audit", async (c) => {
   const last = shown.at(-1);
   const query = (more: Record<string, string>) =>
     new URLSearchParams(
-      Object.entries({ ...filter, ...more }).filter((entry): entry is [string, string] => typeof entry[1] === "string"),
+      Object.entries({ ...filter, ...more }).flatMap(([name, value]) =>
+        value === undefined ? [] : [[name, typeof value === "number" ? iso(value) : value]],
+      ),
     ).toString();
   return showPage(
     c,
@@ -57,11 +62,27 @@ auditPages.get("/settings/audit", async (c) => {
           <label for="target">On</label>
           <input id="target" name="target" value={filter.target} placeholder="an id" />
         </div>
+        {filter.from !== undefined && <input type="hidden" name="from" value={iso(filter.from)} />}
+        {filter.to !== undefined && <input type="hidden" name="to" value={iso(filter.to)} />}
         <button class="main" type="submit">
           Filter
         </button>
         {Object.values(filter).some(Boolean) && <a href="/settings/audit">Clear the filter</a>}
       </form>
+      {(filter.from !== undefined || filter.to !== undefined) && (
+        <p class="quiet">
+          {filter.from !== undefined && (
+            <>
+              From <Moment timeMs={filter.from} />{" "}
+            </>
+          )}
+          {filter.to !== undefined && (
+            <>
+              to <Moment timeMs={filter.to} />
+            </>
+          )}
+        </p>
+      )}
       <section class="panel" aria-label="Entries">
         {shown.length === 0 ? (
           <Empty>Nothing matches.</Empty>
@@ -87,7 +108,7 @@ auditPages.get("/settings/audit", async (c) => {
                     <bdi>{entry.targetName ?? entry.targetId}</bdi>
                   </td>
                   <td class="name">
-                    <bdi>{whoOf(entry)}</bdi> <span class="quiet">{entry.actorType}</span>
+                    <bdi>{actorNameOf(entry)}</bdi> <span class="quiet">{entry.actorType}</span>
                   </td>
                   <td class="break">{[entry.ip, entry.country].filter(Boolean).join(", ") || <span class="quiet">unknown</span>}</td>
                   <td>

@@ -1,19 +1,18 @@
 import { Hono } from "hono";
 import type { EventCatalogue } from "../../events/catalogue.ts";
 import { readEvent } from "../../events/read-events.ts";
-import { type Attempt, type Delivery, readDelivery } from "../../webhooks/read-deliveries.ts";
+import { type Delivery, readDelivery } from "../../webhooks/read-deliveries.ts";
 import { readWebhook } from "../../webhooks/read-webhooks.ts";
 import { attemptNow, redeliver } from "../../webhooks/redeliver.ts";
-import { attemptsAfter, mostAttempts } from "../../webhooks/schedule.ts";
 import { reading, webhookWriting } from "../acting.ts";
+import { AttemptPanel, ComparedAttempts, Timeline } from "../components/attempts.tsx";
 import { Action } from "../components/fields.tsx";
 import { showPage } from "../components/layout.tsx";
 import { Alert, Done } from "../components/notice.tsx";
 import { Code } from "../components/secret.tsx";
-import { DeliveryState, StatusCode } from "../components/status.tsx";
-import { Ahead, Moment } from "../components/time.tsx";
+import { DeliveryState } from "../components/status.tsx";
+import { Moment } from "../components/time.tsx";
 import { idOf, type PageContext, type PageEnv } from "../context.ts";
-import { integer } from "../format.ts";
 import { attempt, type Refused, readForm } from "../forms.ts";
 import { newNonce, runOnce } from "../once.ts";
 import { visitorMay } from "../permissions.tsx";
@@ -24,6 +23,15 @@ const sentences: Record<Delivery["status"], string> = {
   failed: "No further attempt is made by itself. It can be redelivered.",
   held: "The webhook is disabled. Enable it, then redeliver this.",
 };
+
+/** The numbers of two attempts that the address says to compare; by default of the last two. */
+function comparedIn(c: PageContext, made: number): [number, number] {
+  const numberIn = (name: string, usual: number) => {
+    const number = Number(c.req.query(name));
+    return Number.isInteger(number) && number >= 1 && number <= made ? number : usual;
+  };
+  return [numberIn("attempt", made - 1), numberIn("with", made)];
+}
 
 export function deliveriesPages(catalogue: EventCatalogue) {
   const pages = new Hono<PageEnv>();
@@ -89,6 +97,7 @@ export function deliveriesPages(catalogue: EventCatalogue) {
             </p>
           )}
         </section>
+        <ComparedAttempts delivery={delivery} chosen={comparedIn(c, delivery.attempts.length)} />
         {delivery.attempts.toReversed().map((each, index) => (
           <AttemptPanel attempt={each} number={delivery.attempts.length - index} delivery={delivery} />
         ))}
@@ -128,61 +137,3 @@ export function deliveriesPages(catalogue: EventCatalogue) {
 
   return pages;
 }
-
-/** Attempts made and the next one, in order. */
-const Timeline = ({ delivery, now }: { delivery: Delivery & { attempts: readonly Attempt[] }; now: number }) => (
-  <ol class="timeline" aria-label="Attempts">
-    {delivery.attempts.map((each) => (
-      <li class={each.error === null ? "good" : "bad"}>
-        <span aria-hidden="true">{each.error === null ? "✓" : "✕"}</span> <Moment timeMs={each.at} />:{" "}
-        {each.error === null ? "delivered" : each.status === null ? each.error : `answered ${each.status}`}, {integer(each.durationMs)} ms
-      </li>
-    ))}
-    {delivery.status === "pending" && delivery.nextAttemptAt !== null && (
-      <li class="plain">
-        <span aria-hidden="true">◌</span> attempt {delivery.attemptsMade + 1} of {mostAttempts}:{" "}
-        <Ahead timeMs={delivery.nextAttemptAt} now={now} />, <Moment timeMs={delivery.nextAttemptAt} />
-      </li>
-    )}
-    {delivery.status === "pending" &&
-      delivery.nextAttemptAt !== null &&
-      attemptsAfter(delivery.attemptsMade, delivery.nextAttemptAt).map((at, index) => (
-        <li class="later">
-          <span aria-hidden="true">◌</span> attempt {delivery.attemptsMade + 2 + index}, should it fail until then: about{" "}
-          <Moment timeMs={at} />
-        </li>
-      ))}
-  </ol>
-);
-
-const AttemptPanel = ({ attempt: made, number, delivery }: { attempt: Attempt; number: number; delivery: Delivery }) => (
-  <section class="panel" aria-labelledby={`attempt-${number}`}>
-    <h2 id={`attempt-${number}`}>
-      Attempt {number}: {made.status === null ? (made.error ?? "no answer") : <StatusCode status={made.status} />}
-    </h2>
-    {made.advice && <p>{made.advice}</p>}
-    <div class="columns">
-      <div>
-        <h3>Sent</h3>
-        <Code label={`Headers of attempt ${number}`}>{`POST
-content-type: application/json
-webhook-id: ${delivery.eventId}
-webhook-timestamp: ${Math.floor(made.at / 1000)}
-webhook-signature: v1,…`}</Code>
-      </div>
-      <div>
-        <h3>Answered after {integer(made.durationMs)} ms</h3>
-        <Code label={`Answer to attempt ${number}`}>
-          {made.status === null
-            ? "nothing"
-            : [
-                String(made.status),
-                ...Object.entries(made.responseHeaders).map(([name, value]) => `${name}: ${value}`),
-                "",
-                made.responseBody,
-              ].join("\n")}
-        </Code>
-      </div>
-    </div>
-  </section>
-);

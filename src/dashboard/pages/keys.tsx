@@ -123,8 +123,10 @@ function showForm(c: PageContext, { form = new Form(), refused }: Sent = {}) {
       <Alert refused={refused} />
       <nav class="filters" aria-label="Presets of scopes">
         <span class="quiet">Presets:</span>
-        {Object.entries(presets).map(([id, { name }]) => (
-          <a href={`/keys/new?preset=${id}`}>{name}</a>
+        {Object.entries(presets).map(([id, { name, scopes }]) => (
+          <a href={`/keys/new?preset=${id}`} data-ticks={scopes.join(" ")}>
+            {name}
+          </a>
         ))}
       </nav>
       <form class="panel form" method="post" action="/keys">

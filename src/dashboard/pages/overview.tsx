@@ -17,9 +17,9 @@ import { largestMove, MovedMost } from "../components/movers.tsx";
 import { Empty } from "../components/notice.tsx";
 import { RequestsChart } from "../components/requests-chart.tsx";
 import { KeyState, WebhookState } from "../components/status.tsx";
-import { Age, Ahead } from "../components/time.tsx";
+import { Age, Ahead, TimeOfDay } from "../components/time.tsx";
 import type { PageEnv } from "../context.ts";
-import { counted, timeOfDay } from "../format.ts";
+import { counted } from "../format.ts";
 import { readKeyChoices } from "../key-choices.ts";
 import { readMarks } from "../marks.ts";
 import { visitorMay } from "../permissions.tsx";
@@ -60,7 +60,9 @@ export const overview = new Hono<PageEnv>().get("/", async (c) => {
       {visitorMay(c, "keys") && <FirstSteps keys={keys} webhooks={webhooks} isCalled={entries.length > 0} />}
       <div id="figures" data-refresh>
         <Figures usage={usage} highest={highest} now={now} />
-        <p class="quiet">As of {timeOfDay(now)}.</p>
+        <p class="quiet">
+          As of <TimeOfDay timeMs={now} />.
+        </p>
       </div>
       <section class="panel" aria-labelledby="chart">
         <h2 id="chart">Requests by day</h2>

@@ -1,5 +1,7 @@
 import { Hono } from "hono";
 import { type ReadEntry, readEntry } from "../../activity/read-activity.ts";
+import { actorNameOf, listAudit } from "../../audit/audit.ts";
+import { iso, minuteMs, secondMs } from "../../clock.ts";
 import { readEventsOfRequest } from "../../events/read-events.ts";
 import { timeOfId } from "../../ids.ts";
 import { reading } from "../acting.ts";
@@ -9,6 +11,7 @@ import { StatusCode } from "../components/status.tsx";
 import { Age, Moment } from "../components/time.tsx";
 import type { PageEnv } from "../context.ts";
 import { counted, integer } from "../format.ts";
+import { visitorMay } from "../permissions.tsx";
 import { explain } from "../refusals.ts";
 
 /** A text as a shell takes it, whatever is in it: the path is whatever a client has sent. */
@@ -21,6 +24,16 @@ function curlOf({ method, path }: ReadEntry, origin: string): string {
   return `curl -g${how} ${quoted(origin + path)} -H "Authorization: Bearer $API_KEY"${body}`;
 }
 
+const aroundMs = 10 * minuteMs;
+const mostAround = 10;
+
+/** "2 minutes before": how far from the request something else was. */
+function distance(timeMs: number, requestMs: number): string {
+  const apart = Math.round(Math.abs(timeMs - requestMs) / secondMs);
+  const length = apart < 60 ? counted(apart, "second") : counted(Math.round(apart / 60), "minute");
+  return `${length} ${timeMs <= requestMs ? "before" : "after"}`;
+}
+
 /** One request in full: why it was refused, what it caused, the same again. */
 export const requestPages = new Hono<PageEnv>();
 
@@ -29,6 +42,10 @@ requestPages.get("/activity/:id", async (c) => {
   const entry = await readEntry(asking, c.req.param("id"));
   const explanation = explain(entry);
   const caused = await readEventsOfRequest(asking, entry.id);
+  const at = timeOfId(entry.id);
+  const around = visitorMay(c, "audit")
+    ? await listAudit(asking, { filter: { from: at - aroundMs, to: at + aroundMs }, limit: mostAround })
+    : [];
   const { origin } = c.get("url");
   return showPage(
     c,
@@ -116,6 +133,26 @@ requestPages.get("/activity/:id", async (c) => {
                     <a href={`/deliveries/${id}`}>{deliveryIds.length === 1 ? "its delivery" : `delivery ${index + 1}`}</a>
                   ))
                 )}
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
+      {around.length > 0 && (
+        <section class="panel" aria-labelledby="around">
+          <header>
+            <h2 id="around">Changes around it</h2>
+            <a href={`/settings/audit?${new URLSearchParams({ from: iso(at - aroundMs), to: iso(at + aroundMs) })}`}>In the audit log</a>
+          </header>
+          <p class="quiet">What people and keys changed in the ten minutes before and after.</p>
+          <ul class="lines">
+            {around.map((change) => (
+              <li>
+                <code>{change.action}</code>
+                <bdi>{change.targetName ?? change.targetId}</bdi>
+                <span class="quiet">
+                  by <bdi>{actorNameOf(change)}</bdi>, {distance(timeOfId(change.id), at)}
+                </span>
               </li>
             ))}
           </ul>

@@ -251,6 +251,7 @@ signInPages.post("/setup", async (c) => {
             </a>
           </p>
         </main>
+        <PageScript name="overview" c={c} />
       </Page>,
     );
   } catch (error) {

@@ -4,20 +4,21 @@ import { iso } from "../../clock.ts";
 import { readKeyRow } from "../../keys/read-keys.ts";
 import { percent } from "../../percent.ts";
 import { classes } from "../../usage/figures.ts";
+import { busiestOf, readHours, weekOf } from "../../usage/hours.ts";
 import { type Dimension, dimensions, readBreakdown, type Share } from "../../usage/read-breakdown.ts";
 import { readUsage } from "../../usage/read-usage.ts";
-import { readWeekHours } from "../../usage/week-hours.ts";
 import { type WindowName, windowHours, windowsAt } from "../../usage/windows.ts";
 import { upToDate } from "../acting.ts";
 import { Figures } from "../components/figures.tsx";
 import { showPage } from "../components/layout.tsx";
 import { Empty } from "../components/notice.tsx";
 import { RequestsChart } from "../components/requests-chart.tsx";
+import { TimeOfDay } from "../components/time.tsx";
 import { TimesChart } from "../components/times-chart.tsx";
 import { WeekHours } from "../components/week-hours.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
 import { csvOf } from "../csv.ts";
-import { exactMilliseconds, integer, milliseconds, rate, timeOfDay } from "../format.ts";
+import { exactMilliseconds, integer, milliseconds, rate, share } from "../format.ts";
 import { readKeyChoices } from "../key-choices.ts";
 import { readMarks } from "../marks.ts";
 
@@ -36,13 +37,13 @@ usagePages.get("/usage", async (c) => {
   const { now } = asking;
   const keyId = c.req.query("key_id") || undefined;
   const key = keyId === undefined ? null : await readKeyRow(asking, keyId);
-  const [usage, limit, keys, marks, week, ...breakdowns] = await Promise.all([
+  const [usage, limit, keys, marks, hours, ...breakdowns] = await Promise.all([
     readUsage(asking, { window, keyId }),
     // A guard that does not answer costs the page one figure, not all of them.
     (keyId === undefined ? readLiveUsages(asking).then((usages) => highestOf(usages, now)) : readKeyUsage(asking, keyId)).catch(() => null),
     readKeyChoices(asking),
     readMarks(asking, windowsAt(window, now).window),
-    readWeekHours(asking, { window, keyId }),
+    readHours(asking, { window, keyId }),
     ...dimensions.map((by) => readBreakdown(asking, { window, by, keyId })),
   ]);
   const names = new Map(keys.map(({ id, name }) => [id, name]));
@@ -82,12 +83,15 @@ usagePages.get("/usage", async (c) => {
           </select>
           <button type="submit">Show</button>
         </form>
-        <span class="quiet">as of {timeOfDay(now)}</span>
+        <span class="quiet">
+          as of <TimeOfDay timeMs={now} />
+        </span>
       </nav>
       <Figures
         usage={usage}
         highest={limit}
         now={now}
+        busiest={busiestOf(hours)}
         title={`API Usage - Last ${windowNames[window]}`}
         before={window === "30d" ? undefined : `in the ${windowNames[window]} before`}
       />
@@ -125,7 +129,7 @@ usagePages.get("/usage", async (c) => {
       {window !== "24h" && total > 0 && (
         <section class="panel" aria-labelledby="week">
           <h2 id="week">By weekday and hour</h2>
-          <WeekHours week={week} />
+          <WeekHours week={weekOf(hours)} />
         </section>
       )}
       <div class="columns">
@@ -176,28 +180,28 @@ const Breakdown = ({
               </tr>
             </thead>
             <tbody>
-              {shown.map((share) => (
+              {shown.map((of) => (
                 <tr>
                   <th scope="row" class="name">
                     {by === "key" ? (
-                      <a href={`/keys/${share.value}`}>
-                        <bdi>{names.get(share.value) ?? share.value}</bdi>
+                      <a href={`/keys/${of.value}`}>
+                        <bdi>{names.get(of.value) ?? of.value}</bdi>
                       </a>
                     ) : (
-                      <code>{share.value}</code>
+                      <code>{of.value}</code>
                     )}
                   </th>
-                  <td class="number">{integer(share.requests)}</td>
-                  <td class="number">{rate(percent(share.requests, total))}</td>
-                  <td class="number">{rate(percent(share.successes, share.requests))}</td>
-                  <td class="number">{exactMilliseconds(share.averageMs)}</td>
+                  <td class="number">{integer(of.requests)}</td>
+                  <td class="number">{share(of.requests, total)}</td>
+                  <td class="number">{rate(percent(of.successes, of.requests))}</td>
+                  <td class="number">{exactMilliseconds(of.averageMs)}</td>
                 </tr>
               ))}
               {rest > 0 && (
                 <tr>
                   <th scope="row">all others</th>
                   <td class="number">{integer(rest)}</td>
-                  <td class="number">{rate(percent(rest, total))}</td>
+                  <td class="number">{share(rest, total)}</td>
                   <td />
                   <td />
                 </tr>

@@ -4,14 +4,17 @@ import { usageHourTotals } from "../db/schema.ts";
 import type { UpToDate } from "./refresh-roll-ups.ts";
 import { type WindowName, windowsAt } from "./windows.ts";
 
-/** 1 January 1970 was a Thursday: the third after Monday. */
-const daysFromMonday = 3;
+/** The requests of one UTC hour, which begins at `start`. */
+export interface Hour {
+  start: number;
+  requests: number;
+}
 
-/** The requests of a window by weekday (UTC, Monday first) and by hour of the day: seven lists of 24. They add up to its total. */
-export async function readWeekHours(
+/** The hours of a window that had requests, of the account or of one of its keys. They add up to its total. */
+export async function readHours(
   { db, actor, now }: UpToDate,
   { window: name, keyId = "" }: { window: WindowName; keyId?: string | undefined },
-): Promise<number[][]> {
+): Promise<Hour[]> {
   const { window } = windowsAt(name, now);
   const rows = await db
     .select({ start: usageHourTotals.start, byStatus: usageHourTotals.byStatus })
@@ -24,11 +27,23 @@ export async function readWeekHours(
         lt(usageHourTotals.start, window.to),
       ),
     );
+  return rows.map(({ start, byStatus }) => ({ start, requests: Object.values(byStatus).reduce((sum, [requests]) => sum + requests, 0) }));
+}
+
+/** 1 January 1970 was a Thursday: the third after Monday. */
+const daysFromMonday = 3;
+
+/** Requests by weekday (UTC, Monday first) and by hour of the day: seven lists of 24. */
+export function weekOf(hours: readonly Hour[]): number[][] {
   const week = Array.from({ length: 7 }, () => Array<number>(24).fill(0));
-  for (const { start, byStatus } of rows) {
+  for (const { start, requests } of hours) {
     const day = week[(Math.floor(start / dayMs) + daysFromMonday) % 7] as number[];
     const hour = Math.floor((start % dayMs) / hourMs);
-    day[hour] = (day[hour] ?? 0) + Object.values(byStatus).reduce((sum, [requests]) => sum + requests, 0);
+    day[hour] = (day[hour] ?? 0) + requests;
   }
   return week;
 }
+
+/** The hour with the most requests, of equals the latest; null where there is none. */
+export const busiestOf = (hours: readonly Hour[]): Hour | null =>
+  hours.toSorted((a, b) => b.requests - a.requests || b.start - a.start)[0] ?? null;

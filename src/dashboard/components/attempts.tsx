@@ -1,0 +1,146 @@
+import type { Child } from "hono/jsx";
+import type { Attempt, Delivery } from "../../webhooks/read-deliveries.ts";
+import { attemptsAfter, mostAttempts } from "../../webhooks/schedule.ts";
+import { integer } from "../format.ts";
+import { Code } from "./secret.tsx";
+import { StatusCode } from "./status.tsx";
+import { Ahead, Moment } from "./time.tsx";
+
+/** Attempts made and the next one, in order. */
+export const Timeline = ({ delivery, now }: { delivery: Delivery & { attempts: readonly Attempt[] }; now: number }) => (
+  <ol class="timeline" aria-label="Attempts">
+    {delivery.attempts.map((each) => (
+      <li class={each.error === null ? "good" : "bad"}>
+        <span aria-hidden="true">{each.error === null ? "✓" : "✕"}</span> <Moment timeMs={each.at} />:{" "}
+        {each.error === null ? "delivered" : each.status === null ? each.error : `answered ${each.status}`}, {integer(each.durationMs)} ms
+      </li>
+    ))}
+    {delivery.status === "pending" && delivery.nextAttemptAt !== null && (
+      <li class="plain">
+        <span aria-hidden="true">◌</span> attempt {delivery.attemptsMade + 1} of {mostAttempts}:{" "}
+        <Ahead timeMs={delivery.nextAttemptAt} now={now} />, <Moment timeMs={delivery.nextAttemptAt} />
+      </li>
+    )}
+    {delivery.status === "pending" &&
+      delivery.nextAttemptAt !== null &&
+      attemptsAfter(delivery.attemptsMade, delivery.nextAttemptAt).map((at, index) => (
+        <li class="later">
+          <span aria-hidden="true">◌</span> attempt {delivery.attemptsMade + 2 + index}, should it fail until then: about{" "}
+          <Moment timeMs={at} />
+        </li>
+      ))}
+  </ol>
+);
+
+/** What one attempt sent, and what came back. */
+export const AttemptPanel = ({ attempt: made, number, delivery }: { attempt: Attempt; number: number; delivery: Delivery }) => (
+  <section class="panel" aria-labelledby={`attempt-${number}`}>
+    <h2 id={`attempt-${number}`}>
+      Attempt {number}: {made.status === null ? (made.error ?? "no answer") : <StatusCode status={made.status} />}
+    </h2>
+    {made.advice && <p>{made.advice}</p>}
+    <div class="columns">
+      <div>
+        <h3>Sent</h3>
+        <Code label={`Headers of attempt ${number}`}>{`POST
+content-type: application/json
+webhook-id: ${delivery.eventId}
+webhook-timestamp: ${Math.floor(made.at / 1000)}
+webhook-signature: v1,…`}</Code>
+      </div>
+      <div>
+        <h3>Answered after {integer(made.durationMs)} ms</h3>
+        <Code label={`Answer to attempt ${number}`}>
+          {made.status === null
+            ? "nothing"
+            : [
+                String(made.status),
+                ...Object.entries(made.responseHeaders).map(([name, value]) => `${name}: ${value}`),
+                "",
+                made.responseBody,
+              ].join("\n")}
+        </Code>
+      </div>
+    </div>
+  </section>
+);
+
+const resultOf = ({ status, error }: Attempt) => (status === null ? (error ?? "no answer") : String(status));
+
+const headersOf = ({ responseHeaders }: Attempt) =>
+  Object.entries(responseHeaders)
+    .map(([name, value]) => `${name}: ${value}`)
+    .join("\n") || "none";
+
+/** Two attempts of a delivery beside each other: what is different between them, and what is not. `chosen`: their numbers, from 1. */
+export const ComparedAttempts = ({
+  delivery,
+  chosen,
+}: {
+  delivery: Delivery & { attempts: readonly Attempt[] };
+  chosen: [number, number];
+}) => {
+  const { attempts } = delivery;
+  const [a, b] = chosen.map((number) => attempts[number - 1]);
+  if (attempts.length < 2) return null;
+  return (
+    <section class="panel" aria-labelledby="compare">
+      <h2 id="compare">Two attempts compared</h2>
+      <form class="filters" method="get" action={`/deliveries/${delivery.id}#compare`}>
+        {(["attempt", "with"] as const).map((name, place) => (
+          <>
+            <label for={`compare-${name}`}>{name === "attempt" ? "Attempt" : "with attempt"}</label>
+            <select id={`compare-${name}`} name={name}>
+              {attempts.map((_, index) => (
+                <option value={index + 1} selected={chosen[place] === index + 1}>
+                  {index + 1}
+                </option>
+              ))}
+            </select>
+          </>
+        ))}
+        <button type="submit">Compare</button>
+      </form>
+      {a && b && (
+        <section class="scroll" tabindex={0} aria-label="Two attempts compared, as a table">
+          <table class="compared">
+            <thead>
+              <tr>
+                <td />
+                {chosen.map((number) => (
+                  <th scope="col">Attempt {number}</th>
+                ))}
+                <th scope="col">Same?</th>
+              </tr>
+            </thead>
+            <tbody>
+              <Compared name="When" is={[<Moment timeMs={a.at} />, <Moment timeMs={b.at} />]} isSame={a.at === b.at} />
+              <Compared name="Result" is={[resultOf(a), resultOf(b)]} isSame={resultOf(a) === resultOf(b)} />
+              <Compared
+                name="Took"
+                is={[`${integer(a.durationMs)} ms`, `${integer(b.durationMs)} ms`]}
+                isSame={a.durationMs === b.durationMs}
+              />
+              <Compared name="Headers" is={[<pre>{headersOf(a)}</pre>, <pre>{headersOf(b)}</pre>]} isSame={headersOf(a) === headersOf(b)} />
+              <Compared
+                name="Body"
+                is={[<pre>{a.responseBody || "none"}</pre>, <pre>{b.responseBody || "none"}</pre>]}
+                isSame={a.responseBody === b.responseBody}
+              />
+            </tbody>
+          </table>
+        </section>
+      )}
+    </section>
+  );
+};
+
+const Compared = ({ name, is, isSame }: { name: string; is: [Child, Child]; isSame: boolean }) => (
+  <tr>
+    <th scope="row">{name}</th>
+    {is.map((each) => (
+      <td>{each}</td>
+    ))}
+    <td>{isSame ? <span class="quiet">= the same</span> : <strong>≠ different</strong>}</td>
+  </tr>
+);
