@@ -28,12 +28,12 @@ export const ActivityTable = ({ entries, now, brief = false }: { entries: readon
             <code>{entry.method}</code>
           </td>
           <th scope="row" class="path">
-            <a class="whole" href={`/activity/${entry.id}`}>
+            <a class="whole" href={`/activity/${entry.id}`} title={entry.path}>
               <code>{entry.path}</code>
             </a>
           </th>
           <td>
-            <StatusCode status={entry.status} />
+            <StatusCode status={entry.status} isBrief={brief} />
             {entry.count > 1 && <span class="quiet"> × {integer(entry.count)}</span>}
           </td>
           {!brief && (

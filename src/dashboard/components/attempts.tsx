@@ -103,7 +103,7 @@ export const ComparedAttempts = ({
       </form>
       {a && b && (
         <section class="scroll" tabindex={0} aria-label="Two attempts compared, as a table">
-          <table class="compared">
+          <table class="cards compared">
             <thead>
               <tr>
                 <td />
@@ -114,15 +114,17 @@ export const ComparedAttempts = ({
               </tr>
             </thead>
             <tbody>
-              <Compared name="When" is={[<Moment timeMs={a.at} />, <Moment timeMs={b.at} />]} isSame={a.at === b.at} />
-              <Compared name="Result" is={[resultOf(a), resultOf(b)]} isSame={resultOf(a) === resultOf(b)} />
+              <Compared numbers={chosen} name="When" is={[<Moment timeMs={a.at} />, <Moment timeMs={b.at} />]} />
+              <Compared numbers={chosen} name="Result" is={[resultOf(a), resultOf(b)]} isSame={resultOf(a) === resultOf(b)} />
+              <Compared numbers={chosen} name="Took" is={[`${integer(a.durationMs)} ms`, `${integer(b.durationMs)} ms`]} />
               <Compared
-                name="Took"
-                is={[`${integer(a.durationMs)} ms`, `${integer(b.durationMs)} ms`]}
-                isSame={a.durationMs === b.durationMs}
+                numbers={chosen}
+                name="Headers"
+                is={[<pre>{headersOf(a)}</pre>, <pre>{headersOf(b)}</pre>]}
+                isSame={headersOf(a) === headersOf(b)}
               />
-              <Compared name="Headers" is={[<pre>{headersOf(a)}</pre>, <pre>{headersOf(b)}</pre>]} isSame={headersOf(a) === headersOf(b)} />
               <Compared
+                numbers={chosen}
                 name="Body"
                 is={[<pre>{a.responseBody || "none"}</pre>, <pre>{b.responseBody || "none"}</pre>]}
                 isSame={a.responseBody === b.responseBody}
@@ -135,12 +137,12 @@ export const ComparedAttempts = ({
   );
 };
 
-const Compared = ({ name, is, isSame }: { name: string; is: [Child, Child]; isSame: boolean }) => (
+const Compared = ({ name, numbers, is, isSame }: { name: string; numbers: [number, number]; is: [Child, Child]; isSame?: boolean }) => (
   <tr>
     <th scope="row">{name}</th>
-    {is.map((each) => (
-      <td>{each}</td>
+    {is.map((each, place) => (
+      <td data-label={`Attempt ${numbers[place]}:`}>{each}</td>
     ))}
-    <td>{isSame ? <span class="quiet">= the same</span> : <strong>≠ different</strong>}</td>
+    <td>{isSame === undefined ? null : isSame ? <span class="quiet">= the same</span> : <strong>≠ different</strong>}</td>
   </tr>
 );

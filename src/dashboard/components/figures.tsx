@@ -62,6 +62,9 @@ const Figure = ({
   </div>
 );
 
+/** A number of milliseconds, where the unit stands nearby. */
+const wholeMs = (value: number | null) => milliseconds(value).replace(" ms", "");
+
 interface Comparison {
   better: "higher" | "lower" | "neither";
   /** With how many decimals the change is shown; what is nothing at that is neither better nor worse. */
@@ -177,7 +180,7 @@ export const Figures = ({
           detail={
             usage.p50Ms === null
               ? undefined
-              : `p50 ${milliseconds(usage.p50Ms)} · p95 ${milliseconds(usage.p95Ms)} · p99 ${milliseconds(usage.p99Ms)}`
+              : `p50 ${wholeMs(usage.p50Ms)} · p95 ${wholeMs(usage.p95Ms)} · p99 ${milliseconds(usage.p99Ms)}`
           }
           change={changeOf(avgResponseTimeMs.changeMs, {
             better: "lower",

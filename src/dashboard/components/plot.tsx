@@ -2,13 +2,11 @@ import type { Child } from "hono/jsx";
 import type { WindowName } from "../../usage/windows.ts";
 import { barName, short } from "../format.ts";
 
-const width = 960;
-const height = 200;
-const left = 60;
-const bottom = 22;
-const top = 8;
-const plotWidth = width - left;
-const plotHeight = height - bottom - top;
+// The picture is stretched to the room that there is; its texts stand beside it, so that they keep their size.
+const width = 900;
+const height = 170;
+/** Room above the highest and below the lowest line, so that texts beside them are whole. */
+const margin = 8;
 const mostNames = 6;
 
 /** Where values and times lie in a plot. */
@@ -32,10 +30,12 @@ function roundedUp(value: number): number {
 /** The scale of a plot of so many hours or days, whose highest value is given. */
 export function scaleOf(count: number, highest: number): Scale {
   const most = roundedUp(Math.max(highest, 1));
-  const step = plotWidth / count;
-  const x = (index: number) => left + index * step;
-  return { most, step, x, middle: (index) => x(index) + step / 2, y: (value) => top + plotHeight - (value / most) * plotHeight };
+  const step = width / count;
+  const x = (index: number) => index * step;
+  return { most, step, x, middle: (index) => x(index) + step / 2, y: (value) => height - margin - (value / most) * (height - 2 * margin) };
 }
+
+const quarters = [0, 0.25, 0.5, 0.75, 1];
 
 /** Names at the edges stay inside of the picture. */
 const anchorAt = (index: number, count: number) => (index === 0 ? "start" : index > count - 2 ? "end" : "middle");
@@ -58,27 +58,37 @@ export const Plot = ({
   window: WindowName;
   children: Child;
 }) => (
-  <svg viewBox={`0 0 ${width} ${height}`} role="img" aria-labelledby={`${id}-title ${id}-desc`}>
-    <title id={`${id}-title`}>{title}</title>
-    <desc id={`${id}-desc`}>{description}</desc>
-    {[0, 0.25, 0.5, 0.75, 1].map((share) => {
-      const y = scale.y(scale.most * share);
-      return (
-        <>
-          <line class={share === 0 ? "zero" : "grid"} x1={left} x2={width} y1={y} y2={y} />
-          <text class="tick" x={left - 6} y={y + 4} text-anchor="end">
-            {short(scale.most * share)}
-          </text>
-        </>
-      );
-    })}
-    {children}
-    {starts.map((start, index) =>
-      index % Math.ceil(starts.length / mostNames) === 0 ? (
-        <text class="tick" x={scale.middle(index)} y={height - 6} text-anchor={anchorAt(index, starts.length)}>
-          {barName(start, window)}
+  <div class="plot">
+    <svg class="values" aria-hidden="true" height={height}>
+      {quarters.map((share) => (
+        <text class="tick" x="100%" y={scale.y(scale.most * share) + 4} text-anchor="end">
+          {short(scale.most * share)}
         </text>
-      ) : null,
-    )}
-  </svg>
+      ))}
+    </svg>
+    <svg
+      class="area"
+      viewBox={`0 0 ${width} ${height}`}
+      height={height}
+      preserveAspectRatio="none"
+      role="img"
+      aria-labelledby={`${id}-title ${id}-desc`}
+    >
+      <title id={`${id}-title`}>{title}</title>
+      <desc id={`${id}-desc`}>{description}</desc>
+      {quarters.map((share) => (
+        <line class={share === 0 ? "zero" : "grid"} x1={0} x2={width} y1={scale.y(scale.most * share)} y2={scale.y(scale.most * share)} />
+      ))}
+      {children}
+    </svg>
+    <svg class="names" aria-hidden="true" height={20}>
+      {starts.map((start, index) =>
+        index % Math.ceil(starts.length / mostNames) === 0 ? (
+          <text class="tick" x={`${((scale.middle(index) / width) * 100).toFixed(1)}%`} y={14} text-anchor={anchorAt(index, starts.length)}>
+            {barName(start, window)}
+          </text>
+        ) : null,
+      )}
+    </svg>
+  </div>
 );

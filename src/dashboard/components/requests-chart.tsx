@@ -33,12 +33,14 @@ export const RequestsChart = ({ usage, window, marks = [] }: { usage: Usage; win
           <Bar point={point} x={scale.x(index)} step={scale.step} y={scale.y} name={barName(point.start, window)} />
         ))}
         <polyline class="before" fill="none" points={before.join(" ")} />
-        {marks.map(({ timeMs, text }) => (
-          <g>
-            <title>{`${barName(timeMs, window)}: ${text}`}</title>
-            <path class="mark" d={`M${(scale.middle(series.findLastIndex(({ start }) => start <= timeMs)) - 5).toFixed(1)} 0h10l-5 8z`} />
-          </g>
-        ))}
+        {marks.map(({ timeMs, text }) => {
+          const x = scale.middle(series.findLastIndex(({ start }) => start <= timeMs)).toFixed(1);
+          return (
+            <line class="mark" x1={x} x2={x} y1={0} y2={scale.y(0)}>
+              <title>{`${barName(timeMs, window)}: ${text}`}</title>
+            </line>
+          );
+        })}
       </Plot>
       <figcaption class="legend">
         <span class="key served">succeeded</span> <span class="key refused">failed or refused</span>{" "}
@@ -49,7 +51,7 @@ export const RequestsChart = ({ usage, window, marks = [] }: { usage: Usage; win
         <ul class="marks" aria-label="What happened">
           {marks.map(({ timeMs, text }) => (
             <li>
-              <span class="quiet">▾ {barName(timeMs, window)}</span> {text}
+              <span class="quiet">┆ {barName(timeMs, window)}</span> {text}
             </li>
           ))}
         </ul>
@@ -76,7 +78,7 @@ const Bar = ({ point, x, step, y, name }: { point: SeriesPoint; x: number; step:
 
 const SeriesTable = ({ series, window }: { series: readonly SeriesPoint[]; window: WindowName }) => (
   <section class="scroll" tabindex={0} aria-label="Requests and response times over time">
-    <table>
+    <table class="cards">
       <thead>
         <tr>
           <th scope="col">{window === "24h" ? "Hour (UTC)" : "Day (UTC)"}</th>
@@ -104,12 +106,24 @@ const SeriesTable = ({ series, window }: { series: readonly SeriesPoint[]; windo
         {series.map((point) => (
           <tr>
             <th scope="row">{barName(point.start, window)}</th>
-            <td class="number">{integer(point.requests)}</td>
-            <td class="number">{rate(point.requests === 0 ? null : percent(point.successes, point.requests))}</td>
-            <td class="number">{exactMilliseconds(point.averageMs)}</td>
-            <td class="number">{milliseconds(point.p50Ms)}</td>
-            <td class="number">{milliseconds(point.p95Ms)}</td>
-            <td class="number">{milliseconds(point.p99Ms)}</td>
+            <td class="number" data-label="Requests">
+              {integer(point.requests)}
+            </td>
+            <td class="number" data-label="Success">
+              {rate(point.requests === 0 ? null : percent(point.successes, point.requests))}
+            </td>
+            <td class="number" data-label="Average">
+              {exactMilliseconds(point.averageMs)}
+            </td>
+            <td class="number" data-label="p50">
+              {milliseconds(point.p50Ms)}
+            </td>
+            <td class="number" data-label="p95">
+              {milliseconds(point.p95Ms)}
+            </td>
+            <td class="number" data-label="p99">
+              {milliseconds(point.p99Ms)}
+            </td>
           </tr>
         ))}
       </tbody>

@@ -1,9 +1,10 @@
 import { integer } from "../format.ts";
 
 const days = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+/** The picture is stretched to the room that there is; its texts stand beside it, so that they keep their size. */
 const cell = { width: 34, height: 20 };
-const left = 44;
-const top = 18;
+const width = 24 * cell.width;
+const height = 7 * cell.height;
 
 const hourName = (hour: number) => `${String(hour).padStart(2, "0")}:00`;
 
@@ -15,40 +16,47 @@ export const WeekHours = ({ week }: { week: readonly (readonly number[])[] }) =>
   const sentence = `Busiest: ${days[busiest.day]}s at ${hourName(busiest.hour)} UTC, with ${integer(busiest.requests)} requests.`;
   return (
     <figure class="chart">
-      <svg viewBox={`0 0 ${left + 24 * cell.width} ${top + 7 * cell.height}`} role="img" aria-labelledby="week-title week-desc">
-        <title id="week-title">Requests by weekday and hour (UTC)</title>
-        <desc id="week-desc">{sentence}</desc>
-        {[0, 6, 12, 18].map((hour) => (
-          <text class="tick" x={left + hour * cell.width} y={12}>
-            {hourName(hour)}
-          </text>
-        ))}
-        {days.map((day, index) => (
-          <text class="tick" x={left - 8} y={top + (index + 0.7) * cell.height} text-anchor="end">
-            {day.slice(0, 3)}
-          </text>
-        ))}
-        {cells.map(({ requests, day, hour }) => (
-          <g>
-            <title>{`${days[day]} ${hourName(hour)}: ${integer(requests)} requests`}</title>
-            <rect
-              class="cell"
-              x={left + hour * cell.width + 1}
-              y={top + day * cell.height + 1}
-              width={cell.width - 2}
-              height={cell.height - 2}
-            />
-            <rect
-              class="served"
-              x={left + hour * cell.width + 1}
-              y={top + day * cell.height + 1}
-              width={cell.width - 2}
-              height={cell.height - 2}
-              fill-opacity={(requests / busiest.requests).toFixed(2)}
-            />
-          </g>
-        ))}
-      </svg>
+      <div class="plot">
+        <svg class="values" aria-hidden="true" height={height}>
+          {days.map((day, index) => (
+            <text class="tick" x="100%" y={(index + 0.7) * cell.height} text-anchor="end">
+              {day.slice(0, 3)}
+            </text>
+          ))}
+        </svg>
+        <svg
+          class="area"
+          viewBox={`0 0 ${width} ${height}`}
+          height={height}
+          preserveAspectRatio="none"
+          role="img"
+          aria-labelledby="week-title week-desc"
+        >
+          <title id="week-title">Requests by weekday and hour (UTC)</title>
+          <desc id="week-desc">{sentence}</desc>
+          {cells.map(({ requests, day, hour }) => (
+            <g>
+              <title>{`${days[day]} ${hourName(hour)}: ${integer(requests)} requests`}</title>
+              <rect class="cell" x={hour * cell.width + 1} y={day * cell.height + 1} width={cell.width - 2} height={cell.height - 2} />
+              <rect
+                class="served"
+                x={hour * cell.width + 1}
+                y={day * cell.height + 1}
+                width={cell.width - 2}
+                height={cell.height - 2}
+                fill-opacity={(requests / busiest.requests).toFixed(2)}
+              />
+            </g>
+          ))}
+        </svg>
+        <svg class="names" aria-hidden="true" height={20}>
+          {[0, 6, 12, 18].map((hour) => (
+            <text class="tick" x={`${(hour / 24) * 100}%`} y={14}>
+              {hourName(hour)}
+            </text>
+          ))}
+        </svg>
+      </div>
       <figcaption>{sentence}</figcaption>
     </figure>
   );

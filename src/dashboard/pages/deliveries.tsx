@@ -97,10 +97,10 @@ export function deliveriesPages(catalogue: EventCatalogue) {
             </p>
           )}
         </section>
-        <ComparedAttempts delivery={delivery} chosen={comparedIn(c, delivery.attempts.length)} />
         {delivery.attempts.toReversed().map((each, index) => (
           <AttemptPanel attempt={each} number={delivery.attempts.length - index} delivery={delivery} />
         ))}
+        <ComparedAttempts delivery={delivery} chosen={comparedIn(c, delivery.attempts.length)} />
         <section class="panel" aria-labelledby="event">
           <h2 id="event">The event</h2>
           {event ? (

@@ -18,12 +18,13 @@ import { TimesChart } from "../components/times-chart.tsx";
 import { WeekHours } from "../components/week-hours.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
 import { csvOf } from "../csv.ts";
-import { exactMilliseconds, integer, milliseconds, rate, share } from "../format.ts";
+import { counted, exactMilliseconds, integer, milliseconds, rate, share } from "../format.ts";
 import { readKeyChoices } from "../key-choices.ts";
 import { readMarks } from "../marks.ts";
 
 const mostShares = 20;
 const windowNames: Record<WindowName, string> = { "24h": "24 hours", "7d": "7 days", "30d": "30 days" };
+const columns: Record<Dimension, string> = { key: "Key", route: "Route", status: "Status", day: "Day (UTC)" };
 const titles: Record<Dimension, string> = { key: "By key", route: "By route", status: "By status", day: "By day" };
 
 const windowOf = (c: PageContext): WindowName =>
@@ -48,6 +49,7 @@ usagePages.get("/usage", async (c) => {
   ]);
   const names = new Map(keys.map(({ id, name }) => [id, name]));
   const address = (more: { window?: WindowName }) => `/usage?${new URLSearchParams({ window, ...(keyId && { key_id: keyId }), ...more })}`;
+  const sharesBy = (by: Dimension) => breakdowns[dimensions.indexOf(by)]?.shares ?? [];
   const total = usage.totalRequests.value;
   return showPage(
     c,
@@ -133,10 +135,24 @@ usagePages.get("/usage", async (c) => {
         </section>
       )}
       <div class="columns">
-        {dimensions.map((by, index) => (
-          <Breakdown by={by} shares={breakdowns[index]?.shares ?? []} names={names} total={total} />
+        {[["key", "status"] as const, ["route"] as const].map((together) => (
+          <div class="stack">
+            {together.map((by) => (
+              <section class="panel" aria-labelledby={`by-${by}`}>
+                <h2 id={`by-${by}`}>{titles[by]}</h2>
+                <Breakdown by={by} shares={sharesBy(by)} names={names} total={total} />
+              </section>
+            ))}
+          </div>
         ))}
       </div>
+      <section class="panel" aria-labelledby="by-day">
+        <h2 id="by-day">{titles.day}</h2>
+        <details>
+          <summary>{counted(sharesBy("day").length, "day")}, each with its figures</summary>
+          <Breakdown by="day" shares={sharesBy("day")} names={names} total={total} />
+        </details>
+      </section>
     </>,
   );
 });
@@ -155,16 +171,15 @@ const Breakdown = ({
   const shown = by === "day" ? shares : shares.slice(0, mostShares);
   const rest = shares.slice(shown.length).reduce((sum, { requests }) => sum + requests, 0);
   return (
-    <section class="panel" aria-labelledby={`by-${by}`}>
-      <h2 id={`by-${by}`}>{titles[by]}</h2>
+    <>
       {shares.length === 0 ? (
         <Empty>No requests.</Empty>
       ) : (
         <section class="scroll" tabindex={0} aria-label={`${titles[by]}, as a table`}>
-          <table>
+          <table class="cards">
             <thead>
               <tr>
-                <th scope="col">{by === "day" ? "Day (UTC)" : by}</th>
+                <th scope="col">{columns[by]}</th>
                 <th scope="col" class="number">
                   Requests
                 </th>
@@ -191,17 +206,29 @@ const Breakdown = ({
                       <code>{of.value}</code>
                     )}
                   </th>
-                  <td class="number">{integer(of.requests)}</td>
-                  <td class="number">{share(of.requests, total)}</td>
-                  <td class="number">{rate(percent(of.successes, of.requests))}</td>
-                  <td class="number">{exactMilliseconds(of.averageMs)}</td>
+                  <td class="number" data-label="Requests">
+                    {integer(of.requests)}
+                  </td>
+                  <td class="number" data-label="Share">
+                    {share(of.requests, total)}
+                  </td>
+                  <td class="number" data-label="Success">
+                    {rate(percent(of.successes, of.requests))}
+                  </td>
+                  <td class="number" data-label="Average">
+                    {exactMilliseconds(of.averageMs)}
+                  </td>
                 </tr>
               ))}
               {rest > 0 && (
                 <tr>
                   <th scope="row">all others</th>
-                  <td class="number">{integer(rest)}</td>
-                  <td class="number">{share(rest, total)}</td>
+                  <td class="number" data-label="Requests">
+                    {integer(rest)}
+                  </td>
+                  <td class="number" data-label="Share">
+                    {share(rest, total)}
+                  </td>
                   <td />
                   <td />
                 </tr>
@@ -210,7 +237,7 @@ const Breakdown = ({
           </table>
         </section>
       )}
-    </section>
+    </>
   );
 };
 
