@@ -96,6 +96,40 @@ describe("A page", () => {
   });
 });
 
+describe("A preset of scopes", () => {
+  it("ticks its boxes, and leaves what was typed", async () => {
+    await open(at("localhost", "/keys/new"), async (page) => {
+      await page.getByLabel("Name", { exact: true }).fill("Half typed");
+      await page.getByRole("link", { name: "Webhooks", exact: true }).last().click();
+      const ticked = page.locator('input[name="scopes"]:checked');
+      expect(await ticked.evaluateAll((boxes) => boxes.map((box) => box.getAttribute("value")))).toEqual([
+        "webhooks:read",
+        "webhooks:write",
+      ]);
+      expect(await page.getByLabel("Name", { exact: true }).inputValue()).toBe("Half typed");
+    });
+  });
+});
+
+describe("What was a while ago", () => {
+  it("goes on with the clock while the page stays open", async () => {
+    const page = await browser.newPage();
+    try {
+      await fetch(at("localhost", "/api/v1/me"), { headers: { Authorization: `Bearer ${worker.key}` } });
+      await new Promise((resolve) => setTimeout(resolve, 2000));
+      await page.clock.install();
+      await page.goto(at("localhost", "/activity"));
+      const used = page.locator("table time.age").first();
+      const before = await used.textContent();
+      await page.clock.fastForward("02:00:00");
+      expect(await used.textContent()).not.toBe(before);
+      expect(await used.textContent()).toMatch(/hours ago|days ago/);
+    } finally {
+      await page.close();
+    }
+  });
+});
+
 describe("A secret that is shown once", () => {
   it("is selected, and never said to be copied, where the browser does not let it be copied; leaving is asked about", async () => {
     const page = await browser.newPage();

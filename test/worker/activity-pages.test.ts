@@ -51,6 +51,22 @@ describe("One request", () => {
     );
   });
 
+  it("shows what was changed around it, and leads to that time of the audit log", async () => {
+    const { accountId, key } = await makeTenant();
+    const made = await call("POST", "/api/v1/keys", { key, body: { name: "Courier" } });
+    expect(made.status).toBe(201);
+    const { headers } = await call("GET", "/api/v1/me", { key });
+    const { text } = await within2s(
+      () => browse(accountId).get(`/activity/${headers.get("X-Request-Id")}`),
+      ({ status }) => status === 200,
+    );
+    expect(plain(text)).toMatch(/Changes around it .* key\.created Courier by .*, \d seconds? before/);
+    const path = /href="(\/settings\/audit\?from=[^"]+)"/.exec(text)?.[1]?.replaceAll("&amp;", "&") ?? "";
+    expect(plain((await browse(accountId).get(path)).text)).toContain("Courier");
+    const longAgo = "/settings/audit?from=2020-01-01T00:00:00.000Z&to=2020-01-02T00:00:00.000Z";
+    expect(plain((await browse(accountId).get(longAgo)).text)).toContain("Nothing matches.");
+  });
+
   it("of another account is not there", async () => {
     const [mine, theirs] = [await makeTenant(), await makeTenant()];
     const { headers } = await call("GET", "/api/v1/me", { key: theirs.key });

@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { minuteMs } from "../../src/clock.ts";
 import { newId } from "../../src/ids.ts";
+import { browse } from "./browse.ts";
 import { call, makeKey, makeTenant } from "./client.ts";
 import { deliveriesOf, newPath, receivedAt, receiver, register, until } from "./receiver.ts";
 
@@ -56,6 +57,29 @@ describe("A redelivery", () => {
     expect(seen).toHaveLength(4);
     expect((seen.at(-1)?.at ?? 0) - (seen[0]?.at ?? 0)).toBeGreaterThan(400);
   });
+});
+
+it("The page of a delivery puts any two of its attempts beside each other", async () => {
+  const tenant = await makeTenant();
+  const { accountId, key } = tenant;
+  // Nobody listens there.
+  const { id } = (await call("POST", "/api/v1/webhooks", { key, body: { url: "http://localhost:9/x", event_types: ["task.created"] } }))
+    .body;
+  await call("POST", "/api/v1/tasks", { key, body: { title: "Twice" } });
+  const attempted = (times: number) =>
+    until(
+      () => deliveriesOf(tenant, id),
+      ([first]) => first?.attempts_made === times,
+    );
+  const [{ id: delivery }] = await attempted(1);
+  const pageOf = async (query = "") => (await browse(accountId).get(`/deliveries/${delivery}${query}`)).text.replaceAll(/<[^>]+>/g, " ");
+  expect(await pageOf()).not.toContain("Two attempts compared");
+  await call("POST", `/api/v1/deliveries/${delivery}/attempt`, { key });
+  await attempted(2);
+  expect((await pageOf("?attempt=2&with=1")).replaceAll(/\s+/g, " ")).toMatch(
+    /Attempt 2 Attempt 1 Same\? .* Result unreachable unreachable = the same/,
+  );
+  expect(await pageOf("?attempt=7&with=nothing")).toContain("Same?");
 });
 
 it("A redelivery of many asks for the scopes of what it would send, and so does another URL for what still waits", async () => {
