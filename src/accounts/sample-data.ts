@@ -5,6 +5,7 @@ import { deleteInChunks } from "../db/delete-in-chunks.ts";
 import {
   accounts,
   apiKeys,
+  audit,
   events,
   keyUses,
   staleHours,
@@ -50,6 +51,15 @@ export async function removeSampleData(db: Db, { id, sampleUntil }: { id: string
         ),
       ),
     db.delete(events).where(and(eq(events.accountId, id), lt(events.createdAt, sampleUntil))),
+    // What is said of keys that never were, the end of them too.
+    db
+      .delete(audit)
+      .where(
+        and(
+          eq(audit.accountId, id),
+          sql`${audit.targetId} IN (SELECT id FROM api_keys WHERE account_id = ${id} AND created_at < ${sampleUntil})`,
+        ),
+      ),
     db.delete(apiKeys).where(and(eq(apiKeys.accountId, id), lt(apiKeys.createdAt, sampleUntil))),
     db.delete(keyUses).where(and(eq(keyUses.accountId, id), lt(keyUses.entryId, until))),
     ...[usageHours, usageHourTotals, usageDays, usageDayTotals].map((table) =>

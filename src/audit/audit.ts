@@ -44,6 +44,11 @@ export const audited = (
 export const storeAudit = (db: Db, entries: readonly AuditEntry[], when: SQL = sql`true`): Statement[] =>
   entries.map((entry) => insertWhere(db, audit, entry, when));
 
+/** Stores an entry of something that is done already, outside of any batch. */
+export const recordAudit = async ({ db }: Pick<Reading, "db">, entry: AuditEntry): Promise<void> => {
+  await db.insert(audit).values(entry);
+};
+
 /** An entry as it is read: with the name that the one who acted has now. */
 export type ReadAuditEntry = AuditEntry & { actorName: string | null };
 

@@ -130,6 +130,17 @@ for (const line of document.querySelectorAll<HTMLElement>("[data-live]"))
     3000,
   );
 
+// What moves by itself can be paused.
+let isPaused = false;
+for (const pause of document.querySelectorAll<HTMLButtonElement>("button[data-pause]")) {
+  pause.hidden = false;
+  pause.addEventListener("click", () => {
+    isPaused = !isPaused;
+    pause.setAttribute("aria-pressed", String(isPaused));
+    pause.textContent = isPaused ? "Go on" : "Pause";
+  });
+}
+
 // How many requests are newer than the list: it does not move by itself. It is read out at most every 30 seconds.
 const readOutMs = 30_000;
 for (const pill of document.querySelectorAll<HTMLElement>("[data-news]")) {
@@ -137,6 +148,7 @@ for (const pill of document.querySelectorAll<HTMLElement>("[data-news]")) {
   let readOutAt = Number.NEGATIVE_INFINITY;
   repeat(
     async () => {
+      if (isPaused) return true;
       const news = await ask(pill.dataset.news ?? "");
       pill.hidden = news === null;
       if (!news) return true;
@@ -153,33 +165,28 @@ for (const pill of document.querySelectorAll<HTMLElement>("[data-news]")) {
 }
 
 // Parts that move by themselves: read again from the page, unless somebody points at them, is in them or has paused them.
-const parts = [...document.querySelectorAll<HTMLElement>("[data-refresh]")];
-const pause = document.querySelector<HTMLButtonElement>("button[data-pause]");
-if (pause && parts.length > 0) {
+const partsOf = (root: ParentNode) => [...root.querySelectorAll<HTMLElement>("[data-refresh]")];
+if (partsOf(document).length > 0) {
   const policy = (
     window as unknown as {
       trustedTypes?: { createPolicy(name: string, rules: { createHTML(text: string): string }): { createHTML(text: string): string } };
     }
   ).trustedTypes?.createPolicy("overview", { createHTML: (text) => text });
-  let isPaused = false;
-  pause.hidden = false;
-  pause.addEventListener("click", () => {
-    isPaused = !isPaused;
-    pause.setAttribute("aria-pressed", String(isPaused));
-    pause.textContent = isPaused ? "Go on" : "Pause";
-  });
   repeat(
     async () => {
       if (isPaused) return true;
       const text = await (await fetch(location.href)).text();
       const fresh = new DOMParser().parseFromString((policy?.createHTML(text) ?? text) as string, "text/html");
-      for (const part of document.querySelectorAll<HTMLElement>("[data-refresh]")) {
+      for (const part of partsOf(document)) {
         const other = fresh.getElementById(part.id);
-        if (!other || part.matches(":hover, :focus-within") || part.outerHTML === other.outerHTML) continue;
+        if (!other || part.matches(":hover, :focus-within")) continue;
+        // What somebody has opened stays open.
+        const opened = [...part.querySelectorAll("details")].map(({ open }) => open);
+        for (const [index, details] of other.querySelectorAll("details").entries()) details.open = opened[index] ?? details.open;
         writeTimes(other);
-        part.replaceWith(document.importNode(other, true));
+        if (part.outerHTML !== other.outerHTML) part.replaceWith(document.importNode(other, true));
       }
-      return true;
+      return partsOf(document).length > 0;
     },
     5000,
     30_000,

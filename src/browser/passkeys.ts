@@ -49,8 +49,9 @@ for (const form of document.querySelectorAll<HTMLFormElement>("form[data-passkey
   const ceremony = form.dataset.passkey as keyof typeof ceremonies;
   for (const button of form.querySelectorAll<HTMLElement>("[data-needs-script]")) button.hidden = false;
   form.addEventListener("submit", async (event) => {
-    // A recovery code needs none of this.
+    // A recovery code needs none of this: by its button, or by Enter in its field.
     if ((event.submitter as HTMLElement | null)?.hasAttribute("data-plain")) return;
+    if (form.querySelector<HTMLInputElement>("[data-code]")?.value.trim()) return;
     event.preventDefault();
     say(form, "");
     form.setAttribute("aria-busy", "true");

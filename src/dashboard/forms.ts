@@ -86,7 +86,13 @@ export interface Refused {
 export function parseInput<Schema extends z.ZodType>(schema: Schema, input: unknown): { input: z.output<Schema> } | { refused: Refused } {
   const parsed = schema.safeParse(input);
   if (parsed.success) return { input: parsed.data };
-  const faults = new Map(parsed.error.issues.toReversed().map(({ path, message }) => [String(path[0] ?? ""), message]));
+  const faults = new Map<string, string>();
+  for (const { path, message } of parsed.error.issues) {
+    const [name = "", index] = path.map(String);
+    // Of several values, the one that is meant is named.
+    const value = index === undefined ? undefined : (input as Record<string, unknown[]>)[name]?.[Number(index)];
+    if (!faults.has(name)) faults.set(name, typeof value === "string" ? `${value}: ${message}` : message);
+  }
   return { refused: { summary: "Nothing was changed: some of what was typed is not taken.", faults } };
 }
 

@@ -97,8 +97,8 @@ const askToConfirm = (c: PageContext, form: Form, refused?: Refused) =>
         </button>
         <p class="fault" role="alert" data-fault hidden />
         <div class="field">
-          <label for="confirm_code">Or a recovery code</label>
-          <input id="confirm_code" name="confirm_code" autocomplete="one-time-code" />
+          <label for="confirm_code">Recovery code</label>
+          <input id="confirm_code" name="confirm_code" autocomplete="one-time-code" data-code />
         </div>
         <button type="submit" data-plain>
           Confirm with a recovery code

@@ -33,6 +33,12 @@ export const grantableScopes = (c: PageContext): readonly Scope[] => {
   return scopes.filter((scope) => !withheld.includes(scope));
 };
 
+/** Whether the visitor may change a key with these scopes, or come to use it. */
+export const mayTouch = (c: PageContext, touched: readonly string[]): boolean => {
+  const grantable: readonly string[] = grantableScopes(c);
+  return visitorMay(c, "keys") && touched.every((scope) => grantable.includes(scope));
+};
+
 /** Throws `forbidden` for a key with a scope that the visitor's role may not give, or come to use. */
 export function requireGrantableScopes(c: PageContext, touched: readonly string[]): void {
   const grantable: readonly string[] = grantableScopes(c);

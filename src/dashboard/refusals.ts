@@ -1,4 +1,7 @@
 import type { ReadEntry } from "../activity/read-activity.ts";
+import { hourMs, hourStart } from "../clock.ts";
+import { timeOfId } from "../ids.ts";
+import { integer, timeOfDay } from "./format.ts";
 
 /** Why a request was not served, and what its client can do: in words, for whoever looks at it. */
 export interface Explanation {
@@ -70,7 +73,7 @@ const explanations: Record<string, Explanation> = {
   invalid_header: { why: "A header was not in the form that is taken.", what: "The body of the answer names it." },
   invalid_body: {
     why: "The body was JSON, but not what this operation takes.",
-    what: "The body of the answer names every member that was wrong.",
+    what: "The body of the answer named every member that was wrong. It is not kept: send the request again to read it.",
   },
   idempotency_key_reused: {
     why: "Its Idempotency-Key had come with another request.",
@@ -84,8 +87,19 @@ const explanations: Record<string, Explanation> = {
   },
 };
 
-/** Of a request that was refused or failed; null for one that was served. */
-export function explain({ status, errorCode }: Pick<ReadEntry, "status" | "errorCode">): Explanation | null {
+/** Of a request that was refused or failed; null for one that was served. `hourlyLimit`: that of its key, where it is known. */
+export function explain(
+  { id, status, errorCode }: Pick<ReadEntry, "id" | "status" | "errorCode">,
+  hourlyLimit?: number,
+): Explanation | null {
   if (status < 400) return null;
+  if (errorCode === "rate_limit_exceeded" && hourlyLimit !== undefined) {
+    const hour = hourStart(timeOfId(id));
+    return {
+      why: `The key had used all its requests of the hour from ${timeOfDay(hour)} to ${timeOfDay(hour + hourMs)}; its limit is ${integer(hourlyLimit)} an hour.`,
+      what: "Wait for the next hour, spread the calls, or raise the limit of the key.",
+      header: "Retry-After",
+    };
+  }
   return explanations[errorCode ?? ""] ?? { why: `It was answered with ${status}.`, what: "The body of the answer says more." };
 }

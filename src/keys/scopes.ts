@@ -18,5 +18,16 @@ export type Scope = (typeof scopes)[number];
 
 export const defaultScopes: Scope[] = ["users:read", "tasks:read", "tasks:write", "analytics:read"];
 
+/** "tasks, users (read)": what scopes come to, resource by resource. */
+export function scopesInWords(given: readonly string[]): string {
+  if (scopes.every((scope) => given.includes(scope))) return "everything";
+  const byResource = Map.groupBy(inOrder(given), (scope) => scope.split(":")[0] ?? "");
+  const words = [...byResource].map(([resource, [first, ...more]]) => {
+    const isAll = scopes.filter((scope) => scope.startsWith(`${resource}:`)).length === more.length + 1;
+    return isAll && more.length > 0 ? resource : `${resource} (${first?.split(":")[1]})`;
+  });
+  return words.join(", ");
+}
+
 /** Each scope once, in the order of the list above. */
 export const inOrder = (given: readonly string[]): Scope[] => scopes.filter((scope) => given.includes(scope));

@@ -8,6 +8,8 @@ export interface WebhookHealth {
   attempts: number;
   succeeded: number;
   p95Ms: number | null;
+  /** What is to be done about the latest failure among them; null where none failed. */
+  advice: string | null;
   /** Deliveries that are still to be attempted, or to be attempted again. */
   waiting: number;
   oldestWaitingAt: number | null;
@@ -28,7 +30,7 @@ export async function readHealth({ db, actor }: Reading, webhookId: string): Pro
     .as("latest");
   const [made, waiting] = await db.batch([
     db
-      .select({ error: attempts.error, durationMs: attempts.durationMs })
+      .select({ id: attempts.id, error: attempts.error, advice: attempts.advice, durationMs: attempts.durationMs })
       .from(attempts)
       .innerJoin(latest, eq(latest.id, attempts.deliveryId)),
     db
@@ -38,11 +40,13 @@ export async function readHealth({ db, actor }: Reading, webhookId: string): Pro
       .groupBy(deliveries.status),
   ]);
   const durations = made.map(({ durationMs }) => durationMs).toSorted((a, b) => a - b);
+  const failed = made.filter(({ error }) => error !== null).toSorted((a, b) => (a.id < b.id ? 1 : -1))[0];
   const of = (status: string) => waiting.find((row) => row.status === status);
   return {
     attempts: made.length,
     succeeded: made.filter(({ error }) => error === null).length,
     p95Ms: durations[Math.max(0, Math.ceil(0.95 * durations.length) - 1)] ?? null,
+    advice: failed?.advice ?? null,
     waiting: of("pending")?.count ?? 0,
     oldestWaitingAt: of("pending")?.oldest ?? null,
     held: of("held")?.count ?? 0,

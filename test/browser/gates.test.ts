@@ -104,11 +104,11 @@ describe.each([
     // The pages that only a form leads to.
     for (const [path, field, text, button] of [
       ["/keys/new", "Name", `${width} ${colorScheme}`, "Create key"],
-      ["/keys/new", "Allowed addresses", "nowhere", "Create key"],
+      ["/keys/new", "Allowed IPs", "nowhere", "Create key"],
       ["/webhooks/new", "URL", "http://localhost:9/gates", "Add webhook"],
     ] as const) {
       await client.goto(at(path));
-      if (field === "Allowed addresses") await client.getByLabel("Name", { exact: true }).fill(longName);
+      if (field === "Allowed IPs") await client.getByLabel("Name", { exact: true }).fill(longName);
       await client.getByLabel(field, { exact: true }).fill(text);
       if (path === "/webhooks/new") await client.getByRole("checkbox", { name: "*", exact: true }).check();
       await client.getByRole("button", { name: button, exact: true }).click();

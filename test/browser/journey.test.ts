@@ -129,7 +129,7 @@ async function lifeOfKey(page: Page, { fill, press }: Hand, name: string): Promi
       },
       { timeout: 5000 },
     )
-    .toContain("with the new one: 2, with the old one: 1");
+    .toContain("2 with the new one (66.67%), 1 with the old one (33.33%)");
   await press("Revoke");
   await heading(page, `Revoke ${name}`);
   expect(await page.locator("main").textContent()).toContain("In use: 4 requests in the last hour");

@@ -143,9 +143,9 @@ describe("A key", () => {
     await call("PATCH", `/api/v1/keys/${keyId}`, { key: owner, body: { name: "Renamed" } });
     const shown = await within2s(
       () => get(`/keys/${keyId}`),
-      ({ text }) => text.includes("with the new one: 2, with the old one: 1"),
+      ({ text }) => text.includes("2 with the new one (66.67%), 1 with the old one (33.33%)"),
     );
-    expect(shown.text).toContain("with the new one: 2, with the old one: 1");
+    expect(shown.text).toContain("2 with the new one (66.67%), 1 with the old one (33.33%)");
     expect((await post(`/keys/${keyId}/end-overlap`)).status).toBe(303);
     expect([await status(key), await status(fresh)]).toEqual(["invalid_key", 200]);
   });

@@ -33,7 +33,7 @@ export const ActivityTable = ({ entries, now, brief = false }: { entries: readon
             </a>
           </th>
           <td>
-            <StatusCode status={entry.status} isBrief={brief} />
+            <StatusCode status={entry.status} />
             {entry.count > 1 && <span class="quiet"> × {integer(entry.count)}</span>}
           </td>
           {!brief && (

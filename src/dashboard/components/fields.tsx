@@ -8,19 +8,20 @@ interface Field {
   refused?: Refused | undefined;
 }
 
-const idOf = (name: string) => `field-${name}`;
+/** The id of the field with that name. */
+export const fieldId = (name: string) => `field-${name}`;
 
 /** The first field of a refused form has the focus. */
 export const isFirstFault = (refused: Refused | undefined, name: string): boolean => refused?.faults.keys().next().value === name;
 
 const described = ({ name, help, refused }: Field) => {
-  const ids = [help && `${idOf(name)}-help`, refused?.faults.has(name) && `${idOf(name)}-fault`].filter(Boolean);
+  const ids = [help && `${fieldId(name)}-help`, refused?.faults.has(name) && `${fieldId(name)}-fault`].filter(Boolean);
   return ids.length > 0 ? ids.join(" ") : undefined;
 };
 
 /** What every input of a form has, by its name. */
 export const control = (field: Field) => ({
-  id: idOf(field.name),
+  id: fieldId(field.name),
   name: field.name,
   "aria-describedby": described(field),
   "aria-invalid": field.refused?.faults.has(field.name) ? ("true" as const) : undefined,
@@ -30,12 +31,12 @@ export const control = (field: Field) => ({
 const Help = ({ name, help, refused }: Field) => (
   <>
     {help && (
-      <p class="help" id={`${idOf(name)}-help`}>
+      <p class="help" id={`${fieldId(name)}-help`}>
         {help}
       </p>
     )}
     {refused?.faults.has(name) && (
-      <p class="fault" id={`${idOf(name)}-fault`}>
+      <p class="fault" id={`${fieldId(name)}-fault`}>
         {refused.faults.get(name)}
       </p>
     )}
@@ -45,11 +46,14 @@ const Help = ({ name, help, refused }: Field) => (
 /** A field with its label, its help and what was wrong with it. */
 export const Labelled = ({ children, ...field }: PropsWithChildren<Field>) => (
   <div class="field">
-    <label for={idOf(field.name)}>{field.label}</label>
+    <label for={fieldId(field.name)}>{field.label}</label>
     {children}
     <Help {...field} />
   </div>
 );
+
+/** Browsers count in UTF-16, of which a character has at most two. Who types too much is told, and nothing is cut off. */
+const mostUnits = (characters: number | undefined) => (characters === undefined ? undefined : 2 * characters + 1);
 
 interface TextField extends Field {
   form: Form;
@@ -70,7 +74,7 @@ export const TextField = ({ form, type = "text", value, required, placeholder, m
   return (
     <Labelled {...field}>
       {rows ? (
-        <textarea {...control(field)} rows={rows} placeholder={placeholder} maxlength={maxlength}>
+        <textarea {...control(field)} rows={rows} placeholder={placeholder} maxlength={mostUnits(maxlength)}>
           {typed ?? ""}
         </textarea>
       ) : (
@@ -82,7 +86,7 @@ export const TextField = ({ form, type = "text", value, required, placeholder, m
           placeholder={placeholder}
           min={min}
           max={max}
-          maxlength={maxlength}
+          maxlength={mostUnits(maxlength)}
           autocomplete="off"
         />
       )}
@@ -100,7 +104,7 @@ interface Choices extends Field {
 
 /** Boxes to tick. */
 export const Choices = ({ options, ticked, ...field }: Choices) => (
-  <fieldset class="field choices" aria-describedby={described(field)}>
+  <fieldset class="field choices" id={fieldId(field.name)} aria-describedby={described(field)}>
     <legend>{field.label}</legend>
     <div class={options.some(([, meaning]) => meaning) ? "wide" : undefined}>
       {options.map(([value, meaning], index) => (
@@ -111,12 +115,13 @@ export const Choices = ({ options, ticked, ...field }: Choices) => (
               name={field.name}
               value={value}
               checked={ticked.includes(value)}
-              aria-describedby={meaning && `${idOf(field.name)}-${index}`}
+              autofocus={index === 0 && isFirstFault(field.refused, field.name)}
+              aria-describedby={meaning && `${fieldId(field.name)}-${index}`}
             />
             <code>{value}</code>
           </label>
           {meaning && (
-            <p class="help" id={`${idOf(field.name)}-${index}`}>
+            <p class="help" id={`${fieldId(field.name)}-${index}`}>
               {meaning}
             </p>
           )}

@@ -1,6 +1,7 @@
 import type { RateLimitUsage } from "../../admission/rate-limit-usage.ts";
 import { type Key, statusOf } from "../../keys/key.ts";
 import { prefixOf } from "../../keys/key-format.ts";
+import { scopesInWords } from "../../keys/scopes.ts";
 import { integer } from "../format.ts";
 import { Sparkline } from "./sparkline.tsx";
 import { KeyState } from "./status.tsx";
@@ -33,6 +34,7 @@ export const KeyTable = ({
         <th scope="col">Name</th>
         <th scope="col">Key</th>
         <th scope="col">Status</th>
+        <th scope="col">Scopes</th>
         <th scope="col">Last used</th>
         <th scope="col">Expires</th>
         <th scope="col" class="number">
@@ -57,8 +59,15 @@ export const KeyTable = ({
             <td>
               <KeyState status={statusOf(key, now)} />
             </td>
+            <td data-label="Scopes">{scopesInWords(key.scopes)}</td>
             <td data-label="Last used">
-              {key.lastUsedAt === null ? <span class="quiet">never</span> : <Age timeMs={key.lastUsedAt} now={now} />}
+              {key.lastUsedAt === null ? (
+                <span class="quiet">never</span>
+              ) : (
+                <>
+                  <Age timeMs={key.lastUsedAt} now={now} /> <code class="quiet break">{key.lastUsedPath}</code>
+                </>
+              )}
             </td>
             <td data-label="Expires">
               {key.expiresAt === null ? (

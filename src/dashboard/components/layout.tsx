@@ -28,6 +28,13 @@ export const PageScript = ({ name, c }: { name: "overview" | "passkeys"; c: Page
   <script type="module" src={`/scripts/${name}.js`} nonce={c.get("secureHeadersNonce")} />
 );
 
+/** Stops what moves by itself on a page, and lets it go on; there only with script. */
+export const PauseButton = () => (
+  <button type="button" data-pause aria-pressed="false" hidden>
+    Pause
+  </button>
+);
+
 const { version } = packageJson;
 
 const sections = [

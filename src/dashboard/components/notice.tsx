@@ -1,5 +1,6 @@
 import type { Child } from "hono/jsx";
 import type { Refused } from "../forms.ts";
+import { fieldId } from "./fields.tsx";
 
 /** What an action did, in a sentence, and the call of the API that does the same. */
 export const Done = ({ children, call }: { children: Child; call?: string | undefined }) => (
@@ -24,7 +25,10 @@ export const Alert = ({ refused }: { refused: Refused | undefined }) =>
       </p>
       {[...refused.faults.entries()].map(([name, message]) => (
         <p>
-          <code>{name}</code>: {message}
+          <a href={`#${fieldId(name)}`}>
+            <code>{name}</code>
+          </a>
+          : {message}
         </p>
       ))}
     </div>

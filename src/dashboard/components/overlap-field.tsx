@@ -1,15 +1,15 @@
 const overlaps = [
-  [0, "none"],
-  [3600, "one hour"],
-  [86_400, "one day"],
-  [604_800, "seven days"],
+  [0, "0: none"],
+  [3600, "3,600: one hour"],
+  [86_400, "86,400: one day"],
+  [604_800, "604,800: seven days"],
 ] as const;
 const usual = 86_400;
 
 /** For how long a former secret works on beside the new one. `help`: what it does meanwhile. */
 export const OverlapField = ({ help }: { help: string }) => (
   <div class="field">
-    <label for="overlap_seconds">Overlap</label>
+    <label for="overlap_seconds">Overlap seconds</label>
     <select id="overlap_seconds" name="overlap_seconds" aria-describedby="overlap-help">
       {overlaps.map(([seconds, label]) => (
         <option value={String(seconds)} selected={seconds === usual}>

@@ -21,10 +21,11 @@ export interface Scale {
   y(value: number): number;
 }
 
-/** A number at or above the highest value, a quarter of which is round: 1, 2 or 5 times a power of ten. */
+/** A number at or above the highest value, a quarter of which is round. */
 function roundedUp(value: number): number {
   const power = 10 ** Math.floor(Math.log10(Math.max(1, value / 4)));
-  return [1, 2, 5, 10].map((step) => 4 * step * power).find((most) => most >= value) ?? 40 * power;
+  const steps = power === 1 ? [1, 2, 3, 4, 5, 6, 8, 10] : [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10];
+  return steps.map((step) => 4 * step * power).find((most) => most >= value) ?? 40 * power;
 }
 
 /** The scale of a plot of so many hours or days, whose highest value is given. */

@@ -7,15 +7,23 @@ export const RecoveryCodes = ({ codes }: { codes: readonly string[] }) => (
     </p>
     <ol class="codes" aria-label="Recovery codes" data-secret>
       {codes.map((code) => (
-        <li>
-          <code>{code}</code>
-        </li>
+        <>
+          <li>
+            <code>{code}</code>
+          </li>
+          {/* So that they are copied line by line. */}
+          {"\n"}
+        </>
       ))}
     </ol>
     <p>
       <a class="button" download="recovery-codes.txt" href={`data:text/plain;charset=utf-8,${encodeURIComponent(`${codes.join("\n")}\n`)}`}>
         Download
-      </a>
+      </a>{" "}
+      <button type="button" data-copy="[data-secret]" hidden>
+        Copy
+      </button>{" "}
+      <span role="status" data-copied />
     </p>
   </>
 );

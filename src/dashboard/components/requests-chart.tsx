@@ -76,7 +76,8 @@ const Bar = ({ point, x, step, y, name }: { point: SeriesPoint; x: number; step:
   );
 };
 
-const SeriesTable = ({ series, window }: { series: readonly SeriesPoint[]; window: WindowName }) => (
+/** Requests and response times, hour by hour or day by day. */
+export const SeriesTable = ({ series, window }: { series: readonly SeriesPoint[]; window: WindowName }) => (
   <section class="scroll" tabindex={0} aria-label="Requests and response times over time">
     <table class="cards">
       <thead>

@@ -1,6 +1,7 @@
 import type { Member } from "../../identity/member.ts";
 import type { Passkey } from "../../identity/passkeys.ts";
 import type { Session, SignedIn } from "../../identity/sessions.ts";
+import { deviceOf } from "../device.ts";
 import { newNonce } from "../once.ts";
 import { Action } from "./fields.tsx";
 import { Age } from "./time.tsx";
@@ -22,8 +23,8 @@ export const SessionsPanel = ({
         <li>
           <bdi>{member.name}</bdi>
           {session.id === signedIn.session?.id && <strong>this one</strong>}
-          <span class="quiet break">
-            <bdi>{session.userAgent ?? "an unknown browser"}</bdi>
+          <span class="quiet" title={session.userAgent ?? undefined}>
+            {deviceOf(session.userAgent)}
           </span>
           <span class="quiet">
             {[session.ip, session.country].filter(Boolean).join(", ")} seen <Age timeMs={session.lastSeenAt} now={now} />
@@ -69,7 +70,7 @@ export const SignInPanel = ({ passkeys, codesLeft, now }: { passkeys: readonly P
       <p class="fault" role="alert" data-fault hidden />
     </form>
     <h3>Recovery codes</h3>
-    <p>{codesLeft === 0 ? "None is left. Make new ones." : `${codesLeft} of 8 are left.`}</p>
+    <p>{codesLeft === 0 ? "None is left. Make new ones." : `${codesLeft} of 8 are left. New ones end these.`}</p>
     <p class="buttons">
       <Action action="/settings/recovery-codes" hidden={{ nonce: newNonce() }}>
         Make new recovery codes

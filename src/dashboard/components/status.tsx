@@ -15,14 +15,10 @@ const State = ({ tone, children }: { tone: Tone; children: string }) => (
   </span>
 );
 
-/** A status code with its reason; `isBrief`: with the reason on hover alone, where there is little room. */
-export const StatusCode = ({ status, isBrief = false }: { status: number; isBrief?: boolean }) => {
-  const reason = STATUS_CODES[status] ?? "";
-  const state = (
-    <State tone={status < 400 ? "good" : status < 500 ? "warn" : "bad"}>{isBrief ? String(status) : `${status} ${reason}`.trim()}</State>
-  );
-  return isBrief ? <span title={reason}>{state}</span> : state;
-};
+/** A status code with its reason. */
+export const StatusCode = ({ status }: { status: number }) => (
+  <State tone={status < 400 ? "good" : status < 500 ? "warn" : "bad"}>{`${status} ${STATUS_CODES[status] ?? ""}`.trim()}</State>
+);
 
 const keyTones: Record<KeyStatus, Tone> = { active: "good", disabled: "plain", expired: "warn", revoked: "bad" };
 export const KeyState = ({ status }: { status: KeyStatus }) => <State tone={keyTones[status]}>{status}</State>;

@@ -58,6 +58,33 @@ export const WeekHours = ({ week }: { week: readonly (readonly number[])[] }) =>
         </svg>
       </div>
       <figcaption>{sentence}</figcaption>
+      <details>
+        <summary>The same as a table</summary>
+        <section class="scroll" tabindex={0} aria-label="Requests by weekday and hour, as a table">
+          <table>
+            <thead>
+              <tr>
+                <th scope="col">Hour (UTC)</th>
+                {days.map((day) => (
+                  <th scope="col" class="number">
+                    {day.slice(0, 3)}
+                  </th>
+                ))}
+              </tr>
+            </thead>
+            <tbody>
+              {Array.from({ length: 24 }, (_, hour) => (
+                <tr>
+                  <th scope="row">{hourName(hour)}</th>
+                  {week.map((hours) => (
+                    <td class="number">{integer(hours[hour] ?? 0)}</td>
+                  ))}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </section>
+      </details>
     </figure>
   );
 };

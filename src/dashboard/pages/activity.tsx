@@ -6,7 +6,7 @@ import { timeOfId } from "../../ids.ts";
 import { reading, upToDate } from "../acting.ts";
 import { addressOf, asWords, methods, queryIn, statuses } from "../activity-query.ts";
 import { ActivityTable } from "../components/activity-table.tsx";
-import { showPage } from "../components/layout.tsx";
+import { PauseButton, showPage } from "../components/layout.tsx";
 import { Empty } from "../components/notice.tsx";
 import type { PageEnv } from "../context.ts";
 import { csvOf } from "../csv.ts";
@@ -35,9 +35,12 @@ activityPages.get("/activity", async (c) => {
       title: "Activity",
       section: "Activity",
       action: (
-        <a class="button" href={addressOf("/activity.csv", query)}>
-          Download CSV
-        </a>
+        <>
+          <PauseButton />
+          <a class="button" href={addressOf("/activity.csv", query)}>
+            Download CSV
+          </a>
+        </>
       ),
     },
     <>
@@ -63,7 +66,14 @@ activityPages.get("/activity", async (c) => {
         </div>
         <div class="field">
           <label for="status">Status</label>
-          <input id="status" name="status" value={query.status} list="statuses" placeholder="404 or 4xx" size={8} />
+          <input
+            id="status"
+            name="status"
+            value={query.status ?? c.req.query("status")}
+            list="statuses"
+            placeholder="404 or 4xx"
+            size={8}
+          />
           <datalist id="statuses">
             {statuses.map((each) => (
               <option value={each} />
@@ -74,6 +84,11 @@ activityPages.get("/activity", async (c) => {
           <label for="key_id">Key</label>
           <select id="key_id" name="key_id">
             <option value="">any</option>
+            {query.key_id !== undefined && keys.every(({ id }) => id !== query.key_id) && (
+              <option value={query.key_id} selected>
+                {query.key_id}
+              </option>
+            )}
             {keys.map(({ id, name }) => (
               <option value={id} selected={id === query.key_id}>
                 {name}
@@ -83,7 +98,7 @@ activityPages.get("/activity", async (c) => {
         </div>
         <div class="field grow">
           <label for="path">Path</label>
-          <input id="path" name="path" value={query.path} placeholder="/api/v1/tasks" />
+          <input id="path" name="path" value={query.path ?? c.req.query("path")} placeholder="/api/v1/tasks" />
         </div>
         {query.from !== undefined && <input type="hidden" name="from" value={iso(query.from)} />}
         {query.to !== undefined && <input type="hidden" name="to" value={iso(query.to)} />}
@@ -95,7 +110,13 @@ activityPages.get("/activity", async (c) => {
         <label class="quiet" for="q">
           As text
         </label>
-        <input id="q" name="q" class="grow" value={asWords(query)} placeholder="method:POST status:5xx" />
+        <input
+          id="q"
+          name="q"
+          class="grow"
+          value={ignored.length > 0 && c.req.query("q") ? c.req.query("q") : asWords(query)}
+          placeholder="method:POST status:5xx"
+        />
         <button type="submit">Apply</button>
         {isFiltered && <a href="/activity">Clear the filter</a>}
       </form>
@@ -120,7 +141,7 @@ activityPages.get("/activity", async (c) => {
                 Nothing matches. <a href="/activity">Clear the filter</a>
               </>
             ) : (
-              <>No requests yet. The first one shows here within two seconds of its answer.</>
+              <>No requests yet. The first one is announced here by itself.</>
             )}
           </Empty>
         ) : (

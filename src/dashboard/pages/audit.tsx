@@ -108,7 +108,7 @@ auditPages.get("/settings/audit", async (c) => {
                     <bdi>{entry.targetName ?? entry.targetId}</bdi>
                   </td>
                   <td class="name">
-                    <bdi>{actorNameOf(entry)}</bdi> <span class="quiet">{entry.actorType}</span>
+                    <bdi>{actorNameOf(entry)}</bdi> {entry.actorId && <span class="quiet">{entry.actorType}</span>}
                   </td>
                   <td class="break">{[entry.ip, entry.country].filter(Boolean).join(", ") || <span class="quiet">unknown</span>}</td>
                   <td>

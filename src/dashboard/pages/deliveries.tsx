@@ -63,43 +63,45 @@ export function deliveriesPages(catalogue: EventCatalogue) {
       <>
         {c.req.query("done") === "redelivered" && (
           <Done call={`POST /api/v1/deliveries/${delivery.redeliveryOf}/redeliver`}>
-            This is the new delivery. Load the page again to see what came back.
+            This is the new delivery. What came back shows below.
           </Done>
         )}
         {c.req.query("done") === "attempted" && (
           <Done call={`POST /api/v1/deliveries/${delivery.id}/attempt`}>
-            The next attempt is being made now. Load the page again to see what came back.
+            The next attempt is being made now. What came back shows below.
           </Done>
         )}
         <Alert refused={refused} />
-        <section class="panel" aria-labelledby="state">
-          <h2 id="state">What became of it</h2>
-          <p>
-            <DeliveryState status={delivery.status} />{" "}
-            {webhook === null && delivery.status !== "delivered"
-              ? "Its webhook was deleted: nothing more is sent."
-              : sentences[delivery.status]}
-          </p>
-          {latest?.advice && (
+        <div id="progress" data-refresh={delivery.status === "pending" || undefined}>
+          <section class="panel" aria-labelledby="state">
+            <h2 id="state">What became of it</h2>
             <p>
-              <strong>{latest.advice}</strong>
+              <DeliveryState status={delivery.status} />{" "}
+              {webhook === null && delivery.status !== "delivered"
+                ? "Its webhook was deleted: nothing more is sent."
+                : sentences[delivery.status]}
             </p>
-          )}
-          {delivery.redeliveryOf && (
-            <p>
-              It repeats <a href={`/deliveries/${delivery.redeliveryOf}`}>an earlier delivery</a>.
-            </p>
-          )}
-          <Timeline delivery={delivery} now={now} />
-          {delivery.status === "pending" && visitorMay(c, "webhooks") && (
-            <p class="buttons">
-              <Action action={`/deliveries/${delivery.id}/attempt`}>Try now</Action>
-            </p>
-          )}
-        </section>
-        {delivery.attempts.toReversed().map((each, index) => (
-          <AttemptPanel attempt={each} number={delivery.attempts.length - index} delivery={delivery} />
-        ))}
+            {latest?.advice && (
+              <p>
+                <strong>{latest.advice}</strong>
+              </p>
+            )}
+            {delivery.redeliveryOf && (
+              <p>
+                It repeats <a href={`/deliveries/${delivery.redeliveryOf}`}>an earlier delivery</a>.
+              </p>
+            )}
+            <Timeline delivery={delivery} now={now} />
+            {delivery.status === "pending" && visitorMay(c, "webhooks") && (
+              <p class="buttons">
+                <Action action={`/deliveries/${delivery.id}/attempt`}>Try now</Action>
+              </p>
+            )}
+          </section>
+          {delivery.attempts.toReversed().map((each, index) => (
+            <AttemptPanel attempt={each} number={delivery.attempts.length - index} delivery={delivery} />
+          ))}
+        </div>
         <ComparedAttempts delivery={delivery} chosen={comparedIn(c, delivery.attempts.length)} />
         <section class="panel" aria-labelledby="event">
           <h2 id="event">The event</h2>

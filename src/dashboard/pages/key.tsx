@@ -18,14 +18,14 @@ import { ActivityTable } from "../components/activity-table.tsx";
 import { Action, TextField } from "../components/fields.tsx";
 import { KeyText } from "../components/key-list.tsx";
 import { showPage } from "../components/layout.tsx";
-import { Alert, Done, Empty } from "../components/notice.tsx";
+import { Alert, Done, Empty, Note } from "../components/notice.tsx";
 import { RequestsChart } from "../components/requests-chart.tsx";
 import { KeyState } from "../components/status.tsx";
 import { Age, Ahead, Moment } from "../components/time.tsx";
 import { idOf, type PageContext, type PageEnv } from "../context.ts";
-import { countdown, integer, wholePercent } from "../format.ts";
+import { countdown, integer, share, wholePercent } from "../format.ts";
 import { asShown, attempt, Form, parseInput, readForm, type Sent } from "../forms.ts";
-import { grantableScopes, requireGrantableScopes, visitorMay } from "../permissions.tsx";
+import { grantableScopes, mayTouch, requireGrantableScopes, visitorMay } from "../permissions.tsx";
 import { KeyFields, keyInputOf } from "./keys.tsx";
 
 const entriesShown = 10;
@@ -64,7 +64,7 @@ export async function showKey(c: PageContext, { form = new Form(), refused }: Se
   // An address that was kept may say what is so no longer.
   const isSo = { disabled: status === "disabled", enabled: key.state === "active", revoked: status === "revoked" }[done] ?? true;
   const outcome = isSo ? outcomes[done]?.(key) : undefined;
-  const isRevoked = status === "revoked";
+  const isChangeable = status !== "revoked" && mayTouch(c, key.scopes);
   const overlapEndsAt = key.overlapEndsAt !== null && key.overlapEndsAt > now ? key.overlapEndsAt : null;
   return showPage(
     c,
@@ -73,7 +73,7 @@ export async function showKey(c: PageContext, { form = new Form(), refused }: Se
       section: "API Keys",
       trail: [["API Keys", "/keys"]],
       status: refused ? 422 : 200,
-      action: !isRevoked && visitorMay(c, "keys") && (
+      action: isChangeable && (
         <>
           {key.state === "disabled" ? (
             <Action action={`/keys/${key.id}/enable`}>Enable</Action>
@@ -92,13 +92,20 @@ export async function showKey(c: PageContext, { form = new Form(), refused }: Se
     <>
       {outcome && <Done call={outcome[1]}>{outcome[0]}</Done>}
       <Alert refused={refused} />
+      {status !== "revoked" && visitorMay(c, "keys") && !isChangeable && (
+        <Note>
+          <p>This key may do more than your role gives to keys. An admin or an owner of the account can change it.</p>
+        </Note>
+      )}
       {overlapEndsAt !== null && (
         <div class="note">
           <p>
-            The secret before the last rotation works too: it ends <Ahead timeMs={overlapEndsAt} now={now} />. Requests since the rotation,
-            of the last hour at most, with the new one: {integer(bySecret.current)}, with the old one: {integer(bySecret.previous)}.
+            The secret before the last rotation works too: it ends <Ahead timeMs={overlapEndsAt} now={now} />.{" "}
+            {bySecret.current + bySecret.previous === 0
+              ? "Neither secret has been used since the rotation."
+              : `Since the rotation, in the last hour at most: ${integer(bySecret.current)} with the new one (${share(bySecret.current, bySecret.current + bySecret.previous)}), ${integer(bySecret.previous)} with the old one (${share(bySecret.previous, bySecret.current + bySecret.previous)}).`}
           </p>
-          {visitorMay(c, "keys") && <Action action={`/keys/${key.id}/end-overlap`}>End the overlap now</Action>}
+          {isChangeable && <Action action={`/keys/${key.id}/end-overlap`}>End the overlap now</Action>}
         </div>
       )}
       <section class="panel" aria-labelledby="facts">
@@ -143,7 +150,7 @@ export async function showKey(c: PageContext, { form = new Form(), refused }: Se
               </>
             )}
           </dd>
-          <dt>Allowed addresses</dt>
+          <dt>Allowed IPs</dt>
           <dd>{key.allowedIps.length === 0 ? "any" : key.allowedIps.map((range) => <code>{range} </code>)}</dd>
           <dt>This hour</dt>
           <dd>
@@ -184,7 +191,7 @@ export async function showKey(c: PageContext, { form = new Form(), refused }: Se
           <ActivityTable entries={entries} now={now} brief />
         )}
       </section>
-      {!isRevoked && visitorMay(c, "keys") && (
+      {isChangeable && (
         <section class="panel" aria-labelledby="change">
           <h2 id="change">Change</h2>
           <form class="form" method="post" action={`/keys/${key.id}`}>
@@ -259,7 +266,7 @@ for (const [verb, state, done] of [
 ] as const)
   keyPages.post(`/keys/:id/${verb}`, async (c) => {
     const changed = await attempt(async () => {
-      if (state === "active") requireGrantableScopes(c, (await readKeyRow(reading(c), idOf(c))).scopes);
+      requireGrantableScopes(c, (await readKeyRow(reading(c), idOf(c))).scopes);
       return changeKey(keyWriting(c), idOf(c), { state }, always);
     });
     return "refused" in changed ? showKey(c, { refused: changed.refused }) : backToKey(c, done);

@@ -179,13 +179,23 @@ export const KeyFields = ({
       form={form}
       refused={refused}
       name="hourly_limit"
-      label="Requests an hour"
+      label="Hourly limit"
       type="number"
       min={1}
       max={ceiling}
       value={values?.hourlyLimit}
       placeholder={String(ceiling)}
-      help={`1 to ${ceiling}. Empty: ${ceiling}.`}
+      help={`Requests in a clock hour, 1 to ${ceiling}. Empty: ${ceiling}.`}
+    />
+    <TextField
+      form={form}
+      refused={refused}
+      name="allowed_ips"
+      label="Allowed IPs"
+      rows={3}
+      value={values?.allowedIps}
+      placeholder="203.0.113.0/24"
+      help="Addresses and CIDR ranges, one a line. Empty: any."
     />
     <TextField
       form={form}
@@ -195,16 +205,6 @@ export const KeyFields = ({
       type="datetime-local"
       value={values?.expiresAt}
       help="Empty: never."
-    />
-    <TextField
-      form={form}
-      refused={refused}
-      name="allowed_ips"
-      label="Allowed addresses"
-      rows={3}
-      value={values?.allowedIps}
-      placeholder="203.0.113.0/24"
-      help="Addresses and CIDR ranges, one a line. Empty: any."
     />
   </>
 );

@@ -12,7 +12,7 @@ import { upToDate } from "../acting.ts";
 import { ActivityTable } from "../components/activity-table.tsx";
 import { Figures } from "../components/figures.tsx";
 import { KeyText } from "../components/key-list.tsx";
-import { showPage } from "../components/layout.tsx";
+import { PauseButton, showPage } from "../components/layout.tsx";
 import { largestMove, MovedMost } from "../components/movers.tsx";
 import { Empty } from "../components/notice.tsx";
 import { RequestsChart } from "../components/requests-chart.tsx";
@@ -67,22 +67,26 @@ export const overview = new Hono<PageEnv>().get("/", async (c) => {
       <section class="panel" aria-labelledby="chart">
         <h2 id="chart">Requests by day</h2>
         {move && <MovedMost move={move} name={move.value} href="/usage" />}
-        <RequestsChart usage={usage} window="30d" marks={marks} />
+        {usage.totalRequests.value + usage.totalRequests.previous === 0 ? (
+          <Empty>
+            No requests yet. <a href="/docs">Make the first one</a>
+          </Empty>
+        ) : (
+          <RequestsChart usage={usage} window="30d" marks={marks} />
+        )}
       </section>
       <div class="columns">
         <section class="panel" aria-labelledby="activity">
           <header>
             <h2 id="activity">Recent Activity</h2>
             <div class="actions">
-              <button type="button" data-pause aria-pressed="false" hidden>
-                Pause
-              </button>
+              <PauseButton />
               <a href="/activity">All activity</a>
             </div>
           </header>
           <div id="latest" data-refresh>
             {entries.length === 0 ? (
-              <Empty>No requests yet. The first one shows here within two seconds of its answer.</Empty>
+              <Empty>No requests yet. The first one shows here by itself, a few seconds after its answer.</Empty>
             ) : (
               <ActivityTable entries={entries} now={now} brief />
             )}
@@ -128,6 +132,8 @@ const FirstSteps = ({ keys, webhooks, isCalled }: { keys: Key[]; webhooks: Webho
 const KeysPanel = ({ keys, now }: { keys: Key[]; now: number }) => {
   const live = keys.filter((key) => statusOf(key, now) === "active");
   const expiring = live.filter(({ expiresAt }) => expiresAt !== null && expiresAt - now < expiresSoonMs);
+  // What is used most lately comes first.
+  const byUse = keys.toSorted((a, b) => (b.lastUsedAt ?? 0) - (a.lastUsedAt ?? 0));
   const unused = live.filter(({ lastUsedAt, createdAt }) => now - (lastUsedAt ?? createdAt) > longUnusedMs);
   return (
     <section class="panel" aria-labelledby="keys">
@@ -147,7 +153,7 @@ const KeysPanel = ({ keys, now }: { keys: Key[]; now: number }) => {
             {unused.length > 0 && <>, {unused.length} unused for 90 days</>}
           </p>
           <ul class="lines">
-            {keys.slice(0, keysShown).map((key) => (
+            {byUse.slice(0, keysShown).map((key) => (
               <li>
                 <a href={`/keys/${key.id}`}>
                   <bdi>{key.name}</bdi>

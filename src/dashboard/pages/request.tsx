@@ -4,6 +4,7 @@ import { actorNameOf, listAudit } from "../../audit/audit.ts";
 import { iso, minuteMs, secondMs } from "../../clock.ts";
 import { readEventsOfRequest } from "../../events/read-events.ts";
 import { timeOfId } from "../../ids.ts";
+import { readKeyRow } from "../../keys/read-keys.ts";
 import { reading } from "../acting.ts";
 import { showPage } from "../components/layout.tsx";
 import { Code } from "../components/secret.tsx";
@@ -40,7 +41,8 @@ export const requestPages = new Hono<PageEnv>();
 requestPages.get("/activity/:id", async (c) => {
   const asking = reading(c);
   const entry = await readEntry(asking, c.req.param("id"));
-  const explanation = explain(entry);
+  const limitOf = async () => (await readKeyRow(asking, entry.keyId)).hourlyLimit;
+  const explanation = explain(entry, entry.status === 429 ? await limitOf().catch(() => undefined) : undefined);
   const caused = await readEventsOfRequest(asking, entry.id);
   const at = timeOfId(entry.id);
   const around = visitorMay(c, "audit")
@@ -97,7 +99,7 @@ requestPages.get("/activity/:id", async (c) => {
             </a>
           </dd>
           <dt>Limit</dt>
-          <dd>{entry.counted ? "used one of the hour" : "used none of the hour"}</dd>
+          <dd>{entry.counted ? "counted: one request of the hour" : "not counted"}</dd>
           <dt>From</dt>
           <dd>
             {entry.ip ?? "an address that is no longer kept"}
@@ -130,7 +132,9 @@ requestPages.get("/activity/:id", async (c) => {
                   <span class="quiet">for no webhook</span>
                 ) : (
                   deliveryIds.map((id, index) => (
-                    <a href={`/deliveries/${id}`}>{deliveryIds.length === 1 ? "its delivery" : `delivery ${index + 1}`}</a>
+                    <a href={`/deliveries/${id}`}>
+                      {deliveryIds.length === 1 ? "its delivery" : `delivery ${index + 1} of ${deliveryIds.length}`}
+                    </a>
                   ))
                 )}
               </li>
@@ -160,6 +164,7 @@ requestPages.get("/activity/:id", async (c) => {
       )}
       <section class="panel" aria-labelledby="again">
         <h2 id="again">The same again</h2>
+        {/^(?:POST|PUT|PATCH)$/.test(entry.method) && <p>Its body was not kept: put yours in the place of {"{}"}.</p>}
         <Code label="With curl" id="curl">
           {curlOf(entry, origin)}
         </Code>

@@ -1,5 +1,6 @@
 import { Hono } from "hono";
 import { removeSampleData } from "../../accounts/sample-data.ts";
+import { audited, recordAudit } from "../../audit/audit.ts";
 import { always } from "../../db/optimistic-locking.ts";
 import { type KeyPosition, listKeys } from "../../keys/read-keys.ts";
 import { revokeKey } from "../../keys/revoke-key.ts";
@@ -57,5 +58,6 @@ sampleDataPages.post("/settings/sample-data", async (c) => {
     if (keys.length < mostKeys) break;
   }
   await removeSampleData(asking.db, { id, sampleUntil }, asking.now);
+  await recordAudit(asking, audited(asking, "account.sample_data_removed", { type: "account", id, name: account.name }));
   return backToSettings(c, "sample-removed");
 });

@@ -49,6 +49,9 @@ export const search = new Hono<PageEnv>().get("/search", async (c) => {
       .map(({ id, url }) => ["Webhook", url, `/webhooks/${id}`] as const),
     ...pages.filter(([name]) => has(name)).map(([name, path]) => ["Page", name, path] as const),
   ];
+  // "GET /api/v1/tasks": the requests of a path, under a method or all.
+  const [, method, path] = /^(?:(GET|HEAD|POST|PUT|PATCH|DELETE)\s+)?(\/\S+)$/i.exec(text) ?? [];
+  if (path) return c.redirect(`/activity?${new URLSearchParams({ ...(method && { method: method.toUpperCase() }), path })}`, 303);
   const [only] = found;
   if (found.length === 1 && only) return c.redirect(only[2], 303);
   return showPage(

@@ -139,7 +139,7 @@ function showRecovery(c: PageContext, { returnTo = "/", refused }: Asked) {
           </button>
         </form>
         <p>
-          <a href="/login">Sign in with a passkey instead</a>
+          <a href={`/login?return_to=${encodeURIComponent(returnTo)}`}>Sign in with a passkey instead</a>
         </p>
       </main>
     </Page>,
@@ -247,7 +247,7 @@ signInPages.post("/setup", async (c) => {
           <RecoveryCodes codes={claimed.codes} />
           <p>
             <a class="button main" href="/">
-              Go to the overview
+              I have kept them: go to the overview
             </a>
           </p>
         </main>

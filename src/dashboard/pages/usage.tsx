@@ -10,9 +10,9 @@ import { readUsage } from "../../usage/read-usage.ts";
 import { type WindowName, windowHours, windowsAt } from "../../usage/windows.ts";
 import { upToDate } from "../acting.ts";
 import { Figures } from "../components/figures.tsx";
-import { showPage } from "../components/layout.tsx";
+import { PauseButton, showPage } from "../components/layout.tsx";
 import { Empty } from "../components/notice.tsx";
-import { RequestsChart } from "../components/requests-chart.tsx";
+import { RequestsChart, SeriesTable } from "../components/requests-chart.tsx";
 import { TimeOfDay } from "../components/time.tsx";
 import { TimesChart } from "../components/times-chart.tsx";
 import { WeekHours } from "../components/week-hours.tsx";
@@ -58,9 +58,12 @@ usagePages.get("/usage", async (c) => {
       section: "Usage",
       trail: key ? [["Usage", "/usage"]] : [],
       action: (
-        <a class="button" href={address({}).replace("/usage?", "/usage.csv?")}>
-          Download CSV
-        </a>
+        <>
+          <PauseButton />
+          <a class="button" href={address({}).replace("/usage?", "/usage.csv?")}>
+            Download CSV
+          </a>
+        </>
       ),
     },
     <>
@@ -89,15 +92,17 @@ usagePages.get("/usage", async (c) => {
           as of <TimeOfDay timeMs={now} />
         </span>
       </nav>
-      <Figures
-        usage={usage}
-        highest={limit}
-        now={now}
-        busiest={busiestOf(hours)}
-        title={`API Usage - Last ${windowNames[window]}`}
-        before={window === "30d" ? undefined : `in the ${windowNames[window]} before`}
-      />
-      <section class="panel" aria-labelledby="requests">
+      <div id="figures" data-refresh>
+        <Figures
+          usage={usage}
+          highest={limit}
+          now={now}
+          busiest={busiestOf(hours)}
+          title={`API Usage - Last ${windowNames[window]}`}
+          before={window === "30d" ? undefined : `in the ${windowNames[window]} before`}
+        />
+      </div>
+      <section class="panel" aria-labelledby="requests" id="requests-part" data-refresh>
         <h2 id="requests">Requests</h2>
         {total === 0 ? (
           <Empty>No requests in these {windowNames[window]}.</Empty>
@@ -107,15 +112,21 @@ usagePages.get("/usage", async (c) => {
         <dl class="facts inline">
           {classes.map((name) => (
             <>
-              <dt>{name === "4xx" ? "4xx but 429" : name}</dt>
+              <dt>{name === "4xx" ? "4xx without 429" : name}</dt>
               <dd>{integer(usage.byClass[name])}</dd>
             </>
           ))}
         </dl>
       </section>
-      <section class="panel" aria-labelledby="times">
+      <section class="panel" aria-labelledby="times" id="times-part" data-refresh>
         <h2 id="times">Response time</h2>
         {usage.avgResponseTimeMs.value === null ? <Empty>No request was admitted.</Empty> : <TimesChart usage={usage} window={window} />}
+        {usage.avgResponseTimeMs.value !== null && (
+          <details>
+            <summary>The same as a table</summary>
+            <SeriesTable series={usage.series} window={window} />
+          </details>
+        )}
         <dl class="facts inline">
           <dt>average</dt>
           <dd>{milliseconds(usage.avgResponseTimeMs.value)}</dd>
@@ -129,12 +140,12 @@ usagePages.get("/usage", async (c) => {
         <p class="quiet">Of admitted requests: refusals, which are quick, are left out. Lower is better. Percentiles are within 5 %.</p>
       </section>
       {window !== "24h" && total > 0 && (
-        <section class="panel" aria-labelledby="week">
+        <section class="panel" aria-labelledby="week" id="week-part" data-refresh>
           <h2 id="week">By weekday and hour</h2>
           <WeekHours week={weekOf(hours)} />
         </section>
       )}
-      <div class="columns">
+      <div class="columns" id="breakdowns" data-refresh>
         {[["key", "status"] as const, ["route"] as const].map((together) => (
           <div class="stack">
             {together.map((by) => (
@@ -146,7 +157,7 @@ usagePages.get("/usage", async (c) => {
           </div>
         ))}
       </div>
-      <section class="panel" aria-labelledby="by-day">
+      <section class="panel" aria-labelledby="by-day" id="days-part" data-refresh>
         <h2 id="by-day">{titles.day}</h2>
         <details>
           <summary>{counted(sharesBy("day").length, "day")}, each with its figures</summary>

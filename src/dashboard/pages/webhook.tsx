@@ -35,7 +35,7 @@ const outcomes: Record<string, (webhook: Webhook) => [sentence: string, call: st
     `PATCH /api/v1/webhooks/${id} {"status": "disabled"}`,
   ],
   enabled: ({ id }) => ["Enabled. What was held is not sent by itself: redeliver it.", `PATCH /api/v1/webhooks/${id} {"status": "active"}`],
-  tested: ({ id }) => ["A test event is on its way. Load the page again to see what came back.", `POST /api/v1/webhooks/${id}/test`],
+  tested: ({ id }) => ["A test event is on its way. What came back shows below, among the deliveries.", `POST /api/v1/webhooks/${id}/test`],
   "sent-before": ({ id }) => ["This form was sent before, and did nothing again.", `GET /api/v1/webhooks/${id}/deliveries`],
 };
 
@@ -107,11 +107,13 @@ export function webhookPages(catalogue: EventCatalogue) {
       <>
         {outcome && <Done call={outcome[1]}>{outcome[0]}</Done>}
         {redelivery && (
-          <Done call={`GET /api/v1/redeliveries/${redelivery.id}`}>
-            {redelivery.status === "done"
-              ? `Redelivered: ${counted(redelivery.count, "event")} of ${integer(redelivery.count)} attempted.`
-              : `Redelivering: ${integer(redelivery.sent)} of ${counted(redelivery.count, "event")} attempted, five a second. Load the page again for more.`}
-          </Done>
+          <div id="redelivery" data-refresh={redelivery.status === "running" || undefined}>
+            <Done call={`POST /api/v1/webhooks/${webhook.id}/redeliver`}>
+              {redelivery.status === "done"
+                ? `Redelivered: ${counted(redelivery.count, "event")} of ${integer(redelivery.count)} attempted.`
+                : `Redelivering: ${integer(redelivery.sent)} of ${counted(redelivery.count, "event")} attempted, five a second.`}
+            </Done>
+          </div>
         )}
         <Alert refused={refused} />
         {visitorMay(c, "webhooks") && !isReadable && (
@@ -125,7 +127,7 @@ export function webhookPages(catalogue: EventCatalogue) {
           <div class="note alert">
             <p>
               Disabled. {webhook.disabledReason} Its events are held.{" "}
-              {health.held > 0 && `${counted(health.held, "event")} wait to be redelivered.`}
+              {health.held > 0 && `${counted(health.held, "delivery", "deliveries")} held. Enable it, then redeliver them.`}
             </p>
           </div>
         )}
@@ -133,11 +135,12 @@ export function webhookPages(catalogue: EventCatalogue) {
           <div class="note alert">
             <p>
               Failing since <Moment timeMs={webhook.failingSince} />. Each event is tried ten times in three days; five days after the first
-              failure the webhook is disabled. The latest attempts say why.
+              failure the webhook is disabled.
             </p>
+            {health.advice && <p>{health.advice}</p>}
           </div>
         )}
-        <section class="panel" aria-labelledby="facts">
+        <section class="panel" aria-labelledby="facts" id="webhook-facts" data-refresh>
           <h2 id="facts">The webhook</h2>
           <dl class="facts">
             <dt>Status</dt>
@@ -233,7 +236,9 @@ export function webhookPages(catalogue: EventCatalogue) {
               )}
             </Empty>
           ) : (
-            <DeliveryTable deliveries={shown} now={now} />
+            <div id="latest-deliveries" data-refresh={c.req.query("after") === undefined || undefined}>
+              <DeliveryTable deliveries={shown} now={now} />
+            </div>
           )}
           {deliveries.length > deliveriesShown && last && (
             <p class="pages">
@@ -241,6 +246,7 @@ export function webhookPages(catalogue: EventCatalogue) {
             </p>
           )}
         </section>
+        <VerifySnippets />
         {isManageable && (
           <section class="panel" aria-labelledby="change">
             <h2 id="change">Change</h2>
@@ -259,7 +265,6 @@ export function webhookPages(catalogue: EventCatalogue) {
             </form>
           </section>
         )}
-        <VerifySnippets />
       </>,
     );
   };

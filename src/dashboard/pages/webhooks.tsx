@@ -191,14 +191,17 @@ export const WebhookFields = ({
       required
       maxlength={2048}
       placeholder="https://hooks.example.com/overview"
-      help="Where events are posted to. https, a public host."
+      help="Where events are posted to: https and a public host; on a laptop also http to the machine itself."
     />
     <TextField form={form} refused={refused} name="description" label="Description" value={webhook?.description} maxlength={500} />
     <Choices
       refused={refused}
       name="event_types"
       label="Event types"
-      options={[["*", "All of them, those to come too."], ...catalogue.kinds.map(({ type, description }): Choice => [type, description])]}
+      options={[
+        ["*", "Every event, also of types that are added later."],
+        ...catalogue.kinds.map(({ type, description }): Choice => [type, description]),
+      ]}
       ticked={ticked}
     />
   </>

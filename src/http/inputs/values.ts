@@ -39,7 +39,7 @@ function sentenceFor(issue: z.core.$ZodRawIssue & { input?: unknown }): string {
 
 function bounded(origin: string, bound: "at least" | "at most", count: number): string {
   if (origin === "string") return `have ${bound} ${count} characters`;
-  if (origin === "array") return `have ${bound} ${count} items`;
+  if (origin === "array") return `have ${bound} ${count} ${count === 1 ? "item" : "items"}`;
   return `be ${bound} ${count}`;
 }
 
