@@ -72,6 +72,9 @@ describe("A key", () => {
     expect(blank.text).toContain('role="alert"');
     for (const field of ["name", "allowed_ips", "hourly_limit"]) expect(blank.text).toContain(`id="field-${field}-fault"`);
     expect(blank.text).toContain(">here</textarea>");
+    // The first fault has the focus, and of several values the one that is meant is named.
+    expect([...blank.text.matchAll(/<(?:input|textarea)[^>]* autofocus/g)].map(([tag]) => /name="(\w+)"/.exec(tag)?.[1])).toEqual(["name"]);
+    expect(blank.text).toContain("here: Must be an IPv4 or IPv6 address or CIDR range.");
     const high = await post("/keys", { name: "High", hourly_limit: "5001" });
     expect([high.status, high.text.includes("ceiling")]).toEqual([422, true]);
     expect(high.text).toContain('value="High"');

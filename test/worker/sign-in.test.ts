@@ -288,6 +288,13 @@ describe("A role", () => {
     }
     expect((await post(`/keys/${keyId}/rotate`)).text).not.toContain('aria-label="Secret key"');
     expect((await post(`/keys/${keyId}`, { name: "x", scopes: "tasks:read" })).status).toBe(422);
+    // Nor does it end what it could not begin again; its page says who can.
+    for (const verb of ["disable", "revoke", "end-overlap"]) expect((await post(`/keys/${keyId}/${verb}`)).status, verb).toBe(422);
+    const page = (await get(`/keys/${keyId}`)).text;
+    expect([page.includes("An admin or an owner of the account can change it"), />\s*(?:Disable|Rotate|Revoke)\s*</.test(page)]).toEqual([
+      true,
+      false,
+    ]);
     expect((await call("GET", "/api/v1/me", { key: full })).status).toBe(200);
     expect([(await get("/settings/audit")).status, (await post("/settings/invitations", { email: "x@example.com" })).status]).toEqual([
       403, 403,
