@@ -1,14 +1,21 @@
 import { z } from "zod";
 import { iso } from "../clock.ts";
 import { type Event, kindsAbout, newEvent, onceEventId } from "../events/event.ts";
-import { isoText } from "../iso-text.ts";
+import { timeOf } from "../iso-text.ts";
 import type { KeyConfig } from "./admission.ts";
 import { resetsAt, type Window } from "./window.ts";
 
-const data = z.strictObject({ key_id: z.string(), key_name: z.string(), used: z.int(), limit: z.int(), resets_at: isoText });
+const data = z.strictObject({
+  key_id: z.string().meta({ description: "The key." }),
+  key_name: z.string().meta({ description: "What it is called." }),
+  used: z.int().meta({ description: "How many requests it has made in this hour." }),
+  limit: z.int().meta({ description: "How many it may make." }),
+  resets_at: timeOf("When the next hour begins."),
+});
 
 const kind = kindsAbout(data, {
   scope: "keys:read",
+  schema: "RateLimitReport",
   example: {
     key_id: "key_4fPq2rT8vX0zB6dH",
     key_name: "Continuous integration",

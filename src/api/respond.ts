@@ -18,6 +18,10 @@ export const respondStream = <Body>(body: ReadableStream | null, headers: Record
   new Response(body, { headers: { "Content-Type": "application/json", ...headers } }) as Response &
     TypedResponse<JSONParsed<Body>, 200, "json">;
 
+/** A response of text that is there already, as a stream. Its headers name its media type. */
+export const respondText = (body: ReadableStream | null, headers: Record<string, string>) =>
+  new Response(body, { headers }) as Response & TypedResponse<string, 200, "text">;
+
 /** A response without a body. */
 export const respondEmpty = <Status extends 202 | 204 | 304>(status: Status, headers: Record<string, string> = {}) =>
   new Response(null, { status, headers }) as Response & TypedResponse<null, Status, "body">;

@@ -19,13 +19,15 @@ export interface EventKind<Data extends z.ZodObject = z.ZodObject> {
   description: string;
   scope: string;
   data: Data;
+  /** What the shape of the data is called. */
+  schema: string;
   example: z.infer<Data>;
 }
 
 /** The kinds of events about one thing, which all carry that thing as it is after what happened; deleted things as they were. */
 export const kindsAbout =
-  <Data extends z.ZodObject>(data: Data, { scope, example }: { scope: string; example: z.infer<Data> }) =>
-  (type: string, description: string): EventKind<Data> => ({ type, description, scope, data, example });
+  <Data extends z.ZodObject>(data: Data, about: { scope: string; schema: string; example: z.infer<Data> }) =>
+  (type: string, description: string): EventKind<Data> => ({ type, description, data, ...about });
 
 /** An event of a kind. What its schema does not know is refused, so that nothing is published by mistake. */
 export const newEvent = <Data extends z.ZodObject>(

@@ -8,21 +8,24 @@ import { invitations, members, sessions } from "../db/schema.ts";
 import { Failure } from "../errors.ts";
 import type { Writing } from "../events/commit.ts";
 import { type Event, kindsAbout, newEvent } from "../events/event.ts";
-import { isoText } from "../iso-text.ts";
+import { timeOf } from "../iso-text.ts";
 import { type Role, roles } from "./roles.ts";
 
 export type Member = typeof members.$inferSelect;
 
 const MemberData = z.strictObject({
-  id: z.string(),
-  name: z.string(),
-  email: z.string(),
-  role: z.enum(roles),
-  created_at: isoText,
+  id: z.string().meta({ description: "The id of the member, or of the invitation." }),
+  name: z.string().meta({ description: "What they are called; empty until they have joined." }),
+  email: z.string().meta({ description: "Their email address." }),
+  role: z.enum(roles).meta({
+    description: "What they may do: `owner` everything, `admin` people and audit too, `developer` keys and webhooks, `viewer` look.",
+  }),
+  created_at: timeOf("When they were invited or joined."),
 });
 
 const kind = kindsAbout(MemberData, {
   scope: "audit:read",
+  schema: "Member",
   example: {
     id: "mem_019a1b2c3d4e7f8091a2b3c4d5e6f708",
     name: "Ada Lovelace",

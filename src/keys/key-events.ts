@@ -5,6 +5,7 @@ import { KeyData, keyData } from "./key-data.ts";
 
 const kind = kindsAbout(KeyData, {
   scope: "keys:read",
+  schema: "Key",
   example: {
     id: "key_4fPq2rT8vX0zB6dH",
     name: "Continuous integration",

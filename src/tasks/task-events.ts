@@ -4,6 +4,7 @@ import { TaskData, taskData } from "./task-data.ts";
 
 const kind = kindsAbout(TaskData, {
   scope: "tasks:read",
+  schema: "Task",
   example: {
     id: "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
     title: "Write the release notes",

@@ -4,6 +4,7 @@ import { UserData, userData } from "./user-data.ts";
 
 const kind = kindsAbout(UserData, {
   scope: "users:read",
+  schema: "User",
   example: {
     id: "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708",
     name: "Ada Lovelace",

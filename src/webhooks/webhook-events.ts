@@ -13,17 +13,21 @@ const example = {
   updated_at: "2026-01-31T09:30:00.000Z",
 };
 
-const disabled = kindsAbout(WebhookData, { scope: "webhooks:read", example })(
+const disabled = kindsAbout(WebhookData, { scope: "webhooks:read", schema: "Webhook", example })(
   "webhook.disabled",
   "A webhook was disabled: by a call, since its receiver is gone, or since that has failed for five days.",
 );
 
-const TestData = z.strictObject({ webhook_id: z.string(), message: z.string() });
+const TestData = z.strictObject({
+  webhook_id: z.string().meta({ description: "The webhook that was tested." }),
+  message: z.string().meta({ description: "A sentence that says so." }),
+});
 
-const test = kindsAbout(TestData, { scope: "webhooks:read", example: { webhook_id: example.id, message: "This is a test." } })(
-  "webhook.test",
-  "Sent on demand, to one webhook alone.",
-);
+const test = kindsAbout(TestData, {
+  scope: "webhooks:read",
+  schema: "TestMessage",
+  example: { webhook_id: example.id, message: "This is a test." },
+})("webhook.test", "Sent on demand, to one webhook alone.");
 
 export const webhookEventKinds = [disabled, test];
 

@@ -22,7 +22,7 @@ const withKey = operations.filter(({ security }) => security.length > 0);
 const open = operations.filter(({ security }) => security.length === 0);
 
 it("The checked-in document is the code's, and the one that the Worker serves", async () => {
-  expect(published).toEqual(openApiDocument(createResources(eventCatalogue)));
+  expect(published).toEqual(openApiDocument(createResources(eventCatalogue), eventCatalogue));
   const { body, headers } = await call("GET", "/api/v1/openapi.json");
   expect(body).toEqual(published);
   expect((await call("GET", "/api/v1/openapi.json", { "If-None-Match": headers.get("ETag") })).status).toBe(304);
@@ -62,7 +62,9 @@ it("Every object in an answer is closed, so that a leaked member is seen", () =>
     if (type === "object" && properties && additionalProperties !== false) loose.push(at);
     for (const [name, child] of Object.entries(node)) walk(child, `${at}/${name}`);
   };
-  walk(document.components.schemas, "#/components/schemas");
+  // A document of OpenAPI is no answer of ours.
+  const { OpenApiDocument, ...schemas } = document.components.schemas;
+  walk(schemas, "#/components/schemas");
   for (const { operationId, responses } of withKey) walk(responses, operationId);
   expect(loose).toEqual([]);
 });

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import document from "../../public/api/v1/openapi.json";
+import { type JsonObject, resolve } from "../../src/api/document/json.ts";
 import { call, makeTenant } from "./client.ts";
 import { register } from "./receiver.ts";
 
@@ -15,6 +16,12 @@ interface Property {
 }
 const { schemas } = document.components as unknown as { schemas: Record<string, { properties: Record<string, Property> }> };
 const property = (schema: string, name: string): Property => schemas[schema]?.properties[name] ?? {};
+
+/** A part of the document, wherever it stands. */
+function resolved<Part>(part: Part): Part {
+  const { $ref } = (part ?? {}) as { $ref?: string };
+  return $ref === undefined ? part : (resolve(document as unknown as JsonObject, $ref) as Part);
+}
 
 describe("The document", () => {
   it("says what may be null", () => {
@@ -41,7 +48,7 @@ describe("The document", () => {
     const { key } = await makeTenant();
     const parameters = Object.values(document.paths).flatMap((item) =>
       Object.values(item).flatMap((operation) =>
-        "parameters" in operation ? (operation.parameters as { name: string; schema: Property }[]) : [],
+        "parameters" in operation ? (operation.parameters as { name: string; schema: Property }[]).map(resolved) : [],
       ),
     );
     const patternOf = (name: string) => new RegExp(parameters.find((each) => each.name === name)?.schema.pattern ?? "never^");
@@ -83,7 +90,7 @@ describe("The document", () => {
       const operations = (document.paths as unknown as Record<string, Record<string, { responses: Record<string, { headers: object }> }>>)[
         path
       ];
-      return Object.keys(operations?.[method]?.responses[status]?.headers ?? {});
+      return Object.keys(resolved(operations?.[method]?.responses[status])?.headers ?? {});
     };
     for (const status of ["200", "304", "400", "401", "403", "404", "412", "429", "500", "503"])
       for (const name of ["X-Request-Id", "RateLimit", "RateLimit-Policy", "X-RateLimit-Limit", "X-RateLimit-Reset"])

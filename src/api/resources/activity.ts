@@ -7,39 +7,42 @@ import { timeOfId } from "../../ids.ts";
 import { requireKey } from "../../keys/read-keys.ts";
 import { reading } from "../acting.ts";
 import { etagOfContent, respondOne } from "../middleware/conditional.ts";
-import { requireScope } from "../route-parts/access.ts";
+import { refusing, requireScope } from "../route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { withConditions } from "../route-parts/requests.ts";
-import { json, notModified, problems } from "../route-parts/responses.ts";
+import { json, notModified } from "../route-parts/responses.ts";
 import { idInput, idParam, pageQuery, time } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
 
 export const Entry = z
   .strictObject({
-    id: z.string().openapi({ example: "req_019a1b2c3d4e7f8091a2b3c4d5e6f708", description: "The X-Request-Id of the answer." }),
-    at: time,
-    method: z.string(),
-    path: z.string().openapi({ description: "Without its query string." }),
-    route: z.string().openapi({ description: "The path of the operation; /api/v1/* where none matched." }),
-    status: z.int(),
-    reason: z.string(),
-    duration_ms: z.int(),
-    key_id: z.string(),
-    key_name: z.string(),
-    ip: z.string().nullable().openapi({ description: "Cleared after 7 days." }),
-    country: z.string().nullable(),
-    user_agent: z.string().nullable(),
-    error_code: z.string().nullable(),
-    counted: z.boolean().openapi({ description: "Whether it used up one of the limit." }),
-    count: z
-      .int()
-      .min(1)
-      .openapi({ description: "1; in a flood of refusals one entry a second may stand for several, and says for how many." }),
-    secret: z
-      .enum(["current", "previous"])
-      .openapi({ description: "Which secret of the key it came with: the present one, or one from before a rotation." }),
+    id: z
+      .string()
+      .openapi({ description: "The id of the entry: the `X-Request-Id` of the answer.", example: "req_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+    at: time.openapi({ description: "When the request came." }),
+    method: z.string().openapi({ description: "Its method.", example: "GET" }),
+    path: z.string().openapi({ description: "Its path, without the query string.", example: "/api/v1/tasks" }),
+    route: z.string().openapi({ description: "The path of the operation; `/api/v1/*` where none matched.", example: "/api/v1/tasks" }),
+    status: z.int().openapi({ description: "The status of the answer.", example: 200 }),
+    reason: z.string().openapi({ description: "That status in words.", example: "OK" }),
+    duration_ms: z.int().openapi({ description: "From reaching the Worker to the answer being ready, in milliseconds.", example: 12 }),
+    key_id: z.string().openapi({ description: "The key that it came with.", example: "key_4fPq2rT8vX0zB6dH" }),
+    key_name: z.string().openapi({ description: "What that key is called now.", example: "Continuous integration" }),
+    ip: z.string().nullable().openapi({ description: "The address that it came from. Cleared after 7 days.", example: "203.0.113.7" }),
+    country: z.string().nullable().openapi({ description: "The country of that address, ISO 3166-1, where that is known.", example: "GB" }),
+    user_agent: z.string().nullable().openapi({ description: "Its `User-Agent`.", example: "acme-sync/1.4" }),
+    error_code: z.string().nullable().openapi({ description: "The `code` of the problem; null where it was served.", example: null }),
+    counted: z.boolean().openapi({ description: "Whether it used up one of the limit.", example: true }),
+    count: z.int().min(1).openapi({
+      example: 1,
+      description: "1; in a flood of refusals one entry a second may stand for several, and says for how many.",
+    }),
+    secret: z.enum(["current", "previous"]).openapi({
+      description: "Which secret of the key it came with: the `current` one, or the `previous` one, from before a rotation.",
+      example: "current",
+    }),
   })
-  .openapi("ActivityEntry");
+  .openapi("ActivityEntry", { description: "One request of the log." });
 
 const tags = ["Activity"];
 
@@ -70,25 +73,34 @@ const list = createRoute({
   path: "/activity",
   operationId: "listActivity",
   summary: "List requests",
-  description: "Newest first. A filtered page looks at 10,000 entries at most: it may be short, or empty, with `has_more` true.",
+  description:
+    "The log of requests that came with a key of the account, newest first; within two seconds of its answer a request is there. A filtered page looks at 10,000 entries at most: it may be short, or empty, with `has_more` true.",
   tags,
   ...requireScope("activity:read"),
+  ...refusing("not_found"),
   request: {
     query: z.strictObject({
       ...pageQuery,
-      method: z.enum(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]).optional(),
+      method: z
+        .enum(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"])
+        .optional()
+        .openapi({ description: "Only this method: `GET`, `HEAD`, `POST`, `PUT`, `PATCH` or `DELETE`." }),
       status: z
         .string()
         .regex(/^[1-5](xx|[0-9]{2})$/, "Must be a status code or a class, like 404 or 4xx.")
         .optional()
-        .openapi({ example: "4xx", description: "A status code, 404, or a class, 4xx." }),
-      key_id: idInput.optional(),
-      path: text(1, 1024).optional().openapi({ description: "The whole path, as in the entry." }),
-      from: timeInput.optional().openapi({ type: "string", format: "date-time", description: "Inclusive." }),
-      to: timeInput.optional().openapi({ type: "string", format: "date-time", description: "Exclusive." }),
+        .openapi({ example: "4xx", description: "Only this status, like 404, or this class, like 4xx." }),
+      key_id: idInput.optional().openapi({ description: "Only requests with this key.", example: "key_4fPq2rT8vX0zB6dH" }),
+      path: text(1, 1024).optional().openapi({ description: "Only this path, in whole, as in the entry.", example: "/api/v1/tasks" }),
+      from: timeInput
+        .optional()
+        .openapi({ type: "string", format: "date-time", description: "From this time on.", example: "2026-01-01T00:00:00Z" }),
+      to: timeInput
+        .optional()
+        .openapi({ type: "string", format: "date-time", description: "Before this time.", example: "2099-01-01T00:00:00Z" }),
     }),
   },
-  responses: { 200: json(pageOf(Entry, "ActivityPage"), "A page of the log.", "Link"), ...problems(400, 404) },
+  responses: { 200: json(pageOf(Entry, "ActivityPage"), "A page of the log.", "Link") },
 });
 
 activity.openapi(list, async (c) => {
@@ -106,11 +118,12 @@ const read = createRoute({
   path: "/activity/{id}",
   operationId: "getActivityEntry",
   summary: "Get a request",
+  description: "One request of the log, by its `X-Request-Id`.",
   tags,
   ...requireScope("activity:read"),
   ...withConditions,
   request: { params: idParam("req_019a1b2c3d4e7f8091a2b3c4d5e6f708") },
-  responses: { 200: json(Entry, "The entry.", "ETag"), ...notModified, ...problems(400, 404, 412) },
+  responses: { 200: json(Entry, "The entry.", "ETag"), ...notModified },
 });
 
 activity.openapi(read, async (c) => {

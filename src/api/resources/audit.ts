@@ -6,26 +6,40 @@ import { timeOfId } from "../../ids.ts";
 import { reading } from "../acting.ts";
 import { requireScope } from "../route-parts/access.ts";
 import { cut, pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
-import { json, problems } from "../route-parts/responses.ts";
+import { json } from "../route-parts/responses.ts";
 import { idInput, pageQuery, time } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
 
 const Entry = z
   .strictObject({
-    id: z.string().openapi({ example: "aud_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-    at: time,
-    actor: z.strictObject({
-      type: z.enum(["key", "member", "operator", "system"]),
-      id: z.string().nullable(),
-      name: z.string().nullable(),
-    }),
-    action: z.string().openapi({ example: "key.created" }),
-    target: z.strictObject({ type: z.string(), id: z.string(), name: z.string().nullable() }),
-    ip: z.string().nullable(),
-    country: z.string().nullable(),
-    changes: z.array(z.string()).openapi({ description: "The names of what changed, never what they hold." }),
+    id: z.string().openapi({ description: "The id of the entry.", example: "aud_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+    at: time.openapi({ description: "When it was done." }),
+    actor: z
+      .strictObject({
+        type: z.enum(["key", "member", "operator", "system"]).openapi({
+          description: "What acted: a `key`, a `member` in the overview, the `operator` or the `system` itself.",
+          example: "member",
+        }),
+        id: z
+          .string()
+          .nullable()
+          .openapi({ description: "The id of that key or member; null for others.", example: "mem_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+        name: z.string().nullable().openapi({ description: "What it is called now.", example: "Ada Lovelace" }),
+      })
+      .openapi({ description: "Who did it." }),
+    action: z.string().openapi({ description: "What was done.", example: "key.updated" }),
+    target: z
+      .strictObject({
+        type: z.string().openapi({ description: "What kind of thing it is.", example: "key" }),
+        id: z.string().openapi({ description: "Its id.", example: "key_4fPq2rT8vX0zB6dH" }),
+        name: z.string().nullable().openapi({ description: "What it was called then.", example: "Continuous integration" }),
+      })
+      .openapi({ description: "What it was done to." }),
+    ip: z.string().nullable().openapi({ description: "The address that it came from, where that is known.", example: "203.0.113.7" }),
+    country: z.string().nullable().openapi({ description: "The country of that address, ISO 3166-1, where that is known.", example: "GB" }),
+    changes: z.array(z.string()).openapi({ description: "The names of what changed, never what they hold.", example: ["hourly_limit"] }),
   })
-  .openapi("AuditEntry");
+  .openapi("AuditEntry", { description: "Who changed what, when and from where." });
 
 const entryJson = (entry: ReadAuditEntry): z.infer<typeof Entry> => ({
   id: entry.id,
@@ -45,20 +59,26 @@ const list = createRoute({
   path: "/audit",
   operationId: "listAudit",
   summary: "List who changed what",
-  description: "Changes of keys, webhooks, people and sessions, newest first. Kept for 400 days.",
+  description: "Every change of keys, webhooks, people and sessions, newest first. Kept for 400 days.",
   tags: ["Audit"],
   ...requireScope("audit:read"),
   request: {
     query: z.strictObject({
       ...pageQuery,
-      action: text(1, 64).optional().openapi({ example: "key.created" }),
-      actor: idInput.optional().openapi({ description: `The id of a key or member, or a type: ${partyTypes.join(", ")}.` }),
-      target: idInput.optional().openapi({ description: "The id of what was acted on." }),
-      from: timeInput.optional().openapi({ type: "string", format: "date-time", description: "Inclusive." }),
-      to: timeInput.optional().openapi({ type: "string", format: "date-time", description: "Exclusive." }),
+      action: text(1, 64).optional().openapi({ description: "Only this action.", example: "key.created" }),
+      actor: idInput
+        .optional()
+        .openapi({ description: `Only by this key or member, by its id, or by a type: ${partyTypes.join(", ")}.`, example: "member" }),
+      target: idInput.optional().openapi({ description: "Only on what has this id.", example: "key_4fPq2rT8vX0zB6dH" }),
+      from: timeInput
+        .optional()
+        .openapi({ type: "string", format: "date-time", description: "From this time on.", example: "2026-01-01T00:00:00Z" }),
+      to: timeInput
+        .optional()
+        .openapi({ type: "string", format: "date-time", description: "Before this time.", example: "2099-01-01T00:00:00Z" }),
     }),
   },
-  responses: { 200: json(pageOf(Entry, "AuditPage"), "A page of the audit log.", "Link"), ...problems(400) },
+  responses: { 200: json(pageOf(Entry, "AuditPage"), "A page of the audit log.", "Link") },
 });
 
 audit.openapi(list, async (c) => {

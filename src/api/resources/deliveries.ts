@@ -14,40 +14,63 @@ import { reading, scopesOf, webhookWriting } from "../acting.ts";
 import { apiBase } from "../base-path.ts";
 import { etagOfContent, respondOne } from "../middleware/conditional.ts";
 import { runOnce } from "../middleware/idempotency.ts";
-import { requireScope } from "../route-parts/access.ts";
+import { refusing, requireScope } from "../route-parts/access.ts";
 import { cut, pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { optionalBody, withConditions, withIdempotencyKey } from "../route-parts/requests.ts";
-import { json, notModified, postJson, problems } from "../route-parts/responses.ts";
+import { json, notModified, postJson } from "../route-parts/responses.ts";
 import { idParam, pageQuery, time } from "../route-parts/schemas.ts";
 import { type ApiRouter, createRouter } from "../router.ts";
 
 const Status = z.enum(deliveryStatuses);
 
 const shape = {
-  id: z.string().openapi({ example: "dlv_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-  event_id: z.string(),
-  event_type: z.string(),
-  webhook_id: z.string(),
-  redelivery_of: z.string().nullable().openapi({ description: "The delivery that this one repeats." }),
-  status: Status.openapi({ description: "Held: the webhook was disabled. Failed: no further attempt is made." }),
-  attempts_made: z.int(),
-  next_attempt_at: time.nullable(),
-  created_at: time,
+  id: z.string().openapi({ description: "The id of the delivery.", example: "dlv_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+  event_id: z.string().openapi({
+    description: "The event that is delivered: the `webhook-id` of its requests.",
+    example: "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+  }),
+  event_type: z.string().openapi({ description: "The type of the event.", example: "task.created" }),
+  webhook_id: z.string().openapi({ description: "Where it goes.", example: "whk_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+  redelivery_of: z
+    .string()
+    .nullable()
+    .openapi({ description: "The delivery that this one repeats; null where it is the first.", example: null }),
+  status: Status.openapi({
+    description:
+      "How far it is: `pending` has an attempt to come, `delivered` was taken, `failed` has no further attempt, `held` waits since the webhook is disabled.",
+    example: "delivered",
+  }),
+  attempts_made: z.int().openapi({ description: "How many attempts were made, of ten.", example: 1 }),
+  next_attempt_at: time
+    .nullable()
+    .openapi({ description: "When the next attempt is made; null where there is none to come.", example: null }),
+  created_at: time.openapi({ description: "When the delivery was set off." }),
 };
 
 const AttemptData = z.strictObject({
-  id: z.string(),
-  at: time,
-  status: z.int().nullable().openapi({ description: "Of the answer; null where there was none." }),
-  duration_ms: z.int(),
-  error: z.enum(attemptErrors).nullable().openapi({ description: "Null where the attempt delivered." }),
-  advice: z.string().nullable().openapi({ description: "What to do about the error." }),
-  response_body: z.string().openapi({ description: "The first 16 KiB." }),
-  response_headers: z.record(z.string(), z.string()),
+  id: z.string().openapi({ description: "The id of the attempt.", example: "att_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+  at: time.openapi({ description: "When it was made." }),
+  status: z.int().nullable().openapi({ description: "The status of the answer; null where there was none.", example: 200 }),
+  duration_ms: z.int().openapi({ description: "How long it took, in milliseconds.", example: 84 }),
+  error: z
+    .enum(attemptErrors)
+    .nullable()
+    .openapi({
+      description: `Why it did not deliver: ${attemptErrors.map((error) => `\`${error}\``).join(", ")}; null where it did.`,
+      example: null,
+    }),
+  advice: z.string().nullable().openapi({ description: "What to do about the error, in a sentence; null without one.", example: null }),
+  response_body: z.string().openapi({ description: "The first 16 KiB of the answer.", example: "ok" }),
+  response_headers: z
+    .record(z.string(), z.string())
+    .openapi({ description: "The headers of the answer.", example: { "content-type": "text/plain" } }),
 });
 
-const Delivery = z.strictObject(shape).openapi("Delivery");
-const DeliveryWithAttempts = z.strictObject({ ...shape, attempts: z.array(AttemptData) }).openapi("DeliveryWithAttempts");
+const deliveryId = shape.id;
+const Delivery = z.strictObject(shape).openapi("Delivery", { description: "An event on its way to a webhook." });
+const DeliveryWithAttempts = z
+  .strictObject({ ...shape, attempts: z.array(AttemptData).openapi({ description: "The attempts that were made, the first first." }) })
+  .openapi("DeliveryWithAttempts", { description: "A delivery with every attempt that was made of it." });
 
 const deliveryJson = (delivery: DeliveryRow): z.infer<typeof Delivery> => ({
   id: delivery.id,
@@ -72,6 +95,8 @@ const attemptJson = (attempt: Attempt): z.infer<typeof AttemptData> => ({
   response_headers: attempt.responseHeaders,
 });
 
+const NoMembers = z.strictObject({}).openapi({ description: "No members; the body may be left out.", example: {} });
+
 const ofWebhook = idParam("whk_019a1b2c3d4e7f8091a2b3c4d5e6f708");
 const ofDelivery = idParam("dlv_019a1b2c3d4e7f8091a2b3c4d5e6f708");
 const tags = ["Deliveries"];
@@ -86,14 +111,24 @@ export function deliveries(catalogue: EventCatalogue): ApiRouter {
     path: "/webhooks/{id}/deliveries",
     operationId: "listDeliveries",
     summary: "List the deliveries of a webhook",
-    description: "Newest first.",
+    description: "What was, is and will be sent to a webhook in the last 30 days, newest first.",
     tags,
     ...requireScope("webhooks:read"),
     request: {
       params: ofWebhook,
-      query: z.strictObject({ ...pageQuery, status: Status.optional(), event_type: z.enum(catalogue.types).optional() }),
+      query: z.strictObject({
+        ...pageQuery,
+        status: Status.optional().openapi({ description: "Only deliveries with this status: `pending`, `delivered`, `failed` or `held`." }),
+        event_type: z
+          .enum(catalogue.types)
+          .optional()
+          .openapi({
+            description: `Only events of this type: ${catalogue.types.map((type) => `\`${type}\``).join(", ")}.`,
+            example: "task.created",
+          }),
+      }),
     },
-    responses: { 200: json(pageOf(Delivery, "DeliveryPage"), "A page of deliveries.", "Link"), ...problems(400, 404) },
+    responses: { 200: json(pageOf(Delivery, "DeliveryPage"), "A page of deliveries.", "Link") },
   });
 
   deliveries.openapi(list, async (c) => {
@@ -109,12 +144,14 @@ export function deliveries(catalogue: EventCatalogue): ApiRouter {
     path: "/deliveries/{id}",
     operationId: "getDelivery",
     summary: "Get a delivery with its attempts",
-    description: "Needs the read scope of what the event is about, too: a receiver may answer with what it was sent.",
+    description:
+      "One delivery with what each attempt sent and was answered. Needs the read scope of what the event is about, too: a receiver may answer with what it was sent.",
     tags,
     ...requireScope("webhooks:read"),
+    ...refusing("forbidden"),
     ...withConditions,
     request: { params: ofDelivery },
-    responses: { 200: json(DeliveryWithAttempts, "The delivery.", "ETag"), ...notModified, ...problems(400, 404, 412) },
+    responses: { 200: json(DeliveryWithAttempts, "The delivery.", "ETag"), ...notModified },
   });
 
   deliveries.openapi(read, async (c) => {
@@ -130,14 +167,19 @@ export function deliveries(catalogue: EventCatalogue): ApiRouter {
     path: "/deliveries/{id}/redeliver",
     operationId: "redeliver",
     summary: "Send the event of a delivery again",
-    description: "As a new delivery, with the same `webhook-id`.",
+    description:
+      "Sends the event once more, as a new delivery with the same `webhook-id`, by which a receiver knows that it has seen it. The webhook must be enabled: else 409 `conflict`.",
     tags,
     ...requireScope("webhooks:write"),
+    ...refusing("forbidden", "conflict"),
     ...withIdempotencyKey,
-    request: { params: ofDelivery, body: optionalBody(z.strictObject({})) },
+    request: { params: ofDelivery, body: optionalBody(NoMembers) },
     responses: {
-      202: postJson(z.strictObject({ id: z.string() }).openapi("NewDelivery"), "The id of the new delivery.", "Location"),
-      ...problems(400, 404, 408, 409, 413, 415, 422),
+      202: postJson(
+        z.strictObject({ id: deliveryId }).openapi("NewDelivery", { description: "The delivery that was set off." }),
+        "The id of the new delivery.",
+        "Location",
+      ),
     },
   });
 
@@ -155,14 +197,19 @@ export function deliveries(catalogue: EventCatalogue): ApiRouter {
     path: "/deliveries/{id}/attempt",
     operationId: "attemptDelivery",
     summary: "Make the next attempt of a pending delivery now",
-    description: "Those after it follow by the schedule.",
+    description:
+      "Does not wait for the time of the next attempt; those after it follow by the schedule. A delivery that waits for none is refused: 409 `conflict`.",
     tags,
     ...requireScope("webhooks:write"),
+    ...refusing("forbidden", "conflict"),
     ...withIdempotencyKey,
-    request: { params: ofDelivery, body: optionalBody(z.strictObject({})) },
+    request: { params: ofDelivery, body: optionalBody(NoMembers) },
     responses: {
-      202: postJson(z.strictObject({ id: z.string() }).openapi("AttemptedDelivery"), "The delivery.", "Location"),
-      ...problems(400, 404, 408, 409, 413, 415, 422),
+      202: postJson(
+        z.strictObject({ id: deliveryId }).openapi("AttemptedDelivery", { description: "The delivery that is attempted." }),
+        "The delivery.",
+        "Location",
+      ),
     },
   });
 
@@ -180,23 +227,31 @@ export function deliveries(catalogue: EventCatalogue): ApiRouter {
       event_type: z
         .enum(catalogue.types)
         .default("webhook.test")
-        .openapi({ description: "Of another type, its data is the example of GET /event-types." }),
+        .openapi({
+          description: `The type of the event: ${catalogue.types.map((type) => `\`${type}\``).join(", ")}. Of another type than \`webhook.test\`, its data is the example of \`GET /event-types\`.`,
+          example: "webhook.test",
+        }),
     })
-    .openapi("WebhookTest");
+    .openapi("WebhookTest", { description: "What to send as a test." });
 
   const test = createRoute({
     method: "post",
     path: "/webhooks/{id}/test",
     operationId: "testWebhook",
     summary: "Send a test event to a webhook",
-    description: "To this webhook alone, whatever it has registered for.",
+    description:
+      "Makes an event and sends it to this webhook alone, whatever it has registered for. The webhook must be enabled: else 409 `conflict`.",
     tags,
     ...requireScope("webhooks:write"),
+    ...refusing("forbidden", "conflict"),
     ...withIdempotencyKey,
     request: { params: ofWebhook, body: optionalBody(Test) },
     responses: {
-      202: postJson(z.strictObject({ delivery_id: z.string() }).openapi("TestDelivery"), "The id of the delivery.", "Location"),
-      ...problems(400, 404, 408, 409, 413, 415, 422),
+      202: postJson(
+        z.strictObject({ delivery_id: deliveryId }).openapi("TestDelivery", { description: "The delivery of the test event." }),
+        "The id of the delivery.",
+        "Location",
+      ),
     },
   });
 

@@ -9,10 +9,10 @@ import { isoText } from "../../iso-text.ts";
 import { reading, scopesOf } from "../acting.ts";
 import { etagOf, respondOne } from "../middleware/conditional.ts";
 import { respondJson } from "../respond.ts";
-import { requireScope } from "../route-parts/access.ts";
+import { refusing, requireScope } from "../route-parts/access.ts";
 import { cut, pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { withConditions } from "../route-parts/requests.ts";
-import { json, notModified, problems } from "../route-parts/responses.ts";
+import { json, notModified } from "../route-parts/responses.ts";
 import { idParam, pageQuery, time } from "../route-parts/schemas.ts";
 import { type ApiRouter, createRouter } from "../router.ts";
 
@@ -20,27 +20,40 @@ const anyObject = z.record(z.string(), z.unknown());
 
 export const Event = z
   .strictObject({
-    id: z.string().openapi({ example: "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708", description: "The `webhook-id` of its requests." }),
-    type: z.string().openapi({ example: "task.created" }),
-    created_at: time,
-    request_id: z.string().nullable().openapi({ description: "The request that caused it; null where none did." }),
-    data: anyObject.openapi({ description: "As `GET /event-types` describes it for the type." }),
+    id: z
+      .string()
+      .openapi({ description: "The id of the event: the `webhook-id` of its requests.", example: "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+    type: z.string().openapi({ description: "What happened.", example: "task.created" }),
+    created_at: time.openapi({ description: "When it happened." }),
+    request_id: z
+      .string()
+      .nullable()
+      .openapi({ description: "The request that caused it; null where none did.", example: "req_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+    data: anyObject.openapi({
+      description: "What it is about, as `GET /event-types` describes it for the type.",
+      example: { id: "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708", title: "Write the release notes" },
+    }),
   })
-  .openapi("Event");
+  .openapi("Event", { description: "Something that happened." });
 
 const EventTypes = z
   .strictObject({
-    data: z.array(
-      z.strictObject({
-        type: z.string(),
-        description: z.string(),
-        scope: z.string().openapi({ description: "What a key needs to subscribe to it and to read it." }),
-        schema: anyObject.openapi({ description: "JSON Schema (2020-12) of a request's body." }),
-        example: anyObject.openapi({ description: "Such a body." }),
-      }),
-    ),
+    data: z
+      .array(
+        z.strictObject({
+          type: z.string().openapi({ description: "The type.", example: "task.created" }),
+          description: z.string().openapi({ description: "What has happened then.", example: "A task was made." }),
+          scope: z.string().openapi({ description: "What a key needs to subscribe to it and to read it.", example: "tasks:read" }),
+          schema: anyObject.openapi({ description: "JSON Schema (2020-12) of a request's body.", example: { type: "object" } }),
+          example: anyObject.openapi({
+            description: "Such a body.",
+            example: { type: "webhook.test", timestamp: "2026-01-31T09:30:00.000Z", data: {} },
+          }),
+        }),
+      )
+      .openapi({ description: "The types, in the order of the documentation." }),
   })
-  .openapi("EventTypes");
+  .openapi("EventTypes", { description: "Every type of event." });
 
 const tags = ["Events"];
 
@@ -69,9 +82,11 @@ export function events(catalogue: EventCatalogue): ApiRouter {
     path: "/event-types",
     operationId: "listEventTypes",
     summary: "List the types of events",
+    description:
+      "Every type with its schema and an example, for who generates code or fills a menu. No pages: there are a few dozen at most.",
     tags,
     ...requireScope("webhooks:read"),
-    responses: { 200: json(EventTypes, "All of them."), ...problems(400) },
+    responses: { 200: json(EventTypes, "All of them.") },
   });
 
   events.openapi(types, () => respondJson({ data: typesJson }, 200));
@@ -82,13 +97,27 @@ export function events(catalogue: EventCatalogue): ApiRouter {
     operationId: "listEvents",
     summary: "List events",
     description:
-      "Newest first, unless `order` is `asc`. Shows the types that the key may read; asking for another by `type` is `forbidden`.",
+      "What happened in the last 30 days, newest first unless `order` is `asc`. Shows the types that the key may read; asking for another by `type` is `forbidden`.",
     tags,
     ...requireScope("webhooks:read"),
+    ...refusing("forbidden"),
     request: {
-      query: z.strictObject({ ...pageQuery, type: z.enum(catalogue.types).optional(), order: z.enum(["asc", "desc"]).default("desc") }),
+      query: z.strictObject({
+        ...pageQuery,
+        type: z
+          .enum(catalogue.types)
+          .optional()
+          .openapi({
+            description: `Only events of this type: ${catalogue.types.map((type) => `\`${type}\``).join(", ")}.`,
+            example: "task.created",
+          }),
+        order: z
+          .enum(["asc", "desc"])
+          .default("desc")
+          .openapi({ description: "`desc`: the newest first; `asc`: the oldest first, to follow what comes." }),
+      }),
     },
-    responses: { 200: json(pageOf(Event, "EventPage"), "A page of events.", "Link"), ...problems(400) },
+    responses: { 200: json(pageOf(Event, "EventPage"), "A page of events.", "Link") },
   });
 
   events.openapi(list, async (c) => {
@@ -105,11 +134,13 @@ export function events(catalogue: EventCatalogue): ApiRouter {
     path: "/events/{id}",
     operationId: "getEvent",
     summary: "Get an event",
+    description: "One event by id. Needs the read scope of what it is about, too: else 403 `forbidden`.",
     tags,
     ...requireScope("webhooks:read"),
+    ...refusing("forbidden"),
     ...withConditions,
     request: { params: idParam("evt_019a1b2c3d4e7f8091a2b3c4d5e6f708") },
-    responses: { 200: json(Event, "The event.", "ETag"), ...notModified, ...problems(400, 404, 412) },
+    responses: { 200: json(Event, "The event.", "ETag"), ...notModified },
   });
 
   events.openapi(read, async (c) => {

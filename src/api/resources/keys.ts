@@ -14,10 +14,10 @@ import { reading, writing } from "../acting.ts";
 import { etagOfShown, ifMatch, respondOne } from "../middleware/conditional.ts";
 import { runOnce } from "../middleware/idempotency.ts";
 import { respondEmpty, respondJson } from "../respond.ts";
-import { requireScope } from "../route-parts/access.ts";
+import { refusing, requireScope } from "../route-parts/access.ts";
 import { cut, pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { body, mergePatch, omitUndefined, optionalBody, withConditions, withIdempotencyKey, withIfMatch } from "../route-parts/requests.ts";
-import { json, noContent, notModified, postJson, problems } from "../route-parts/responses.ts";
+import { json, noContent, notModified, postJson } from "../route-parts/responses.ts";
 import { idParam, pageQuery } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
 import { Key, KeyWithSecret, Status } from "./key-schemas.ts";
@@ -41,11 +41,11 @@ const list = createRoute({
   path: "/keys",
   operationId: "listKeys",
   summary: "List keys",
-  description: "Newest first.",
+  description: "The keys of the account, newest first, revoked ones too. Their secrets are not among what is shown.",
   tags,
   ...requireScope("keys:read"),
   request: { query: z.strictObject({ ...pageQuery, status: Status.optional() }) },
-  responses: { 200: json(pageOf(Key, "KeyPage"), "A page of keys.", "Link"), ...problems(400) },
+  responses: { 200: json(pageOf(Key, "KeyPage"), "A page of keys.", "Link") },
 });
 
 const Position = z.strictObject({ createdAt: z.int(), id: z.string() });
@@ -67,14 +67,15 @@ const create = createRoute({
   path: "/keys",
   operationId: "createKey",
   summary: "Create a key",
-  description: "A key makes keys that may do no more than itself: else 403 `forbidden`. At most 50 live keys an account.",
+  description:
+    "Makes a key and shows its secret, this once. A key makes keys that may do no more than itself: else 403 `forbidden`. At most 50 live keys an account: else 409 `limit_reached`. Sends `key.created`.",
   tags,
   ...requireScope("keys:write"),
+  ...refusing("forbidden", "conflict", "limit_reached"),
   ...withIdempotencyKey,
   request: { body: body(NewKey) },
   responses: {
     201: postJson(KeyWithSecret, "The new key with its secret.", "Location", "ETag"),
-    ...problems(400, 409, 408, 413, 415, 422),
   },
 });
 
@@ -103,11 +104,12 @@ const read = createRoute({
   path: "/keys/{id}",
   operationId: "getKey",
   summary: "Get a key",
+  description: "One key by id, without its secret: what it may do, and when and for what it was last used.",
   tags,
   ...requireScope("keys:read"),
   ...withConditions,
   request: { params },
-  responses: { 200: json(Key, "The key.", "ETag"), ...notModified, ...problems(400, 404, 412) },
+  responses: { 200: json(Key, "The key.", "ETag"), ...notModified },
 });
 
 keys.openapi(read, async (c) => {
@@ -121,12 +123,14 @@ const change = createRoute({
   path: "/keys/{id}",
   operationId: "updateKey",
   summary: "Change a key",
-  description: "Tightening holds when the call returns.",
+  description:
+    "Changes what a key may do, disables it or enables it again. What is tighter holds when the call returns, what is looser within two seconds. A revoked key cannot be changed: 409 `conflict`. Sends `key.updated`.",
   tags,
   ...requireScope("keys:write"),
+  ...refusing("forbidden", "conflict", "limit_reached"),
   ...withIfMatch,
   request: { params, body: mergePatch(KeyPatch) },
-  responses: { 200: json(Key, "The whole key.", "ETag"), ...problems(400, 404, 409, 412, 408, 413, 415, 422) },
+  responses: { 200: json(Key, "The whole key.", "ETag") },
 });
 
 keys.openapi(change, async (c) => {
@@ -150,12 +154,14 @@ const revoke = createRoute({
   path: "/keys/{id}",
   operationId: "revokeKey",
   summary: "Revoke a key",
-  description: "For good, and in force when the call returns. The key stays readable; revoking it again changes nothing.",
+  description:
+    "Ends a key for good; it holds when the call returns. The key stays readable, and revoking it again changes nothing. Sends `key.revoked`.",
   tags,
   ...requireScope("keys:write"),
+  ...refusing("forbidden", "conflict"),
   ...withIfMatch,
   request: { params },
-  responses: { 204: noContent("It is revoked."), ...problems(400, 404, 409, 412) },
+  responses: { 204: noContent("It is revoked.") },
 });
 
 keys.openapi(revoke, async (c) => {
@@ -168,12 +174,14 @@ const rotate = createRoute({
   path: "/keys/{id}/rotate",
   operationId: "rotateKey",
   summary: "Give a key a new secret",
-  description: "The old secret works until the overlap ends; then it is `invalid_key`. Rotating again ends an earlier overlap.",
+  description:
+    "Makes a new secret and shows it, this once. The old one works until the overlap ends; then it is `invalid_key`. Rotating again ends an earlier overlap. A revoked key cannot be rotated: 409 `conflict`. Sends `key.rotated`.",
   tags,
   ...requireScope("keys:write"),
+  ...refusing("forbidden", "conflict"),
   ...withIdempotencyKey,
   request: { params, body: optionalBody(Rotation) },
-  responses: { 200: postJson(KeyWithSecret, "The key with its new secret.", "ETag"), ...problems(400, 404, 409, 408, 413, 415, 422) },
+  responses: { 200: postJson(KeyWithSecret, "The key with its new secret.", "ETag") },
 });
 
 keys.openapi(rotate, (c) => {

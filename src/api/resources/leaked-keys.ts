@@ -33,7 +33,14 @@ const revoke = createRoute({
           schema: {
             type: "object",
             required: ["key"],
-            properties: { key: { type: "string", description: "The whole secret key." } },
+            properties: {
+              key: {
+                type: "string",
+                description: "The whole secret key.",
+                example: "dvo_4fPq2rT8vX0zB6dH_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5bC7x7Qa",
+              },
+            },
+            description: "What was found.",
             additionalProperties: false,
           },
         },

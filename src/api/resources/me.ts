@@ -6,34 +6,52 @@ import { percent } from "../../percent.ts";
 import type { ApiContext } from "../context.ts";
 import { respondJson } from "../respond.ts";
 import { notCounted, requireScope } from "../route-parts/access.ts";
-import { json, problems } from "../route-parts/responses.ts";
+import { json } from "../route-parts/responses.ts";
 import { time } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
 
 const count = z.int().min(0);
 
+const limitShape = {
+  limit: count.openapi({ description: "How many requests the key may make in a clock hour.", example: 5000 }),
+  used: count.openapi({ description: "How many it has made in this one.", example: 3350 }),
+  remaining: count.openapi({ description: "How many it has left.", example: 1650 }),
+  resets_at: time.openapi({ description: "When the next hour begins." }),
+};
+
 const Me = z
   .strictObject({
-    account: z.strictObject({ id: z.string(), name: z.string() }),
-    key: z.strictObject({ id: z.string(), name: z.string(), scopes: z.array(z.string()), expires_at: time.nullable() }),
-    rate_limit: z.strictObject({ limit: count, used: count, remaining: count, resets_at: time }),
+    account: z
+      .strictObject({
+        id: z.string().openapi({ description: "The id of the account.", example: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+        name: z.string().openapi({ description: "What it is called.", example: "Northwind Robotics" }),
+      })
+      .openapi({ description: "The account that the key belongs to." }),
+    key: z
+      .strictObject({
+        id: z.string().openapi({ description: "The id of the key.", example: "key_4fPq2rT8vX0zB6dH" }),
+        name: z.string().openapi({ description: "What it is called.", example: "Continuous integration" }),
+        scopes: z.array(z.string()).openapi({ description: "What it may do.", example: ["users:read", "tasks:read"] }),
+        expires_at: time.nullable().openapi({ description: "When it expires; null: never.", example: null }),
+      })
+      .openapi({ description: "The key that this request came with." }),
+    rate_limit: z.strictObject(limitShape).openapi({ description: "Its limit, this request counted." }),
   })
-  .openapi("Me");
+  .openapi("Me", { description: "Who is asking." });
 
 const RateLimits = z
   .strictObject({
-    policies: z.array(
-      z.strictObject({
-        name: z.literal("hour"),
-        limit: count,
-        used: count,
-        remaining: count,
-        percent: z.number().min(0).max(100),
-        resets_at: time,
-      }),
-    ),
+    policies: z
+      .array(
+        z.strictObject({
+          name: z.literal("hour").openapi({ description: "The name of the policy, as in the header `RateLimit`: `hour`." }),
+          ...limitShape,
+          percent: z.number().min(0).max(100).openapi({ description: "The share that is used, in percent.", example: 67 }),
+        }),
+      )
+      .openapi({ description: "Every limit that holds for the key: one." }),
   })
-  .openapi("RateLimits");
+  .openapi("RateLimits", { description: "What is used of each limit of the key." });
 
 export const me = createRouter();
 
@@ -42,9 +60,10 @@ const read = createRoute({
   path: "/me",
   operationId: "getMe",
   summary: "Get the account and key of this request",
+  description: "What a key is and may do: the first call to make with a new one. Any key may, whatever its scopes.",
   tags: ["Key in use"],
   ...requireScope(null),
-  responses: { 200: json(Me, "The account, the key and its limit."), ...problems(400) },
+  responses: { 200: json(Me, "The account, the key and its limit.") },
 });
 
 me.openapi(read, (c) => {
@@ -64,11 +83,11 @@ const readRateLimit = createRoute({
   path: "/rate-limit",
   operationId: "getRateLimit",
   summary: "Get the limit of this key",
-  description: "Not counted, and answered even when the limit is reached.",
+  description: "What is left of the hour, to look before many calls. Not counted, and answered even when the limit is reached.",
   tags: ["Key in use"],
   ...requireScope(null),
   ...notCounted,
-  responses: { 200: json(RateLimits, "What is used of each limit."), ...problems(400) },
+  responses: { 200: json(RateLimits, "What is used of each limit.") },
 });
 
 me.openapi(readRateLimit, (c) => {

@@ -6,59 +6,87 @@ import { reading, scopesOf, webhookWriting } from "../acting.ts";
 import { apiBase } from "../base-path.ts";
 import { etagOfContent, respondOne } from "../middleware/conditional.ts";
 import { runOnce } from "../middleware/idempotency.ts";
-import { requireScope } from "../route-parts/access.ts";
+import { refusing, requireScope } from "../route-parts/access.ts";
 import { body, withConditions, withIdempotencyKey } from "../route-parts/requests.ts";
-import { json, notModified, postJson, problems } from "../route-parts/responses.ts";
+import { json, notModified, postJson } from "../route-parts/responses.ts";
 import { idParam } from "../route-parts/schemas.ts";
 import { type ApiRouter, createRouter } from "../router.ts";
 
 const tags = ["Deliveries"];
 
+const redeliveryId = z.string().openapi({ description: "The id of the redelivery.", example: "rdl_019a1b2c3d4e7f8091a2b3c4d5e6f708" });
+const eventCount = z.int().openapi({ description: "How many events match.", example: 250 });
+
 const Redelivery = z
   .strictObject({
-    id: z.string().openapi({ example: "rdl_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-    count: z.int(),
-    sent: z.int().openapi({ description: "How many have been attempted." }),
-    status: z.enum(["running", "done"]),
+    id: redeliveryId,
+    count: eventCount,
+    sent: z.int().openapi({ description: "How many of them have been attempted.", example: 120 }),
+    status: z
+      .enum(["running", "done"])
+      .openapi({ description: "`running` until all have been attempted, then `done`.", example: "running" }),
   })
-  .openapi("Redelivery");
+  .openapi("Redelivery", { description: "Many events on their way again." });
 
 export function redeliveries(catalogue: EventCatalogue): ApiRouter {
   const redeliveries = createRouter();
 
   const Redeliver = z
     .strictObject({
-      from: timeInput.openapi({ type: "string", format: "date-time", description: "Inclusive, by the time of the event." }),
-      to: timeInput.optional().openapi({ type: "string", format: "date-time", description: "Exclusive." }),
-      status: z.enum(["delivered", "failed", "held"]).optional().openapi({ description: "By default failed and held." }),
-      event_types: z.array(z.enum(catalogue.types)).min(1).optional(),
-      dry_run: z.boolean().default(false).openapi({ description: "Only count." }),
+      from: timeInput.openapi({
+        type: "string",
+        format: "date-time",
+        description: "Events from this time on.",
+        example: "2026-01-01T00:00:00Z",
+      }),
+      to: timeInput.optional().openapi({
+        type: "string",
+        format: "date-time",
+        description: "Events before this time; by default until now.",
+        example: "2099-01-01T00:00:00Z",
+      }),
+      status: z.enum(["delivered", "failed", "held"]).optional().openapi({
+        description: "Whose latest delivery is `delivered`, `failed` or `held`; by default failed and held.",
+        example: "failed",
+      }),
+      event_types: z
+        .array(z.enum(catalogue.types).openapi({ description: `One of ${catalogue.types.map((type) => `\`${type}\``).join(", ")}.` }))
+        .min(1)
+        .optional()
+        .openapi({ description: "Events of these types; by default of all.", example: ["task.created"] }),
+      dry_run: z.boolean().default(false).openapi({ description: "Only count: nothing is sent.", example: true }),
     })
     .refine(({ from, to }) => to === undefined || from < to, {
       path: ["from"],
       message: "Must be earlier than `to`.",
       params: { code: "invalid_span" },
     })
-    .openapi("Redeliver");
+    .openapi("Redeliver", { description: "Which events to send again.", example: { from: "2026-01-01T00:00:00Z", dry_run: true } });
 
   const redeliverMany = createRoute({
     method: "post",
     path: "/webhooks/{id}/redeliver",
     operationId: "redeliverMany",
     summary: "Send many events again",
-    description: "Five a second, each as a new delivery with the same `webhook-id`.",
+    description:
+      "Sends every event that matches once more: five a second, each as a new delivery with the same `webhook-id`. With `dry_run` it only counts. The webhook must be enabled: else 409 `conflict`.",
     tags,
     ...requireScope("webhooks:write"),
+    ...refusing("forbidden", "conflict"),
     ...withIdempotencyKey,
     request: { params: idParam("whk_019a1b2c3d4e7f8091a2b3c4d5e6f708"), body: body(Redeliver) },
     responses: {
-      200: postJson(z.strictObject({ count: z.int() }).openapi("RedeliveryCount"), "How many there are; nothing is sent."),
+      200: postJson(
+        z.strictObject({ count: eventCount }).openapi("RedeliveryCount", { description: "What a dry run counted." }),
+        "How many there are; nothing is sent.",
+      ),
       202: postJson(
-        z.strictObject({ id: z.string(), count: z.int() }).openapi("NewRedelivery"),
+        z
+          .strictObject({ id: redeliveryId, count: eventCount })
+          .openapi("NewRedelivery", { description: "The redelivery that was set off." }),
         "The redelivery, and how many it sends.",
         "Location",
       ),
-      ...problems(400, 404, 408, 409, 413, 415, 422),
     },
   });
 
@@ -88,11 +116,12 @@ export function redeliveries(catalogue: EventCatalogue): ApiRouter {
     path: "/redeliveries/{id}",
     operationId: "getRedelivery",
     summary: "Get how far a redelivery is",
+    description: "How many of its events have been attempted; whether they were taken stands with each delivery.",
     tags,
     ...requireScope("webhooks:read"),
     ...withConditions,
     request: { params: idParam("rdl_019a1b2c3d4e7f8091a2b3c4d5e6f708") },
-    responses: { 200: json(Redelivery, "How far it is.", "ETag"), ...notModified, ...problems(400, 404, 412) },
+    responses: { 200: json(Redelivery, "How far it is.", "ETag"), ...notModified },
   });
 
   redeliveries.openapi(progress, async (c) => {

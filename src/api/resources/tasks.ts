@@ -1,51 +1,54 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { text, timeInput, timeInputOrNull } from "../../http/inputs/values.ts";
 import { listTasks, positionOf, readTask, taskSorts } from "../../tasks/read-tasks.ts";
-import { priorities, taskStatuses } from "../../tasks/task.ts";
-import { TaskData, taskData } from "../../tasks/task-data.ts";
+import { TaskData, TaskPriority, TaskStatus, taskData } from "../../tasks/task-data.ts";
 import { changeTask, createTask, deleteTask } from "../../tasks/write-tasks.ts";
 import { reading, writing } from "../acting.ts";
 import { etagOf, ifMatch, respondOne } from "../middleware/conditional.ts";
 import { runOnce } from "../middleware/idempotency.ts";
 import { respondEmpty, respondJson } from "../respond.ts";
-import { requireScope } from "../route-parts/access.ts";
+import { refusing, requireScope } from "../route-parts/access.ts";
 import { cut, pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { body, mergePatch, omitUndefined, withConditions, withIdempotencyKey, withIfMatch } from "../route-parts/requests.ts";
-import { json, noContent, notModified, postJson, problems } from "../route-parts/responses.ts";
-import { idInput, idParam, pageQuery } from "../route-parts/schemas.ts";
+import { json, noContent, notModified, postJson } from "../route-parts/responses.ts";
+import { idInput, idParam, like, pageQuery } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
 
-const Status = z.enum(taskStatuses);
-const Priority = z.enum(priorities);
-const title = text(1, 200);
-const description = text(0, 10_000);
-const labels = z.array(text(1, 50)).max(20);
+const { shape } = TaskData;
+const title = like(text(1, 200), shape.title);
+const description = like(text(0, 10_000), shape.description);
+const assigneeId = like(idInput.nullable(), shape.assignee_id);
+const labels = like(z.array(text(1, 50)).max(20), shape.labels);
+const dueAt = like(timeInputOrNull, shape.due_at);
 
-export const Task = z.strictObject(TaskData.shape).openapi("Task");
+export const Task = z.strictObject(shape).openapi("Task", { description: "Something to be done." });
 
 const NewTask = z
   .strictObject({
     title,
     description: description.default(""),
-    status: Status.default("todo"),
-    priority: Priority.default("normal"),
-    assignee_id: idInput.nullable().default(null),
+    status: TaskStatus.default("todo"),
+    priority: TaskPriority.default("normal"),
+    assignee_id: assigneeId.default(null),
     labels: labels.default([]),
-    due_at: timeInputOrNull.default(null),
+    due_at: dueAt.default(null),
   })
-  .openapi("NewTask");
+  .openapi("NewTask", {
+    description: "A task to make. Only the title is needed.",
+    example: { title: "Write the release notes", priority: "high", labels: ["docs"], due_at: "2026-02-14T17:00:00.000Z" },
+  });
 
 const TaskPatch = z
   .strictObject({
     title: title.optional(),
     description: description.nullable().optional(),
-    status: Status.optional(),
-    priority: Priority.optional(),
-    assignee_id: idInput.nullable().optional(),
+    status: TaskStatus.optional(),
+    priority: TaskPriority.optional(),
+    assignee_id: assigneeId.optional(),
     labels: labels.nullable().optional(),
-    due_at: timeInputOrNull.optional(),
+    due_at: dueAt.optional(),
   })
-  .openapi("TaskPatch", { description: "The members to change. `null` clears." });
+  .openapi("TaskPatch", { description: "The members of a task to change. `null` clears.", example: { status: "done" } });
 
 const params = idParam("tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708");
 const tags = ["Tasks"];
@@ -57,23 +60,36 @@ const list = createRoute({
   path: "/tasks",
   operationId: "listTasks",
   summary: "List tasks",
-  description: "Newest first, unless `sort` says otherwise. Tasks without a due date come last in both directions of `due_at`.",
+  description:
+    "The tasks of the account, newest first unless `sort` says otherwise. Tasks without a due date come last in both directions of `due_at`.",
   tags,
   ...requireScope("tasks:read"),
   request: {
     query: z.strictObject({
       ...pageQuery,
-      status: Status.optional(),
-      priority: Priority.optional(),
-      assignee_id: idInput.optional(),
-      due_before: timeInput.optional(),
-      due_after: timeInput.optional(),
-      updated_after: timeInput.optional(),
-      q: text(1, 200).optional().openapi({ description: "Part of a title or description, in any case." }),
-      sort: z.enum(taskSorts).default("-created_at").openapi({ description: "With `-`: descending." }),
+      status: TaskStatus.optional().openapi({ description: "Only tasks with this status: `todo`, `in_progress`, `done` or `cancelled`." }),
+      priority: TaskPriority.optional().openapi({ description: "Only tasks with this priority: `low`, `normal`, `high` or `urgent`." }),
+      assignee_id: idInput
+        .optional()
+        .openapi({ description: "Only the tasks of this user.", example: "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+      due_before: timeInput
+        .optional()
+        .openapi({ description: "Only tasks that are due before this time.", example: "2027-01-01T00:00:00Z" }),
+      due_after: timeInput
+        .optional()
+        .openapi({ description: "Only tasks that are due at this time or later.", example: "2026-01-01T00:00:00Z" }),
+      updated_after: timeInput.optional().openapi({
+        description: "Only tasks that were changed at this time or later: what a synchronisation asks for.",
+        example: "2026-01-01T00:00:00Z",
+      }),
+      q: text(1, 200).optional().openapi({ description: "Part of a title or description, in any case.", example: "release" }),
+      sort: z
+        .enum(taskSorts)
+        .default("-created_at")
+        .openapi({ description: `The order, with \`-\` descending: ${taskSorts.map((sort) => `\`${sort}\``).join(", ")}.` }),
     }),
   },
-  responses: { 200: json(pageOf(Task, "TaskPage"), "A page of tasks.", "Link"), ...problems(400) },
+  responses: { 200: json(pageOf(Task, "TaskPage"), "A page of tasks.", "Link") },
 });
 
 const Position = z.strictObject({ value: z.int().nullable(), id: z.string() });
@@ -99,11 +115,13 @@ const create = createRoute({
   path: "/tasks",
   operationId: "createTask",
   summary: "Create a task",
+  description:
+    "Makes a task of the account. Sends the event `task.created`, and `task.completed` beside it where the task is made as done.",
   tags,
   ...requireScope("tasks:write"),
   ...withIdempotencyKey,
   request: { body: body(NewTask) },
-  responses: { 201: postJson(Task, "The new task.", "Location", "ETag"), ...problems(400, 409, 408, 413, 415, 422) },
+  responses: { 201: postJson(Task, "The new task.", "Location", "ETag") },
 });
 
 tasks.openapi(create, (c) => {
@@ -123,11 +141,12 @@ const read = createRoute({
   path: "/tasks/{id}",
   operationId: "getTask",
   summary: "Get a task",
+  description: "One task by id. With `If-None-Match` a client that has this version already gets 304 and no body.",
   tags,
   ...requireScope("tasks:read"),
   ...withConditions,
   request: { params },
-  responses: { 200: json(Task, "The task.", "ETag"), ...notModified, ...problems(400, 404, 412) },
+  responses: { 200: json(Task, "The task.", "ETag"), ...notModified },
 });
 
 tasks.openapi(read, async (c) => {
@@ -140,11 +159,14 @@ const change = createRoute({
   path: "/tasks/{id}",
   operationId: "updateTask",
   summary: "Change a task",
+  description:
+    "Changes the members that are sent and leaves the others. `completed_at` follows the status. Sends `task.updated`, where something has changed, and `task.completed` beside it where the task has become done.",
   tags,
   ...requireScope("tasks:write"),
+  ...refusing("conflict"),
   ...withIfMatch,
   request: { params, body: mergePatch(TaskPatch) },
-  responses: { 200: json(Task, "The whole task.", "ETag"), ...problems(400, 404, 409, 412, 408, 413, 415, 422) },
+  responses: { 200: json(Task, "The whole task.", "ETag") },
 });
 
 tasks.openapi(change, async (c) => {
@@ -165,11 +187,13 @@ const remove = createRoute({
   path: "/tasks/{id}",
   operationId: "deleteTask",
   summary: "Delete a task",
+  description: "Deletes the task for good. Sends `task.deleted`.",
   tags,
   ...requireScope("tasks:write"),
+  ...refusing("conflict"),
   ...withIfMatch,
   request: { params },
-  responses: { 204: noContent("It is deleted."), ...problems(400, 404, 409, 412) },
+  responses: { 204: noContent("It is deleted.") },
 });
 
 tasks.openapi(remove, async (c) => {

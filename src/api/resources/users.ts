@@ -2,33 +2,34 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { email, text } from "../../http/inputs/values.ts";
 import { deleteUser } from "../../users/delete-user.ts";
 import { listUsers, readUser } from "../../users/read-users.ts";
-import { roles, userStatuses } from "../../users/user.ts";
-import { UserData, userData } from "../../users/user-data.ts";
+import { UserData, UserRole, UserStatus, userData } from "../../users/user-data.ts";
 import { changeUser, createUser } from "../../users/write-users.ts";
 import { reading, writing } from "../acting.ts";
 import { etagOf, ifMatch, respondOne } from "../middleware/conditional.ts";
 import { runOnce } from "../middleware/idempotency.ts";
 import { respondEmpty, respondJson } from "../respond.ts";
-import { requireScope } from "../route-parts/access.ts";
+import { refusing, requireScope } from "../route-parts/access.ts";
 import { cut, pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { body, mergePatch, omitUndefined, withConditions, withIdempotencyKey, withIfMatch } from "../route-parts/requests.ts";
-import { json, noContent, notModified, postJson, problems } from "../route-parts/responses.ts";
-import { idParam, pageQuery } from "../route-parts/schemas.ts";
+import { json, noContent, notModified, postJson } from "../route-parts/responses.ts";
+import { idParam, like, pageQuery } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
 
-const Role = z.enum(roles);
-const Status = z.enum(userStatuses);
-const name = text(1, 200);
+const { shape } = UserData;
+const name = like(text(1, 200), shape.name);
+const emailAddress = like(email, shape.email);
 
 export const User = z
-  .strictObject(UserData.shape)
+  .strictObject(shape)
   .openapi("User", { description: "One of the account's own people. Role and status grant nothing in this service." });
 
-const NewUser = z.strictObject({ name, email, role: Role.default("member"), status: Status.default("active") }).openapi("NewUser");
+const NewUser = z
+  .strictObject({ name, email: emailAddress, role: UserRole.default("member"), status: UserStatus.default("active") })
+  .openapi("NewUser", { description: "A user to make." });
 
 const UserPatch = z
-  .strictObject({ name: name.optional(), email: email.optional(), role: Role.optional(), status: Status.optional() })
-  .openapi("UserPatch");
+  .strictObject({ name: name.optional(), email: emailAddress.optional(), role: UserRole.optional(), status: UserStatus.optional() })
+  .openapi("UserPatch", { description: "The members of a user to change.", example: { role: "admin" } });
 
 const params = idParam("usr_019a1b2c3d4e7f8091a2b3c4d5e6f708");
 const tags = ["Users"];
@@ -40,18 +41,19 @@ const list = createRoute({
   path: "/users",
   operationId: "listUsers",
   summary: "List users",
-  description: "Newest first.",
+  description:
+    "The account's own people, newest first. They are data of yours: whether one of them may do something is for you to decide. To sign people in to the overview, invite them in its settings.",
   tags,
   ...requireScope("users:read"),
   request: {
     query: z.strictObject({
       ...pageQuery,
-      role: Role.optional(),
-      status: Status.optional(),
-      q: text(1, 200).optional().openapi({ description: "Part of a name or email address, in any case." }),
+      role: UserRole.optional().openapi({ description: "Only users with this role: `admin`, `member` or `viewer`." }),
+      status: UserStatus.optional().openapi({ description: "Only users with this status: `active` or `suspended`." }),
+      q: text(1, 200).optional().openapi({ description: "Part of a name or email address, in any case.", example: "ada" }),
     }),
   },
-  responses: { 200: json(pageOf(User, "UserPage"), "A page of users.", "Link"), ...problems(400) },
+  responses: { 200: json(pageOf(User, "UserPage"), "A page of users.", "Link") },
 });
 
 users.openapi(list, async (c) => {
@@ -66,11 +68,14 @@ const create = createRoute({
   path: "/users",
   operationId: "createUser",
   summary: "Create a user",
+  description:
+    "Makes a user of the account. The email address must be new in it, compared without case: else 409 `conflict`. Sends the event `user.created`.",
   tags,
   ...requireScope("users:write"),
+  ...refusing("conflict"),
   ...withIdempotencyKey,
   request: { body: body(NewUser) },
-  responses: { 201: postJson(User, "The new user.", "Location", "ETag"), ...problems(400, 409, 408, 413, 415, 422) },
+  responses: { 201: postJson(User, "The new user.", "Location", "ETag") },
 });
 
 users.openapi(create, (c) => {
@@ -90,11 +95,12 @@ const read = createRoute({
   path: "/users/{id}",
   operationId: "getUser",
   summary: "Get a user",
+  description: "One user by id. With `If-None-Match` a client that has this version already gets 304 and no body.",
   tags,
   ...requireScope("users:read"),
   ...withConditions,
   request: { params },
-  responses: { 200: json(User, "The user.", "ETag"), ...notModified, ...problems(400, 404, 412) },
+  responses: { 200: json(User, "The user.", "ETag"), ...notModified },
 });
 
 users.openapi(read, async (c) => {
@@ -107,11 +113,14 @@ const change = createRoute({
   path: "/users/{id}",
   operationId: "updateUser",
   summary: "Change a user",
+  description:
+    "Changes the members that are sent and leaves the others. With `If-Match` only the version that the client has seen. Sends `user.updated`, where something has changed.",
   tags,
   ...requireScope("users:write"),
+  ...refusing("conflict"),
   ...withIfMatch,
   request: { params, body: mergePatch(UserPatch) },
-  responses: { 200: json(User, "The whole user.", "ETag"), ...problems(400, 404, 409, 412, 408, 413, 415, 422) },
+  responses: { 200: json(User, "The whole user.", "ETag") },
 });
 
 users.openapi(change, async (c) => {
@@ -124,12 +133,14 @@ const remove = createRoute({
   path: "/users/{id}",
   operationId: "deleteUser",
   summary: "Delete a user",
-  description: "The user's tasks stay, without an assignee.",
+  description:
+    "Deletes the user for good. Their tasks stay, without an assignee: each of these has changed, and sends `task.updated` beside `user.deleted`.",
   tags,
   ...requireScope("users:write"),
+  ...refusing("conflict"),
   ...withIfMatch,
   request: { params },
-  responses: { 204: noContent("It is deleted."), ...problems(400, 404, 409, 412) },
+  responses: { 204: noContent("It is deleted.") },
 });
 
 users.openapi(remove, async (c) => {

@@ -16,21 +16,26 @@ import { reading, scopesOf, webhookWriting, writing } from "../acting.ts";
 import { etagOfShown, ifMatch, respondOne } from "../middleware/conditional.ts";
 import { runOnce } from "../middleware/idempotency.ts";
 import { respondEmpty, respondJson } from "../respond.ts";
-import { requireScope } from "../route-parts/access.ts";
+import { refusing, requireScope } from "../route-parts/access.ts";
 import { cut, pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { body, mergePatch, omitUndefined, optionalBody, withConditions, withIdempotencyKey, withIfMatch } from "../route-parts/requests.ts";
-import { json, noContent, notModified, postJson, problems } from "../route-parts/responses.ts";
+import { json, noContent, notModified, postJson } from "../route-parts/responses.ts";
 import { idParam, pageQuery } from "../route-parts/schemas.ts";
 import { type ApiRouter, createRouter } from "../router.ts";
 
-const Webhook = z.strictObject(WebhookData.shape).openapi("Webhook");
+const Webhook = z.strictObject(WebhookData.shape).openapi("Webhook", {
+  description: "A URL of yours that is told what happens. Its secret is in no answer but that to its making and rotation.",
+});
 
 const WebhookWithSecret = z
   .strictObject({
     ...WebhookData.shape,
-    secret: z.string().nullable().openapi({ description: "Signs the requests. Shown this once; null where the answer is a replay." }),
+    secret: z.string().nullable().openapi({
+      description: "What signs its requests. Shown this once; null where the answer is a replay.",
+      example: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwbWgtqCk4kwY=",
+    }),
   })
-  .openapi("WebhookWithSecret");
+  .openapi("WebhookWithSecret", { description: "A webhook with its secret, which is shown this once." });
 
 const params = idParam("whk_019a1b2c3d4e7f8091a2b3c4d5e6f708");
 const tags = ["Webhooks"];
@@ -52,11 +57,11 @@ export function webhooks(catalogue: EventCatalogue): ApiRouter {
     path: "/webhooks",
     operationId: "listWebhooks",
     summary: "List webhooks",
-    description: "Newest first.",
+    description: "The webhooks of the account, newest first, without their secrets.",
     tags,
     ...requireScope("webhooks:read"),
     request: { query: z.strictObject(pageQuery) },
-    responses: { 200: json(pageOf(Webhook, "WebhookPage"), "A page of webhooks.", "Link"), ...problems(400) },
+    responses: { 200: json(pageOf(Webhook, "WebhookPage"), "A page of webhooks.", "Link") },
   });
 
   webhooks.openapi(list, async (c) => {
@@ -71,14 +76,15 @@ export function webhooks(catalogue: EventCatalogue): ApiRouter {
     path: "/webhooks",
     operationId: "createWebhook",
     summary: "Create a webhook",
-    description: "At most 20 an account. The key also needs the read scope of what the events are about; `*` needs all of them.",
+    description:
+      "Makes a webhook and shows its secret, this once. What happens from then on is sent to it. At most 20 an account: else 409 `limit_reached`. The key also needs the read scope of what the events are about; `*` needs all of them.",
     tags,
     ...requireScope("webhooks:write"),
+    ...refusing("forbidden", "limit_reached"),
     ...withIdempotencyKey,
     request: { body: body(NewWebhook) },
     responses: {
       201: postJson(WebhookWithSecret, "The new webhook with its secret.", "Location", "ETag"),
-      ...problems(400, 409, 408, 413, 415, 422),
     },
   });
 
@@ -101,11 +107,12 @@ export function webhooks(catalogue: EventCatalogue): ApiRouter {
     path: "/webhooks/{id}",
     operationId: "getWebhook",
     summary: "Get a webhook",
+    description: "One webhook by id, without its secret: what it is sent, and how it does.",
     tags,
     ...requireScope("webhooks:read"),
     ...withConditions,
     request: { params },
-    responses: { 200: json(Webhook, "The webhook.", "ETag"), ...notModified, ...problems(400, 404, 412) },
+    responses: { 200: json(Webhook, "The webhook.", "ETag"), ...notModified },
   });
 
   webhooks.openapi(read, async (c) => {
@@ -118,12 +125,14 @@ export function webhooks(catalogue: EventCatalogue): ApiRouter {
     path: "/webhooks/{id}",
     operationId: "updateWebhook",
     summary: "Change, disable or enable a webhook",
-    description: "While it is disabled, its events are held. Enabling does not send them: redeliver them.",
+    description:
+      "Changes where and what is sent, disables a webhook or enables it again. While it is disabled, its events are held. Enabling does not send them: redeliver them. Disabling sends `webhook.disabled`.",
     tags,
     ...requireScope("webhooks:write"),
+    ...refusing("forbidden", "conflict"),
     ...withIfMatch,
     request: { params, body: mergePatch(WebhookPatch) },
-    responses: { 200: json(Webhook, "The whole webhook.", "ETag"), ...problems(400, 404, 409, 412, 408, 413, 415, 422) },
+    responses: { 200: json(Webhook, "The whole webhook.", "ETag") },
   });
 
   webhooks.openapi(change, async (c) => {
@@ -143,12 +152,13 @@ export function webhooks(catalogue: EventCatalogue): ApiRouter {
     path: "/webhooks/{id}",
     operationId: "deleteWebhook",
     summary: "Delete a webhook",
-    description: "What was still to be sent to it is not.",
+    description: "Deletes the webhook for good. What was still to be sent to it is not.",
     tags,
     ...requireScope("webhooks:write"),
+    ...refusing("forbidden", "conflict"),
     ...withIfMatch,
     request: { params },
-    responses: { 204: noContent("It is deleted."), ...problems(400, 404, 409, 412) },
+    responses: { 204: noContent("It is deleted.") },
   });
 
   webhooks.openapi(remove, async (c) => {
@@ -161,14 +171,15 @@ export function webhooks(catalogue: EventCatalogue): ApiRouter {
     path: "/webhooks/{id}/rotate-secret",
     operationId: "rotateWebhookSecret",
     summary: "Give a webhook a new secret",
-    description: "Until the overlap ends, each request has a signature of both. Rotating again ends an earlier overlap.",
+    description:
+      "Makes a new secret and shows it, this once. Until the overlap ends, each request has a signature of both. Rotating again ends an earlier overlap.",
     tags,
     ...requireScope("webhooks:write"),
+    ...refusing("forbidden", "conflict"),
     ...withIdempotencyKey,
     request: { params, body: optionalBody(Rotation) },
     responses: {
       200: postJson(WebhookWithSecret, "The webhook with its new secret.", "ETag"),
-      ...problems(400, 404, 409, 408, 413, 415, 422),
     },
   });
 

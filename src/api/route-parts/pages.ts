@@ -8,11 +8,14 @@ import { respondJson } from "../respond.ts";
 export const pageOf = <Item extends z.ZodType>(item: Item, name: string) =>
   z
     .strictObject({
-      data: z.array(item),
-      next_cursor: z.string().nullable().openapi({ description: "Send it as `cursor` for the next page. Null on the last." }),
-      has_more: z.boolean(),
+      data: z.array(item).openapi({ description: "The items of this page." }),
+      next_cursor: z
+        .string()
+        .nullable()
+        .openapi({ description: "Send it as `cursor` for the next page. Null on the last.", example: null }),
+      has_more: z.boolean().openapi({ description: "Whether there is a next page.", example: false }),
     })
-    .openapi(name);
+    .openapi(name, { description: "A page of a list." });
 
 /** Tells a cursor of this list from one of another: a checksum of the position and everything in the query but where the page begins and how long it is. It is no secret: a position that somebody makes up shows nothing but the account's own. */
 function checksumOf(c: ApiContext, position: unknown): string {

@@ -1,6 +1,5 @@
 import { z } from "@hono/zod-openapi";
 import { type FailureCode, failures } from "../../errors.ts";
-import { problemType } from "../../http/problem.ts";
 import { rateLimitHeaders } from "../../http/rate-limit-headers.ts";
 
 // The parts that route objects share in what they say about their responses.
@@ -8,29 +7,47 @@ import { rateLimitHeaders } from "../../http/rate-limit-headers.ts";
 /** RFC 9457. */
 export const Problem = z
   .strictObject({
-    type: z.string().openapi({ format: "uri", description: "A page about this kind of error." }),
-    title: z.string(),
-    status: z.int(),
-    detail: z.string().openapi({ description: "A sentence for people about this occurrence." }),
-    instance: z.string().openapi({ description: "The path that was asked for." }),
-    code: z.enum(Object.keys(failures) as [FailureCode, ...FailureCode[]]).openapi({ description: "For programs. New codes may come." }),
-    request_id: z.string(),
+    type: z.string().openapi({
+      format: "uri",
+      description: "A page about this kind of error; of 429 the registered type of quotas.",
+      example: "https://api.example.com/docs/errors/not_found",
+    }),
+    title: z.string().openapi({ description: "The kind of error, in a few words.", example: "Not found" }),
+    status: z.int().openapi({ description: "The status of the answer.", example: 404 }),
+    detail: z.string().openapi({ description: "A sentence for people about this occurrence.", example: "There is no such task." }),
+    instance: z
+      .string()
+      .openapi({ description: "The path that was asked for.", example: "/api/v1/tasks/tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+    code: z.enum(Object.keys(failures) as [FailureCode, ...FailureCode[]]).openapi({
+      description: `The kind of error, for programs: ${Object.keys(failures)
+        .map((code) => `\`${code}\``)
+        .join(", ")}. New codes may come.`,
+      example: "not_found",
+    }),
+    request_id: z.string().openapi({
+      description: "The `X-Request-Id` of the answer: what to name when asking for help.",
+      example: "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+    }),
     errors: z
       .array(
         z.strictObject({
-          detail: z.string(),
-          code: z.string(),
-          pointer: z.string().optional().openapi({ description: "The member of the body (RFC 6901)." }),
-          parameter: z.string().optional().openapi({ description: "The query parameter." }),
-          header: z.string().optional(),
+          detail: z.string().openapi({ description: "What is wrong there, in a sentence.", example: "This is required." }),
+          code: z.string().openapi({ description: "What is wrong there, for programs.", example: "required" }),
+          pointer: z.string().optional().openapi({ description: "The member of the body (RFC 6901).", example: "/title" }),
+          parameter: z.string().optional().openapi({ description: "The query parameter.", example: "limit" }),
+          header: z.string().optional().openapi({ description: "The header.", example: "Idempotency-Key" }),
         }),
       )
-      .optional(),
-    "violated-policies": z.array(z.string()).optional(),
+      .optional()
+      .openapi({ description: "Each place that is wrong, where it is one of the body, the query or the headers." }),
+    "violated-policies": z
+      .array(z.string())
+      .optional()
+      .openapi({ description: "Of 429: the names of the limits that are used up.", example: ["hour"] }),
   })
-  .openapi("Problem");
+  .openapi("Problem", { description: "Why a request was not served (RFC 9457)." });
 
-const headerRefs = (...names: readonly string[]) =>
+export const headerRefs = (...names: readonly string[]) =>
   Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 
 /** On every response to a recognised key. */
@@ -56,41 +73,3 @@ export const noContent = (description: string, { isPublic = false } = {}) => ({
 export const notModified = {
   304: { description: "The client has this version already.", headers: headerRefs(...ofKey, "ETag") },
 } as const;
-
-/** A response that is a problem. `headers`: those besides the request id. */
-export const problem = (description: string, ...headers: string[]) => ({
-  description,
-  headers: headerRefs("X-Request-Id", ...headers),
-  content: { [problemType]: { schema: Problem } },
-});
-
-const ofKeyProblem = (description: string, ...headers: string[]) => problem(description, ...rateLimitHeaders, ...headers);
-
-const byStatus = {
-  400: ofKeyProblem(
-    "A query parameter, a header or the JSON is not valid: `malformed_json`, `invalid_parameter`, `invalid_cursor`, `invalid_header`.",
-  ),
-  404: ofKeyProblem("There is no such thing in this account: `not_found`."),
-  408: ofKeyProblem("The body was not there within 15 seconds: `request_timeout`."),
-  409: ofKeyProblem("It clashes with what there is: `conflict`, `request_in_progress`, `limit_reached`.", "Retry-After"),
-  412: ofKeyProblem("`If-Match` does not hold: `precondition_failed`."),
-  413: ofKeyProblem("The body has more than 64 KiB: `body_too_large`."),
-  415: ofKeyProblem("The body is of another media type or character set: `unsupported_media_type`.", "Accept-Post", "Accept-Patch"),
-  422: ofKeyProblem("The body is well-formed but wrong; every bad member is named: `invalid_body`, `idempotency_key_reused`."),
-} as const;
-
-/** The problems that an operation with a key may answer with: those that all of them have, and `statuses`. */
-export function problems<Status extends keyof typeof byStatus>(...statuses: Status[]) {
-  const own = Object.fromEntries(statuses.map((status) => [status, byStatus[status]])) as Record<Status, ReturnType<typeof problem>>;
-  return {
-    401: ofKeyProblem(
-      "No key, or one that is not in force: `missing_key`, `invalid_key`, `revoked_key`, `disabled_key`, `expired_key`.",
-      "WWW-Authenticate",
-    ),
-    403: ofKeyProblem("The key may not do this: `insufficient_scope`, `ip_not_allowed`, `forbidden`.", "WWW-Authenticate"),
-    429: ofKeyProblem("The limit of the hour is used up: `rate_limit_exceeded`.", "Retry-After"),
-    500: ofKeyProblem("`internal_error`: something went wrong on our side."),
-    503: ofKeyProblem("`unavailable`: refused, since storage or the key's guard cannot answer.", "Retry-After"),
-    ...own,
-  };
-}

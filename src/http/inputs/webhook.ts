@@ -17,9 +17,9 @@ const url = z
     pattern: "^[hH][tT][tT][pP][sS]?://[^/\\s\\\\]",
     maxLength: longestUrl,
     example: "https://hooks.acme.dev/overview",
-    description: "https, a public host name, no user name, no password.",
+    description: "Where events are posted to: https, a public host name, no user name, no password.",
   });
-const description = text(0, 500);
+const description = text(0, 500).openapi({ description: "What it is for.", example: "Chat room of the team" });
 
 const eventTypesOf = ({ types }: EventCatalogue) =>
   z
@@ -29,7 +29,12 @@ const eventTypesOf = ({ types }: EventCatalogue) =>
     .openapi({
       type: "array",
       minItems: 1,
-      items: { type: "string", enum: ["*", ...types] },
+      description: `The types of events to send: ${types.map((type) => `\`${type}\``).join(", ")}; or \`*\` for all, also for those that are added later.`,
+      items: {
+        type: "string",
+        enum: ["*", ...types],
+        description: `One of ${["*", ...types].map((type) => `\`${type}\``).join(", ")}.`,
+      },
       example: ["task.created", "task.completed"],
     });
 
@@ -37,21 +42,39 @@ const eventTypesOf = ({ types }: EventCatalogue) =>
 export function webhookInputs(catalogue: EventCatalogue) {
   const eventTypes = eventTypesOf(catalogue);
 
-  const NewWebhook = z.strictObject({ url, description: description.default(""), event_types: eventTypes }).openapi("NewWebhook");
+  const NewWebhook = z.strictObject({ url, description: description.default(""), event_types: eventTypes }).openapi("NewWebhook", {
+    description: "A webhook to make.",
+    example: {
+      url: "https://hooks.acme.dev/overview",
+      description: "Chat room of the team",
+      event_types: ["task.created", "task.completed"],
+    },
+  });
 
   const WebhookPatch = z
     .strictObject({
       url: url.optional(),
       description: description.nullable().optional(),
       event_types: eventTypes.optional(),
-      status: z.enum(["active", "disabled"]).optional(),
+      status: z
+        .enum(["active", "disabled"])
+        .optional()
+        .openapi({ description: "`disabled` holds its events; `active` sends those that come from then on.", example: "disabled" }),
     })
-    .openapi("WebhookPatch", { description: "The members to change. `null` clears. Enabling a webhook sends nothing that was held." });
+    .openapi("WebhookPatch", {
+      description: "The members of a webhook to change. `null` clears. Enabling a webhook sends nothing that was held.",
+      example: { event_types: ["task.created"] },
+    });
   return { NewWebhook, WebhookPatch };
 }
 
 export const Rotation = z
   .strictObject({
-    overlap_seconds: z.int().min(0).max(604_800).default(0).openapi({ description: "For how long the old secret signs too." }),
+    overlap_seconds: z
+      .int()
+      .min(0)
+      .max(604_800)
+      .default(0)
+      .openapi({ description: "For how many seconds the old secret signs too, 0 to 604,800 (seven days).", example: 86_400 }),
   })
-  .openapi("WebhookRotation");
+  .openapi("WebhookRotation", { description: "How a webhook gets its new secret." });

@@ -1,0 +1,32 @@
+const header = (description: string, schema: { type: "string" | "integer"; enum?: string[]; examples?: unknown[] }) => ({
+  description,
+  schema,
+});
+
+/** The headers of answers, by name. */
+export const headers = {
+  "X-Request-Id": header("`req_...`: the id of the entry in the activity log.", { type: "string" }),
+  "RateLimit-Policy": header("IETF draft: the limit and its window in seconds. With every recognised key, as are the following.", {
+    type: "string",
+    examples: ['"hour";q=5000;w=3600'],
+  }),
+  RateLimit: header("IETF draft: what remains, and the seconds until the window ends.", {
+    type: "string",
+    examples: ['"hour";r=1650;t=1312'],
+  }),
+  "X-RateLimit-Limit": header("Requests an hour.", { type: "integer" }),
+  "X-RateLimit-Remaining": header("What remains of them.", { type: "integer" }),
+  "X-RateLimit-Used": header("What is used of them.", { type: "integer" }),
+  "X-RateLimit-Reset": header("When the window ends, in seconds since the epoch.", { type: "integer" }),
+  "Retry-After": header("Seconds to wait.", { type: "integer" }),
+  "WWW-Authenticate": header("The challenge (RFC 6750). On a 403, only where a scope is missing.", { type: "string" }),
+  "Accept-Post": header("The media types that a POST here takes.", { type: "string" }),
+  "Accept-Patch": header("The media types that a PATCH here takes.", { type: "string" }),
+  "Idempotent-Replayed": header("`true` where this answers a repetition with the same Idempotency-Key.", {
+    type: "string",
+    enum: ["true"],
+  }),
+  ETag: header("The version of the resource.", { type: "string" }),
+  Location: header("The path of what was made.", { type: "string" }),
+  Link: header('The next page, `<...>; rel="next"`; absent on the last.', { type: "string" }),
+};

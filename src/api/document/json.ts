@@ -1,0 +1,30 @@
+// The OpenAPI document as plain JSON, and how it is walked.
+
+export type Json = null | boolean | number | string | Json[] | JsonObject;
+export interface JsonObject {
+  [name: string]: Json;
+}
+
+export const isObject = (node: Json | undefined): node is JsonObject => typeof node === "object" && node !== null && !Array.isArray(node);
+
+/** What a reference within the document leads to; null where it leads nowhere. */
+export const resolve = (document: Json, ref: string): Json =>
+  ref
+    .slice("#/".length)
+    .split("/")
+    .reduce<Json>((node, name) => (node as JsonObject)[name.replaceAll("~1", "/").replaceAll("~0", "~")] ?? null, document);
+
+/** Every value of a member of that name. */
+export function find(node: Json, wanted: string): Json[] {
+  if (typeof node !== "object" || node === null) return [];
+  if (Array.isArray(node)) return node.flatMap((each) => find(each, wanted));
+  return Object.entries(node).flatMap(([name, child]) => (name === wanted ? [child] : find(child, wanted)));
+}
+
+export type Operation = JsonObject & { operationId: string; responses: JsonObject; parameters?: JsonObject[]; requestBody?: JsonObject };
+
+/** Every operation of the document, with where it is. */
+export const operationsIn = (document: JsonObject): { method: string; path: string; operation: Operation }[] =>
+  Object.entries(document.paths as Record<string, JsonObject>).flatMap(([path, item]) =>
+    Object.entries(item).map(([method, operation]) => ({ method, path, operation: operation as Operation })),
+  );

@@ -1,0 +1,90 @@
+import { type FailureCode, type Fault, failures } from "../../errors.ts";
+import { explanations } from "../../explanations.ts";
+import { problemType } from "../../http/problem.ts";
+import { rateLimitHeaders } from "../../http/rate-limit-headers.ts";
+import { securityScheme } from "../route-parts/access.ts";
+import { headerRefs } from "../route-parts/responses.ts";
+import { type JsonObject, type Operation, operationsIn } from "./json.ts";
+
+// With which problems an operation may answer. Most follow from what it takes; what does not, its route object names (`refusing`).
+
+const ofKeys = ["missing_key", "invalid_key", "revoked_key", "disabled_key", "expired_key", "ip_not_allowed"] as const;
+const ofBodies = ["malformed_json", "request_timeout", "body_too_large", "unsupported_media_type", "invalid_body"] as const;
+
+/** The codes that an operation may refuse a request with. */
+export function refusalsOf(path: string, operation: Operation): FailureCode[] {
+  const security = operation.security as Record<string, string[]>[];
+  const scopes = security[0]?.[securityScheme];
+  const parameters = (operation.parameters ?? []).map(({ name, in: where }) => `${where} ${name}`);
+  const has = (parameter: string) => parameters.includes(parameter);
+  const own = (operation["x-refusals"] ?? []) as FailureCode[];
+  // A report of a leaked key is answered alike, whatever is sent.
+  if (scopes === undefined && operation.requestBody) return own;
+  const codes: FailureCode[] = [
+    ...(scopes === undefined ? [] : ofKeys),
+    ...(scopes?.length ? (["insufficient_scope"] as const) : []),
+    ...(scopes === undefined || operation["x-counted"] === false ? [] : (["rate_limit_exceeded"] as const)),
+    "invalid_parameter",
+    ...(has("query cursor") ? (["invalid_cursor"] as const) : []),
+    ...(parameters.some((parameter) => parameter.startsWith("header ")) ? (["invalid_header"] as const) : []),
+    ...(has("header If-Match") ? (["precondition_failed"] as const) : []),
+    ...(has("header Idempotency-Key") ? (["request_in_progress", "idempotency_key_reused"] as const) : []),
+    ...(operation.requestBody ? ofBodies : []),
+    ...(path.includes("{") ? (["not_found"] as const) : []),
+    "internal_error",
+    "unavailable",
+    ...own,
+  ];
+  return Object.keys(failures).filter((code) => codes.includes(code as FailureCode)) as FailureCode[];
+}
+
+/** The headers that say more, by status. */
+const headersOf: Record<number, readonly string[]> = {
+  401: ["WWW-Authenticate"],
+  403: ["WWW-Authenticate"],
+  409: ["Retry-After"],
+  415: ["Accept-Post", "Accept-Patch"],
+  429: ["Retry-After"],
+  503: ["Retry-After"],
+};
+
+/** Where the documentation explains a code, as examples name it. */
+const pageOf = (code: FailureCode) => `https://api.example.com/docs/errors/${code}`;
+
+/** A problem as the service answers it. `instance`: the path that was asked for. */
+export function problemExample(code: FailureCode, instance: string, faults: Fault[] | undefined = explanations[code].faults): JsonObject {
+  const { status, title } = failures[code];
+  const isQuota = code === "rate_limit_exceeded";
+  return {
+    type: isQuota ? "https://iana.org/assignments/http-problem-types#quota-exceeded" : pageOf(code),
+    title,
+    status,
+    detail: explanations[code].detail,
+    instance,
+    code,
+    request_id: "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+    ...(faults && { errors: faults.map((fault) => ({ ...fault })) }),
+    ...(isQuota && { "violated-policies": ["hour"] }),
+  };
+}
+
+/** Adds to each operation the problems that it may answer with, each with an example of every code. */
+export function addRefusals(document: JsonObject): void {
+  for (const { path, operation } of operationsIn(document)) {
+    const isPublic = (operation.security as unknown[]).length === 0;
+    for (const [status, codes] of Map.groupBy(refusalsOf(path, operation), (code) => failures[code].status))
+      operation.responses[String(status)] = {
+        description: codes.map((code) => `\`${code}\`: ${explanations[code].why}`).join(" "),
+        headers: headerRefs("X-Request-Id", ...(isPublic ? [] : rateLimitHeaders), ...(headersOf[status] ?? [])),
+        content: {
+          [problemType]: {
+            schema: { $ref: "#/components/schemas/Problem" },
+            examples: Object.fromEntries(
+              codes.map((code) => [code, { summary: failures[code].title, value: problemExample(code, "/api/v1/tasks") }]),
+            ),
+          },
+        },
+      };
+    delete operation["x-refusals"];
+  }
+}

@@ -1,0 +1,172 @@
+import type { FailureCode, Fault } from "./errors.ts";
+
+/** What a code means, in words for whoever looks at it, and an occurrence of it. */
+export interface Explanation {
+  /** Why a request was not served. The subject is the request. */
+  why: string;
+  /** What its client can do. */
+  what: string;
+  /** The header of the answer that tells the client. */
+  header?: string;
+  /** What an answer says of one occurrence. */
+  detail: string;
+  /** The places that such an answer names. */
+  faults?: Fault[];
+}
+
+/** The one table of what the codes of `errors.ts` mean: for the log, the OpenAPI document and the documentation. */
+export const explanations: Record<FailureCode, Explanation> = {
+  missing_key: {
+    why: "It came without an API key.",
+    what: "Send one: Authorization: Bearer <API_KEY>.",
+    header: "WWW-Authenticate",
+    detail: "Send an API key: Authorization: Bearer <API_KEY>.",
+  },
+  invalid_key: {
+    why: "Its secret is not, or no longer, one of a key.",
+    what: "Was the key rotated? After the overlap only the new secret works. Was all of it copied?",
+    header: "WWW-Authenticate",
+    detail: "This is no API key of this service.",
+  },
+  revoked_key: {
+    why: "The key had been revoked, for good.",
+    what: "Give the client another key.",
+    header: "WWW-Authenticate",
+    detail: "This API key was revoked.",
+  },
+  disabled_key: {
+    why: "The key was disabled.",
+    what: "Enable the key, if the client may go on.",
+    header: "WWW-Authenticate",
+    detail: "This API key is disabled.",
+  },
+  expired_key: {
+    why: "The key had expired.",
+    what: "Set a later expiry, or give the client another key.",
+    header: "WWW-Authenticate",
+    detail: "This API key has expired.",
+  },
+  ip_not_allowed: {
+    why: "It came from an address that the key may not be used from.",
+    what: "Compare the address with the allowed IPs of the key.",
+    detail: "This API key may not be used from this address.",
+  },
+  insufficient_scope: {
+    why: "The key has not the scope that this operation needs.",
+    what: "Add the scope to the key, if the client is meant to do this.",
+    header: "WWW-Authenticate",
+    detail: "This operation needs a scope that the key has not.",
+  },
+  forbidden: {
+    why: "It asked for more than its key may grant or see.",
+    what: "The answer names what was missing: use a key that has it.",
+    detail: "This asks for more than the key itself may do. Missing: users:write.",
+  },
+  rate_limit_exceeded: {
+    why: "The key had used all its requests of this clock hour.",
+    what: "Wait for the next hour, spread the calls, or raise the limit of the key.",
+    header: "Retry-After",
+    detail: "This key has used all its requests of this hour.",
+  },
+  not_found: {
+    why: "There is nothing of this account under that id or path.",
+    what: "Check the id: it may have been deleted, or be of another account.",
+    detail: "There is nothing of this account under that id.",
+  },
+  method_not_allowed: {
+    why: "The path exists, but not for this method.",
+    what: "The header says which methods it takes.",
+    header: "Allow",
+    detail: "This path takes GET, HEAD, POST.",
+  },
+  request_timeout: {
+    why: "Its body was not there within 15 seconds.",
+    what: "Send the body at once; look for a slow network or an upload that stalls.",
+    detail: "The body was not there within 15 seconds.",
+  },
+  conflict: {
+    why: "What it asked for clashes with what is there.",
+    what: "The answer says with what. Where others were changing the same thing just then, send it again.",
+    detail: "This is being changed by others just now. Try again.",
+  },
+  request_in_progress: {
+    why: "The same request was still running under its Idempotency-Key.",
+    what: "Try again in a moment with the same key.",
+    header: "Retry-After",
+    detail: "A request with this Idempotency-Key is running. Try again in a moment.",
+  },
+  limit_reached: {
+    why: "The account has as many of these as it may.",
+    what: "Remove what is no longer needed.",
+    detail: "The account has as many of these as it may. Remove one that is no longer used.",
+  },
+  precondition_failed: {
+    why: "The thing had changed since the version that If-Match named.",
+    what: "Read it again, and repeat the change on what is there now.",
+    header: "ETag",
+    detail: "This is not the version that If-Match names.",
+  },
+  body_too_large: {
+    why: "Its body was larger than 64 KiB.",
+    what: "Send less at once.",
+    detail: "A body may have 64 KiB at most.",
+  },
+  unsupported_media_type: {
+    why: "Its body was of a type that is not taken here.",
+    what: "Send it as application/json, in UTF-8.",
+    header: "Accept-Post",
+    detail: "Send the body as application/json, in UTF-8.",
+  },
+  malformed_json: {
+    why: "Its body was not valid JSON.",
+    what: "Look for a missing bracket or a text that is not UTF-8.",
+    detail: "The body is not valid JSON in UTF-8.",
+  },
+  invalid_parameter: {
+    why: "A parameter of the query is not taken.",
+    what: "The answer names it, and what is taken.",
+    detail: "The query has parameters that are not valid.",
+    faults: [{ detail: "This is not known here.", code: "unknown_parameter", parameter: "page" }],
+  },
+  invalid_cursor: {
+    why: "The cursor belongs to another list or filter, or was changed.",
+    what: "Begin again with the first page.",
+    detail: "This cursor was not given out for this list. Begin again without one.",
+    faults: [
+      {
+        detail: "Take `next_cursor` of the page before, with the same filters and order.",
+        code: "invalid_cursor",
+        parameter: "cursor",
+      },
+    ],
+  },
+  invalid_header: {
+    why: "A header was not in the form that is taken.",
+    what: "The answer names it.",
+    detail: "The request has headers that are not valid.",
+    faults: [{ detail: "Must be in the form that is documented.", code: "invalid_format", header: "If-Match" }],
+  },
+  invalid_body: {
+    why: "Its body was JSON, but not what this operation takes.",
+    what: "The answer named every member that was wrong. It is not kept: send the request again to read it.",
+    detail: "The body is JSON, but not what this operation takes.",
+    faults: [{ detail: "This is not known here.", code: "unknown_member", pointer: "/colour" }],
+  },
+  idempotency_key_reused: {
+    why: "Its Idempotency-Key had come with another request.",
+    what: "Take a new key for each request; the same only to repeat one.",
+    detail: "This Idempotency-Key was used for another request. Take a new one for each.",
+    faults: [{ detail: "Take a new key for each request.", code: "reused", header: "Idempotency-Key" }],
+  },
+  internal_error: {
+    why: "Something went wrong on the service's side.",
+    what: "Ask the operator, with the request id.",
+    detail: "Something went wrong on our side. The request id helps us find out what.",
+  },
+  unavailable: {
+    why: "The service could not reach its storage or the guard of the key.",
+    what: "Try again: the client should wait as long as the header says.",
+    header: "Retry-After",
+    detail: "The service cannot reach its storage just now. Try again in a moment.",
+  },
+};
