@@ -51,7 +51,7 @@ it("The document that clients see is open for members and codes to come in answe
 });
 
 it("Only the document itself and the report of a leaked key are open", () => {
-  expect(open.map(({ operationId }) => operationId).sort()).toEqual(["getOpenApi", "revokeLeakedKey"]);
+  expect(open.map(({ operationId }) => operationId).sort()).toEqual(["getOpenApi", "getOpenApiYaml", "revokeLeakedKey"]);
 });
 
 it("Every object in an answer is closed, so that a leaked member is seen", () => {
