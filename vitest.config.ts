@@ -4,6 +4,12 @@ import { defineConfig } from "vitest/config";
 // `test/worker` runs inside workerd, on real D1 and Durable Objects; `test/node` starts commands as people do; `test/browser` opens the
 // pages in the system's Chromium, which `npm test` does not ask for. What
 // takes minutes at its full size has a short form, which `npm test` runs, and a long one (`npm run test:long`): `inject("isLong")`.
+/** Markdown is text, as wrangler.toml has it. */
+const markdownAsText = {
+  name: "markdown-as-text",
+  transform: (code: string, id: string) => (id.endsWith(".md") ? `export default ${JSON.stringify(code)};` : null),
+};
+
 export default defineConfig(async () => ({
   test: {
     // Most of them wait for something: more at once than there are cores.
@@ -12,6 +18,7 @@ export default defineConfig(async () => ({
     projects: [
       {
         plugins: [
+          markdownAsText,
           cloudflareTest({
             wrangler: { configPath: "./wrangler.toml" },
             miniflare: {

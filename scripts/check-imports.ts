@@ -32,15 +32,20 @@ export const mayImport: Record<string, readonly string[]> = {
   ...Object.fromEntries(Object.entries(areas).map(([area, below]) => [area, [...below, ...words]])),
   // What the pages and their scripts say alike.
   "relative-time": words,
+  // What the codes of errors mean, and how the OpenAPI document is read: for every transport.
+  explanations: words,
+  "openapi-document": words,
   // What every transport shares. It knows no route of the API, and not whether the answer was made here.
   http: ["admission", "activity", "keys", "webhooks", "events", "accounts", "db", ...words],
   // The transports, which know nothing of each other and hold no SQL.
-  api: ["http", ...everyArea, ...words],
+  api: ["http", "explanations", "openapi-document", ...everyArea, ...words],
   // What runs in the browser, bundled into public/scripts: nothing of the Worker.
   browser: ["relative-time", ...words],
-  dashboard: ["relative-time", "http", ...everyArea, ...words],
+  dashboard: ["relative-time", "explanations", "openapi-document", "http", ...everyArea, ...words],
+  // Documentation, in the frame of the overview, and for machines.
+  docs: ["dashboard", "explanations", "openapi-document", "http", ...everyArea, ...words],
   "event-catalogue": [...everyArea, ...words],
-  app: ["event-catalogue", "api", "dashboard", "http", ...words],
+  app: ["event-catalogue", "api", "dashboard", "docs", "http", ...words],
   scheduled: [...everyArea, ...words],
   index: ["app", "scheduled", "admission", "webhooks"],
 };

@@ -10,7 +10,8 @@ import { requireFreshness } from "./dashboard/freshness.tsx";
 import { errorPage } from "./dashboard/pages/error.tsx";
 import { isSignInPage } from "./dashboard/pages/sign-in.tsx";
 import { requirePermission } from "./dashboard/permissions.tsx";
-import { admitVisitor } from "./dashboard/visitor.ts";
+import { admitVisitor, noteVisitor } from "./dashboard/visitor.ts";
+import { createDocs, isDocumentation } from "./docs/docs.tsx";
 import { Failure } from "./errors.ts";
 import { eventCatalogue } from "./event-catalogue.ts";
 import { activityLog } from "./http/activity-log.ts";
@@ -30,8 +31,9 @@ import { standardHeaders } from "./http/standard-headers.ts";
 const isApi = ({ req: { path } }: AppContext) => path === apiRoot || path.startsWith(`${apiRoot}/`);
 
 /** Pages that anybody may see. What is not declared here needs a visitor who has been let in. */
-const publicPages = ["/health"];
-const isPublicPage = ({ req: { path } }: AppContext) => publicPages.includes(path) || isSignInPage(path);
+const publicPages = ["/health", "/preferences"];
+const isPublicPage = ({ req: { path } }: AppContext) => publicPages.includes(path) || isSignInPage(path) || isDocumentation(path);
+const isNoDocumentation = ({ req: { path } }: AppContext) => !isDocumentation(path);
 
 /** No form here is longer. */
 const formLimit = bodyLimit({
@@ -63,10 +65,12 @@ export function createApp({ isLocal, isOpen = isLocal }: { isLocal: boolean; isO
   app.use(except(isApi, standardHeaders([]), pageSecurityHeaders));
   app.use(except(isApi, formLimit, sameOrigin));
   app.use(except([isApi, isPublicPage], admitVisitor({ isOpen: isLocal && isOpen }), requirePermission, requireFreshness));
+  app.use(except(isNoDocumentation, noteVisitor({ isOpen: isLocal && isOpen })));
   app.use(requireResponse);
 
   app.route(apiRoot, api.routes);
   app.route("/", health);
+  app.route("/", createDocs(eventCatalogue));
   app.route("/", createDashboard(eventCatalogue));
 
   const fail = (c: AppContext, failure: Failure) => (isApi(c) ? problem(c, failure) : errorPage(c, failure));

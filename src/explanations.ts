@@ -148,7 +148,7 @@ export const explanations: Record<FailureCode, Explanation> = {
   },
   invalid_body: {
     why: "Its body was JSON, but not what this operation takes.",
-    what: "The answer named every member that was wrong. It is not kept: send the request again to read it.",
+    what: "The answer names every member that is wrong. Nobody keeps it: send the request again to read it.",
     detail: "The body is JSON, but not what this operation takes.",
     faults: [{ detail: "This is not known here.", code: "unknown_member", pointer: "/colour" }],
   },
@@ -169,4 +169,27 @@ export const explanations: Record<FailureCode, Explanation> = {
     header: "Retry-After",
     detail: "The service cannot reach its storage just now. Try again in a moment.",
   },
+};
+
+/** What the codes of the places mean that an error names (`errors[].code`). */
+export const faultCodes: Record<string, string> = {
+  required: "It is needed, and was not sent.",
+  unknown_member: "The body has a member that is not known here.",
+  unknown_parameter: "The query has a parameter that is not known here.",
+  unknown_header: "A header is not known here.",
+  invalid_type: "It is of another type than is taken: a number where a string is, say.",
+  invalid_value: "It is none of the values that are taken.",
+  invalid_format: "It is not in the form that is taken: a time, an address, an email address, a pattern.",
+  invalid_union: "It has none of the forms that are taken.",
+  invalid_text: "It holds NUL or half a character.",
+  invalid_encoding: "It is not percent-encoded UTF-8.",
+  invalid_span: "The span of time is empty, or too long for what was asked.",
+  invalid_cursor: "The cursor was not given out for this list.",
+  invalid: "It is not in the form that is taken here.",
+  too_small: "It is too short, too few or too little.",
+  too_big: "It is too long, too many or too much.",
+  not_multiple_of: "It is no whole number.",
+  duplicate: "Something else has this already, and only one may.",
+  refused_url: "Webhooks may not lead there: to another scheme, a private address, this service itself.",
+  reused: "The key was used for another request.",
 };

@@ -6,7 +6,7 @@ import { accounts, activity } from "../db/schema.ts";
 import { idBound } from "../ids.ts";
 import { addressesKeptMs } from "./entry.ts";
 
-const entriesKeptMs = 31 * dayMs;
+export const entriesKeptMs = 31 * dayMs;
 
 /** Deletes entries of an account that are older than 31 days, and clears the addresses of those older than 7, in bounded chunks. */
 export async function deleteOldEntries(db: Db, accountId: string, now: number, atMost: number): Promise<void> {

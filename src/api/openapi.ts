@@ -1,10 +1,10 @@
 import type { EventCatalogue } from "../events/catalogue.ts";
+import { find, type Json, type JsonObject, resolve } from "../openapi-document.ts";
 import { apiBase } from "./base-path.ts";
 import { addEventRequests } from "./document/event-requests.ts";
 import { addExamples } from "./document/examples.ts";
 import { headers } from "./document/headers.ts";
 import { externalDocs, info, servers, tags } from "./document/info.ts";
-import { find, type Json, type JsonObject, resolve } from "./document/json.ts";
 import { addLinks } from "./document/links.ts";
 import { addRefusals } from "./document/refusals.ts";
 import { shareParts } from "./document/shared-parts.ts";

@@ -5,7 +5,6 @@ import { confirmPages } from "./freshness.tsx";
 import { activityPages } from "./pages/activity.tsx";
 import { auditPages } from "./pages/audit.tsx";
 import { deliveriesPages } from "./pages/deliveries.tsx";
-import { docsPages } from "./pages/docs.tsx";
 import { keyPages } from "./pages/key.tsx";
 import { keyRevocationPages } from "./pages/key-revocation.tsx";
 import { keyRotationPages } from "./pages/key-rotation.tsx";
@@ -43,7 +42,6 @@ export function createDashboard(catalogue: EventCatalogue) {
     webhookSecretPages(catalogue),
     activityPages,
     requestPages,
-    docsPages,
     auditPages,
     settingsPages,
     peoplePages,

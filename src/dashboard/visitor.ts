@@ -7,7 +7,7 @@ import { type AccessConfig, accessConfig, memberByAccess, verifyAccess } from ".
 import { readSession, touchSession } from "../identity/sessions.ts";
 import { isLoopback } from "../loopback.ts";
 import { enqueueVia } from "../webhooks/enqueue.ts";
-import type { PageContext, PageEnv } from "./context.ts";
+import type { PageContext, PageEnv, Visitor } from "./context.ts";
 import { closedPage, noAccountPage, uninvitedPage } from "./pages/closed.tsx";
 import { pathWithin } from "./preferences.ts";
 import { sessionToken } from "./session-cookie.ts";
@@ -17,7 +17,7 @@ import { sessionToken } from "./session-cookie.ts";
  * own name here (DNS rebinding) can make the local runtime believe in another host, by a header; it cannot set `Sec-Fetch-Site`, which a
  * browser sends to localhost and not to such a name.
  */
-function isAtThisMachine(c: PageContext): boolean {
+export function isAtThisMachine(c: PageContext): boolean {
   const site = c.req.header("Sec-Fetch-Site");
   return isLoopback(c.get("url").hostname) && (site === "none" || site === "same-origin");
 }
@@ -36,36 +36,55 @@ async function visitorByAccess(c: PageContext, access: AccessConfig, now: number
   return memberByAccess(outbox, now, { email, issuedAt, from: originOf(c) });
 }
 
-/** Finds out who looks at a page, and at whose account: whoever has signed in or, where it `isOpen`, whoever sits at the machine. Nobody else gets past it. */
+/** Who looks at a page, and at whose account: whoever has signed in or, where it `isOpen`, whoever sits at the machine. Else what is answered in place of the page. */
+async function findVisitor(
+  c: PageContext,
+  isOpen: boolean,
+): Promise<{ visitor: Visitor } | { instead: () => Response | Promise<Response> }> {
+  const db = connect(c.env.DB);
+  if (isOpen) {
+    if (!isAtThisMachine(c)) return { instead: () => closedPage(c) };
+    const accounts = await listAccounts(db);
+    const wanted = c.req.query("account") ?? getCookie(c, "account");
+    const account = accounts.find(({ id }) => id === wanted) ?? accounts[0];
+    return account ? { visitor: { account, accounts, signedIn: null } } : { instead: () => noAccountPage(c) };
+  }
+  const now = Date.now();
+  const access = accessConfig(c.env);
+  if (access) {
+    const visitor = await visitorByAccess(c, access, now);
+    return visitor === null
+      ? { instead: () => uninvitedPage(c) }
+      : { visitor: { account: visitor.account, accounts: [visitor.account], signedIn: visitor } };
+  }
+  const token = sessionToken(c);
+  const signedIn = token === undefined ? null : await readSession(db, token, now);
+  if (!signedIn) return { instead: () => toSignIn(c) };
+  c.executionCtx.waitUntil(touchSession(db, signedIn.session, now));
+  return { visitor: { account: signedIn.account, accounts: [signedIn.account], signedIn } };
+}
+
+function toSignIn(c: PageContext): Response {
+  const { pathname, search } = c.get("url");
+  if (c.req.method === "GET") return c.redirect(`/login?return_to=${encodeURIComponent(pathname + search)}`, 303);
+  // A form that was sent too late did nothing: that is said, and the page that it was on is come back to.
+  return c.redirect(`/login?return_to=${encodeURIComponent(pageBefore(c))}&unsent=1`, 303);
+}
+
+/** Lets in who may look at pages. Nobody else gets past it. */
 export const admitVisitor = ({ isOpen }: { isOpen: boolean }) =>
   createMiddleware<PageEnv>(async function admitVisitor(c, next) {
-    const db = connect(c.env.DB);
-    if (isOpen) {
-      if (!isAtThisMachine(c)) return closedPage(c);
-      const accounts = await listAccounts(db);
-      const wanted = c.req.query("account") ?? getCookie(c, "account");
-      const account = accounts.find(({ id }) => id === wanted) ?? accounts[0];
-      if (!account) return noAccountPage(c);
-      c.set("visitor", { account, accounts, signedIn: null });
-      return next();
-    }
-    const now = Date.now();
-    const access = accessConfig(c.env);
-    if (access) {
-      const visitor = await visitorByAccess(c, access, now);
-      if (visitor === null) return uninvitedPage(c);
-      c.set("visitor", { account: visitor.account, accounts: [visitor.account], signedIn: visitor });
-      return next();
-    }
-    const token = sessionToken(c);
-    const signedIn = token === undefined ? null : await readSession(db, token, now);
-    if (!signedIn) {
-      const { pathname, search } = c.get("url");
-      if (c.req.method === "GET") return c.redirect(`/login?return_to=${encodeURIComponent(pathname + search)}`, 303);
-      // A form that was sent too late did nothing: that is said, and the page that it was on is come back to.
-      return c.redirect(`/login?return_to=${encodeURIComponent(pageBefore(c))}&unsent=1`, 303);
-    }
-    c.executionCtx.waitUntil(touchSession(db, signedIn.session, now));
-    c.set("visitor", { account: signedIn.account, accounts: [signedIn.account], signedIn });
+    const found = await findVisitor(c, isOpen);
+    if ("instead" in found) return found.instead();
+    c.set("visitor", found.visitor);
+    return next();
+  });
+
+/** Notes who looks at a page that is open to all, where it is somebody. */
+export const noteVisitor = ({ isOpen }: { isOpen: boolean }) =>
+  createMiddleware<PageEnv>(async function noteVisitor(c, next) {
+    // Cloudflare Access does not stand before what is open, and storage that fails closes no documentation.
+    const found = await findVisitor(c, isOpen).catch(() => null);
+    if (found && "visitor" in found) c.set("visitor", found.visitor);
     return next();
   });

@@ -5,11 +5,11 @@ import { Failure } from "../errors.ts";
 import type { AppContext, AppEnv, ReceivedBody } from "./context.ts";
 import { grow, type Holding, hold, release } from "./held-bytes.ts";
 
-const longestBodyBytes = 64 * 1024;
+export const longestBodyBytes = 64 * 1024;
 /** Of a public route, which nobody answers for: so little is not worth counting. */
 const longestPublicBodyBytes = 1024;
 const firstBufferBytes = 4 * 1024;
-const longestWaitMs = 15 * secondMs;
+export const longestWaitMs = 15 * secondMs;
 
 /**
  * Reads the bytes of a body before the key is asked: so a key that is revoked while its body is on the way does nothing any more.

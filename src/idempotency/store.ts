@@ -8,7 +8,7 @@ import { Failure } from "../errors.ts";
 import { type Commit, commitChange, type Outbox } from "../events/commit.ts";
 import { hashOf } from "../hash.ts";
 
-const keptMs = dayMs;
+export const keptMs = dayMs;
 
 /** What a request is known again by. `operation`: method and path. `fingerprint`: a hash over its query and body. */
 export interface IdempotentRequest {

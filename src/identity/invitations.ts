@@ -19,7 +19,7 @@ import { newToken } from "./tokens.ts";
 
 export type Invitation = typeof invitations.$inferSelect;
 
-const keptMs = 7 * dayMs;
+export const keptMs = 7 * dayMs;
 
 /** Makes the link by which the first owner of an account comes in, and ends the one before. Answers what the link carries. */
 export async function makeSetup({ db, now }: { db: Db; now: number }, accountId: string): Promise<string> {

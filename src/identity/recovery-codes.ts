@@ -7,7 +7,7 @@ import type { Writing } from "../events/commit.ts";
 import { hashOf } from "../hash.ts";
 import type { Member } from "./member.ts";
 
-const codesOfMember = 8;
+export const codesOfMember = 8;
 /** Without letters and digits that look alike. */
 const alphabet = "23456789abcdefghjkmnpqrstuvwxyz";
 const groups = 5;

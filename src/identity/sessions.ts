@@ -20,8 +20,8 @@ export interface SessionOrigin extends Origin {
   userAgent: string | null;
 }
 
-const idleMs = 12 * hourMs;
-const longestMs = 14 * dayMs;
+export const idleMs = 12 * hourMs;
+export const longestMs = 14 * dayMs;
 const touchedMs = minuteMs;
 /** How long somebody who has just shown who they are need not do so again. */
 export const freshMs = 10 * minuteMs;

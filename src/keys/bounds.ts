@@ -7,7 +7,7 @@ import { Failure, type Fault } from "../errors.ts";
 
 // What bounds the keys of an account, whoever makes or changes them.
 
-const maxLiveKeys = 50;
+export const maxLiveKeys = 50;
 
 const countLive = ({ db, actor, now }: Reading) => db.select({ live: count() }).from(apiKeys).where(isLive(actor.accountId, now));
 

@@ -3,7 +3,7 @@ import type { attempts } from "../db/schema.ts";
 import { retryAfterMsOf } from "./schedule.ts";
 import { signatureHeaders } from "./signature.ts";
 
-const timeoutMs = 15 * secondMs;
+export const timeoutMs = 15 * secondMs;
 const longestBody = 16 * 1024;
 const longestHeaders = 8 * 1024;
 

@@ -1,7 +1,17 @@
 import { dayMs, hourMs, minuteMs, secondMs } from "../clock.ts";
 
 /** After the first attempt, which comes at once: how long each further one waits for the one before to have failed. */
-const delaysMs = [5 * secondMs, 5 * minuteMs, 30 * minuteMs, 2 * hourMs, 5 * hourMs, 10 * hourMs, 14 * hourMs, 20 * hourMs, 24 * hourMs];
+export const delaysMs = [
+  5 * secondMs,
+  5 * minuteMs,
+  30 * minuteMs,
+  2 * hourMs,
+  5 * hourMs,
+  10 * hourMs,
+  14 * hourMs,
+  20 * hourMs,
+  24 * hourMs,
+];
 const jitter = 0.2;
 const longestRetryAfterMs = dayMs;
 

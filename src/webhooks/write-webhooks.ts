@@ -27,7 +27,7 @@ import { type UrlContext, urlRefusal } from "./url-rules.ts";
 import type { Webhook } from "./webhook.ts";
 import { webhookDisabled } from "./webhook-events.ts";
 
-const mostWebhooks = 20;
+export const mostWebhooks = 20;
 
 /** What a verb that changes webhooks takes. `scopes`: of the acting key; null: bound by nothing. */
 export interface WebhookWriting extends Writing {

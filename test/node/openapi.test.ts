@@ -5,9 +5,9 @@ import addFormats from "ajv-formats";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { root } from "../../scripts/local.ts";
-import { isObject, type Json, type JsonObject, operationsIn, resolve } from "../../src/api/document/json.ts";
 import { failures } from "../../src/errors.ts";
 import { eventCatalogue } from "../../src/event-catalogue.ts";
+import { isObject, type Json, type JsonObject, operationsIn, resolve } from "../../src/openapi-document.ts";
 
 // The published document: good enough to make a reference and a client from.
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import document from "../../public/api/v1/openapi.json";
-import { type JsonObject, resolve } from "../../src/api/document/json.ts";
+import { type JsonObject, resolve } from "../../src/openapi-document.ts";
 import { call, makeTenant } from "./client.ts";
 import { register } from "./receiver.ts";
 

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { EventCatalogue } from "../../events/catalogue.ts";
 import type { EventKind } from "../../events/event.ts";
-import type { JsonObject } from "./json.ts";
+import type { JsonObject } from "../../openapi-document.ts";
 
 // What webhooks are sent, as the `webhooks` of the document: a request for each type of event.
 

@@ -1,4 +1,4 @@
-import { isObject, type Json, type JsonObject, operationsIn, resolve } from "./json.ts";
+import { isObject, type Json, type JsonObject, operationsIn, resolve } from "../../openapi-document.ts";
 
 /** An example of a schema: its own or, where it has none, put together from those of its members. Undefined where a member has none. */
 export function exampleOf(document: JsonObject, schema: JsonObject): Json | undefined {
@@ -29,7 +29,7 @@ function exampleOfObject(document: JsonObject, { properties, required }: JsonObj
   return Object.fromEntries(members.filter(([name, example]) => example !== undefined || needed.includes(name as string)));
 }
 
-/** Gives every body of a request and of an answer its example. */
+/** Gives every shape that has a name, and every body of a request and of an answer, its example. */
 export function addExamples(document: JsonObject): void {
   const add = (content: Json | undefined) => {
     if (!isObject(content)) return;
@@ -39,6 +39,11 @@ export function addExamples(document: JsonObject): void {
       if (example !== undefined) media.example = example;
     }
   };
+  const { schemas } = document.components as { schemas: Record<string, JsonObject> };
+  for (const schema of Object.values(schemas)) {
+    const example = exampleOf(document, schema);
+    if (example !== undefined && schema.example === undefined) schema.examples = [example];
+  }
   for (const { operation } of operationsIn(document)) {
     add(operation.requestBody?.content);
     for (const response of Object.values(operation.responses) as JsonObject[]) add(response.content);

@@ -2,9 +2,9 @@ import { type FailureCode, type Fault, failures } from "../../errors.ts";
 import { explanations } from "../../explanations.ts";
 import { problemType } from "../../http/problem.ts";
 import { rateLimitHeaders } from "../../http/rate-limit-headers.ts";
+import { type JsonObject, type Operation, operationsIn } from "../../openapi-document.ts";
 import { securityScheme } from "../route-parts/access.ts";
 import { headerRefs } from "../route-parts/responses.ts";
-import { type JsonObject, type Operation, operationsIn } from "./json.ts";
 
 // With which problems an operation may answer. Most follow from what it takes; what does not, its route object names (`refusing`).
 

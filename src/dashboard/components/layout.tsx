@@ -2,7 +2,7 @@ import { raw } from "hono/html";
 import type { Child, PropsWithChildren } from "hono/jsx";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import packageJson from "../../../package.json" with { type: "json" };
-import type { PageContext } from "../context.ts";
+import type { PageContext, Visitor } from "../context.ts";
 import { type Preferences, preferencesOf } from "../preferences.ts";
 
 /** The document around every page. */
@@ -24,7 +24,7 @@ export const Page = ({ title, theme = "auto", zone = "utc", children }: PropsWit
 );
 
 /** A script of ours, and no other: the policy of the page knows it by a nonce. */
-export const PageScript = ({ name, c }: { name: "overview" | "passkeys"; c: PageContext }) => (
+export const PageScript = ({ name, c }: { name: "overview" | "passkeys" | "console"; c: PageContext }) => (
   <script type="module" src={`/scripts/${name}.js`} nonce={c.get("secureHeadersNonce")} />
 );
 
@@ -62,7 +62,8 @@ interface Shown {
 /** A page in the frame of the overview: header, navigation, heading, footer. */
 export function showPage(c: PageContext, { title, section, action, trail = [], status = 200 }: Shown, children: Child) {
   const { theme, zone } = preferencesOf(c);
-  const { account, accounts, signedIn } = c.get("visitor");
+  // Documentation is open: nobody may have been let in.
+  const visitor = c.get("visitor") as Visitor | undefined;
   const { pathname, search } = c.get("url");
   const here = c.req.method === "GET" ? pathname + search : pathname;
   return c.html(
@@ -75,18 +76,18 @@ export function showPage(c: PageContext, { title, section, action, trail = [], s
           Developer Overview
         </a>
         <p class="where">
-          <bdi title={account.name}>{account.name}</bdi>
+          {visitor && <bdi title={visitor.account.name}>{visitor.account.name}</bdi>}
           {c.get("isLocal") && <span class="tag">Local</span>}
-          {account.sampleUntil !== null && <span class="tag">Sample data</span>}
+          {visitor && visitor.account.sampleUntil !== null && <span class="tag">Sample data</span>}
         </p>
-        {accounts.length > 1 && (
+        {visitor && visitor.accounts.length > 1 && (
           <form class="choice" method="get" action="/">
             <label class="unseen" for="account">
               Account
             </label>
             <select id="account" name="account">
-              {accounts.map(({ id, name }) => (
-                <option value={id} selected={id === account.id}>
+              {visitor.accounts.map(({ id, name }) => (
+                <option value={id} selected={id === visitor.account.id}>
                   {name}
                 </option>
               ))}
@@ -94,18 +95,25 @@ export function showPage(c: PageContext, { title, section, action, trail = [], s
             <button type="submit">Show</button>
           </form>
         )}
-        <search>
-          <form class="search" method="get" action="/search">
-            <label class="unseen" for="search">
-              Search keys, webhooks, requests and pages
-            </label>
-            <input id="search" name="q" type="search" placeholder="Search" autocomplete="off" />
-          </form>
-        </search>
-        {signedIn && (
+        {visitor && (
+          <search>
+            <form class="search" method="get" action="/search">
+              <label class="unseen" for="search">
+                Search keys, webhooks, requests and pages
+              </label>
+              <input id="search" name="q" type="search" placeholder="Search" autocomplete="off" />
+            </form>
+          </search>
+        )}
+        {!visitor && (
+          <p class="action">
+            <a href="/login">Sign in</a>
+          </p>
+        )}
+        {visitor?.signedIn && (
           <form class="action" method="post" action="/logout">
             <span class="quiet">
-              <bdi>{signedIn.member.name}</bdi>
+              <bdi>{visitor.signedIn.member.name}</bdi>
             </span>
             <button type="submit">Sign out</button>
           </form>
@@ -161,7 +169,9 @@ export function showPage(c: PageContext, { title, section, action, trail = [], s
           </fieldset>
         </form>
         <p>
-          {!signedIn && <>Local mode: whoever sits at this machine sees these pages. A deployed Worker keeps them closed. </>}
+          {visitor && !visitor.signedIn && (
+            <>Local mode: whoever sits at this machine sees these pages. A deployed Worker keeps them closed. </>
+          )}
           Version {version} · <a href="/health">Status</a>
         </p>
       </footer>

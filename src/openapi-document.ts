@@ -1,4 +1,6 @@
-// The OpenAPI document as plain JSON, and how it is walked.
+import { Failure } from "./errors.ts";
+
+// The OpenAPI document as plain JSON: how it is walked and, as a Worker serves it, read.
 
 export type Json = null | boolean | number | string | Json[] | JsonObject;
 export interface JsonObject {
@@ -28,3 +30,10 @@ export const operationsIn = (document: JsonObject): { method: string; path: stri
   Object.entries(document.paths as Record<string, JsonObject>).flatMap(([path, item]) =>
     Object.entries(item).map(([method, operation]) => ({ method, path, operation: operation as Operation })),
   );
+
+/** The document that is served. Throws `unavailable` where it cannot be read. */
+export async function readOpenApi({ ASSETS }: { ASSETS: Fetcher }, url: URL): Promise<JsonObject> {
+  const asset = await ASSETS.fetch(new URL("/api/v1/openapi.json", url));
+  if (!asset.ok) throw new Failure("unavailable", "The OpenAPI document cannot be read just now. Try again in a moment.");
+  return asset.json();
+}

@@ -1,0 +1,105 @@
+// Tries an operation from its page of the documentation. The key stays in the field: it is in no address, no storage and no text to copy.
+
+const form = document.querySelector<HTMLFormElement>("form[data-console]");
+const one = <Found extends HTMLElement>(selector: string) => document.querySelector<Found>(selector);
+
+const inShell = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
+
+function say(text: string): void {
+  const fault = one("[data-fault]");
+  if (!fault) return;
+  fault.textContent = text;
+  fault.hidden = text === "";
+}
+
+interface Call {
+  url: string;
+  method: string;
+  headers: Record<string, string>;
+  body: string | undefined;
+}
+
+/** What the fields say, or what is wrong with them. */
+function callIn(form: HTMLFormElement): Call | string {
+  const { method = "GET", path = "/" } = form.dataset;
+  const headers: Record<string, string> = {};
+  const query = new URLSearchParams();
+  let filled = path;
+  for (const field of form.querySelectorAll<HTMLInputElement>("[data-in]")) {
+    const { in: where, name = "" } = field.dataset;
+    const value = field.value.trim();
+    if (value === "") {
+      if (where === "path" || field.required) return `${name} is missing.`;
+      continue;
+    }
+    if (where === "path") filled = filled.replace(`{${name}}`, encodeURIComponent(value));
+    else if (where === "query") query.set(name, value);
+    else headers[name] = value;
+  }
+  const key = form.querySelector<HTMLInputElement>("[data-key]");
+  if (key) {
+    if (key.value.trim() === "") return "The API key is missing. Type one in.";
+    headers.Authorization = `Bearer ${key.value.trim()}`;
+  }
+  const body = form.querySelector<HTMLTextAreaElement>("[data-body]")?.value;
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  const text = query.toString();
+  return { url: `${location.origin}${filled}${text && `?${text}`}`, method, headers, body };
+}
+
+/** The same as a command, with the key where a shell has it. */
+function commandOf({ url, method, headers, body }: Call): string {
+  const lines = [`curl -g${method === "GET" ? "" : ` -X ${method}`} ${inShell(url)}`];
+  for (const [name, value] of Object.entries(headers))
+    lines.push(name === "Authorization" ? '-H "Authorization: Bearer $API_KEY"' : `-H ${inShell(`${name}: ${value}`)}`);
+  if (body) lines.push(`-d ${inShell(body)}`);
+  return lines.join(" \\\n  ");
+}
+
+function show(box: string, code: string, text: string): void {
+  const [frame, place] = [one(box), one(code)];
+  if (frame) frame.hidden = false;
+  if (place) place.textContent = text;
+}
+
+/** The body as it reads best: JSON in lines. */
+function pretty(text: string): string {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}
+
+if (form) {
+  form.hidden = false;
+  const without = one("[data-without-script]");
+  if (without) without.hidden = true;
+  const demo = form.querySelector<HTMLButtonElement>("[data-demo-key]");
+  demo?.addEventListener("click", () => {
+    const key = form.querySelector<HTMLInputElement>("[data-key]");
+    if (key) key.value = demo.dataset.demoKey ?? "";
+  });
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    say("");
+    const call = callIn(form);
+    if (typeof call === "string") return say(call);
+    show("[data-request-box]", "[data-command]", commandOf(call));
+    const startedAt = performance.now();
+    try {
+      const { url, method, headers, body } = call;
+      const response = await fetch(url, { method, headers, ...(body && { body }), cache: "no-store", credentials: "omit" });
+      const text = await response.text();
+      const took = Math.round(performance.now() - startedAt);
+      const lines = [...response.headers].map(([name, value]) => `${name}: ${value}`);
+      show(
+        "[data-response-box]",
+        "[data-answer]",
+        [`${response.status} ${response.statusText}`, `after ${took} ms`, ...lines, "", pretty(text)].join("\n"),
+      );
+    } catch {
+      say("There was no answer. A header or the address may have a character that is not taken, or the service is not reachable.");
+    }
+  });
+}

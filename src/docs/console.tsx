@@ -1,0 +1,87 @@
+import { type JsonObject, type Operation, resolve } from "../openapi-document.ts";
+
+const noKey: readonly unknown[] = [];
+
+/**
+ * Tries an operation on the origin that serves the page: the key is typed in, kept in memory alone and sent in a header. It takes script;
+ * without, the samples do the same. `demoKey`: what a laptop offers.
+ */
+export const Console = ({
+  document,
+  method,
+  path,
+  operation,
+  demoKey,
+}: {
+  document: JsonObject;
+  method: string;
+  path: string;
+  operation: Operation;
+  demoKey: string | undefined;
+}) => {
+  const parameters = (operation.parameters ?? []).map((each) =>
+    typeof each.$ref === "string" ? (resolve(document, each.$ref) as JsonObject) : each,
+  );
+  const isPublic = ((operation.security as unknown[] | undefined) ?? noKey).length === 0;
+  const media = (operation.requestBody?.content as Record<string, JsonObject> | undefined)?.["application/json"];
+  return (
+    <section class="panel" aria-labelledby="try-it">
+      <h2 id="try-it">Try it</h2>
+      <p data-without-script>The console needs script. The commands above do the same.</p>
+      <form class="form" data-console data-method={method.toUpperCase()} data-path={path} autocomplete="off" hidden>
+        {!isPublic && (
+          <div class="field">
+            <label for="console-key">API key</label>
+            <input id="console-key" type="password" autocomplete="off" spellcheck={false} data-key aria-describedby="console-key-help" />
+            <p class="help" id="console-key-help">
+              Kept in the memory of this page alone, and sent to this origin alone.
+            </p>
+            {demoKey && (
+              <p class="buttons">
+                <button type="button" data-demo-key={demoKey}>
+                  Use the demo key
+                </button>
+              </p>
+            )}
+          </div>
+        )}
+        {parameters.map(({ name, in: where, required, schema, example }) => (
+          <div class="field">
+            <label for={`console-${where}-${name}`}>
+              {String(name)} <span class="quiet">{String(where)}</span>
+            </label>
+            <input
+              id={`console-${where}-${name}`}
+              data-in={String(where)}
+              data-name={String(name)}
+              value={where === "path" || required === true ? String(example ?? (schema as JsonObject).example ?? "") : ""}
+              required={required === true}
+            />
+          </div>
+        ))}
+        {media && (
+          <div class="field">
+            <label for="console-body">Body</label>
+            <textarea id="console-body" rows={8} spellcheck={false} data-body>
+              {JSON.stringify(media.example ?? {}, null, 2)}
+            </textarea>
+          </div>
+        )}
+        <p class="fault" role="alert" data-fault hidden />
+        <button class="main" type="submit">
+          Send request
+        </button>
+      </form>
+      <section class="code" aria-label="Response" tabindex={0} aria-live="polite" data-response-box hidden>
+        <pre>
+          <code data-answer />
+        </pre>
+      </section>
+      <section class="code" aria-label="The same in curl" tabindex={0} data-request-box hidden>
+        <pre>
+          <code data-command />
+        </pre>
+      </section>
+    </section>
+  );
+};

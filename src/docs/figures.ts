@@ -1,0 +1,84 @@
+import { limitCeiling } from "../accounts/account.ts";
+import { addressesKeptMs } from "../activity/entry.ts";
+import { scannedAtOnce } from "../activity/read-activity.ts";
+import { entriesKeptMs } from "../activity/retention.ts";
+import { auditKeptMs } from "../audit/audit.ts";
+import { dayMs, hourMs, minuteMs, secondMs } from "../clock.ts";
+import { integer } from "../dashboard/format.ts";
+import { failures } from "../errors.ts";
+import type { EventCatalogue } from "../events/catalogue.ts";
+import { faultCodes } from "../explanations.ts";
+import { longestBodyBytes, longestWaitMs } from "../http/body.ts";
+import { keptMs as idempotencyKeptMs } from "../idempotency/store.ts";
+import { keptMs as invitationKeptMs } from "../identity/invitations.ts";
+import { codesOfMember } from "../identity/recovery-codes.ts";
+import { freshMs, idleMs, longestMs } from "../identity/sessions.ts";
+import { maxLiveKeys } from "../keys/bounds.ts";
+import { expiryNoticeMs } from "../keys/key-events.ts";
+import { defaultScopes, scopes } from "../keys/scopes.ts";
+import { timeoutMs } from "../webhooks/attempt.ts";
+import { delaysMs, mostAttempts, paceMs } from "../webhooks/schedule.ts";
+import { mostWebhooks } from "../webhooks/write-webhooks.ts";
+import { errorPath, eventPath, table } from "./page.ts";
+
+const units = [
+  ["day", dayMs],
+  ["hour", hourMs],
+  ["minute", minuteMs],
+  ["second", secondMs],
+] as const;
+
+/** "5 seconds", "24 hours": in the largest unit that it is a whole number of; a day is 24 hours. */
+function duration(ms: number): string {
+  const [name, length] = units.find(([, length]) => ms % length === 0 && ms / length > 1) ?? (["second", secondMs] as const);
+  return `${integer(ms / length)} ${name}${ms === length ? "" : "s"}`;
+}
+
+const list = (words: readonly string[]) => words.map((word) => `\`${word}\``).join(", ");
+
+/** What a guide names in double braces, read from the code that holds to it. */
+export const figures = (catalogue: EventCatalogue, origin: string): Record<string, string> => ({
+  origin,
+  "limit.ceiling": integer(limitCeiling),
+  "body.kib": String(longestBodyBytes / 1024),
+  "body.wait": duration(longestWaitMs),
+  "keys.most": String(maxLiveKeys),
+  "keys.expiryNotice": duration(expiryNoticeMs),
+  "scopes.all": list(scopes),
+  "scopes.usual": list(defaultScopes),
+  "idempotency.kept": duration(idempotencyKeptMs),
+  "activity.kept": duration(entriesKeptMs),
+  "activity.addressesKept": duration(addressesKeptMs),
+  "activity.scanned": integer(scannedAtOnce),
+  "audit.kept": duration(auditKeptMs),
+  "webhooks.most": String(mostWebhooks),
+  "webhooks.attempts": String(mostAttempts),
+  "webhooks.delays": delaysMs.map(duration).join(", "),
+  "webhooks.timeout": duration(timeoutMs),
+  "webhooks.pace": String(secondMs / paceMs),
+  "session.idle": duration(idleMs),
+  "session.longest": duration(longestMs),
+  "session.fresh": duration(freshMs),
+  "invitation.kept": duration(invitationKeptMs),
+  "recovery.codes": String(codesOfMember),
+  "errors.table": table(
+    ["Status", "Code", "What it is"],
+    Object.entries(failures).map(([code, { status, title }]) => [String(status), `[\`${code}\`](${errorPath(code)})`, title]),
+  ),
+  "errors.faults": table(
+    ["Code", "What is wrong there"],
+    Object.entries(faultCodes).map(([code, words]) => [`\`${code}\``, words]),
+  ),
+  "events.table": table(
+    ["Type", "When", "Scope"],
+    catalogue.kinds.map(({ type, description, scope }) => [`[\`${type}\`](${eventPath(type)})`, description, `\`${scope}\``]),
+  ),
+});
+
+/** A guide with its figures filled in. Throws for a name that there is none of. */
+export const withFigures = (text: string, values: Record<string, string>): string =>
+  text.replaceAll(/\{\{([\w.]+)\}\}/g, (_, name: string) => {
+    const value = values[name];
+    if (value === undefined) throw new Error(`No figure is called ${name}`);
+    return value;
+  });

@@ -1,0 +1,50 @@
+import type { DocPage } from "./page.ts";
+
+// What machines ask for by well-known names.
+
+const headings: Partial<Record<DocPage["kind"], string>> = {
+  Guide: "Guides",
+  Operation: "Operations",
+  Event: "Events",
+  Error: "Errors",
+  Schema: "Optional",
+};
+
+/** `/llms.txt`: every page as Markdown, for who reads by machine (llmstxt.org). */
+export const llmsText = (pages: readonly DocPage[], origin: string): string =>
+  [
+    "# Developer Overview API",
+    "",
+    "> Keys, exact limits, usage, the log of requests and webhooks, beside users and tasks. Every page is Markdown.",
+    "",
+    `- [OpenAPI document](${origin}/api/v1/openapi.json): the contract, OpenAPI 3.1`,
+    ...Object.entries(headings).flatMap(([kind, heading]) => [
+      "",
+      `## ${heading}`,
+      "",
+      ...pages.filter((page) => page.kind === kind).map(({ title, path, summary }) => `- [${title}](${origin}${path}.md): ${summary}`),
+    ]),
+    "",
+  ].join("\n");
+
+/** `/.well-known/security.txt` (RFC 9116). */
+export const securityText = ({ contact, expires, origin }: { contact: string; expires: string; origin: string }): string =>
+  [`Contact: ${contact}`, `Expires: ${expires}`, "Preferred-Languages: en", `Canonical: ${origin}/.well-known/security.txt`, ""].join("\n");
+
+/** `/.well-known/api-catalog` (RFC 9727). */
+export const apiCatalog = (origin: string) => ({
+  linkset: [
+    {
+      anchor: `${origin}/api/v1`,
+      "service-desc": [
+        { href: `${origin}/api/v1/openapi.json`, type: "application/json" },
+        { href: `${origin}/api/v1/openapi.yaml`, type: "application/yaml" },
+      ],
+      "service-doc": [
+        { href: `${origin}/docs`, type: "text/html" },
+        { href: `${origin}/llms.txt`, type: "text/plain" },
+      ],
+      status: [{ href: `${origin}/health`, type: "application/health+json" }],
+    },
+  ],
+});

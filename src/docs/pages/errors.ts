@@ -1,0 +1,71 @@
+import { type FailureCode, failures } from "../../errors.ts";
+import { explanations } from "../../explanations.ts";
+import { type JsonObject, operationsIn, resolve } from "../../openapi-document.ts";
+import { type DocPage, errorPath, jsonFence, operationPath, paragraphs } from "../page.ts";
+
+/** The codes that an operation may answer with, by status, as the document says. */
+export function codesOf(document: JsonObject, responses: JsonObject): { status: string; codes: string[]; example: unknown }[] {
+  return Object.entries(responses)
+    .filter(([status]) => Number(status) >= 400)
+    .map(([status, response]) => {
+      const { content } = (
+        typeof (response as JsonObject).$ref === "string" ? resolve(document, String((response as JsonObject).$ref)) : response
+      ) as JsonObject;
+      const [media] = Object.values(content as Record<string, { examples: Record<string, { value: unknown }> }>);
+      const examples = media?.examples ?? {};
+      return { status, codes: Object.keys(examples), example: Object.values(examples)[0]?.value };
+    });
+}
+
+/** An answer with a code, as this service gives it under its origin. */
+function answerOf(code: FailureCode, origin: string): JsonObject {
+  const { status, title } = failures[code];
+  const { detail, faults } = explanations[code];
+  const isQuota = code === "rate_limit_exceeded";
+  return {
+    type: isQuota ? "https://iana.org/assignments/http-problem-types#quota-exceeded" : `${origin}${errorPath(code)}`,
+    title,
+    status,
+    detail,
+    instance: "/api/v1/tasks",
+    code,
+    request_id: "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+    ...(faults && { errors: faults.map((fault) => ({ ...fault })) }),
+    ...(isQuota && { "violated-policies": ["hour"] }),
+  };
+}
+
+/** A page for each code, where `type` of a problem leads. */
+export function errorPages(document: JsonObject, origin: string): DocPage[] {
+  const operations = operationsIn(document);
+  return (Object.keys(failures) as FailureCode[]).map((code) => {
+    const { status, title } = failures[code];
+    const { why, what, header } = explanations[code];
+    const answering = operations.filter(({ operation }) =>
+      codesOf(document, operation.responses).some(({ codes }) => codes.includes(code)),
+    );
+    return {
+      path: errorPath(code),
+      title: `${status} ${code}`,
+      kind: "Error",
+      summary: `${title}. ${why}`,
+      markdown: paragraphs(
+        `# ${status} ${code}`,
+        `**${title}.**`,
+        "## What happened",
+        `The request was not served. ${why}`,
+        "## What to do",
+        `${what}${header ? ` The header \`${header}\` of the answer says more.` : ""}`,
+        "## An answer",
+        jsonFence(answerOf(code, origin)),
+        "## Where it occurs",
+        answering.length === operations.length || answering.length > 20
+          ? `With most operations: ${answering.length} of ${operations.length}.`
+          : answering.length === 0
+            ? "With no operation: with a path that is there under a method that it does not take."
+            : answering.map(({ operation }) => `- [${operation.summary}](${operationPath(operation.operationId)})`).join("\n"),
+        "See [how errors are told](/docs/guides/errors).",
+      ),
+    };
+  });
+}

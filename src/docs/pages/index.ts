@@ -1,0 +1,40 @@
+import { type JsonObject, type Operation, operationsIn } from "../../openapi-document.ts";
+import { type DocPage, operationPath, paragraphs } from "../page.ts";
+
+const listOf = (pages: readonly DocPage[]) => pages.map(({ title, path, summary }) => `- [${title}](${path}): ${summary}`).join("\n");
+
+/** What operations are grouped by, in the order of the document. */
+export const tagsOf = (document: JsonObject): string[] => (document.tags as { name: string }[]).map(({ name }) => name);
+
+/** The page that all others are found from. */
+export function indexPage(document: JsonObject, pages: readonly DocPage[]): DocPage {
+  const of = (kind: DocPage["kind"]) => pages.filter((page) => page.kind === kind);
+  const byTag = Map.groupBy(operationsIn(document), ({ operation }) => ((operation.tags ?? []) as string[])[0] ?? "");
+  const line = ({ method, path, operation }: { method: string; path: string; operation: Operation }) =>
+    `- [${operation.summary}](${operationPath(operation.operationId)}): \`${method.toUpperCase()} ${path}\``;
+  return {
+    path: "/docs",
+    title: "Documentation",
+    kind: "Documentation",
+    summary: "Guides, reference, errors and events of this API.",
+    markdown: paragraphs(
+      "# Documentation",
+      "New here? The [quick start](/docs/guides/quick-start) goes from nothing to a verified webhook in six steps.",
+      "## Guides",
+      listOf(of("Guide")),
+      "## Reference",
+      "Every operation with its parameters, answers, errors and samples. The same for tools: [OpenAPI as JSON](/api/v1/openapi.json), [as YAML](/api/v1/openapi.yaml).",
+      ...tagsOf(document).map((tag) => paragraphs(`### ${tag}`, (byTag.get(tag) ?? []).map(line).join("\n"))),
+      "## Events",
+      listOf(of("Event")),
+      "## Errors",
+      listOf(of("Error")),
+      "## Schemas",
+      of("Schema")
+        .map(({ title, path }) => `[${title}](${path})`)
+        .join(", "),
+      "## For machines",
+      "Each of these pages is Markdown too: put `.md` after its path, or ask for `text/markdown`. [llms.txt](/llms.txt) lists them; [the API catalogue](/.well-known/api-catalog) says where what is.",
+    ),
+  };
+}

@@ -1,0 +1,119 @@
+import { STATUS_CODES } from "node:http";
+import { isObject, type JsonObject, type Operation, operationsIn, resolve } from "../../openapi-document.ts";
+import { type DocPage, errorPath, fence, jsonFence, operationPath, paragraphs, schemaPath, table } from "../page.ts";
+import { callOf, inCurl, inJavaScript, inPython } from "../samples.ts";
+import { codesOf } from "./errors.ts";
+import { memberTable, typeOf } from "./schemas.ts";
+
+/** The origin that the examples of the document name. */
+const exampleOrigin = "https://api.example.com";
+
+interface Place {
+  method: string;
+  path: string;
+  operation: Operation;
+}
+
+/** Who may call it. */
+function accessOf({ operation }: Place): string {
+  const [requirement] = operation.security as Record<string, string[]>[];
+  if (!requirement) return "Needs no key.";
+  const [scope] = Object.values(requirement)[0] ?? [];
+  return scope ? `Needs a key with the scope \`${scope}\`.` : "Needs a key, whatever its scopes.";
+}
+
+/** A part of the document, wherever it stands. */
+const partOf = (document: JsonObject, part: JsonObject): JsonObject =>
+  typeof part.$ref === "string" ? (resolve(document, part.$ref) as JsonObject) : part;
+
+function parametersOf(document: JsonObject, { operation }: Place): string {
+  const rows = (operation.parameters ?? [])
+    .map((each) => partOf(document, each))
+    .map(({ name, in: where, required, description, schema }) => [
+      `\`${name}\``,
+      String(where),
+      typeOf(schema as JsonObject),
+      required === true ? "yes" : "",
+      `${description ?? (schema as JsonObject).description ?? ""}${(schema as JsonObject).default === undefined ? "" : ` By default \`${(schema as JsonObject).default}\`.`}`,
+    ]);
+  return rows.length === 0 ? "" : paragraphs("## Parameters", table(["Name", "In", "Type", "Needed", "What it is"], rows));
+}
+
+function bodyOf(document: JsonObject, { operation }: Place): string {
+  const { requestBody } = operation;
+  if (!requestBody) return "";
+  const media = (requestBody.content as Record<string, JsonObject>)["application/json"];
+  if (!media) return "";
+  const schema = partOf(document, media.schema as JsonObject);
+  return paragraphs(
+    "## Body",
+    `JSON${requestBody.required === true ? "" : ", which may be left out"}. ${String(schema.description ?? "")}`,
+    memberTable(schema, "Needed"),
+    media.example !== undefined && jsonFence(media.example),
+  );
+}
+
+function answersOf(document: JsonObject, { operation }: Place): string {
+  const served = Object.entries(operation.responses)
+    .filter(([status]) => Number(status) < 400)
+    .map(([status, response]) => {
+      const { description, headers, content } = partOf(document, response as JsonObject);
+      const [media] = Object.values((content ?? {}) as Record<string, JsonObject>);
+      const ref = isObject(media?.schema) && typeof media.schema.$ref === "string" ? media.schema.$ref.split("/").at(-1) : undefined;
+      return paragraphs(
+        `### ${status} ${STATUS_CODES[status] ?? ""}`,
+        `${description}${ref ? ` A [${ref}](${schemaPath(ref)}).` : ""}`,
+        `Headers: ${Object.keys(headers as JsonObject)
+          .map((name) => `\`${name}\``)
+          .join(", ")}.`,
+        media?.example !== undefined &&
+          (typeof media.example === "string" ? fence("yaml", media.example.trim()) : jsonFence(media.example)),
+      );
+    });
+  return paragraphs("## Answers", ...served);
+}
+
+function errorsOf(document: JsonObject, { operation }: Place): string {
+  const all = codesOf(document, operation.responses);
+  if (all.length === 0) return "";
+  return paragraphs(
+    "## Errors",
+    "Problems as [the errors guide](/docs/guides/errors) describes them; each code has its page.",
+    ...all.map(({ status, codes, example }) =>
+      paragraphs(
+        `### ${status} ${STATUS_CODES[status] ?? ""}`,
+        codes.map((code) => `[\`${code}\`](${errorPath(code)})`).join(", "),
+        jsonFence(example),
+      ),
+    ),
+  );
+}
+
+/** A page for each operation, which begins with the call of it. */
+export const operationPages = (document: JsonObject, origin: string): DocPage[] =>
+  operationsIn(document).map((place) => {
+    const { method, path, operation } = place;
+    const call = callOf(document, place, origin);
+    return {
+      path: operationPath(operation.operationId),
+      title: String(operation.summary),
+      kind: "Operation",
+      summary: `${method.toUpperCase()} ${path}. ${String(operation.description)}`,
+      markdown: paragraphs(
+        fence("sh", inCurl(call)),
+        `# ${operation.summary}`,
+        `\`${method.toUpperCase()} ${path}\``,
+        String(operation.description),
+        accessOf(place),
+        parametersOf(document, place),
+        bodyOf(document, place),
+        "## The same in other languages",
+        "### JavaScript",
+        fence("js", inJavaScript(call)),
+        "### Python",
+        fence("python", inPython(call)),
+        answersOf(document, place),
+        errorsOf(document, place).replaceAll(exampleOrigin, origin),
+      ),
+    };
+  });

@@ -1,0 +1,69 @@
+import { isObject, type Json, type JsonObject } from "../../openapi-document.ts";
+import { type DocPage, jsonFence, paragraphs, schemaPath, table } from "../page.ts";
+
+const nameIn = (ref: Json | undefined) => String(ref).split("/").at(-1) ?? "";
+
+/** What a schema takes, in a few words: "string, date-time, or null". */
+export function typeOf(schema: JsonObject): string {
+  if (schema.$ref !== undefined) return `[${nameIn(schema.$ref)}](${schemaPath(nameIn(schema.$ref))})`;
+  const parts = [...((schema.allOf ?? schema.anyOf ?? []) as JsonObject[])].map(typeOf);
+  if (parts.length > 0) return [...new Set(parts.filter((part) => part !== ""))].join(" or ");
+  if (schema.const !== undefined) return `\`${schema.const}\``;
+  const types = ([] as Json[])
+    .concat(schema.type ?? [])
+    .map((type) => (type === "array" && isObject(schema.items) ? `list of ${typeOf(schema.items)}` : String(type)));
+  return [types.join(" or "), schema.format].filter(Boolean).join(", ");
+}
+
+/** The limits that a schema sets. */
+function boundsOf(schema: JsonObject): string {
+  const words: string[] = [];
+  const say = (name: string, text: (value: Json) => string) => {
+    const value = schema[name];
+    if (value !== undefined) words.push(text(value));
+  };
+  say("minLength", (value) => `at least ${value} characters`);
+  say("maxLength", (value) => `at most ${value} characters`);
+  say("minimum", (value) => `at least ${value}`);
+  say("maximum", (value) => `at most ${value}`);
+  say("minItems", (value) => `at least ${value}`);
+  say("maxItems", (value) => `at most ${value} of them`);
+  say("default", (value) => `by default \`${JSON.stringify(value)}\``);
+  return words.length > 0 ? ` (${words.join(", ")})` : "";
+}
+
+/** The members of an object as rows, those within objects and lists with their whole name. */
+export function rowsOf(schema: JsonObject, prefix = ""): string[][] {
+  const required = new Set((schema.required ?? []) as string[]);
+  return Object.entries((schema.properties ?? {}) as Record<string, JsonObject>).flatMap(([name, property]) => {
+    const row = [
+      `\`${prefix}${name}\``,
+      typeOf(property),
+      required.has(name) ? "yes" : "",
+      `${String(property.description ?? "")}${boundsOf(property)}`,
+    ];
+    const inner = isObject(property.items) ? property.items : property;
+    return [row, ...(inner.properties ? rowsOf(inner, `${prefix}${name}${inner === property ? "." : "[]."}`) : [])];
+  });
+}
+
+export const memberTable = (schema: JsonObject, requiredHead = "Always there") =>
+  table(["Member", "Type", requiredHead, "What it is"], rowsOf(schema));
+
+/** A page for each shape that has a name. */
+export const schemaPages = (document: JsonObject, exampleOf: (schema: JsonObject) => Json | undefined): DocPage[] =>
+  Object.entries((document.components as { schemas: Record<string, JsonObject> }).schemas).map(([name, schema]) => {
+    const example = exampleOf(schema);
+    return {
+      path: schemaPath(name),
+      title: name,
+      kind: "Schema",
+      summary: String(schema.description ?? ""),
+      markdown: paragraphs(
+        `# ${name}`,
+        String(schema.description ?? ""),
+        memberTable(schema),
+        example !== undefined && paragraphs("## Example", jsonFence(example)),
+      ),
+    };
+  });

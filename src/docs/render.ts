@@ -1,0 +1,51 @@
+import { Marked, type Tokens } from "marked";
+
+const escapes: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
+const escapeHtml = (text: string) => text.replaceAll(/[&<>"]/g, (character) => escapes[character] ?? "");
+
+const slugOf = (text: string) =>
+  text
+    .toLowerCase()
+    .replaceAll(/<[^>]*>|&\w+;/g, "")
+    .replaceAll(/[^\p{L}\p{N}]+/gu, "-")
+    .replaceAll(/^-|-$/g, "");
+
+const languages: Record<string, string> = { sh: "A command", js: "JavaScript", python: "Python", go: "Go", json: "JSON", yaml: "YAML" };
+
+/** The HTML of a page that was written as Markdown. Its first heading is left out: the frame has it. Headings have anchors that stay, code has a box that scrolls by itself. */
+export function renderMarkdown(markdown: string): string {
+  const used = new Map<string, number>();
+  let code = 0;
+  const marked = new Marked({
+    renderer: {
+      heading({ tokens, depth }: Tokens.Heading) {
+        if (depth === 1) return "";
+        const text = this.parser.parseInline(tokens);
+        const slug = slugOf(text);
+        const before = used.get(slug) ?? 0;
+        used.set(slug, before + 1);
+        const id = before === 0 ? slug : `${slug}-${before + 1}`;
+        return `<h${depth} id="${id}">${text} <a class="anchor" href="#${id}" aria-label="Link to this part">#</a></h${depth}>\n`;
+      },
+      code({ text, lang }: Tokens.Code) {
+        code += 1;
+        const label = `${languages[lang ?? ""] ?? "Text"} ${code}`;
+        return `<div class="sample"><section class="code" tabindex="0" aria-label="${label}"><pre><code id="code-${code}">${escapeHtml(text)}</code></pre></section>
+<p class="buttons"><button type="button" data-copy="#code-${code}" hidden aria-label="Copy ${label}">Copy</button> <span role="status" data-copied></span></p></div>\n`;
+      },
+      table({ header, rows }: Tokens.Table) {
+        const inline = (cell: Tokens.TableCell) => this.parser.parseInline(cell.tokens);
+        const heads = header.map((cell) => `<th scope="col">${inline(cell)}</th>`).join("");
+        const body = rows.map(([first, ...rest]) => {
+          const others = rest.map((cell) => `<td>${inline(cell)}</td>`).join("");
+          return `<tr><th scope="row">${first ? inline(first) : ""}</th>${others}</tr>`;
+        });
+        return `<table class="cards"><thead><tr>${heads}</tr></thead><tbody>${body.join("")}</tbody></table>\n`;
+      },
+      html({ text }: Tokens.HTML | Tokens.Tag) {
+        return escapeHtml(text);
+      },
+    },
+  });
+  return marked.parse(markdown, { async: false });
+}
