@@ -75,7 +75,11 @@ it("The page of a delivery puts any two of its attempts beside each other", asyn
   const pageOf = async (query = "") => (await browse(accountId).get(`/deliveries/${delivery}${query}`)).text.replaceAll(/<[^>]+>/g, " ");
   expect(await pageOf()).not.toContain("Two attempts compared");
   await call("POST", `/api/v1/deliveries/${delivery}/attempt`, { key });
-  await attempted(2);
+  // An attempt counts from its beginning, and is on record at its end.
+  await until(
+    async () => (await call("GET", `/api/v1/deliveries/${delivery}`, { key })).body.attempts,
+    (made) => made.length === 2,
+  );
   expect((await pageOf("?attempt=2&with=1")).replaceAll(/\s+/g, " ")).toMatch(
     /Attempt 2 Attempt 1 Same\? .* Result unreachable unreachable = the same/,
   );
