@@ -1,0 +1,78 @@
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type RunningWorker, startWorker } from "../node/worker.ts";
+import { startChromium } from "./chromium.ts";
+
+// The documentation as a reader uses it, who has not signed in.
+
+let worker: RunningWorker;
+let browser: Browser;
+let page: Page;
+const at = (path: string) => `http://localhost:${worker.port}${path}`;
+
+beforeAll(async () => {
+  [worker, browser] = await Promise.all([startWorker({ signIn: true }), startChromium()]);
+  page = await browser.newPage();
+});
+
+afterAll(async () => {
+  await Promise.all([browser?.close(), worker?.stop()]);
+});
+
+const answered = (text: string) => page.getByLabel("Response").filter({ hasText: text }).waitFor();
+const response = () => page.getByLabel("Response").textContent();
+
+describe("The documentation", () => {
+  it("is open to whoever has not signed in, in the frame of the overview, and so is its search", async () => {
+    await page.goto(at("/docs"));
+    expect(await page.getByRole("heading", { level: 1 }).textContent()).toBe("Documentation");
+    expect(await page.getByRole("link", { name: "Sign in" }).count()).toBe(1);
+    await page.getByLabel("Search the documentation").fill("create task");
+    await page.getByRole("button", { name: "Search" }).click();
+    await page.getByRole("link", { name: "Create a task" }).click();
+    expect(await page.getByRole("heading", { level: 1 }).textContent()).toBe("Create a task");
+    // The rest of it stays closed.
+    await page.getByRole("link", { name: "Overview", exact: true }).click();
+    expect(new URL(page.url()).pathname).toBe("/login");
+  });
+});
+
+describe("The console", () => {
+  it("names a missing key before it sends, and shows a refused request as the client would see it", async () => {
+    await page.goto(at("/docs/api/createTask"));
+    await page.getByRole("button", { name: "Send request" }).click();
+    expect(await page.getByRole("alert").textContent()).toContain("API key is missing");
+    await page.getByLabel("API key").fill("dvo_nobody");
+    await page.getByRole("button", { name: "Send request" }).click();
+    await answered("invalid_key");
+    expect(await response()).toMatch(/^401 Unauthorized\nafter \d+ ms\n[\s\S]*www-authenticate: Bearer/);
+  });
+
+  it("sends what the fields say, and shows answer, headers and time, and the curl that does the same, without the key", async () => {
+    await page.goto(at("/docs/api/createTask"));
+    await page.getByLabel("API key").fill(worker.key);
+    await page.getByLabel("Body").fill('{"title": "From the console"}');
+    await page.getByLabel("Idempotency-Key").fill("console-1");
+    await page.getByRole("button", { name: "Send request" }).click();
+    await answered("201 Created");
+    const shown = (await response()) ?? "";
+    expect(shown).toContain('"title": "From the console"');
+    expect(shown).toMatch(/x-ratelimit-remaining: \d+/);
+    const command = (await page.getByLabel("The same in curl").textContent()) ?? "";
+    expect(command).toContain('-H "Authorization: Bearer $API_KEY"');
+    expect(command).toContain("-H 'Idempotency-Key: console-1'");
+    const kept = JSON.stringify(
+      await page.evaluate("({ ...localStorage, ...sessionStorage, url: location.href, cookie: document.cookie })"),
+    );
+    expect([command.includes(worker.key), kept.includes(worker.key), shown.includes(worker.key)]).toEqual([false, false, false]);
+  });
+
+  it("sends no parameter that is empty, and says which is missing", async () => {
+    await page.goto(at("/docs/api/getTask"));
+    await page.getByLabel("API key").fill(worker.key);
+    await page.getByLabel("id", { exact: false }).last().fill("tsk_1");
+    await page.getByRole("button", { name: "Send request" }).click();
+    await answered("not_found");
+    expect(await response()).toMatch(/^404 Not Found/);
+  });
+});
