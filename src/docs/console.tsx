@@ -1,7 +1,5 @@
 import { type JsonObject, type Operation, resolve } from "../openapi-document.ts";
 
-const noKey: readonly unknown[] = [];
-
 /**
  * Tries an operation on the origin that serves the page: the key is typed in, kept in memory alone and sent in a header. It takes script;
  * without, the samples do the same. `demoKey`: what a laptop offers.
@@ -12,17 +10,20 @@ export const Console = ({
   path,
   operation,
   demoKey,
+  given,
 }: {
   document: JsonObject;
   method: string;
   path: string;
   operation: Operation;
   demoKey: string | undefined;
+  /** What the address gives for a parameter of the path. */
+  given: (name: string) => string | undefined;
 }) => {
   const parameters = (operation.parameters ?? []).map((each) =>
     typeof each.$ref === "string" ? (resolve(document, each.$ref) as JsonObject) : each,
   );
-  const isPublic = ((operation.security as unknown[] | undefined) ?? noKey).length === 0;
+  const isPublic = (operation.security as unknown[]).length === 0;
   const media = (operation.requestBody?.content as Record<string, JsonObject> | undefined)?.["application/json"];
   return (
     <section class="panel" aria-labelledby="try-it">
@@ -54,7 +55,10 @@ export const Console = ({
               id={`console-${where}-${name}`}
               data-in={String(where)}
               data-name={String(name)}
-              value={where === "path" || required === true ? String(example ?? (schema as JsonObject).example ?? "") : ""}
+              value={
+                (where === "path" && given(String(name))) ||
+                (where === "path" || required === true ? String(example ?? (schema as JsonObject).example ?? "") : "")
+              }
               required={required === true}
             />
           </div>

@@ -125,7 +125,7 @@ function showDoc(c: PageContext, { page, pages, document }: { page: DocPage; pag
       <div class="documentation">
         <div>
           <article class="panel prose">{raw(renderMarkdown(page.markdown))}</article>
-          {place && <Console document={document} {...place} demoKey={demoKey} />}
+          {place && <Console document={document} {...place} demoKey={demoKey} given={(name) => c.req.query(name)} />}
         </div>
         {page.path !== "/docs" && <Contents document={document} pages={pages} path={page.path} />}
       </div>

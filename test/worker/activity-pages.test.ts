@@ -19,6 +19,8 @@ describe("One request", () => {
     expect(scope).toContain("Why this was refused");
     expect(scope).toContain("The key has not the scope that this operation needs.");
     expect(scope).toContain("WWW-Authenticate");
+    expect(scope).toMatch(/It needs users:read/);
+    expect(scope).toContain("The same in the console");
     const served = await call("GET", "/api/v1/tasks", { key });
     expect((await seen(served.headers.get("X-Request-Id"))).text).not.toContain("Why this");
     const limited = await call("GET", "/api/v1/tasks", { key });

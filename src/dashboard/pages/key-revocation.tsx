@@ -2,16 +2,15 @@ import { Hono } from "hono";
 import { readKeyTraffic } from "../../activity/key-traffic.ts";
 import { hourMs } from "../../clock.ts";
 import { always } from "../../db/optimistic-locking.ts";
-import { readKey, readKeyRow } from "../../keys/read-keys.ts";
+import { readKey } from "../../keys/read-keys.ts";
 import { revokeKey } from "../../keys/revoke-key.ts";
-import { keyWriting, reading, upToDate } from "../acting.ts";
+import { keyWriting, upToDate } from "../acting.ts";
 import { Action } from "../components/fields.tsx";
 import { showPage } from "../components/layout.tsx";
 import { Age, Moment } from "../components/time.tsx";
 import { idOf, type PageEnv } from "../context.ts";
 import { counted, integer } from "../format.ts";
 import { attempt } from "../forms.ts";
-import { requireGrantableScopes } from "../permissions.tsx";
 import { backToKey, showKey } from "./key.tsx";
 
 /** The end of a key, with its traffic shown first. */
@@ -89,9 +88,6 @@ keyRevocationPages.get("/keys/:id/revoke", async (c) => {
 });
 
 keyRevocationPages.post("/keys/:id/revoke", async (c) => {
-  const revoked = await attempt(async () => {
-    requireGrantableScopes(c, (await readKeyRow(reading(c), idOf(c))).scopes);
-    await revokeKey(keyWriting(c), idOf(c), always);
-  });
+  const revoked = await attempt(() => revokeKey(keyWriting(c), idOf(c), always));
   return "refused" in revoked ? showKey(c, { refused: revoked.refused }) : backToKey(c, "revoked");
 });

@@ -73,16 +73,15 @@ export async function showKey(c: PageContext, { form = new Form(), refused }: Se
       section: "API Keys",
       trail: [["API Keys", "/keys"]],
       status: refused ? 422 : 200,
-      action: isChangeable && (
+      action: status !== "revoked" && visitorMay(c, "keys") && (
         <>
-          {key.state === "disabled" ? (
-            <Action action={`/keys/${key.id}/enable`}>Enable</Action>
-          ) : (
-            <Action action={`/keys/${key.id}/disable`}>Disable</Action>
+          {key.state === "active" && <Action action={`/keys/${key.id}/disable`}>Disable</Action>}
+          {key.state === "disabled" && isChangeable && <Action action={`/keys/${key.id}/enable`}>Enable</Action>}
+          {isChangeable && (
+            <a class="button" href={`/keys/${key.id}/rotate`}>
+              Rotate
+            </a>
           )}
-          <a class="button" href={`/keys/${key.id}/rotate`}>
-            Rotate
-          </a>
           <a class="button danger" href={`/keys/${key.id}/revoke`}>
             Revoke
           </a>
@@ -94,7 +93,10 @@ export async function showKey(c: PageContext, { form = new Form(), refused }: Se
       <Alert refused={refused} />
       {status !== "revoked" && visitorMay(c, "keys") && !isChangeable && (
         <Note>
-          <p>This key may do more than your role gives to keys. An admin or an owner of the account can change it.</p>
+          <p>
+            This key may do more than your role gives to keys. You can disable or revoke it; only an admin or an owner of the account can
+            change, rotate or enable it.
+          </p>
         </Note>
       )}
       {overlapEndsAt !== null && (
@@ -105,7 +107,7 @@ export async function showKey(c: PageContext, { form = new Form(), refused }: Se
               ? "Neither secret has been used since the rotation."
               : `Since the rotation, in the last hour at most: ${integer(bySecret.current)} with the new one (${share(bySecret.current, bySecret.current + bySecret.previous)}), ${integer(bySecret.previous)} with the old one (${share(bySecret.previous, bySecret.current + bySecret.previous)}).`}
           </p>
-          {isChangeable && <Action action={`/keys/${key.id}/end-overlap`}>End the overlap now</Action>}
+          {visitorMay(c, "keys") && <Action action={`/keys/${key.id}/end-overlap`}>End the overlap now</Action>}
         </div>
       )}
       <section class="panel" aria-labelledby="facts">
@@ -266,7 +268,8 @@ for (const [verb, state, done] of [
 ] as const)
   keyPages.post(`/keys/:id/${verb}`, async (c) => {
     const changed = await attempt(async () => {
-      requireGrantableScopes(c, (await readKeyRow(reading(c), idOf(c))).scopes);
+      // What ends the use of a key is open to whoever may see keys: it may have leaked.
+      if (state === "active") requireGrantableScopes(c, (await readKeyRow(reading(c), idOf(c))).scopes);
       return changeKey(keyWriting(c), idOf(c), { state }, always);
     });
     return "refused" in changed ? showKey(c, { refused: changed.refused }) : backToKey(c, done);

@@ -69,7 +69,7 @@ export const overview = new Hono<PageEnv>().get("/", async (c) => {
         {move && <MovedMost move={move} name={move.value} href="/usage" />}
         {usage.totalRequests.value + usage.totalRequests.previous === 0 ? (
           <Empty>
-            No requests yet. <a href="/docs">Make the first one</a>
+            No requests yet. <a href="/docs/guides/quick-start">Make the first one</a>
           </Empty>
         ) : (
           <RequestsChart usage={usage} window="30d" marks={marks} />
@@ -98,7 +98,8 @@ export const overview = new Hono<PageEnv>().get("/", async (c) => {
           <section class="panel" aria-labelledby="docs">
             <h2 id="docs">Documentation</h2>
             <p>
-              <a href="/docs">Quick start</a> · <a href="/api/v1/openapi.json">OpenAPI document</a>
+              <a href="/docs/guides/quick-start">Quick start</a> · <a href="/docs">Guides and reference</a> ·{" "}
+              <a href="/api/v1/openapi.json">OpenAPI document</a>
             </p>
           </section>
         </div>
@@ -111,7 +112,7 @@ export const overview = new Hono<PageEnv>().get("/", async (c) => {
 const FirstSteps = ({ keys, webhooks, isCalled }: { keys: Key[]; webhooks: Webhook[]; isCalled: boolean }) => {
   const steps = [
     { isDone: keys.length > 0, text: "Create an API key", path: "/keys/new" },
-    { isDone: isCalled, text: "Make a first request", path: "/docs" },
+    { isDone: isCalled, text: "Make a first request", path: "/docs/guides/quick-start" },
     { isDone: webhooks.length > 0, text: "Add a webhook", path: "/webhooks/new" },
   ];
   if (steps.every(({ isDone }) => isDone)) return null;

@@ -5,6 +5,7 @@ import { iso, minuteMs, secondMs } from "../../clock.ts";
 import { readEventsOfRequest } from "../../events/read-events.ts";
 import { timeOfId } from "../../ids.ts";
 import { readKeyRow } from "../../keys/read-keys.ts";
+import { type Operation, operationsIn, readOpenApi } from "../../openapi-document.ts";
 import { reading } from "../acting.ts";
 import { showPage } from "../components/layout.tsx";
 import { Code } from "../components/secret.tsx";
@@ -25,6 +26,17 @@ function curlOf({ method, path }: ReadEntry, origin: string): string {
   return `curl -g${how} ${quoted(origin + path)} -H "Authorization: Bearer $API_KEY"${body}`;
 }
 
+/** The scope that an operation needs. */
+const scopeOf = (operation: Operation | undefined): string | undefined =>
+  Object.values((operation?.security as Record<string, string[]>[] | undefined)?.[0] ?? {})[0]?.[0];
+
+/** The id that the path had, for the console to begin with. */
+function idQuery({ path, route }: ReadEntry): string {
+  const at = route.split("/").indexOf("{id}");
+  const id = at === -1 ? undefined : path.split("/")[at];
+  return id ? `?${new URLSearchParams({ id })}` : "";
+}
+
 const aroundMs = 10 * minuteMs;
 const mostAround = 10;
 
@@ -43,6 +55,10 @@ requestPages.get("/activity/:id", async (c) => {
   const entry = await readEntry(asking, c.req.param("id"));
   const limitOf = async () => (await readKeyRow(asking, entry.keyId)).hourlyLimit;
   const explanation = explain(entry, entry.status === 429 ? await limitOf().catch(() => undefined) : undefined);
+  const operation = operationsIn(await readOpenApi(c.env, c.get("url"))).find(
+    ({ method, path }) => method.toUpperCase() === entry.method.replace("HEAD", "GET") && path === entry.route,
+  )?.operation;
+  const missingScope = entry.errorCode === "insufficient_scope" ? scopeOf(operation) : undefined;
   const caused = await readEventsOfRequest(asking, entry.id);
   const at = timeOfId(entry.id);
   const around = visitorMay(c, "audit")
@@ -61,6 +77,12 @@ requestPages.get("/activity/:id", async (c) => {
           </p>
           <p>
             {explanation.why} {explanation.what}
+            {missingScope && (
+              <>
+                {" "}
+                It needs <code>{missingScope}</code>.
+              </>
+            )}
           </p>
           {explanation.header && (
             <p class="quiet">
@@ -168,6 +190,11 @@ requestPages.get("/activity/:id", async (c) => {
         <Code label="With curl" id="curl">
           {curlOf(entry, origin)}
         </Code>
+        {operation && (
+          <p>
+            <a href={`/docs/api/${operation.operationId}${idQuery(entry)}#try-it`}>The same in the console</a>
+          </p>
+        )}
       </section>
     </>,
   );

@@ -62,7 +62,7 @@ export const search = new Hono<PageEnv>().get("/search", async (c) => {
         <Empty>
           {wanted === ""
             ? "Type the name of a key, a URL, an id or a page."
-            : "Nothing was found. Ids of requests, keys, webhooks and deliveries lead to their page."}
+            : "Nothing was found. Ids of requests, keys, webhooks and deliveries lead to their page; paths, like GET /api/v1/tasks, to their requests."}
         </Empty>
       ) : (
         <ul class="lines">
@@ -75,6 +75,11 @@ export const search = new Hono<PageEnv>().get("/search", async (c) => {
             </li>
           ))}
         </ul>
+      )}
+      {wanted !== "" && (
+        <p>
+          <a href={`/docs/search?${new URLSearchParams({ q: text })}`}>Search the documentation for “{text}”</a>
+        </p>
       )}
     </section>,
   );
