@@ -7,6 +7,7 @@ import { commitTo } from "../../src/events/commit.ts";
 import { createKey, type NewKey } from "../../src/keys/create-key.ts";
 import { parseSigningSecrets } from "../../src/keys/key-format.ts";
 import { scopes } from "../../src/keys/scopes.ts";
+import { checkAnswer } from "./documented.ts";
 
 export const origin = "http://localhost";
 export const db = connect(env.DB);
@@ -20,7 +21,7 @@ export interface Answer {
   text: string;
 }
 
-/** One request, as it would come over the network; the body of the answer is read and, where it is JSON, parsed. */
+/** One request, as it would come over the network; the body of the answer is read and, where it is JSON, parsed. What an operation answers is held to the document. */
 export async function call(method: string, path: string, { key, body, ...headers }: Call = {}): Promise<Answer> {
   const sent = new Headers(Object.entries(headers).map(([name, value]) => [name, String(value)]));
   if (key) sent.set("Authorization", `Bearer ${key}`);
@@ -33,7 +34,9 @@ export async function call(method: string, path: string, { key, body, ...headers
     redirect: "manual",
     ...(payload !== undefined && { body: payload }),
   });
-  return answerOf(await exports.default.fetch(request));
+  const answer = await answerOf(await exports.default.fetch(request));
+  checkAnswer(method, path, answer);
+  return answer;
 }
 
 /** What a client sees of an answer. */

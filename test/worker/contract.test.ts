@@ -5,7 +5,8 @@ import { openApiDocument } from "../../src/api/openapi.ts";
 import { eventCatalogue } from "../../src/event-catalogue.ts";
 import { newKeyId, newSecretKey } from "../../src/keys/key-format.ts";
 import { type Answer, call, makeKey, makeTenant } from "./client.ts";
-import { ask, document, expectDocumented, operations, sampleOf, type Walked } from "./operations.ts";
+import { document, expectDocumented, operations, type Walked } from "./documented.ts";
+import { ask, sampleOf } from "./operations.ts";
 
 // Walks the operations of the OpenAPI document: each has a sample, gets the shared cases, and really answers what it says.
 

@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, inject, it } from "vitest";
 import { type Call, call, makeTenant } from "./client.ts";
-import { document, expectDocumented, operations, sampleOf, type Walked } from "./operations.ts";
+import { document, expectDocumented, operations, type Walked } from "./documented.ts";
+import { sampleOf } from "./operations.ts";
 
 // Requests made from the document's schemas, fitting and not: no answer is a fault of the service, of an undocumented status, with
 // undocumented headers or outside of its schema. The long form sends twenty times as many.
