@@ -115,7 +115,7 @@ async function start(): Promise<void> {
 
   say("Starting the Worker ...");
   const setup = signIn ? await setupLink(port) : null;
-  const worker = startDevWorker(port, { signIn, demoKey });
+  const worker = startDevWorker(port, { signIn, ...(!signIn && { demoKey }) });
   let isStopping = false;
   const stop = async (code: number) => {
     if (isStopping) return;

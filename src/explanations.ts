@@ -32,19 +32,19 @@ export const explanations: Record<FailureCode, Explanation> = {
     why: "The key had been revoked, for good.",
     what: "Give the client another key.",
     header: "WWW-Authenticate",
-    detail: "This API key was revoked.",
+    detail: "This key has been revoked, for good.",
   },
   disabled_key: {
     why: "The key was disabled.",
     what: "Enable the key, if the client may go on.",
     header: "WWW-Authenticate",
-    detail: "This API key is disabled.",
+    detail: "This key is disabled. It can be enabled again.",
   },
   expired_key: {
     why: "The key had expired.",
     what: "Set a later expiry, or give the client another key.",
     header: "WWW-Authenticate",
-    detail: "This API key has expired.",
+    detail: "This key has expired.",
   },
   ip_not_allowed: {
     why: "It came from an address that the key may not be used from.",
@@ -71,11 +71,11 @@ export const explanations: Record<FailureCode, Explanation> = {
   not_found: {
     why: "There is nothing of this account under that id or path.",
     what: "Check the id: it may have been deleted, or be of another account.",
-    detail: "There is nothing of this account under that id.",
+    detail: "There is no such task.",
   },
   method_not_allowed: {
     why: "The path exists, but not for this method.",
-    what: "The header says which methods it takes.",
+    what: "Take one that it knows.",
     header: "Allow",
     detail: "This path takes GET, HEAD, POST.",
   },

@@ -72,13 +72,13 @@ export class ProblemError extends Error {
   }
 }
 
-/** An answer that is no problem and no success: something between here and the service gave it. */
+/** An answer that is no success and no problem: to HEAD, or from something between here and the service. */
 export class UnexpectedAnswerError extends Error {
   override readonly name = "UnexpectedAnswerError";
   readonly response: Response;
 
   constructor(response: Response) {
-    super(`The answer was ${response.status} ${response.statusText}, and not from the service.`);
+    super(`The answer was ${response.status} ${response.statusText}, and says nothing more.`);
     this.response = response;
   }
 }
@@ -86,7 +86,9 @@ export class UnexpectedAnswerError extends Error {
 /** The error that an answer stands for, which is no success. */
 export async function errorOf(response: Response): Promise<ProblemError | UnexpectedAnswerError> {
   const isProblem = response.headers.get("Content-Type")?.startsWith("application/problem+json") === true;
-  return isProblem ? new ProblemError((await response.clone().json()) as Problem, response) : new UnexpectedAnswerError(response);
+  const text = isProblem ? await response.clone().text() : "";
+  // The answer to HEAD has no body.
+  return text === "" ? new UnexpectedAnswerError(response) : new ProblemError(JSON.parse(text) as Problem, response);
 }
 
 export function secondsToWait(response: Response): number | undefined {

@@ -13,13 +13,30 @@ const firstWaitMs = 500;
 /** With these the service may say when to try again: the request is still running, the limit is reached, storage does not answer. */
 const retried = [409, 429, 503];
 
-const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
+/** Waits, unless the request is given up meanwhile. */
+const sleep = (ms: number, signal: AbortSignal) =>
+  new Promise<void>((resolve, reject) => {
+    const giveUp = () => {
+      clearTimeout(timer);
+      reject(signal.reason);
+    };
+    const timer = setTimeout(() => {
+      signal.removeEventListener("abort", giveUp);
+      resolve();
+    }, ms);
+    if (signal.aborted) giveUp();
+    else signal.addEventListener("abort", giveUp, { once: true });
+  });
 
 /** Longer each time, and never the same for two clients that failed together. */
 const backOffMs = (attempt: number) => firstWaitMs * 2 ** attempt * (0.5 + Math.random() / 2);
 
-/** Whether a request may be sent again where nobody knows if it arrived: a POST acts once only by its key. */
-const isRepeatable = (request: Request) => request.method !== "POST" || request.headers.has("Idempotency-Key");
+/**
+ * Whether a request may be sent again where nobody knows if it arrived. A POST acts once by its key. Repeated, a DELETE would find nothing, and
+ * what carries If-Match another version.
+ */
+const isRepeatable = ({ method, headers }: Request) =>
+  method === "POST" ? headers.has("Idempotency-Key") : method !== "DELETE" && !headers.has("If-Match");
 
 /** Sends a request again as long as the service asks for. Everything else is answered as it came. */
 export const retrying =
@@ -32,12 +49,12 @@ export const retrying =
         response = await send(request.clone());
       } catch (error) {
         if (isLast || !isRepeatable(request) || request.signal.aborted) throw error;
-        await sleep(backOffMs(attempt));
+        await sleep(backOffMs(attempt), request.signal);
         continue;
       }
       const seconds = secondsToWait(response);
       if (isLast || seconds === undefined || !retried.includes(response.status) || seconds * 1000 > maxWaitMs) return response;
       await response.body?.cancel();
-      await sleep(seconds * 1000);
+      await sleep(seconds * 1000, request.signal);
     }
   };

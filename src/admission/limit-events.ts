@@ -30,7 +30,7 @@ const reached = kind("rate_limit.reached", "A key has used up its limit. At most
 
 export const limitEventKinds = [warning, reached];
 
-const lines = [
+export const lines = [
   [warning, 0.8],
   [reached, 1],
 ] as const;

@@ -39,7 +39,7 @@ function callIn(form: HTMLFormElement): Call | string {
   const key = form.querySelector<HTMLInputElement>("[data-key]");
   if (key) {
     if (key.value.trim() === "") return "The API key is missing. Type one in.";
-    headers.Authorization = `Bearer ${key.value.trim()}`;
+    headers.Authorization = `Bearer ${key.value.trim().replace(/^Bearer\s+/i, "")}`;
   }
   const body = form.querySelector<HTMLTextAreaElement>("[data-body]")?.value;
   if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -53,7 +53,8 @@ function commandOf({ url, method, headers, body }: Call): string {
   for (const [name, value] of Object.entries(headers))
     lines.push(name === "Authorization" ? '-H "Authorization: Bearer $API_KEY"' : `-H ${inShell(`${name}: ${value}`)}`);
   if (body) lines.push(`-d ${inShell(body)}`);
-  return lines.join(" \\\n  ");
+  // A key that was pasted into another field is in no text to copy either.
+  return lines.join(" \\\n  ").replaceAll(/dvo_[0-9A-Za-z]{16}_[0-9A-Za-z]{40}/g, "dvo_...");
 }
 
 function show(box: string, code: string, text: string): void {
@@ -84,7 +85,10 @@ if (form) {
     event.preventDefault();
     say("");
     const call = callIn(form);
-    if (typeof call === "string") return say(call);
+    if (typeof call === "string") {
+      for (const box of ["[data-response-box]", "[data-request-box]"]) one(box)?.setAttribute("hidden", "");
+      return say(call);
+    }
     show("[data-request-box]", "[data-command]", commandOf(call));
     const startedAt = performance.now();
     try {

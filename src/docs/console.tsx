@@ -81,11 +81,19 @@ export const Console = ({
           <code data-answer />
         </pre>
       </section>
-      <section class="code" aria-label="The same in curl" tabindex={0} data-request-box hidden>
-        <pre>
-          <code data-command />
-        </pre>
-      </section>
+      <div class="sample" data-request-box hidden>
+        <section class="code" aria-label="The same in curl" tabindex={0}>
+          <pre>
+            <code data-command />
+          </pre>
+        </section>
+        <p class="buttons">
+          <button type="button" data-copy="[data-command]" hidden>
+            Copy
+          </button>{" "}
+          <span role="status" data-copied />
+        </p>
+      </div>
     </section>
   );
 };

@@ -1,4 +1,5 @@
-import { type Context, Hono } from "hono";
+import { Hono } from "hono";
+import { accepts } from "hono/accepts";
 import { raw } from "hono/html";
 import { PageScript, showPage } from "../dashboard/components/layout.tsx";
 import { Empty } from "../dashboard/components/notice.tsx";
@@ -10,9 +11,10 @@ import { docPages } from "./catalogue.ts";
 import { Console } from "./console.tsx";
 import { Contents } from "./contents.tsx";
 import { apiCatalog, llmsText, securityText } from "./machine.ts";
+import { readOwnIds } from "./own-ids.ts";
 import type { DocPage } from "./page.ts";
 import { renderMarkdown } from "./render.ts";
-import { nearestPages, searchPages } from "./search.ts";
+import { type Found, mostFound, nearestPages, searchPages } from "./search.ts";
 
 /** Which paths the documentation answers: all of them are open. */
 export const isDocumentation = (path: string): boolean =>
@@ -24,13 +26,24 @@ export function createDocs(catalogue: EventCatalogue) {
 
   const read = async (c: PageContext) => {
     const document = await readOpenApi(c.env, c.get("url"));
-    return { document, pages: docPages(document, catalogue, c.get("url").origin) };
+    const { origin, pathname } = c.get("url");
+    // Only the samples of operations name ids.
+    const ids = pathname.startsWith("/docs/api/") ? await readOwnIds(c, catalogue) : null;
+    return { document, pages: docPages(document, catalogue, { origin, ids }) };
   };
 
-  docs.get("/docs/search", async (c) => {
+  // What is left of a path that was cut short.
+  docs.on("GET", ["/docs/", "/docs/api", "/docs/guides", "/docs/errors", "/docs/events", "/docs/schemas"], (c) => {
+    const part = { api: "#reference", guides: "#guides", errors: "#errors", events: "#events", schemas: "#schemas" };
+    return c.redirect(`/docs${part[c.get("url").pathname.slice("/docs/".length) as keyof typeof part] ?? ""}`, 302);
+  });
+
+  docs.on("GET", ["/docs/search", "/docs/search.md"], async (c) => {
     const { pages } = await read(c);
     const text = c.req.query("q") ?? "";
     const found = searchPages(pages, text);
+    if (c.get("url").pathname.endsWith(".md") || prefersMarkdown(c))
+      return c.body(searchMarkdown(text, found, pages.length), 200, markdownHeaders);
     return showPage(
       c,
       { title: "Search the documentation", section: "Documentation", trail: [["Documentation", "/docs"]] },
@@ -41,7 +54,7 @@ export function createDocs(catalogue: EventCatalogue) {
             <Empty>
               {text.trim() === ""
                 ? "Type what you look for: an operation, an error code, an event, a header."
-                : `Nothing has “${text}”. ${pages.length} pages were looked through: guides, operations, events, errors and schemas.`}
+                : nothingFound(text, pages.length)}
             </Empty>
           ) : (
             <ul class="lines">
@@ -53,6 +66,7 @@ export function createDocs(catalogue: EventCatalogue) {
               ))}
             </ul>
           )}
+          {found.length === mostFound && <p class="quiet">The best {mostFound} are shown. More words narrow it down.</p>}
         </section>
       </>,
     );
@@ -64,7 +78,7 @@ export function createDocs(catalogue: EventCatalogue) {
     const path = pathname.replace(/\.md$/, "");
     const page = pages.find((each) => each.path === path);
     const isMarkdown = pathname.endsWith(".md") || prefersMarkdown(c);
-    if (!page) return isMarkdown ? c.text(`No page is at ${path}.\n`, 404, markdownHeaders) : showMissing(c, pages, path);
+    if (!page) return isMarkdown ? c.body(missingMarkdown(pages, path), 404, markdownHeaders) : showMissing(c, pages, path);
     if (isMarkdown) return c.body(`${page.markdown}\n`, 200, markdownHeaders);
     return showDoc(c, { page, pages, document });
   });
@@ -88,11 +102,26 @@ export function createDocs(catalogue: EventCatalogue) {
 
 const markdownHeaders = { "Content-Type": "text/markdown; charset=utf-8", Vary: "Accept" };
 
-/** Whether a client asks for Markdown, and not for HTML as well as that. */
-const prefersMarkdown = (c: Context): boolean => {
-  const accepted = (c.req.header("Accept") ?? "").toLowerCase();
-  return accepted.includes("text/markdown") && !accepted.includes("text/html");
-};
+/** Whether a client likes Markdown better than HTML, by the weights that it gives. */
+const prefersMarkdown = (c: PageContext): boolean =>
+  accepts(c, { header: "Accept", supports: ["text/html", "text/markdown"], default: "text/html", match: byWeight }) === "text/markdown";
+
+/** The type with the highest weight; of equals the one that is named first. A wildcard is HTML. */
+function byWeight(accepted: { type: string; q: number }[], { supports, default: usual }: { supports: string[]; default: string }): string {
+  const liked = accepted.filter(({ type, q }) => q > 0 && supports.includes(type)).toSorted((a, b) => b.q - a.q);
+  return liked[0]?.type ?? usual;
+}
+
+const nothingFound = (text: string, count: number) =>
+  `Nothing has “${text}”. ${count} pages were looked through: guides, operations, events, errors and schemas.`;
+
+const linkTo = ({ title, path, kind }: DocPage) => `- [${title}](${path}.md) (${kind})`;
+
+const searchMarkdown = (text: string, found: readonly Found[], count: number) =>
+  `# Search the documentation\n\n${found.length === 0 ? nothingFound(text, count) : found.map(({ page, line }) => `${linkTo(page)}: ${line}`).join("\n")}\n`;
+
+const missingMarkdown = (pages: readonly DocPage[], path: string) =>
+  `# There is no such page\n\nNothing is at \`${path}\`. The nearest pages:\n\n${nearestPages(pages, path).map(linkTo).join("\n")}\n`;
 
 const Search = ({ text = "" }: { text?: string }) => (
   <search>
@@ -118,7 +147,12 @@ function showDoc(c: PageContext, { page, pages, document }: { page: DocPage; pag
       title: page.title,
       section: "Documentation",
       trail: page.path === "/docs" ? [] : [["Documentation", "/docs"]],
-      action: <a href={`${page.path}.md`}>As Markdown</a>,
+      action: (
+        <>
+          {place && <a href="#try-it">Try it</a>}
+          <a href={`${page.path}.md`}>As Markdown</a>
+        </>
+      ),
     },
     <>
       <Search />

@@ -2,11 +2,13 @@ import { limitCeiling } from "../accounts/account.ts";
 import { addressesKeptMs } from "../activity/entry.ts";
 import { scannedAtOnce } from "../activity/read-activity.ts";
 import { entriesKeptMs } from "../activity/retention.ts";
+import { lines } from "../admission/limit-events.ts";
 import { auditKeptMs } from "../audit/audit.ts";
 import { dayMs, hourMs, minuteMs, secondMs } from "../clock.ts";
 import { integer } from "../dashboard/format.ts";
 import { failures } from "../errors.ts";
 import type { EventCatalogue } from "../events/catalogue.ts";
+import { eventsKeptMs } from "../events/retention.ts";
 import { faultCodes } from "../explanations.ts";
 import { longestBodyBytes, longestWaitMs } from "../http/body.ts";
 import { keptMs as idempotencyKeptMs } from "../idempotency/store.ts";
@@ -16,8 +18,10 @@ import { freshMs, idleMs, longestMs } from "../identity/sessions.ts";
 import { maxLiveKeys } from "../keys/bounds.ts";
 import { expiryNoticeMs } from "../keys/key-events.ts";
 import { defaultScopes, scopes } from "../keys/scopes.ts";
+import type { JsonObject } from "../openapi-document.ts";
 import { timeoutMs } from "../webhooks/attempt.ts";
-import { delaysMs, mostAttempts, paceMs } from "../webhooks/schedule.ts";
+import { patienceMs } from "../webhooks/deliver.ts";
+import { delaysMs, jitter, longestRetryAfterMs, mostAttempts, paceMs } from "../webhooks/schedule.ts";
 import { mostWebhooks } from "../webhooks/write-webhooks.ts";
 import { errorPath, eventPath, table } from "./page.ts";
 
@@ -36,8 +40,21 @@ function duration(ms: number): string {
 
 const list = (words: readonly string[]) => words.map((word) => `\`${word}\``).join(", ");
 
+/** What the document bounds: the size of a page and of an Idempotency-Key. */
+function fromDocument(document: JsonObject): Record<string, string> {
+  const { parameters } = document.components as { parameters: Record<string, { schema: Record<string, number> }> };
+  const [limit, key] = [parameters.limit?.schema, parameters.IdempotencyKey?.schema];
+  return {
+    "page.least": String(limit?.minimum),
+    "page.most": String(limit?.maximum),
+    "page.usual": String(limit?.default),
+    "idempotency.least": String(key?.minLength),
+    "idempotency.most": String(key?.maxLength),
+  };
+}
+
 /** What a guide names in double braces, read from the code that holds to it. */
-export const figures = (catalogue: EventCatalogue, origin: string): Record<string, string> => ({
+export const figures = (document: JsonObject, catalogue: EventCatalogue, origin: string): Record<string, string> => ({
   origin,
   "limit.ceiling": integer(limitCeiling),
   "body.kib": String(longestBodyBytes / 1024),
@@ -55,6 +72,12 @@ export const figures = (catalogue: EventCatalogue, origin: string): Record<strin
   "webhooks.attempts": String(mostAttempts),
   "webhooks.delays": delaysMs.map(duration).join(", "),
   "webhooks.timeout": duration(timeoutMs),
+  "webhooks.jitter": `${jitter * 100} %`,
+  "webhooks.longestRetryAfter": duration(longestRetryAfterMs),
+  "webhooks.patience": duration(patienceMs),
+  "events.kept": duration(eventsKeptMs),
+  "limit.lines": lines.map(([, share]) => `${share * 100} %`).join(" and at "),
+  ...fromDocument(document),
   "webhooks.pace": String(secondMs / paceMs),
   "session.idle": duration(idleMs),
   "session.longest": duration(longestMs),

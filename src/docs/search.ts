@@ -7,7 +7,8 @@ export interface Found {
   line: string;
 }
 
-const most = 30;
+/** How many pages a search shows at most. */
+export const mostFound = 30;
 const weights = { title: 8, path: 6, summary: 3, text: 1 };
 
 /** Pages that have every word, those that have them in their title first. */
@@ -18,7 +19,7 @@ export function searchPages(pages: readonly DocPage[], text: string): Found[] {
     .map((page) => ({ page, score: scoreOf(page, words) }))
     .filter(({ score }) => score > 0)
     .toSorted((a, b) => b.score - a.score)
-    .slice(0, most)
+    .slice(0, mostFound)
     .map(({ page }) => ({ page, line: lineWith(page, words) }));
 }
 
@@ -55,11 +56,15 @@ const mostNear = 5;
 export function nearestPages(pages: readonly DocPage[], path: string): DocPage[] {
   const tail = (text: string) => text.toLowerCase().split("/").at(-1) ?? "";
   const wanted = tail(path);
+  // What begins alike or has it in its name comes before what is only spelled nearly so.
+  const apartFrom = (name: string) =>
+    name.startsWith(wanted) || wanted.startsWith(name)
+      ? 0
+      : name.includes(wanted)
+        ? 1
+        : 2 + distance(name, wanted) / Math.max(name.length, wanted.length);
   return pages
-    .map((page) => ({
-      page,
-      apart: distance(tail(page.path), wanted) - (wanted.length > 2 && tail(page.path).includes(wanted) ? wanted.length : 0),
-    }))
+    .map((page) => ({ page, apart: apartFrom(tail(page.path)) }))
     .toSorted((a, b) => a.apart - b.apart)
     .slice(0, mostNear)
     .map(({ page }) => page);

@@ -14,7 +14,7 @@ import { type UrlContext, urlRefusal } from "./url-rules.ts";
 import type { Webhook } from "./webhook.ts";
 
 const leaseMs = minuteMs;
-const patienceMs = 5 * dayMs;
+export const patienceMs = 5 * dayMs;
 /** When a delivery that the service itself could not make is looked at again. */
 const postponedMs = 5 * minuteMs;
 /** How far the clocks of two machines may differ: what is due by less is due. */

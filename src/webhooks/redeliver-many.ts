@@ -1,4 +1,4 @@
-import { and, count, eq, gt, isNotNull, max, type SQL, sql } from "drizzle-orm";
+import { and, count, desc, eq, gt, isNotNull, max, type SQL, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
 import { raw } from "../db/client.ts";
 import { deliveries, redeliveries } from "../db/schema.ts";
@@ -140,6 +140,17 @@ export interface Redelivery {
 }
 
 /** How far a redelivery is. Throws `not_found`. */
+/** The latest redelivery of the account; undefined where there was none. */
+export async function readLatestRedelivery({ db, actor }: Reading): Promise<{ id: string } | undefined> {
+  const [latest] = await db
+    .select({ id: redeliveries.id })
+    .from(redeliveries)
+    .where(eq(redeliveries.accountId, actor.accountId))
+    .orderBy(desc(redeliveries.id))
+    .limit(1);
+  return latest;
+}
+
 export async function readRedelivery({ db, actor }: Reading, id: string): Promise<Redelivery> {
   const ofRedelivery = (...conditions: SQL[]) =>
     db

@@ -12,8 +12,8 @@ export const delaysMs = [
   20 * hourMs,
   24 * hourMs,
 ];
-const jitter = 0.2;
-const longestRetryAfterMs = dayMs;
+export const jitter = 0.2;
+export const longestRetryAfterMs = dayMs;
 
 /** A webhook is sent what has piled up for it at this pace, so that its receiver is not flooded. */
 export const paceMs = secondMs / 5;

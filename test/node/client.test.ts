@@ -91,6 +91,22 @@ describe("The client", () => {
     expect(sent).toBe(2);
   });
 
+  it("gives up a wait with its request, and repeats no DELETE that may have arrived", async () => {
+    const busy = newClient({ fetch: async () => new Response(null, { status: 503, headers: { "Retry-After": "30" } }) });
+    const startedAt = Date.now();
+    await expect(busy.GET("/api/v1/me", { signal: AbortSignal.timeout(100) })).rejects.toThrow("timeout");
+    expect(Date.now() - startedAt).toBeLessThan(5000);
+    let sent = 0;
+    const broken = newClient({
+      fetch: async () => {
+        sent += 1;
+        throw new TypeError("The connection broke off.");
+      },
+    });
+    await expect(broken.DELETE("/api/v1/tasks/{id}", { params: { path: { id: "tsk_1" } } })).rejects.toThrow("broke off");
+    expect(sent).toBe(1);
+  });
+
   it("knows a genuine request of a webhook from any other", async () => {
     const received: Received[] = [];
     const receiver = await startReceiver(0, (each) => received.push(each));

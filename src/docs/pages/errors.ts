@@ -18,7 +18,7 @@ export function codesOf(document: JsonObject, responses: JsonObject): { status: 
 }
 
 /** An answer with a code, as this service gives it under its origin. */
-function answerOf(code: FailureCode, origin: string): JsonObject {
+function answerOf(code: FailureCode, instance: string, origin: string): JsonObject {
   const { status, title } = failures[code];
   const { detail, faults } = explanations[code];
   const isQuota = code === "rate_limit_exceeded";
@@ -27,13 +27,16 @@ function answerOf(code: FailureCode, origin: string): JsonObject {
     title,
     status,
     detail,
-    instance: "/api/v1/tasks",
+    instance,
     code,
     request_id: "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
     ...(faults && { errors: faults.map((fault) => ({ ...fault })) }),
     ...(isQuota && { "violated-policies": ["hour"] }),
   };
 }
+
+/** A path as a client asks for it. */
+export const pathOf = (path: string) => path.replace("{id}", "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708");
 
 /** A page for each code, where `type` of a problem leads. */
 export function errorPages(document: JsonObject, origin: string): DocPage[] {
@@ -55,12 +58,17 @@ export function errorPages(document: JsonObject, origin: string): DocPage[] {
         "## What happened",
         `The request was not served. ${why}`,
         "## What to do",
-        `${what}${header ? ` The header \`${header}\` of the answer says more.` : ""}`,
+        `${what}${header ? ` The header \`${header}\` of the answer says so to the client.` : ""}`,
         "## An answer",
-        jsonFence(answerOf(code, origin)),
+        jsonFence(answerOf(code, pathOf(answering[0]?.path ?? "/api/v1/tasks"), origin)),
         "## Where it occurs",
         answering.length === operations.length || answering.length > 20
-          ? `With most operations: ${answering.length} of ${operations.length}.`
+          ? `With ${answering.length} of ${operations.length} operations: all but ${
+              operations
+                .filter((each) => !answering.includes(each))
+                .map(({ operation }) => `[${operation.summary}](${operationPath(operation.operationId)})`)
+                .join(", ") || "none"
+            }.`
           : answering.length === 0
             ? "With no operation: with a path that is there under a method that it does not take."
             : answering.map(({ operation }) => `- [${operation.summary}](${operationPath(operation.operationId)})`).join("\n"),

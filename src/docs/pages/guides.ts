@@ -1,5 +1,6 @@
 import changelog from "../../../CHANGELOG.md";
 import type { EventCatalogue } from "../../events/catalogue.ts";
+import type { JsonObject } from "../../openapi-document.ts";
 import { figures, withFigures } from "../figures.ts";
 import authentication from "../guides/authentication.md";
 import conditionalRequests from "../guides/conditional-requests.md";
@@ -30,8 +31,8 @@ const guides = [
 ] as const;
 
 /** The guides, in the order in which they are read. */
-export function guidePages(catalogue: EventCatalogue, origin: string): DocPage[] {
-  const values = figures(catalogue, origin);
+export function guidePages(document: JsonObject, catalogue: EventCatalogue, origin: string): DocPage[] {
+  const values = figures(document, catalogue, origin);
   return guides.map(([name, text, summary]) => {
     const markdown = withFigures(text, values);
     return { path: `/docs/guides/${name}`, title: /^# (.+)$/m.exec(markdown)?.[1] ?? name, kind: "Guide", summary, markdown };

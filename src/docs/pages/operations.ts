@@ -1,5 +1,6 @@
 import { STATUS_CODES } from "node:http";
 import { isObject, type JsonObject, type Operation, operationsIn, resolve } from "../../openapi-document.ts";
+import type { OwnIds } from "../own-ids.ts";
 import { type DocPage, errorPath, fence, jsonFence, operationPath, paragraphs, schemaPath, table } from "../page.ts";
 import { callOf, inCurl, inJavaScript, inPython } from "../samples.ts";
 import { codesOf } from "./errors.ts";
@@ -73,7 +74,7 @@ function answersOf(document: JsonObject, { operation }: Place): string {
   return paragraphs("## Answers", ...served);
 }
 
-function errorsOf(document: JsonObject, { operation }: Place): string {
+function errorsOf(document: JsonObject, { operation }: Place, instance: string): string {
   const all = codesOf(document, operation.responses);
   if (all.length === 0) return "";
   return paragraphs(
@@ -83,17 +84,17 @@ function errorsOf(document: JsonObject, { operation }: Place): string {
       paragraphs(
         `### ${status} ${STATUS_CODES[status] ?? ""}`,
         codes.map((code) => `[\`${code}\`](${errorPath(code)})`).join(", "),
-        jsonFence(example),
+        jsonFence({ ...(example as object), instance }),
       ),
     ),
   );
 }
 
 /** A page for each operation, which begins with the call of it. */
-export const operationPages = (document: JsonObject, origin: string): DocPage[] =>
+export const operationPages = (document: JsonObject, served: { origin: string; ids: OwnIds | null }): DocPage[] =>
   operationsIn(document).map((place) => {
     const { method, path, operation } = place;
-    const call = callOf(document, place, origin);
+    const call = callOf(document, place, served);
     return {
       path: operationPath(operation.operationId),
       title: String(operation.summary),
@@ -105,6 +106,7 @@ export const operationPages = (document: JsonObject, origin: string): DocPage[] 
         `\`${method.toUpperCase()} ${path}\``,
         String(operation.description),
         accessOf(place),
+        path.includes("{") && !served.ids && "The id is an example: put one of yours in its place.",
         parametersOf(document, place),
         bodyOf(document, place),
         "## The same in other languages",
@@ -113,7 +115,7 @@ export const operationPages = (document: JsonObject, origin: string): DocPage[] 
         "### Python",
         fence("python", inPython(call)),
         answersOf(document, place),
-        errorsOf(document, place).replaceAll(exampleOrigin, origin),
+        errorsOf(document, place, new URL(call.url).pathname).replaceAll(exampleOrigin, served.origin),
       ),
     };
   });

@@ -20,14 +20,16 @@ function boundsOf(schema: JsonObject): string {
   const words: string[] = [];
   const say = (name: string, text: (value: Json) => string) => {
     const value = schema[name];
-    if (value !== undefined) words.push(text(value));
+    // The bounds of every whole number say nothing.
+    if (value !== undefined && Math.abs(Number(value)) !== Number.MAX_SAFE_INTEGER) words.push(text(value));
   };
-  say("minLength", (value) => `at least ${value} characters`);
+  say("minLength", (value) => `at least ${value} character${value === 1 ? "" : "s"}`);
   say("maxLength", (value) => `at most ${value} characters`);
   say("minimum", (value) => `at least ${value}`);
   say("maximum", (value) => `at most ${value}`);
   say("minItems", (value) => `at least ${value}`);
   say("maxItems", (value) => `at most ${value} of them`);
+  if (isObject(schema.items) && schema.items.maxLength !== undefined) words.push(`each at most ${schema.items.maxLength} characters`);
   say("default", (value) => `by default \`${JSON.stringify(value)}\``);
   return words.length > 0 ? ` (${words.join(", ")})` : "";
 }

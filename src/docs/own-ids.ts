@@ -1,0 +1,73 @@
+import { listAccounts } from "../accounts/account.ts";
+import { type Reading, systemOn } from "../accounts/actor.ts";
+import { listActivity } from "../activity/read-activity.ts";
+import type { PageContext } from "../dashboard/context.ts";
+import { connect } from "../db/client.ts";
+import type { EventCatalogue } from "../events/catalogue.ts";
+import { listEvents } from "../events/read-events.ts";
+import { statusOf } from "../keys/key.ts";
+import { listKeys } from "../keys/read-keys.ts";
+import { listTasks } from "../tasks/read-tasks.ts";
+import { refreshRollUps } from "../usage/refresh-roll-ups.ts";
+import { listUsers } from "../users/read-users.ts";
+import { type Delivery, listDeliveries } from "../webhooks/read-deliveries.ts";
+import { listWebhooks } from "../webhooks/read-webhooks.ts";
+import { readLatestRedelivery } from "../webhooks/redeliver-many.ts";
+import type { Webhook } from "../webhooks/webhook.ts";
+
+/** An id of each kind of thing, by the beginning of the id. */
+export type OwnIds = Readonly<Record<string, string | undefined>>;
+
+const mostKeys = 100;
+const mostWebhooks = 20;
+const mostDeliveries = 10;
+
+/**
+ * Ids of the demo account, so that on a laptop every sample does what it says as it stands. Null elsewhere: nobody is shown a command that
+ * would delete what they have.
+ */
+export async function readOwnIds(c: PageContext, catalogue: EventCatalogue): Promise<OwnIds | null> {
+  if (!c.get("isLocal")) return null;
+  const db = connect(c.env.DB);
+  const [account] = await listAccounts(db);
+  if (!account) return null;
+  const reading = { db, actor: systemOn(account.id), now: Date.now() };
+  const [[user], [task], keys, webhooks, [event], redelivery, { entries }] = await Promise.all([
+    listUsers(reading, { filter: {}, limit: 1 }),
+    listTasks(reading, { filter: {}, sort: "-created_at", limit: 1 }),
+    refreshRollUps(reading).then((asking) => listKeys(asking, { limit: mostKeys })),
+    listWebhooks(reading, { limit: mostWebhooks }),
+    listEvents(reading, { types: catalogue.types, order: "desc", limit: 1 }),
+    readLatestRedelivery(reading),
+    listActivity(reading, { filter: {}, limit: 1 }),
+  ]);
+  const { webhook, delivery } = await findDelivery(reading, webhooks);
+  // The key that is missed least, and not the one that a laptop works with.
+  const [key] = keys
+    .filter((each) => statusOf(each, reading.now) === "active" && !c.env.DEMO_API_KEY.includes(each.id.slice("key_".length)))
+    .toSorted((a, b) => (a.lastUsedAt ?? 0) - (b.lastUsedAt ?? 0));
+  return {
+    usr: user?.id,
+    tsk: task?.id,
+    key: key?.id,
+    whk: webhook?.id,
+    dlv: delivery?.id,
+    evt: event?.id,
+    rdl: redelivery?.id,
+    req: entries[0]?.id,
+  };
+}
+
+/** A delivery and its webhook: one that waits for a further attempt, if there is one. Else the latest webhook alone. */
+async function findDelivery(reading: Reading, webhooks: readonly Webhook[]): Promise<{ webhook?: Webhook; delivery?: Delivery }> {
+  const all = await Promise.all(
+    webhooks.map(async (webhook) => ({
+      webhook,
+      deliveries: await listDeliveries(reading, webhook.id, { filter: {}, limit: mostDeliveries }),
+    })),
+  );
+  const found = all.flatMap(({ webhook, deliveries }) => deliveries.map((delivery) => ({ webhook, delivery })));
+  const waiting = found.find(({ delivery }) => delivery.status === "pending" && delivery.attemptsMade > 0);
+  const [latest] = webhooks;
+  return waiting ?? found[0] ?? (latest ? { webhook: latest } : {});
+}
