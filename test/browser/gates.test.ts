@@ -14,16 +14,7 @@ let browser: Browser;
 let paths: string[];
 const at = (path: string) => `http://localhost:${worker.port}${path}`;
 
-// biome-ignore lint/suspicious/noExplicitAny: what a stranger's client sees has no type
-async function api(method: string, path: string, body?: unknown): Promise<any> {
-  const response = await fetch(at(`/api/v1${path}`), {
-    method,
-    headers: { Authorization: `Bearer ${worker.key}`, "Content-Type": "application/json" },
-    ...(body !== undefined && { body: JSON.stringify(body) }),
-  });
-  const text = await response.text();
-  return text === "" ? null : JSON.parse(text);
-}
+const api: RunningWorker["api"] = (...asked) => worker.api(...asked);
 
 beforeAll(async () => {
   [worker, browser] = await Promise.all([startWorker(), startChromium()]);

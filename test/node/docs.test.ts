@@ -1,5 +1,6 @@
-import { spawn } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -38,16 +39,7 @@ afterAll(async () => {
   await worker?.stop();
 });
 
-// biome-ignore lint/suspicious/noExplicitAny: what a stranger's client sees has no type
-async function api(method: string, path: string, body?: unknown): Promise<any> {
-  const response = await fetch(at(`/api/v1${path}`), {
-    method,
-    headers: { Authorization: `Bearer ${worker.key}`, "Content-Type": "application/json" },
-    ...(body !== undefined && { body: JSON.stringify(body) }),
-  });
-  const text = await response.text();
-  return text === "" ? null : JSON.parse(text);
-}
+const api: RunningWorker["api"] = (...asked) => worker.api(...asked);
 
 /** Runs a program with a text on its input, and the key where the samples look for it. */
 async function run(command: string, args: string[], input: string): Promise<{ code: number | null; out: string; err: string }> {
@@ -128,13 +120,26 @@ describe("A guide", () => {
     const { headers, body } = received[0] as Received;
     const all = fences(await textOf("/docs/guides/webhooks.md")).filter(({ code }) => code.includes("verify("));
     const given = JSON.stringify(headers);
-    const js = all.find(({ language }) => language === "js")?.code ?? "";
+    const [byLibrary = "", js = ""] = all.filter(({ language }) => language === "js").map(({ code }) => code);
     const calls = (text: string) => `verify(${JSON.stringify(secret)}, ${given}, ${JSON.stringify(text)})`;
     const inJs = await run(process.execPath, ["--input-type=module", "-"], `${js}\nconsole.log(${calls(body)}, ${calls(`${body} `)});`);
     expect(inJs.out.trim()).toBe("true false");
+    const before = `process.env.WEBHOOK_SECRET = ${JSON.stringify(secret)}; const headers = ${given}; const rawBody = ${JSON.stringify(body)};`;
+    const library = await run(process.execPath, ["--input-type=module", "-"], `${before}\n${byLibrary}\nconsole.log(event.type);`);
+    expect([library.out.trim(), library.err]).toEqual(["webhook.test", ""]);
     const python = all.find(({ language }) => language === "python")?.code ?? "";
     const inPython = await run("python3", ["-"], `${python}\nprint(${calls(body)}, ${calls(`${body} `)})`);
     expect([inPython.out.trim(), inPython.err]).toEqual(["True False", ""]);
+    if (spawnSync("go", ["version"]).status !== 0) return;
+    const folder = mkdtempSync(join(tmpdir(), "verify-"));
+    const go = all.find(({ language }) => language === "go")?.code ?? "";
+    const goCall = (text: string) => `verify(${JSON.stringify(secret)}, header, ${JSON.stringify(text)})`;
+    const set = Object.entries(headers).map(([name, value]) => `header.Set(${JSON.stringify(name)}, ${JSON.stringify(value)})`);
+    const main = `func main() {\n\theader := http.Header{}\n\t${set.join("\n\t")}\n\tprintln(${goCall(body)}, ${goCall(`${body} `)})\n}`;
+    writeFileSync(join(folder, "main.go"), go.replace("func main() {}", main));
+    const inGo = await run("go", ["run", join(folder, "main.go")], "");
+    rmSync(folder, { recursive: true });
+    expect(inGo.err.trim()).toBe("true false");
   });
 });
 

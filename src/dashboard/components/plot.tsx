@@ -1,8 +1,8 @@
 import type { Child } from "hono/jsx";
 import type { WindowName } from "../../usage/windows.ts";
 import { barName, short } from "../format.ts";
+import { Picture } from "./picture.tsx";
 
-// The picture is stretched to the room that there is; its texts stand beside it, so that they keep their size.
 const width = 900;
 const height = 170;
 /** Room above the highest and below the lowest line, so that texts beside them are whole. */
@@ -59,37 +59,28 @@ export const Plot = ({
   window: WindowName;
   children: Child;
 }) => (
-  <div class="plot">
-    <svg class="values" aria-hidden="true" height={height}>
-      {quarters.map((share) => (
-        <text class="tick" x="100%" y={scale.y(scale.most * share) + 4} text-anchor="end">
-          {short(scale.most * share)}
+  <Picture
+    id={id}
+    title={title}
+    description={description}
+    width={width}
+    height={height}
+    values={quarters.map((share) => (
+      <text class="tick" x="100%" y={scale.y(scale.most * share) + 4} text-anchor="end">
+        {short(scale.most * share)}
+      </text>
+    ))}
+    names={starts.map((start, index) =>
+      index % Math.ceil(starts.length / mostNames) === 0 ? (
+        <text class="tick" x={`${((scale.middle(index) / width) * 100).toFixed(1)}%`} y={14} text-anchor={anchorAt(index, starts.length)}>
+          {barName(start, window)}
         </text>
-      ))}
-    </svg>
-    <svg
-      class="area"
-      viewBox={`0 0 ${width} ${height}`}
-      height={height}
-      preserveAspectRatio="none"
-      role="img"
-      aria-labelledby={`${id}-title ${id}-desc`}
-    >
-      <title id={`${id}-title`}>{title}</title>
-      <desc id={`${id}-desc`}>{description}</desc>
-      {quarters.map((share) => (
-        <line class={share === 0 ? "zero" : "grid"} x1={0} x2={width} y1={scale.y(scale.most * share)} y2={scale.y(scale.most * share)} />
-      ))}
-      {children}
-    </svg>
-    <svg class="names" aria-hidden="true" height={20}>
-      {starts.map((start, index) =>
-        index % Math.ceil(starts.length / mostNames) === 0 ? (
-          <text class="tick" x={`${((scale.middle(index) / width) * 100).toFixed(1)}%`} y={14} text-anchor={anchorAt(index, starts.length)}>
-            {barName(start, window)}
-          </text>
-        ) : null,
-      )}
-    </svg>
-  </div>
+      ) : null,
+    )}
+  >
+    {quarters.map((share) => (
+      <line class={share === 0 ? "zero" : "grid"} x1={0} x2={width} y1={scale.y(scale.most * share)} y2={scale.y(scale.most * share)} />
+    ))}
+    {children}
+  </Picture>
 );

@@ -1,7 +1,7 @@
 import { integer } from "../format.ts";
+import { Picture } from "./picture.tsx";
 
 const days = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
-/** The picture is stretched to the room that there is; its texts stand beside it, so that they keep their size. */
 const cell = { width: 34, height: 20 };
 const width = 24 * cell.width;
 const height = 7 * cell.height;
@@ -16,47 +16,38 @@ export const WeekHours = ({ week }: { week: readonly (readonly number[])[] }) =>
   const sentence = `Busiest: ${days[busiest.day]}s at ${hourName(busiest.hour)} UTC, with ${integer(busiest.requests)} requests.`;
   return (
     <figure class="chart">
-      <div class="plot">
-        <svg class="values" aria-hidden="true" height={height}>
-          {days.map((day, index) => (
-            <text class="tick" x="100%" y={(index + 0.7) * cell.height} text-anchor="end">
-              {day.slice(0, 3)}
-            </text>
-          ))}
-        </svg>
-        <svg
-          class="area"
-          viewBox={`0 0 ${width} ${height}`}
-          height={height}
-          preserveAspectRatio="none"
-          role="img"
-          aria-labelledby="week-title week-desc"
-        >
-          <title id="week-title">Requests by weekday and hour (UTC)</title>
-          <desc id="week-desc">{sentence}</desc>
-          {cells.map(({ requests, day, hour }) => (
-            <g>
-              <title>{`${days[day]} ${hourName(hour)}: ${integer(requests)} requests`}</title>
-              <rect class="cell" x={hour * cell.width + 1} y={day * cell.height + 1} width={cell.width - 2} height={cell.height - 2} />
-              <rect
-                class="served"
-                x={hour * cell.width + 1}
-                y={day * cell.height + 1}
-                width={cell.width - 2}
-                height={cell.height - 2}
-                fill-opacity={(requests / busiest.requests).toFixed(2)}
-              />
-            </g>
-          ))}
-        </svg>
-        <svg class="names" aria-hidden="true" height={20}>
-          {[0, 6, 12, 18].map((hour) => (
-            <text class="tick" x={`${(hour / 24) * 100}%`} y={14}>
-              {hourName(hour)}
-            </text>
-          ))}
-        </svg>
-      </div>
+      <Picture
+        id="week"
+        title="Requests by weekday and hour (UTC)"
+        description={sentence}
+        width={width}
+        height={height}
+        values={days.map((day, index) => (
+          <text class="tick" x="100%" y={(index + 0.7) * cell.height} text-anchor="end">
+            {day.slice(0, 3)}
+          </text>
+        ))}
+        names={[0, 6, 12, 18].map((hour) => (
+          <text class="tick" x={`${(hour / 24) * 100}%`} y={14}>
+            {hourName(hour)}
+          </text>
+        ))}
+      >
+        {cells.map(({ requests, day, hour }) => (
+          <g>
+            <title>{`${days[day]} ${hourName(hour)}: ${integer(requests)} requests`}</title>
+            <rect class="cell" x={hour * cell.width + 1} y={day * cell.height + 1} width={cell.width - 2} height={cell.height - 2} />
+            <rect
+              class="served"
+              x={hour * cell.width + 1}
+              y={day * cell.height + 1}
+              width={cell.width - 2}
+              height={cell.height - 2}
+              fill-opacity={(requests / busiest.requests).toFixed(2)}
+            />
+          </g>
+        ))}
+      </Picture>
       <figcaption>{sentence}</figcaption>
       <details>
         <summary>The same as a table</summary>
