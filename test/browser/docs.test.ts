@@ -37,6 +37,23 @@ describe("The documentation", () => {
   });
 });
 
+describe("Printed", () => {
+  it("a page is its text alone, and no line of code is cut off", async () => {
+    const printed = await browser.newPage({ viewport: { width: 700, height: 900 } });
+    await printed.emulateMedia({ media: "print" });
+    for (const path of ["/docs/api/createTask", "/docs/guides/webhooks"]) {
+      await printed.goto(at(path));
+      const shown = printed.locator("nav, button, input, textarea, footer").filter({ visible: true });
+      expect([path, await shown.allTextContents()]).toEqual([path, []]);
+      const cut = await printed.evaluate(
+        "[...document.querySelectorAll('.code')].filter((box) => box.scrollWidth > box.clientWidth + 1).length",
+      );
+      expect([path, cut]).toEqual([path, 0]);
+    }
+    await printed.close();
+  });
+});
+
 describe("The console", () => {
   it("names a missing key before it sends, and shows a refused request as the client would see it", async () => {
     await page.goto(at("/docs/api/createTask"));

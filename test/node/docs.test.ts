@@ -143,6 +143,28 @@ describe("A guide", () => {
   });
 });
 
+describe("The quick start", () => {
+  it("leads to the first 200, the first 201 and the first verified webhook, typed as it stands", async () => {
+    const steps = (await textOf("/docs/guides/quick-start.md")).split(/^## /m).slice(1);
+    const commandOf = (step: number) => fences(steps[step - 1] ?? "")[0]?.code ?? "";
+    expect(steps.findIndex((step) => step.startsWith("From here"))).toBe(6);
+    expect([await statusOf("sh", commandOf(2)), await statusOf("sh", commandOf(3))]).toEqual(["200", "201"]);
+    const { secret } = JSON.parse((await run("sh", [], commandOf(4))).out) as { secret: string };
+    const [program = "", ...args] = commandOf(5).replace("whsec_...", secret).split(" ");
+    const listening = spawn(program, args, { cwd: root, detached: true, stdio: ["ignore", "pipe", "inherit"] });
+    let printed = "";
+    listening.stdout.on("data", (chunk) => (printed += chunk));
+    try {
+      while (!printed.includes("4000")) await sleep(100);
+      expect(await statusOf("sh", commandOf(3))).toBe("201");
+      for (let waited = 0; waited < 100 && !printed.includes("task.created"); waited++) await sleep(100);
+      expect(printed).toContain("signature valid");
+    } finally {
+      process.kill(-(listening.pid ?? 0), "SIGTERM");
+    }
+  });
+});
+
 describe("The documentation", () => {
   it("leads nowhere in vain, and has every page as Markdown", async () => {
     const seen = new Set<string>();
