@@ -1,8 +1,8 @@
 import { type ChildProcess, type SpawnOptions, spawn, spawnSync } from "node:child_process";
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { createServer } from "node:net";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { unstable_readConfig } from "wrangler";
 import { quiet, root, wranglerPath } from "../scripts/local.ts";
@@ -62,7 +62,10 @@ export async function serve(script: string, folder: string, { flags = [], v8Flag
   for (const part of ["objects", "d1"]) mkdirSync(join(folder, part), { recursive: true });
   const source = readFileSync(script, "utf8");
   writeFileSync(join(folder, "index.js"), source);
-  writeFileSync(join(folder, "worker.capnp"), workerConfig(source.includes("KeyGuard"), v8Flags));
+  // Guides of the documentation, which lie beside what was bundled.
+  const texts = readdirSync(dirname(script)).filter((file) => file.endsWith(".md"));
+  for (const file of texts) copyFileSync(join(dirname(script), file), join(folder, file));
+  writeFileSync(join(folder, "worker.capnp"), workerConfig(source.includes("KeyGuard"), v8Flags, texts));
   const [port, d1Port] = [await freePort(), await freePort()];
   const d1 = startWorkerd(folder, join(workers, "d1.capnp"), d1Port, [`--directory-path=disk=${join(folder, "d1")}`]);
   const objects = `--directory-path=disk=${join(folder, "objects")}`;
@@ -85,7 +88,7 @@ export async function serve(script: string, folder: string, { flags = [], v8Flag
 const workers = join(import.meta.dirname, "workers");
 
 /** What wrangler.toml binds the product to, in workerd's own words: wrangler's form of it cannot name another process. */
-function workerConfig(hasGuard: boolean, v8Flags: string[]): string {
+function workerConfig(hasGuard: boolean, v8Flags: string[], texts: string[]): string {
   const { compatibility_date, compatibility_flags } = unstable_readConfig({ config: join(root, "wrangler.toml") });
   const objects = `durableObjectNamespaces = [(className = "KeyGuard", uniqueKey = "guards", enableSql = true)],
       durableObjectStorage = (localDisk = "disk"),`;
@@ -94,7 +97,7 @@ function workerConfig(hasGuard: boolean, v8Flags: string[]): string {
 const config :Workerd.Config = (
   services = [
     (name = "worker", worker = (
-      modules = [(name = "index.js", esModule = embed "index.js")],
+      modules = [(name = "index.js", esModule = embed "index.js")${texts.map((file) => `, (name = "${file}", text = embed "${file}")`).join("")}],
       compatibilityDate = "${compatibility_date}",
       compatibilityFlags = ${JSON.stringify(compatibility_flags)},
       ${hasGuard ? objects : ""}
