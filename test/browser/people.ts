@@ -29,7 +29,13 @@ export async function join(page: Page, link: string, name: string, email?: strin
   await page.goto(link);
   await page.getByLabel("Your name").fill(name);
   if (email) await page.getByLabel("Your email address").fill(email);
+  // A browser makes a passkey for the window in front alone.
+  await page.bringToFront();
   await page.getByRole("button", { name: "Create passkey" }).click();
-  await page.getByRole("heading", { name: "Your recovery codes" }).waitFor();
+  // What is refused is said in an alert: the test shall say it too.
+  const codes = page.getByRole("heading", { name: "Your recovery codes" });
+  const refusal = page.getByRole("alert").filter({ visible: true, hasText: /\S/ });
+  await codes.or(refusal).first().waitFor();
+  if (await refusal.count()) throw new Error(`Nobody has joined: ${await refusal.first().textContent()}`);
   return page.getByLabel("Recovery codes").locator("code").allTextContents();
 }

@@ -138,8 +138,8 @@ describe("Somebody who is invited", () => {
     await page.getByLabel("Role", { exact: true }).selectOption("viewer");
     faults.push(...(await faultsOf(page)));
     await page.getByRole("button", { name: "Invite" }).click();
-    faults.push(...(await faultsOf(page)));
     const link = (await page.getByLabel("Invitation link").textContent()) ?? "";
+    faults.push(...(await faultsOf(page)));
     const vera = await somebody();
     expect(await join(vera.page, link, "Vera")).toHaveLength(8);
     await vera.page.goto(at("/keys"));
