@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import {
   createClient,
   dataOf,
@@ -141,7 +141,7 @@ describe("The client", () => {
   });
 });
 
-describe("Another generator", () => {
+describe.runIf(inject("isLong"))("Another generator", () => {
   it("makes a client of the document that compiles and works", async () => {
     const made = mkdtempSync(join(folder, "generated-"));
     try {
