@@ -43,7 +43,7 @@ export const mayImport: Record<string, readonly string[]> = {
   browser: ["relative-time", ...words],
   dashboard: ["relative-time", "explanations", "openapi-document", "http", ...everyArea, ...words],
   // Documentation, in the frame of the overview, and for machines.
-  docs: ["dashboard", "explanations", "openapi-document", "http", ...everyArea, ...words],
+  docs: ["dashboard", "relative-time", "explanations", "openapi-document", "http", ...everyArea, ...words],
   "event-catalogue": [...everyArea, ...words],
   app: ["event-catalogue", "api", "dashboard", "docs", "http", ...words],
   scheduled: [...everyArea, ...words],

@@ -1,4 +1,4 @@
-import type { FailureCode, Fault } from "./errors.ts";
+import { type FailureCode, type Fault, failures } from "./errors.ts";
 
 /** What a code means, in words for whoever looks at it, and an occurrence of it. */
 export interface Explanation {
@@ -193,3 +193,24 @@ export const faultCodes: Record<string, string> = {
   refused_url: "Webhooks may not lead there: to another scheme, a private address, this service itself.",
   reused: "The key was used for another request.",
 };
+
+/** The origin that examples name, where none is known. */
+export const exampleOrigin = "https://api.example.com";
+
+/** A problem as the service under `origin` answers it. `instance`: the path that was asked for. */
+export function problemExample(code: FailureCode, { instance, origin }: { instance: string; origin: string }) {
+  const { status, title } = failures[code];
+  const { detail, faults } = explanations[code];
+  const isQuota = code === "rate_limit_exceeded";
+  return {
+    type: isQuota ? "https://iana.org/assignments/http-problem-types#quota-exceeded" : `${origin}/docs/errors/${code}`,
+    title,
+    status,
+    detail,
+    instance,
+    code,
+    request_id: "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+    ...(faults && { errors: faults.map((fault) => ({ ...fault })) }),
+    ...(isQuota && { "violated-policies": ["hour"] }),
+  };
+}

@@ -16,6 +16,14 @@ export const resolve = (document: Json, ref: string): Json =>
     .split("/")
     .reduce<Json>((node, name) => (node as JsonObject)[name.replaceAll("~1", "/").replaceAll("~0", "~")] ?? null, document);
 
+/** A part of the document, wherever it stands: what it refers to, where it is a reference. */
+export const partOf = (document: JsonObject, part: Json | undefined): JsonObject =>
+  isObject(part) && typeof part.$ref === "string" ? (resolve(document, part.$ref) as JsonObject) : (part as JsonObject);
+
+/** The parameters of an operation. */
+export const parametersOf = (document: JsonObject, operation: Operation): JsonObject[] =>
+  (operation.parameters ?? []).map((parameter) => partOf(document, parameter));
+
 /** Every value of a member of that name. */
 export function find(node: Json, wanted: string): Json[] {
   if (typeof node !== "object" || node === null) return [];

@@ -4,7 +4,8 @@ import { dayMs, hourMs, minuteMs, secondMs } from "./clock.ts";
 
 const relative = new Intl.RelativeTimeFormat("en");
 
-const units = [
+/** Units of time, the largest first. */
+export const units = [
   ["day", dayMs],
   ["hour", hourMs],
   ["minute", minuteMs],

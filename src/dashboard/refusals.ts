@@ -18,9 +18,8 @@ export function explain({ id, status, errorCode }: Pick<ReadEntry, "id" | "statu
   if (errorCode === "rate_limit_exceeded" && hourlyLimit !== undefined) {
     const hour = hourStart(timeOfId(id));
     return {
+      ...explanations.rate_limit_exceeded,
       why: `The key had used all its requests of the hour from ${timeOfDay(hour)} to ${timeOfDay(hour + hourMs)}; its limit is ${integer(hourlyLimit)} an hour.`,
-      what: "Wait for the next hour, spread the calls, or raise the limit of the key.",
-      header: "Retry-After",
     };
   }
   return explanations[errorCode as FailureCode] ?? { why: `It was answered with ${status}.`, what: "The body of the answer says more." };

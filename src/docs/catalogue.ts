@@ -1,5 +1,5 @@
 import type { EventCatalogue } from "../events/catalogue.ts";
-import type { Json, JsonObject } from "../openapi-document.ts";
+import type { JsonObject } from "../openapi-document.ts";
 import type { OwnIds } from "./own-ids.ts";
 import type { DocPage } from "./page.ts";
 import { errorPages } from "./pages/errors.ts";
@@ -17,7 +17,7 @@ export function docPages(document: JsonObject, catalogue: EventCatalogue, served
     ...operationPages(document, served),
     ...eventPages(document, catalogue),
     ...errorPages(document, origin),
-    ...schemaPages(document, (schema) => schema.example ?? (schema.examples as Json[] | undefined)?.[0]),
+    ...schemaPages(document),
   ];
   return [indexPage(document, pages), ...pages];
 }

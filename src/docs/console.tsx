@@ -1,4 +1,4 @@
-import { type JsonObject, type Operation, resolve } from "../openapi-document.ts";
+import { type JsonObject, type Operation, parametersOf } from "../openapi-document.ts";
 
 /**
  * Tries an operation on the origin that serves the page: the key is typed in, kept in memory alone and sent in a header. It takes script;
@@ -20,9 +20,7 @@ export const Console = ({
   /** What the address gives for a parameter of the path. */
   given: (name: string) => string | undefined;
 }) => {
-  const parameters = (operation.parameters ?? []).map((each) =>
-    typeof each.$ref === "string" ? (resolve(document, each.$ref) as JsonObject) : each,
-  );
+  const parameters = parametersOf(document, operation);
   const isPublic = (operation.security as unknown[]).length === 0;
   const media = (operation.requestBody?.content as Record<string, JsonObject> | undefined)?.["application/json"];
   return (

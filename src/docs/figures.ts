@@ -4,7 +4,7 @@ import { scannedAtOnce } from "../activity/read-activity.ts";
 import { entriesKeptMs } from "../activity/retention.ts";
 import { lines } from "../admission/limit-events.ts";
 import { auditKeptMs } from "../audit/audit.ts";
-import { dayMs, hourMs, minuteMs, secondMs } from "../clock.ts";
+import { secondMs } from "../clock.ts";
 import { integer } from "../dashboard/format.ts";
 import { failures } from "../errors.ts";
 import type { EventCatalogue } from "../events/catalogue.ts";
@@ -19,18 +19,12 @@ import { maxLiveKeys } from "../keys/bounds.ts";
 import { expiryNoticeMs } from "../keys/key-events.ts";
 import { defaultScopes, scopes } from "../keys/scopes.ts";
 import type { JsonObject } from "../openapi-document.ts";
+import { units } from "../relative-time.ts";
 import { timeoutMs } from "../webhooks/attempt.ts";
 import { patienceMs } from "../webhooks/deliver.ts";
 import { delaysMs, jitter, longestRetryAfterMs, mostAttempts, paceMs } from "../webhooks/schedule.ts";
 import { mostWebhooks } from "../webhooks/write-webhooks.ts";
 import { errorPath, eventPath, table } from "./page.ts";
-
-const units = [
-  ["day", dayMs],
-  ["hour", hourMs],
-  ["minute", minuteMs],
-  ["second", secondMs],
-] as const;
 
 /** "5 seconds", "24 hours": in the largest unit that it is a whole number of; a day is 24 hours. */
 function duration(ms: number): string {

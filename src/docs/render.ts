@@ -37,7 +37,11 @@ export function renderMarkdown(markdown: string): string {
         const inline = (cell: Tokens.TableCell) => this.parser.parseInline(cell.tokens);
         const heads = header.map((cell) => `<th scope="col">${inline(cell)}</th>`).join("");
         const body = rows.map(([first, ...rest]) => {
-          const others = rest.map((cell) => `<td>${inline(cell)}</td>`).join("");
+          // Where rows become cards, a cell says what it is.
+          const labels = header.slice(1).map((cell) => escapeHtml(cell.text));
+          const others = rest
+            .map((cell, index) => `<td${cell.text === "" ? "" : ` data-label="${labels[index]}"`}>${inline(cell)}</td>`)
+            .join("");
           return `<tr><th scope="row">${first ? inline(first) : ""}</th>${others}</tr>`;
         });
         return `<table class="cards"><thead><tr>${heads}</tr></thead><tbody>${body.join("")}</tbody></table>\n`;

@@ -1,4 +1,4 @@
-import { isObject, type JsonObject, type Operation, resolve } from "../openapi-document.ts";
+import { isObject, type JsonObject, type Operation, parametersOf } from "../openapi-document.ts";
 import type { OwnIds } from "./own-ids.ts";
 
 // One call of an operation as a client makes it. Each sample is run by the tests as it stands, with the key in $API_KEY.
@@ -19,9 +19,7 @@ export function callOf(
   { method, path, operation }: { method: string; path: string; operation: Operation },
   { origin, ids }: { origin: string; ids: OwnIds | null },
 ): Call {
-  const parameters = (operation.parameters ?? []).map((each) =>
-    typeof each.$ref === "string" ? (resolve(document, each.$ref) as JsonObject) : each,
-  );
+  const parameters = parametersOf(document, operation);
   const exampleOf = (parameter: JsonObject) => String(parameter.example ?? (parameter.schema as JsonObject).example ?? "");
   let filled = path;
   for (const parameter of parameters)

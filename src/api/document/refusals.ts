@@ -1,5 +1,5 @@
-import { type FailureCode, type Fault, failures } from "../../errors.ts";
-import { explanations } from "../../explanations.ts";
+import { type FailureCode, failures } from "../../errors.ts";
+import { exampleOrigin, explanations, problemExample } from "../../explanations.ts";
 import { problemType } from "../../http/problem.ts";
 import { rateLimitHeaders } from "../../http/rate-limit-headers.ts";
 import { type JsonObject, type Operation, operationsIn } from "../../openapi-document.ts";
@@ -48,26 +48,6 @@ const headersOf: Record<number, readonly string[]> = {
   503: ["Retry-After"],
 };
 
-/** Where the documentation explains a code, as examples name it. */
-const pageOf = (code: FailureCode) => `https://api.example.com/docs/errors/${code}`;
-
-/** A problem as the service answers it. `instance`: the path that was asked for. */
-export function problemExample(code: FailureCode, instance: string, faults: Fault[] | undefined = explanations[code].faults): JsonObject {
-  const { status, title } = failures[code];
-  const isQuota = code === "rate_limit_exceeded";
-  return {
-    type: isQuota ? "https://iana.org/assignments/http-problem-types#quota-exceeded" : pageOf(code),
-    title,
-    status,
-    detail: explanations[code].detail,
-    instance,
-    code,
-    request_id: "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
-    ...(faults && { errors: faults.map((fault) => ({ ...fault })) }),
-    ...(isQuota && { "violated-policies": ["hour"] }),
-  };
-}
-
 /** Adds to each operation the problems that it may answer with, each with an example of every code. */
 export function addRefusals(document: JsonObject): void {
   for (const { path, operation } of operationsIn(document)) {
@@ -80,7 +60,10 @@ export function addRefusals(document: JsonObject): void {
           [problemType]: {
             schema: { $ref: "#/components/schemas/Problem" },
             examples: Object.fromEntries(
-              codes.map((code) => [code, { summary: failures[code].title, value: problemExample(code, "/api/v1/tasks") }]),
+              codes.map((code) => [
+                code,
+                { summary: failures[code].title, value: problemExample(code, { instance: "/api/v1/tasks", origin: exampleOrigin }) },
+              ]),
             ),
           },
         },

@@ -1,5 +1,6 @@
 import { z } from "@hono/zod-openapi";
 import { type FailureCode, failures } from "../../errors.ts";
+import { exampleOrigin } from "../../explanations.ts";
 import { rateLimitHeaders } from "../../http/rate-limit-headers.ts";
 
 // The parts that route objects share in what they say about their responses.
@@ -10,7 +11,7 @@ export const Problem = z
     type: z.string().openapi({
       format: "uri",
       description: "A page about this kind of error; of 429 the registered type of quotas.",
-      example: "https://api.example.com/docs/errors/not_found",
+      example: `${exampleOrigin}/docs/errors/not_found`,
     }),
     title: z.string().openapi({ description: "The kind of error, in a few words.", example: "Not found" }),
     status: z.int().openapi({ description: "The status of the answer.", example: 404 }),

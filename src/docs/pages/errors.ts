@@ -1,6 +1,6 @@
 import { type FailureCode, failures } from "../../errors.ts";
-import { explanations } from "../../explanations.ts";
-import { type JsonObject, operationsIn, resolve } from "../../openapi-document.ts";
+import { explanations, problemExample } from "../../explanations.ts";
+import { type JsonObject, operationsIn, partOf } from "../../openapi-document.ts";
 import { type DocPage, errorPath, jsonFence, operationPath, paragraphs } from "../page.ts";
 
 /** The codes that an operation may answer with, by status, as the document says. */
@@ -8,35 +8,15 @@ export function codesOf(document: JsonObject, responses: JsonObject): { status: 
   return Object.entries(responses)
     .filter(([status]) => Number(status) >= 400)
     .map(([status, response]) => {
-      const { content } = (
-        typeof (response as JsonObject).$ref === "string" ? resolve(document, String((response as JsonObject).$ref)) : response
-      ) as JsonObject;
+      const { content } = partOf(document, response);
       const [media] = Object.values(content as Record<string, { examples: Record<string, { value: unknown }> }>);
       const examples = media?.examples ?? {};
       return { status, codes: Object.keys(examples), example: Object.values(examples)[0]?.value };
     });
 }
 
-/** An answer with a code, as this service gives it under its origin. */
-function answerOf(code: FailureCode, instance: string, origin: string): JsonObject {
-  const { status, title } = failures[code];
-  const { detail, faults } = explanations[code];
-  const isQuota = code === "rate_limit_exceeded";
-  return {
-    type: isQuota ? "https://iana.org/assignments/http-problem-types#quota-exceeded" : `${origin}${errorPath(code)}`,
-    title,
-    status,
-    detail,
-    instance,
-    code,
-    request_id: "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
-    ...(faults && { errors: faults.map((fault) => ({ ...fault })) }),
-    ...(isQuota && { "violated-policies": ["hour"] }),
-  };
-}
-
 /** A path as a client asks for it. */
-export const pathOf = (path: string) => path.replace("{id}", "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708");
+const pathOf = (path: string) => path.replace("{id}", "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708");
 
 /** A page for each code, where `type` of a problem leads. */
 export function errorPages(document: JsonObject, origin: string): DocPage[] {
@@ -60,7 +40,7 @@ export function errorPages(document: JsonObject, origin: string): DocPage[] {
         "## What to do",
         `${what}${header ? ` The header \`${header}\` of the answer says so to the client.` : ""}`,
         "## An answer",
-        jsonFence(answerOf(code, pathOf(answering[0]?.path ?? "/api/v1/tasks"), origin)),
+        jsonFence(problemExample(code, { instance: pathOf(answering[0]?.path ?? "/api/v1/tasks"), origin })),
         "## Where it occurs",
         answering.length === operations.length || answering.length > 20
           ? `With ${answering.length} of ${operations.length} operations: all but ${

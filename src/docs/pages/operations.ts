@@ -1,13 +1,11 @@
 import { STATUS_CODES } from "node:http";
-import { isObject, type JsonObject, type Operation, operationsIn, resolve } from "../../openapi-document.ts";
+import { exampleOrigin } from "../../explanations.ts";
+import { isObject, type JsonObject, type Operation, operationsIn, parametersOf, partOf } from "../../openapi-document.ts";
 import type { OwnIds } from "../own-ids.ts";
 import { type DocPage, errorPath, fence, jsonFence, operationPath, paragraphs, schemaPath, table } from "../page.ts";
 import { callOf, inCurl, inJavaScript, inPython } from "../samples.ts";
 import { codesOf } from "./errors.ts";
 import { memberTable, typeOf } from "./schemas.ts";
-
-/** The origin that the examples of the document name. */
-const exampleOrigin = "https://api.example.com";
 
 interface Place {
   method: string;
@@ -23,20 +21,14 @@ function accessOf({ operation }: Place): string {
   return scope ? `Needs a key with the scope \`${scope}\`.` : "Needs a key, whatever its scopes.";
 }
 
-/** A part of the document, wherever it stands. */
-const partOf = (document: JsonObject, part: JsonObject): JsonObject =>
-  typeof part.$ref === "string" ? (resolve(document, part.$ref) as JsonObject) : part;
-
-function parametersOf(document: JsonObject, { operation }: Place): string {
-  const rows = (operation.parameters ?? [])
-    .map((each) => partOf(document, each))
-    .map(({ name, in: where, required, description, schema }) => [
-      `\`${name}\``,
-      String(where),
-      typeOf(schema as JsonObject),
-      required === true ? "yes" : "",
-      `${description ?? (schema as JsonObject).description ?? ""}${(schema as JsonObject).default === undefined ? "" : ` By default \`${(schema as JsonObject).default}\`.`}`,
-    ]);
+function parameterTable(document: JsonObject, { operation }: Place): string {
+  const rows = parametersOf(document, operation).map(({ name, in: where, required, description, schema }) => [
+    `\`${name}\``,
+    String(where),
+    typeOf(schema as JsonObject),
+    required === true ? "yes" : "",
+    `${description ?? (schema as JsonObject).description ?? ""}${(schema as JsonObject).default === undefined ? "" : ` By default \`${(schema as JsonObject).default}\`.`}`,
+  ]);
   return rows.length === 0 ? "" : paragraphs("## Parameters", table(["Name", "In", "Type", "Needed", "What it is"], rows));
 }
 
@@ -107,7 +99,7 @@ export const operationPages = (document: JsonObject, served: { origin: string; i
         String(operation.description),
         accessOf(place),
         path.includes("{") && !served.ids && "The id is an example: put one of yours in its place.",
-        parametersOf(document, place),
+        parameterTable(document, place),
         bodyOf(document, place),
         "## The same in other languages",
         "### JavaScript",

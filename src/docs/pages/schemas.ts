@@ -53,9 +53,9 @@ export const memberTable = (schema: JsonObject, requiredHead = "Always there") =
   table(["Member", "Type", requiredHead, "What it is"], rowsOf(schema));
 
 /** A page for each shape that has a name. */
-export const schemaPages = (document: JsonObject, exampleOf: (schema: JsonObject) => Json | undefined): DocPage[] =>
+export const schemaPages = (document: JsonObject): DocPage[] =>
   Object.entries((document.components as { schemas: Record<string, JsonObject> }).schemas).map(([name, schema]) => {
-    const example = exampleOf(schema);
+    const example = schema.example ?? (schema.examples as Json[] | undefined)?.[0];
     return {
       path: schemaPath(name),
       title: name,
