@@ -96,6 +96,30 @@ describe("A page", () => {
   });
 });
 
+describe("The usage page", () => {
+  it("moves by itself, keeps open what was opened, and stands still while it is paused", async () => {
+    const ask = () => worker.api("GET", "/me");
+    await ask();
+    await new Promise((resolve) => setTimeout(resolve, 2000));
+    await open(at("localhost", "/usage?window=24h"), async (page) => {
+      const total = page.locator(".figure .value").first();
+      await page.locator("#requests-part summary").click();
+      await page.getByRole("heading", { level: 1 }).hover();
+      const before = Number(await total.textContent());
+      await ask();
+      await expect.poll(async () => Number(await total.textContent()), { timeout: 15_000 }).toBe(before + 1);
+      expect(await page.locator("#requests-part details").getAttribute("open")).not.toBeNull();
+      await page.getByRole("button", { name: "Pause" }).click();
+      await page.getByRole("heading", { level: 1 }).hover();
+      await ask();
+      await page.waitForTimeout(9000);
+      expect(Number(await total.textContent())).toBe(before + 1);
+      await page.getByRole("button", { name: "Go on" }).click();
+      await expect.poll(async () => Number(await total.textContent()), { timeout: 15_000 }).toBe(before + 2);
+    });
+  });
+});
+
 describe("A preset of scopes", () => {
   it("ticks its boxes, and leaves what was typed", async () => {
     await open(at("localhost", "/keys/new"), async (page) => {

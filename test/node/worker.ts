@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { answers, startDevWorker } from "../../scripts/dev-worker.ts";
 import { copyProject, freePort, removeProject, run } from "./project.ts";
@@ -10,6 +11,8 @@ export interface RunningWorker {
   /** The link by which its first owner comes in. */
   setup: string;
   stop(): Promise<void>;
+  /** Changes its database from outside, to make time pass. */
+  sql(command: string): Promise<void>;
   /** Asks the API with the key; answers the body. */
   // biome-ignore lint/suspicious/noExplicitAny: what a stranger's client sees has no type
   api(method: string, path: string, body?: unknown): Promise<any>;
@@ -41,5 +44,11 @@ export async function startWorker({ signIn = false }: { signIn?: boolean } = {})
     const text = await response.text();
     return text === "" ? null : JSON.parse(text);
   };
-  return { port, key, setup, stop, api };
+  const sql = async (command: string) => {
+    const { code, err } = await run(join(folder, "node_modules/.bin/wrangler"), ["d1", "execute", "DB", "--local", "--command", command], {
+      cwd: folder,
+    });
+    if (code !== 0) throw new Error(err);
+  };
+  return { port, key, setup, stop, sql, api };
 }

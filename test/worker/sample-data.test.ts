@@ -33,6 +33,10 @@ it("Sample data are marked, and can be removed: what is left is what has come si
   const { body: usage } = await call("GET", "/api/v1/usage", { key });
   expect(usage.by_class["2xx"]).toBeGreaterThan(0);
   expect(usage.series.slice(0, -1).every(({ requests }: { requests: number }) => requests === 0)).toBe(true);
+  // Nothing is said of keys that never were but that they were removed.
+  expect((await get("/")).text).not.toMatch(/key “[^”]*” revoked/);
+  const audit = (await get("/settings/audit")).text;
+  expect([audit.includes("account.sample_data_removed"), audit.includes("key.revoked")]).toEqual([true, false]);
   const after = await get("/settings");
   expect(after.text).not.toContain("Remove sample data");
 });
