@@ -22,11 +22,17 @@ export default defineConfig(async () => ({
           cloudflareTest({
             wrangler: { configPath: "./wrangler.toml" },
             miniflare: {
+              // A second one, as it is added by a line of wrangler.toml.
+              d1Databases: { ACTIVITY_1: "activity-1" },
               bindings: {
                 KEY_SIGNING_SECRETS: `b:${"second-signing-secret-of-the-tests".padEnd(40, "-")},a:${"first-signing-secret-of-the-tests".padEnd(40, "-")}`,
                 WEBHOOK_SEALING_SECRETS: `a:${"sealing-secret-of-the-tests".padEnd(40, "-")}`,
                 PUBLIC_ORIGIN: "https://overview.acme.dev, https://overview.acme.workers.dev:8443",
-                MIGRATIONS: await readD1Migrations("./migrations"),
+                MIGRATIONS: {
+                  DB: await readD1Migrations("./migrations/main"),
+                  ACTIVITY_0: await readD1Migrations("./migrations/activity"),
+                  ACTIVITY_1: await readD1Migrations("./migrations/activity"),
+                },
               },
             },
           }),

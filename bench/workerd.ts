@@ -27,6 +27,13 @@ export interface Flags {
   flags?: string[];
   v8Flags?: string[];
   under?: string[];
+  /** Puts something between the Worker and its databases: given their ports, answers the ports to go to. */
+  through?: (ports: D1Ports) => D1Ports | Promise<D1Ports>;
+}
+
+export interface D1Ports {
+  main: number;
+  activity: number;
 }
 
 interface Bundling {
@@ -58,18 +65,27 @@ export async function freePort(): Promise<number> {
  * own, since a deployment has it on another machine: it must not hold up the Worker's one thread. `flags` are workerd's, `v8Flags` V8's;
  * `under` is a command that runs the Worker's process.
  */
-export async function serve(script: string, folder: string, { flags = [], v8Flags = [], under = [] }: Flags = {}): Promise<Served> {
+export async function serve(
+  script: string,
+  folder: string,
+  { flags = [], v8Flags = [], under = [], through = (ports) => ports }: Flags = {},
+): Promise<Served> {
   for (const part of ["objects", "d1"]) mkdirSync(join(folder, part), { recursive: true });
   const source = readFileSync(script, "utf8");
   writeFileSync(join(folder, "index.js"), source);
   // Guides of the documentation, which lie beside what was bundled.
   const texts = readdirSync(dirname(script)).filter((file) => file.endsWith(".md"));
   for (const file of texts) copyFileSync(join(dirname(script), file), join(folder, file));
-  writeFileSync(join(folder, "worker.capnp"), workerConfig(source.includes("KeyGuard"), v8Flags, texts));
-  const [port, d1Port] = [await freePort(), await freePort()];
-  const d1 = startWorkerd(folder, join(workers, "d1.capnp"), d1Port, [`--directory-path=disk=${join(folder, "d1")}`]);
+  const classes = ["KeyGuard", "ActivityWriter"].filter((name) => source.includes(name));
+  writeFileSync(join(folder, "worker.capnp"), workerConfig(classes, v8Flags, texts));
+  const [port, d1Port, activityPort] = [await freePort(), await freePort(), await freePort()];
+  const d1 = startWorkerd(folder, join(workers, "d1.capnp"), { main: d1Port, activity: activityPort }, [
+    `--directory-path=disk=${join(folder, "d1")}`,
+  ]);
+  const { main, activity } = await through({ main: d1Port, activity: activityPort });
+  const addresses = [`--external-addr=main=127.0.0.1:${main}`, `--external-addr=activity=127.0.0.1:${activity}`];
   const objects = `--directory-path=disk=${join(folder, "objects")}`;
-  const worker = startWorkerd(folder, "worker.capnp", port, [objects, `--external-addr=d1=127.0.0.1:${d1Port}`, ...flags], under);
+  const worker = startWorkerd(folder, "worker.capnp", { http: port }, [objects, ...addresses, ...flags], under);
   const stop = async () => {
     await ended(worker);
     await ended(d1);
@@ -88,10 +104,13 @@ export async function serve(script: string, folder: string, { flags = [], v8Flag
 const workers = join(import.meta.dirname, "workers");
 
 /** What wrangler.toml binds the product to, in workerd's own words: wrangler's form of it cannot name another process. */
-function workerConfig(hasGuard: boolean, v8Flags: string[], texts: string[]): string {
+function workerConfig(classes: string[], v8Flags: string[], texts: string[]): string {
   const { compatibility_date, compatibility_flags } = unstable_readConfig({ config: join(root, "wrangler.toml") });
-  const objects = `durableObjectNamespaces = [(className = "KeyGuard", uniqueKey = "guards", enableSql = true)],
-      durableObjectStorage = (localDisk = "disk"),`;
+  const uniqueKeys: Record<string, string> = { KeyGuard: "guards", ActivityWriter: "writers" };
+  const namespaces = classes.map((name) => `(className = "${name}", uniqueKey = "${uniqueKeys[name]}", enableSql = true)`);
+  const bindings: Record<string, string> = { KeyGuard: "KEY_GUARD", ActivityWriter: "ACTIVITY_WRITER" };
+  const d1 = (binding: string, service: string) =>
+    `(name = "${binding}", wrapped = (moduleName = "cloudflare-internal:d1-api", innerBindings = [(name = "fetcher", service = "${service}")])),`;
   return `using Workerd = import "/workerd/workerd.capnp";
 
 const config :Workerd.Config = (
@@ -100,15 +119,19 @@ const config :Workerd.Config = (
       modules = [(name = "index.js", esModule = embed "index.js")${texts.map((file) => `, (name = "${file}", text = embed "${file}")`).join("")}],
       compatibilityDate = "${compatibility_date}",
       compatibilityFlags = ${JSON.stringify(compatibility_flags)},
-      ${hasGuard ? objects : ""}
+      ${classes.length > 0 ? `durableObjectNamespaces = [${namespaces.join(", ")}], durableObjectStorage = (localDisk = "disk"),` : ""}
       bindings = [
-        (name = "DB", wrapped = (moduleName = "cloudflare-internal:d1-api", innerBindings = [(name = "fetcher", service = "d1")])),
-        ${hasGuard ? '(name = "KEY_GUARD", durableObjectNamespace = "KeyGuard"),' : ""}
+        ${d1("DB", "main")}
+        ${d1("ACTIVITY_0", "activity")}
+        ${classes.map((name) => `(name = "${bindings[name]}", durableObjectNamespace = "${name}"),`).join("\n        ")}
+        (name = "ACTIVITY_WRITERS", text = "4"),
+        (name = "ACTIVITY_DAYS", text = "31"),
         (name = "KEY_SIGNING_SECRETS", text = "${signingSecrets}"),
         (name = "PUBLIC_ORIGIN", text = ""),
       ],
     )),
-    (name = "d1", external = (http = ())),
+    (name = "main", external = (http = ())),
+    (name = "activity", external = (http = ())),
     (name = "disk", disk = (writable = true)),
   ],
   sockets = [(name = "http", http = (), service = "worker")],
@@ -117,8 +140,10 @@ const config :Workerd.Config = (
 `;
 }
 
-function startWorkerd(folder: string, config: string, port: number, flags: string[], under: string[] = []): ChildProcess {
-  const options = ["serve", "--experimental", config, `--socket-addr=http=127.0.0.1:${port}`, ...flags];
+/** `ports`: of each socket of the config. */
+function startWorkerd(folder: string, config: string, ports: object, flags: string[], under: string[] = []): ChildProcess {
+  const sockets = Object.entries(ports).map(([socket, port]) => `--socket-addr=${socket}=127.0.0.1:${port}`);
+  const options = ["serve", "--experimental", config, ...sockets, ...flags];
   const [command = workerdPath, ...others] = [...under, workerdPath];
   return start(command, [...others, ...options], { cwd: folder, stdio: ["ignore", "ignore", "pipe"] });
 }
@@ -160,9 +185,14 @@ export async function ended(child: ChildProcess, signal: NodeJS.Signals = "SIGTE
   await gone;
 }
 
-/** The statements of all migrations, in order. */
-export function migrationStatements(checkout = root): string[] {
-  const folder = join(checkout, "migrations");
+/** The statements of all migrations of each database, in order. */
+export const migrationStatements = (checkout = root) => ({
+  main: statementsOf(checkout, "main"),
+  activity: statementsOf(checkout, "activity"),
+});
+
+function statementsOf(checkout: string, database: string): string[] {
+  const folder = join(checkout, "migrations", database);
   const files = readdirSync(folder)
     .filter((file) => file.endsWith(".sql"))
     .toSorted();

@@ -13,9 +13,9 @@ await run(async () => {
   const { name, email } = optionsOf(["name", "email"], usage);
   if (!name?.trim() || name.length > 200) throw new Misuse(`--name takes 1 to 200 characters.\n${usage}`);
   if (!email || !/^[^\s@]+@[^\s@]+$/.test(email)) throw new Misuse(`--email takes an email address.\n${usage}`);
-  return withLocalData(async ({ db, signing }) => {
+  return withLocalData(async ({ db, activityStore, signing }) => {
     const now = Date.now();
-    const account = await createAccount({ db, now }, { name, email });
+    const account = await createAccount({ db, now }, { name, email, activityStore });
     const writing = { db, now, actor: operatorOn(account.id), commit: commitTo({ db }), signing };
     const { secretKey } = await createKey(writing, { name: "First key", scopes: [...scopes] });
     const token = await makeSetup({ db, now }, account.id);

@@ -14,8 +14,8 @@ const areas: Record<string, readonly string[]> = {
   events: ["audit", "accounts", "db"],
   idempotency: ["events", "accounts", "db"],
   webhooks: ["events", "audit", "accounts", "db"],
-  activity: ["accounts", "db"],
   usage: ["accounts", "db"],
+  activity: ["usage", "accounts", "db"],
   admission: ["usage", "activity", "webhooks", "events", "accounts", "db"],
   keys: ["admission", "usage", "events", "audit", "accounts", "db"],
   identity: ["events", "audit", "accounts", "db"],
@@ -47,7 +47,7 @@ export const mayImport: Record<string, readonly string[]> = {
   "event-catalogue": [...everyArea, ...words],
   app: ["event-catalogue", "api", "dashboard", "docs", "http", ...words],
   scheduled: [...everyArea, ...words],
-  index: ["app", "scheduled", "admission", "webhooks"],
+  index: ["app", "scheduled", "activity", "admission", "webhooks"],
 };
 
 /** One import that the table does not allow. */

@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from "node:path";
 import { parseEnv } from "node:util";
 import { listAccounts } from "../src/accounts/account.ts";
+import { roomiestStore } from "../src/activity/databases.ts";
 import { connect, type Db } from "../src/db/client.ts";
 import { isClaimed, makeSetup } from "../src/identity/invitations.ts";
 import { parseSigningSecrets, type SigningSecret } from "../src/keys/key-format.ts";
@@ -38,10 +39,14 @@ export function ensureSecrets(): void {
   writeFileSync(secretsFile, `${lines}${lines === "" || lines.endsWith("\n") ? "" : "\n"}${made}`, { mode: 0o600 });
 }
 
-/** Brings the local D1 to the latest migration. Rejects with what wrangler said where it cannot. */
+/** Brings the local databases to the latest migration. Rejects with what wrangler said where it cannot. */
 export async function applyMigrations(): Promise<void> {
   mkdirSync(stateDirectory, { recursive: true });
-  const child = spawn(process.execPath, [wranglerPath, "d1", "migrations", "apply", "DB", "--local"], {
+  for (const { binding } of await databases()) await applyMigrationsTo(binding);
+}
+
+async function applyMigrationsTo(binding: string): Promise<void> {
+  const child = spawn(process.execPath, [wranglerPath, "d1", "migrations", "apply", binding, "--local"], {
     cwd: root,
     env: quiet,
     stdio: ["ignore", "pipe", "pipe"],
@@ -59,18 +64,31 @@ export async function applyMigrations(): Promise<void> {
 /** Runs `work` on the local Worker's D1 and its secrets, which are made where they are missing. The Worker may be running. */
 export async function withLocalData<Result>(work: (data: LocalData) => Promise<Result>): Promise<Result> {
   ensureSecrets();
-  if (!(await withD1(isMigrated))) await applyMigrations();
+  if (!(await withBindings(areMigrated))) await applyMigrations();
   const [signing] = parseSigningSecrets(keySigningSecrets());
-  return withD1((d1) => work({ db: connect(d1), signing }));
+  return withBindings(async (env) => work({ db: connect(env.DB as D1Database), activityStore: await roomiestStore(env), signing }));
 }
 
-async function isMigrated(d1: D1Database): Promise<boolean> {
-  const applied = await d1
-    .prepare("SELECT name FROM d1_migrations")
-    .all<{ name: string }>()
-    .catch(() => ({ results: [] }));
-  const wanted = readdirSync(join(root, "migrations")).filter((file) => file.endsWith(".sql"));
-  return wanted.every((file) => applied.results.some(({ name }) => name === file));
+async function areMigrated(env: Bindings): Promise<boolean> {
+  const each = (await databases()).map(async ({ binding, migrations_dir: folder }) => {
+    const applied = await env[binding]
+      ?.prepare("SELECT name FROM d1_migrations")
+      .all<{ name: string }>()
+      .catch(() => null);
+    const wanted = readdirSync(join(root, folder)).filter((file) => file.endsWith(".sql"));
+    return wanted.every((file) => applied?.results.some(({ name }) => name === file));
+  });
+  return (await Promise.all(each)).every((isMigrated) => isMigrated);
+}
+
+/** The databases of wrangler.toml. */
+async function databases(): Promise<{ binding: string; migrations_dir: string }[]> {
+  const { unstable_readConfig } = await import("wrangler");
+  const { d1_databases } = unstable_readConfig({ config: join(root, "wrangler.toml") });
+  return (d1_databases as { binding: string; migrations_dir: string }[]).map(({ binding, migrations_dir }) => ({
+    binding,
+    migrations_dir,
+  }));
 }
 
 /**
@@ -107,20 +125,22 @@ export const setupLink = (port: number): Promise<string | null> =>
     return `http://localhost:${port}/setup#${await makeSetup({ db, now: Date.now() }, account.id)}`;
   });
 
-async function withD1<Result>(work: (d1: D1Database) => Promise<Result>): Promise<Result> {
+type Bindings = Record<string, D1Database>;
+
+async function withBindings<Result>(work: (env: Bindings) => Promise<Result>): Promise<Result> {
   Object.assign(process.env, quiet);
   // It takes a second to load, which whoever mistyped an option need not wait for.
   const { getPlatformProxy } = await import("wrangler");
   const configPath = await dataOnlyConfig();
-  const proxy = await getPlatformProxy<{ DB: D1Database }>({ configPath, persist: { path: join(stateDirectory, "v3") } });
+  const proxy = await getPlatformProxy<Bindings>({ configPath, persist: { path: join(stateDirectory, "v3") } });
   try {
-    return await work(proxy.env.DB);
+    return await work(proxy.env);
   } finally {
     await proxy.dispose();
   }
 }
 
-/** Writes the config of a Worker with this one's D1 alone, since its Durable Object can be run by nobody but itself. Answers its path. */
+/** Writes the config of a Worker with this one's databases alone, since its Durable Objects can be run by nobody but itself. Answers its path. */
 async function dataOnlyConfig(): Promise<string> {
   const { unstable_readConfig } = await import("wrangler");
   const { d1_databases, compatibility_date, compatibility_flags } = unstable_readConfig({ config: join(root, "wrangler.toml") });
@@ -134,6 +154,8 @@ const keySigningSecrets = () => parseEnv(readFileSync(secretsFile, "utf8")).KEY_
 
 export interface LocalData {
   db: Db;
+  /** The activity database that an account is made in. */
+  activityStore: string;
   /** Signs new keys. */
   signing: SigningSecret;
 }

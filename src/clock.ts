@@ -3,6 +3,12 @@ export const minuteMs = 60 * secondMs;
 export const hourMs = 60 * minuteMs;
 export const dayMs = 24 * hourMs;
 
+/** The unit in which the log is folded into roll-ups: twelve make an hour. */
+export const sliceMs = 5 * minuteMs;
+
+/** The start of the slice that holds `timeMs`. */
+export const sliceStart = (timeMs: number): number => timeMs - (timeMs % sliceMs);
+
 /** The start of the UTC hour that holds `timeMs`. */
 export const hourStart = (timeMs: number): number => timeMs - (timeMs % hourMs);
 

@@ -1,9 +1,10 @@
 import { createApp } from "./app.ts";
-import { runJobs } from "./scheduled.ts";
+import { runJobs } from "./scheduled/run-jobs.ts";
 import { consume } from "./webhooks/consume.ts";
 import { delivererFor } from "./webhooks/deliverer.ts";
 import type { DeliveryMessage } from "./webhooks/enqueue.ts";
 
+export { ActivityWriter } from "./activity/activity-writer.ts";
 export { KeyGuard } from "./admission/key-guard.ts";
 
 /** A constant of the build: true only in the Worker that `npm start` runs. */

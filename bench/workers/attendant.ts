@@ -1,15 +1,18 @@
 import { createAccount } from "../../src/accounts/account.ts";
 import { operatorOn } from "../../src/accounts/actor.ts";
+import { firstStore } from "../../src/activity/databases.ts";
 import { connect } from "../../src/db/client.ts";
 import { commitTo } from "../../src/events/commit.ts";
 import { createKey } from "../../src/keys/create-key.ts";
 import { parseSigningSecrets } from "../../src/keys/key-format.ts";
 import { scopes } from "../../src/keys/scopes.ts";
 
+export { ActivityWriter } from "../../src/activity/activity-writer.ts";
 export { KeyGuard } from "../../src/admission/key-guard.ts";
 
 interface Wanted {
-  migrations: string[];
+  /** The statements of each database. */
+  migrations: { main: string[]; activity: string[] };
   /** One key for each. */
   hourlyLimits: number[];
 }
@@ -21,7 +24,8 @@ export default {
   async fetch(request, env) {
     if (request.method !== "POST") return new Response("ready");
     const { migrations, hourlyLimits } = await request.json<Wanted>();
-    await env.DB.batch(migrations.map((statement) => env.DB.prepare(statement)));
+    await env.DB.batch(migrations.main.map((statement) => env.DB.prepare(statement)));
+    await env.ACTIVITY_0.batch(migrations.activity.map((statement) => env.ACTIVITY_0.prepare(statement)));
     const db = connect(env.DB);
     const now = Date.now();
     const [signing] = parseSigningSecrets(env.KEY_SIGNING_SECRETS);
@@ -29,7 +33,7 @@ export default {
     let accountId = "";
     for (const [index, hourlyLimit] of hourlyLimits.entries()) {
       if (index % keysPerAccount === 0) {
-        accountId = (await createAccount({ db, now }, { name: "Bench", email: "bench@example.com" })).id;
+        accountId = (await createAccount({ db, now }, { name: "Bench", email: "bench@example.com", activityStore: firstStore })).id;
         await env.DB.prepare("UPDATE accounts SET limit_ceiling = ?").bind(Number.MAX_SAFE_INTEGER).run();
       }
       const writing = { db, now, actor: operatorOn(accountId), commit: commitTo({ db }), signing };

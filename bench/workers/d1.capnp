@@ -1,12 +1,17 @@
-# What stands for D1: workerd's own, behind HTTP, in a process of its own.
+# What stands for D1: workerd's own, behind HTTP, in a process of its own. A socket for each database.
 using Workerd = import "/workerd/workerd.capnp";
 
 const config :Workerd.Config = (
   services = [
-    (name = "front", worker = (
+    (name = "main", worker = (
       modules = [(name = "d1-front.js", esModule = embed "d1-front.js")],
       compatibilityDate = "2026-11-01",
-      bindings = [(name = "D1", service = (name = "d1", props = (json = "{\"database\": \"bench\"}")))],
+      bindings = [(name = "D1", service = (name = "d1", props = (json = "{\"database\": \"main\"}")))],
+    )),
+    (name = "activity", worker = (
+      modules = [(name = "d1-front.js", esModule = embed "d1-front.js")],
+      compatibilityDate = "2026-11-01",
+      bindings = [(name = "D1", service = (name = "d1", props = (json = "{\"database\": \"activity\"}")))],
     )),
     (name = "d1", worker = (
       modules = [(name = "d1.js", bundled = "/workerd/d1.js")],
@@ -17,5 +22,5 @@ const config :Workerd.Config = (
     )),
     (name = "disk", disk = (writable = true)),
   ],
-  sockets = [(name = "http", http = (), service = "front")],
+  sockets = [(name = "main", http = (), service = "main"), (name = "activity", http = (), service = "activity")],
 );

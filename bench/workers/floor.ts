@@ -1,9 +1,9 @@
 import { DurableObject } from "cloudflare:workers";
 import { Hono } from "hono";
 import { ActivityBuffer } from "../../src/activity/buffer.ts";
-import { storeEntries } from "../../src/activity/store-entries.ts";
+import type { Entry } from "../../src/activity/entry.ts";
+import { writeEntries } from "../../src/activity/write-entries.ts";
 import { anyOrigin } from "../../src/api/middleware/cross-origin.ts";
-import { connect } from "../../src/db/client.ts";
 import { apiSecurityHeaders } from "../../src/http/security-headers.ts";
 import { genuineKeys } from "../../src/http/signing-secrets.ts";
 import { newId } from "../../src/ids.ts";
@@ -72,10 +72,8 @@ app.get("/admitted", async (c) => {
     secret: "current",
   });
   if (!buffer.isFlushing(startedAt)) {
-    const handToGuard = async () => {
-      throw new Error("the floor has no journal");
-    };
-    c.executionCtx.waitUntil(buffer.flush((entries) => storeEntries({ db: connect(c.env.DB), handToGuard }, entries)));
+    const write = async (entries: Entry[]) => void (await writeEntries({ d1: c.env.ACTIVITY_0, writer: 0, now: Date.now() }, entries));
+    c.executionCtx.waitUntil(buffer.flush(write));
   }
   const remaining = limit - Number(used);
   ofAdmitted.set("X-Request-Id", id);

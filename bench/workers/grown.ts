@@ -1,9 +1,9 @@
 import type { Entry } from "../../src/activity/entry.ts";
 import { writeEntries } from "../../src/activity/write-entries.ts";
 import { dayMs } from "../../src/clock.ts";
-import { connect } from "../../src/db/client.ts";
 import { newId } from "../../src/ids.ts";
 
+export { ActivityWriter } from "../../src/activity/activity-writer.ts";
 export { KeyGuard } from "../../src/admission/key-guard.ts";
 
 const routes = ["/api/v1/me", "/api/v1/users", "/api/v1/users/{id}", "/api/v1/tasks", "/api/v1/tasks/{id}", "/api/v1/analytics"];
@@ -38,7 +38,8 @@ export default {
         secret: "current",
       };
     });
-    for (let from = 0; from < count; from += 1000) await writeEntries(connect(env.DB), entries.slice(from, from + 1000), now);
+    for (let from = 0; from < count; from += 1000)
+      await writeEntries({ d1: env.ACTIVITY_0, writer: 0, now }, entries.slice(from, from + 1000));
     return Response.json({ count });
   },
 } satisfies ExportedHandler<Env>;

@@ -2316,7 +2316,7 @@ export interface components {
              */
             key_name: string;
             /**
-             * @description The address that it came from. Cleared after 7 days.
+             * @description The address that it came from. Kept as long as the entry.
              * @example 203.0.113.7
              */
             ip: string | null;

@@ -31,3 +31,13 @@ export interface Reading {
   actor: Actor;
   now: number;
 }
+
+/** Where the logs of accounts are, by the binding of their database. */
+export interface StoreReading {
+  activityIn: (store: string) => Db;
+}
+
+/** What a verb takes that reads the log of requests, or figures made of it. `activity`: the database that has those of the account. */
+export interface LogReading extends Reading {
+  activity: Db;
+}

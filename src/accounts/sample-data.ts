@@ -1,21 +1,9 @@
 import { and, eq, lt, sql } from "drizzle-orm";
-import { dayStart, hourMs, hourStart } from "../clock.ts";
+import { sliceStart } from "../clock.ts";
 import type { Db } from "../db/client.ts";
 import { deleteInChunks } from "../db/delete-in-chunks.ts";
-import {
-  accounts,
-  apiKeys,
-  audit,
-  events,
-  keyUses,
-  staleHours,
-  tasks,
-  usageDays,
-  usageDayTotals,
-  usageHours,
-  usageHourTotals,
-  users,
-} from "../db/schema.ts";
+import { keyUses, staleSlices, usageDays, usageDayTotals, usageHours, usageHourTotals, usageSlices } from "../db/schema-activity.ts";
+import { accounts, apiKeys, audit, events, tasks, users } from "../db/schema-main.ts";
 import { idBound } from "../ids.ts";
 
 // The demo account is filled with a life that nobody had: everything in it from before a time is made up.
@@ -26,19 +14,29 @@ const mostEntries = 1_000_000;
 export const markSampleData = (db: Db, accountId: string, now: number) =>
   db.update(accounts).set({ sampleUntil: now }).where(eq(accounts.id, accountId));
 
-/** Removes what is made up of an account: its people, tasks, events, requests, figures and keys, whose guards must have been told before. What has come since stays. */
-export async function removeSampleData(db: Db, { id, sampleUntil }: { id: string; sampleUntil: number }, now: number): Promise<void> {
+/** Removes what is made up of an account: its people, tasks, events, requests, figures and keys, whose guards must have been told before. What has come since stays. Broken off, it is done again. */
+export async function removeSampleData(
+  { db, activity }: { db: Db; activity: Db },
+  { id, sampleUntil }: { id: string; sampleUntil: number },
+): Promise<void> {
   const until = idBound("req", sampleUntil);
   await deleteInChunks(
-    db,
+    activity,
     mostEntries,
     (limit) => sql`DELETE FROM activity WHERE account_id = ${id}
       AND id IN (SELECT id FROM activity WHERE account_id = ${id} AND id < ${until} ORDER BY id LIMIT ${limit})`,
   );
-  // What is left of the day in which the sample ends is computed anew from the log.
-  const today = dayStart(sampleUntil);
-  const stale: { accountId: string; hour: number }[] = [];
-  for (let hour = today; hour <= hourStart(now) && stale.length < 24; hour += hourMs) stale.push({ accountId: id, hour });
+  await activity.batch([
+    activity.delete(keyUses).where(and(eq(keyUses.accountId, id), lt(keyUses.entryId, until))),
+    ...[usageSlices, usageHours, usageHourTotals, usageDays, usageDayTotals].map((table) =>
+      activity.delete(table).where(and(eq(table.accountId, id), lt(table.start, sampleUntil))),
+    ),
+    // Of the slice in which the sample ends, its hour and its day, what is left is computed anew.
+    activity
+      .insert(staleSlices)
+      .values({ accountId: id, start: sliceStart(sampleUntil), writer: 0, since: sampleUntil })
+      .onConflictDoNothing(),
+  ]);
   await db.batch([
     db.delete(tasks).where(and(eq(tasks.accountId, id), lt(tasks.createdAt, sampleUntil))),
     db
@@ -61,11 +59,6 @@ export async function removeSampleData(db: Db, { id, sampleUntil }: { id: string
         ),
       ),
     db.delete(apiKeys).where(and(eq(apiKeys.accountId, id), lt(apiKeys.createdAt, sampleUntil))),
-    db.delete(keyUses).where(and(eq(keyUses.accountId, id), lt(keyUses.entryId, until))),
-    ...[usageHours, usageHourTotals, usageDays, usageDayTotals].map((table) =>
-      db.delete(table).where(and(eq(table.accountId, id), lt(table.start, sampleUntil))),
-    ),
-    db.insert(staleHours).values(stale).onConflictDoNothing(),
     db.update(accounts).set({ sampleUntil: null }).where(eq(accounts.id, id)),
   ]);
 }

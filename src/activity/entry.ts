@@ -1,8 +1,3 @@
-import { dayMs } from "../clock.ts";
-
-/** How long an entry keeps the address that its request came from. */
-export const addressesKeptMs = 7 * dayMs;
-
 /** One request in the log, as it is buffered, journalled and written. The time of the request is in `id`. */
 export interface Entry {
   accountId: string;

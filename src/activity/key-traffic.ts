@@ -1,6 +1,6 @@
 import { and, desc, eq, gte } from "drizzle-orm";
-import type { Reading } from "../accounts/actor.ts";
-import { activity } from "../db/schema.ts";
+import type { LogReading } from "../accounts/actor.ts";
+import { activity } from "../db/schema-activity.ts";
 import { idBound, timeOfId } from "../ids.ts";
 import { scannedAtOnce } from "./read-activity.ts";
 
@@ -15,8 +15,8 @@ export interface KeyTraffic {
 }
 
 /** The requests of a key since a time, by operation, those with the most first. Looks at the latest 10,000 entries of the account at most. */
-export async function readKeyTraffic({ db, actor }: Reading, keyId: string, since: number): Promise<KeyTraffic> {
-  const rows = await db
+export async function readKeyTraffic({ activity: log, actor }: LogReading, keyId: string, since: number): Promise<KeyTraffic> {
+  const rows = await log
     .select({
       id: activity.id,
       keyId: activity.keyId,

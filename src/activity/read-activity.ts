@@ -1,6 +1,7 @@
-import { and, desc, eq, getTableColumns, gte, lt, type SQL, sql } from "drizzle-orm";
-import type { Reading } from "../accounts/actor.ts";
-import { activity, apiKeys } from "../db/schema.ts";
+import { and, desc, eq, gte, inArray, lt, type SQL, sql } from "drizzle-orm";
+import type { LogReading } from "../accounts/actor.ts";
+import { activity } from "../db/schema-activity.ts";
+import { apiKeys } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
 import { idBound } from "../ids.ts";
 import type { Entry } from "./entry.ts";
@@ -29,9 +30,10 @@ export interface ActivityPage {
 
 /** Entries of the account, newest first. Where `filter` matches little, a page may be short and still have a `next`. */
 export async function listActivity(
-  { db, actor }: Reading,
+  reading: LogReading,
   { filter, after, limit }: { filter: ActivityFilter; after?: string | undefined; limit: number },
 ): Promise<ActivityPage> {
+  const { activity: log, actor } = reading;
   const range = and(
     eq(activity.accountId, actor.accountId),
     after === undefined ? undefined : lt(activity.id, after),
@@ -45,39 +47,51 @@ export async function listActivity(
   if (filter.status !== undefined) matches.push(isStatus(filter.status));
 
   const rows = (where: SQL | undefined) =>
-    db
-      .select({ ...getTableColumns(activity), keyName: apiKeys.name })
+    log
+      .select()
       .from(activity)
-      .leftJoin(apiKeys, eq(apiKeys.id, activity.keyId))
       .where(where)
       .orderBy(desc(activity.id))
       .limit(limit + 1);
-  if (matches.length === 0) return pageOf(await rows(range), limit, null);
-  const lastScanned = db
+  if (matches.length === 0) return pageOf(reading, await rows(range), limit, null);
+  const lastScanned = log
     .select({ id: activity.id })
     .from(activity)
     .where(range)
     .orderBy(desc(activity.id))
     .limit(1)
     .offset(scannedAtOnce - 1);
-  const [found, last] = await db.batch([rows(and(range, ...matches, sql`${activity.id} >= coalesce((${lastScanned}), '')`)), lastScanned]);
-  return pageOf(found, limit, last[0]?.id ?? null);
+  const [found, last] = await log.batch([rows(and(range, ...matches, sql`${activity.id} >= coalesce((${lastScanned}), '')`)), lastScanned]);
+  return pageOf(reading, found, limit, last[0]?.id ?? null);
 }
 
 const isStatus = (status: number): SQL => (status < 10 ? sql`${activity.status} / 100 = ${status}` : eq(activity.status, status));
 
-function pageOf(rows: ReadEntry[], limit: number, lastScanned: string | null): ActivityPage {
-  const entries = rows.slice(0, limit);
+async function pageOf(reading: LogReading, rows: Entry[], limit: number, lastScanned: string | null): Promise<ActivityPage> {
+  const entries = await withKeyNames(reading, rows.slice(0, limit));
   return { entries, next: rows.length > limit ? (entries.at(-1)?.id ?? null) : lastScanned };
 }
 
 /** One entry of the account. Throws `not_found`. */
-export async function readEntry({ db, actor }: Reading, id: string): Promise<ReadEntry> {
-  const [row] = await db
-    .select({ ...getTableColumns(activity), keyName: apiKeys.name })
+export async function readEntry(reading: LogReading, id: string): Promise<ReadEntry> {
+  const { activity: log, actor } = reading;
+  const rows = await log
+    .select()
     .from(activity)
-    .leftJoin(apiKeys, eq(apiKeys.id, activity.keyId))
     .where(and(eq(activity.accountId, actor.accountId), eq(activity.id, id)));
-  if (!row) throw new Failure("not_found", "There is no such entry.");
-  return row;
+  const [entry] = await withKeyNames(reading, rows);
+  if (!entry) throw new Failure("not_found", "There is no such entry.");
+  return entry;
+}
+
+/** The keys are in the main database. */
+async function withKeyNames({ db, actor }: LogReading, entries: readonly Entry[]): Promise<ReadEntry[]> {
+  const ids = [...new Set(entries.map(({ keyId }) => keyId))];
+  if (ids.length === 0) return [];
+  const keys = await db
+    .select({ id: apiKeys.id, name: apiKeys.name })
+    .from(apiKeys)
+    .where(and(eq(apiKeys.accountId, actor.accountId), inArray(apiKeys.id, ids)));
+  const names = new Map(keys.map(({ id, name }) => [id, name]));
+  return entries.map((entry) => ({ ...entry, keyName: names.get(entry.keyId) ?? null }));
 }

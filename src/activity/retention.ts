@@ -1,39 +1,59 @@
-import { and, asc, eq, gte, isNotNull, lt, sql } from "drizzle-orm";
-import { dayMs } from "../clock.ts";
-import type { Db } from "../db/client.ts";
-import { chunk, deleteInChunks } from "../db/delete-in-chunks.ts";
-import { accounts, activity } from "../db/schema.ts";
+import { dayMs, hourStart } from "../clock.ts";
+import { rowsAtOnce } from "../db/delete-in-chunks.ts";
 import { idBound } from "../ids.ts";
-import { addressesKeptMs } from "./entry.ts";
 
-export const entriesKeptMs = 31 * dayMs;
+const [fewestDays, mostDays] = [2, 90];
+/** Of the log, where the operator has not set another number. */
+export const usualDays = 31;
 
-/** Deletes entries of an account that are older than 31 days, and clears the addresses of those older than 7, in bounded chunks. */
-export async function deleteOldEntries(db: Db, accountId: string, now: number, atMost: number): Promise<void> {
-  const oldest = idBound("req", now - entriesKeptMs);
-  await deleteInChunks(
-    db,
-    atMost,
-    (limit) => sql`DELETE FROM activity WHERE account_id = ${accountId}
-      AND id IN (SELECT id FROM activity WHERE account_id = ${accountId} AND id < ${oldest} ORDER BY id LIMIT ${limit})`,
-  );
-  for (let cleared = 0; cleared < atMost; cleared += chunk)
-    if (!(await clearAddresses(db, accountId, idBound("req", now - addressesKeptMs)))) return;
+/** How many days the log is kept where the account has no number of its own. Throws where that is not configured as a number from 2 to 90. */
+export function activityDays({ ACTIVITY_DAYS = String(usualDays) }: { ACTIVITY_DAYS?: string }): number {
+  const days = Number(ACTIVITY_DAYS);
+  if (!Number.isInteger(days) || days < fewestDays || days > mostDays)
+    throw new Error(`ACTIVITY_DAYS must be a whole number from ${fewestDays} to ${mostDays}`);
+  return days;
 }
 
-/** Goes on where the last chunk ended, so that no entry is looked at twice and none is passed over. Returns whether more may be left. */
-async function clearAddresses(db: Db, accountId: string, bound: string): Promise<boolean> {
-  const [account] = await db.select({ from: accounts.addressesClearedTo }).from(accounts).where(eq(accounts.id, accountId));
-  if (!account || account.from >= bound) return false;
-  const uncleared = and(eq(activity.accountId, accountId), gte(activity.id, account.from), lt(activity.id, bound));
-  const [next] = await db.select({ id: activity.id }).from(activity).where(uncleared).orderBy(asc(activity.id)).limit(1).offset(chunk);
-  const end = next?.id ?? bound;
-  await db.batch([
-    db
-      .update(activity)
-      .set({ ip: null })
-      .where(and(uncleared, lt(activity.id, end), isNotNull(activity.ip))),
-    db.update(accounts).set({ addressesClearedTo: end }).where(eq(accounts.id, accountId)),
-  ]);
-  return next !== undefined;
+/** Slices stay a day longer than entries: an hour that is computed anew has all of its parts. */
+const slicesLongerMs = dayMs;
+
+/** An account, and how long its log is kept. */
+export interface Keeping {
+  accountId: string;
+  days: number;
 }
+
+/**
+ * Deletes entries of accounts that are past their keeping, whole hours of them, with the start of each log raised before, and slices a day
+ * later: at most 5,000 rows of each in one batch. Answers how many entries went, and whether more may be left of these accounts.
+ */
+export async function deleteOldEntries(
+  d1: D1Database,
+  keepings: readonly Keeping[],
+  now: number,
+): Promise<{ entries: number; hasMore: boolean }> {
+  const bounds = keepings.map(({ accountId, days }) => {
+    const startsAt = hourStart(now - days * dayMs);
+    return [accountId, startsAt, idBound("req", startsAt), startsAt - slicesLongerMs] as const;
+  });
+  const [, , ...deleted] = await d1.batch(deletions.map((sql) => d1.prepare(sql).bind(JSON.stringify(bounds))));
+  const [entries = 0, slices = 0] = deleted.map(({ meta }) => meta.changes);
+  return { entries, hasMore: entries === rowsAtOnce || slices === rowsAtOnce };
+}
+
+const due = "json_each(?) AS due CROSS JOIN";
+
+const deletions = [
+  // Only where entries go: what D1 does not write costs nothing.
+  `INSERT INTO log_starts (account_id, starts_at, first_id)
+    SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?)
+    WHERE EXISTS (SELECT 1 FROM activity WHERE account_id = value ->> 0 AND id < value ->> 2)
+    ON CONFLICT DO UPDATE SET starts_at = excluded.starts_at, first_id = excluded.first_id WHERE excluded.starts_at > log_starts.starts_at`,
+  `DELETE FROM stale_slices WHERE (account_id, start) IN
+    (SELECT stale.account_id, stale.start FROM ${due} stale_slices AS stale ON stale.account_id = due.value ->> 0 AND stale.start < due.value ->> 1)`,
+  `DELETE FROM activity WHERE (account_id, id) IN
+    (SELECT old.account_id, old.id FROM ${due} activity AS old ON old.account_id = due.value ->> 0 AND old.id < due.value ->> 2 LIMIT ${rowsAtOnce})`,
+  `DELETE FROM usage_slices WHERE (account_id, start, key_id, route, status) IN
+    (SELECT old.account_id, old.start, key_id, route, status FROM ${due} usage_slices AS old
+      ON old.account_id = due.value ->> 0 AND old.start < due.value ->> 3 LIMIT ${rowsAtOnce})`,
+];

@@ -1,3 +1,4 @@
+import { firstStore } from "../activity/databases.ts";
 import type { FailureContent } from "../errors.ts";
 import { type AddressRange, allowsIp } from "./ip-list.ts";
 
@@ -8,6 +9,8 @@ export interface KeyConfig {
   revision: string;
   accountId: string;
   accountName: string;
+  /** The binding of the database that has the account's log. Absent in a configuration from before there were several. */
+  activityStore?: string;
   name: string;
   state: "active" | "disabled" | "revoked";
   scopes: string[];
@@ -55,11 +58,12 @@ export interface Admission {
 }
 
 /** What a response may say of a key. */
-export type KeyFacts = Pick<KeyConfig, "accountId" | "accountName" | "name" | "scopes" | "expiresAt">;
+export type KeyFacts = Pick<KeyConfig, "accountId" | "accountName" | "activityStore" | "name" | "scopes" | "expiresAt">;
 
-export const factsOf = ({ accountId, accountName, name, scopes, expiresAt }: KeyConfig): KeyFacts => ({
+export const factsOf = ({ accountId, accountName, activityStore = firstStore, name, scopes, expiresAt }: KeyConfig): KeyFacts => ({
   accountId,
   accountName,
+  activityStore,
   name,
   scopes,
   expiresAt,

@@ -1,7 +1,4 @@
 import { DurableObject } from "cloudflare:workers";
-import type { Entry } from "../activity/entry.ts";
-import { Journal } from "../activity/journal.ts";
-import { writeEntries } from "../activity/write-entries.ts";
 import { hourStart, secondMs } from "../clock.ts";
 import { connect } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
@@ -10,6 +7,7 @@ import type { Event } from "../events/event.ts";
 import { writeEvents } from "../events/write-events.ts";
 import { enqueueVia } from "../webhooks/enqueue.ts";
 import { type Admission, type AdmissionRequest, factsOf, type KeyConfig, type KeyFacts, type RateLimit, refusalOf } from "./admission.ts";
+import { EventJournal } from "./event-journal.ts";
 import { type AddressRange, parseIpList } from "./ip-list.ts";
 import { dueLimitEvents, lowestLine } from "./limit-events.ts";
 import { readConfig } from "./read-config.ts";
@@ -18,7 +16,7 @@ import { countOne, giveBack, openWindow, recoveredWindow, resetsAt, type Window,
 const quietMs = 5 * secondMs;
 const loadTimeoutMs = 5 * secondMs;
 const drainTimeoutMs = 5 * secondMs;
-const journalBatch = 500;
+const eventsAtOnce = 500;
 const firstRetryMs = secondMs;
 const longestRetryMs = 60 * secondMs;
 
@@ -29,8 +27,8 @@ const longestRetryMs = 60 * secondMs;
  */
 export class KeyGuard extends DurableObject<Env> {
   readonly #storage: DurableObjectStorage;
-  readonly #journal: Journal<Entry>;
-  readonly #events: Journal<Event>;
+  /** What D1 has not taken yet. */
+  readonly #events: EventJournal;
   #key: LoadedKey | null = null;
   #window: Window;
   /** Which events of its limit a window has made already. */
@@ -44,8 +42,7 @@ export class KeyGuard extends DurableObject<Env> {
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
     this.#storage = ctx.storage;
-    this.#journal = new Journal(ctx.storage.sql, "journal");
-    this.#events = new Journal(ctx.storage.sql, "events");
+    this.#events = new EventJournal(ctx.storage.sql);
     const config = this.#storage.kv.get<KeyConfig>("config");
     if (config) this.#key = loadedKey(config);
     this.#notified = this.#storage.kv.get("notified") ?? { startsAt: 0, types: [] };
@@ -95,21 +92,14 @@ export class KeyGuard extends DurableObject<Env> {
     return key && this.#rateLimit(key.config, this.#now());
   }
 
-  /** Keeps entries that D1 did not take and writes them to it as soon as it does. */
-  journal(entries: Entry[]): void {
-    this.#journal.add(entries);
-    this.#setAlarmBy(this.#now() + this.#retryMs);
-  }
-
   override async alarm(): Promise<void> {
     this.#alarmAt = null;
     try {
-      const entries = this.#journal.oldest(journalBatch);
-      const events = this.#events.oldest(journalBatch);
+      const events = this.#events.oldest(eventsAtOnce);
       // The successor before what may fail, and no error gets out: the platform gives an alarm up after six.
-      if (entries.length + events.length > 0) this.#setAlarmBy(this.#now() + this.#retryMs);
+      if (events.length > 0) this.#setAlarmBy(this.#now() + this.#retryMs);
       this.#giveBackUnused(this.#now());
-      if (entries.length + events.length > 0) await this.#drain(entries, events);
+      if (events.length > 0) await this.#drain(events);
     } catch (error) {
       console.error("an alarm of a guard failed:", messagesOf(error));
       this.#setAlarmBy(this.#now() + this.#retryMs);
@@ -186,17 +176,15 @@ export class KeyGuard extends DurableObject<Env> {
     this.#storage.kv.put("window", { startsAt: this.#window.startsAt, reserved: this.#window.reserved });
   }
 
-  async #drain(entries: Entry[], events: Event[]): Promise<void> {
+  async #drain(events: Event[]): Promise<void> {
     const db = connect(this.env.DB);
     const enqueue = enqueueVia(this.env.DELIVERIES, (work) => this.ctx.waitUntil(work));
     try {
-      await writeEntries(db, entries, this.#now());
-      this.#journal.remove(entries);
       await withDeadline(writeEvents({ db, enqueue }, events), drainTimeoutMs, "Writing events to D1");
       this.#events.remove(events);
       this.#retryMs = firstRetryMs;
       // What is left does not wait as long as D1 was away.
-      if (!this.#journal.isEmpty || !this.#events.isEmpty) this.#setAlarmBy(this.#now());
+      if (!this.#events.isEmpty) this.#setAlarmBy(this.#now());
     } catch (error) {
       console.error("D1 still does not take what a guard keeps for it:", messagesOf(error));
       this.#retryMs = Math.min(this.#retryMs * 2, longestRetryMs);

@@ -1,8 +1,8 @@
 import { and, asc, eq } from "drizzle-orm";
 import { limitCeiling } from "../accounts/account.ts";
-import type { Reading } from "../accounts/actor.ts";
+import type { LogReading, Reading } from "../accounts/actor.ts";
 import { hourMs, hourStart } from "../clock.ts";
-import { apiKeys } from "../db/schema.ts";
+import { apiKeys } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
 import { readCountedKeys } from "../usage/counted-keys.ts";
 import type { UpToDate } from "../usage/refresh-roll-ups.ts";
@@ -23,7 +23,7 @@ const limitedKey = { id: apiKeys.id, name: apiKeys.name, hourlyLimit: apiKeys.ho
  * That of each live key of the account, the oldest first. The figures are the guards' own. Only guards of keys that the log has seen
  * in this hour are asked: the others have counted nothing.
  */
-export async function readLiveUsages(reading: UpToDate<Reading & { guards: Guards }>): Promise<RateLimitUsage[]> {
+export async function readLiveUsages(reading: UpToDate<LogReading & { guards: Guards }>): Promise<RateLimitUsage[]> {
   const { db, actor, now } = reading;
   const counted = await readCountedKeys(reading);
   const keys = await db
@@ -35,7 +35,7 @@ export async function readLiveUsages(reading: UpToDate<Reading & { guards: Guard
 }
 
 /** That of the account: of its live key with the highest share of its limit used in this hour; of equals the one with more requests, then the older. */
-export async function readHighestUsage(reading: UpToDate<Reading & { guards: Guards }>): Promise<RateLimitUsage> {
+export async function readHighestUsage(reading: UpToDate<LogReading & { guards: Guards }>): Promise<RateLimitUsage> {
   return highestOf(await readLiveUsages(reading), reading.now);
 }
 

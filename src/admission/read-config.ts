@@ -1,27 +1,31 @@
 import { eq } from "drizzle-orm";
 import type { Db } from "../db/client.ts";
-import { accounts, apiKeys } from "../db/schema.ts";
+import { accounts, apiKeys } from "../db/schema-main.ts";
 import type { KeyConfig } from "./admission.ts";
+
+/** What a guard must know, from a key's row and its account's. */
+export const configColumns = {
+  version: apiKeys.version,
+  revision: apiKeys.revision,
+  accountId: apiKeys.accountId,
+  accountName: accounts.name,
+  activityStore: accounts.activityStore,
+  name: apiKeys.name,
+  state: apiKeys.state,
+  scopes: apiKeys.scopes,
+  hourlyLimit: apiKeys.hourlyLimit,
+  allowedIps: apiKeys.allowedIps,
+  expiresAt: apiKeys.expiresAt,
+  secretHash: apiKeys.secretHash,
+  last4: apiKeys.last4,
+  previousSecretHash: apiKeys.previousSecretHash,
+  overlapEndsAt: apiKeys.overlapEndsAt,
+};
 
 /** What the guard of a key must know, as D1 has it now; null where there is no such key. */
 export async function readConfig(db: Db, keyId: string): Promise<KeyConfig | null> {
   const [row] = await db
-    .select({
-      version: apiKeys.version,
-      revision: apiKeys.revision,
-      accountId: apiKeys.accountId,
-      accountName: accounts.name,
-      name: apiKeys.name,
-      state: apiKeys.state,
-      scopes: apiKeys.scopes,
-      hourlyLimit: apiKeys.hourlyLimit,
-      allowedIps: apiKeys.allowedIps,
-      expiresAt: apiKeys.expiresAt,
-      secretHash: apiKeys.secretHash,
-      last4: apiKeys.last4,
-      previousSecretHash: apiKeys.previousSecretHash,
-      overlapEndsAt: apiKeys.overlapEndsAt,
-    })
+    .select(configColumns)
     .from(apiKeys)
     .innerJoin(accounts, eq(accounts.id, apiKeys.accountId))
     .where(eq(apiKeys.id, keyId));

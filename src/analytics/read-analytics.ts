@@ -2,7 +2,7 @@ import { and, count, desc, eq, gte, isNotNull, isNull, lt, or, type SQL, sql } f
 import type { Reading } from "../accounts/actor.ts";
 import { dayMs, hourMs } from "../clock.ts";
 import { raw } from "../db/client.ts";
-import { tasks, users } from "../db/schema.ts";
+import { tasks, users } from "../db/schema-main.ts";
 import { percent, twoDecimals } from "../percent.ts";
 import { priorities, type Task, taskStatuses } from "../tasks/task.ts";
 import { bucketStart, bucketsOf, type Interval } from "./buckets.ts";

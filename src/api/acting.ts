@@ -1,10 +1,13 @@
-import type { Actor, Reading } from "../accounts/actor.ts";
+import type { Actor, LogReading, Reading } from "../accounts/actor.ts";
+import { connectToStore, firstStore } from "../activity/databases.ts";
+import { refreshBy } from "../activity/writers.ts";
 import { connect } from "../db/client.ts";
 import type { EventCatalogue } from "../events/catalogue.ts";
 import { commitTo, type EnqueueDeliveries, type Outbox, type Writing } from "../events/commit.ts";
 import { originOf } from "../http/client-address.ts";
 import { recognizedKey } from "../http/context.ts";
 import { actingKey } from "../keys/acting-key.ts";
+import type { Refresh } from "../usage/refresh-roll-ups.ts";
 import { enqueueVia } from "../webhooks/enqueue.ts";
 import { sealingSecrets } from "../webhooks/sealing.ts";
 import { ownHosts } from "../webhooks/url-rules.ts";
@@ -24,6 +27,12 @@ export const scopesOf = (c: ApiContext): readonly string[] => recognizedKey(c).a
 
 /** What verbs that read take. */
 export const reading = (c: ApiContext): Reading => ({ db: connect(c.env.DB), actor: actorOf(c), now: Date.now() });
+
+/** What verbs take that read the log, or usage: that of the account's own activity database. */
+export function readingLog(c: ApiContext): LogReading & { refresh: Refresh } {
+  const { activityStore = firstStore } = recognizedKey(c).admission.key;
+  return { ...reading(c), activity: connectToStore(c.env, activityStore), refresh: refreshBy(c.env, activityStore) };
+}
 
 /** Enqueues deliveries once the response has gone. */
 export const enqueueAfter = (c: ApiContext): EnqueueDeliveries => enqueueVia(c.env.DELIVERIES, (work) => c.executionCtx.waitUntil(work));

@@ -4,7 +4,7 @@ import { dayMs } from "../clock.ts";
 import type { Db, Statement } from "../db/client.ts";
 import { deleteInChunks } from "../db/delete-in-chunks.ts";
 import { insertWhere } from "../db/insert-where.ts";
-import { apiKeys, audit, members } from "../db/schema.ts";
+import { apiKeys, audit, members } from "../db/schema-main.ts";
 import { idBound, newId } from "../ids.ts";
 
 // Who changed what of keys, webhooks, people and sessions. An entry is written in the batch of the change that it tells of.
@@ -101,13 +101,15 @@ export function listAudit(
     .limit(limit);
 }
 
-/** Deletes entries of an account that are older than 400 days. */
-export const deleteOldAudit = (db: Db, accountId: string, now: number, atMost: number) =>
+/** Deletes entries of accounts that are older than 400 days, at most `atMost`. Answers how many went. */
+export const deleteOldAudit = (db: Db, accountIds: readonly string[], now: number, atMost: number): Promise<number> =>
   deleteInChunks(
     db,
     atMost,
-    (limit) => sql`DELETE FROM audit WHERE account_id = ${accountId}
-      AND id IN (SELECT id FROM audit WHERE account_id = ${accountId} AND id < ${idBound("aud", now - auditKeptMs)} ORDER BY id LIMIT ${limit})`,
+    (
+      limit,
+    ) => sql`DELETE FROM audit WHERE (account_id, id) IN (SELECT audit.account_id, audit.id FROM json_each(${JSON.stringify(accountIds)}) AS due
+      CROSS JOIN audit ON audit.account_id = due.value AND audit.id < ${idBound("aud", now - auditKeptMs)} LIMIT ${limit})`,
   );
 
 /** Which parties there are, for whoever filters by one. */

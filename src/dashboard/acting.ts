@@ -1,4 +1,6 @@
-import { type Actor, operatorOn, type Reading } from "../accounts/actor.ts";
+import { type Actor, type LogReading, operatorOn, type Reading } from "../accounts/actor.ts";
+import { connectToStore } from "../activity/databases.ts";
+import { refreshBy } from "../activity/writers.ts";
 import type { Guards } from "../admission/guards.ts";
 import { connect } from "../db/client.ts";
 import type { EventCatalogue } from "../events/catalogue.ts";
@@ -32,8 +34,15 @@ export const reading = (c: PageContext): Reading & { guards: Guards } => ({
   now: Date.now(),
 });
 
+/** What verbs take that read the log: that of the account's own activity database. */
+export const readingLog = (c: PageContext): LogReading & { guards: Guards } => ({
+  ...reading(c),
+  activity: connectToStore(c.env, c.get("visitor").account.activityStore),
+});
+
 /** What verbs take that read usage or the last uses of keys. */
-export const upToDate = (c: PageContext) => refreshRollUps(reading(c));
+export const upToDate = (c: PageContext) =>
+  refreshRollUps({ ...readingLog(c), refresh: refreshBy(c.env, c.get("visitor").account.activityStore) });
 
 /** Where a page writes. */
 export const outbox = (c: PageContext): Outbox => ({
@@ -55,7 +64,7 @@ export const writing = (c: PageContext): Writing => ({ ...reading(c), commit: co
 /** What verbs take that make and change keys. */
 export function keyWriting(c: PageContext, commit: Commit = commitTo(outbox(c))): KeyContext & { signing: SigningSecret } {
   const [signing] = parseSigningSecrets(c.env.KEY_SIGNING_SECRETS);
-  return { ...reading(c), signing, commit };
+  return { ...readingLog(c), signing, commit };
 }
 
 /** What events a visitor may read, and have sent: null for all. Those about people are for who may read the audit log. */

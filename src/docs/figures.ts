@@ -1,10 +1,9 @@
 import { limitCeiling } from "../accounts/account.ts";
-import { addressesKeptMs } from "../activity/entry.ts";
 import { scannedAtOnce } from "../activity/read-activity.ts";
-import { entriesKeptMs } from "../activity/retention.ts";
+import { usualDays } from "../activity/retention.ts";
 import { lines } from "../admission/limit-events.ts";
 import { auditKeptMs } from "../audit/audit.ts";
-import { secondMs } from "../clock.ts";
+import { dayMs, secondMs } from "../clock.ts";
 import { integer } from "../dashboard/format.ts";
 import { failures } from "../errors.ts";
 import type { EventCatalogue } from "../events/catalogue.ts";
@@ -58,8 +57,7 @@ export const figures = (document: JsonObject, catalogue: EventCatalogue, origin:
   "scopes.all": list(scopes),
   "scopes.usual": list(defaultScopes),
   "idempotency.kept": duration(idempotencyKeptMs),
-  "activity.kept": duration(entriesKeptMs),
-  "activity.addressesKept": duration(addressesKeptMs),
+  "activity.kept": duration(usualDays * dayMs),
   "activity.scanned": integer(scannedAtOnce),
   "audit.kept": duration(auditKeptMs),
   "webhooks.most": String(mostWebhooks),

@@ -1,6 +1,8 @@
 import { listAccounts } from "../accounts/account.ts";
 import { type Reading, systemOn } from "../accounts/actor.ts";
+import { connectToStore } from "../activity/databases.ts";
 import { listActivity } from "../activity/read-activity.ts";
+import { refreshBy } from "../activity/writers.ts";
 import type { PageContext } from "../dashboard/context.ts";
 import { connect } from "../db/client.ts";
 import type { EventCatalogue } from "../events/catalogue.ts";
@@ -31,11 +33,13 @@ export async function readOwnIds(c: PageContext, catalogue: EventCatalogue): Pro
   const db = connect(c.env.DB);
   const [account] = await listAccounts(db);
   if (!account) return null;
-  const reading = { db, actor: systemOn(account.id), now: Date.now() };
+  const reading = { db, activity: connectToStore(c.env, account.activityStore), actor: systemOn(account.id), now: Date.now() };
   const [[user], [task], keys, webhooks, [event], redelivery, { entries }] = await Promise.all([
     listUsers(reading, { filter: {}, limit: 1 }),
     listTasks(reading, { filter: {}, sort: "-created_at", limit: 1 }),
-    refreshRollUps(reading).then((asking) => listKeys(asking, { limit: mostKeys })),
+    refreshRollUps({ ...reading, refresh: refreshBy(c.env, account.activityStore) }).then((asking) =>
+      listKeys(asking, { limit: mostKeys }),
+    ),
     listWebhooks(reading, { limit: mostWebhooks }),
     listEvents(reading, { types: catalogue.types, order: "desc", limit: 1 }),
     readLatestRedelivery(reading),

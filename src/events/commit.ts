@@ -24,6 +24,9 @@ export interface Change<Result> {
   due?: (outcomes: readonly unknown[]) => readonly DueDelivery[];
 }
 
+/** Attempts in flight at once, of a webhook and of an account: so one account's burst delays nobody else's next delivery, and floods no receiver. */
+export const mostInFlight = { ofWebhook: 10, ofAccount: 50 };
+
 /** A delivery that is to be attempted `delayMs` from now. */
 export interface DueDelivery {
   id: string;
@@ -82,7 +85,7 @@ export async function commitChange(
   const before = conditions.length + first.length + audit.length + inserts.length;
   const after = before + fanOuts.length;
   const own = outcomes.slice(after);
-  enqueue([...due(own), ...outcomes.slice(before, after).flatMap(dueOf)]);
+  enqueue([...due(own), ...firstDue(outcomes.slice(before, after).flatMap((rows) => rows as Delivery[]))]);
   return own;
 }
 
@@ -94,11 +97,17 @@ export const commitTo =
 
 interface Delivery {
   id: string;
+  webhook_id: string;
   status: string;
 }
 
-const dueOf = (rows: unknown): DueDelivery[] =>
-  (rows as Delivery[]).filter(({ status }) => status === "pending").map(({ id }) => ({ id, delayMs: 0 }));
+/** What a change sets off at once; each attempt that ends sets off a further one. */
+function firstDue(made: readonly Delivery[]): DueDelivery[] {
+  const pending = made.filter(({ status }) => status === "pending");
+  const byWebhook = [...Map.groupBy(pending, ({ webhook_id }) => webhook_id).values()];
+  const first = byWebhook.flatMap((own) => own.slice(0, mostInFlight.ofWebhook));
+  return first.slice(0, mostInFlight.ofAccount).map(({ id }) => ({ id, delayMs: 0 }));
+}
 
 /**
  * The statements that store events, and those that make their deliveries. They go before the change, whose condition they share: in
@@ -122,7 +131,7 @@ function storeEvents(
       JOIN events ON events.account_id = made.value ->> 0 AND events.id = made.value ->> 1
       JOIN webhooks ON webhooks.account_id = events.account_id
       WHERE EXISTS (SELECT 1 FROM json_each(webhooks.event_types) AS wanted WHERE wanted.value IN ('*', events.type))
-      RETURNING id, status`,
+      RETURNING id, webhook_id, status`,
     ),
   );
   return { inserts, fanOuts };

@@ -1,7 +1,7 @@
 import { and, asc, desc, eq, gt, inArray, lt } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
 import { minuteMs } from "../clock.ts";
-import { deliveries, events } from "../db/schema.ts";
+import { deliveries, events } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
 import { idBound, timeOfId } from "../ids.ts";
 import type { Event } from "./event.ts";

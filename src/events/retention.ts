@@ -7,13 +7,11 @@ import { idBound } from "../ids.ts";
 /** How long events, deliveries and attempts are kept. */
 export const eventsKeptMs = 30 * dayMs;
 
-/** Deletes events of an account that are older than 30 days, in bounded chunks. */
-export function deleteOldEvents(db: Db, accountId: string, now: number, atMost: number): Promise<void> {
-  const oldest = idBound("evt", now - eventsKeptMs);
-  return deleteInChunks(
+/** Deletes events of accounts that are older than 30 days, at most `atMost`. Answers how many went. */
+export const deleteOldEvents = (db: Db, accountIds: readonly string[], now: number, atMost: number): Promise<number> =>
+  deleteInChunks(
     db,
     atMost,
-    (limit) => sql`DELETE FROM events WHERE account_id = ${accountId}
-      AND id IN (SELECT id FROM events WHERE account_id = ${accountId} AND id < ${oldest} ORDER BY id LIMIT ${limit})`,
+    (limit) => sql`DELETE FROM events WHERE rowid IN (SELECT events.rowid FROM json_each(${JSON.stringify(accountIds)}) AS due
+      CROSS JOIN events ON events.account_id = due.value AND events.id < ${idBound("evt", now - eventsKeptMs)} LIMIT ${limit})`,
   );
-}

@@ -1,9 +1,9 @@
 import { createMiddleware } from "hono/factory";
 import { ActivityBuffer } from "../activity/buffer.ts";
+import { firstStore } from "../activity/databases.ts";
 import type { Entry } from "../activity/entry.ts";
 import type { AggregationKey } from "../activity/refusal-aggregator.ts";
-import { storeEntries } from "../activity/store-entries.ts";
-import { connect } from "../db/client.ts";
+import { sendEntries, writerOf, writersOf } from "../activity/writers.ts";
 import { maskEncodedKeys } from "../keys/key-format.ts";
 import { clientCountry } from "./client-address.ts";
 import type { AppContext, AppEnv, RecognizedKey } from "./context.ts";
@@ -11,8 +11,14 @@ import type { AppContext, AppEnv, RecognizedKey } from "./context.ts";
 const longestPath = 1024;
 const longestUserAgent = 256;
 
-/** One for the isolate: entries of all its requests are written together. */
-const buffer = new ActivityBuffer();
+/** One of the isolate for each writer: entries of all its requests are sent together. */
+const buffers = new Map<string, ActivityBuffer>();
+
+function bufferOf(name: string): ActivityBuffer {
+  const buffer = buffers.get(name) ?? new ActivityBuffer();
+  buffers.set(name, buffer);
+  return buffer;
+}
 
 /**
  * Puts every request of a recognised key into the log, once its response is ready: whatever made it, with the status that it has.
@@ -25,14 +31,15 @@ export const activityLog = ({ unknownRoute }: { unknownRoute: string }) =>
     if (!recognized) return;
     const now = Date.now();
     const key = aggregationKey(c, recognized, unknownRoute);
+    const { accountId, activityStore: store = firstStore } = recognized.admission.key;
+    const number = writerOf(accountId, writersOf(c.env));
+    const buffer = bufferOf(`${store}/${number}`);
     const entry = () => entryOf(c, recognized, key, now);
     if (recognized.admission.refusal === null) buffer.add(entry());
     // Made only where it is kept: in a flood, most refusals go into an entry that is there already.
     else buffer.addRefusal(key, c.get("startedAt"), entry);
     if (buffer.isFlushing(now)) return;
-    const { DB, KEY_GUARD } = c.env;
-    const handToGuard = async (keyId: string, entries: Entry[]) => KEY_GUARD.getByName(keyId).journal(entries);
-    c.executionCtx.waitUntil(buffer.flush((entries) => storeEntries({ db: connect(DB), handToGuard }, entries)));
+    c.executionCtx.waitUntil(buffer.flush((entries, dropped) => sendEntries(c.env, { store, number }, entries, dropped)));
   });
 
 const aggregationKey = (c: AppContext, { keyId, ip }: RecognizedKey, unknownRoute: string): AggregationKey => ({

@@ -1,9 +1,10 @@
 import { and, eq, gt, lte, type SQL, sql } from "drizzle-orm";
 import { dayMs } from "../clock.ts";
 import type { Db, Statement } from "../db/client.ts";
+import { deleteInChunks } from "../db/delete-in-chunks.ts";
 import { isDuplicate } from "../db/failures.ts";
 import { insertWhere } from "../db/insert-where.ts";
-import { idempotencyKeys } from "../db/schema.ts";
+import { idempotencyKeys } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
 import { type Commit, commitChange, type Outbox } from "../events/commit.ts";
 import { hashOf } from "../hash.ts";
@@ -71,5 +72,14 @@ function storeResponse(db: Db, request: IdempotentRequest, response: StoredRespo
   ];
 }
 
-/** Deletes responses whose 24 hours are over. */
-export const deleteOldResponses = (db: Db, now: number) => db.delete(idempotencyKeys).where(lte(idempotencyKeys.createdAt, now - keptMs));
+/**
+ * Deletes responses whose 24 hours are over, at most `atMost`. Rows are looked at in the order in which they were stored, so that none is
+ * read that is not to go but the last ones, and no index is paid for. Answers how many went.
+ */
+export const deleteOldResponses = (db: Db, now: number, atMost: number): Promise<number> =>
+  deleteInChunks(
+    db,
+    atMost,
+    (limit) => sql`DELETE FROM idempotency_keys WHERE rowid IN
+      (SELECT rowid FROM (SELECT rowid, created_at FROM idempotency_keys ORDER BY rowid LIMIT ${limit}) WHERE created_at <= ${now - keptMs})`,
+  );

@@ -2,7 +2,7 @@ import { and, asc, eq, isNull } from "drizzle-orm";
 import { createLocalJWKSet, errors, type JSONWebKeySet, jwtVerify } from "jose";
 import type { Origin } from "../accounts/actor.ts";
 import { minuteMs, secondMs } from "../clock.ts";
-import { accounts, members } from "../db/schema.ts";
+import { accounts, members } from "../db/schema-main.ts";
 import { withDeadline } from "../deadline.ts";
 import { Failure } from "../errors.ts";
 import type { Outbox } from "../events/commit.ts";

@@ -5,7 +5,7 @@ import { dayMs } from "../clock.ts";
 import { type Db, raw, type Statement } from "../db/client.ts";
 import { insertWhere } from "../db/insert-where.ts";
 import { wrote } from "../db/optimistic-locking.ts";
-import { invitations, members, passkeys, recoveryCodes, sessions } from "../db/schema.ts";
+import { invitations, members, passkeys, recoveryCodes, sessions } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
 import { commitChange, type Outbox, type Writing } from "../events/commit.ts";
 import { hashOf } from "../hash.ts";

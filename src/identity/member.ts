@@ -4,7 +4,7 @@ import type { Reading } from "../accounts/actor.ts";
 import { audited } from "../audit/audit.ts";
 import { iso } from "../clock.ts";
 import { wrote } from "../db/optimistic-locking.ts";
-import { invitations, members, sessions } from "../db/schema.ts";
+import { invitations, members, sessions } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
 import type { Writing } from "../events/commit.ts";
 import { type Event, kindsAbout, newEvent } from "../events/event.ts";

@@ -12,7 +12,7 @@ import { audited } from "../audit/audit.ts";
 import { minuteMs } from "../clock.ts";
 import type { Db } from "../db/client.ts";
 import { wrote } from "../db/optimistic-locking.ts";
-import { members, passkeys, spentChallenges } from "../db/schema.ts";
+import { members, passkeys, spentChallenges } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
 import type { Writing } from "../events/commit.ts";
 import { hashOf } from "../hash.ts";

@@ -2,7 +2,7 @@ import { and, count, eq, isNull, sql } from "drizzle-orm";
 import { audited } from "../audit/audit.ts";
 import type { Db } from "../db/client.ts";
 import { wrote } from "../db/optimistic-locking.ts";
-import { members, recoveryCodes } from "../db/schema.ts";
+import { members, recoveryCodes } from "../db/schema-main.ts";
 import type { Writing } from "../events/commit.ts";
 import { hashOf } from "../hash.ts";
 import type { Member } from "./member.ts";

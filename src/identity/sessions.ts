@@ -1,11 +1,12 @@
-import { and, desc, eq, gt, isNull, lt, or, sql } from "drizzle-orm";
+import { and, desc, eq, gt, isNull, sql } from "drizzle-orm";
 import type { Account } from "../accounts/account.ts";
 import type { Origin, Reading } from "../accounts/actor.ts";
 import { audited } from "../audit/audit.ts";
 import { dayMs, hourMs, minuteMs } from "../clock.ts";
 import type { Db } from "../db/client.ts";
+import { deleteInChunks } from "../db/delete-in-chunks.ts";
 import { wrote } from "../db/optimistic-locking.ts";
-import { accounts, members, sessions } from "../db/schema.ts";
+import { accounts, members, sessions } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
 import { commitChange, type Outbox, type Writing } from "../events/commit.ts";
 import { hashOf } from "../hash.ts";
@@ -110,6 +111,11 @@ export async function endSession(writing: Writing, id: string, memberId?: string
   if (!wrote(ended)) throw new Failure("not_found", "There is no such session.");
 }
 
-/** Deletes sessions that have ended by themselves. */
-export const deleteOldSessions = (db: Db, now: number) =>
-  db.delete(sessions).where(or(lt(sessions.lastSeenAt, now - idleMs), lt(sessions.createdAt, now - longestMs)));
+/** Deletes sessions that have come to their end, at most `atMost`. Those that ended earlier, since nobody used them, go with them. Answers how many went. */
+export const deleteOldSessions = (db: Db, now: number, atMost: number): Promise<number> =>
+  deleteInChunks(
+    db,
+    atMost,
+    (limit) => sql`DELETE FROM sessions WHERE token_hash IN
+      (SELECT token_hash FROM sessions WHERE created_at < ${now - longestMs} ORDER BY created_at LIMIT ${limit})`,
+  );

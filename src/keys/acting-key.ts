@@ -2,7 +2,7 @@ import { and, eq, exists, gt, isNull, or, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
 import { type RefusalCode, refusalContent, refusalOfState } from "../admission/admission.ts";
 import type { Db } from "../db/client.ts";
-import { apiKeys } from "../db/schema.ts";
+import { apiKeys } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
 import type { Authority } from "../events/commit.ts";
 import type { KeyRow } from "./key.ts";

@@ -2,7 +2,7 @@ import { count, eq, type SQL, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
 import { isLive } from "../admission/live-keys.ts";
 import type { Db } from "../db/client.ts";
-import { accounts, apiKeys } from "../db/schema.ts";
+import { accounts, apiKeys } from "../db/schema-main.ts";
 import { Failure, type Fault } from "../errors.ts";
 
 // What bounds the keys of an account, whoever makes or changes them.

@@ -4,7 +4,7 @@ import { audited } from "../audit/audit.ts";
 import { newRevision } from "../db/client.ts";
 import { insertWhere } from "../db/insert-where.ts";
 import { conflicted, isUnchanged, retryOnConflict, wrote } from "../db/optimistic-locking.ts";
-import { apiKeys } from "../db/schema.ts";
+import { apiKeys } from "../db/schema-main.ts";
 import type { Writing } from "../events/commit.ts";
 import { hashOf } from "../hash.ts";
 import { neverUsed } from "../usage/last-uses.ts";

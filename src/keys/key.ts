@@ -1,5 +1,5 @@
 import type { InferSelectModel } from "drizzle-orm";
-import type { apiKeys } from "../db/schema.ts";
+import type { apiKeys } from "../db/schema-main.ts";
 import type { LastUse } from "../usage/last-uses.ts";
 
 export type KeyRow = InferSelectModel<typeof apiKeys>;

@@ -1,6 +1,6 @@
-import { and, eq, exists, lte, sql } from "drizzle-orm";
-import { systemOn } from "../accounts/actor.ts";
-import { apiKeys } from "../db/schema.ts";
+import { and, asc, eq, exists, lte, sql } from "drizzle-orm";
+import { type StoreReading, systemOn } from "../accounts/actor.ts";
+import { accounts, apiKeys } from "../db/schema-main.ts";
 import { errorsOf, throwTogether } from "../errors.ts";
 import { commitChange, type Outbox } from "../events/commit.ts";
 import { neverUsed, readLastUse } from "../usage/last-uses.ts";
@@ -8,22 +8,24 @@ import { isExpired, type KeyRow } from "./key.ts";
 import { expiryNoticeMs, keyExpiring } from "./key-events.ts";
 
 /** Makes the event of keys that expire within seven days, once for each expiry: at most `limit` of them. One that fails holds up no other. */
-export async function notifyExpiring(outbox: Outbox, now: number, limit: number): Promise<void> {
+export async function notifyExpiring(outbox: Outbox & StoreReading, now: number, limit: number): Promise<number> {
   const { db } = outbox;
   const expiring = await db
-    .select()
+    .select({ row: apiKeys, store: accounts.activityStore })
     .from(apiKeys)
+    .innerJoin(accounts, eq(accounts.id, apiKeys.accountId))
     .where(and(sql`notified_expiry IS NOT expires_at AND state <> 'revoked'`, lte(apiKeys.expiresAt, now + expiryNoticeMs)))
-    .orderBy(sql`random()`)
+    .orderBy(asc(apiKeys.expiresAt))
     .limit(limit);
-  const outcomes = await Promise.allSettled(expiring.map((row) => notify(outbox, now, row)));
+  const outcomes = await Promise.allSettled(expiring.map(({ row, store }) => notify(outbox, now, row, store)));
   throwTogether(errorsOf(outcomes), "the event of some keys that expire could not be made");
+  return expiring.length;
 }
 
-async function notify(outbox: Outbox, now: number, row: KeyRow): Promise<void> {
+async function notify(outbox: Outbox & StoreReading, now: number, row: KeyRow, store: string): Promise<void> {
   const { db } = outbox;
   if (row.expiresAt === null) return;
-  const lastUse = await readLastUse({ db, now, actor: systemOn(row.accountId) }, row.id);
+  const lastUse = await readLastUse({ activity: outbox.activityIn(store), actor: systemOn(row.accountId) }, row.id);
   const isDue = and(eq(apiKeys.id, row.id), eq(apiKeys.revision, row.revision), sql`notified_expiry IS NOT expires_at`);
   await commitChange(outbox, {
     // One that has expired unseen, while nothing ran, is no longer about to.

@@ -1,11 +1,11 @@
-import { and, eq, lt, sql } from "drizzle-orm";
+import { and, asc, eq, gt, lt, sql } from "drizzle-orm";
 import type { Guards } from "../admission/guards.ts";
-import { readConfig } from "../admission/read-config.ts";
+import { configColumns, readConfig } from "../admission/read-config.ts";
 import { rememberedRefusals } from "../admission/remembered-refusals.ts";
 import { secondMs } from "../clock.ts";
 import type { Db } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
-import { apiKeys } from "../db/schema.ts";
+import { accounts, apiKeys } from "../db/schema-main.ts";
 import { withDeadline } from "../deadline.ts";
 import { Failure } from "../errors.ts";
 import { adoptConfig } from "./reconcile-key.ts";
@@ -67,15 +67,33 @@ async function pushOnce({ db, guards }: Push, keyId: string): Promise<void> {
 /** Whether a change of this key is stored that its guard has not confirmed. */
 export const isWaiting = (key: { version: number; pushedVersion: number }): boolean => key.pushedVersion < key.version;
 
-/** Pushes keys whose guard has not confirmed their latest version: at most `limit`, in no order, so that none can hold up the others. */
-export async function pushWaitingKeys(push: Push, limit: number): Promise<void> {
-  const waiting = await push.db
-    .select({ id: apiKeys.id })
+/**
+ * Pushes keys whose guard has not confirmed their latest version, in the order of their ids from after `cursor`: at most `limit`. One whose
+ * guard cannot be reached is passed over, and comes again in the next round. Answers the last id; null where there are no more.
+ */
+export async function pushWaitingKeys(push: Push, cursor: string, limit: number): Promise<{ done: number; last: string | null }> {
+  const { db, guards } = push;
+  const waiting = await db
+    .select({ id: apiKeys.id, ...configColumns })
     .from(apiKeys)
-    .where(sql`pushed_version < version`)
-    .orderBy(sql`random()`)
+    .innerJoin(accounts, eq(accounts.id, apiKeys.accountId))
+    .where(and(sql`pushed_version < version`, gt(apiKeys.id, cursor)))
+    .orderBy(asc(apiKeys.id))
     .limit(limit);
-  const outcomes = await Promise.allSettled(waiting.map(({ id }) => withDeadline(pushOnce(push, id), patienceMs, "The push of a key")));
+  const confirmed: [string, number][] = [];
+  const outcomes = await Promise.allSettled(
+    waiting.map(async ({ id, ...config }) => {
+      const inForce = await withDeadline(guards.getByName(id).configure(config), patienceMs, "The push of a key");
+      rememberedRefusals.forget(id, Date.now());
+      if (inForce.revision === config.revision && inForce.state === config.state) confirmed.push([id, config.version]);
+      // A later push was first, or D1 was set back.
+      else await withDeadline(pushOnce(push, id), patienceMs, "The push of a key");
+    }),
+  );
   for (const outcome of outcomes)
     if (outcome.status === "rejected") console.error("a key's guard cannot be reached:", messagesOf(outcome.reason));
+  if (confirmed.length > 0)
+    await db.run(sql`UPDATE api_keys SET pushed_version = pushed.value ->> 1 FROM json_each(${JSON.stringify(confirmed)}) AS pushed
+      WHERE api_keys.id = pushed.value ->> 0 AND pushed_version < pushed.value ->> 1`);
+  return { done: confirmed.length, last: waiting.length < limit ? null : (waiting.at(-1)?.id ?? null) };
 }

@@ -1,9 +1,8 @@
 import { and, desc, eq, gt, isNull, lt, lte, or, type SQL, sql } from "drizzle-orm";
-import type { Reading } from "../accounts/actor.ts";
-import { apiKeys } from "../db/schema.ts";
+import type { LogReading, Reading } from "../accounts/actor.ts";
+import { apiKeys } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
-import { neverUsed, readLastUse, readLastUses } from "../usage/last-uses.ts";
-import type { UpToDate } from "../usage/refresh-roll-ups.ts";
+import { readLastUse, readLastUses } from "../usage/last-uses.ts";
 import type { Key, KeyRow, KeyStatus } from "./key.ts";
 
 /** What a page of keys goes on after. */
@@ -20,7 +19,7 @@ const hasStatus = (status: KeyStatus, now: number): SQL | undefined => {
 
 /** Keys of the account, newest first. */
 export async function listKeys(
-  { db, actor, now }: UpToDate,
+  { db, activity, actor, now }: LogReading,
   { status, after, limit }: { status?: KeyStatus | undefined; after?: KeyPosition | undefined; limit: number },
 ): Promise<Key[]> {
   const rows = await db
@@ -35,13 +34,13 @@ export async function listKeys(
     )
     .orderBy(desc(apiKeys.createdAt), desc(apiKeys.id))
     .limit(limit);
-  const lastUses = await readLastUses({ db, actor, now });
+  const lastUseOf = await readLastUses({ activity, actor });
   const names = await readMakerNames({ db, actor, now }, rows);
-  return rows.map((row) => ({ ...row, ...(lastUses.get(row.id) ?? neverUsed), createdByName: names.get(row.createdById ?? "") ?? null }));
+  return rows.map((row) => ({ ...row, ...lastUseOf(row.id), createdByName: names.get(row.createdById ?? "") ?? null }));
 }
 
 /** One key of the account, with its last use. Throws `not_found`. */
-export async function readKey(reading: UpToDate, id: string): Promise<Key> {
+export async function readKey(reading: LogReading, id: string): Promise<Key> {
   const row = await readKeyRow(reading, id);
   const names = await readMakerNames(reading, [row]);
   return { ...row, ...(await readLastUse(reading, id)), createdByName: names.get(row.createdById ?? "") ?? null };

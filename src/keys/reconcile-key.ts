@@ -2,7 +2,7 @@ import type { KeyConfig } from "../admission/admission.ts";
 import { askGuard, type Guards } from "../admission/guards.ts";
 import type { Db } from "../db/client.ts";
 import { asRead, isUnchanged, nextVersion, wrote } from "../db/optimistic-locking.ts";
-import { apiKeys } from "../db/schema.ts";
+import { apiKeys } from "../db/schema-main.ts";
 import { commitChange } from "../events/commit.ts";
 import { neverUsed } from "../usage/last-uses.ts";
 import type { KeyRow } from "./key.ts";

@@ -1,10 +1,10 @@
 import { eq } from "drizzle-orm";
-import { systemOn } from "../accounts/actor.ts";
+import { type StoreReading, systemOn } from "../accounts/actor.ts";
 import { isLiveSecret } from "../admission/admission.ts";
 import { askGuard } from "../admission/guards.ts";
 import { rememberedRefusals } from "../admission/remembered-refusals.ts";
 import { always, type Precondition, requireHolds } from "../db/optimistic-locking.ts";
-import { apiKeys } from "../db/schema.ts";
+import { accounts, apiKeys } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
 import { readActingKey } from "./acting-key.ts";
 import { requireScopesWithin } from "./grants.ts";
@@ -51,8 +51,16 @@ async function revokeInGuard({ guards }: Pick<KeyContext, "guards">, id: string)
  * Acts on a secret key that was found where it should not be: the current one revokes its key, one within its overlap
  * ends alone, any other does nothing.
  */
-export async function revokeLeaked(writing: Omit<KeyContext, "actor">, keyId: string, secretHash: string): Promise<void> {
-  const [row] = await writing.db.select({ accountId: apiKeys.accountId }).from(apiKeys).where(eq(apiKeys.id, keyId));
+export async function revokeLeaked(
+  writing: Omit<KeyContext, "actor" | "activity"> & StoreReading,
+  keyId: string,
+  secretHash: string,
+): Promise<void> {
+  const [row] = await writing.db
+    .select({ accountId: accounts.id, store: accounts.activityStore })
+    .from(apiKeys)
+    .innerJoin(accounts, eq(accounts.id, apiKeys.accountId))
+    .where(eq(apiKeys.id, keyId));
   if (!row) {
     // D1 may have been set back to before the key was made.
     const inForce = await askGuard(writing.guards, keyId, (guard) => guard.configuration());
@@ -60,7 +68,7 @@ export async function revokeLeaked(writing: Omit<KeyContext, "actor">, keyId: st
     else if (inForce?.previousSecretHash === secretHash) await askGuard(writing.guards, keyId, (guard) => guard.endOverlap());
     return;
   }
-  await writeKey({ ...writing, actor: systemOn(row.accountId) }, keyId, {
+  await writeKey({ ...writing, actor: systemOn(row.accountId), activity: writing.activityIn(row.store) }, keyId, {
     holds: always,
     decide: async (before) => {
       if (before.state === "revoked" || !isLiveSecret(before, secretHash, writing.now)) return null;

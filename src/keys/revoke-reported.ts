@@ -1,3 +1,4 @@
+import type { StoreReading } from "../accounts/actor.ts";
 import type { Guards } from "../admission/guards.ts";
 import { messagesOf } from "../db/failures.ts";
 import type { Writing } from "../events/commit.ts";
@@ -12,7 +13,7 @@ const handled = new Set<string>();
 
 /** Acts on a genuine key that was reported as leaked, once an isolate. The reporter has been answered, so nobody else would try again. Never rejects. */
 export async function revokeReported(
-  writing: Omit<Writing, "actor"> & { guards: Guards },
+  writing: Omit<Writing, "actor"> & StoreReading & { guards: Guards },
   { keyId, secretHash }: { keyId: string; secretHash: string },
 ): Promise<void> {
   if (handled.has(secretHash)) return;

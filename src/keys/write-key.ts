@@ -1,8 +1,9 @@
 import { and, exists, type SQL } from "drizzle-orm";
+import type { LogReading } from "../accounts/actor.ts";
 import type { Guards } from "../admission/guards.ts";
 import { audited } from "../audit/audit.ts";
 import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../db/optimistic-locking.ts";
-import { apiKeys } from "../db/schema.ts";
+import { apiKeys } from "../db/schema-main.ts";
 import type { Writing } from "../events/commit.ts";
 import type { Event } from "../events/event.ts";
 import { readLastUse } from "../usage/last-uses.ts";
@@ -14,7 +15,7 @@ import { readKeyRow } from "./read-keys.ts";
 import { reconcileKey } from "./reconcile-key.ts";
 
 /** A verb that changes a key takes its guard too: a change holds when the verb returns. */
-export interface KeyContext extends Writing {
+export interface KeyContext extends Writing, LogReading {
   guards: Guards;
 }
 

@@ -1,6 +1,6 @@
 import { and, type Column, eq, gt, lt, or, type SQL, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
-import { tasks } from "../db/schema.ts";
+import { tasks } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
 import type { Task } from "./task.ts";
 

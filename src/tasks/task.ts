@@ -1,4 +1,4 @@
-import type { tasks } from "../db/schema.ts";
+import type { tasks } from "../db/schema-main.ts";
 
 export type Task = typeof tasks.$inferSelect;
 

@@ -2,7 +2,7 @@ import { and, eq, type SQL, sql } from "drizzle-orm";
 import { isFailedCondition, requireInBatch } from "../db/batch-condition.ts";
 import { raw } from "../db/client.ts";
 import { nextUpdate } from "../db/optimistic-locking.ts";
-import { tasks } from "../db/schema.ts";
+import { tasks } from "../db/schema-main.ts";
 import type { Writing } from "../events/commit.ts";
 import type { Task } from "./task.ts";
 import { eventsOfTask } from "./task-events.ts";

@@ -2,7 +2,7 @@ import { and, eq, exists, isNull } from "drizzle-orm";
 import { isFailedCondition, requireInBatch } from "../db/batch-condition.ts";
 import { type Db, newRevision, type Statement } from "../db/client.ts";
 import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../db/optimistic-locking.ts";
-import { tasks, users } from "../db/schema.ts";
+import { tasks, users } from "../db/schema-main.ts";
 import { invalidMember } from "../errors.ts";
 import type { Writing } from "../events/commit.ts";
 import { newId } from "../ids.ts";

@@ -1,11 +1,11 @@
 import { and, eq, gt } from "drizzle-orm";
 import { hourStart } from "../clock.ts";
-import { usageHours } from "../db/schema.ts";
+import { usageHours } from "../db/schema-activity.ts";
 import type { UpToDate } from "./refresh-roll-ups.ts";
 
 /** The ids of the keys that have used up some of their limit in the current hour, by the log. */
-export async function readCountedKeys({ db, actor, now }: UpToDate): Promise<Set<string>> {
-  const rows = await db
+export async function readCountedKeys({ activity, actor, now }: UpToDate): Promise<Set<string>> {
+  const rows = await activity
     .selectDistinct({ keyId: usageHours.keyId })
     .from(usageHours)
     .where(and(eq(usageHours.accountId, actor.accountId), eq(usageHours.start, hourStart(now)), gt(usageHours.counted, 0)));

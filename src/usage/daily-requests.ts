@@ -1,12 +1,12 @@
 import { and, eq, gte, ne } from "drizzle-orm";
 import { dayMs, dayStart } from "../clock.ts";
-import { usageDayTotals } from "../db/schema.ts";
+import { usageDayTotals } from "../db/schema-activity.ts";
 import type { UpToDate } from "./refresh-roll-ups.ts";
 
 /** The requests of each key of the account in each of the last `days` UTC days, today last, by the key's id. Keys without any are left out. */
-export async function readDailyRequests({ db, actor, now }: UpToDate, days: number): Promise<Map<string, number[]>> {
+export async function readDailyRequests({ activity, actor, now }: UpToDate, days: number): Promise<Map<string, number[]>> {
   const first = dayStart(now) - (days - 1) * dayMs;
-  const rows = await db
+  const rows = await activity
     .select({ keyId: usageDayTotals.keyId, start: usageDayTotals.start, byStatus: usageDayTotals.byStatus })
     .from(usageDayTotals)
     .where(and(eq(usageDayTotals.accountId, actor.accountId), ne(usageDayTotals.keyId, ""), gte(usageDayTotals.start, first)));

@@ -1,6 +1,6 @@
 import { and, eq, gte, lt } from "drizzle-orm";
 import { dayMs, hourMs } from "../clock.ts";
-import { usageHourTotals } from "../db/schema.ts";
+import { usageHourTotals } from "../db/schema-activity.ts";
 import type { UpToDate } from "./refresh-roll-ups.ts";
 import { type WindowName, windowsAt } from "./windows.ts";
 
@@ -12,11 +12,11 @@ export interface Hour {
 
 /** The hours of a window that had requests, of the account or of one of its keys. They add up to its total. */
 export async function readHours(
-  { db, actor, now }: UpToDate,
+  { activity, actor, now }: UpToDate,
   { window: name, keyId = "" }: { window: WindowName; keyId?: string | undefined },
 ): Promise<Hour[]> {
   const { window } = windowsAt(name, now);
-  const rows = await db
+  const rows = await activity
     .select({ start: usageHourTotals.start, byStatus: usageHourTotals.byStatus })
     .from(usageHourTotals)
     .where(

@@ -1,32 +1,56 @@
 import { and, eq } from "drizzle-orm";
-import type { Reading } from "../accounts/actor.ts";
-import { keyUses } from "../db/schema.ts";
+import type { LogReading } from "../accounts/actor.ts";
+import { messagesOf } from "../db/failures.ts";
+import { keyUses } from "../db/schema-activity.ts";
 import { timeOfId } from "../ids.ts";
 
 /** When and where a key was last admitted. */
 export interface LastUse {
   lastUsedAt: number | null;
   lastUsedPath: string | null;
+  /** False where the log's database did not answer. */
+  isUseKnown: boolean;
 }
 
-export const neverUsed: LastUse = { lastUsedAt: null, lastUsedPath: null };
+export const neverUsed: LastUse = { lastUsedAt: null, lastUsedPath: null, isUseKnown: true };
+const unknownUse: LastUse = { ...neverUsed, isUseKnown: false };
 
 const toLastUse = ({ entryId, path }: { entryId: string; path: string }): LastUse => ({
   lastUsedAt: timeOfId(entryId),
   lastUsedPath: path,
+  isUseKnown: true,
 });
 
-/** The last use of each key of the account that has been used, by its id, as far as the roll-ups go. */
-export async function readLastUses({ db, actor }: Reading): Promise<Map<string, LastUse>> {
-  const rows = await db.select().from(keyUses).where(eq(keyUses.accountId, actor.accountId));
-  return new Map(rows.map((row) => [row.keyId, toLastUse(row)]));
+type Asked = Pick<LogReading, "activity" | "actor">;
+
+/**
+ * The last uses of keys of the account, by the key's id, as far as the roll-ups go. Keys can be looked at and changed while the log's
+ * database is away: their last use is not known then.
+ */
+export async function readLastUses({ activity, actor }: Asked): Promise<(keyId: string) => LastUse> {
+  try {
+    const rows = await activity.select().from(keyUses).where(eq(keyUses.accountId, actor.accountId));
+    const uses = new Map(rows.map((row) => [row.keyId, toLastUse(row)]));
+    return (keyId) => uses.get(keyId) ?? neverUsed;
+  } catch (error) {
+    return unknown(error);
+  }
 }
 
-/** The last use of one key, as far as the roll-ups go. */
-export async function readLastUse({ db, actor }: Reading, keyId: string): Promise<LastUse> {
-  const [row] = await db
-    .select()
-    .from(keyUses)
-    .where(and(eq(keyUses.accountId, actor.accountId), eq(keyUses.keyId, keyId)));
-  return row ? toLastUse(row) : neverUsed;
+/** The last use of one key, as above. */
+export async function readLastUse({ activity, actor }: Asked, keyId: string): Promise<LastUse> {
+  try {
+    const [row] = await activity
+      .select()
+      .from(keyUses)
+      .where(and(eq(keyUses.accountId, actor.accountId), eq(keyUses.keyId, keyId)));
+    return row ? toLastUse(row) : neverUsed;
+  } catch (error) {
+    return unknown(error)();
+  }
+}
+
+function unknown(error: unknown): () => LastUse {
+  console.error("the last uses of keys are not known:", messagesOf(error));
+  return () => unknownUse;
 }

@@ -32,7 +32,7 @@ interface Row {
 
 /** The requests of a window, or of the one before it, by one dimension, which add up to its total: days in order, the others with the most requests first. */
 export async function readBreakdown(
-  { db, actor, now }: UpToDate,
+  { activity, actor, now }: UpToDate,
   {
     window: name,
     by,
@@ -49,7 +49,7 @@ export async function readBreakdown(
   ) => sql`SELECT start, key_id, route, status, requests, admitted, duration_ms FROM ${sql.raw(table)}
     WHERE account_id = ${actor.accountId} AND (${sql.join(spans.map(within), sql.raw(" OR "))})`;
   const rows =
-    await db.all<Row>(sql`SELECT ${values[by]} AS value, sum(requests) AS requests, sum(iif(status < 400, requests, 0)) AS successes,
+    await activity.all<Row>(sql`SELECT ${values[by]} AS value, sum(requests) AS requests, sum(iif(status < 400, requests, 0)) AS successes,
       sum(admitted) AS admitted, sum(duration_ms) AS durationMs
     FROM (${rowsOf("usage_days", [days])} UNION ALL ${rowsOf("usage_hours", edges)})
     ${keyId === undefined ? sql`` : sql`WHERE key_id = ${keyId}`}

@@ -1,7 +1,7 @@
 import { and, eq, gte, lt, or, sql } from "drizzle-orm";
 import { dayMs, hourMs } from "../clock.ts";
 import type { Db } from "../db/client.ts";
-import { usageDayTotals, usageHourTotals } from "../db/schema.ts";
+import { usageDayTotals, usageHourTotals } from "../db/schema-activity.ts";
 import { averageOf, type Figures, figuresOf, percentilesOf, requestsOf, successesOf, type Tally } from "./figures.ts";
 import { addUp } from "./histogram.ts";
 import type { UpToDate } from "./refresh-roll-ups.ts";
@@ -31,15 +31,15 @@ type TotalsRow = Totals["$inferSelect"];
 
 /** The figures of an account, or of one of its keys, over a window and against the window before it. */
 export async function readUsage(
-  { db, actor, now }: UpToDate,
+  { activity, actor, now }: UpToDate,
   { window: name, keyId }: { window: WindowName; keyId?: string | undefined },
 ): Promise<Usage> {
   const { window, previous } = windowsAt(name, now);
-  const of = (table: Totals, ...spans: Span[]) => readTotals(db, table, { accountId: actor.accountId, keyId }, spans);
+  const of = (table: Totals, ...spans: Span[]) => readTotals(activity, table, { accountId: actor.accountId, keyId }, spans);
   const stepMs = name === "24h" ? hourMs : dayMs;
   const partsOf = (span: Span) => (stepMs === hourMs ? { days: nothing, edges: [span] } : daysAndEdges(span));
   const [parts, formerParts] = [partsOf(window), partsOf(previous)];
-  const [days, hours, formerDays, formerHours] = await db.batch([
+  const [days, hours, formerDays, formerHours] = await activity.batch([
     of(usageDayTotals, parts.days),
     of(usageHourTotals, ...parts.edges),
     of(usageDayTotals, formerParts.days),

@@ -3,7 +3,7 @@ import { systemOn } from "../accounts/actor.ts";
 import { minuteMs } from "../clock.ts";
 import { isDanglingReference } from "../db/failures.ts";
 import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../db/optimistic-locking.ts";
-import { users } from "../db/schema.ts";
+import { users } from "../db/schema-main.ts";
 import { throwTogether } from "../errors.ts";
 import { commitTo, type Outbox, type Writing } from "../events/commit.ts";
 import { mostAtOnce, unassignSome } from "../tasks/unassign-tasks.ts";
@@ -33,8 +33,8 @@ export async function deleteUser(writing: Writing, id: string, holds: Preconditi
   await finishDeletion(writing, marked);
 }
 
-/** Goes on with deletions that were broken off, the oldest first: at most `limit` of them. One that fails holds up no other. */
-export async function finishDeletions(outbox: Outbox, now: number, limit: number): Promise<void> {
+/** Goes on with deletions that were broken off, the oldest first: at most `limit` pieces of them in all. One that fails holds up no other. Answers how many pieces were done. */
+export async function finishDeletions(outbox: Outbox, now: number, limit: number): Promise<number> {
   const { db } = outbox;
   const marked = await db
     .select()
@@ -43,18 +43,27 @@ export async function finishDeletions(outbox: Outbox, now: number, limit: number
     .orderBy(asc(users.deletionRequestedAt))
     .limit(limit);
   const errors: unknown[] = [];
+  let pieces = 0;
   for (const user of marked) {
+    if (pieces >= limit) break;
     const writing = { db, now, actor: systemOn(user.accountId), commit: commitTo(outbox) };
-    await finishDeletion(writing, user).catch((error: unknown) => errors.push(error));
+    pieces += await finishDeletion(writing, user, limit - pieces).catch((error: unknown) => {
+      errors.push(error);
+      return 1;
+    });
   }
   throwTogether(errors, "some deletions of users could not be finished");
+  return pieces;
 }
 
-async function finishDeletion(writing: Writing, user: User): Promise<void> {
-  for (let atOnce = mostAtOnce; ; ) {
+/** Answers how many pieces it took: with `atMost` of them, it may not be finished. */
+async function finishDeletion(writing: Writing, user: User, atMost = Number.POSITIVE_INFINITY): Promise<number> {
+  let atOnce = mostAtOnce;
+  for (let pieces = 1; ; pieces++) {
     const startedAt = Date.now();
     const outcome = await unassignSome(writing, user.id, atOnce);
-    if (outcome === "none left" && (await deleteRow(writing, user))) return;
+    if (outcome === "none left" && (await deleteRow(writing, user))) return pieces;
+    if (pieces >= atMost) return pieces;
     // A piece that somebody changed something of is tried again as two.
     atOnce = outcome === "changed meanwhile" ? Math.max(1, Math.floor(atOnce / 2)) : mostAtOnce;
     // Most of the time is for everybody else.

@@ -1,6 +1,6 @@
 import { and, desc, eq, isNull, lt, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
-import { users } from "../db/schema.ts";
+import { users } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
 import type { User } from "./user.ts";
 

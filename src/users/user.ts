@@ -1,4 +1,4 @@
-import type { users } from "../db/schema.ts";
+import type { users } from "../db/schema-main.ts";
 
 export type User = typeof users.$inferSelect;
 

@@ -1,7 +1,7 @@
 import { newRevision } from "../db/client.ts";
 import { isDuplicate } from "../db/failures.ts";
 import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../db/optimistic-locking.ts";
-import { users } from "../db/schema.ts";
+import { users } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
 import type { Writing } from "../events/commit.ts";
 import { newId } from "../ids.ts";

@@ -1,5 +1,5 @@
 import { secondMs } from "../clock.ts";
-import type { attempts } from "../db/schema.ts";
+import type { attempts } from "../db/schema-main.ts";
 import { retryAfterMsOf } from "./schedule.ts";
 import { signatureHeaders } from "./signature.ts";
 

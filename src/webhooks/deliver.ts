@@ -2,12 +2,13 @@ import { and, eq, getTableColumns, isNull, sql } from "drizzle-orm";
 import { dayMs, iso, minuteMs, secondMs } from "../clock.ts";
 import { type Db, raw } from "../db/client.ts";
 import { insertWhere } from "../db/insert-where.ts";
-import { attempts, deliveries, webhooks } from "../db/schema.ts";
+import { attempts, deliveries, webhooks } from "../db/schema-main.ts";
 import type { EnqueueDeliveries } from "../events/commit.ts";
 import { newId } from "../ids.ts";
 import type { NamedSecret } from "../secrets.ts";
 import { attempt, type Outcome, type Posting, refused } from "./attempt.ts";
 import { disableWebhook } from "./disable-webhook.ts";
+import { hasSlot, reserveNext } from "./in-flight.ts";
 import { mostAttempts, nextAttemptAt, soonMs } from "./schedule.ts";
 import { unseal } from "./sealing.ts";
 import { type UrlContext, urlRefusal } from "./url-rules.ts";
@@ -53,16 +54,16 @@ export async function deliver(delivering: Delivering, deliveryId: string): Promi
   if (!claimed) return;
   const [delivery, webhook] = claimed;
   // The webhook has been deleted, or the event is past its keeping.
-  if (webhook === null || delivery.data === null) return release(delivering, deliveryId, claim, { status: "failed" });
-  if (webhook.state === "disabled") return release(delivering, deliveryId, claim, { status: "held" });
+  if (webhook === null || delivery.data === null) return release(delivering, deliveryId, claim, delivery.account_id, { status: "failed" });
+  if (webhook.state === "disabled") return release(delivering, deliveryId, claim, delivery.account_id, { status: "held" });
   // A crash, or a D1 that took the claim and no result, has used up the attempts one by one.
-  if (delivery.attempts_made > mostAttempts) return release(delivering, deliveryId, claim, { status: "failed" });
+  if (delivery.attempts_made > mostAttempts) return release(delivering, deliveryId, claim, delivery.account_id, { status: "failed" });
   let outcome: Outcome;
   try {
     outcome = await post(delivering, delivery, webhook);
   } catch (error) {
     // Not the receiver's doing, so no attempt; it comes back behind those that can be made.
-    await release(delivering, deliveryId, claim, { nextAttemptAt: delivering.now() + postponedMs }).catch(() => {});
+    await release(delivering, deliveryId, claim, delivery.account_id, { nextAttemptAt: delivering.now() + postponedMs }).catch(() => {});
     throw error;
   }
   await record(delivering, deliveryId, claim, delivery, webhook, outcome);
@@ -77,7 +78,7 @@ async function claimDelivery({ db, now }: Delivering, deliveryId: string, claim:
   const ofEvent = sql`FROM events WHERE events.account_id = deliveries.account_id AND events.id = deliveries.event_id`;
   const [claimed] = await db.all<Claimed>(
     sql`UPDATE deliveries SET claim = ${claim}, claimed_until = ${at + leaseMs}, attempts_made = attempts_made + 1
-    WHERE id = ${deliveryId} AND status = 'pending' AND next_attempt_at <= ${at + skewMs} AND claimed_until <= ${at}
+    WHERE id = ${deliveryId} AND status = 'pending' AND next_attempt_at <= ${at + skewMs} AND claimed_until <= ${at} AND ${hasSlot(at)}
     RETURNING account_id, webhook_id, event_id, event_type, attempts_made,
       (SELECT data ${ofEvent}) AS data, (SELECT created_at ${ofEvent}) AS happened_at,
       (SELECT ${webhookAsJson} FROM webhooks WHERE webhooks.account_id = deliveries.account_id AND webhooks.id = deliveries.webhook_id) AS webhook`,
@@ -127,7 +128,7 @@ async function record(
   const values = { deliveryId, id: newId("att", at), at: at - outcome.durationMs, ...result };
   // What was held or ended meanwhile does not come back for another attempt.
   const isOver = sql`status <> 'pending' AND ${Number(again !== null)}`;
-  const [, recorded] = await db.batch([
+  const [, recorded, next] = await db.batch([
     insertWhere(db, attempts, values, sql`EXISTS (SELECT 1 FROM deliveries WHERE ${isMine})`),
     raw<{ failing_since: number | null }>(
       db,
@@ -136,7 +137,9 @@ async function record(
       WHERE ${isMine}
       RETURNING (SELECT failing_since FROM webhooks WHERE account_id = ${webhook.accountId} AND id = ${webhook.id} AND url = ${webhook.url}) AS failing_since`,
     ),
+    raw<{ id: string }>(db, reserveNext(webhook.accountId, at)),
   ]);
+  delivering.enqueue(next.map(({ id }) => ({ id, delayMs: 0 })));
   const [own] = recorded;
   if (!own) return;
   await noteHealth(db, webhook, outcome, at, own.failing_since);
@@ -156,15 +159,18 @@ async function noteHealth(db: Db, webhook: Webhook, { error }: Outcome, at: numb
   if (error === null && failingSince !== null) await db.update(webhooks).set({ failingSince: null }).where(own);
 }
 
-/** Gives up the claim of a delivery that was not made, and takes back its attempt. */
+/** Gives up the claim of a delivery that was not made, takes back its attempt and sets off the next one of the account. */
 async function release(
-  { db }: Delivering,
+  { db, now, enqueue }: Delivering,
   deliveryId: string,
   claim: string,
+  accountId: string,
   left: { status: "held" | "failed" } | { nextAttemptAt: number },
 ): Promise<void> {
   await db
     .update(deliveries)
     .set({ nextAttemptAt: null, ...left, claim: null, claimedUntil: 0, attemptsMade: sql`${deliveries.attemptsMade} - 1` })
     .where(and(eq(deliveries.id, deliveryId), eq(deliveries.claim, claim), eq(deliveries.status, "pending")));
+  const next = await db.all<{ id: string }>(reserveNext(accountId, now()));
+  enqueue(next.map(({ id }) => ({ id, delayMs: 0 })));
 }

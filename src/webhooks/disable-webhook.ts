@@ -1,7 +1,7 @@
 import { and, eq, sql } from "drizzle-orm";
 import type { Db } from "../db/client.ts";
 import { nextVersion, wrote } from "../db/optimistic-locking.ts";
-import { deliveries, webhooks } from "../db/schema.ts";
+import { deliveries, webhooks } from "../db/schema-main.ts";
 import { commitChange, type EnqueueDeliveries } from "../events/commit.ts";
 import type { Webhook } from "./webhook.ts";
 import { webhookDisabled } from "./webhook-events.ts";

@@ -1,6 +1,6 @@
 import { and, count, desc, eq, min, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
-import { attempts, deliveries } from "../db/schema.ts";
+import { attempts, deliveries } from "../db/schema-main.ts";
 
 /** How a webhook does: of its latest attempts, and of what waits for it. */
 export interface WebhookHealth {

@@ -1,6 +1,6 @@
 import { and, asc, desc, eq, lt } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
-import { attempts, deliveries } from "../db/schema.ts";
+import { attempts, deliveries } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
 import { readWebhook } from "./read-webhooks.ts";
 

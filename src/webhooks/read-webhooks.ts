@@ -1,6 +1,6 @@
 import { and, desc, eq, lt } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
-import { webhooks } from "../db/schema.ts";
+import { webhooks } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
 import type { Webhook } from "./webhook.ts";
 

@@ -1,7 +1,7 @@
 import { and, count, desc, eq, gt, isNotNull, max, type SQL, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
 import { raw } from "../db/client.ts";
-import { deliveries, redeliveries } from "../db/schema.ts";
+import { deliveries, redeliveries } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
 import { eventsKeptMs } from "../events/retention.ts";
 import { idBound, newId } from "../ids.ts";

@@ -1,7 +1,7 @@
 import { and, eq, lte } from "drizzle-orm";
 import type { Statement } from "../db/client.ts";
 import { wrote } from "../db/optimistic-locking.ts";
-import { deliveries } from "../db/schema.ts";
+import { deliveries } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
 import { storeEvent } from "../events/commit.ts";
 import { newEvent } from "../events/event.ts";

@@ -1,23 +1,32 @@
-import { lt, sql } from "drizzle-orm";
+import { sql } from "drizzle-orm";
 import type { Db } from "../db/client.ts";
 import { deleteInChunks } from "../db/delete-in-chunks.ts";
-import { redeliveries } from "../db/schema.ts";
 import { eventsKeptMs } from "../events/retention.ts";
 import { idBound } from "../ids.ts";
 
-/** Deletes deliveries and attempts older than 30 days, of all accounts, in bounded chunks. */
-export async function deleteOldDeliveries(db: Db, now: number, atMost: number): Promise<void> {
+/** Deletes deliveries and attempts older than 30 days, of all accounts: at most `atMost` of each. Answers how many went. */
+export async function deleteOldDeliveries(db: Db, now: number, atMost: number): Promise<number> {
   const oldest = idBound("dlv", now - eventsKeptMs);
-  await deleteInChunks(
+  const attempts = await deleteInChunks(
     db,
     atMost,
     (limit) =>
       sql`DELETE FROM attempts WHERE (delivery_id, id) IN (SELECT delivery_id, id FROM attempts WHERE delivery_id < ${oldest} LIMIT ${limit})`,
   );
-  await deleteInChunks(
+  const deliveries = await deleteInChunks(
     db,
     atMost,
     (limit) => sql`DELETE FROM deliveries WHERE id IN (SELECT id FROM deliveries WHERE id < ${oldest} LIMIT ${limit})`,
   );
-  await db.delete(redeliveries).where(lt(redeliveries.createdAt, now - eventsKeptMs));
+  return attempts + deliveries;
 }
+
+/** Deletes redeliveries of accounts that are older than 30 days, at most `atMost`. Answers how many went. */
+export const deleteOldRedeliveries = (db: Db, accountIds: readonly string[], now: number, atMost: number): Promise<number> =>
+  deleteInChunks(
+    db,
+    atMost,
+    (limit) => sql`DELETE FROM redeliveries WHERE (account_id, id) IN
+      (SELECT redeliveries.account_id, redeliveries.id FROM json_each(${JSON.stringify(accountIds)}) AS due
+        CROSS JOIN redeliveries ON redeliveries.account_id = due.value AND redeliveries.id < ${idBound("rdl", now - eventsKeptMs)} LIMIT ${limit})`,
+  );

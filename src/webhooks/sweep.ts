@@ -1,13 +1,17 @@
 import { sql } from "drizzle-orm";
 import { minuteMs, secondMs } from "../clock.ts";
-import type { Db } from "../db/client.ts";
+import { type Db, raw } from "../db/client.ts";
+import { mostInFlight } from "../events/commit.ts";
 import { type DeliveryMessage, enqueueDeliveries } from "./enqueue.ts";
-import { paceMs } from "./schedule.ts";
 
 /** What has been due for less is on its way through the queue. */
 const overdueMs = 5 * secondMs;
+/** What was enqueued is left alone for so long, however slow the queue is. */
+const reservedMs = 2 * minuteMs;
 /** As many calls as one invocation makes by itself, where the queue cannot be reached. */
 const mostByHand = 25;
+/** Webhooks with something to be sent that one run looks at. */
+const webhooksAtOnce = 5000;
 
 interface Sweeping {
   db: Db;
@@ -17,16 +21,43 @@ interface Sweeping {
 
 /**
  * The guarantee: finds the deliveries that have been due for a while and that nobody attends to, whatever was lost on the way to
- * them, and enqueues them: at most `limit` a minute, the webhooks in turn, so that none can hold up the others, and each at a pace.
+ * them, and enqueues them. The webhooks take turns, in the order of their ids from after `cursor`, each with the ten that have been due
+ * longest: so none can hold up the others. At most `limit`. Answers how many, and the webhook to go on after; null at the end of the round.
  */
-export async function sweepDeliveries({ db, queue, deliver }: Sweeping, now: number, limit: number): Promise<void> {
-  const found = await db.all<{ id: string; turn: number }>(
-    sql`SELECT id, turn FROM
-      (SELECT id, next_attempt_at, row_number() OVER (PARTITION BY webhook_id ORDER BY next_attempt_at) - 1 AS turn FROM deliveries
-        WHERE status = 'pending' AND next_attempt_at <= ${now - overdueMs} AND claimed_until <= ${now})
-      WHERE turn < ${minuteMs / paceMs} ORDER BY turn, next_attempt_at LIMIT ${limit}`,
+export async function sweepDeliveries(
+  { db, queue, deliver }: Sweeping,
+  now: number,
+  cursor: string,
+  limit: number,
+): Promise<{ done: number; last: string | null }> {
+  const webhooks = await db.all<{ id: string }>(waitingWebhooks(cursor));
+  const found = await db.all<{ id: string; webhook: string }>(
+    sql`SELECT deliveries.id, webhook_id AS webhook FROM json_each(${JSON.stringify(webhooks.map(({ id }) => id))}) AS waiting
+      CROSS JOIN deliveries ON deliveries.id IN
+        (SELECT id FROM deliveries AS own WHERE status = 'pending' AND own.webhook_id = waiting.value AND next_attempt_at <= ${now - overdueMs}
+          ORDER BY next_attempt_at LIMIT ${mostInFlight.ofWebhook})
+      WHERE claimed_until <= ${now} AND reserved_until <= ${now} LIMIT ${limit}`,
   );
-  const due = found.map(({ id, turn }) => ({ id, delayMs: turn * paceMs }));
-  if (due.length === 0 || (await enqueueDeliveries(queue, due))) return;
+  const isCut = found.length === limit;
+  const last = isCut ? found.at(-1)?.webhook : webhooks.length === webhooksAtOnce ? webhooks.at(-1)?.id : null;
+  if (found.length > 0) await setOff({ db, queue, deliver }, found, now);
+  return { done: found.length, last: last ?? null };
+}
+
+/** The ids of webhooks that something is to be sent to, each found by a seek in the index, however much that is. */
+const waitingWebhooks = (cursor: string) => sql`WITH RECURSIVE waiting (id, count) AS (
+    SELECT min(webhook_id), 1 FROM deliveries WHERE status = 'pending' AND webhook_id > ${cursor}
+    UNION ALL
+    SELECT (SELECT min(webhook_id) FROM deliveries WHERE status = 'pending' AND webhook_id > waiting.id), count + 1 FROM waiting
+    WHERE id IS NOT NULL AND count < ${webhooksAtOnce}
+  ) SELECT id FROM waiting WHERE id IS NOT NULL`;
+
+async function setOff({ db, queue, deliver }: Sweeping, found: readonly { id: string }[], now: number): Promise<void> {
+  const ids = JSON.stringify(found.map(({ id }) => id));
+  await db.batch([
+    raw(db, sql`UPDATE deliveries SET reserved_until = ${now + reservedMs} WHERE id IN (SELECT value FROM json_each(${ids}))`),
+  ]);
+  const due = found.map(({ id }) => ({ id, delayMs: 0 }));
+  if (await enqueueDeliveries(queue, due)) return;
   await Promise.all(due.slice(0, mostByHand).map(({ id }) => deliver(id)));
 }

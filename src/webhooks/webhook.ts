@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { iso } from "../clock.ts";
-import type { webhooks } from "../db/schema.ts";
+import type { webhooks } from "../db/schema-main.ts";
 import { timeOf } from "../iso-text.ts";
 
 export type Webhook = typeof webhooks.$inferSelect;

@@ -14,7 +14,7 @@ import {
   withOptimisticLock,
   wrote,
 } from "../db/optimistic-locking.ts";
-import { deliveries, webhooks } from "../db/schema.ts";
+import { deliveries, webhooks } from "../db/schema-main.ts";
 import { Failure, invalidMember } from "../errors.ts";
 import type { EventCatalogue } from "../events/catalogue.ts";
 import type { Writing } from "../events/commit.ts";

@@ -71,16 +71,17 @@ describe("The direction of imports", () => {
 });
 
 describe("What is generated", () => {
-  it("has migrations that are the schema's", async () => {
-    cpSync(join(root, "migrations"), join(scratch, "migrations"), { recursive: true });
-    const before = readdirSync(join(scratch, "migrations"));
+  it.each(["main", "activity"])("has migrations that are the schema's: %s", async (name) => {
+    const folder = join("migrations", name);
+    cpSync(join(root, folder), join(scratch, folder), { recursive: true });
+    const before = readdirSync(join(scratch, folder));
     const { code, out, err } = await run(
       "drizzle-kit",
-      ["generate", "--dialect", "sqlite", "--schema", join(root, "src/db/schema.ts"), "--out", "migrations"],
+      ["generate", "--dialect", "sqlite", "--schema", join(root, `src/db/schema-${name}.ts`), "--out", folder],
       { cwd: scratch },
     );
     expect([code, err]).toEqual([0, ""]);
-    expect(readdirSync(join(scratch, "migrations")), out).toEqual(before);
+    expect(readdirSync(join(scratch, folder)), out).toEqual(before);
   });
 
   it("has types that are the bindings'", async () => {

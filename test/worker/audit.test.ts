@@ -84,9 +84,9 @@ describe("The audit log", () => {
   it("is kept for 400 days", async () => {
     const { accountId, key } = await makeTenant();
     expect(await auditOf(key)).toHaveLength(1);
-    await deleteOldAudit(db, accountId, Date.now() + 399 * dayMs, 1000);
+    await deleteOldAudit(db, [accountId], Date.now() + 399 * dayMs, 1000);
     expect(await auditOf(key)).toHaveLength(1);
-    await deleteOldAudit(db, accountId, Date.now() + 401 * dayMs, 1000);
+    await deleteOldAudit(db, [accountId], Date.now() + 401 * dayMs, 1000);
     expect(await auditOf(key)).toHaveLength(0);
   });
 });

@@ -1,82 +1,104 @@
-import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { ActivityBuffer, NotStored } from "../../src/activity/buffer.ts";
+import { ActivityBuffer } from "../../src/activity/buffer.ts";
 import type { Entry } from "../../src/activity/entry.ts";
 import { RefusalAggregator } from "../../src/activity/refusal-aggregator.ts";
-import { storeEntries } from "../../src/activity/store-entries.ts";
-import { writeEntries } from "../../src/activity/write-entries.ts";
-import { call, db, makeTenant } from "./client.ts";
+import { sendEntries } from "../../src/activity/writers.ts";
+import { makeTenant } from "./client.ts";
 import { entryOf } from "./entries.ts";
 
 const someone = { accountId: "acc_1", keyId: "key_1" };
 const refusal = (timeMs: number, more: Partial<Entry> = {}) =>
   entryOf(someone, timeMs, { status: 429, errorCode: "rate_limit_exceeded", admitted: false, counted: false, ...more });
+const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
 describe("The buffer of an isolate", () => {
-  it("writes what many requests have added in one batch, by the one that flushes", async () => {
+  it("sends at once after a silence, then what many requests have added in 200 ms, by the one that flushes", async () => {
     const buffer = new ActivityBuffer();
-    const batches: Entry[][] = [];
-    const store = async (entries: Entry[]) => void batches.push(entries);
-    await Promise.all(
-      Array.from({ length: 30 }, () => {
-        buffer.add(entryOf(someone, Date.now()));
-        return buffer.flush(store);
-      }),
-    );
-    expect(batches.map(({ length }) => length)).toEqual([30]);
+    const batches: { count: number; at: number }[] = [];
+    const send = async (entries: Entry[]) => void batches.push({ count: entries.length, at: Date.now() });
+    const startedAt = Date.now();
+    const add = () => {
+      buffer.add(entryOf(someone, Date.now()));
+      return buffer.flush(send);
+    };
+    await Promise.all([add(), ...Array.from({ length: 29 }, add)]);
+    expect(batches.map(({ count }) => count)).toEqual([1, 29]);
+    expect((batches[0]?.at ?? 0) - startedAt).toBeLessThan(50);
+    expect((batches[1]?.at ?? 0) - startedAt).toBeGreaterThanOrEqual(195);
   });
 
-  it("keeps what could not be stored for the next flush, and loses none", async () => {
+  it("never sends two batches at a time, nor more than 500 entries in one", async () => {
+    const buffer = new ActivityBuffer();
+    let [running, most, sent] = [0, 0, 0];
+    const send = async (entries: Entry[]) => {
+      most = Math.max(most, ++running);
+      expect(entries.length).toBeLessThanOrEqual(500);
+      await sleep(300);
+      sent += entries.length;
+      running--;
+    };
+    const flushes: Promise<void>[] = [];
+    for (let n = 0; n < 1200; n++) {
+      buffer.add(entryOf(someone, Date.now()));
+      flushes.push(buffer.flush(send));
+      if (n % 100 === 0) await sleep(20);
+    }
+    await Promise.all(flushes);
+    expect([most, sent]).toEqual([1, 1200]);
+  });
+
+  it("keeps what could not be sent for the next flush, and loses none", async () => {
     const buffer = new ActivityBuffer();
     const entries = Array.from({ length: 6 }, (_, index) => entryOf(someone, Date.now() + index));
     for (const entry of entries) buffer.add(entry);
-    const stored: Entry[] = [];
+    const sent: Entry[] = [];
     let tries = 0;
     await buffer.flush(async (batch) => {
-      tries++;
-      if (tries === 1) throw new Error("nobody takes them");
-      if (tries === 2) {
-        stored.push(...batch.slice(0, 4));
-        throw new NotStored(batch.slice(4), new Error("some are left"));
-      }
-      stored.push(...batch);
+      if (++tries < 3) throw new Error("nobody takes them");
+      sent.push(...batch);
     });
     expect(tries).toBe(3);
-    expect(new Set(stored.map(({ id }) => id))).toEqual(new Set(entries.map(({ id }) => id)));
-    expect(stored.length).toBe(6);
+    expect(sent.map(({ id }) => id)).toEqual(entries.map(({ id }) => id));
+  });
+
+  it("is bounded: what is too much is dropped and counted, and whoever takes the next batch is told how much", async () => {
+    const buffer = new ActivityBuffer();
+    for (let n = 0; n < 10_007; n++) buffer.add(entryOf(someone, 1));
+    const told: number[] = [];
+    await buffer.flush(async (_, dropped) => void told.push(dropped));
+    expect(told.reduce((sum, dropped) => sum + dropped, 0)).toBe(7);
   });
 
   it("is taken over from a request that ended early, a second after it was due", async () => {
     const buffer = new ActivityBuffer();
+    await buffer.flush(async () => {});
     buffer.add(entryOf(someone, Date.now()));
-    // The first request's timer never fires, as when the platform has cancelled it.
+    await buffer.flush(async () => {});
+    // The next one has to wait, and its timer never fires, as when the platform has cancelled it.
+    buffer.add(entryOf(someone, Date.now()));
     const real = globalThis.setTimeout;
     globalThis.setTimeout = (() => 0) as unknown as typeof setTimeout;
     void buffer.flush(async () => {});
     globalThis.setTimeout = real;
-    const stored: Entry[] = [];
-    const store = async (batch: Entry[]) => void stored.push(...batch);
-    await buffer.flush(store);
-    expect(stored.length).toBe(0);
-    await new Promise((resolve) => setTimeout(resolve, 1100));
+    const sent: Entry[] = [];
+    const send = async (batch: Entry[]) => void sent.push(...batch);
+    await buffer.flush(send);
+    expect(sent.length).toBe(0);
+    await sleep(1300);
     buffer.add(entryOf(someone, Date.now()));
-    await buffer.flush(store);
-    expect(stored.length).toBe(2);
+    await buffer.flush(send);
+    expect(sent.length).toBe(2);
   });
-});
-
-describe("The buffer while D1 is slow", () => {
-  const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
   it("does not let an entry wait for a second of refusals to end", async () => {
     const buffer = new ActivityBuffer();
-    const stored: { id: string; at: number }[] = [];
-    const store = async (batch: Entry[]) => void stored.push(...batch.map(({ id }) => ({ id, at: Date.now() })));
+    const sent: { id: string; at: number }[] = [];
+    const send = async (batch: Entry[]) => void sent.push(...batch.map(({ id }) => ({ id, at: Date.now() })));
     const refuse = () => {
       const entry = refusal(Date.now());
       buffer.addRefusal(entry, Date.now(), () => entry);
-      return buffer.flush(store);
+      return buffer.flush(send);
     };
     await sleep(1000 - (Date.now() % 1000));
     const flushes = [refuse(), refuse()];
@@ -84,27 +106,8 @@ describe("The buffer while D1 is slow", () => {
     const own = entryOf(someone, Date.now());
     const addedAt = Date.now();
     buffer.add(own);
-    await Promise.all([...flushes, buffer.flush(store)]);
-    expect((stored.find(({ id }) => id === own.id)?.at ?? 0) - addedAt).toBeLessThan(400);
-  });
-
-  it("waits longer between batches, instead of asking D1 for ever more at once", async () => {
-    const buffer = new ActivityBuffer();
-    let running = 0;
-    let most = 0;
-    const store = async () => {
-      most = Math.max(most, ++running);
-      await sleep(1500);
-      running--;
-    };
-    const flushes: Promise<void>[] = [];
-    for (let n = 0; n < 100; n++) {
-      buffer.add(entryOf(someone, Date.now()));
-      flushes.push(buffer.flush(store));
-      await sleep(20);
-    }
-    await Promise.all(flushes);
-    expect(most).toBeLessThanOrEqual(6);
+    await Promise.all([...flushes, buffer.flush(send)]);
+    expect((sent.find(({ id }) => id === own.id)?.at ?? 0) - addedAt).toBeLessThan(400);
   });
 
   it("takes a batch up again whose request was ended in the middle of it", async () => {
@@ -112,14 +115,14 @@ describe("The buffer while D1 is slow", () => {
     const lost = entryOf(someone, Date.now());
     buffer.add(lost);
     void buffer.flush(() => new Promise(() => {}));
-    await sleep(100);
+    await sleep(50);
     const now = vi.spyOn(Date, "now").mockReturnValue(Date.now() + 60_000);
-    const stored: Entry[] = [];
+    const sent: Entry[] = [];
     buffer.add(entryOf(someone, Date.now()));
-    await buffer.flush(async (batch) => void stored.push(...batch));
+    await buffer.flush(async (batch) => void sent.push(...batch));
     now.mockRestore();
-    expect(stored.map(({ id }) => id)).toContain(lost.id);
-    expect(stored.length).toBe(2);
+    expect(sent.map(({ id }) => id)).toContain(lost.id);
+    expect(sent.length).toBe(2);
   });
 });
 
@@ -169,66 +172,48 @@ describe("The aggregator of refusals", () => {
   });
 });
 
-describe("Entries that D1 does not take", () => {
-  const failing = { prepare: () => db.$client.prepare("SELECT 1"), batch: () => Promise.reject(new Error("D1_ERROR: out of order")) };
-  const brokenDb = new Proxy(db, { get: (target, name) => (name === "batch" ? failing.batch : Reflect.get(target, name)) });
+describe("Entries on their way to a writer", () => {
+  /** Writers of which some cannot be reached: by their number, how often each was asked. */
+  function writers(isReachable: (number: number) => boolean) {
+    const asked: number[] = [];
+    const ACTIVITY_WRITER = {
+      getByName: (name: string) => {
+        const number = Number(name.split("/")[1]);
+        asked.push(number);
+        return isReachable(number) ? env.ACTIVITY_WRITER.getByName(name) : { write: () => Promise.reject(new Error("object reset")) };
+      },
+    } as unknown as typeof env.ACTIVITY_WRITER;
+    return { asked, bindings: { ...env, ACTIVITY_WRITER } };
+  }
 
-  it("are journalled by the guards of their keys and drained by alarm, each exactly once", async () => {
-    const [one, other] = [await makeTenant(), await makeTenant()];
-    const entries = [one, one, other].map((tenant, index) => entryOf(tenant, Date.now() - 1000 + index));
-    const handToGuard = async (keyId: string, own: Entry[]) => env.KEY_GUARD.getByName(keyId).journal(own);
-    await storeEntries({ db: brokenDb, handToGuard }, entries);
-    await storeEntries({ db: brokenDb, handToGuard }, entries);
-    const logOf = async (tenant: typeof one) =>
-      (await call("GET", "/api/v1/activity", { key: tenant.key })).body.data.filter(({ id }: Entry) =>
-        entries.some((entry) => entry.id === id),
-      );
-    expect((await logOf(one)).length).toBe(0);
-    for (const tenant of [one, other]) {
-      const guard = env.KEY_GUARD.getByName(tenant.keyId);
-      expect(await runInDurableObject(guard, (_, state) => state.storage.getAlarm())).not.toBeNull();
-      await runDurableObjectAlarm(guard);
-      expect(await runInDurableObject(guard, (_, state) => [...state.storage.sql.exec("SELECT id FROM journal")].length)).toBe(0);
-    }
-    expect([(await logOf(one)).length, (await logOf(other)).length]).toEqual([2, 1]);
+  const logged = async (entries: Entry[]) => {
+    const { results } = await env.ACTIVITY_0.prepare("SELECT id FROM activity WHERE account_id = ? ORDER BY id")
+      .bind(entries[0]?.accountId)
+      .all();
+    return results.map(({ id }) => id);
+  };
+
+  it.each([
+    ["the one of their account", () => true, [3]],
+    ["the next one, where it fails twice", (number: number) => number !== 3, [3, 3, 0]],
+    ["D1 itself, where both do", () => false, [3, 3, 0]],
+  ])("go to %s", async (_, isReachable, expected) => {
+    const tenant = await makeTenant();
+    const entries = [0, 1, 2].map((n) => entryOf(tenant, Date.now() + n));
+    const { asked, bindings } = writers(isReachable);
+    await sendEntries(bindings, { store: "ACTIVITY_0", number: 3 }, entries);
+    expect(asked).toEqual(expected);
+    expect(await logged(entries)).toEqual(entries.map(({ id }) => id));
   });
 
-  it("for what is in one of them are written without that one", async () => {
+  it("stay with the isolate where D1 cannot be reached either", async () => {
     const tenant = await makeTenant();
-    // No number, so NULL in its row, which no column takes.
-    const poison = { durationMs: Number.NaN };
-    const entries = Array.from({ length: 9 }, (_, index) => entryOf(tenant, Date.now() - index, index === 4 ? poison : {}));
-    const reported = vi.spyOn(console, "error");
-    await writeEntries(db, entries, Date.now());
-    expect(reported.mock.calls.flat().join(" ")).toContain(entries[4]?.id);
-    reported.mockRestore();
-    const { results } = await env.DB.prepare("SELECT id FROM activity WHERE account_id = ?").bind(tenant.accountId).all<{ id: string }>();
-    expect(new Set(results.map(({ id }) => id))).toEqual(new Set(entries.filter((_, index) => index !== 4).map(({ id }) => id)));
-  });
-
-  it("since it hangs, go to the guards after five seconds, and those that hang too leave them to the next flush", async () => {
-    const [tenant, other] = [await makeTenant(), await makeTenant()];
-    const entries = [entryOf(tenant, Date.now()), entryOf(other, Date.now())];
-    const hanging = new Proxy(db, { get: (target, name) => (name === "batch" ? () => new Promise(() => {}) : Reflect.get(target, name)) });
-    const handed: string[] = [];
-    const handToGuard = async (keyId: string) => {
-      handed.push(keyId);
-      if (keyId === tenant.keyId) await new Promise(() => {});
-    };
-    const failure = await storeEntries({ db: hanging, handToGuard }, entries).catch((error: unknown) => error);
-    expect(handed).toEqual([tenant.keyId, other.keyId]);
-    expect((failure as NotStored).unstored).toEqual([entries[0]]);
-  }, 15_000);
-
-  it("are named where the guards will not take them either", async () => {
-    const tenant = await makeTenant();
-    const other = await makeTenant();
-    const entries = [entryOf(tenant, Date.now()), entryOf(other, Date.now())];
-    const handToGuard = async (keyId: string) => {
-      if (keyId === tenant.keyId) throw new Error("no object");
-    };
-    const failure = await storeEntries({ db: brokenDb, handToGuard }, entries).catch((error: unknown) => error);
-    expect(failure).toBeInstanceOf(NotStored);
-    expect((failure as NotStored).unstored).toEqual([entries[0]]);
+    const { bindings } = writers(() => false);
+    const batch = () => Promise.reject(new Error("D1_ERROR: out of order"));
+    const broken = new Proxy(env.ACTIVITY_0, {
+      get: (target, name) => (name === "batch" ? batch : Reflect.get(target, name).bind(target)),
+    });
+    const send = sendEntries({ ...bindings, ACTIVITY_0: broken }, { store: "ACTIVITY_0", number: 0 }, [entryOf(tenant, Date.now())]);
+    await expect(send).rejects.toThrow("out of order");
   });
 });

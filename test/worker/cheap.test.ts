@@ -100,8 +100,11 @@ it("A list of a hundred addresses is read once for each configuration of a key, 
 });
 
 it("Tables with wide rows have a rowid, and those with narrow ones have not", async () => {
-  const { results } = await env.DB.prepare("SELECT name, sql FROM sqlite_master WHERE type = 'table'").all<{ name: string; sql: string }>();
+  const tables = "SELECT name, sql FROM sqlite_master WHERE type = 'table'";
+  const both = await Promise.all([env.DB, env.ACTIVITY_0].map((database) => database.prepare(tables).all<{ name: string; sql: string }>()));
+  const results = both.flatMap((found) => found.results);
   const withoutRowid = (name: string) => /WITHOUT ROWID/.test(results.find((table) => table.name === name)?.sql ?? "");
   for (const name of ["tasks", "events", "attempts", "idempotency_keys"]) expect(withoutRowid(name), name).toBe(false);
-  for (const name of ["activity", "api_keys", "deliveries", "usage_hours", "stale_hours"]) expect(withoutRowid(name), name).toBe(true);
+  for (const name of ["activity", "api_keys", "deliveries", "usage_hours", "usage_slices", "stale_slices"])
+    expect(withoutRowid(name), name).toBe(true);
 });

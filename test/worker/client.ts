@@ -2,15 +2,28 @@ import { createExecutionContext } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { createAccount } from "../../src/accounts/account.ts";
 import { operatorOn } from "../../src/accounts/actor.ts";
+import { firstStore } from "../../src/activity/databases.ts";
 import { connect } from "../../src/db/client.ts";
 import { commitTo } from "../../src/events/commit.ts";
 import { createKey, type NewKey } from "../../src/keys/create-key.ts";
 import { parseSigningSecrets } from "../../src/keys/key-format.ts";
 import { scopes } from "../../src/keys/scopes.ts";
+import { foldAccount } from "../../src/usage/refresh-roll-ups.ts";
 import { checkAnswer } from "./documented.ts";
 
 export const origin = "http://localhost";
 export const db = connect(env.DB);
+/** The activity database that accounts of the tests have, unless they ask for another. */
+export const activity = connect(env.ACTIVITY_0);
+
+/** What verbs take that read the log and figures: those are brought up to date at once, whoever was asked a moment ago. */
+export const readingLog = (accountId: string, now = Date.now()) => ({
+  db,
+  activity,
+  actor: operatorOn(accountId),
+  now,
+  refresh: async (id: string) => void (await foldAccount(env.ACTIVITY_0, id)),
+});
 export const signing = parseSigningSecrets(env.KEY_SIGNING_SECRETS);
 
 export interface Answer {
@@ -60,8 +73,8 @@ export interface Tenant {
 }
 
 /** A new account with a key of its own, made by the code that the commands use. */
-export async function makeTenant(input: Partial<NewKey> = {}): Promise<Tenant> {
-  const account = await createAccount({ db, now: Date.now() }, { name: "Tenant", email: "tenant@example.com" });
+export async function makeTenant(input: Partial<NewKey> = {}, activityStore = firstStore): Promise<Tenant> {
+  const account = await createAccount({ db, now: Date.now() }, { name: "Tenant", email: "tenant@example.com", activityStore });
   return { accountId: account.id, ...(await makeKey(account.id, input)) };
 }
 

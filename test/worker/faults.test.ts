@@ -1,9 +1,8 @@
-import { createExecutionContext, runDurableObjectAlarm, runInDurableObject, waitOnExecutionContext } from "cloudflare:test";
+import { createExecutionContext, runInDurableObject, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { createApp } from "../../src/app.ts";
 import { answerOf, call, cron, makeKey, makeTenant } from "./client.ts";
-import { entryOf } from "./entries.ts";
 
 // The Worker with a part that fails, beside the one with all parts in order.
 
@@ -87,34 +86,6 @@ it("A guard that cannot load its key from D1 refuses with 503, and recovers by i
   await setDb(env.DB);
   expect((await call("GET", "/api/v1/me", { key })).headers.get("X-RateLimit-Used")).toBe("1");
 });
-
-it("A journal is drained however often its alarm has failed, and never without a next alarm", async () => {
-  const { key, keyId, accountId } = await makeTenant();
-  const guard = env.KEY_GUARD.getByName(keyId);
-  const entries = Array.from({ length: 3 }, (_, index) => entryOf({ accountId, keyId }, Date.now() - index));
-  await guard.journal(entries);
-  await runInDurableObject(guard, (instance) => void Object.assign(instance, { env: { ...env, DB: broken("D1_ERROR: out of order") } }));
-  for (let failed = 0; failed < 8; failed++) {
-    expect(await runDurableObjectAlarm(guard)).toBe(true);
-    expect(await runInDurableObject(guard, (_, state) => state.storage.getAlarm())).toBeGreaterThan(Date.now() - 1000);
-  }
-  await runInDurableObject(guard, (instance) => void Object.assign(instance, { env }));
-  await runDurableObjectAlarm(guard);
-  for (const { id } of entries) expect((await call("GET", `/api/v1/activity/${id}`, { key })).status).toBe(200);
-});
-
-it("A journal is drained without delay once D1 is back, however long it was away and however much there is", async () => {
-  const { keyId, accountId } = await makeTenant();
-  const guard = env.KEY_GUARD.getByName(keyId);
-  await guard.journal(Array.from({ length: 1200 }, (_, index) => entryOf({ accountId, keyId }, Date.now() - index)));
-  await runInDurableObject(guard, (instance) => void Object.assign(instance, { env: { ...env, DB: broken("D1_ERROR: out of order") } }));
-  for (let failed = 0; failed < 7; failed++) await runDurableObjectAlarm(guard);
-  await runInDurableObject(guard, (instance) => void Object.assign(instance, { env }));
-  const left = () => runInDurableObject(guard, (_, state) => [...state.storage.sql.exec("SELECT id FROM journal")].length);
-  await runDurableObjectAlarm(guard);
-  for (let waited = 0; waited < 5000 && (await left()) > 0; waited += 100) await new Promise((resolve) => setTimeout(resolve, 100));
-  expect(await left()).toBe(0);
-}, 20_000);
 
 it("A push that does not reach the guard at first is repeated until it has, and only then is the change answered", async () => {
   const { key, accountId } = await makeTenant();

@@ -6,24 +6,27 @@ import { deliveriesOf, receivedAt, register, until } from "./receiver.ts";
 // A migration comes before the release that needs it: for a while the Worker that runs is older than its tables. Here each table has
 // two columns more than the code knows, one of them in need of a value that it does not give.
 
-const tablesOfOurs = async () => {
-  const { results } = await env.DB.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all<{ name: string }>();
+const databases = [env.DB, env.ACTIVITY_0];
+
+const tablesOfOurs = async (database: D1Database) => {
+  const { results } = await database.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all<{ name: string }>();
   return results.map(({ name }) => name).filter((name) => !/^(sqlite|d1|_cf)_/.test(name));
 };
 
 beforeAll(async () => {
-  const tables = await tablesOfOurs();
-  expect(tables).toContain("activity");
-  for (const table of tables) {
-    await env.DB.prepare(`ALTER TABLE ${table} ADD COLUMN from_later TEXT`).run();
-    await env.DB.prepare(`ALTER TABLE ${table} ADD COLUMN needed_later INTEGER NOT NULL DEFAULT 7`).run();
-  }
+  expect(await tablesOfOurs(env.ACTIVITY_0)).toContain("activity");
+  for (const database of databases)
+    for (const table of await tablesOfOurs(database)) {
+      await database.prepare(`ALTER TABLE ${table} ADD COLUMN from_later TEXT`).run();
+      await database.prepare(`ALTER TABLE ${table} ADD COLUMN needed_later INTEGER NOT NULL DEFAULT 7`).run();
+    }
 });
 
 // Other tests have the same D1 after this one.
 afterAll(async () => {
-  for (const table of await tablesOfOurs())
-    for (const column of ["from_later", "needed_later"]) await env.DB.prepare(`ALTER TABLE ${table} DROP COLUMN ${column}`).run();
+  for (const database of databases)
+    for (const table of await tablesOfOurs(database))
+      for (const column of ["from_later", "needed_later"]) await database.prepare(`ALTER TABLE ${table} DROP COLUMN ${column}`).run();
 });
 
 it("A Worker goes on with all that it does, on tables that have columns of a later release", async () => {

@@ -8,15 +8,12 @@ import {
 } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, inject, it } from "vitest";
-import { operatorOn } from "../../src/accounts/actor.ts";
-import type { Entry } from "../../src/activity/entry.ts";
-import type { AdmissionRequest } from "../../src/admission/admission.ts";
 import { createApp } from "../../src/app.ts";
 import { readUsage } from "../../src/usage/read-usage.ts";
 import { refreshRollUps } from "../../src/usage/refresh-roll-ups.ts";
-import { db, makeKey, makeTenant } from "./client.ts";
+import { makeKey, makeTenant, readingLog } from "./client.ts";
 
-// Requests over twenty keys, while D1 fails for most of the time and loses every third of its answers, guards are killed and put to
+// Requests over twenty keys, while D1 fails for most of the time and loses every third of its answers, guards and writers are killed and put to
 // sleep: ten thousand and a minute in the long form.
 
 const { requests, roundMs, outage, smallLimit } = inject("isLong")
@@ -32,7 +29,7 @@ it("Every admitted request has exactly one entry and every refusal is counted, w
   const startedAt = Date.now();
   const isDown = () => Date.now() >= startedAt + outage.from && Date.now() < startedAt + outage.to;
   let [batches, answersLost] = [0, 0];
-  const failing = new Proxy(env.DB, {
+  const failing = new Proxy(env.ACTIVITY_0, {
     get: (target, name) => {
       const member = Reflect.get(target, name);
       if (typeof member !== "function") return member;
@@ -48,22 +45,8 @@ it("Every admitted request has exactly one entry and every refusal is counted, w
       };
     },
   });
-  let journalled = 0;
-  const guards = new Proxy(env.KEY_GUARD, {
-    get: (target, name) => {
-      if (name !== "getByName") return Reflect.get(target, name);
-      return (id: string) => {
-        const guard = target.getByName(id);
-        return {
-          admit: (request: AdmissionRequest) => guard.admit(request),
-          journal: async (entries: Entry[]) => {
-            await guard.journal(entries);
-            journalled += entries.length;
-          },
-        };
-      };
-    },
-  });
+  let mostJournalled = 0;
+  const writers = () => [0, 1, 2, 3].map((number) => env.ACTIVITY_WRITER.getByName(`ACTIVITY_0/${number}`));
   const ctx = createExecutionContext();
   const app = createApp({ isLocal: true });
 
@@ -72,36 +55,38 @@ it("Every admitted request has exactly one entry and every refusal is counted, w
   let unanswered = 0;
   const ask = async (index: number) => {
     const init = { headers: { Authorization: `Bearer ${keys[index % keys.length]?.key}` } };
-    const { status, headers } = await app.fetch(
-      new Request("http://localhost/api/v1/me", init),
-      { ...env, DB: failing, KEY_GUARD: guards },
-      ctx,
-    );
+    const { status, headers } = await app.fetch(new Request("http://localhost/api/v1/me", init), { ...env, ACTIVITY_0: failing }, ctx);
     if (status === 200) admitted.add(headers.get("X-Request-Id") ?? "");
     else if (status === 429) refused++;
     else unanswered++;
   };
   for (let from = 0; from < requests; from += atOnce) {
     const round = from / atOnce;
-    // Guards that were killed since the last round have forgotten that their D1 is the failing one.
-    for (const { keyId } of keys)
-      await runInDurableObject(env.KEY_GUARD.getByName(keyId), (guard) => void Object.assign(guard, { env: { ...env, DB: failing } }));
+    // Writers that were killed since the last round have forgotten that their D1 is the failing one.
+    for (const writer of writers()) {
+      await runInDurableObject(writer, (instance) => void Object.assign(instance, { env: { ...env, ACTIVITY_0: failing } }));
+      mostJournalled = Math.max(mostJournalled, (await writer.status()).journalled);
+    }
     const asked = Array.from({ length: atOnce }, (_, index) => ask(from + index));
     if (round % 13 === 12) await abortAllDurableObjects();
     await Promise.all(asked);
     await new Promise((resolve) => setTimeout(resolve, Math.max(20, startedAt + (round + 1) * roundMs - Date.now())));
     if (round % 17 === 16)
-      await Promise.all(keys.slice(0, 5).map(({ keyId }) => evictDurableObject(env.KEY_GUARD.getByName(keyId)).catch(() => {})));
+      await Promise.all(
+        [...keys.slice(0, 5).map(({ keyId }) => env.KEY_GUARD.getByName(keyId)), ...writers()].map((object) =>
+          evictDurableObject(object).catch(() => {}),
+        ),
+      );
   }
   expect(isDown()).toBe(false);
   await waitOnExecutionContext(ctx);
-  for (const { keyId } of keys) {
-    const guard = env.KEY_GUARD.getByName(keyId);
-    const left = () => runInDurableObject(guard, (_, state) => [...state.storage.sql.exec("SELECT id FROM journal")].length);
-    while ((await left()) > 0) await runDurableObjectAlarm(guard);
+  for (const writer of writers()) {
+    await runInDurableObject(writer, (instance) => void Object.assign(instance, { env }));
+    while ((await writer.status()).journalled > 0) await runDurableObjectAlarm(writer);
+    expect((await writer.status()).dropped).toBe(0);
   }
 
-  const { results } = await env.DB.prepare("SELECT id, admitted, count FROM activity WHERE account_id = ?")
+  const { results } = await env.ACTIVITY_0.prepare("SELECT id, admitted, count FROM activity WHERE account_id = ?")
     .bind(accountId)
     .all<{ id: string; admitted: number; count: number }>();
   const entries = results.filter((entry) => entry.admitted);
@@ -110,18 +95,18 @@ it("Every admitted request has exactly one entry and every refusal is counted, w
   expect(new Set(entries.map(({ id }) => id))).toEqual(admitted);
   const counted = results.reduce((sum, { count }) => sum + count, 0);
   expect(counted).toBe(admitted.size + refused);
-  const usage = await readUsage(await refreshRollUps({ db, now: Date.now(), actor: operatorOn(accountId) }), { window: "24h" });
+  const usage = await readUsage(await refreshRollUps(readingLog(accountId)), { window: "24h" });
   expect(usage.totalRequests.value).toBe(counted);
   expect(usage.byClass).toMatchObject({ "2xx": admitted.size, "429": refused });
   const {
     results: [rolled],
-  } = await env.DB.prepare(
-    "SELECT (SELECT sum(requests) FROM usage_hours WHERE account_id = ?1) AS hours, (SELECT sum(requests) FROM usage_days WHERE account_id = ?1) AS days",
+  } = await env.ACTIVITY_0.prepare(
+    "SELECT (SELECT sum(requests) FROM usage_slices WHERE account_id = ?1) AS slices, (SELECT sum(requests) FROM usage_hours WHERE account_id = ?1) AS hours, (SELECT sum(requests) FROM usage_days WHERE account_id = ?1) AS days",
   )
     .bind(accountId)
     .all();
-  expect(rolled).toEqual({ hours: counted, days: counted });
-  expect(journalled).toBeGreaterThan(0);
+  expect(rolled).toEqual({ slices: counted, hours: counted, days: counted });
+  expect(mostJournalled).toBeGreaterThan(0);
   expect(answersLost).toBeGreaterThan(inject("isLong") ? 5 : 1);
   expect(refused).toBeGreaterThan(inject("isLong") ? 500 : 100);
 }, 180_000);

@@ -134,7 +134,8 @@ it("Ten thousand deliveries are redelivered within the time that D1 gives a stat
     now - 10_000 + index,
   ]);
   await env.DB.prepare(
-    "INSERT INTO deliveries SELECT value ->> 0, ?, ?, value ->> 1, 'task.created', NULL, NULL, 'failed', 10, NULL, NULL, 0, value ->> 2 FROM json_each(?)",
+    `INSERT INTO deliveries (id, account_id, webhook_id, event_id, event_type, status, attempts_made, claimed_until, created_at)
+      SELECT value ->> 0, ?, ?, value ->> 1, 'task.created', 'failed', 10, 0, value ->> 2 FROM json_each(?)`,
   )
     .bind(accountId, id, JSON.stringify(ids))
     .run();

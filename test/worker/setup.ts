@@ -4,7 +4,8 @@ import { env } from "cloudflare:workers";
 import { beforeEach } from "vitest";
 import { hourMs, minuteMs } from "../../src/clock.ts";
 
-await applyD1Migrations(env.DB, (env as unknown as { MIGRATIONS: D1Migration[] }).MIGRATIONS);
+const { MIGRATIONS, ...bindings } = env as unknown as Record<string, D1Database> & { MIGRATIONS: Record<string, D1Migration[]> };
+for (const [binding, migrations] of Object.entries(MIGRATIONS)) await applyD1Migrations(bindings[binding] as D1Database, migrations);
 
 // Windows are clock hours: no test begins in the last minute of one.
 beforeEach(async () => {

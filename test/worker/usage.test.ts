@@ -1,6 +1,5 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { operatorOn } from "../../src/accounts/actor.ts";
 import type { Entry } from "../../src/activity/entry.ts";
 import { dayMs, dayStart, hourMs, hourStart } from "../../src/clock.ts";
 import { timeOfId } from "../../src/ids.ts";
@@ -11,13 +10,13 @@ import { readBreakdown } from "../../src/usage/read-breakdown.ts";
 import { readUsage } from "../../src/usage/read-usage.ts";
 import { refreshRollUps } from "../../src/usage/refresh-roll-ups.ts";
 import { type WindowName, windowHours, windowsAt } from "../../src/usage/windows.ts";
-import { call, db, makeKey, makeTenant, within2s } from "./client.ts";
+import { call, makeKey, makeTenant, readingLog, within2s } from "./client.ts";
 import { entryOf, write } from "./entries.ts";
 
 describe("Usage", () => {
   it("of a fresh account is nothing, and says so without zeros that mean something else", async () => {
     const { accountId } = await makeTenant();
-    const usage = await readUsage(await refreshRollUps({ db, now: Date.now(), actor: operatorOn(accountId) }), { window: "30d" });
+    const usage = await readUsage(await refreshRollUps(readingLog(accountId)), { window: "30d" });
     expect(usage).toMatchObject({
       totalRequests: { value: 0, previous: 0, changePercent: null },
       successRate: { value: null, previous: null, changePoints: null },
@@ -53,7 +52,7 @@ describe("Usage", () => {
       entryOf({ accountId, keyId }, now, { durationMs: 40 }),
       entryOf({ accountId, keyId }, now, { status: 429, durationMs: 1, admitted: false, counted: false, count: 99 }),
     ]);
-    const usage = await readUsage(await refreshRollUps({ db, now, actor: operatorOn(accountId) }), { window: "24h" });
+    const usage = await readUsage(await refreshRollUps(readingLog(accountId, now)), { window: "24h" });
     expect(usage.totalRequests.value).toBe(100);
     expect(usage.successRate.value).toBe(1);
     expect(usage.avgResponseTimeMs.value).toBe(40);
@@ -64,7 +63,7 @@ describe("Usage", () => {
   it("takes late entries and repeated batches in, each exactly once", async () => {
     const { accountId, keyId } = await makeTenant();
     const now = Date.now();
-    const reading = { db, now, actor: operatorOn(accountId) };
+    const reading = readingLog(accountId, now);
     const early = [0, 1, 2].map((n) => entryOf({ accountId, keyId }, now - 3 * dayMs - n));
     await write(early);
     expect((await readUsage(await refreshRollUps(reading), { window: "7d" })).totalRequests.value).toBe(3);
@@ -148,7 +147,7 @@ describe("The figures", () => {
             count: admitted ? 1 : count,
           });
         });
-        const reading = { db, now, actor: operatorOn(accountId) };
+        const reading = readingLog(accountId, now);
         await write(entries.slice(0, split));
         await readUsage(await refreshRollUps(reading), { window: "30d" });
         await write(entries);

@@ -5,7 +5,7 @@ import { iso } from "../../clock.ts";
 import { text, timeInput } from "../../http/inputs/values.ts";
 import { timeOfId } from "../../ids.ts";
 import { requireKey } from "../../keys/read-keys.ts";
-import { reading } from "../acting.ts";
+import { readingLog } from "../acting.ts";
 import { etagOfContent, respondOne } from "../middleware/conditional.ts";
 import { refusing, requireScope } from "../route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
@@ -28,7 +28,7 @@ export const Entry = z
     duration_ms: z.int().openapi({ description: "From reaching the Worker to the answer being ready, in milliseconds.", example: 12 }),
     key_id: z.string().openapi({ description: "The key that it came with.", example: "key_4fPq2rT8vX0zB6dH" }),
     key_name: z.string().openapi({ description: "What that key is called now.", example: "Continuous integration" }),
-    ip: z.string().nullable().openapi({ description: "The address that it came from. Cleared after 7 days.", example: "203.0.113.7" }),
+    ip: z.string().nullable().openapi({ description: "The address that it came from. Kept as long as the entry.", example: "203.0.113.7" }),
     country: z.string().nullable().openapi({ description: "The country of that address, ISO 3166-1, where that is known.", example: "GB" }),
     user_agent: z.string().nullable().openapi({ description: "Its `User-Agent`.", example: "acme-sync/1.4" }),
     error_code: z.string().nullable().openapi({ description: "The `code` of the problem; null where it was served.", example: null }),
@@ -107,7 +107,7 @@ activity.openapi(list, async (c) => {
   const { limit, cursor, status, key_id: keyId, ...rest } = c.req.valid("query");
   const filter = { ...rest, keyId, status: status === undefined ? undefined : Number(status.replace("xx", "")) };
   const after = positionAt(c, cursor, z.string());
-  const asking = reading(c);
+  const asking = readingLog(c);
   if (keyId !== undefined) await requireKey(asking, keyId);
   const { entries, next } = await listActivity(asking, { filter, after, limit });
   return respondPage(c, entries.map(entryJson), next);
@@ -127,6 +127,6 @@ const read = createRoute({
 });
 
 activity.openapi(read, async (c) => {
-  const entry = entryJson(await readEntry(reading(c), c.req.valid("param").id));
+  const entry = entryJson(await readEntry(readingLog(c), c.req.valid("param").id));
   return respondOne(c, entry, etagOfContent(entry));
 });

@@ -9,8 +9,8 @@ import { keyData } from "../../keys/key-data.ts";
 import { listKeys, readKey } from "../../keys/read-keys.ts";
 import { revokeKey } from "../../keys/revoke-key.ts";
 import { authorizeRotation, pushIfWaiting, rotateKey } from "../../keys/rotate-key.ts";
-import { refreshRollUps } from "../../usage/refresh-roll-ups.ts";
-import { reading, writing } from "../acting.ts";
+import { refreshLastUses } from "../../usage/refresh-roll-ups.ts";
+import { reading, readingLog, writing } from "../acting.ts";
 import { etagOfShown, ifMatch, respondOne } from "../middleware/conditional.ts";
 import { runOnce } from "../middleware/idempotency.ts";
 import { respondEmpty, respondJson } from "../respond.ts";
@@ -52,9 +52,10 @@ const Position = z.strictObject({ createdAt: z.int(), id: z.string() });
 
 keys.openapi(list, async (c) => {
   const { limit, cursor, status } = c.req.valid("query");
-  const asking = reading(c);
+  const asking = readingLog(c);
   const after = positionAt(c, cursor, Position);
-  const { rows, last } = cut(await listKeys(await refreshRollUps(asking), { status, after, limit: limit + 1 }), limit);
+  await refreshLastUses(asking);
+  const { rows, last } = cut(await listKeys(asking, { status, after, limit: limit + 1 }), limit);
   return respondPage(
     c,
     rows.map((key) => keyData(key, asking.now)),
@@ -113,8 +114,9 @@ const read = createRoute({
 });
 
 keys.openapi(read, async (c) => {
-  const asking = reading(c);
-  const key = await readKey(await refreshRollUps(asking), c.req.valid("param").id);
+  const asking = readingLog(c);
+  await refreshLastUses(asking);
+  const key = await readKey(asking, c.req.valid("param").id);
   return respondOne(c, keyData(key, asking.now), keyEtag(key, asking.now));
 });
 
@@ -135,7 +137,7 @@ const change = createRoute({
 
 keys.openapi(change, async (c) => {
   const input = c.req.valid("json");
-  const changing = { ...writing(c), guards: c.env.KEY_GUARD };
+  const changing = { ...writing(c), ...readingLog(c), guards: c.env.KEY_GUARD };
   const patch = omitUndefined({
     name: input.name,
     scopes: input.scopes,
@@ -165,7 +167,7 @@ const revoke = createRoute({
 });
 
 keys.openapi(revoke, async (c) => {
-  await revokeKey({ ...writing(c), guards: c.env.KEY_GUARD }, c.req.valid("param").id, ifMatch(c));
+  await revokeKey({ ...writing(c), ...readingLog(c), guards: c.env.KEY_GUARD }, c.req.valid("param").id, ifMatch(c));
   return respondEmpty(204);
 });
 
@@ -190,7 +192,7 @@ keys.openapi(rotate, (c) => {
   const [signing] = signingSecrets(c.env);
   return runOnce(c, {
     authorize: (reading) => authorizeRotation(reading, id),
-    run: (writing) => rotateKey({ ...writing, guards: c.env.KEY_GUARD, signing }, id, overlapMs),
+    run: (writing) => rotateKey({ ...readingLog(c), ...writing, guards: c.env.KEY_GUARD, signing }, id, overlapMs),
     respond: (rotated) => {
       const { etag, ...response } = withSecret(rotated);
       return { status: 200, ...response, headers: { ETag: etag } };

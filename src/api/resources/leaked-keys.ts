@@ -1,4 +1,5 @@
 import { createRoute, z } from "@hono/zod-openapi";
+import { connectToStore } from "../../activity/databases.ts";
 import { connect } from "../../db/client.ts";
 import { commitTo } from "../../events/commit.ts";
 import { genuineKeys } from "../../http/signing-secrets.ts";
@@ -54,7 +55,13 @@ leakedKeys.openapi(revoke, (c) => {
   const reported = reportedKey(c);
   if (reported) {
     const db = connect(c.env.DB);
-    const writing = { db, now: Date.now(), commit: commitTo({ db, enqueue: enqueueAfter(c) }), guards: c.env.KEY_GUARD };
+    const writing = {
+      db,
+      activityIn: (store: string) => connectToStore(c.env, store),
+      now: Date.now(),
+      commit: commitTo({ db, enqueue: enqueueAfter(c) }),
+      guards: c.env.KEY_GUARD,
+    };
     c.executionCtx.waitUntil(revokeReported(writing, reported));
   }
   return respondEmpty(202);

@@ -8,7 +8,7 @@ import { dimensions, readBreakdown } from "../../usage/read-breakdown.ts";
 import { readUsage } from "../../usage/read-usage.ts";
 import { refreshRollUps } from "../../usage/refresh-roll-ups.ts";
 import type { Span } from "../../usage/windows.ts";
-import { reading } from "../acting.ts";
+import { reading, readingLog } from "../acting.ts";
 import { respondJson } from "../respond.ts";
 import { refusing, requireScope } from "../route-parts/access.ts";
 import { json } from "../route-parts/responses.ts";
@@ -164,7 +164,7 @@ const read = createRoute({
 
 usage.openapi(read, async (c) => {
   const { window, key_id } = c.req.valid("query");
-  const asking = await refreshRollUps({ ...reading(c), guards: c.env.KEY_GUARD });
+  const asking = await refreshRollUps({ ...readingLog(c), guards: c.env.KEY_GUARD });
   const [figures, rateLimit] = await Promise.all([
     readUsage(asking, { window, keyId: key_id }),
     key_id === undefined ? readHighestUsage(asking) : readKeyUsage(asking, key_id),
@@ -172,7 +172,7 @@ usage.openapi(read, async (c) => {
   const { totalRequests, successRate, avgResponseTimeMs } = figures;
   return respondJson(
     {
-      as_of: iso(asking.now),
+      as_of: iso(asking.asOf),
       window: spanJson(figures.window),
       previous: spanJson(figures.previous),
       total_requests: { value: totalRequests.value, previous: totalRequests.previous, change_percent: totalRequests.changePercent },
@@ -225,12 +225,12 @@ const breakdown = createRoute({
 
 usage.openapi(breakdown, async (c) => {
   const { window: name, by, key_id } = c.req.valid("query");
-  const asking = reading(c);
-  if (key_id !== undefined) await requireKey(asking, key_id);
-  const { window, shares } = await readBreakdown(await refreshRollUps(asking), { window: name, by, keyId: key_id });
+  if (key_id !== undefined) await requireKey(reading(c), key_id);
+  const asking = await refreshRollUps(readingLog(c));
+  const { window, shares } = await readBreakdown(asking, { window: name, by, keyId: key_id });
   return respondJson(
     {
-      as_of: iso(asking.now),
+      as_of: iso(asking.asOf),
       window: spanJson(window),
       data: shares.map(({ value, requests, successes, averageMs }) => ({ value, requests, successes, avg_response_time_ms: averageMs })),
     },

@@ -7,6 +7,9 @@ import { Sparkline } from "./sparkline.tsx";
 import { KeyState } from "./status.tsx";
 import { Age, Ahead } from "./time.tsx";
 
+/** What is said of a key in place of its last use. */
+export const Unused = ({ keyRow }: { keyRow: Pick<Key, "isUseKnown"> }) => <>{keyRow.isUseKnown ? "never used" : "not known just now"}</>;
+
 /** A key as people tell it from others: the beginning of its public part and the last four characters. */
 export const KeyText = ({ keyRow }: { keyRow: Pick<Key, "id" | "last4"> }) => (
   <code class="secret">
@@ -62,7 +65,9 @@ export const KeyTable = ({
             <td data-label="Scopes">{scopesInWords(key.scopes)}</td>
             <td data-label="Last used">
               {key.lastUsedAt === null ? (
-                <span class="quiet">never</span>
+                <span class="quiet">
+                  <Unused keyRow={key} />
+                </span>
               ) : (
                 <>
                   <Age timeMs={key.lastUsedAt} now={now} /> <code class="quiet break">{key.lastUsedPath}</code>

@@ -3,7 +3,7 @@ import { listActivity, type ReadEntry } from "../../activity/read-activity.ts";
 import { iso } from "../../clock.ts";
 import { Failure } from "../../errors.ts";
 import { timeOfId } from "../../ids.ts";
-import { reading, upToDate } from "../acting.ts";
+import { readingLog, upToDate } from "../acting.ts";
 import { addressOf, asWords, methods, queryIn, statuses } from "../activity-query.ts";
 import { ActivityTable } from "../components/activity-table.tsx";
 import { PauseButton, showPage } from "../components/layout.tsx";
@@ -160,7 +160,7 @@ activityPages.get("/activity", async (c) => {
 activityPages.get("/activity/news", async (c) => {
   const { query, filter } = queryIn(c);
   const since = c.req.query("since") ?? "";
-  const { entries } = await listActivity(reading(c), { filter, limit: 100 });
+  const { entries } = await listActivity(readingLog(c), { filter, limit: 100 });
   const fresh = entries.findIndex(({ id }) => id <= since);
   const count = fresh === -1 ? entries.length : fresh;
   if (count === 0) return c.body(null, 204);
@@ -170,7 +170,7 @@ activityPages.get("/activity/news", async (c) => {
 activityPages.get("/activity.csv", async (c) => {
   const { filter, ignored } = queryIn(c);
   if (ignored.length > 0) throw new Failure("invalid_parameter", `Nothing can be filtered by ${ignored.join(" ")}.`);
-  const asking = reading(c);
+  const asking = readingLog(c);
   const rows: ReadEntry[] = [];
   for (let after: string | undefined; rows.length < mostCsvRows; ) {
     const { entries, next } = await listActivity(asking, { filter, after, limit: csvPage });

@@ -1,5 +1,5 @@
 import { Hono } from "hono";
-import type { Reading } from "../../accounts/actor.ts";
+import type { LogReading } from "../../accounts/actor.ts";
 import { readKeyTraffic } from "../../activity/key-traffic.ts";
 import { listActivity } from "../../activity/read-activity.ts";
 import { readKeyUsage } from "../../admission/rate-limit-usage.ts";
@@ -13,10 +13,10 @@ import { type Key, statusOf } from "../../keys/key.ts";
 import { readKey, readKeyRow } from "../../keys/read-keys.ts";
 import { percent } from "../../percent.ts";
 import { readUsage } from "../../usage/read-usage.ts";
-import { keyWriting, reading, upToDate } from "../acting.ts";
+import { keyWriting, reading, readingLog, upToDate } from "../acting.ts";
 import { ActivityTable } from "../components/activity-table.tsx";
 import { Action, TextField } from "../components/fields.tsx";
-import { KeyText } from "../components/key-list.tsx";
+import { KeyText, Unused } from "../components/key-list.tsx";
 import { showPage } from "../components/layout.tsx";
 import { Alert, Done, Empty, Note } from "../components/notice.tsx";
 import { RequestsChart } from "../components/requests-chart.tsx";
@@ -134,7 +134,7 @@ export async function showKey(c: PageContext, { form = new Form(), refused }: Se
           <dt>Last used</dt>
           <dd>
             {key.lastUsedAt === null ? (
-              "never used"
+              <Unused keyRow={key} />
             ) : (
               <>
                 <Age timeMs={key.lastUsedAt} now={now} /> at <code class="break">{key.lastUsedPath}</code>
@@ -223,7 +223,7 @@ export async function showKey(c: PageContext, { form = new Form(), refused }: Se
 }
 
 /** The requests of a key since its last rotation, of the last hour at most. */
-async function readTrafficSinceRotation(asking: Reading, key: Key) {
+async function readTrafficSinceRotation(asking: LogReading, key: Key) {
   const [rotated] = await listAudit(asking, { filter: { action: "key.rotated", target: key.id }, limit: 1 });
   return readKeyTraffic(asking, key.id, Math.max(asking.now - hourMs, rotated ? timeOfId(rotated.id) : key.createdAt));
 }
@@ -277,7 +277,7 @@ for (const [verb, state, done] of [
 
 /** The first request with a key, for the line that waits for it: read from the log, not the roll-ups. */
 keyPages.get("/keys/:id/first-request", async (c) => {
-  const { entries } = await listActivity(reading(c), { filter: { keyId: idOf(c) }, limit: 1 });
+  const { entries } = await listActivity(readingLog(c), { filter: { keyId: idOf(c) }, limit: 1 });
   const [first] = entries;
   return first ? c.json({ text: `${first.method} ${first.path}, ${first.status}`, href: `/activity/${first.id}` }) : c.body(null, 204);
 });

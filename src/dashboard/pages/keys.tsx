@@ -42,7 +42,8 @@ keysPages.get("/keys", async (c) => {
   const byKey = new Map(usages.map((usage) => [usage.keyId ?? "", usage]));
   const shown = keys.slice(0, shownAtOnce);
   const last = shown.at(-1);
-  const isUnused = (key: Key) => statusOf(key, now) === "active" && now - (key.lastUsedAt ?? key.createdAt) > longUnusedMs;
+  const isUnused = (key: Key) =>
+    key.isUseKnown && statusOf(key, now) === "active" && now - (key.lastUsedAt ?? key.createdAt) > longUnusedMs;
   const [unused, others] = [shown.filter(isUnused), shown.filter((key) => !isUnused(key))];
   return showPage(
     c,

@@ -11,7 +11,7 @@ import { type Webhook, webhookData } from "../../webhooks/webhook.ts";
 import { upToDate } from "../acting.ts";
 import { ActivityTable } from "../components/activity-table.tsx";
 import { Figures } from "../components/figures.tsx";
-import { KeyText } from "../components/key-list.tsx";
+import { KeyText, Unused } from "../components/key-list.tsx";
 import { PauseButton, showPage } from "../components/layout.tsx";
 import { largestMove, MovedMost } from "../components/movers.tsx";
 import { Empty } from "../components/notice.tsx";
@@ -135,7 +135,7 @@ const KeysPanel = ({ keys, now }: { keys: Key[]; now: number }) => {
   const expiring = live.filter(({ expiresAt }) => expiresAt !== null && expiresAt - now < expiresSoonMs);
   // What is used most lately comes first.
   const byUse = keys.toSorted((a, b) => (b.lastUsedAt ?? 0) - (a.lastUsedAt ?? 0));
-  const unused = live.filter(({ lastUsedAt, createdAt }) => now - (lastUsedAt ?? createdAt) > longUnusedMs);
+  const unused = live.filter(({ lastUsedAt, createdAt, isUseKnown }) => isUseKnown && now - (lastUsedAt ?? createdAt) > longUnusedMs);
   return (
     <section class="panel" aria-labelledby="keys">
       <header>
@@ -168,7 +168,7 @@ const KeysPanel = ({ keys, now }: { keys: Key[]; now: number }) => {
                 )}
                 <span class="quiet">
                   {key.lastUsedAt === null ? (
-                    "never used"
+                    <Unused keyRow={key} />
                   ) : (
                     <>
                       used <Age timeMs={key.lastUsedAt} now={now} />

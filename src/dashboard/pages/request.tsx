@@ -6,7 +6,7 @@ import { readEventsOfRequest } from "../../events/read-events.ts";
 import { timeOfId } from "../../ids.ts";
 import { readKeyRow } from "../../keys/read-keys.ts";
 import { type Operation, operationsIn, readOpenApi } from "../../openapi-document.ts";
-import { reading } from "../acting.ts";
+import { readingLog } from "../acting.ts";
 import { showPage } from "../components/layout.tsx";
 import { Code } from "../components/secret.tsx";
 import { StatusCode } from "../components/status.tsx";
@@ -51,7 +51,7 @@ function distance(timeMs: number, requestMs: number): string {
 export const requestPages = new Hono<PageEnv>();
 
 requestPages.get("/activity/:id", async (c) => {
-  const asking = reading(c);
+  const asking = readingLog(c);
   const entry = await readEntry(asking, c.req.param("id"));
   const limitOf = async () => (await readKeyRow(asking, entry.keyId)).hourlyLimit;
   const explanation = explain(entry, entry.status === 429 ? await limitOf().catch(() => undefined) : undefined);

@@ -57,7 +57,7 @@ sampleDataPages.post("/settings/sample-data", async (c) => {
     after = keys.at(-1);
     if (keys.length < mostKeys) break;
   }
-  await removeSampleData(asking.db, { id, sampleUntil }, asking.now);
+  await removeSampleData(asking, { id, sampleUntil });
   await recordAudit(asking, audited(asking, "account.sample_data_removed", { type: "account", id, name: account.name }));
   return backToSettings(c, "sample-removed");
 });

@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm";
 import { foreignKey, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
 
-// Times are milliseconds since the epoch. `revision` is unique for each write of a row and serves as its ETag.
+// The tables of the main database: everything but the log. Times are milliseconds since the epoch. `revision` is unique for each write of a row and serves as its ETag.
 // D1 bills each index as a row written. So tables whose rows are narrow are WITHOUT ROWID (written into the migration by hand: Drizzle
 // cannot say it); those with wide rows (tasks, events, attempts, idempotency_keys) are ordinary ones, which take a third fewer pages.
 
@@ -13,11 +13,46 @@ export const accounts = sqliteTable("accounts", {
   email: text().notNull(),
   /** The highest hourly limit that a key of this account may have. Only the operator changes it. */
   limitCeiling: integer("limit_ceiling").notNull().default(5000),
-  /** Entries of the log with an id below this have no IP address any more. */
-  addressesClearedTo: text("addresses_cleared_to").notNull().default(""),
+  /** The binding of the database that has its log and its figures. */
+  activityStore: text("activity_store").notNull().default("ACTIVITY_0"),
+  /** How many days its log is kept, where that is not ACTIVITY_DAYS. Only the operator changes it. */
+  keepDays: integer("keep_days"),
   /** Everything from before this is made up; null where nothing is. */
   sampleUntil: integer("sample_until"),
   createdAt: integer("created_at").notNull(),
+});
+
+/** How much an account stores of what it may store only so much of. Triggers of the tables keep it, whoever writes to them. */
+export const accountStorage = sqliteTable("account_storage", {
+  accountId: text("account_id").primaryKey(),
+  users: integer().notNull().default(0),
+  tasks: integer().notNull().default(0),
+  events: integer().notNull().default(0),
+  idempotencyKeys: integer("idempotency_keys").notNull().default(0),
+});
+
+/** What the clock last found of each database, by its binding. */
+export const databaseSizes = sqliteTable("database_sizes", {
+  binding: text().primaryKey(),
+  bytes: integer().notNull(),
+  /** Whether it takes no more rows but those that end something. */
+  isFull: integer("is_full", { mode: "boolean" }).notNull(),
+  measuredAt: integer("measured_at").notNull(),
+});
+
+/** The jobs of the clock: how far each is, and how its last run went. */
+export const jobs = sqliteTable("jobs", {
+  name: text().primaryKey(),
+  /** Where the next run goes on; empty at a beginning. */
+  cursor: text().notNull(),
+  ranAt: integer("ran_at").notNull(),
+  tookMs: integer("took_ms").notNull(),
+  /** What it did, in the units of the job. */
+  done: integer().notNull(),
+  /** Whether more was left than it may do in one run. */
+  hasMore: integer("has_more", { mode: "boolean" }).notNull(),
+  /** What it failed with; null where it did not. */
+  error: text(),
 });
 
 export const apiKeys = sqliteTable(
@@ -116,100 +151,6 @@ export const tasks = sqliteTable(
   ],
 );
 
-/** The log of requests. The time of an entry is in its id. */
-export const activity = sqliteTable(
-  "activity",
-  {
-    accountId: text("account_id").notNull(),
-    id: text().notNull(),
-    keyId: text("key_id").notNull(),
-    method: text().notNull(),
-    path: text().notNull(),
-    route: text().notNull(),
-    status: integer().notNull(),
-    durationMs: integer("duration_ms").notNull(),
-    ip: text(),
-    country: text(),
-    userAgent: text("user_agent"),
-    errorCode: text("error_code"),
-    /** Whether the guard let the request run; response times are taken of these alone. */
-    admitted: integer({ mode: "boolean" }).notNull(),
-    /** Whether it used up one of the limit. */
-    counted: integer({ mode: "boolean" }).notNull(),
-    /** How many requests the entry stands for: more than one only for aggregated refusals. */
-    count: integer().notNull(),
-    /** Which secret of the key it came with; null in entries from before that was noted. */
-    secret: text({ enum: ["current", "previous"] }),
-  },
-  (table) => [primaryKey({ columns: [table.accountId, table.id] })],
-);
-
-/** Hours of an account whose entries have changed since their roll-ups were last computed. */
-export const staleHours = sqliteTable(
-  "stale_hours",
-  {
-    accountId: text("account_id").notNull(),
-    hour: integer().notNull(),
-  },
-  (table) => [primaryKey({ columns: [table.accountId, table.hour] })],
-);
-
-const rollUpColumns = () => ({
-  accountId: text("account_id").notNull(),
-  /** The start of the hour or day. */
-  start: integer().notNull(),
-  keyId: text("key_id").notNull(),
-  route: text().notNull(),
-  status: integer().notNull(),
-  requests: integer().notNull(),
-  admitted: integer().notNull(),
-  counted: integer().notNull(),
-  /** Sum over the admitted requests. */
-  durationMs: integer("duration_ms").notNull(),
-});
-
-export const usageHours = sqliteTable("usage_hours", rollUpColumns(), (table) => [
-  primaryKey({ columns: [table.accountId, table.start, table.keyId, table.route, table.status] }),
-]);
-
-export const usageDays = sqliteTable("usage_days", rollUpColumns(), (table) => [
-  primaryKey({ columns: [table.accountId, table.start, table.keyId, table.route, table.status] }),
-]);
-
-/** What the figures of a window are added up from. */
-const totalColumns = () => ({
-  accountId: text("account_id").notNull(),
-  /** The start of the hour or day. */
-  start: integer().notNull(),
-  /** Of one key or, where it is empty, of all keys of the account: so that figures cost the same however many there are. */
-  keyId: text("key_id").notNull(),
-  /** Requests, admitted requests and the sum of their durations: `{"200":[127,127,3120]}`. */
-  byStatus: text("by_status", { mode: "json" }).$type<Record<string, [requests: number, admitted: number, durationMs: number]>>().notNull(),
-  /** Admitted requests by rounded duration in milliseconds: `{"3":120,"256":7}`. */
-  histogram: text({ mode: "json" }).$type<Record<string, number>>().notNull(),
-});
-
-export const usageHourTotals = sqliteTable("usage_hour_totals", totalColumns(), (table) => [
-  primaryKey({ columns: [table.accountId, table.keyId, table.start] }),
-]);
-
-export const usageDayTotals = sqliteTable("usage_day_totals", totalColumns(), (table) => [
-  primaryKey({ columns: [table.accountId, table.keyId, table.start] }),
-]);
-
-/** The latest admitted request of each key that has had one. */
-export const keyUses = sqliteTable(
-  "key_uses",
-  {
-    accountId: text("account_id").notNull(),
-    keyId: text("key_id").notNull(),
-    /** The id of the entry, which carries the time. */
-    entryId: text("entry_id").notNull(),
-    path: text().notNull(),
-  },
-  (table) => [primaryKey({ columns: [table.accountId, table.keyId] })],
-);
-
 /** Something that happened, for webhooks and for whoever asks. */
 export const events = sqliteTable(
   "events",
@@ -275,11 +216,14 @@ export const deliveries = sqliteTable(
     /** Who makes an attempt just now, and until when nobody else may. */
     claim: text(),
     claimedUntil: integer("claimed_until").notNull(),
+    /** Until when a message of the sweep is expected to set it off. */
+    reservedUntil: integer("reserved_until").notNull().default(0),
     createdAt: integer("created_at").notNull(),
   },
   (table) => [
     index("deliveries_by_webhook").on(table.accountId, table.webhookId, table.id),
-    index("deliveries_due").on(table.nextAttemptAt).where(sql`status = 'pending'`),
+    index("deliveries_waiting").on(table.webhookId, table.nextAttemptAt).where(sql`status = 'pending'`),
+    index("deliveries_claimed").on(table.accountId, table.webhookId).where(sql`claim IS NOT NULL`),
     index("deliveries_by_redelivery").on(table.redeliveryId).where(sql`redelivery_id IS NOT NULL`),
   ],
 );
@@ -430,7 +374,11 @@ export const sessions = sqliteTable(
     userAgent: text("user_agent"),
     createdAt: integer("created_at").notNull(),
   },
-  (table) => [index("sessions_by_member").on(table.memberId), uniqueIndex("sessions_by_id").on(table.id)],
+  (table) => [
+    index("sessions_by_member").on(table.memberId),
+    uniqueIndex("sessions_by_id").on(table.id),
+    index("sessions_by_creation").on(table.createdAt),
+  ],
 );
 
 /** Links that make a member of whoever opens them, once: of the first owner (setup) and of whom a member invites. */
@@ -457,8 +405,12 @@ export const invitations = sqliteTable(
 );
 
 /** What passkeys have signed, until it would have ended anyway: each challenge counts once. */
-export const spentChallenges = sqliteTable("spent_challenges", {
-  /** SHA-256 of the challenge. */
-  challengeHash: text("challenge_hash").primaryKey(),
-  expiresAt: integer("expires_at").notNull(),
-});
+export const spentChallenges = sqliteTable(
+  "spent_challenges",
+  {
+    /** SHA-256 of the challenge. */
+    challengeHash: text("challenge_hash").primaryKey(),
+    expiresAt: integer("expires_at").notNull(),
+  },
+  (table) => [index("spent_challenges_by_expiry").on(table.expiresAt)],
+);

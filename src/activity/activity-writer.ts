@@ -1,0 +1,298 @@
+import { DurableObject } from "cloudflare:workers";
+import { minuteMs, secondMs, sliceMs, sliceStart } from "../clock.ts";
+import { messagesOf } from "../db/failures.ts";
+import { withDeadline } from "../deadline.ts";
+import { foldSlices, slicesAtOnce, staleSlicesOfWriter } from "../usage/fold-slices.ts";
+import { foldAccount } from "../usage/refresh-roll-ups.ts";
+import { activityDatabase } from "./databases.ts";
+import type { Entry } from "./entry.ts";
+import { EntryJournal } from "./entry-journal.ts";
+import { entriesAtOnce, writeEntries } from "./write-entries.ts";
+
+/** What entries wait for more of them, unless there is a full batch: D1 takes some 300 batches a second, whatever is in them. */
+const paceMs = 100;
+/** After so long without a word of D1, entries are kept here, and whoever sent them is answered. */
+const confirmedWithinMs = 400;
+const firstRetryMs = secondMs;
+const longestRetryMs = 30 * secondMs;
+/** More than this wait for no writer: whoever sends them keeps them, or goes to the next one. */
+const mostWaiting = 20_000;
+/** A database of 10 GB that has so much takes no more of the log: its size is looked at each minute. */
+const fullBytes = 9.5e9;
+const fullProbeMs = minuteMs;
+/** Some two million entries. What comes on top of them is dropped, counted and reported. */
+const mostJournalBytes = 1e9;
+/** Slices are folded a little after their end, the writers one after the other. */
+const foldDelayMs = 5 * secondMs;
+const nextWriterMs = 3 * secondMs;
+/** For each millisecond that folding takes of D1, all others have eight. */
+const foldRest = 8;
+/** An account that is read all the time costs 2 % of D1's. */
+const refreshRest = 50;
+/** How long one alarm works, and how many batches it folds: of seven statements each. */
+const longestAlarmMs = minuteMs;
+const mostFolds = 100;
+const foldTimeoutMs = 20 * secondMs;
+
+/** What `/health` and the operator are told. */
+export interface WriterStatus {
+  /** Entries that D1 has not taken yet. */
+  journalled: number;
+  /** Entries that nobody could take, since this object was started. */
+  dropped: number;
+  /** Whether its database takes no more. */
+  isFull: boolean;
+}
+
+/** A batch of an isolate, and who waits for it to be stored. */
+interface Waiting {
+  entries: readonly Entry[];
+  stored: () => void;
+  failed: (error: unknown) => void;
+}
+
+const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
+
+/**
+ * Writes the log of some accounts to their database, and folds it into usage. Isolates do not write to D1 themselves, since each would
+ * write its own small batch: seventeen busy ones would fill its time. Its name is the binding of the database and a number: `ACTIVITY_0/3`.
+ */
+export class ActivityWriter extends DurableObject<Env> {
+  readonly #storage: DurableObjectStorage;
+  readonly #journal: EntryJournal;
+  readonly #store: string;
+  readonly #number: number;
+  #waiting: Waiting[] = [];
+  #isWriting = false;
+  #lastBatchAt = 0;
+  /** A batch that D1 has not confirmed in time, and may yet. */
+  #inDoubt: Promise<void> | null = null;
+  #isFull = false;
+  #measuredAt = 0;
+  #dropped = 0;
+  #retryMs = firstRetryMs;
+  #alarmAt: number | null = null;
+  /** By account: the refresh that runs, or when the last one ended and what it took of D1. */
+  readonly #refreshes = new Map<string, { running: Promise<void> | null; nextAt: number }>();
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    this.#storage = ctx.storage;
+    this.#journal = new EntryJournal(ctx.storage.sql);
+    const [store = "", number] = (ctx.id.name ?? "").split("/");
+    [this.#store, this.#number] = [store, Number(number)];
+    ctx.blockConcurrencyWhile(async () => {
+      this.#alarmAt = await this.#storage.getAlarm();
+      if (this.#journal.count > 0) this.#setAlarmBy(Date.now() + firstRetryMs);
+    });
+  }
+
+  /** Stores entries: returns when D1 has them, or when they are kept here until it does. `dropped`: how many the sender had to drop since it last came. */
+  write(entries: readonly Entry[], dropped = 0): Promise<void> {
+    if (dropped > 0) this.#drop(dropped, "by an isolate whose writers could not be reached");
+    const waiting = this.#waiting.reduce((sum, each) => sum + each.entries.length, 0);
+    if (waiting + entries.length > mostWaiting) throw new Error(`${waiting} entries wait for ${this.#name} already`);
+    return new Promise((stored, failed) => {
+      this.#waiting.push({ entries, stored, failed });
+      if (!this.#isWriting) this.ctx.waitUntil(this.#writeWaiting());
+    });
+  }
+
+  /**
+   * Folds what is stale of an account, once for all who ask meanwhile, and not again before fifty times as long as D1 took for it: so
+   * whoever polls the largest account is felt by nobody.
+   */
+  refresh(accountId: string): Promise<void> {
+    const last = this.#refreshes.get(accountId);
+    if (last?.running) return last.running;
+    const now = Date.now();
+    if (last && now < last.nextAt) return Promise.resolve();
+    for (const [id, { running, nextAt }] of this.#refreshes) if (!running && nextAt <= now) this.#refreshes.delete(id);
+    const running = this.#refresh(accountId);
+    this.#refreshes.set(accountId, { running, nextAt: 0 });
+    return running;
+  }
+
+  /** Has the alarm ring now: what is due waits for it. */
+  wake(): void {
+    this.#setAlarmBy(Date.now());
+  }
+
+  status(): WriterStatus {
+    return { journalled: this.#journal.count, dropped: this.#dropped, isFull: this.#isFull };
+  }
+
+  override async alarm(): Promise<void> {
+    this.#alarmAt = null;
+    const endsAt = Date.now() + longestAlarmMs;
+    try {
+      // The successor before what may fail, and no error gets out: the platform gives an alarm up after six.
+      if (this.#journal.count > 0) this.#setAlarmBy(Date.now() + longestAlarmMs + this.#retryMs);
+      await this.#drain(endsAt);
+      await this.#foldClosed(endsAt);
+    } catch (error) {
+      console.error(`an alarm of ${this.#name} failed:`, messagesOf(error));
+      this.#setAlarmBy(Date.now() + this.#backOff());
+    }
+  }
+
+  get #name(): string {
+    return `the writer ${this.#store}/${this.#number}`;
+  }
+
+  get #d1(): D1Database {
+    return activityDatabase(this.env, this.#store);
+  }
+
+  /** Writes what waits, one batch after the other, until nothing does. */
+  async #writeWaiting(): Promise<void> {
+    this.#isWriting = true;
+    try {
+      while (this.#waiting.length > 0) {
+        await this.#pace();
+        const batch = this.#takeBatch();
+        try {
+          await this.#storeBatch(batch.flatMap(({ entries }) => entries));
+          for (const { stored } of batch) stored();
+        } catch (error) {
+          for (const { failed } of batch) failed(error);
+        }
+      }
+    } finally {
+      this.#isWriting = false;
+    }
+  }
+
+  async #pace(): Promise<void> {
+    for (;;) {
+      const waitMs = this.#lastBatchAt + paceMs - Date.now();
+      const waiting = this.#waiting.reduce((sum, each) => sum + each.entries.length, 0);
+      if (waitMs <= 0 || waiting >= entriesAtOnce) break;
+      await sleep(Math.min(waitMs, 20));
+    }
+    this.#lastBatchAt = Date.now();
+  }
+
+  /** What waits longest, of 500 entries together at most, and one batch of an isolate at least. */
+  #takeBatch(): Waiting[] {
+    const batch: Waiting[] = [];
+    for (let sum = 0; this.#waiting[0] && (batch.length === 0 || sum + this.#waiting[0].entries.length <= entriesAtOnce); ) {
+      const [first] = this.#waiting.splice(0, 1) as [Waiting];
+      batch.push(first);
+      sum += first.entries.length;
+    }
+    return batch;
+  }
+
+  /** Brings entries to D1 or, where it does not confirm them in time, to the journal. As long as that holds some, all go there: it is drained in full batches. */
+  async #storeBatch(entries: readonly Entry[]): Promise<void> {
+    if (this.#journal.count > 0 || this.#isFull) return void this.#keep(entries);
+    const written = this.#write(entries);
+    try {
+      await withDeadline(written, confirmedWithinMs, "D1's confirmation");
+    } catch (error) {
+      console.error(`${this.#name} keeps ${entries.length} entries that D1 has not confirmed:`, messagesOf(error));
+      this.#inDoubt = this.#settle(written, this.#keep(entries));
+    }
+  }
+
+  /** Removes from the journal what D1 confirms after all. */
+  async #settle(written: Promise<void>, row: number | null): Promise<void> {
+    const isWritten = await written.then(
+      () => true,
+      () => false,
+    );
+    if (isWritten && row !== null) this.#journal.remove([row]);
+    this.#inDoubt = null;
+  }
+
+  async #write(entries: readonly Entry[]): Promise<void> {
+    const now = Date.now();
+    const bytes = await writeEntries({ d1: this.#d1, writer: this.#number, now }, entries);
+    this.#isFull = bytes >= fullBytes;
+    this.#setAlarmBy(sliceStart(now) + sliceMs + foldDelayMs + this.#number * nextWriterMs);
+  }
+
+  /** Answers the row of the journal; null where that is full too. */
+  #keep(entries: readonly Entry[]): number | null {
+    if (this.#journal.bytes > mostJournalBytes) {
+      this.#drop(entries.length, `since ${this.#name} has kept as many as it may`);
+      return null;
+    }
+    const row = this.#journal.add(entries);
+    this.#setAlarmBy(Date.now() + (this.#isFull ? fullProbeMs : this.#backOff()));
+    return row;
+  }
+
+  #drop(count: number, why: string): void {
+    this.#dropped += count;
+    console.error(`${count} activity entries were dropped ${why}`);
+  }
+
+  /** Brings what the journal has to D1, in full batches. */
+  async #drain(endsAt: number): Promise<void> {
+    if (this.#isFull && (await this.#isStillFull())) {
+      if (this.#journal.count > 0) this.#setAlarmBy(Date.now() + fullProbeMs);
+      return;
+    }
+    while (this.#journal.count > 0) {
+      await this.#inDoubt;
+      if (Date.now() > endsAt) return this.#setAlarmBy(Date.now());
+      const { rows, entries } = this.#journal.oldest(entriesAtOnce);
+      try {
+        await this.#write(entries);
+      } catch (error) {
+        console.error(`D1 still does not take what ${this.#name} keeps for it:`, messagesOf(error));
+        this.#setAlarmBy(Date.now() + this.#backOff());
+        this.#retryMs = Math.min(2 * this.#retryMs, longestRetryMs);
+        return;
+      }
+      this.#journal.remove(rows);
+      this.#retryMs = firstRetryMs;
+      if (this.#isFull) return this.#setAlarmBy(Date.now() + fullProbeMs);
+    }
+  }
+
+  async #isStillFull(): Promise<boolean> {
+    if (Date.now() - this.#measuredAt < fullProbeMs) return true;
+    this.#measuredAt = Date.now();
+    const { meta } = await this.#d1.prepare("SELECT 1").run();
+    this.#isFull = (meta.size_after ?? 0) >= fullBytes;
+    return this.#isFull;
+  }
+
+  /** Folds the slices that have ended, the oldest first. Most of D1's time is for everybody else. */
+  async #foldClosed(endsAt: number): Promise<void> {
+    const before = sliceStart(Date.now() - foldDelayMs);
+    for (let folds = 0; ; folds++) {
+      const stale = await staleSlicesOfWriter(this.#d1, this.#number, before, slicesAtOnce);
+      if (stale.length === 0) return;
+      if (folds === mostFolds || Date.now() > endsAt) return this.#setAlarmBy(Date.now());
+      const tookMs = await withDeadline(foldSlices(this.#d1, stale), foldTimeoutMs, "Folding slices");
+      if (stale.length < slicesAtOnce) return;
+      await sleep(foldRest * tookMs);
+    }
+  }
+
+  async #refresh(accountId: string): Promise<void> {
+    let nextAt = 0;
+    try {
+      const tookMs = await withDeadline(foldAccount(this.#d1, accountId), foldTimeoutMs, "Refreshing usage");
+      nextAt = Date.now() + refreshRest * tookMs;
+    } finally {
+      this.#refreshes.set(accountId, { running: null, nextAt });
+    }
+  }
+
+  /** How long to wait for D1: with jitter, so that writers that have failed together do not come back together. */
+  #backOff(): number {
+    return this.#retryMs * (0.5 + Math.random());
+  }
+
+  /** Sets the object's one alarm, unless it rings by then already. */
+  #setAlarmBy(at: number): void {
+    if (this.#alarmAt !== null && this.#alarmAt <= at) return;
+    this.#alarmAt = at;
+    this.ctx.waitUntil(this.#storage.setAlarm(at));
+  }
+}

@@ -1,0 +1,55 @@
+import type { Entry } from "./entry.ts";
+
+/** Entries that D1 has not confirmed, as they were taken out: `rows` to remove them by. */
+export interface Journalled {
+  rows: number[];
+  entries: Entry[];
+}
+
+/** What D1 has not confirmed yet, kept in the storage of a writer until it does: a row for each batch. */
+export class EntryJournal {
+  readonly #sql: SqlStorage;
+  #count: number;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+    sql.exec("CREATE TABLE IF NOT EXISTS batches (row INTEGER PRIMARY KEY, entries TEXT NOT NULL, count INTEGER NOT NULL)");
+    this.#count = sql.exec<{ count: number }>("SELECT coalesce(sum(count), 0) AS count FROM batches").one().count;
+  }
+
+  /** How many entries there are. */
+  get count(): number {
+    return this.#count;
+  }
+
+  /** What its storage takes, in bytes. */
+  get bytes(): number {
+    return this.#sql.databaseSize;
+  }
+
+  /** Answers the row that they are in. */
+  add(entries: readonly Entry[]): number {
+    const insert = "INSERT INTO batches (entries, count) VALUES (?, ?) RETURNING row";
+    const { row } = this.#sql.exec<{ row: number }>(insert, JSON.stringify(entries), entries.length).one();
+    this.#count += entries.length;
+    return row;
+  }
+
+  /** The oldest batches, of at most `limit` entries together, and one at least. They stay until they are removed. */
+  oldest(limit: number): Journalled {
+    const found: Journalled = { rows: [], entries: [] };
+    for (const { row, entries } of this.#sql.exec<{ row: number; entries: string }>("SELECT row, entries FROM batches ORDER BY row")) {
+      const batch = JSON.parse(entries) as Entry[];
+      if (found.rows.length > 0 && found.entries.length + batch.length > limit) break;
+      found.rows.push(row);
+      found.entries.push(...batch);
+    }
+    return found;
+  }
+
+  remove(rows: readonly number[]): void {
+    for (const row of rows)
+      for (const { count } of this.#sql.exec<{ count: number }>("DELETE FROM batches WHERE row = ? RETURNING count", row))
+        this.#count -= count;
+  }
+}

@@ -1,0 +1,83 @@
+import { createHash } from "node:crypto";
+import { minuteMs, secondMs, sliceStart } from "../clock.ts";
+import { withDeadline } from "../deadline.ts";
+import { errorsOf, throwTogether } from "../errors.ts";
+import type { ActivityWriter } from "./activity-writer.ts";
+import { activityDatabase, activityDatabases } from "./databases.ts";
+import type { Entry } from "./entry.ts";
+import { writeEntries } from "./write-entries.ts";
+
+/** The bindings that writers are reached by. */
+export interface WriterEnv {
+  ACTIVITY_0: D1Database;
+  ACTIVITY_WRITER: DurableObjectNamespace<ActivityWriter>;
+  ACTIVITY_WRITERS: string;
+}
+
+const sendTimeoutMs = 3 * secondMs;
+const mostWriters = 32;
+
+/** How many writers each activity database has. Throws where that is not configured as a number from 1 to 32. */
+export function writersOf({ ACTIVITY_WRITERS }: Pick<WriterEnv, "ACTIVITY_WRITERS">): number {
+  const count = Number(ACTIVITY_WRITERS);
+  if (!Number.isInteger(count) || count < 1 || count > mostWriters)
+    throw new Error(`ACTIVITY_WRITERS must be a whole number from 1 to ${mostWriters}`);
+  return count;
+}
+
+/** The number of the writer that an account's entries go to. */
+export const writerOf = (accountId: string, count: number): number =>
+  createHash("sha256").update(accountId).digest().readUInt32BE() % count;
+
+export const writerAt = ({ ACTIVITY_WRITER }: WriterEnv, store: string, number: number) => ACTIVITY_WRITER.getByName(`${store}/${number}`);
+
+/** Has the writer of an account fold what is stale of it. */
+export const refreshBy =
+  (env: WriterEnv, store: string) =>
+  async (accountId: string): Promise<void> =>
+    withDeadline(
+      writerAt(env, store, writerOf(accountId, writersOf(env))).refresh(accountId),
+      10 * secondMs,
+      "Asking a writer for a refresh",
+    );
+
+/**
+ * Wakes the writers that have left slices unfolded which ended over a minute ago: whatever became of their alarms, and of how many
+ * writers there were before. Answers how many.
+ */
+export async function wakeWriters(env: WriterEnv, now: number): Promise<number> {
+  const outcomes = await Promise.allSettled(
+    [...activityDatabases(env)].map(async ([store, d1]) => {
+      const { results } = await d1
+        .prepare("SELECT value AS number FROM json_each(?1) WHERE EXISTS (SELECT 1 FROM stale_slices WHERE writer = value AND start < ?2)")
+        .bind(JSON.stringify(Array.from({ length: mostWriters }, (_, number) => number)), sliceStart(now - minuteMs))
+        .all<{ number: number }>();
+      await Promise.all(results.map(({ number }) => writerAt(env, store, number).wake()));
+      return results.length;
+    }),
+  );
+  throwTogether(errorsOf(outcomes), "some writers could not be woken");
+  return outcomes.reduce((sum, outcome) => sum + (outcome.status === "fulfilled" ? outcome.value : 0), 0);
+}
+
+/**
+ * Brings entries to a writer: to it again after a moment where it fails (a deploy resets all at once), then to the next one, which writes
+ * them for it, then to D1 itself. They may be written twice, which does no harm. Rejects where nobody has taken them. `dropped`: how many were lost before.
+ */
+export async function sendEntries(
+  env: WriterEnv,
+  { store, number }: { store: string; number: number },
+  entries: readonly Entry[],
+  dropped = 0,
+): Promise<void> {
+  const next = (number + 1) % writersOf(env);
+  for (const [tries, writer] of [number, number, next].entries()) {
+    if (tries === 1) await new Promise((resolve) => setTimeout(resolve, 200 + 800 * Math.random()));
+    try {
+      return await withDeadline(writerAt(env, store, writer).write(entries, dropped), sendTimeoutMs, "Sending activity entries");
+    } catch (error) {
+      console.error(`the writer ${store}/${writer} did not take ${entries.length} activity entries:`, String(error));
+    }
+  }
+  await writeEntries({ d1: activityDatabase(env, store), writer: number, now: Date.now() }, entries);
+}

@@ -1,0 +1,147 @@
+import type { Account } from "../accounts/account.ts";
+import { activityDatabase, activityDatabases, connectToStore } from "../activity/databases.ts";
+import { activityDays, deleteOldEntries } from "../activity/retention.ts";
+import { wakeWriters } from "../activity/writers.ts";
+import { deleteOldAudit } from "../audit/audit.ts";
+import { hourMs, minuteMs } from "../clock.ts";
+import { measureDatabases } from "../db/database-sizes.ts";
+import { deleteOldEvents } from "../events/retention.ts";
+import { deleteOldResponses } from "../idempotency/store.ts";
+import { deleteOldSessions } from "../identity/sessions.ts";
+import { notifyExpiring } from "../keys/notify-expiring.ts";
+import { pushWaitingKeys } from "../keys/push-key.ts";
+import { deleteOldUsage } from "../usage/retention.ts";
+import { finishDeletions } from "../users/delete-user.ts";
+import { deleteOldDeliveries, deleteOldRedeliveries } from "../webhooks/retention.ts";
+import { sweepDeliveries } from "../webhooks/sweep.ts";
+import { accountsInTurn } from "./accounts-in-turn.ts";
+import { type Job, type Run, withoutCursor } from "./job.ts";
+
+/** The jobs of the clock. Cron runs this table every minute. */
+export const jobs: readonly Job[] = [
+  {
+    name: "push changes of keys that their guard has not confirmed",
+    everyMs: minuteMs,
+    atMost: 500,
+    run: async ({ env, outbox, cursor, atMost }) => {
+      const { done, last } = await pushWaitingKeys({ db: outbox.db, guards: env.KEY_GUARD }, cursor, atMost);
+      return { done, next: last };
+    },
+  },
+  {
+    name: "wake writers whose oldest slice ended a minute ago",
+    everyMs: minuteMs,
+    atMost: 32,
+    run: withoutCursor(({ env, now }) => wakeWriters(env, now)),
+  },
+  {
+    name: "measure the databases",
+    everyMs: minuteMs,
+    atMost: 100,
+    run: withoutCursor(({ env, outbox, now }) => measureDatabases(outbox.db, [["DB", env.DB], ...activityDatabases(env)], now)),
+  },
+  {
+    name: "make the events of keys that are about to expire",
+    everyMs: minuteMs,
+    atMost: 30,
+    run: withoutCursor(({ env, outbox, now, atMost }) =>
+      notifyExpiring({ ...outbox, activityIn: (store) => connectToStore(env, store) }, now, atMost),
+    ),
+  },
+  {
+    name: "finish deletions of users that were broken off",
+    everyMs: minuteMs,
+    // Pieces of a hundred tasks.
+    atMost: 20,
+    run: withoutCursor(({ outbox, now, atMost }) => finishDeletions(outbox, now, atMost)),
+  },
+  {
+    name: "enqueue deliveries that are due and unclaimed",
+    everyMs: minuteMs,
+    atMost: 1000,
+    run: async ({ env, now, outbox, deliver, cursor, atMost }) => {
+      const { done, last } = await sweepDeliveries({ db: outbox.db, queue: env.DELIVERIES, deliver }, now, cursor, atMost);
+      return { done, next: last };
+    },
+  },
+  {
+    name: "delete entries of the log that are past their keeping",
+    everyMs: hourMs,
+    // Batches, of 5,000 entries each.
+    atMost: 60,
+    run: (run) => accountsInTurn(run, (accounts, left) => deleteLogOf(run, accounts, left)),
+  },
+  {
+    name: "delete hours and days of usage that are past their keeping",
+    everyMs: hourMs,
+    // Batches, of a hundred hours each.
+    atMost: 20,
+    run: (run) => accountsInTurn(run, (accounts, left) => deleteUsageOf(run, accounts, left)),
+  },
+  {
+    name: "delete events, redeliveries and audit entries that are past their keeping",
+    everyMs: hourMs,
+    // Rows, and groups of accounts: 20 of them have 60 statements.
+    atMost: 100_000,
+    run: (run) => accountsInTurn(run, (accounts, left) => deleteEventsOf(run, accounts, left)),
+  },
+  {
+    name: "delete deliveries that are past their keeping",
+    everyMs: hourMs,
+    atMost: 100_000,
+    run: withoutCursor(({ outbox, now, atMost }) => deleteOldDeliveries(outbox.db, now, atMost)),
+  },
+  {
+    name: "delete responses whose 24 hours are over",
+    everyMs: hourMs,
+    atMost: 100_000,
+    run: withoutCursor(({ outbox, now, atMost }) => deleteOldResponses(outbox.db, now, atMost)),
+  },
+  {
+    name: "delete sessions that have ended",
+    everyMs: hourMs,
+    atMost: 100_000,
+    run: withoutCursor(({ outbox, now, atMost }) => deleteOldSessions(outbox.db, now, atMost)),
+  },
+];
+
+/** No account holds up the next ones for longer: what is left of it waits for the next round. */
+const mostBatchesOfAccounts = 40;
+/** For each part of D1's time that retention takes, all others have nine. */
+const rest = 9;
+const eventsOfAccounts = 20_000;
+const statementWorth = 5000;
+
+async function deleteLogOf({ env, now, endsAt }: Run, accounts: readonly Account[], left: number): Promise<number> {
+  const days = activityDays(env);
+  let batches = 0;
+  for (const [store, own] of Map.groupBy(accounts, ({ activityStore }) => activityStore)) {
+    const keepings = own.map(({ id, keepDays }) => ({ accountId: id, days: keepDays ?? days }));
+    for (let hasMore = true; hasMore && batches < Math.min(left, mostBatchesOfAccounts) && Date.now() < endsAt; batches++) {
+      const startedAt = Date.now();
+      ({ hasMore } = await deleteOldEntries(activityDatabase(env, store), keepings, now));
+      if (hasMore) await new Promise((resolve) => setTimeout(resolve, rest * (Date.now() - startedAt)));
+    }
+  }
+  return batches;
+}
+
+async function deleteUsageOf({ env, now }: Run, accounts: readonly Account[], left: number): Promise<number> {
+  let batches = 0;
+  for (const [store, own] of Map.groupBy(accounts, ({ activityStore }) => activityStore)) {
+    const ids = own.map(({ id }) => id);
+    for (let hasMore = true; hasMore && batches < left; batches++) hasMore = await deleteOldUsage(activityDatabase(env, store), ids, now);
+  }
+  return batches;
+}
+
+/** Each statement counts as much as 5,000 rows. */
+async function deleteEventsOf({ outbox: { db }, now }: Run, accounts: readonly Account[], left: number): Promise<number> {
+  const ids = accounts.map(({ id }) => id);
+  const atMost = Math.min(left, eventsOfAccounts);
+  const rows =
+    (await deleteOldEvents(db, ids, now, atMost)) +
+    (await deleteOldRedeliveries(db, ids, now, atMost)) +
+    (await deleteOldAudit(db, ids, now, atMost));
+  return rows + statementWorth;
+}

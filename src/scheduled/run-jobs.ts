@@ -1,0 +1,59 @@
+import { minuteMs, secondMs } from "../clock.ts";
+import { connect, type Db } from "../db/client.ts";
+import { messagesOf } from "../db/failures.ts";
+import { jobs as jobRuns } from "../db/schema-main.ts";
+import { errorsOf, throwTogether } from "../errors.ts";
+import type { Outbox } from "../events/commit.ts";
+import { enqueueVia } from "../webhooks/enqueue.ts";
+import type { Job, Run } from "./job.ts";
+import { jobs } from "./jobs.ts";
+
+type JobRun = typeof jobRuns.$inferSelect;
+
+/** A run has ended before the next one begins. */
+const longestRunMs = 40 * secondMs;
+
+/**
+ * Runs the jobs whose time it is, or whose round is not done. One that fails does not keep the others from running; the run then fails as a
+ * whole, so that it shows. How each went, and where it goes on, is kept and logged.
+ */
+export async function runJobs(env: Env, now: number, deliver: Run["deliver"]): Promise<void> {
+  const enqueued: Promise<unknown>[] = [];
+  const db = connect(env.DB);
+  const outbox: Outbox = { db, enqueue: enqueueVia(env.DELIVERIES, (work) => void enqueued.push(work)) };
+  const before = new Map((await db.select().from(jobRuns)).map((run) => [run.name, run]));
+  const due = jobs.filter((job) => isDue(job, before.get(job.name), now));
+  const outcomes = await Promise.allSettled(
+    due.map((job) => {
+      const cursor = before.get(job.name)?.cursor ?? "";
+      return runJob(db, job, { env, now, outbox, deliver, cursor, atMost: job.atMost, endsAt: Date.now() + longestRunMs });
+    }),
+  );
+  await Promise.all(enqueued);
+  const failed = due.filter((_, index) => outcomes[index]?.status === "rejected").map(({ name }) => name);
+  throwTogether(errorsOf(outcomes), `jobs of the clock failed: ${failed.join("; ")}`);
+}
+
+/** What is done each minute is done whenever the clock calls. */
+const isDue = ({ everyMs }: Job, before: JobRun | undefined, now: number): boolean =>
+  everyMs <= minuteMs || !before || before.hasMore || before.error !== null || Math.abs(now - before.ranAt) >= everyMs;
+
+async function runJob(db: Db, { name, run }: Job, given: Run): Promise<void> {
+  const startedAt = Date.now();
+  const { now: ranAt, cursor } = given;
+  try {
+    const { done, next } = await run(given);
+    await keep(db, { name, cursor: next ?? "", ranAt, tookMs: Date.now() - startedAt, done, hasMore: next !== null, error: null });
+  } catch (error) {
+    await keep(db, { name, cursor, ranAt, tookMs: Date.now() - startedAt, done: 0, hasMore: false, error: messagesOf(error) }).catch(
+      () => {},
+    );
+    throw error;
+  }
+}
+
+async function keep(db: Db, run: JobRun): Promise<void> {
+  const { name, ...how } = run;
+  if (run.done > 0 || run.hasMore || run.error !== null) console.log(JSON.stringify({ job: name, ...how }));
+  await db.insert(jobRuns).values(run).onConflictDoUpdate({ target: jobRuns.name, set: how });
+}

@@ -1,0 +1,145 @@
+import { dayMs, dayStart, hourMs, hourStart, sliceMs } from "../clock.ts";
+import { idBound } from "../ids.ts";
+
+// Roll-ups count each entry exactly once, though batches of entries repeat, overlap and come late: a stale slice is computed anew from its
+// entries, its hour from the hour's slices and its day from the day's hours, and its mark is deleted, all in one D1 batch. Nothing is added
+// to what was there.
+
+/** One slice of an account, which begins at `start`. */
+export interface Slice {
+  accountId: string;
+  start: number;
+}
+
+/** As many slices as one batch folds: D1 does nothing else meanwhile. */
+export const slicesAtOnce = 50;
+
+/** Stale slices of an account, the latest first. */
+export const staleSlicesOf = (d1: D1Database, accountId: string, limit: number): Promise<Slice[]> =>
+  slices(d1.prepare("SELECT account_id, start FROM stale_slices WHERE account_id = ? ORDER BY start DESC LIMIT ?").bind(accountId, limit));
+
+/** Stale slices that a writer is to fold and that have begun before `before`, the oldest first. */
+export const staleSlicesOfWriter = (d1: D1Database, writer: number, before: number, limit: number): Promise<Slice[]> =>
+  slices(
+    d1
+      .prepare("SELECT account_id, start FROM stale_slices WHERE writer = ? AND start < ? ORDER BY start, account_id LIMIT ?")
+      .bind(writer, before, limit),
+  );
+
+async function slices(statement: D1PreparedStatement): Promise<Slice[]> {
+  const { results } = await statement.all<{ account_id: string; start: number }>();
+  return results.map(({ account_id, start }) => ({ accountId: account_id, start }));
+}
+
+/** Folds stale slices of any accounts. Answers for how many milliseconds D1 was at it. */
+export async function foldSlices(d1: D1Database, stale: readonly Slice[]): Promise<number> {
+  const parts = {
+    slices: JSON.stringify(
+      stale.map(({ accountId, start }) => [accountId, start, idBound("req", start), idBound("req", start + sliceMs)] as const),
+    ),
+    hours: startsOf(stale, hourStart),
+    days: startsOf(stale, dayStart),
+  };
+  const outcomes = await d1.batch(statements.map(([over, sql]) => d1.prepare(sql).bind(parts[over])));
+  return outcomes.reduce((sum, { meta }) => sum + meta.duration, 0);
+}
+
+/** The hours or days that slices lie in, each once. */
+function startsOf(stale: readonly Slice[], startOf: (timeMs: number) => number): string {
+  const starts = stale.map(({ accountId, start }) => [accountId, startOf(start)] as const);
+  return JSON.stringify([...new Map(starts.map((each) => [each.join(" "), each])).values()]);
+}
+
+/** Exact below 20 ms; above, ten steps for each doubling. */
+const roundedDuration = `CASE WHEN duration_ms < 20 THEN duration_ms ${Array.from({ length: 20 }, (_, doublings) => {
+  const step = 2 ** (doublings + 1);
+  return `WHEN duration_ms < ${20 * step} THEN (duration_ms + ${step / 2}) / ${step} * ${step}`;
+}).join(" ")} ELSE duration_ms END`;
+
+// Columns are named, so that a Worker from before a migration goes on after it.
+const rollUpColumns = "account_id, start, key_id, route, status, requests, admitted, counted, duration_ms";
+
+/** D1 bills what is written: a row that is as it was is left alone. */
+const replaceWhereChanged = (table: string, further: readonly string[] = []) =>
+  `ON CONFLICT DO UPDATE SET ${["requests", "admitted", "counted", "duration_ms", ...further].map((name) => `${name} = excluded.${name}`).join(", ")}
+    WHERE excluded.requests <> ${table}.requests`;
+
+// With a single max() in the select list, SQLite takes other columns (`path`) from the row that holds it.
+const slicesFromLog = `INSERT INTO usage_slices (${rollUpColumns}, durations, last_id, last_path)
+  SELECT account_id, start, key_id, route, status, sum(requests), sum(admitted), sum(counted), sum(duration_ms),
+    json_group_object(CAST(duration AS TEXT), admitted) FILTER (WHERE admitted > 0), max(last_id), last_path
+  FROM (
+    SELECT stale.value ->> 0 AS account_id, stale.value ->> 1 AS start, key_id, route, status, ${roundedDuration} AS duration,
+      sum(count) AS requests, sum(count * admitted) AS admitted, sum(count * counted) AS counted,
+      sum(duration_ms * count * admitted) AS duration_ms, max(iif(admitted, activity.id, NULL)) AS last_id, activity.path AS last_path
+    FROM json_each(?) AS stale
+    CROSS JOIN activity ON activity.account_id = stale.value ->> 0 AND activity.id >= stale.value ->> 2 AND activity.id < stale.value ->> 3
+    -- Some entries of a slice from before the log's start are gone already: it stays as it was.
+    WHERE stale.value ->> 1 >= coalesce((SELECT starts_at FROM log_starts WHERE log_starts.account_id = stale.value ->> 0), 0)
+    GROUP BY 1, 2, key_id, route, status, duration
+  )
+  WHERE true GROUP BY account_id, start, key_id, route, status
+  ${replaceWhereChanged("usage_slices", ["durations", "last_id", "last_path"])}`;
+
+const lastUses = `INSERT INTO key_uses (account_id, key_id, entry_id, path)
+  SELECT account_id, key_id, max(last_id), last_path
+  FROM json_each(?) AS stale CROSS JOIN usage_slices ON usage_slices.account_id = stale.value ->> 0 AND usage_slices.start = stale.value ->> 1
+  WHERE last_id IS NOT NULL GROUP BY account_id, key_id
+  ON CONFLICT DO UPDATE SET entry_id = excluded.entry_id, path = excluded.path WHERE excluded.entry_id > key_uses.entry_id`;
+
+/** The rows of `table` that lie in the hours or days that are bound: `part.value` is account and start. */
+const within = (table: string, lengthMs: number) => `json_each(?1) AS part
+    CROSS JOIN ${table} AS own ON own.account_id = part.value ->> 0 AND own.start >= part.value ->> 1 AND own.start < part.value ->> 1 + ${lengthMs}`;
+
+const sumUp = (to: string, from: string, lengthMs: number) => `INSERT INTO ${to} (${rollUpColumns})
+  SELECT part.value ->> 0, part.value ->> 1, key_id, route, status, sum(requests), sum(admitted), sum(counted), sum(duration_ms)
+  FROM ${within(from, lengthMs)} WHERE true GROUP BY 1, 2, key_id, route, status
+  ${replaceWhereChanged(to)}`;
+
+const byStatusOf = "json_group_object(CAST(status AS TEXT), json_array(requests, admitted, duration_ms))";
+const histogramOf = "json_group_object(CAST(duration AS TEXT), admitted)";
+const sums = "sum(requests) AS requests, sum(admitted) AS admitted, sum(duration_ms) AS duration_ms";
+
+/** The durations in the slices of hours, and those in the hours of days, which are looked up by key. */
+const durationsOfHours = `SELECT part.value ->> 0 AS account_id, part.value ->> 1 AS start, key_id, CAST(bucket.key AS INTEGER) AS duration, sum(bucket.value) AS admitted
+    FROM ${within("usage_slices", hourMs)}, json_each(own.durations) AS bucket GROUP BY 1, 2, key_id, duration`;
+const durationsOfDays = `SELECT account_id, keys.start, key_id, CAST(bucket.key AS INTEGER) AS duration, sum(bucket.value) AS admitted
+    FROM (SELECT DISTINCT account_id, start, key_id FROM statuses) AS keys
+    CROSS JOIN usage_hour_totals AS own USING (account_id, key_id), json_each(own.histogram) AS bucket
+    WHERE own.start >= keys.start AND own.start < keys.start + ${dayMs} GROUP BY account_id, keys.start, key_id, duration`;
+
+/** The totals of each key and, under the empty key, of all of them: from the rows of that hour or day, and the durations in its parts. */
+const totals = (to: string, from: string, durations: string) => `INSERT INTO ${to} (account_id, start, key_id, by_status, histogram)
+  WITH statuses AS (
+    SELECT part.value ->> 0 AS account_id, part.value ->> 1 AS start, key_id, status, ${sums}
+    FROM json_each(?1) AS part CROSS JOIN ${from} AS own ON own.account_id = part.value ->> 0 AND own.start = part.value ->> 1
+    GROUP BY 1, 2, key_id, status
+  ), by_status AS (
+    SELECT account_id, start, key_id, ${byStatusOf} AS by_status FROM statuses GROUP BY account_id, start, key_id
+    UNION ALL
+    SELECT account_id, start, '', ${byStatusOf} FROM (SELECT account_id, start, status, ${sums} FROM statuses GROUP BY account_id, start, status)
+    GROUP BY account_id, start
+  ), durations AS (
+    ${durations}
+  ), histograms AS (
+    SELECT account_id, start, key_id, ${histogramOf} AS histogram FROM durations GROUP BY account_id, start, key_id
+    UNION ALL
+    SELECT account_id, start, '', ${histogramOf} FROM
+      (SELECT account_id, start, duration, sum(admitted) AS admitted FROM durations GROUP BY account_id, start, duration)
+    GROUP BY account_id, start
+  )
+  SELECT account_id, start, key_id, by_status, coalesce(histogram, '{}') FROM by_status LEFT JOIN histograms USING (account_id, start, key_id) WHERE true
+  ON CONFLICT DO UPDATE SET by_status = excluded.by_status, histogram = excluded.histogram WHERE excluded.by_status <> ${to}.by_status`;
+
+const unmark = `DELETE FROM stale_slices WHERE (account_id, start) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?))`;
+
+/** What folds slices, in order, and what of them each is bound to. */
+const statements = [
+  ["slices", slicesFromLog],
+  ["slices", lastUses],
+  ["hours", sumUp("usage_hours", "usage_slices", hourMs)],
+  ["hours", totals("usage_hour_totals", "usage_hours", durationsOfHours)],
+  ["days", sumUp("usage_days", "usage_hours", dayMs)],
+  ["days", totals("usage_day_totals", "usage_days", durationsOfDays)],
+  ["slices", unmark],
+] as const;
