@@ -96,8 +96,8 @@ export const explanations: Record<FailureCode, Explanation> = {
     detail: "A request with this Idempotency-Key is running. Try again in a moment.",
   },
   limit_reached: {
-    why: "The account has as many of these as it may.",
-    what: "Remove what is no longer needed.",
+    why: "The account stores as much of this as it may.",
+    what: "Remove what is no longer needed. The guide to limits has the numbers.",
     detail: "The account has as many of these as it may. Remove one that is no longer used.",
   },
   precondition_failed: {

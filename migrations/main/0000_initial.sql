@@ -239,6 +239,7 @@ CREATE TABLE `tasks` (
 CREATE INDEX `tasks_by_assignee` ON `tasks` (`account_id`,`assignee_id`);--> statement-breakpoint
 CREATE INDEX `tasks_by_update` ON `tasks` (`account_id`,`updated_at`,`id`);--> statement-breakpoint
 CREATE INDEX `tasks_by_due` ON `tasks` (`account_id`,`due_at`,`id`);--> statement-breakpoint
+CREATE INDEX `tasks_for_analytics` ON `tasks` (`account_id`,`status`,`priority`,`assignee_id`,`created_at`,`completed_at`,`due_at`);--> statement-breakpoint
 CREATE TABLE `users` (
 	`id` text NOT NULL,
 	`account_id` text NOT NULL,

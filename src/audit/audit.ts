@@ -1,9 +1,10 @@
-import { and, desc, eq, gte, lt, type SQL, sql } from "drizzle-orm";
+import { and, desc, eq, getTableColumns, gte, lt, type SQL, sql } from "drizzle-orm";
 import type { PartyType, Reading } from "../accounts/actor.ts";
 import { dayMs } from "../clock.ts";
 import type { Db, Statement } from "../db/client.ts";
 import { deleteInChunks } from "../db/delete-in-chunks.ts";
 import { insertWhere } from "../db/insert-where.ts";
+import { type Page, pageFrom, scannedAtOnce } from "../db/page.ts";
 import { apiKeys, audit, members } from "../db/schema-main.ts";
 import { idBound, newId } from "../ids.ts";
 
@@ -63,43 +64,44 @@ export interface AuditFilter {
   to?: number | undefined;
 }
 
-/** Entries of the account, newest first. */
-export function listAudit(
+/** Entries of the account, newest first. A filtered page looks at 2,000 at most. */
+export async function listAudit(
   { db, actor }: Reading,
   { filter, after, limit }: { filter: AuditFilter; after?: string | undefined; limit: number },
-): Promise<ReadAuditEntry[]> {
-  return db
-    .select({
-      accountId: audit.accountId,
-      id: audit.id,
-      actorType: audit.actorType,
-      actorId: audit.actorId,
-      action: audit.action,
-      targetType: audit.targetType,
-      targetId: audit.targetId,
-      targetName: audit.targetName,
-      ip: audit.ip,
-      country: audit.country,
-      changes: audit.changes,
-      actorName: sql<string | null>`coalesce(${members.name}, ${apiKeys.name})`,
-    })
+): Promise<Page<ReadAuditEntry, string>> {
+  const range = and(
+    eq(audit.accountId, actor.accountId),
+    after === undefined ? undefined : lt(audit.id, after),
+    filter.from === undefined ? undefined : gte(audit.id, idBound("aud", filter.from)),
+    filter.to === undefined ? undefined : lt(audit.id, idBound("aud", filter.to)),
+  );
+  const matches = and(
+    filter.action === undefined ? undefined : eq(audit.action, filter.action),
+    filter.actor === undefined ? undefined : sql`(${audit.actorId} = ${filter.actor} OR ${audit.actorType} = ${filter.actor})`,
+    filter.target === undefined ? undefined : eq(audit.targetId, filter.target),
+  );
+  const rows = (where: SQL | undefined) =>
+    db
+      .select({ ...getTableColumns(audit), actorName: sql<string | null>`coalesce(${members.name}, ${apiKeys.name})` })
+      .from(audit)
+      .leftJoin(members, and(eq(members.id, audit.actorId), eq(members.accountId, audit.accountId)))
+      .leftJoin(apiKeys, and(eq(apiKeys.id, audit.actorId), eq(apiKeys.accountId, audit.accountId)))
+      .where(where)
+      .orderBy(desc(audit.id))
+      .limit(limit + 1);
+  if (!matches) return pageFrom(await rows(range), limit, idOf);
+  const last = db
+    .select({ id: audit.id })
     .from(audit)
-    .leftJoin(members, and(eq(members.id, audit.actorId), eq(members.accountId, audit.accountId)))
-    .leftJoin(apiKeys, and(eq(apiKeys.id, audit.actorId), eq(apiKeys.accountId, audit.accountId)))
-    .where(
-      and(
-        eq(audit.accountId, actor.accountId),
-        after === undefined ? undefined : lt(audit.id, after),
-        filter.from === undefined ? undefined : gte(audit.id, idBound("aud", filter.from)),
-        filter.to === undefined ? undefined : lt(audit.id, idBound("aud", filter.to)),
-        filter.action === undefined ? undefined : eq(audit.action, filter.action),
-        filter.actor === undefined ? undefined : sql`(${audit.actorId} = ${filter.actor} OR ${audit.actorType} = ${filter.actor})`,
-        filter.target === undefined ? undefined : eq(audit.targetId, filter.target),
-      ),
-    )
+    .where(range)
     .orderBy(desc(audit.id))
-    .limit(limit);
+    .limit(1)
+    .offset(scannedAtOnce - 1);
+  const [found, [lastScanned]] = await db.batch([rows(and(range, matches, sql`${audit.id} >= coalesce((${last}), '')`)), last]);
+  return pageFrom(found, limit, idOf, lastScanned?.id);
 }
+
+const idOf = ({ id }: ReadAuditEntry) => id;
 
 /** Deletes entries of accounts that are older than 400 days, at most `atMost`. Answers how many went. */
 export const deleteOldAudit = (db: Db, accountIds: readonly string[], now: number, atMost: number): Promise<number> =>

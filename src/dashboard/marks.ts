@@ -19,7 +19,7 @@ function textOf({ action, changes, targetName, targetId }: ReadAuditEntry): stri
 
 /** The latest things that may have moved the requests of a window, the first first. */
 export async function readMarks(reading: Reading, { from, to }: Span): Promise<Mark[]> {
-  const entries = await listAudit(reading, { filter: { from, to }, limit: looksAt });
+  const { rows: entries } = await listAudit(reading, { filter: { from, to }, limit: looksAt });
   const marks = entries.flatMap((entry) => {
     const text = textOf(entry);
     return text === null ? [] : [{ timeMs: timeOfId(entry.id), text }];

@@ -148,6 +148,16 @@ export const tasks = sqliteTable(
     index("tasks_by_assignee").on(table.accountId, table.assigneeId),
     index("tasks_by_update").on(table.accountId, table.updatedAt, table.id),
     index("tasks_by_due").on(table.accountId, table.dueAt, table.id),
+    // All that analytics reads: without it, each figure would read every description.
+    index("tasks_for_analytics").on(
+      table.accountId,
+      table.status,
+      table.priority,
+      table.assigneeId,
+      table.createdAt,
+      table.completedAt,
+      table.dueAt,
+    ),
   ],
 );
 

@@ -1,10 +1,12 @@
 import { limitCeiling } from "../accounts/account.ts";
+import { mostStored } from "../accounts/storage.ts";
 import { scannedAtOnce } from "../activity/read-activity.ts";
 import { usualDays } from "../activity/retention.ts";
 import { lines } from "../admission/limit-events.ts";
 import { auditKeptMs } from "../audit/audit.ts";
 import { dayMs, secondMs } from "../clock.ts";
 import { integer } from "../dashboard/format.ts";
+import { scannedAtOnce as rowsScannedAtOnce } from "../db/page.ts";
 import { failures } from "../errors.ts";
 import type { EventCatalogue } from "../events/catalogue.ts";
 import { eventsKeptMs } from "../events/retention.ts";
@@ -57,6 +59,11 @@ export const figures = (document: JsonObject, catalogue: EventCatalogue, origin:
   "scopes.all": list(scopes),
   "scopes.usual": list(defaultScopes),
   "idempotency.kept": duration(idempotencyKeptMs),
+  "users.most": integer(mostStored.users),
+  "tasks.most": integer(mostStored.tasks),
+  "events.most": integer(mostStored.events),
+  "responses.most": integer(mostStored.idempotencyKeys),
+  "lists.scanned": integer(rowsScannedAtOnce),
   "activity.kept": duration(usualDays * dayMs),
   "activity.scanned": integer(scannedAtOnce),
   "audit.kept": duration(auditKeptMs),

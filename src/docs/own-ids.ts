@@ -34,7 +34,7 @@ export async function readOwnIds(c: PageContext, catalogue: EventCatalogue): Pro
   const [account] = await listAccounts(db);
   if (!account) return null;
   const reading = { db, activity: connectToStore(c.env, account.activityStore), actor: systemOn(account.id), now: Date.now() };
-  const [[user], [task], keys, webhooks, [event], redelivery, { entries }] = await Promise.all([
+  const [users, tasks, keys, webhooks, events, redelivery, { entries }] = await Promise.all([
     listUsers(reading, { filter: {}, limit: 1 }),
     listTasks(reading, { filter: {}, sort: "-created_at", limit: 1 }),
     refreshRollUps({ ...reading, refresh: refreshBy(c.env, account.activityStore) }).then((asking) =>
@@ -51,12 +51,12 @@ export async function readOwnIds(c: PageContext, catalogue: EventCatalogue): Pro
     .filter((each) => statusOf(each, reading.now) === "active" && !c.env.DEMO_API_KEY.includes(each.id.slice("key_".length)))
     .toSorted((a, b) => (a.lastUsedAt ?? 0) - (b.lastUsedAt ?? 0));
   return {
-    usr: user?.id,
-    tsk: task?.id,
+    usr: users.rows[0]?.id,
+    tsk: tasks.rows[0]?.id,
     key: key?.id,
     whk: webhook?.id,
     dlv: delivery?.id,
-    evt: event?.id,
+    evt: events.rows[0]?.id,
     rdl: redelivery?.id,
     req: entries[0]?.id,
   };
@@ -67,7 +67,7 @@ async function findDelivery(reading: Reading, webhooks: readonly Webhook[]): Pro
   const all = await Promise.all(
     webhooks.map(async (webhook) => ({
       webhook,
-      deliveries: await listDeliveries(reading, webhook.id, { filter: {}, limit: mostDeliveries }),
+      deliveries: (await listDeliveries(reading, webhook.id, { filter: {}, limit: mostDeliveries })).rows,
     })),
   );
   const found = all.flatMap(({ webhook, deliveries }) => deliveries.map((delivery) => ({ webhook, delivery })));

@@ -1,9 +1,11 @@
 import { type SQL, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
+import { mayStore, mostStored, type Stored, storesAll } from "../accounts/storage.ts";
 import { type AuditEntry, storeAudit } from "../audit/audit.ts";
-import { isFailedCondition, requireInBatch } from "../db/batch-condition.ts";
+import { type BatchCondition, isFailedCondition, requireInBatch } from "../db/batch-condition.ts";
 import { type Db, jsonRows, raw, type Statement } from "../db/client.ts";
-import type { Failure } from "../errors.ts";
+import { hasRoom } from "../db/database-sizes.ts";
+import { Failure } from "../errors.ts";
 import type { Event } from "./event.ts";
 
 // The outbox: a change, its events and a delivery of each to every webhook that wants it are one D1 batch, all of it or nothing.
@@ -20,6 +22,10 @@ export interface Change<Result> {
   audit?: readonly AuditEntry[];
   /** Scopes that the one who acts must still have as it is written, besides that of the operation. */
   scopes?: readonly string[];
+  /** What the statements add to what the account stores only so much of, besides events. */
+  adds?: readonly { accountId: string; what: Stored }[];
+  /** Whether it goes on where the database or the account's events are full: what ends, deletes or takes a permission away. */
+  evenWhereFull?: boolean;
   /** Deliveries that the statements themselves make, to be enqueued, from what the statements answered. */
   due?: (outcomes: readonly unknown[]) => readonly DueDelivery[];
 }
@@ -61,32 +67,51 @@ export interface Outbox {
 }
 
 const authorityHolds = "the one who acts still may";
+const databaseHasRoom = "the database has room";
+const mayStoreMore = (what: Stored) => `the account may store more ${what}`;
 
 /**
  * Writes a change, its events and one delivery of each to every webhook that wants it, in one D1 batch. `first`: statements that go
  * before. Returns what those of the change returned. Throws the refusal of `authority` where it no longer holds; nothing is written then.
  */
-export async function commitChange(
-  { db, enqueue = () => {}, authority, requestId }: Outbox,
-  { events, statements, when, audit = [], scopes = [], due = () => [] }: Omit<Change<unknown>, "result">,
-  first: Statement[] = [],
-): Promise<unknown[]> {
+export async function commitChange(outbox: Outbox, change: Omit<Change<unknown>, "result">, first: Statement[] = []): Promise<unknown[]> {
+  const { db, enqueue = () => {}, requestId } = outbox;
+  const { events, statements, when, audit = [], due = () => [] } = change;
   const { inserts, fanOuts } = storeEvents(db, events, when, requestId);
-  const conditions = authority ? [requireInBatch(db, authority.holds(scopes), authorityHolds)] : [];
+  const required = conditionsOf(outbox, change);
+  const conditions = required.length > 0 ? [requireInBatch(db, ...required)] : [];
   const [head, ...tail] = [...conditions, ...first, ...storeAudit(db, audit, when), ...inserts, ...fanOuts, ...statements];
   if (!head) return [];
   let outcomes: unknown[];
   try {
     outcomes = await db.batch([head, ...tail]);
   } catch (error) {
-    if (authority && isFailedCondition(error, authorityHolds)) throw await authority.refusal(scopes);
-    throw error;
+    throw await refusalOf(outbox, change, error);
   }
   const before = conditions.length + first.length + audit.length + inserts.length;
   const after = before + fanOuts.length;
   const own = outcomes.slice(after);
   enqueue([...due(own), ...firstDue(outcomes.slice(before, after).flatMap((rows) => rows as Delivery[]))]);
   return own;
+}
+
+/** What must hold in D1 at the moment in which a change is written. */
+function conditionsOf({ authority }: Outbox, { events, adds = [], evenWhereFull = false, scopes = [] }: Omit<Change<unknown>, "result">) {
+  const conditions: BatchCondition[] = authority ? [{ holds: authority.holds(scopes), name: authorityHolds }] : [];
+  const [event] = events;
+  if (!evenWhereFull) conditions.push({ holds: hasRoom, name: databaseHasRoom });
+  if (event && !evenWhereFull) conditions.push({ holds: mayStore(event.accountId, "events"), name: mayStoreMore("events") });
+  for (const { accountId, what } of adds) conditions.push({ holds: mayStore(accountId, what), name: mayStoreMore(what) });
+  return conditions;
+}
+
+/** Why a change was not written: what is to be thrown. */
+async function refusalOf({ authority }: Outbox, { scopes = [] }: Omit<Change<unknown>, "result">, error: unknown): Promise<unknown> {
+  if (authority && isFailedCondition(error, authorityHolds)) return authority.refusal(scopes);
+  if (isFailedCondition(error, databaseHasRoom))
+    return new Failure("unavailable", "The database is full: only what ends or deletes something is still done.", { cause: error });
+  const full = (Object.keys(mostStored) as Stored[]).find((what) => isFailedCondition(error, mayStoreMore(what)));
+  return full ? storesAll(full) : error;
 }
 
 /** The commit of a caller that has nothing to join. */

@@ -1,6 +1,7 @@
-import { and, asc, desc, eq, gt, inArray, lt } from "drizzle-orm";
+import { and, asc, desc, eq, gt, gte, inArray, lt, lte, or, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
 import { minuteMs } from "../clock.ts";
+import { type Page, pageFrom, scannedAtOnce } from "../db/page.ts";
 import { deliveries, events } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
 import { idBound, timeOfId } from "../ids.ts";
@@ -11,24 +12,34 @@ export type SequencedEvent = Event & { sequence: number };
 
 export type EventOrder = "asc" | "desc";
 
-/** Events of the account of one of `types`, newest first unless `order` is `asc`, from after the sequence number `after`. Whoever reads `asc` to the end and goes on there later misses none, however late one was stored. */
-export function listEvents(
+/**
+ * Events of the account of one of `types`, newest first unless `order` is `asc`, from after the sequence number `after`. Whoever reads `asc` to
+ * the end and goes on there later misses none, however late one was stored. A page looks at 2,000 at most.
+ */
+export async function listEvents(
   { db, actor }: Reading,
   { types, order, after, limit }: { types: readonly string[]; order: EventOrder; after?: number | undefined; limit: number },
-): Promise<SequencedEvent[]> {
-  const [isAfter, sorted] = order === "asc" ? [gt, asc] : [lt, desc];
-  return db
-    .select()
+): Promise<Page<SequencedEvent, number>> {
+  const [isAfter, isUpTo, sorted] = order === "asc" ? [gt, lte, asc] : [lt, gte, desc];
+  const range = and(eq(events.accountId, actor.accountId), after === undefined ? undefined : isAfter(events.sequence, after));
+  const last = db
+    .select({ sequence: events.sequence })
     .from(events)
-    .where(
-      and(
-        eq(events.accountId, actor.accountId),
-        inArray(events.type, [...types]),
-        after === undefined ? undefined : isAfter(events.sequence, after),
-      ),
-    )
+    .where(range)
     .orderBy(sorted(events.sequence))
-    .limit(limit);
+    .limit(1)
+    .offset(scannedAtOnce - 1);
+  const ofTypes = and(range, inArray(events.type, [...types]), or(sql`(${last}) IS NULL`, isUpTo(events.sequence, sql`(${last})`)));
+  const [found, [lastScanned]] = await db.batch([
+    db
+      .select()
+      .from(events)
+      .where(ofTypes)
+      .orderBy(sorted(events.sequence))
+      .limit(limit + 1),
+    last,
+  ]);
+  return pageFrom(found, limit, ({ sequence }) => sequence, lastScanned?.sequence);
 }
 
 /** One event of the account. Throws `not_found`. */

@@ -56,7 +56,8 @@ export const storingCommit =
   async (change) => {
     const response = responseFor(change.result as unknown as Result);
     try {
-      return await commitChange(outbox, change, storeResponse(outbox.db, request, response, now, change.when));
+      const adds = [...(change.adds ?? []), { accountId: request.accountId, what: "idempotencyKeys" as const }];
+      return await commitChange(outbox, { ...change, adds }, storeResponse(outbox.db, request, response, now, change.when));
     } catch (error) {
       if (isDuplicate(error, "idempotency_keys.account_id"))
         throw new AlreadyDone("another request with this Idempotency-Key was first", { cause: error });

@@ -92,6 +92,7 @@ export async function withdrawInvitation(writing: Writing, id: string): Promise<
   const { db, actor, commit } = writing;
   const open = and(eq(invitations.accountId, actor.accountId), eq(invitations.id, id), isNull(invitations.usedBy));
   const [ended] = await commit({
+    evenWhereFull: true,
     result: null,
     events: [],
     audit: [audited(writing, "member.invitation_withdrawn", { type: "invitation", id, name: null })],

@@ -95,6 +95,7 @@ export async function removeMember(writing: Writing, id: string): Promise<void> 
   const member = await readMember(writing, id);
   const when = mayChange(member);
   const outcomes = await commit({
+    evenWhereFull: true,
     result: null,
     events: [memberRemoved(member, now)],
     audit: [audited(writing, "member.removed", { type: "member", id, name: member.name })],
@@ -118,6 +119,7 @@ export async function changeRole(writing: Writing, id: string, role: Role): Prom
   if (member.role === role) return;
   const when = mayChange(member);
   const outcomes = await commit({
+    evenWhereFull: true,
     result: null,
     events: [],
     audit: [audited(writing, "member.role_changed", { type: "member", id, name: member.name }, ["role"])],

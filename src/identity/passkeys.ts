@@ -164,6 +164,7 @@ export async function removePasskey(writing: Writing, member: Pick<Member, "id">
   if (!own) throw new Failure("not_found", "There is no such passkey.");
   const when = sql`(SELECT count(*) FROM passkeys WHERE member_id = ${member.id}) > 1 AND EXISTS (SELECT 1 FROM passkeys WHERE id = ${id})`;
   const outcomes = await commit({
+    evenWhereFull: true,
     result: null,
     events: [],
     audit: [audited(writing, "passkey.removed", { type: "passkey", id, name: own.name })],

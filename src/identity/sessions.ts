@@ -41,6 +41,7 @@ export async function openSession(outbox: Outbox, member: Member, now: number, f
   const { token, row } = newSession(member.id, now, from);
   const actor = { accountId: member.accountId, by: { type: "member" as const, id: member.id }, from };
   await commitChange(outbox, {
+    evenWhereFull: true,
     events: [],
     audit: [audited({ actor, now }, "session.started", { type: "session", id: row.id, name: how })],
     statements: [outbox.db.insert(sessions).values(row)],
@@ -102,6 +103,7 @@ export async function endSession(writing: Writing, id: string, memberId?: string
     memberId === undefined ? undefined : eq(sessions.memberId, memberId),
   );
   const [ended] = await commit({
+    evenWhereFull: true,
     result: null,
     events: [],
     audit: [audited(writing, "session.ended", { type: "session", id, name: null })],

@@ -28,6 +28,7 @@ async function notify(outbox: Outbox & StoreReading, now: number, row: KeyRow, s
   const lastUse = await readLastUse({ activity: outbox.activityIn(store), actor: systemOn(row.accountId) }, row.id);
   const isDue = and(eq(apiKeys.id, row.id), eq(apiKeys.revision, row.revision), sql`notified_expiry IS NOT expires_at`);
   await commitChange(outbox, {
+    evenWhereFull: true,
     // One that has expired unseen, while nothing ran, is no longer about to.
     events: isExpired(row, now) ? [] : [keyExpiring({ ...row, ...neverUsed, ...lastUse }, row.expiresAt, now)],
     statements: [db.update(apiKeys).set({ notifiedExpiry: row.expiresAt }).where(isDue)],

@@ -51,6 +51,7 @@ export async function adoptConfig(db: Db, row: KeyRow, inForce: KeyConfig): Prom
   const [written] = await commitChange(
     { db },
     {
+      evenWhereFull: true,
       events: [event({ ...after, pushedVersion, ...neverUsed }, now)],
       statements: [db.update(apiKeys).set(after).where(asRead(apiKeys, row)).returning({ id: apiKeys.id })],
       when: isUnchanged(db, apiKeys, row),

@@ -71,6 +71,7 @@ export function writeKey(writing: KeyContext, id: string, { holds, decide, resul
     const condition = and(asRead(apiKeys, before), own ? isUnchanged(db, apiKeys, own) : undefined, change.when);
     const event = change.event(after, now);
     const [written] = await commit({
+      evenWhereFull: true,
       result: result(after),
       events: [event],
       audit: [audited(writing, actionOf(event.type, before, after), { type: "key", id, name: after.name }, changesOf(change.members))],

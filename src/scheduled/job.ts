@@ -15,10 +15,11 @@ export interface Run {
   endsAt: number;
 }
 
-/** How a run went. `next`: where the next one goes on; null where the round is done. */
+/** How a run went. `next`: where the next one goes on; null where the round is done. `errors`: what failed and kept the rest from nothing. */
 export interface Outcome {
   done: number;
   next: string | null;
+  errors?: readonly unknown[];
 }
 
 export interface Job {

@@ -1,4 +1,3 @@
-import type { Account } from "../accounts/account.ts";
 import { activityDatabase, activityDatabases, connectToStore } from "../activity/databases.ts";
 import { activityDays, deleteOldEntries } from "../activity/retention.ts";
 import { wakeWriters } from "../activity/writers.ts";
@@ -14,7 +13,7 @@ import { deleteOldUsage } from "../usage/retention.ts";
 import { finishDeletions } from "../users/delete-user.ts";
 import { deleteOldDeliveries, deleteOldRedeliveries } from "../webhooks/retention.ts";
 import { sweepDeliveries } from "../webhooks/sweep.ts";
-import { accountsInTurn } from "./accounts-in-turn.ts";
+import { type AccountsOfStore, accountsInTurn } from "./accounts-in-turn.ts";
 import { type Job, type Run, withoutCursor } from "./job.ts";
 
 /** The jobs of the clock. Cron runs this table every minute. */
@@ -112,31 +111,29 @@ const rest = 9;
 const eventsOfAccounts = 20_000;
 const statementWorth = 5000;
 
-async function deleteLogOf({ env, now, endsAt }: Run, accounts: readonly Account[], left: number): Promise<number> {
+async function deleteLogOf({ env, now, endsAt }: Run, accounts: AccountsOfStore, left: number): Promise<number> {
+  const d1 = activityDatabase(env, accounts[0].activityStore);
   const days = activityDays(env);
+  const keepings = accounts.map(({ id, keepDays }) => ({ accountId: id, days: keepDays ?? days }));
   let batches = 0;
-  for (const [store, own] of Map.groupBy(accounts, ({ activityStore }) => activityStore)) {
-    const keepings = own.map(({ id, keepDays }) => ({ accountId: id, days: keepDays ?? days }));
-    for (let hasMore = true; hasMore && batches < Math.min(left, mostBatchesOfAccounts) && Date.now() < endsAt; batches++) {
-      const startedAt = Date.now();
-      ({ hasMore } = await deleteOldEntries(activityDatabase(env, store), keepings, now));
-      if (hasMore) await new Promise((resolve) => setTimeout(resolve, rest * (Date.now() - startedAt)));
-    }
+  for (let hasMore = true; hasMore && batches < Math.min(left, mostBatchesOfAccounts) && Date.now() < endsAt; batches++) {
+    const startedAt = Date.now();
+    ({ hasMore } = await deleteOldEntries(d1, keepings, now));
+    if (hasMore) await new Promise((resolve) => setTimeout(resolve, rest * (Date.now() - startedAt)));
   }
   return batches;
 }
 
-async function deleteUsageOf({ env, now }: Run, accounts: readonly Account[], left: number): Promise<number> {
+async function deleteUsageOf({ env, now }: Run, accounts: AccountsOfStore, left: number): Promise<number> {
+  const d1 = activityDatabase(env, accounts[0].activityStore);
+  const ids = accounts.map(({ id }) => id);
   let batches = 0;
-  for (const [store, own] of Map.groupBy(accounts, ({ activityStore }) => activityStore)) {
-    const ids = own.map(({ id }) => id);
-    for (let hasMore = true; hasMore && batches < left; batches++) hasMore = await deleteOldUsage(activityDatabase(env, store), ids, now);
-  }
+  for (let hasMore = true; hasMore && batches < left; batches++) hasMore = await deleteOldUsage(d1, ids, now);
   return batches;
 }
 
 /** Each statement counts as much as 5,000 rows. */
-async function deleteEventsOf({ outbox: { db }, now }: Run, accounts: readonly Account[], left: number): Promise<number> {
+async function deleteEventsOf({ outbox: { db }, now }: Run, accounts: AccountsOfStore, left: number): Promise<number> {
   const ids = accounts.map(({ id }) => id);
   const atMost = Math.min(left, eventsOfAccounts);
   const rows =

@@ -5,7 +5,7 @@ import { jobs as jobRuns } from "../db/schema-main.ts";
 import { errorsOf, throwTogether } from "../errors.ts";
 import type { Outbox } from "../events/commit.ts";
 import { enqueueVia } from "../webhooks/enqueue.ts";
-import type { Job, Run } from "./job.ts";
+import type { Job, Outcome, Run } from "./job.ts";
 import { jobs } from "./jobs.ts";
 
 type JobRun = typeof jobRuns.$inferSelect;
@@ -40,16 +40,12 @@ const isDue = ({ everyMs }: Job, before: JobRun | undefined, now: number): boole
 
 async function runJob(db: Db, { name, run }: Job, given: Run): Promise<void> {
   const startedAt = Date.now();
-  const { now: ranAt, cursor } = given;
-  try {
-    const { done, next } = await run(given);
-    await keep(db, { name, cursor: next ?? "", ranAt, tookMs: Date.now() - startedAt, done, hasMore: next !== null, error: null });
-  } catch (error) {
-    await keep(db, { name, cursor, ranAt, tookMs: Date.now() - startedAt, done: 0, hasMore: false, error: messagesOf(error) }).catch(
-      () => {},
-    );
-    throw error;
-  }
+  const failed = (error: unknown): Outcome => ({ done: 0, next: given.cursor || null, errors: [error] });
+  const { done, next, errors = [] } = await run(given).catch(failed);
+  const error = errors.length === 0 ? null : messagesOf(errors[0]);
+  const kept = { name, cursor: next ?? "", ranAt: given.now, tookMs: Date.now() - startedAt, done, hasMore: next !== null, error };
+  await keep(db, kept);
+  throwTogether(errors, `the job failed: ${name}`);
 }
 
 async function keep(db: Db, run: JobRun): Promise<void> {

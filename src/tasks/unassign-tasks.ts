@@ -33,11 +33,11 @@ export async function unassignSome(
     return eventsOfTask(before, after, now);
   });
   const statements = [
-    requireInBatch(db, allUnchanged(actor.accountId, assigned), tasksUnchanged),
+    requireInBatch(db, { holds: allUnchanged(actor.accountId, assigned), name: tasksUnchanged }),
     raw(db, unassign(actor.accountId, assigned, now)),
   ];
   try {
-    await commit({ result: null, events, statements });
+    await commit({ result: null, events, statements, evenWhereFull: true });
     return "some unassigned";
   } catch (error) {
     if (isFailedCondition(error, tasksUnchanged)) return "changed meanwhile";

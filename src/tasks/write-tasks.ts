@@ -10,7 +10,7 @@ import { readTask } from "./read-tasks.ts";
 import { completionOf, searchTextOf, type Task, type TaskContent } from "./task.ts";
 import { eventsOfTask, taskDeleted } from "./task-events.ts";
 
-/** Makes a task. Throws `invalid_body` where the assignee is no user of the account. */
+/** Makes a task. Throws `invalid_body` where the assignee is no user of the account, and `limit_reached`. */
 export async function createTask({ db, actor, now, commit }: Writing, content: TaskContent): Promise<Task> {
   const task: Task = {
     id: newId("tsk", now),
@@ -23,7 +23,9 @@ export async function createTask({ db, actor, now, commit }: Writing, content: T
     updatedAt: now,
   };
   const statements = [...requireAssignee(db, task), db.insert(tasks).values(task)];
-  await withKnownAssignee(commit({ result: task, events: eventsOfTask(null, task, now), statements }));
+  await withKnownAssignee(
+    commit({ result: task, events: eventsOfTask(null, task, now), adds: [{ accountId: actor.accountId, what: "tasks" }], statements }),
+  );
   return task;
 }
 
@@ -59,6 +61,7 @@ export function deleteTask(writing: Writing, id: string, holds: Precondition): P
   const { db, now, commit } = writing;
   return withOptimisticLock({ read: () => readTask(writing, id), holds, name: "task" }, async (before) => {
     const [deleted] = await commit({
+      evenWhereFull: true,
       result: null,
       events: [taskDeleted(before, now)],
       statements: [db.delete(tasks).where(asRead(tasks, before)).returning({ id: tasks.id })],
@@ -74,7 +77,7 @@ const assigneeIsThere = "the assignee is a user of the account";
 const requireAssignee = (db: Db, { accountId, assigneeId }: Task): Statement[] => {
   if (assigneeId === null) return [];
   const assignee = and(eq(users.accountId, accountId), eq(users.id, assigneeId), isNull(users.deletionRequestedAt));
-  return [requireInBatch(db, exists(db.select({ id: users.id }).from(users).where(assignee)), assigneeIsThere)];
+  return [requireInBatch(db, { holds: exists(db.select({ id: users.id }).from(users).where(assignee)), name: assigneeIsThere })];
 };
 
 async function withKnownAssignee<T>(write: Promise<T>): Promise<T> {

@@ -23,6 +23,7 @@ export async function deleteUser(writing: Writing, id: string, holds: Preconditi
   const marked = await withOptimisticLock({ read: () => readUser(writing, id), holds, name: "user" }, async (before) => {
     const { deletionRequestedAt, revision } = { deletionRequestedAt: now, ...nextVersion(before, now) };
     const [written] = await commit({
+      evenWhereFull: true,
       result: null,
       events: [],
       statements: [db.update(users).set({ deletionRequestedAt, revision }).where(asRead(users, before)).returning({ id: users.id })],
@@ -75,6 +76,7 @@ async function finishDeletion(writing: Writing, user: User, atMost = Number.POSI
 async function deleteRow({ db, now, commit }: Writing, user: User): Promise<boolean> {
   try {
     await commit({
+      evenWhereFull: true,
       result: null,
       events: [userDeleted(user, now)],
       statements: [db.delete(users).where(asRead(users, user))],

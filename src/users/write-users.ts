@@ -11,7 +11,7 @@ import { userCreated, userUpdated } from "./user-events.ts";
 
 export type UserPatch = Partial<Pick<User, "name" | "email" | "role" | "status">>;
 
-/** Makes a user. Throws `conflict` where the account has one with this address, in whatever case. */
+/** Makes a user. Throws `conflict` where the account has one with this address, in whatever case, and `limit_reached`. */
 export async function createUser({ db, actor, now, commit }: Writing, input: NewUser): Promise<User> {
   const user: User = {
     id: newId("usr", now),
@@ -26,7 +26,14 @@ export async function createUser({ db, actor, now, commit }: Writing, input: New
     createdAt: now,
     updatedAt: now,
   };
-  await orConflict(commit({ result: user, events: [userCreated(user, now)], statements: [db.insert(users).values(user)] }));
+  await orConflict(
+    commit({
+      result: user,
+      events: [userCreated(user, now)],
+      adds: [{ accountId: actor.accountId, what: "users" }],
+      statements: [db.insert(users).values(user)],
+    }),
+  );
   return user;
 }
 

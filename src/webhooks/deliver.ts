@@ -50,7 +50,10 @@ interface Claimed {
  */
 export async function deliver(delivering: Delivering, deliveryId: string): Promise<void> {
   const claim = crypto.randomUUID();
-  const claimed = await claimDelivery(delivering, deliveryId, claim);
+  const claimed =
+    (await claimDelivery(delivering, deliveryId, claim)) ??
+    // Where as many are in flight as may be, it is left to one that ends: those that have not ended by now find it.
+    ((await leaveToOthers(delivering, deliveryId)) ? await claimDelivery(delivering, deliveryId, claim) : null);
   if (!claimed) return;
   const [delivery, webhook] = claimed;
   // The webhook has been deleted, or the event is past its keeping.
@@ -84,6 +87,16 @@ async function claimDelivery({ db, now }: Delivering, deliveryId: string, claim:
       (SELECT ${webhookAsJson} FROM webhooks WHERE webhooks.account_id = deliveries.account_id AND webhooks.id = deliveries.webhook_id) AS webhook`,
   );
   return claimed ? [claimed, claimed.webhook === null ? null : (JSON.parse(claimed.webhook) as Webhook)] : null;
+}
+
+/** Takes back the reservation of a delivery that could be claimed but for the others in flight. Returns whether it is such a one. */
+async function leaveToOthers({ db, now }: Delivering, deliveryId: string): Promise<boolean> {
+  const at = now();
+  const left = await db.all(
+    sql`UPDATE deliveries SET reserved_until = 0
+    WHERE id = ${deliveryId} AND status = 'pending' AND next_attempt_at <= ${at + skewMs} AND claimed_until <= ${at} RETURNING id`,
+  );
+  return left.length > 0;
 }
 
 /** All of a webhook's row in one value, as Drizzle would read it. */

@@ -34,6 +34,7 @@ export async function disableWebhook(
   const outcomes = await commitChange(
     { db, enqueue },
     {
+      evenWhereFull: true,
       events: [webhookDisabled(after, at)],
       statements: [
         db

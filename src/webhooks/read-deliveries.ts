@@ -1,5 +1,6 @@
-import { and, asc, desc, eq, lt } from "drizzle-orm";
+import { and, asc, desc, eq, lt, type SQL, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
+import { type Page, pageFrom, scannedAtOnce } from "../db/page.ts";
 import { attempts, deliveries } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
 import { readWebhook } from "./read-webhooks.ts";
@@ -14,29 +15,43 @@ export interface DeliveryFilter {
   eventType?: string | undefined;
 }
 
-/** Deliveries of a webhook, newest first, from after the one with the id `after`. Throws `not_found`. */
+/** Deliveries of a webhook, newest first, from after the one with the id `after`. A filtered page looks at 2,000 at most. Throws `not_found`. */
 export async function listDeliveries(
   reading: Reading,
   webhookId: string,
   { filter, after, limit }: { filter: DeliveryFilter; after?: string | undefined; limit: number },
-): Promise<Delivery[]> {
+): Promise<Page<Delivery, string>> {
   const { db, actor } = reading;
   await readWebhook(reading, webhookId);
-  return db
-    .select()
+  const range = and(
+    eq(deliveries.accountId, actor.accountId),
+    eq(deliveries.webhookId, webhookId),
+    after === undefined ? undefined : lt(deliveries.id, after),
+  );
+  const matches = and(
+    filter.status && eq(deliveries.status, filter.status),
+    filter.eventType === undefined ? undefined : eq(deliveries.eventType, filter.eventType),
+  );
+  const rows = (where: SQL | undefined) =>
+    db
+      .select()
+      .from(deliveries)
+      .where(where)
+      .orderBy(desc(deliveries.id))
+      .limit(limit + 1);
+  if (!matches) return pageFrom(await rows(range), limit, idOf);
+  const last = db
+    .select({ id: deliveries.id })
     .from(deliveries)
-    .where(
-      and(
-        eq(deliveries.accountId, actor.accountId),
-        eq(deliveries.webhookId, webhookId),
-        after === undefined ? undefined : lt(deliveries.id, after),
-        filter.status && eq(deliveries.status, filter.status),
-        filter.eventType === undefined ? undefined : eq(deliveries.eventType, filter.eventType),
-      ),
-    )
+    .where(range)
     .orderBy(desc(deliveries.id))
-    .limit(limit);
+    .limit(1)
+    .offset(scannedAtOnce - 1);
+  const [found, [lastScanned]] = await db.batch([rows(and(range, matches, sql`${deliveries.id} >= coalesce((${last}), '')`)), last]);
+  return pageFrom(found, limit, idOf, lastScanned?.id);
 }
+
+const idOf = ({ id }: Delivery) => id;
 
 /** One delivery of the account with its attempts, the first first. Throws `not_found`. */
 export async function readDelivery(reading: Reading, id: string): Promise<Delivery & { attempts: Attempt[] }> {

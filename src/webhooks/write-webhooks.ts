@@ -157,6 +157,7 @@ export function deleteWebhook(writing: WebhookWriting, id: string, holds: Precon
   const { db, commit } = writing;
   return withOptimisticLock({ read: () => readReadable(writing, id), holds, name: "webhook" }, async (before) => {
     const [, deleted] = await commit({
+      evenWhereFull: true,
       result: null,
       events: [],
       audit: [audited(writing, "webhook.deleted", targetOf(before))],
@@ -192,6 +193,7 @@ function change(
     const isDisabled = after.state === "disabled" && before.state !== "disabled";
     const holding = isDisabled ? [holdPending(writing, before)] : [];
     const outcomes = await commit({
+      evenWhereFull: isDisabled,
       result: result(after),
       events: isDisabled ? [webhookDisabled(after, now)] : [],
       audit: [audited(writing, actionOf(before, after), targetOf(after), changesOf(members))],

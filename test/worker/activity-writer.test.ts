@@ -259,5 +259,12 @@ describe("Usage", () => {
     expect((await call("GET", "/api/v1/keys", { key })).body.data).toHaveLength(2);
     expect((await call("PATCH", `/api/v1/keys/${made.body.id}`, { key, body: { status: "disabled" } })).body.status).toBe("disabled");
     expect((await call("GET", "/api/v1/me", { key: made.body.secret_key })).body.code).toBe("disabled_key");
+    // The jobs say so, and go on with the accounts of other databases.
+    const old = await makeTenant();
+    await env.ACTIVITY_WRITER.getByName("ACTIVITY_0/0").write([entryOf(old, Date.now() - 40 * 24 * 60 * minuteMs)]);
+    await env.DB.prepare("DELETE FROM jobs").run();
+    await expect(cron()).rejects.toThrow("entries of the log");
+    expect(await logOf(old)).toEqual([]);
+    await env.DB.prepare("UPDATE accounts SET activity_store = 'ACTIVITY_0' WHERE id = ?").bind(tenant.accountId).run();
   });
 });

@@ -28,7 +28,7 @@ export function refusalsOf(path: string, operation: Operation): FailureCode[] {
     ...(has("query cursor") ? (["invalid_cursor"] as const) : []),
     ...(parameters.some((parameter) => parameter.startsWith("header ")) ? (["invalid_header"] as const) : []),
     ...(has("header If-Match") ? (["precondition_failed"] as const) : []),
-    ...(has("header Idempotency-Key") ? (["request_in_progress", "idempotency_key_reused"] as const) : []),
+    ...(has("header Idempotency-Key") ? (["request_in_progress", "idempotency_key_reused", "limit_reached"] as const) : []),
     ...(operation.requestBody ? ofBodies : []),
     ...(path.includes("{") ? (["not_found"] as const) : []),
     "internal_error",

@@ -5,7 +5,7 @@ import { text, timeInput } from "../../http/inputs/values.ts";
 import { timeOfId } from "../../ids.ts";
 import { reading } from "../acting.ts";
 import { requireScope } from "../route-parts/access.ts";
-import { cut, pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
+import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { json } from "../route-parts/responses.ts";
 import { idInput, pageQuery, time } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
@@ -84,6 +84,6 @@ const list = createRoute({
 audit.openapi(list, async (c) => {
   const { limit, cursor, ...filter } = c.req.valid("query");
   const after = positionAt(c, cursor, z.string());
-  const { rows, last } = cut(await listAudit(reading(c), { filter, after, limit: limit + 1 }), limit);
-  return respondPage(c, rows.map(entryJson), last?.id ?? null);
+  const { rows, next } = await listAudit(reading(c), { filter, after, limit });
+  return respondPage(c, rows.map(entryJson), next);
 });

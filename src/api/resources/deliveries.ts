@@ -15,7 +15,7 @@ import { apiBase } from "../base-path.ts";
 import { etagOfContent, respondOne } from "../middleware/conditional.ts";
 import { runOnce } from "../middleware/idempotency.ts";
 import { refusing, requireScope } from "../route-parts/access.ts";
-import { cut, pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
+import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { optionalBody, withConditions, withIdempotencyKey } from "../route-parts/requests.ts";
 import { json, notModified, postJson } from "../route-parts/responses.ts";
 import { idParam, pageQuery, time } from "../route-parts/schemas.ts";
@@ -134,9 +134,8 @@ export function deliveries(catalogue: EventCatalogue): ApiRouter {
   deliveries.openapi(list, async (c) => {
     const { limit, cursor, status, event_type: eventType } = c.req.valid("query");
     const after = positionAt(c, cursor, z.string());
-    const found = await listDeliveries(reading(c), c.req.valid("param").id, { filter: { status, eventType }, after, limit: limit + 1 });
-    const { rows, last } = cut(found, limit);
-    return respondPage(c, rows.map(deliveryJson), last?.id ?? null);
+    const { rows, next } = await listDeliveries(reading(c), c.req.valid("param").id, { filter: { status, eventType }, after, limit });
+    return respondPage(c, rows.map(deliveryJson), next);
   });
 
   const read = createRoute({

@@ -10,7 +10,7 @@ import { reading, scopesOf } from "../acting.ts";
 import { etagOf, respondOne } from "../middleware/conditional.ts";
 import { respondJson } from "../respond.ts";
 import { refusing, requireScope } from "../route-parts/access.ts";
-import { cut, pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
+import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { withConditions } from "../route-parts/requests.ts";
 import { json, notModified } from "../route-parts/responses.ts";
 import { idParam, pageQuery, time } from "../route-parts/schemas.ts";
@@ -125,8 +125,8 @@ export function events(catalogue: EventCatalogue): ApiRouter {
     if (type !== undefined) catalogue.requireReadable([type], scopesOf(c));
     const types = type === undefined ? catalogue.readableWith(scopesOf(c)) : [type];
     const after = positionAt(c, cursor, z.int());
-    const { rows, last } = cut(await listEvents(reading(c), { types, order, after, limit: limit + 1 }), limit);
-    return respondPage(c, rows.map(eventJson), last?.sequence ?? null);
+    const { rows, next } = await listEvents(reading(c), { types, order, after, limit });
+    return respondPage(c, rows.map(eventJson), next);
   });
 
   const read = createRoute({

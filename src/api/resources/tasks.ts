@@ -1,6 +1,6 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { text, timeInput, timeInputOrNull } from "../../http/inputs/values.ts";
-import { listTasks, positionOf, readTask, taskSorts } from "../../tasks/read-tasks.ts";
+import { listTasks, readTask, taskSorts } from "../../tasks/read-tasks.ts";
 import { TaskData, TaskPriority, TaskStatus, taskData } from "../../tasks/task-data.ts";
 import { changeTask, createTask, deleteTask } from "../../tasks/write-tasks.ts";
 import { reading, writing } from "../acting.ts";
@@ -8,7 +8,7 @@ import { etagOf, ifMatch, respondOne } from "../middleware/conditional.ts";
 import { runOnce } from "../middleware/idempotency.ts";
 import { respondEmpty, respondJson } from "../respond.ts";
 import { refusing, requireScope } from "../route-parts/access.ts";
-import { cut, pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
+import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { body, mergePatch, omitUndefined, withConditions, withIdempotencyKey, withIfMatch } from "../route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../route-parts/responses.ts";
 import { idInput, idParam, like, pageQuery } from "../route-parts/schemas.ts";
@@ -106,8 +106,8 @@ tasks.openapi(list, async (c) => {
     q: query.q,
   };
   const after = positionAt(c, cursor, Position);
-  const { rows, last } = cut(await listTasks(reading(c), { filter, sort, after, limit: limit + 1 }), limit);
-  return respondPage(c, rows.map(taskData), last && positionOf(last, sort));
+  const { rows, next } = await listTasks(reading(c), { filter, sort, after, limit });
+  return respondPage(c, rows.map(taskData), next);
 });
 
 const create = createRoute({
@@ -163,7 +163,7 @@ const change = createRoute({
     "Changes the members that are sent and leaves the others. `completed_at` follows the status. Sends `task.updated`, where something has changed, and `task.completed` beside it where the task has become done.",
   tags,
   ...requireScope("tasks:write"),
-  ...refusing("conflict"),
+  ...refusing("conflict", "limit_reached"),
   ...withIfMatch,
   request: { params, body: mergePatch(TaskPatch) },
   responses: { 200: json(Task, "The whole task.", "ETag") },

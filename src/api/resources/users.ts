@@ -9,7 +9,7 @@ import { etagOf, ifMatch, respondOne } from "../middleware/conditional.ts";
 import { runOnce } from "../middleware/idempotency.ts";
 import { respondEmpty, respondJson } from "../respond.ts";
 import { refusing, requireScope } from "../route-parts/access.ts";
-import { cut, pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
+import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { body, mergePatch, omitUndefined, withConditions, withIdempotencyKey, withIfMatch } from "../route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../route-parts/responses.ts";
 import { idParam, like, pageQuery } from "../route-parts/schemas.ts";
@@ -59,8 +59,8 @@ const list = createRoute({
 users.openapi(list, async (c) => {
   const { limit, cursor, ...filter } = c.req.valid("query");
   const after = positionAt(c, cursor, z.string());
-  const { rows, last } = cut(await listUsers(reading(c), { filter, after, limit: limit + 1 }), limit);
-  return respondPage(c, rows.map(userData), last?.id ?? null);
+  const { rows, next } = await listUsers(reading(c), { filter, after, limit });
+  return respondPage(c, rows.map(userData), next);
 });
 
 const create = createRoute({
@@ -117,7 +117,7 @@ const change = createRoute({
     "Changes the members that are sent and leaves the others. With `If-Match` only the version that the client has seen. Sends `user.updated`, where something has changed.",
   tags,
   ...requireScope("users:write"),
-  ...refusing("conflict"),
+  ...refusing("conflict", "limit_reached"),
   ...withIfMatch,
   request: { params, body: mergePatch(UserPatch) },
   responses: { 200: json(User, "The whole user.", "ETag") },

@@ -1,5 +1,5 @@
 import { Hono } from "hono";
-import { type AuditFilter, actorNameOf, listAudit, partyTypes } from "../../audit/audit.ts";
+import { type AuditFilter, actorNameOf, listAudit, partyTypes, type ReadAuditEntry } from "../../audit/audit.ts";
 import { iso } from "../../clock.ts";
 import { timeOfId } from "../../ids.ts";
 import { reading } from "../acting.ts";
@@ -27,9 +27,7 @@ export const auditPages = new Hono<PageEnv>();
 
 auditPages.get("/settings/audit", async (c) => {
   const filter = filterOf(c);
-  const found = await listAudit(reading(c), { filter, after: c.req.query("after"), limit: shownAtOnce + 1 });
-  const shown = found.slice(0, shownAtOnce);
-  const last = shown.at(-1);
+  const { rows: shown, next } = await listAudit(reading(c), { filter, after: c.req.query("after"), limit: shownAtOnce });
   const query = (more: Record<string, string>) =>
     new URLSearchParams(
       Object.entries({ ...filter, ...more }).flatMap(([name, value]) =>
@@ -120,9 +118,9 @@ auditPages.get("/settings/audit", async (c) => {
           </table>
         )}
       </section>
-      {found.length > shownAtOnce && last && (
+      {next !== null && (
         <p class="pages">
-          <a href={`/settings/audit?${query({ after: last.id })}`}>Older</a>
+          <a href={`/settings/audit?${query({ after: next })}`}>Older</a>
         </p>
       )}
     </>,
@@ -130,7 +128,13 @@ auditPages.get("/settings/audit", async (c) => {
 });
 
 auditPages.get("/settings/audit.csv", async (c) => {
-  const entries = await listAudit(reading(c), { filter: filterOf(c), limit: mostCsvRows });
+  const entries: ReadAuditEntry[] = [];
+  for (let after: string | undefined; entries.length < mostCsvRows; ) {
+    const { rows, next } = await listAudit(reading(c), { filter: filterOf(c), after, limit: mostCsvRows - entries.length });
+    entries.push(...rows);
+    if (next === null) break;
+    after = next;
+  }
   const csv = csvOf(
     ["id", "at", "action", "target_type", "target_id", "target_name", "actor_type", "actor_id", "actor_name", "ip", "country", "changes"],
     entries.map((entry) => [

@@ -224,8 +224,9 @@ export async function showKey(c: PageContext, { form = new Form(), refused }: Se
 
 /** The requests of a key since its last rotation, of the last hour at most. */
 async function readTrafficSinceRotation(asking: LogReading, key: Key) {
-  const [rotated] = await listAudit(asking, { filter: { action: "key.rotated", target: key.id }, limit: 1 });
-  return readKeyTraffic(asking, key.id, Math.max(asking.now - hourMs, rotated ? timeOfId(rotated.id) : key.createdAt));
+  const from = asking.now - hourMs;
+  const [rotated] = (await listAudit(asking, { filter: { action: "key.rotated", target: key.id, from }, limit: 1 })).rows;
+  return readKeyTraffic(asking, key.id, Math.max(from, rotated ? timeOfId(rotated.id) : key.createdAt));
 }
 
 /** Back to the page of the key, which says what was done. */

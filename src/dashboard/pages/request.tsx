@@ -62,7 +62,7 @@ requestPages.get("/activity/:id", async (c) => {
   const caused = await readEventsOfRequest(asking, entry.id);
   const at = timeOfId(entry.id);
   const around = visitorMay(c, "audit")
-    ? await listAudit(asking, { filter: { from: at - aroundMs, to: at + aroundMs }, limit: mostAround })
+    ? (await listAudit(asking, { filter: { from: at - aroundMs, to: at + aroundMs }, limit: mostAround })).rows
     : [];
   const { origin } = c.get("url");
   return showPage(

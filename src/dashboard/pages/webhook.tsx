@@ -58,7 +58,7 @@ export function webhookPages(catalogue: EventCatalogue) {
     const redeliveryId = c.req.query("redelivery");
     const [health, deliveries, redelivery] = await Promise.all([
       readHealth(asking, webhook.id),
-      listDeliveries(asking, webhook.id, { filter, after: c.req.query("after"), limit: deliveriesShown + 1 }),
+      listDeliveries(asking, webhook.id, { filter, after: c.req.query("after"), limit: deliveriesShown }),
       redeliveryId ? readRedelivery(asking, redeliveryId).catch(() => null) : null,
     ]);
     const { status } = webhookData(webhook);
@@ -69,8 +69,7 @@ export function webhookPages(catalogue: EventCatalogue) {
     // An address that was kept may say what is so no longer.
     const isSo = { disabled: webhook.state === "disabled", enabled: webhook.state === "active" }[done] ?? true;
     const outcome = isSo ? outcomes[done]?.(webhook) : undefined;
-    const shown = deliveries.slice(0, deliveriesShown);
-    const last = shown.at(-1);
+    const { rows: shown, next } = deliveries;
     const query = (more: Record<string, string | undefined>) => {
       const all = { status: filter.status, event_type: filter.eventType, ...more };
       const text = new URLSearchParams(Object.entries(all).filter((entry): entry is [string, string] => Boolean(entry[1]))).toString();
@@ -240,9 +239,9 @@ export function webhookPages(catalogue: EventCatalogue) {
               <DeliveryTable deliveries={shown} now={now} />
             </div>
           )}
-          {deliveries.length > deliveriesShown && last && (
+          {next !== null && (
             <p class="pages">
-              <a href={query({ after: last.id })}>Older</a>
+              <a href={query({ after: next })}>Older</a>
             </p>
           )}
         </section>

@@ -1,0 +1,123 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { dayMs, hourMs } from "../../src/clock.ts";
+import { jobs } from "../../src/scheduled/jobs.ts";
+import { runJobs } from "../../src/scheduled/run-jobs.ts";
+import { cron, makeTenant } from "./client.ts";
+import { entryOf, write } from "./entries.ts";
+
+type Row = Record<string, unknown>;
+const runs = async (): Promise<Row[]> => (await env.DB.prepare("SELECT * FROM jobs").all<Row>()).results;
+
+/** D1 with the statements that are asked of it counted. */
+function counted(d1: D1Database, count: (statements: number) => void): D1Database {
+  const statement = (own: D1PreparedStatement): D1PreparedStatement =>
+    new Proxy(own, {
+      get: (target, name) => {
+        const member = Reflect.get(target, name);
+        if (typeof member !== "function") return member;
+        return (...given: unknown[]) => {
+          if (name === "bind") return statement(member.apply(target, given));
+          count(1);
+          return member.apply(target, given);
+        };
+      },
+    });
+  return new Proxy(d1, {
+    get: (target, name) => {
+      if (name === "prepare") return (query: string) => statement(target.prepare(query));
+      if (name === "batch")
+        return (statements: D1PreparedStatement[]) => {
+          count(statements.length);
+          return target.batch(statements);
+        };
+      return Reflect.get(target, name);
+    },
+  });
+}
+
+describe("The jobs of the clock", () => {
+  it("keep how each went, and where it goes on", async () => {
+    await env.DB.prepare("DELETE FROM jobs").run();
+    const now = Date.now();
+    await cron(now);
+    const kept = await runs();
+    expect(kept.map(({ name }) => name).toSorted()).toEqual(jobs.map(({ name }) => name).toSorted());
+    for (const run of kept) expect(run).toMatchObject({ ran_at: now, error: null });
+    // Within the hour, those that begin a round each hour wait for the next.
+    await cron(now + 60_000);
+    const again = (await runs()).filter(({ ran_at }) => ran_at === now + 60_000).map(({ name }) => name);
+    expect(again.toSorted()).toEqual(
+      jobs
+        .filter(({ everyMs }) => everyMs < hourMs)
+        .map(({ name }) => name)
+        .toSorted(),
+    );
+  });
+
+  it("reach every account in turn, whatever their number: a round that is not done goes on in the next minute", async () => {
+    const name = "delete entries of the log that are past their keeping";
+    // More groups of fifty accounts than one run has batches for.
+    const many = JSON.stringify(Array.from({ length: 3500 }, (_, index) => `acc_z${String(index).padStart(5, "0")}`));
+    await env.DB.prepare("INSERT INTO accounts (id, name, email, created_at) SELECT value, 'n', 'e', 0 FROM json_each(?)").bind(many).run();
+    const last = { accountId: "acc_z03499", keyId: "key_1" };
+    const now = Date.now();
+    await write([entryOf(last, now - 40 * dayMs)]);
+    const left = () =>
+      env.ACTIVITY_0.prepare("SELECT count(*) AS count FROM activity WHERE account_id = ?").bind(last.accountId).first("count");
+    try {
+      await env.DB.prepare("DELETE FROM jobs").run();
+      await cron(now);
+      const run = (await runs()).find((each) => each.name === name);
+      expect(run).toMatchObject({ done: 60, has_more: 1 });
+      expect(run?.cursor).toMatch(/^acc_z/);
+      expect(await left()).toBe(1);
+      await cron(now + 60_000);
+      expect((await runs()).find((each) => each.name === name)).toMatchObject({ has_more: 0, cursor: "" });
+      expect(await left()).toBe(0);
+    } finally {
+      await env.DB.prepare("DELETE FROM accounts WHERE id >= 'acc_z'").run();
+    }
+  });
+
+  it("stay under a thousand D1 statements in one run, with more to do than all may do at once", async () => {
+    const tenant = await makeTenant();
+    const now = Date.now();
+    const of = (count: number) => JSON.stringify(Array.from({ length: count }, (_, index) => String(index).padStart(6, "0")));
+    await env.DB.batch([
+      env.DB.prepare("DELETE FROM jobs"),
+      env.DB.prepare("INSERT INTO accounts (id, name, email, created_at) SELECT 'acc_y' || value, 'n', 'e', 0 FROM json_each(?)").bind(
+        of(4000),
+      ),
+      env.DB.prepare(
+        `INSERT INTO api_keys (id, account_id, name, last4, secret_hash, scopes, state, hourly_limit, allowed_ips, expires_at, version, pushed_version, revision, created_at, updated_at)
+        SELECT 'key_y' || value, ?1, 'n', 'last', 'hash' || value, '[]', 'active', 10, '[]', ?2, 2, 1, 'r' || value, 0, 0 FROM json_each(?3)`,
+      ).bind(tenant.accountId, now + dayMs, of(600)),
+      env.DB.prepare(
+        `INSERT INTO users (id, account_id, name, email, email_key, search_text, role, status, deletion_requested_at, revision, created_at, updated_at)
+        SELECT 'usr_y' || value, ?1, 'n', value, value, 'n', 'member', 'active', 1, 'r', 0, 0 FROM json_each(?2)`,
+      ).bind(tenant.accountId, of(60)),
+      env.DB.prepare(
+        `INSERT INTO deliveries (id, account_id, webhook_id, event_id, event_type, status, attempts_made, next_attempt_at, claimed_until, created_at)
+        SELECT 'dlv_y' || value, ?1, 'whk_y' || (value / 20), 'evt_1', 'task.created', 'pending', 0, 1, 0, 0 FROM json_each(?2)`,
+      ).bind(tenant.accountId, of(3000)),
+    ]);
+    let statements = 0;
+    const count = (more: number) => {
+      statements += more;
+    };
+    const DELIVERIES = { sendBatch: async () => {} } as unknown as typeof env.DELIVERIES;
+    const bindings = { ...env, DB: counted(env.DB, count), ACTIVITY_0: counted(env.ACTIVITY_0, count), DELIVERIES } as Env;
+    await runJobs(bindings, now, async () => {});
+    const waiting = (await runs()).filter(({ has_more }) => has_more).map(({ name }) => name);
+    await env.DB.batch([
+      env.DB.prepare("DELETE FROM api_keys WHERE id LIKE 'key_y%'"),
+      env.DB.prepare("DELETE FROM users WHERE id LIKE 'usr_y%'"),
+      env.DB.prepare("DELETE FROM deliveries WHERE id LIKE 'dlv_y%'"),
+      env.DB.prepare("DELETE FROM accounts WHERE id >= 'acc_y'"),
+    ]);
+    expect(waiting.length).toBeGreaterThan(3);
+    expect(statements).toBeGreaterThan(300);
+    expect(statements).toBeLessThan(1000);
+  });
+});
