@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { minuteMs, secondMs, sliceStart } from "../clock.ts";
+import { messagesOf } from "../db/failures.ts";
 import { withDeadline } from "../deadline.ts";
 import { errorsOf, throwTogether } from "../errors.ts";
 import type { ActivityWriter } from "./activity-writer.ts";
@@ -40,6 +41,39 @@ export const refreshBy =
       10 * secondMs,
       "Asking a writer for a refresh",
     );
+
+/** How the log does, over all writers of all databases. */
+export interface LogHealth {
+  /** Entries that wait in writers for their database. */
+  journalled: number;
+  dropped: number;
+  /** The databases that take no more. */
+  full: string[];
+  unreachable: string[];
+}
+
+const statusTimeoutMs = 2 * secondMs;
+
+export async function readWriters(env: WriterEnv): Promise<LogHealth> {
+  const health: LogHealth = { journalled: 0, dropped: 0, full: [], unreachable: [] };
+  const all = [...activityDatabases(env).keys()].flatMap((store) =>
+    Array.from({ length: writersOf(env) }, (_, number) => ({ store, number })),
+  );
+  await Promise.all(
+    all.map(async ({ store, number }) => {
+      try {
+        const status = await withDeadline(writerAt(env, store, number).status(), statusTimeoutMs, "Asking a writer how it does");
+        health.journalled += status.journalled;
+        health.dropped += status.dropped;
+        if (status.isFull && !health.full.includes(store)) health.full.push(store);
+      } catch (error) {
+        console.error(`the writer ${store}/${number} cannot be reached:`, messagesOf(error));
+        health.unreachable.push(`${store}/${number}`);
+      }
+    }),
+  );
+  return health;
+}
 
 /**
  * Wakes the writers that have left slices unfolded which ended over a minute ago: whatever became of their alarms, and of how many

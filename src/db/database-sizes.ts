@@ -21,5 +21,11 @@ export async function measureDatabases(db: Db, databases: readonly (readonly [st
   return rows.length;
 }
 
+/** The bindings of databases that were full when they were last measured. */
+export async function fullDatabases(db: Db): Promise<string[]> {
+  const rows = await db.all<{ binding: string }>(sql`SELECT binding FROM database_sizes WHERE is_full`);
+  return rows.map(({ binding }) => binding);
+}
+
 /** The condition that the main database has room for more rows. */
 export const hasRoom: SQL = sql`NOT EXISTS (SELECT 1 FROM database_sizes WHERE binding = 'DB' AND is_full)`;

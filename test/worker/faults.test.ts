@@ -1,6 +1,6 @@
 import { createExecutionContext, runInDurableObject, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 import { createApp } from "../../src/app.ts";
 import { answerOf, call, cron, makeKey, makeTenant } from "./client.ts";
 
@@ -54,6 +54,31 @@ it("A guard that cannot answer lets nobody in: 503", async () => {
   const answer = await callWith({ KEY_GUARD: broken("object reset") }, "GET", "/api/v1/me", key);
   expect([answer.status, answer.body.code]).toEqual([503, "unavailable"]);
   expect(answer.headers.has("X-RateLimit-Used")).toBe(false);
+});
+
+it("Writers that cannot be reached, and what waits for a database, are warnings of /health: requests are answered as before", async () => {
+  const { key } = await makeTenant();
+  const healthAt = async (at: number, bindings: Partial<Env>) => {
+    const now = vi.spyOn(Date, "now").mockReturnValue(at);
+    try {
+      const response = await createApp({ isLocal: true }).fetch(new Request("http://localhost/health"), { ...env, ...bindings }, ctx);
+      return { status: response.status, body: (await response.json()) as { status: string; output?: string } };
+    } finally {
+      now.mockRestore();
+    }
+  };
+  const later = Date.now() + 3_600_000;
+  expect(await healthAt(later, {})).toMatchObject({ status: 200, body: { status: "pass" } });
+  const unreachable = { getByName: () => broken("object reset") } as unknown as typeof env.ACTIVITY_WRITER;
+  expect((await callWith({ ACTIVITY_WRITER: unreachable }, "GET", "/api/v1/users", key)).status).toBe(200);
+  const warned = await healthAt(later + 10_000, { ACTIVITY_WRITER: unreachable });
+  expect(warned).toMatchObject({ status: 200, body: { status: "warn" } });
+  expect(warned.body.output).toContain("ACTIVITY_0/0 cannot be reached");
+  const full = {
+    getByName: () => ({ status: async () => ({ journalled: 3, dropped: 2, isFull: true }) }),
+  } as unknown as typeof env.ACTIVITY_WRITER;
+  const { body } = await healthAt(later + 20_000, { ACTIVITY_WRITER: full });
+  expect(body.output).toMatch(/ACTIVITY_0 is full.*wait for a database.*dropped/);
 });
 
 it("An error that nobody foresaw is answered with the request id, and says nothing about itself", async () => {
