@@ -1,6 +1,7 @@
 import { join } from "node:path";
-import { dayMs, hourMs, hourStart, minuteMs } from "../src/clock.ts";
-import { pace, type Variant } from "./load.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import { dayMs, hourMs, hourStart, minuteMs, secondMs } from "../src/clock.ts";
+import { cpuMsOf } from "./load.ts";
 import { prepare, startNaive, unlimited } from "./variants.ts";
 import { bundle, type Served, serve } from "./workerd.ts";
 import type { counts } from "./workers/counting.ts";
@@ -8,8 +9,14 @@ import type { counts } from "./workers/counting.ts";
 type Counts = typeof counts;
 
 const keys = 64;
-const rate = Math.round(keys * 1.4);
-const minutes = 2;
+const ratePerKey = 1.4;
+const rate = keys * ratePerKey;
+const writers = 4;
+const warmUpMs = 10 * secondMs;
+/** What the buffers and the writers may still be at. */
+const settledMs = 2 * secondMs;
+/** As long as a slice of the log: folding one is paid once in that time. */
+const minutes = 5;
 
 /** Dollars (paid plan, past what is included; November 2026): https://developers.cloudflare.com/workers/platform/pricing/ */
 const prices = {
@@ -35,65 +42,90 @@ export interface Cost {
   dollarsPerMillion: number;
 }
 
-/** 64 keys at 1.4 requests a second each, with the cron job of each minute, then everything that retention does with these requests. */
+/**
+ * 64 keys at 1.4 requests a second, each in an isolate of its own, with the cron job of each minute and all that folding and retention do with these
+ * requests. The first ten seconds, in which the isolates warm up, are left out: what was deleted of them too.
+ */
 export async function measureCost(folder: string): Promise<Cost[]> {
   const secrets = await prepare(join(folder, "ours"), Array<number>(keys).fill(unlimited));
   const ours = await serve(
-    bundle("bench/workers/counted.ts", join(folder, "ours"), { defines: ["LOCAL_BUILD:false"] }),
+    bundle("bench/workers/counted.ts", join(folder, "ours"), { defines: ["LOCAL_BUILD:false", "OPEN_OVERVIEW:false"] }),
     join(folder, "ours", "state"),
+    { isolates: keys },
   );
   const naive = await startNaive(join(folder, "naive"), "counted-naive");
   try {
     const cron = (at: number) => fetch(`${ours.url}/cron?at=${at}`);
-    const oursCost = await costOf(
-      "ours",
-      ours,
-      secrets,
-      "/api/v1/me",
-      () => cron(Date.now() - (Date.now() % hourMs) + minuteMs),
-      async () => {
-        const hour = hourStart(Date.now()) + hourMs;
-        // Addresses go after 7 days, entries after 31, hours after 62, days after 400.
-        for (const days of [8, 32, 63, 401]) await untilNothingChanges(ours, () => cron(hour + days * dayMs));
+    const oursCost = await costOf("ours", ours, secrets, {
+      path: "/api/v1/me",
+      objectsAlwaysActive: writers,
+      everyMinute: () => cron(Date.now()),
+      // Whoever reads usage has it folded: one key of each account.
+      fold: async () => {
+        for (const secret of [secrets[0], secrets[keys - 1]])
+          await (await fetch(`${ours.url}/api/v1/usage`, { headers: { Authorization: `Bearer ${secret}` } })).arrayBuffer();
       },
-    );
-    const retain = () => fetch(`${naive.served.url}/retain`, { method: "POST" });
-    return [oursCost, await costOf("naive", naive.served, naive.keys, "/me", async () => {}, retain)];
+      retain: async () => {
+        const hour = hourStart(Date.now()) + hourMs;
+        // Entries go after 31 days, slices after 32, hours after 62, days after 400.
+        for (const days of [32, 33, 63, 401]) await cron(hour + days * dayMs);
+      },
+    });
+    const naiveCost = await costOf("naive", naive.served, naive.keys, {
+      path: "/me",
+      objectsAlwaysActive: 0,
+      everyMinute: async () => {},
+      fold: async () => {},
+      retain: () => fetch(`${naive.served.url}/retain`, { method: "POST" }),
+    });
+    return [oursCost, naiveCost];
   } finally {
     await ours.stop();
     await naive.served.stop();
   }
 }
 
+interface Way {
+  path: string;
+  /** Objects that are never still at this pace, and so are paid for all the time. */
+  objectsAlwaysActive: number;
+  everyMinute: () => Promise<unknown>;
+  fold: () => Promise<unknown>;
+  retain: () => Promise<unknown>;
+}
+
 async function costOf(
   name: string,
   served: Served,
   secrets: string[],
-  path: string,
-  everyMinute: () => Promise<unknown>,
-  retain: () => Promise<unknown>,
+  { path, objectsAlwaysActive, everyMinute, fold, retain }: Way,
 ): Promise<Cost> {
-  const variant: Variant = { name, url: served.url + path, keys: secrets, status: 200, pids: () => [served.pid] };
-  await pace(variant, 10, rate, keys);
+  const targets = secrets.map((secret, index) => ({ url: (served.urls[index % served.urls.length] ?? "") + path, secret }));
+  const warmUp = await paceEach(targets, warmUpMs);
+  await sleep(settledMs);
   const before = await countsOf(served);
+  const cpuBefore = cpuMsOf([served.pid]);
   let requests = 0;
-  let cpuMs = 0;
   for (let minute = 0; minute < minutes; minute++) {
-    const run = await pace(variant, 60, rate, keys);
+    requests += await paceEach(targets, minuteMs);
     await everyMinute();
-    requests += run.requests;
-    cpuMs += run.cpuMs * run.requests;
     console.log(`cost: minute ${minute + 1} of ${minutes}, ${name}`);
   }
+  await sleep(settledMs);
+  const cpu = (cpuMsOf([served.pid]) - cpuBefore) / requests;
+  await fold();
+  const meanwhile = await countsOf(served);
   await retain();
   const after = await countsOf(served);
-  const per = (count: keyof Counts) => (after[count] - before[count]) / requests;
-  const cpu = cpuMs / requests;
+  // What was deleted is that of the warm-up too.
+  const per = (count: keyof Counts) =>
+    (meanwhile[count] - before[count]) / requests + (after[count] - meanwhile[count]) / (requests + warmUp);
   const dollars =
     prices.request +
     prices.cpuMs * cpu +
-    // An object is paid for while it answers; here that is at most all of the CPU.
+    // A guard is paid for while it answers; here that is at most all of the CPU. Writers are paid for all the time.
     per("objectCalls") * (prices.objectCall + prices.objectGbSecond * objectGb * (cpu / 1000)) +
+    (objectsAlwaysActive * objectGb * prices.objectGbSecond) / rate +
     per("objectRows") * prices.objectRow +
     per("rowsWritten") * prices.rowWritten +
     per("rowsRead") * prices.rowRead;
@@ -109,12 +141,28 @@ async function costOf(
   };
 }
 
-const countsOf = async (served: Served) => (await (await fetch(`${served.url}/counts`)).json()) as Counts;
+/** Sends requests of each key to its isolate at random times, 1.4 a second on the average. Answers how many were answered with 200; throws where one was not. */
+async function paceEach(targets: readonly { url: string; secret: string }[], forMs: number): Promise<number> {
+  const endsAt = Date.now() + forMs;
+  let answered = 0;
+  const each = targets.map(async ({ url, secret }) => {
+    for (;;) {
+      await sleep((-Math.log(1 - Math.random()) * 1000) / ratePerKey);
+      if (Date.now() >= endsAt) return;
+      const answer = await fetch(url, { headers: { Authorization: `Bearer ${secret}`, "CF-Connecting-IP": "198.51.100.7" } });
+      await answer.arrayBuffer();
+      if (answer.status !== 200) throw new Error(`${url} answered ${answer.status}`);
+      answered++;
+    }
+  });
+  await Promise.all(each);
+  return answered;
+}
 
-async function untilNothingChanges(served: Served, work: () => Promise<unknown>): Promise<void> {
-  for (let before = -1, now = 0; now > before; ) {
-    before = now;
-    await work();
-    now = (await countsOf(served)).rowsWritten;
-  }
+/** Over all isolates. */
+async function countsOf(served: Served): Promise<Counts> {
+  const all = await Promise.all(served.urls.map(async (url) => (await (await fetch(`${url}/counts`)).json()) as Counts));
+  const sum = { ...all[0] } as Counts;
+  for (const counts of all.slice(1)) for (const name of Object.keys(sum) as (keyof Counts)[]) sum[name] += counts[name];
+  return sum;
 }

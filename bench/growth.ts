@@ -41,7 +41,7 @@ async function grow(folder: string, size: number): Promise<{ served: Served; key
   const filler = await serve(bundle("bench/workers/grown.ts", join(folder, "grown")), join(folder, "state"));
   for (let made = 0; made < size; made += atOnce) await fetch(`${filler.url}/?count=${Math.min(atOnce, size - made)}`);
   await filler.stop();
-  const product = bundle("src/index.ts", join(folder, "product"), { defines: ["LOCAL_BUILD:true"] });
+  const product = bundle("src/index.ts", join(folder, "product"), { defines: ["LOCAL_BUILD:true", "OPEN_OVERVIEW:true"] });
   const served = await serve(product, join(folder, "state"));
   // The first of each folds the marks and warms up.
   for (const path of ["/api/v1/usage", "/api/v1/activity", "/"]) await timeOf(served.url + path, key);
@@ -50,7 +50,7 @@ async function grow(folder: string, size: number): Promise<{ served: Served; key
 
 async function timeOf(url: string, key: string): Promise<number> {
   const startedAt = performance.now();
-  const answer = await fetch(url, { headers: { Authorization: `Bearer ${key}` } });
+  const answer = await fetch(url, { headers: { Authorization: `Bearer ${key}`, "Sec-Fetch-Site": "none" } });
   await answer.arrayBuffer();
   if (!answer.ok) throw new Error(`${url} answered ${answer.status}`);
   return performance.now() - startedAt;

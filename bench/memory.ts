@@ -31,7 +31,7 @@ export async function measureMemory(folder: string): Promise<Memory[]> {
       ["bare: resident", () => residentMiB(bare.pid)],
       [residentOfOurs, () => residentMiB(ours.pid)],
       ["of that, V8's heap", () => heapMiB(isolate)],
-      ["beside it, what stands for D1: resident", () => residentMiB(ours.d1Pid)],
+      ["beside it, what stands for D1: resident", () => ours.d1Pids.reduce((sum, pid) => sum + residentMiB(pid), 0)],
     ];
     const measured = figures.map(([name]): Memory => ({ name, afterTwoMinutes: 0, afterTenMinutes: 0 }));
     for (let minute = 1; minute <= minutes; minute++) {

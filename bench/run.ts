@@ -21,6 +21,7 @@ import {
   throughputGoalTable,
   throughputTable,
 } from "./report.ts";
+import { measureScale, scaleTable } from "./scale/scale.ts";
 import { measureThroughput } from "./throughput.ts";
 import { startBoth } from "./variants.ts";
 
@@ -38,6 +39,7 @@ const parts = {
   growth: async (folder: string) => growthTable(await measureGrowth(folder)),
   memory: async (folder: string) => memoryTable(await measureMemory(folder)),
   profile: async (folder: string) => profileTable(await measureProfiles(folder)),
+  scale: async (folder: string) => scaleTable(await measureScale(folder)),
   instructions: async (folder: string) => instructionsTable(await measureInstructions(folder)),
 };
 
@@ -105,7 +107,7 @@ if (part === undefined) {
   console.log(
     againstTable(await inFolder((folder) => measureThroughput(folder, { startAll: (within) => startBoth(within, other), isPaced: false }))),
   );
-} else if (part in parts && others.length === 0) {
+} else if (part in parts && (others.length === 0 || part === "scale")) {
   console.log(await inFolder(parts[part as keyof typeof parts]));
 } else {
   console.error(`There is ${Object.keys(parts).join(", ")}, against CHECKOUT, or nothing for all of them.`);

@@ -1,7 +1,7 @@
 import { type ChildProcess, type SpawnOptions, spawn, spawnSync } from "node:child_process";
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { createServer } from "node:net";
+import { type AddressInfo, createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { unstable_readConfig } from "wrangler";
@@ -14,10 +14,13 @@ const workerdPath: string = createRequire(join(import.meta.dirname, "package.jso
 export const signingSecrets = `a:${"signing-secret-of-the-bench".padEnd(40, "-")}`;
 
 export interface Served {
+  /** Of the first isolate. */
   url: string;
+  /** Of each isolate. */
+  urls: string[];
   pid: number;
-  d1Pid: number;
-  /** Of both processes. */
+  d1Pids: number[];
+  /** Of all processes: the Worker's, and those of its databases. */
   pids(): number[];
   stop(): Promise<void>;
 }
@@ -27,6 +30,8 @@ export interface Flags {
   flags?: string[];
   v8Flags?: string[];
   under?: string[];
+  /** How many isolates run the script, each at a URL of its own; one unless given. */
+  isolates?: number;
   /** Puts something between the Worker and its databases: given their ports, answers the ports to go to. */
   through?: (ports: D1Ports) => D1Ports | Promise<D1Ports>;
 }
@@ -52,89 +57,118 @@ export function bundle(script: string, folder: string, { defines = [], checkout 
   return join(folder, script.replace(/^.*\//, "").replace(/\.ts$/, ".js"));
 }
 
+/** Free ports, which are all different. */
+async function freePorts(count: number): Promise<number[]> {
+  const servers = Array.from({ length: count }, () => createServer().listen(0, "127.0.0.1"));
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.once("listening", resolve))));
+  const ports = servers.map((server) => (server.address() as AddressInfo).port);
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+  return ports;
+}
+
 export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await new Promise((resolve) => server.once("listening", resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return typeof address === "object" && address ? address.port : 0;
+  const [port = 0] = await freePorts(1);
+  return port;
 }
 
 /**
- * Starts workerd on a bundle, with the bindings of wrangler.toml; D1 and the objects live in `folder`. D1 is a process of its
+ * Starts workerd on a bundle, with the bindings of wrangler.toml; D1 and the objects live in `folder`. Each database is a process of its
  * own, since a deployment has it on another machine: it must not hold up the Worker's one thread. `flags` are workerd's, `v8Flags` V8's;
  * `under` is a command that runs the Worker's process.
  */
 export async function serve(
   script: string,
   folder: string,
-  { flags = [], v8Flags = [], under = [], through = (ports) => ports }: Flags = {},
+  { flags = [], v8Flags = [], under = [], isolates = 1, through = (ports) => ports }: Flags = {},
 ): Promise<Served> {
-  for (const part of ["objects", "d1"]) mkdirSync(join(folder, part), { recursive: true });
+  mkdirSync(join(folder, "objects"), { recursive: true });
   const source = readFileSync(script, "utf8");
   writeFileSync(join(folder, "index.js"), source);
   // Guides of the documentation, which lie beside what was bundled.
   const texts = readdirSync(dirname(script)).filter((file) => file.endsWith(".md"));
   for (const file of texts) copyFileSync(join(dirname(script), file), join(folder, file));
   const classes = ["KeyGuard", "ActivityWriter"].filter((name) => source.includes(name));
-  writeFileSync(join(folder, "worker.capnp"), workerConfig(classes, v8Flags, texts));
-  const [port, d1Port, activityPort] = [await freePort(), await freePort(), await freePort()];
-  const d1 = startWorkerd(folder, join(workers, "d1.capnp"), { main: d1Port, activity: activityPort }, [
-    `--directory-path=disk=${join(folder, "d1")}`,
-  ]);
-  const { main, activity } = await through({ main: d1Port, activity: activityPort });
+  writeFileSync(join(folder, "worker.capnp"), workerConfig(classes, { v8Flags, texts, isolates }));
+  const databases = { main: await startD1(folder, "main"), activity: await startD1(folder, "activity") };
+  const { main, activity } = await through({ main: databases.main.port, activity: databases.activity.port });
   const addresses = [`--external-addr=main=127.0.0.1:${main}`, `--external-addr=activity=127.0.0.1:${activity}`];
   const objects = `--directory-path=disk=${join(folder, "objects")}`;
-  const worker = startWorkerd(folder, "worker.capnp", { http: port }, [objects, ...addresses, ...flags], under);
+  const ports = Object.fromEntries((await freePorts(isolates)).map((port, isolate) => [`http${isolate}`, port]));
+  const worker = startWorkerd(folder, "worker.capnp", ports, [objects, ...addresses, ...flags], under);
+  const children = [worker, databases.main.child, databases.activity.child];
   const stop = async () => {
-    await ended(worker);
-    await ended(d1);
+    for (const child of children) await ended(child);
   };
+  const urls = Object.values(ports).map((port) => `http://127.0.0.1:${port}`);
+  const [url = ""] = urls;
   try {
-    await until(d1, `http://127.0.0.1:${d1Port}`);
-    await until(worker, `http://127.0.0.1:${port}`);
+    for (const { child, port } of Object.values(databases)) await until(child, `http://127.0.0.1:${port}`);
+    await until(worker, url);
   } catch (error) {
     await stop();
     throw error;
   }
-  const [pid, d1Pid] = [worker.pid ?? 0, d1.pid ?? 0];
-  return { url: `http://127.0.0.1:${port}`, pid, d1Pid, pids: () => [pid, d1Pid], stop };
+  const pids = children.map(({ pid = 0 }) => pid);
+  return { url, urls, pid: worker.pid ?? 0, d1Pids: pids.slice(1), pids: () => pids, stop };
+}
+
+/** What stands for D1, a process for each database: they are on different machines, and neither holds up the other. */
+async function startD1(folder: string, name: "main" | "activity"): Promise<{ child: ChildProcess; port: number }> {
+  const data = join(folder, "d1", name);
+  mkdirSync(data, { recursive: true });
+  const [port = 0, ofOther] = await freePorts(2);
+  const ports = { [name]: port, [name === "main" ? "activity" : "main"]: ofOther };
+  return { child: startWorkerd(folder, join(workers, "d1.capnp"), ports, [`--directory-path=disk=${data}`]), port };
 }
 
 const workers = join(import.meta.dirname, "workers");
 
-/** What wrangler.toml binds the product to, in workerd's own words: wrangler's form of it cannot name another process. */
-function workerConfig(classes: string[], v8Flags: string[], texts: string[]): string {
+const uniqueKeys: Record<string, string> = { KeyGuard: "guards", ActivityWriter: "writers" };
+const bindings: Record<string, string> = { KeyGuard: "KEY_GUARD", ActivityWriter: "ACTIVITY_WRITER" };
+
+/**
+ * What wrangler.toml binds the product to, in workerd's own words: wrangler's form of it cannot name another process. `classes`: of the Durable
+ * Objects that the script has. Of several isolates, the first has the objects and the others call them.
+ */
+function workerConfig(classes: string[], { v8Flags, texts, isolates }: { v8Flags: string[]; texts: string[]; isolates: number }): string {
   const { compatibility_date, compatibility_flags } = unstable_readConfig({ config: join(root, "wrangler.toml") });
-  const uniqueKeys: Record<string, string> = { KeyGuard: "guards", ActivityWriter: "writers" };
   const namespaces = classes.map((name) => `(className = "${name}", uniqueKey = "${uniqueKeys[name]}", enableSql = true)`);
-  const bindings: Record<string, string> = { KeyGuard: "KEY_GUARD", ActivityWriter: "ACTIVITY_WRITER" };
+  const ownObjects = `durableObjectNamespaces = [${namespaces.join(", ")}], durableObjectStorage = (localDisk = "disk"),`;
   const d1 = (binding: string, service: string) =>
     `(name = "${binding}", wrapped = (moduleName = "cloudflare-internal:d1-api", innerBindings = [(name = "fetcher", service = "${service}")])),`;
-  return `using Workerd = import "/workerd/workerd.capnp";
-
-const config :Workerd.Config = (
-  services = [
-    (name = "worker", worker = (
-      modules = [(name = "index.js", esModule = embed "index.js")${texts.map((file) => `, (name = "${file}", text = embed "${file}")`).join("")}],
+  const objects = classes.map(
+    (name) => `(name = "${bindings[name]}", durableObjectNamespace = (className = "${name}", serviceName = "isolate0")),`,
+  );
+  const modules = [
+    `(name = "index.js", esModule = embed "index.js")`,
+    ...texts.map((file) => `(name = "${file}", text = embed "${file}")`),
+  ];
+  const isolate = (index: number) => `    (name = "isolate${index}", worker = (
+      modules = [${modules.join(", ")}],
       compatibilityDate = "${compatibility_date}",
       compatibilityFlags = ${JSON.stringify(compatibility_flags)},
-      ${classes.length > 0 ? `durableObjectNamespaces = [${namespaces.join(", ")}], durableObjectStorage = (localDisk = "disk"),` : ""}
+      ${index === 0 && classes.length > 0 ? ownObjects : ""}
       bindings = [
         ${d1("DB", "main")}
         ${d1("ACTIVITY_0", "activity")}
-        ${classes.map((name) => `(name = "${bindings[name]}", durableObjectNamespace = "${name}"),`).join("\n        ")}
+        ${objects.join("\n        ")}
         (name = "ACTIVITY_WRITERS", text = "4"),
         (name = "ACTIVITY_DAYS", text = "31"),
         (name = "KEY_SIGNING_SECRETS", text = "${signingSecrets}"),
         (name = "PUBLIC_ORIGIN", text = ""),
       ],
-    )),
+    )),`;
+  const all = Array.from({ length: isolates }, (_, index) => index);
+  return `using Workerd = import "/workerd/workerd.capnp";
+
+const config :Workerd.Config = (
+  services = [
+${all.map(isolate).join("\n")}
     (name = "main", external = (http = ())),
     (name = "activity", external = (http = ())),
     (name = "disk", disk = (writable = true)),
   ],
-  sockets = [(name = "http", http = (), service = "worker")],
+  sockets = [${all.map((index) => `(name = "http${index}", http = (), service = "isolate${index}")`).join(", ")}],
   v8Flags = ${JSON.stringify(v8Flags)},
 );
 `;

@@ -1,5 +1,6 @@
+import type { Entry } from "../../src/activity/entry.ts";
 import type { Admission, AdmissionRequest, KeyConfig } from "../../src/admission/admission.ts";
-import product, { KeyGuard as Guard } from "../../src/index.ts";
+import product, { KeyGuard as Guard, ActivityWriter as Writer } from "../../src/index.ts";
 import { countD1, countStorage, counts } from "./counting.ts";
 
 /** The product, with what it asks of the platform counted. */
@@ -19,6 +20,30 @@ export class KeyGuard extends Guard {
   override configure(config: KeyConfig): KeyConfig {
     counts.objectCalls++;
     return super.configure(config);
+  }
+}
+
+export class ActivityWriter extends Writer {
+  constructor(ctx: DurableObjectState, env: Env) {
+    countStorage(ctx.storage);
+    super(ctx, env);
+    countD1(env.ACTIVITY_0);
+  }
+  override write(entries: readonly Entry[], dropped?: number): Promise<void> {
+    counts.objectCalls++;
+    return super.write(entries, dropped);
+  }
+  override refresh(accountId: string): Promise<void> {
+    counts.objectCalls++;
+    return super.refresh(accountId);
+  }
+  override wake(): void {
+    counts.objectCalls++;
+    super.wake();
+  }
+  override alarm(): Promise<void> {
+    counts.objectCalls++;
+    return super.alarm();
   }
 }
 

@@ -31,7 +31,7 @@ async function slices(statement: D1PreparedStatement): Promise<Slice[]> {
   return results.map(({ account_id, start }) => ({ accountId: account_id, start }));
 }
 
-/** Folds stale slices of any accounts. Answers for how many milliseconds D1 was at it. */
+/** Folds stale slices of any accounts. Answers for how many milliseconds D1 was at it: by its own word or, where that is less, by how long it took to answer. */
 export async function foldSlices(d1: D1Database, stale: readonly Slice[]): Promise<number> {
   const parts = {
     slices: JSON.stringify(
@@ -40,8 +40,10 @@ export async function foldSlices(d1: D1Database, stale: readonly Slice[]): Promi
     hours: startsOf(stale, hourStart),
     days: startsOf(stale, dayStart),
   };
+  const startedAt = Date.now();
   const outcomes = await d1.batch(statements.map(([over, sql]) => d1.prepare(sql).bind(parts[over])));
-  return outcomes.reduce((sum, { meta }) => sum + meta.duration, 0);
+  const ofStatements = outcomes.reduce((sum, { meta }) => sum + meta.duration, 0);
+  return Math.max(ofStatements, Date.now() - startedAt);
 }
 
 /** The hours or days that slices lie in, each once. */

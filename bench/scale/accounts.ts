@@ -1,0 +1,92 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { dayMs, hourMs, minuteMs, secondMs, sliceMs, sliceStart } from "../../src/clock.ts";
+import { prepare } from "../variants.ts";
+import { bundle, type Served, serve } from "../workerd.ts";
+import { type SlowD1, startSlowD1 } from "./slow-d1.ts";
+
+const accounts = 10_000;
+const keys = 5;
+const accountsAtOnce = 50;
+const everyMinute = keys;
+
+export interface Accounts {
+  /** From the end of a slice in which every key of every account was active each minute, until all of its slices were folded. */
+  foldedMs: number;
+  /** What folding one slice of all takes of D1's time, of the five minutes until the next. */
+  foldShare: number;
+  /** Runs of the job, one each minute, until an hour's entries of all accounts were deleted. */
+  retentionRuns: number;
+  deleted: number;
+  /** What that takes of D1's time, of an hour. */
+  retentionShare: number;
+}
+
+/** Asks the filler to do something. */
+export async function tell(url: string, verb: string, body: unknown): Promise<unknown> {
+  const answer = await fetch(`${url}/${verb}`, { method: "POST", body: JSON.stringify(body), signal: AbortSignal.timeout(600_000) });
+  if (!answer.ok) throw new Error(`${verb} was answered ${answer.status}: ${await answer.text()}`);
+  return answer.json();
+}
+
+/** Ten thousand accounts with five keys each, all active each minute: what their usage and their retention take of a D1 as slow as a deployed one. */
+export async function measureAccounts(folder: string): Promise<Accounts> {
+  await prepare(folder, []);
+  let d1: SlowD1 | undefined;
+  const through = async ({ main, activity }: { main: number; activity: number }) => {
+    d1 = await startSlowD1(activity);
+    return { main, activity: d1.port };
+  };
+  const script = bundle("bench/workers/filler.ts", `${folder}/filler`);
+  const ids = Array.from({ length: accounts }, (_, index) => `acc_${String(index).padStart(5, "0")}`);
+  // Filled without the delay.
+  const filler = await serve(script, `${folder}/state`);
+  const now = Date.now();
+  const slice = sliceStart(now) - 2 * sliceMs;
+  await tell(filler.url, "accounts", ids);
+  const oldFrom = now - 31 * dayMs - 2 * hourMs;
+  for (let from = 0; from < accounts; from += accountsAtOnce) {
+    const own = { accounts: ids.slice(from, from + accountsAtOnce), keys };
+    await tell(filler.url, "fill", { ...own, entries: everyMinute * 5, from: slice, to: slice + sliceMs });
+    await tell(filler.url, "fill", { ...own, entries: everyMinute * 60, from: oldFrom, to: oldFrom + hourMs, areFolded: true });
+  }
+  await filler.stop();
+  const served = await serve(script, `${folder}/state`, { through });
+  if (!d1) throw new Error("nothing stands before D1");
+  try {
+    console.log("scale: 10,000 accounts are filled");
+    return { ...(await fold(served, d1, slice)), ...(await retain(served, d1, now)) };
+  } finally {
+    await served.stop();
+    await d1.stop();
+  }
+}
+
+async function fold(served: Served, d1: SlowD1, slice: number): Promise<{ foldedMs: number; foldShare: number }> {
+  d1.busyShare();
+  const startedAt = Date.now();
+  await tell(served.url, "wake", Date.now());
+  while (Number(await tell(served.url, "stale", slice + 1)) > 0) {
+    await sleep(secondMs);
+    if (Date.now() - startedAt > 10 * minuteMs) throw new Error("slices are not folded");
+  }
+  const tookMs = Date.now() - startedAt;
+  return { foldedMs: tookMs, foldShare: (d1.busyShare() * tookMs) / sliceMs };
+}
+
+async function retain(
+  served: Served,
+  d1: SlowD1,
+  now: number,
+): Promise<{ retentionRuns: number; deleted: number; retentionShare: number }> {
+  let busyMs = 0;
+  let runs = 0;
+  for (let cursor: string | null = ""; cursor !== null; runs++) {
+    d1.busyShare();
+    const startedAt = Date.now();
+    const outcome = (await tell(served.url, "retain", { cursor, now })) as { next: string | null };
+    busyMs += d1.busyShare() * (Date.now() - startedAt);
+    cursor = outcome.next;
+  }
+  console.log("scale: an hour's entries are deleted");
+  return { retentionRuns: runs, deleted: accounts * everyMinute * 60, retentionShare: busyMs / hourMs };
+}

@@ -1,0 +1,160 @@
+import { type ChildProcess, execFileSync } from "node:child_process";
+import { cpSync, mkdirSync, symlinkSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { answers, startDevWorker } from "../../scripts/dev-worker.ts";
+import { root, wranglerPath } from "../../scripts/local.ts";
+import { prepare } from "../variants.ts";
+import { bundle, freePort, serve } from "../workerd.ts";
+import { tell } from "./accounts.ts";
+
+const tasks = 3000;
+const webhooks = 10;
+const watchedMs = 60_000;
+/** What a receiver of the burst takes for an answer. */
+const receiverMs = 50;
+const dueDeliveries = 500_000;
+
+export interface Burst {
+  /** How late the events of another account arrived, in milliseconds, beside the burst. */
+  p50: number;
+  p99: number;
+  events: number;
+  /** The most requests that one webhook of the burst was sent at once. */
+  mostAtOnce: number;
+  /** How many deliveries of the burst were made in the meantime. */
+  delivered: number;
+}
+
+/** One deletion that makes 30,000 deliveries, on the Worker as `npm start` runs it, and another account's events beside it. */
+export async function measureBurst(folder: string): Promise<Burst> {
+  const project = join(folder, "project");
+  mkdirSync(project, { recursive: true });
+  for (const part of ["src", "scripts", "migrations", "public", "CHANGELOG.md", "package.json", "wrangler.toml", "tsconfig.json"])
+    cpSync(join(root, part), join(project, part), { recursive: true });
+  symlinkSync(join(root, "node_modules"), join(project, "node_modules"));
+  const command = (...args: string[]) =>
+    execFileSync(process.execPath, [join(project, "scripts", `${args[0]}.ts`), ...args.slice(1)], { cwd: project, encoding: "utf8" })
+      .trim()
+      .split("\n");
+  const [crowd = "", crowdKey = ""] = command("account", "--name", "Crowd", "--email", "crowd@example.com");
+  const [, quietKey = ""] = command("account", "--name", "Quiet", "--email", "quiet@example.com");
+  const receiver = await startCountingReceiver();
+  const port = await freePort();
+  const worker = startDevWorker(port, { folder: project });
+  const call = async (key: string, method: string, path: string, body?: unknown) => {
+    const headers = { Authorization: `Bearer ${key}`, "Content-Type": "application/json" };
+    const answer = await fetch(`http://localhost:${port}/api/v1${path}`, {
+      method,
+      headers,
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+    return (answer.status === 204 ? null : await answer.json()) as { id: string };
+  };
+  try {
+    while (!(await answers(`http://localhost:${port}/health`))) await sleep(100);
+    const user = await call(crowdKey, "POST", "/users", { name: "Ada", email: "ada@example.com" });
+    fillTasks(project, crowd, user.id);
+    for (let index = 0; index < webhooks; index++)
+      await call(crowdKey, "POST", "/webhooks", { url: `${receiver.url}/slow/${index}`, event_types: ["task.updated"] });
+    await call(quietKey, "POST", "/webhooks", { url: `${receiver.url}/quiet`, event_types: ["task.created"] });
+    const deleting = call(crowdKey, "DELETE", `/users/${user.id}`);
+    const late: number[] = [];
+    for (const endsAt = Date.now() + watchedMs; Date.now() < endsAt; ) {
+      const madeAt = Date.now();
+      await call(quietKey, "POST", "/tasks", { title: "x" });
+      late.push(await receiver.nextQuiet(madeAt));
+      await sleep(100);
+    }
+    await deleting;
+    const sorted = late.toSorted((a, b) => a - b);
+    const at = (share: number) => sorted[Math.floor(share * sorted.length)] ?? Number.NaN;
+    return { p50: at(0.5), p99: at(0.99), events: late.length, mostAtOnce: receiver.mostAtOnce(), delivered: receiver.slow() };
+  } finally {
+    await stopGroup(worker);
+    receiver.stop();
+  }
+}
+
+function fillTasks(project: string, accountId: string, userId: string): void {
+  const sql = `INSERT INTO tasks (id, account_id, title, description, search_text, status, priority, labels, assignee_id, revision, created_at, updated_at)
+    WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${tasks})
+    SELECT 'tsk_' || lower(hex(randomblob(16))), '${accountId}', 'Task ' || i, '', 'task', 'todo', 'normal', '[]', '${userId}', lower(hex(randomblob(8))), i, i FROM n`;
+  execFileSync(process.execPath, [wranglerPath, "d1", "execute", "DB", "--local", "--command", sql], {
+    cwd: project,
+    stdio: "ignore",
+    env: { ...process.env, CI: "true" },
+  });
+}
+
+async function stopGroup(worker: ChildProcess): Promise<void> {
+  const gone = new Promise((resolve) => worker.once("exit", resolve));
+  process.kill(-(worker.pid ?? 0), "SIGKILL");
+  await gone;
+}
+
+/** A receiver that takes some time for what the burst sends, and counts how much it is sent at once. */
+async function startCountingReceiver() {
+  const running = new Map<string, number>();
+  let [most, slow] = [0, 0];
+  const quiet: number[] = [];
+  const server = createServer(async (request, response) => {
+    const path = request.url ?? "";
+    for await (const _ of request);
+    if (path.startsWith("/slow/")) {
+      const now = (running.get(path) ?? 0) + 1;
+      running.set(path, now);
+      most = Math.max(most, now);
+      await sleep(receiverMs);
+      running.set(path, (running.get(path) ?? 1) - 1);
+      slow++;
+    } else quiet.push(Date.now());
+    response.writeHead(204).end();
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    mostAtOnce: () => most,
+    slow: () => slow,
+    /** How long after `madeAt` the next event of the quiet account came; ten seconds where none did. */
+    async nextQuiet(madeAt: number): Promise<number> {
+      while (quiet.length === 0) {
+        if (Date.now() - madeAt > 10_000) return 10_000;
+        await sleep(2);
+      }
+      return (quiet.shift() ?? 0) - madeAt;
+    },
+    stop() {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}
+
+export interface Sweep {
+  webhooks: number;
+  done: number;
+  tookMs: number;
+}
+
+/** One sweep of 500,000 deliveries that are due, of few webhooks and of many. */
+export async function measureSweep(folder: string): Promise<Sweep[]> {
+  const sweeps: Sweep[] = [];
+  for (const count of [10, 10_000]) {
+    const own = join(folder, String(count));
+    await prepare(own, []);
+    const served = await serve(bundle("bench/workers/filler.ts", join(own, "filler")), join(own, "state"));
+    try {
+      for (let from = 0; from < dueDeliveries; from += 20_000)
+        await tell(served.url, "due", { webhooks: count, deliveries: Array.from({ length: 20_000 }, (_, index) => from + index) });
+      const first = (await tell(served.url, "sweep", "")) as Sweep;
+      sweeps.push({ webhooks: count, done: first.done, tookMs: first.tookMs });
+    } finally {
+      await served.stop();
+    }
+  }
+  console.log("scale: sweeps");
+  return sweeps;
+}

@@ -1,0 +1,108 @@
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { prepare } from "../variants.ts";
+import { bundle, serve } from "../workerd.ts";
+import { type SlowD1, startSlowD1 } from "./slow-d1.ts";
+
+const load = { isolates: 1000, rate: 3000, accounts: 2000 };
+const undisturbedMs = 10_000;
+const longestDrainMs = 180_000;
+
+export interface LogWay {
+  name: string;
+  sent: number;
+  /** Distinct entries that have a row in the end. */
+  stored: number;
+  /** From the request to its row, in milliseconds. */
+  p50: number;
+  p99: number;
+  /** What of its time D1 was busy with the log. */
+  busyShare: number;
+  batchesPerSecond: number;
+  /** After the disturbance had ended: how long until the writers kept nothing for D1 any more. */
+  drainedMs: number;
+}
+
+/** What happens to D1 while the load runs, and how long that lasts. */
+interface Disturbance {
+  seconds: number;
+  begin(d1: SlowD1): void;
+  end(d1: SlowD1): void;
+}
+
+const taken: Disturbance = {
+  seconds: 60,
+  begin(d1) {
+    d1.others = 0.9;
+  },
+  end(d1) {
+    d1.others = 0;
+  },
+};
+const away: Disturbance = {
+  seconds: 10,
+  begin(d1) {
+    d1.isAway = true;
+  },
+  end(d1) {
+    d1.isAway = false;
+  },
+};
+
+/** The way of the log from simulated isolates through the writers to a D1 as slow as a deployed one: undisturbed, with D1 taken by others for a minute, and with D1 away for ten seconds. */
+export async function measureLogWay(folder: string): Promise<LogWay[]> {
+  return [
+    await run(join(folder, "quiet"), { name: "undisturbed", seconds: 40 }),
+    await run(join(folder, "taken"), { name: "90 % of D1 taken by others for a minute", seconds: 100, disturbance: taken }),
+    await run(join(folder, "away"), { name: "D1 away for ten seconds", seconds: 40, disturbance: away }),
+  ];
+}
+
+async function run(
+  folder: string,
+  { name, seconds, disturbance }: { name: string; seconds: number; disturbance?: Disturbance },
+): Promise<LogWay> {
+  await prepare(folder, []);
+  let d1: SlowD1 | undefined;
+  const through = async ({ main, activity }: { main: number; activity: number }) => {
+    d1 = await startSlowD1(activity);
+    return { main, activity: d1.port };
+  };
+  const served = await serve(bundle("bench/workers/isolates.ts", join(folder, "isolates")), join(folder, "state"), { through });
+  if (!d1) throw new Error("nothing stands before D1");
+  try {
+    d1.busyShare();
+    const sending = fetch(served.url, { method: "POST", body: JSON.stringify({ ...load, seconds }), signal: AbortSignal.timeout(600_000) });
+    const drainedMs = disturbance ? await drainedAfter(disturbance, d1, served.url) : 0;
+    const { sent } = (await (await sending).json()) as { sent: number };
+    const [busyShare, batchesPerSecond] = [d1.busyShare(), d1.batches / seconds];
+    await untilDrained(served.url);
+    const latencies = [...d1.arrivals.values()].toSorted((a, b) => a - b);
+    const at = (share: number) => latencies[Math.floor(share * latencies.length)] ?? Number.NaN;
+    const stored = d1.arrivals.size;
+    console.log(`scale: the log, ${name}: ${stored} of ${sent} stored`);
+    return { name, sent, stored, p50: at(0.5), p99: at(0.99), busyShare, batchesPerSecond, drainedMs };
+  } finally {
+    await served.stop();
+    await d1.stop();
+  }
+}
+
+/** How long after the disturbance the writers keep nothing for D1 any more, while the load goes on. */
+async function drainedAfter({ seconds, begin, end }: Disturbance, d1: SlowD1, url: string): Promise<number> {
+  await sleep(undisturbedMs);
+  begin(d1);
+  await sleep(1000 * seconds);
+  end(d1);
+  return untilDrained(url);
+}
+
+/** Milliseconds until no writer keeps anything for D1. */
+async function untilDrained(url: string): Promise<number> {
+  for (const from = Date.now(); ; ) {
+    const { journalled } = (await (await fetch(url)).json()) as { journalled: number };
+    if (journalled === 0) return Date.now() - from;
+    if (Date.now() - from > longestDrainMs) return Number.POSITIVE_INFINITY;
+    await sleep(200);
+  }
+}

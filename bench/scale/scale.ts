@@ -1,0 +1,112 @@
+import { join } from "node:path";
+import { measureAccounts } from "./accounts.ts";
+import { measureBurst, measureSweep } from "./deliveries.ts";
+import { type Kills, measureKills } from "./kill.ts";
+import { measureLogWay } from "./log-way.ts";
+import { measureNeighbours } from "./neighbours.ts";
+
+/** One line of what is shown: a promise, and what was measured of it. */
+export interface Shown {
+  what: string;
+  measured: string;
+  goal: string;
+  isMet: boolean;
+}
+
+const percent = (share: number) => `${Math.round(100 * share)} %`;
+const seconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`;
+
+async function logWay(folder: string): Promise<Shown[]> {
+  const ways = await measureLogWay(folder);
+  return ways.map((way) => {
+    const isQuiet = way.name === "undisturbed";
+    return {
+      what: `1,000 simulated isolates, 3,000 requests/s, D1 at 3 ms and 0.02 ms a row: ${way.name}`,
+      measured: `${way.stored.toLocaleString("en")} of ${way.sent.toLocaleString("en")} stored; from answer to row p50 ${seconds(way.p50)}, p99 ${seconds(way.p99)}; D1 busy ${percent(way.busyShare)} with ${Math.round(way.batchesPerSecond)} batches a second${isQuiet ? "" : `; drained ${seconds(way.drainedMs)} after`}`,
+      goal: isQuiet ? "all stored, p99 under 2 s, D1 busy under 60 %" : "nothing lost, drained within a minute after",
+      isMet: way.stored === way.sent && (isQuiet ? way.p99 < 2000 && way.busyShare < 0.6 : way.drainedMs < 60_000),
+    };
+  });
+}
+
+async function accounts(folder: string): Promise<Shown[]> {
+  const measured = await measureAccounts(folder);
+  return [
+    {
+      what: "10,000 accounts x 5 keys, all active each minute: usage of every account",
+      measured: `every slice folded ${seconds(measured.foldedMs)} after it was due, ${percent(measured.foldShare)} of D1's time`,
+      goal: "within two minutes, under a third of D1's time",
+      isMet: measured.foldedMs < 120_000 && measured.foldShare < 1 / 3,
+    },
+    {
+      what: "the same, retention of an hour's entries",
+      measured: `${measured.deleted.toLocaleString("en")} deleted in ${measured.retentionRuns} runs, one a minute; ${percent(measured.retentionShare)} of D1's time`,
+      goal: "within the hour, under a tenth of D1's time",
+      isMet: measured.retentionRuns <= 60 && measured.retentionShare < 0.1,
+    },
+  ];
+}
+
+async function neighbours(folder: string): Promise<Shown[]> {
+  const measured = await measureNeighbours(folder);
+  return measured.map(({ path, usual, beside }) => ({
+    what: `250,000 entries in one slice of an account, 8 pollers of its \`/usage\`: another account's p95 of \`${path.replace("/api/v1", "")}\` in the same database`,
+    measured: `${(beside / usual).toFixed(2)} times as long as beside 8 pollers of a small account (${beside.toFixed(1)} and ${usual.toFixed(1)} ms)`,
+    goal: "at most twice",
+    isMet: beside <= 2 * usual,
+  }));
+}
+
+async function burst(folder: string): Promise<Shown[]> {
+  const { p50, p99, events, mostAtOnce, delivered } = await measureBurst(folder);
+  return [
+    {
+      what: "one deletion that makes 30,000 deliveries: another account's event",
+      measured: `p50 ${Math.round(p50)} ms, p99 ${Math.round(p99)} ms of ${events} events in a minute; the receiver saw ${mostAtOnce} of a webhook at once, ${delivered.toLocaleString("en")} in all`,
+      goal: "p99 under 1 s, no receiver sees more than ten at once",
+      isMet: p99 < 1000 && mostAtOnce <= 10,
+    },
+  ];
+}
+
+async function sweep(folder: string): Promise<Shown[]> {
+  const sweeps = await measureSweep(folder);
+  return sweeps.map(({ webhooks, done, tookMs }) => ({
+    what: `500,000 due deliveries of ${webhooks.toLocaleString("en")} webhooks: one sweep`,
+    measured: `${tookMs} ms, ${done} set off`,
+    goal: "under 100 ms",
+    isMet: tookMs < 100,
+  }));
+}
+
+async function kill(folder: string): Promise<Shown[]> {
+  const { quiet, slow, tasksMade, tasksLost, admittedOfLimited } = await measureKills(folder);
+  const of = ({ answered, lost, earliestMs }: Kills) =>
+    `${lost} of ${answered.toLocaleString("en")} answered requests without an entry, the earliest answered ${Math.round(earliestMs)} ms before its kill`;
+  return [
+    {
+      what: "SIGKILL of everything under load, ten times, every second time with 90 % of D1 taken by others",
+      measured: `${of(quiet)}; with D1 slow ${of(slow)}; ${tasksLost} of ${tasksMade.toLocaleString("en")} tasks lost, with their events; ${admittedOfLimited} admitted of a limit of 300`,
+      goal: "at most the last half second, one second while D1 is slow; no event, no task, no limit",
+      isMet: quiet.earliestMs <= 500 && slow.earliestMs <= 1000 && tasksLost === 0 && admittedOfLimited <= 300,
+    },
+  ];
+}
+
+const parts: Record<string, (folder: string) => Promise<Shown[]>> = { log: logWay, accounts, neighbours, burst, sweep, kill };
+
+/** All of it, or the one part that SCALE_PART names. */
+export async function measureScale(folder: string): Promise<Shown[]> {
+  const only = process.argv[3];
+  const shown: Shown[] = [];
+  for (const [name, measure] of Object.entries(parts))
+    if (only === undefined || only === name) shown.push(...(await measure(join(folder, name))));
+  return shown;
+}
+
+export const scaleTable = (shown: readonly Shown[]): string =>
+  [
+    "| what | measured | goal | met |",
+    "| --- | --- | --- | ---: |",
+    ...shown.map(({ what, measured, goal, isMet }) => `| ${what} | ${measured} | ${goal} | ${isMet ? "yes" : "no"} |`),
+  ].join("\n");

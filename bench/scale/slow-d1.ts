@@ -1,0 +1,116 @@
+import { request as ask, createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { timeOfId } from "../../src/ids.ts";
+
+// A D1 that takes as long as a deployed one: one batch after the other, 3 ms each and 0.02 ms for each row written, ten milliseconds away. It
+// stands between a Worker and workerd's own D1, which does the work.
+
+const batchMs = 3;
+const rowMs = 0.02;
+const oneWayMs = 10;
+
+export interface SlowD1 {
+  port: number;
+  /** What of its time it was busy since the last call, 0 to 1: by the model, or by the work itself where that took longer. */
+  busyShare(): number;
+  /** What share of its time others take, 0 to 1. */
+  others: number;
+  isAway: boolean;
+  /** How long entries of the log have taken from their request to their row, in milliseconds, by their id: the first time they were written. */
+  arrivals: Map<string, number>;
+  batches: number;
+  stop(): Promise<void>;
+}
+
+interface Statement {
+  sql: string;
+  params?: unknown[];
+}
+
+const entriesOf = (statements: readonly Statement[]): string[] =>
+  statements
+    .filter(({ sql }) => sql.startsWith("INSERT INTO activity "))
+    .flatMap(({ params = [] }) => (JSON.parse(String(params[0])) as [string, string][]).map(([, id]) => id));
+
+/** Starts it in front of workerd's D1 at `target`. */
+export async function startSlowD1(target: number): Promise<SlowD1> {
+  let queue = Promise.resolve();
+  let [busyMs, since] = [0, performance.now()];
+  const server = createServer(async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    const body = Buffer.concat(chunks);
+    await sleep(oneWayMs);
+    if (slow.isAway) return void response.destroy();
+    const turn = queue.then(async () => {
+      const startedAt = performance.now();
+      const answer = await forward(target, request.url ?? "/", request.method ?? "POST", request.headers, body);
+      const rows = rowsWrittenIn(answer.body);
+      const workMs = batchMs + rowMs * rows;
+      const tookMs = performance.now() - startedAt;
+      busyMs += Math.max(workMs, tookMs);
+      await sleep(Math.max(0, workMs / (1 - slow.others) - tookMs));
+      slow.batches++;
+      return answer;
+    });
+    queue = turn.then(
+      () => {},
+      () => {},
+    );
+    const answer = await turn.catch(() => null);
+    const now = Date.now();
+    if (answer === null) return void response.destroy();
+    for (const id of entriesOf(statementsIn(body))) if (!slow.arrivals.has(id)) slow.arrivals.set(id, now - timeOfId(id));
+    await sleep(oneWayMs);
+    response.writeHead(answer.status, answer.headers).end(answer.body);
+  });
+  server.keepAliveTimeout = 60_000;
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const slow: SlowD1 = {
+    port: (server.address() as AddressInfo).port,
+    busyShare() {
+      const share = busyMs / (performance.now() - since);
+      [busyMs, since] = [0, performance.now()];
+      return share;
+    },
+    others: 0,
+    isAway: false,
+    arrivals: new Map(),
+    batches: 0,
+    stop: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+  return slow;
+}
+
+function statementsIn(body: Buffer): Statement[] {
+  try {
+    const parsed = JSON.parse(body.toString()) as Statement | Statement[];
+    return Array.isArray(parsed) ? parsed : [parsed];
+  } catch {
+    return [];
+  }
+}
+
+/** D1 says of each statement how many rows it wrote. */
+const rowsWrittenIn = (body: Buffer): number =>
+  [...body.toString().matchAll(/"rows_written":(\d+)/g)].reduce((sum, [, rows]) => sum + Number(rows), 0);
+
+const forward = (port: number, path: string, method: string, headers: object, body: Buffer) =>
+  new Promise<{ status: number; headers: Record<string, string>; body: Buffer }>((resolve, reject) => {
+    const sent = ask({ host: "127.0.0.1", port, path, method, headers: { ...headers, "content-length": body.length } }, (answer) => {
+      const chunks: Buffer[] = [];
+      answer.on("data", (chunk) => chunks.push(chunk));
+      answer.on("error", reject);
+      answer.on("end", () => {
+        const type = answer.headers["content-type"];
+        resolve({ status: answer.statusCode ?? 502, headers: type ? { "content-type": type } : {}, body: Buffer.concat(chunks) });
+      });
+    });
+    sent.on("error", reject);
+    sent.end(body);
+  });

@@ -1,0 +1,77 @@
+import { ActivityBuffer } from "../../src/activity/buffer.ts";
+import type { Entry } from "../../src/activity/entry.ts";
+import { readWriters, sendEntries, writerOf, writersOf } from "../../src/activity/writers.ts";
+import { newId } from "../../src/ids.ts";
+
+export { ActivityWriter } from "../../src/activity/activity-writer.ts";
+export { KeyGuard } from "../../src/admission/key-guard.ts";
+
+interface Load {
+  isolates: number;
+  /** Requests a second, of all of them. */
+  rate: number;
+  seconds: number;
+  accounts: number;
+}
+
+/** One way between an isolate and a writer. */
+const oneWayMs = 15;
+const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
+
+const entryOf = (account: number): Entry => ({
+  accountId: `acc_${account}`,
+  id: newId("req", Date.now()),
+  keyId: `key_${account}`,
+  method: "GET",
+  path: "/api/v1/tasks/tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+  route: "/api/v1/tasks/{id}",
+  status: 200,
+  durationMs: 12,
+  ip: "198.51.100.7",
+  country: "NL",
+  userAgent: "bench/1.0",
+  errorCode: null,
+  admitted: true,
+  counted: true,
+  count: 1,
+  secret: "current",
+});
+
+/** The buffers of many isolates, each with requests at random times, and the writers of the product behind them. */
+async function run({ isolates, rate, seconds, accounts }: Load, env: Env): Promise<number> {
+  const endsAt = Date.now() + 1000 * seconds;
+  const meanMs = (1000 * isolates) / rate;
+  let sent = 0;
+  const flushes = new Set<Promise<void>>();
+  const isolate = async () => {
+    const buffers = new Map<number, ActivityBuffer>();
+    for (;;) {
+      await sleep(-Math.log(1 - Math.random()) * meanMs);
+      if (Date.now() >= endsAt) return;
+      const entry = entryOf(Math.floor(Math.random() * accounts));
+      const number = writerOf(entry.accountId, writersOf(env));
+      const buffer = buffers.get(number) ?? new ActivityBuffer();
+      buffers.set(number, buffer);
+      buffer.add(entry);
+      sent++;
+      if (buffer.isFlushing(Date.now())) continue;
+      const flush = buffer.flush(async (entries, dropped) => {
+        await sleep(oneWayMs);
+        await sendEntries(env, { store: "ACTIVITY_0", number }, entries, dropped);
+        await sleep(oneWayMs);
+      });
+      flushes.add(flush);
+      flush.finally(() => flushes.delete(flush));
+    }
+  };
+  await Promise.all(Array.from({ length: isolates }, isolate));
+  await Promise.all(flushes);
+  return sent;
+}
+
+export default {
+  async fetch(request, env) {
+    if (request.method === "GET") return Response.json(await readWriters(env));
+    return Response.json({ sent: await run(await request.json<Load>(), env) });
+  },
+} satisfies ExportedHandler<Env>;
