@@ -26,7 +26,7 @@ import { measureThroughput } from "./throughput.ts";
 import { startBoth } from "./variants.ts";
 
 // `npm run bench`: everything, more than an hour, and docs/performance.md anew. `npm run bench -- growth` and the like
-// run one part and only print. `instructions` is a part by name alone. `npm run bench -- against CHECKOUT` measures the product beside that of
+// run one part and only print. `instructions` is a part by name alone. `scale` writes its own table, and takes half an hour; `npm run bench -- scale sweep` and the like print one part of it. `npm run bench -- against CHECKOUT` measures the product beside that of
 // another checkout of the project, whose packages are installed.
 
 const parts = {
@@ -39,12 +39,20 @@ const parts = {
   growth: async (folder: string) => growthTable(await measureGrowth(folder)),
   memory: async (folder: string) => memoryTable(await measureMemory(folder)),
   profile: async (folder: string) => profileTable(await measureProfiles(folder)),
-  scale: async (folder: string) => scaleTable(await measureScale(folder)),
   instructions: async (folder: string) => instructionsTable(await measureInstructions(folder)),
 };
 
 const reportFile = join(root, "docs", "performance.md");
-const [beginMark, endMark] = ["<!-- measured: npm run bench -->", "<!-- end of what was measured -->"];
+const everything = { begin: "<!-- measured: npm run bench -->", end: "<!-- end of what was measured -->" };
+const scale = { begin: "<!-- measured: npm run bench -- scale -->", end: "<!-- end of scale -->" };
+
+/** Puts what was measured between its marks in docs/performance.md. */
+function write({ begin, end }: { begin: string; end: string }, measured: string): void {
+  const report = readFileSync(reportFile, "utf8");
+  const [before, after] = [report.split(begin)[0], report.split(end)[1]];
+  writeFileSync(reportFile, `${before}${begin}\n\n${measured}\n\n${end}${after}`);
+  execFileSync(join(root, "node_modules/.bin/biome"), ["format", "--write", reportFile]);
+}
 
 // So that processes and folders go too when the bench is broken off.
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1));
@@ -97,19 +105,20 @@ async function all(): Promise<string> {
 const [part, ...others] = process.argv.slice(2);
 const [checkout] = others;
 if (part === undefined) {
-  const measured = await all();
-  const report = readFileSync(reportFile, "utf8");
-  const [before, after] = [report.split(beginMark)[0], report.split(endMark)[1]];
-  writeFileSync(reportFile, `${before}${beginMark}\n\n${measured}\n\n${endMark}${after}`);
-  execFileSync(join(root, "node_modules/.bin/biome"), ["format", "--write", reportFile]);
+  write(everything, await all());
+  write(scale, `${machine()}\n\n${scaleTable(await inFolder((folder) => measureScale(folder)))}`);
+} else if (part === "scale" && others.length <= 1) {
+  const measured = scaleTable(await inFolder((folder) => measureScale(folder, checkout)));
+  console.log(measured);
+  if (checkout === undefined) write(scale, `${machine()}\n\n${measured}`);
 } else if (part === "against" && checkout !== undefined && others.length === 1) {
   const other = resolve(checkout);
   console.log(
     againstTable(await inFolder((folder) => measureThroughput(folder, { startAll: (within) => startBoth(within, other), isPaced: false }))),
   );
-} else if (part in parts && (others.length === 0 || part === "scale")) {
+} else if (part in parts && others.length === 0) {
   console.log(await inFolder(parts[part as keyof typeof parts]));
 } else {
-  console.error(`There is ${Object.keys(parts).join(", ")}, against CHECKOUT, or nothing for all of them.`);
+  console.error(`There is ${Object.keys(parts).join(", ")}, scale [PART], against CHECKOUT, or nothing for all of them.`);
   process.exitCode = 1;
 }

@@ -95,9 +95,9 @@ async function kill(folder: string): Promise<Shown[]> {
 
 const parts: Record<string, (folder: string) => Promise<Shown[]>> = { log: logWay, accounts, neighbours, burst, sweep, kill };
 
-/** All of it, or the one part that SCALE_PART names. */
-export async function measureScale(folder: string): Promise<Shown[]> {
-  const only = process.argv[3];
+/** All of it, or one part. Throws where there is no such part. */
+export async function measureScale(folder: string, only?: string): Promise<Shown[]> {
+  if (only !== undefined && !(only in parts)) throw new Error(`scale has the parts ${Object.keys(parts).join(", ")}`);
   const shown: Shown[] = [];
   for (const [name, measure] of Object.entries(parts))
     if (only === undefined || only === name) shown.push(...(await measure(join(folder, name))));

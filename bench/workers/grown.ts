@@ -1,6 +1,6 @@
 import type { Entry } from "../../src/activity/entry.ts";
 import { writeEntries } from "../../src/activity/write-entries.ts";
-import { dayMs } from "../../src/clock.ts";
+import { dayMs, hourStart } from "../../src/clock.ts";
 import { newId } from "../../src/ids.ts";
 
 export { ActivityWriter } from "../../src/activity/activity-writer.ts";
@@ -9,19 +9,19 @@ export { KeyGuard } from "../../src/admission/key-guard.ts";
 const routes = ["/api/v1/me", "/api/v1/users", "/api/v1/users/{id}", "/api/v1/tasks", "/api/v1/tasks/{id}", "/api/v1/analytics"];
 const statuses = [200, 200, 200, 200, 200, 200, 201, 204, 404, 422, 429, 503];
 
-/** Fills the log of the first key: `count` entries, spread over the 29 days before now, through the product's own code. */
+/** Fills the log of the first key: `count` entries, a quarter of them in the current hour and the others spread over the 29 days before now, through the product's own code. */
 export default {
   async fetch(request, env) {
     const count = Number(new URL(request.url).searchParams.get("count") ?? 0);
     const key = await env.DB.prepare("SELECT id, account_id FROM api_keys LIMIT 1").first<{ id: string; account_id: string }>();
     if (!key) return new Response("ready");
     const now = Date.now();
-    const entries = Array.from({ length: count }, (): Entry => {
+    const entries = Array.from({ length: count }, (_, index): Entry => {
       const status = statuses[Math.floor(Math.random() * statuses.length)] ?? 200;
       const route = routes[Math.floor(Math.random() * routes.length)] ?? "";
       return {
         accountId: key.account_id,
-        id: newId("req", now - Math.floor(Math.random() * 29 * dayMs)),
+        id: newId("req", now - Math.floor(Math.random() * (index % 4 === 0 ? now - hourStart(now) : 29 * dayMs))),
         keyId: key.id,
         method: "GET",
         path: route,

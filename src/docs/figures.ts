@@ -9,6 +9,7 @@ import { integer } from "../dashboard/format.ts";
 import { scannedAtOnce as rowsScannedAtOnce } from "../db/page.ts";
 import { failures } from "../errors.ts";
 import type { EventCatalogue } from "../events/catalogue.ts";
+import { mostInFlight } from "../events/commit.ts";
 import { eventsKeptMs } from "../events/retention.ts";
 import { faultCodes } from "../explanations.ts";
 import { longestBodyBytes, longestWaitMs } from "../http/body.ts";
@@ -68,6 +69,8 @@ export const figures = (document: JsonObject, catalogue: EventCatalogue, origin:
   "activity.scanned": integer(scannedAtOnce),
   "audit.kept": duration(auditKeptMs),
   "webhooks.most": String(mostWebhooks),
+  "webhooks.atOnce": String(mostInFlight.ofWebhook),
+  "webhooks.atOnceOfAccount": String(mostInFlight.ofAccount),
   "webhooks.attempts": String(mostAttempts),
   "webhooks.delays": delaysMs.map(duration).join(", "),
   "webhooks.timeout": duration(timeoutMs),

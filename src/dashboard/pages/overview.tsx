@@ -61,7 +61,7 @@ export const overview = new Hono<PageEnv>().get("/", async (c) => {
       <div id="figures" data-refresh>
         <Figures usage={usage} highest={highest} now={now} />
         <p class="quiet">
-          As of <TimeOfDay timeMs={now} />.
+          As of <TimeOfDay timeMs={asking.asOf} />.
         </p>
       </div>
       <section class="panel" aria-labelledby="chart">

@@ -89,7 +89,7 @@ usagePages.get("/usage", async (c) => {
           <button type="submit">Show</button>
         </form>
         <span class="quiet">
-          as of <TimeOfDay timeMs={now} />
+          as of <TimeOfDay timeMs={asking.asOf} />
         </span>
       </nav>
       <div id="figures" data-refresh>
