@@ -164,7 +164,7 @@ export const explanations: Record<FailureCode, Explanation> = {
     detail: "Something went wrong on our side. The request id helps us find out what.",
   },
   unavailable: {
-    why: "The service could not reach its storage or the guard of the key.",
+    why: "The service could not reach its storage or the guard of the key, or its storage is full: `detail` says which.",
     what: "Try again: the client should wait as long as the header says.",
     header: "Retry-After",
     detail: "The service cannot reach its storage just now. Try again in a moment.",

@@ -72,7 +72,10 @@ app.get("/admitted", async (c) => {
     secret: "current",
   });
   if (!buffer.isFlushing(startedAt)) {
-    const write = async (entries: Entry[]) => void (await writeEntries({ d1: c.env.ACTIVITY_0, writer: 0, now: Date.now() }, entries));
+    const write = async (entries: Entry[]) => {
+      await writeEntries({ d1: c.env.ACTIVITY_0, writer: 0, now: Date.now() }, entries);
+      return 0;
+    };
     c.executionCtx.waitUntil(buffer.flush(write));
   }
   const remaining = limit - Number(used);

@@ -57,8 +57,9 @@ async function run({ isolates, rate, seconds, accounts }: Load, env: Env): Promi
       if (buffer.isFlushing(Date.now())) continue;
       const flush = buffer.flush(async (entries, dropped) => {
         await sleep(oneWayMs);
-        await sendEntries(env, { store: "ACTIVITY_0", number }, entries, dropped);
+        const reported = await sendEntries(env, { store: "ACTIVITY_0", number }, entries, dropped);
         await sleep(oneWayMs);
+        return reported;
       });
       flushes.add(flush);
       flush.finally(() => flushes.delete(flush));

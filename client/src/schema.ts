@@ -1181,7 +1181,7 @@ export interface components {
              */
             next_cursor: string | null;
             /**
-             * @description Whether there is a next page.
+             * @description Whether there is a next page. May be true of a page that is short or empty: a filtered one looks at a bounded number of rows.
              * @example false
              */
             has_more: boolean;
@@ -1340,7 +1340,7 @@ export interface components {
              */
             next_cursor: string | null;
             /**
-             * @description Whether there is a next page.
+             * @description Whether there is a next page. May be true of a page that is short or empty: a filtered one looks at a bounded number of rows.
              * @example false
              */
             has_more: boolean;
@@ -2236,7 +2236,7 @@ export interface components {
              */
             next_cursor: string | null;
             /**
-             * @description Whether there is a next page.
+             * @description Whether there is a next page. May be true of a page that is short or empty: a filtered one looks at a bounded number of rows.
              * @example false
              */
             has_more: boolean;
@@ -2396,7 +2396,7 @@ export interface components {
              */
             next_cursor: string | null;
             /**
-             * @description Whether there is a next page.
+             * @description Whether there is a next page. May be true of a page that is short or empty: a filtered one looks at a bounded number of rows.
              * @example false
              */
             has_more: boolean;
@@ -2485,7 +2485,7 @@ export interface components {
             expires_at: string | null;
             /**
              * Format: date-time
-             * @description When it was last used; null: never.
+             * @description When it was last used; null: never, or not known while the log cannot be read.
              * @example 2026-01-31T09:30:00.000Z
              */
             last_used_at: string | null;
@@ -2617,7 +2617,7 @@ export interface components {
             expires_at: string | null;
             /**
              * Format: date-time
-             * @description When it was last used; null: never.
+             * @description When it was last used; null: never, or not known while the log cannot be read.
              * @example 2026-01-31T09:30:00.000Z
              */
             last_used_at: string | null;
@@ -2816,7 +2816,7 @@ export interface components {
              */
             next_cursor: string | null;
             /**
-             * @description Whether there is a next page.
+             * @description Whether there is a next page. May be true of a page that is short or empty: a filtered one looks at a bounded number of rows.
              * @example false
              */
             has_more: boolean;
@@ -3066,7 +3066,7 @@ export interface components {
              */
             next_cursor: string | null;
             /**
-             * @description Whether there is a next page.
+             * @description Whether there is a next page. May be true of a page that is short or empty: a filtered one looks at a bounded number of rows.
              * @example false
              */
             has_more: boolean;
@@ -3510,7 +3510,7 @@ export interface components {
              */
             next_cursor: string | null;
             /**
-             * @description Whether there is a next page.
+             * @description Whether there is a next page. May be true of a page that is short or empty: a filtered one looks at a bounded number of rows.
              * @example false
              */
             has_more: boolean;
@@ -3599,7 +3599,7 @@ export interface components {
              */
             next_cursor: string | null;
             /**
-             * @description Whether there is a next page.
+             * @description Whether there is a next page. May be true of a page that is short or empty: a filtered one looks at a bounded number of rows.
              * @example false
              */
             has_more: boolean;
@@ -3843,7 +3843,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `unavailable`: The service could not reach its storage or the guard of the key. */
+        /** @description `unavailable`: The service could not reach its storage or the guard of the key, or its storage is full: `detail` says which. */
         ServiceUnavailable: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -4154,7 +4154,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `unavailable`: The service could not reach its storage or the guard of the key. */
+        /** @description `unavailable`: The service could not reach its storage or the guard of the key, or its storage is full: `detail` says which. */
         ServiceUnavailable2: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];

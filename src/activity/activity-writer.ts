@@ -1,13 +1,14 @@
 import { DurableObject } from "cloudflare:workers";
 import { minuteMs, secondMs, sliceMs, sliceStart } from "../clock.ts";
+import { fullBytes } from "../db/database-sizes.ts";
 import { messagesOf } from "../db/failures.ts";
 import { withDeadline } from "../deadline.ts";
 import { foldSlices, slicesAtOnce, staleSlicesOfWriter } from "../usage/fold-slices.ts";
 import { foldAccount } from "../usage/refresh-roll-ups.ts";
 import { activityDatabase } from "./databases.ts";
-import type { Entry } from "./entry.ts";
+import { type Entry, entriesAtOnce } from "./entry.ts";
 import { EntryJournal } from "./entry-journal.ts";
-import { entriesAtOnce, writeEntries } from "./write-entries.ts";
+import { writeEntries } from "./write-entries.ts";
 
 /** What entries wait for more of them, unless there is a full batch: D1 takes some 300 batches a second, whatever is in them. */
 const paceMs = 100;
@@ -17,8 +18,7 @@ const firstRetryMs = secondMs;
 const longestRetryMs = 30 * secondMs;
 /** More than this wait for no writer: whoever sends them keeps them, or goes to the next one. */
 const mostWaiting = 20_000;
-/** A database of 10 GB that has so much takes no more of the log: its size is looked at each minute. */
-const fullBytes = 9.5e9;
+/** How often the size of a full database is looked at. */
 const fullProbeMs = minuteMs;
 /** Some two million entries. What comes on top of them is dropped, counted and reported. */
 const mostJournalBytes = 1e9;
@@ -55,7 +55,8 @@ const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve,
 
 /**
  * Writes the log of some accounts to their database, and folds it into usage. Isolates do not write to D1 themselves, since each would
- * write its own small batch: seventeen busy ones would fill its time. Its name is the binding of the database and a number: `ACTIVITY_0/3`.
+ * write its own small batch: seventeen busy ones would fill its time. A crash costs what isolates had not sent yet, some 200 ms of requests: what was sent
+ * and not answered they send again. Its name is the binding of the database and a number: `ACTIVITY_0/3`.
  */
 export class ActivityWriter extends DurableObject<Env> {
   readonly #storage: DurableObjectStorage;
@@ -209,7 +210,7 @@ export class ActivityWriter extends DurableObject<Env> {
   async #write(entries: readonly Entry[]): Promise<void> {
     const now = Date.now();
     const bytes = await writeEntries({ d1: this.#d1, writer: this.#number, now }, entries);
-    this.#isFull = bytes >= fullBytes;
+    this.#isFull = bytes >= fullBytes.activity;
     this.#setAlarmBy(sliceStart(now) + sliceMs + foldDelayMs + this.#number * nextWriterMs);
   }
 
@@ -257,7 +258,7 @@ export class ActivityWriter extends DurableObject<Env> {
     if (Date.now() - this.#measuredAt < fullProbeMs) return true;
     this.#measuredAt = Date.now();
     const { meta } = await this.#d1.prepare("SELECT 1").run();
-    this.#isFull = (meta.size_after ?? 0) >= fullBytes;
+    this.#isFull = (meta.size_after ?? 0) >= fullBytes.activity;
     return this.#isFull;
   }
 

@@ -1,14 +1,13 @@
 import { secondMs } from "../clock.ts";
 import { messagesOf } from "../db/failures.ts";
-import type { Entry } from "./entry.ts";
+import { type Entry, entriesAtOnce } from "./entry.ts";
 import { type AggregationKey, RefusalAggregator } from "./refusal-aggregator.ts";
 
-/** Brings entries to where they are kept for good. `dropped`: how many were lost since the last that were sent. Rejects where nobody takes them. */
-export type Send = (entries: Entry[], dropped: number) => Promise<void>;
+/** Brings entries to where they are kept for good. `dropped`: how many were lost before; answers how many of those have been reported. Rejects where nobody takes them. */
+export type Send = (entries: Entry[], dropped: number) => Promise<number>;
 
 /** A batch after a silence is sent at once; then entries of this long go together. */
 const intervalMs = 200;
-const entriesAtOnce = 500;
 /** Some 5 MB, of the 128 that an isolate has. */
 const mostEntries = 10_000;
 /** The platform ends what runs after a response at 30 s; a send has ended by 15. */
@@ -84,10 +83,8 @@ export class ActivityBuffer {
     const sent = { entries, at: Date.now() };
     [this.#sent, this.#lastSentAt] = [sent, sent.at];
     this.#flushingUntil = sent.at + abandonedMs;
-    const dropped = this.#dropped;
     try {
-      await send(entries, dropped);
-      this.#dropped -= dropped;
+      this.#dropped -= await send(entries, this.#dropped);
     } catch (error) {
       console.error(`${entries.length} activity entries wait for another flush:`, messagesOf(error));
       this.#entries.unshift(...entries);

@@ -1,4 +1,5 @@
 import { connect, type Db } from "../db/client.ts";
+import { errorsOf } from "../errors.ts";
 
 // The databases that have the log and the figures, each of some accounts. Which one an account's is stands in its row and in the
 // configuration of its keys, so that no request looks it up.
@@ -22,12 +23,15 @@ function unbound(store: string): D1Database {
   return { prepare: () => statement, batch: fail, exec: fail } as unknown as D1Database;
 }
 
-/** The binding of the database with most room, for an account that is made. */
+/** The binding of the database with most room, of those that answer, for an account that is made. Throws where none does. */
 export async function roomiestStore(env: object): Promise<string> {
-  const sizes = await Promise.all(
+  const outcomes = await Promise.allSettled(
     [...activityDatabases(env)].map(async ([store, d1]) => ({ store, bytes: (await d1.prepare("SELECT 1").run()).meta.size_after ?? 0 })),
   );
-  return sizes.toSorted((a, b) => a.bytes - b.bytes)[0]?.store ?? firstStore;
+  const sizes = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));
+  const [roomiest] = sizes.toSorted((a, b) => a.bytes - b.bytes);
+  if (!roomiest) throw new Error("no activity database answers", { cause: errorsOf(outcomes)[0] });
+  return roomiest.store;
 }
 
 export const connectToStore = (env: object, store: string): Db => connect(activityDatabase(env, store));

@@ -2,7 +2,7 @@ import { and, desc, eq, gte } from "drizzle-orm";
 import type { LogReading } from "../accounts/actor.ts";
 import { activity } from "../db/schema-activity.ts";
 import { idBound, timeOfId } from "../ids.ts";
-import { scannedAtOnce } from "./read-activity.ts";
+import { entriesScannedAtOnce } from "./read-activity.ts";
 
 /** What a key was lately used for. */
 export interface KeyTraffic {
@@ -28,7 +28,7 @@ export async function readKeyTraffic({ activity: log, actor }: LogReading, keyId
     .from(activity)
     .where(and(eq(activity.accountId, actor.accountId), gte(activity.id, idBound("req", since))))
     .orderBy(desc(activity.id))
-    .limit(scannedAtOnce);
+    .limit(entriesScannedAtOnce);
   const own = rows.filter((row) => row.keyId === keyId);
   const last = rows.at(-1);
   const byRoute = [...Map.groupBy(own, ({ method, route }) => `${method} ${route}`).values()].flatMap((group) => {
@@ -36,7 +36,7 @@ export async function readKeyTraffic({ activity: log, actor }: LogReading, keyId
     return first ? [{ method: first.method, route: first.route, requests: sum(group) }] : [];
   });
   return {
-    from: rows.length === scannedAtOnce && last ? timeOfId(last.id) : since,
+    from: rows.length === entriesScannedAtOnce && last ? timeOfId(last.id) : since,
     requests: sum(own),
     bySecret: {
       current: sum(own.filter(({ secret }) => secret !== "previous")),

@@ -20,7 +20,7 @@ export interface ActivityFilter {
 }
 
 /** As many entries as one filtered page looks at. It keeps a rare match from reading the whole log. */
-export const scannedAtOnce = 10_000;
+export const entriesScannedAtOnce = 10_000;
 
 export interface ActivityPage {
   entries: ReadEntry[];
@@ -60,7 +60,7 @@ export async function listActivity(
     .where(range)
     .orderBy(desc(activity.id))
     .limit(1)
-    .offset(scannedAtOnce - 1);
+    .offset(entriesScannedAtOnce - 1);
   const [found, last] = await log.batch([rows(and(range, ...matches, sql`${activity.id} >= coalesce((${lastScanned}), '')`)), lastScanned]);
   return pageOf(reading, found, limit, last[0]?.id ?? null);
 }

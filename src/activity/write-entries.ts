@@ -4,10 +4,8 @@ import { isRefusedContent, messagesOf } from "../db/failures.ts";
 import { activity } from "../db/schema-activity.ts";
 import { withDeadline } from "../deadline.ts";
 import { timeOfId } from "../ids.ts";
-import type { Entry } from "./entry.ts";
+import { type Entry, entriesAtOnce } from "./entry.ts";
 
-/** Entries in one statement. The longest, by the bounds of what is recorded, has some 2.5 KB, and D1 takes 2 MB for a bound value. */
-export const entriesAtOnce = 500;
 const writeTimeoutMs = 5 * secondMs;
 /** No log is kept for less. */
 const certainlyKeptMs = dayMs;

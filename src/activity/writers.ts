@@ -96,22 +96,25 @@ export async function wakeWriters(env: WriterEnv, now: number): Promise<number> 
 
 /**
  * Brings entries to a writer: to it again after a moment where it fails (a deploy resets all at once), then to the next one, which writes
- * them for it, then to D1 itself. They may be written twice, which does no harm. Rejects where nobody has taken them. `dropped`: how many were lost before.
+ * them for it, then to D1 itself. They may be written twice, which does no harm. Rejects where nobody has taken them. `dropped`: how many were
+ * lost before; answers how many of those a writer has been told of.
  */
 export async function sendEntries(
   env: WriterEnv,
   { store, number }: { store: string; number: number },
   entries: readonly Entry[],
   dropped = 0,
-): Promise<void> {
+): Promise<number> {
   const next = (number + 1) % writersOf(env);
   for (const [tries, writer] of [number, number, next].entries()) {
     if (tries === 1) await new Promise((resolve) => setTimeout(resolve, 200 + 800 * Math.random()));
     try {
-      return await withDeadline(writerAt(env, store, writer).write(entries, dropped), sendTimeoutMs, "Sending activity entries");
+      await withDeadline(writerAt(env, store, writer).write(entries, dropped), sendTimeoutMs, "Sending activity entries");
+      return dropped;
     } catch (error) {
       console.error(`the writer ${store}/${writer} did not take ${entries.length} activity entries:`, String(error));
     }
   }
   await writeEntries({ d1: activityDatabase(env, store), writer: number, now: Date.now() }, entries);
+  return 0;
 }

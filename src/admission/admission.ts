@@ -9,7 +9,7 @@ export interface KeyConfig {
   revision: string;
   accountId: string;
   accountName: string;
-  /** The binding of the database that has the account's log. Absent in a configuration from before there were several. */
+  /** The binding of the database that has the account's log. Absent in what a guard from before there were several has, or answers. */
   activityStore?: string;
   name: string;
   state: "active" | "disabled" | "revoked";

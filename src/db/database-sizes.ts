@@ -2,7 +2,7 @@ import { type SQL, sql } from "drizzle-orm";
 import type { Db } from "./client.ts";
 
 /** A database of 10 GB that has so much takes no more rows: the rest is for what ends something, and for what is on its way. */
-const fullBytes = { main: 9e9, activity: 9.5e9 };
+export const fullBytes = { main: 9e9, activity: 9.5e9 };
 
 /** Notes how large each database is, as D1 says it, and whether it is full. `databases`: by binding, the main one as `DB`. Answers how many were measured. */
 export async function measureDatabases(db: Db, databases: readonly (readonly [string, D1Database])[], now: number): Promise<number> {

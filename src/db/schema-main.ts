@@ -22,7 +22,7 @@ export const accounts = sqliteTable("accounts", {
   createdAt: integer("created_at").notNull(),
 });
 
-/** How much an account stores of what it may store only so much of. Triggers of the tables keep it, whoever writes to them. */
+/** How much an account stores of what it may store only so much of. Triggers of the tables keep it, whoever writes to them: they stand in the migration, where Drizzle does not see them. */
 export const accountStorage = sqliteTable("account_storage", {
   accountId: text("account_id").primaryKey(),
   users: integer().notNull().default(0),
@@ -226,7 +226,7 @@ export const deliveries = sqliteTable(
     /** Who makes an attempt just now, and until when nobody else may. */
     claim: text(),
     claimedUntil: integer("claimed_until").notNull(),
-    /** Until when a message of the sweep is expected to set it off. */
+    /** Until when a message of the queue, sent by the sweep or by an attempt that ended, is expected to set it off. */
     reservedUntil: integer("reserved_until").notNull().default(0),
     createdAt: integer("created_at").notNull(),
   },

@@ -1,12 +1,12 @@
 import { limitCeiling } from "../accounts/account.ts";
 import { mostStored } from "../accounts/storage.ts";
-import { scannedAtOnce } from "../activity/read-activity.ts";
+import { entriesScannedAtOnce } from "../activity/read-activity.ts";
 import { usualDays } from "../activity/retention.ts";
 import { lines } from "../admission/limit-events.ts";
 import { auditKeptMs } from "../audit/audit.ts";
 import { dayMs, secondMs } from "../clock.ts";
 import { integer } from "../dashboard/format.ts";
-import { scannedAtOnce as rowsScannedAtOnce } from "../db/page.ts";
+import { scannedAtOnce } from "../db/page.ts";
 import { failures } from "../errors.ts";
 import type { EventCatalogue } from "../events/catalogue.ts";
 import { mostInFlight } from "../events/commit.ts";
@@ -64,9 +64,9 @@ export const figures = (document: JsonObject, catalogue: EventCatalogue, origin:
   "tasks.most": integer(mostStored.tasks),
   "events.most": integer(mostStored.events),
   "responses.most": integer(mostStored.idempotencyKeys),
-  "lists.scanned": integer(rowsScannedAtOnce),
+  "lists.scanned": integer(scannedAtOnce),
   "activity.kept": duration(usualDays * dayMs),
-  "activity.scanned": integer(scannedAtOnce),
+  "activity.scanned": integer(entriesScannedAtOnce),
   "audit.kept": duration(auditKeptMs),
   "webhooks.most": String(mostWebhooks),
   "webhooks.atOnce": String(mostInFlight.ofWebhook),

@@ -30,7 +30,7 @@ export const KeyData = z.strictObject({
     examples: [["203.0.113.0/24"]],
   }),
   expires_at: isoText.nullable().meta({ description: "When it expires; null: never.", examples: ["2027-01-31T00:00:00.000Z"] }),
-  last_used_at: isoText.nullable().meta({ description: "When it was last used; null: never." }),
+  last_used_at: isoText.nullable().meta({ description: "When it was last used; null: never, or not known while the log cannot be read." }),
   last_used_path: z
     .string()
     .nullable()

@@ -80,9 +80,9 @@ export const jobs: readonly Job[] = [
   {
     name: "delete events, redeliveries and audit entries that are past their keeping",
     everyMs: hourMs,
-    // Rows, and groups of accounts: 20 of them have 60 statements.
+    // Rows.
     atMost: 100_000,
-    run: (run) => accountsInTurn(run, (accounts, left) => deleteEventsOf(run, accounts, left)),
+    run: (run) => accountsInTurn(run, (accounts, left) => deleteHistoryOf(run, accounts, left)),
   },
   {
     name: "delete deliveries that are past their keeping",
@@ -109,7 +109,7 @@ const mostBatchesOfAccounts = 40;
 /** For each part of D1's time that retention takes, all others have nine. */
 const rest = 9;
 const eventsOfAccounts = 20_000;
-const statementWorth = 5000;
+const groupWorth = 5000;
 
 async function deleteLogOf({ env, now, endsAt }: Run, accounts: AccountsOfStore, left: number): Promise<number> {
   const d1 = activityDatabase(env, accounts[0].activityStore);
@@ -132,13 +132,13 @@ async function deleteUsageOf({ env, now }: Run, accounts: AccountsOfStore, left:
   return batches;
 }
 
-/** Each statement counts as much as 5,000 rows. */
-async function deleteEventsOf({ outbox: { db }, now }: Run, accounts: AccountsOfStore, left: number): Promise<number> {
+/** A group of accounts counts as much as 5,000 rows, whatever is deleted: so a run has at most 20 groups. */
+async function deleteHistoryOf({ outbox: { db }, now }: Run, accounts: AccountsOfStore, left: number): Promise<number> {
   const ids = accounts.map(({ id }) => id);
   const atMost = Math.min(left, eventsOfAccounts);
   const rows =
     (await deleteOldEvents(db, ids, now, atMost)) +
     (await deleteOldRedeliveries(db, ids, now, atMost)) +
     (await deleteOldAudit(db, ids, now, atMost));
-  return rows + statementWorth;
+  return rows + groupWorth;
 }

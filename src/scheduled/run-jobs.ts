@@ -1,14 +1,12 @@
 import { minuteMs, secondMs } from "../clock.ts";
 import { connect, type Db } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
-import { jobs as jobRuns } from "../db/schema-main.ts";
+import { type JobRun, keepJobRun, readJobRuns } from "../db/job-runs.ts";
 import { errorsOf, throwTogether } from "../errors.ts";
 import type { Outbox } from "../events/commit.ts";
 import { enqueueVia } from "../webhooks/enqueue.ts";
 import type { Job, Outcome, Run } from "./job.ts";
 import { jobs } from "./jobs.ts";
-
-type JobRun = typeof jobRuns.$inferSelect;
 
 /** A run has ended before the next one begins. */
 const longestRunMs = 40 * secondMs;
@@ -21,7 +19,7 @@ export async function runJobs(env: Env, now: number, deliver: Run["deliver"]): P
   const enqueued: Promise<unknown>[] = [];
   const db = connect(env.DB);
   const outbox: Outbox = { db, enqueue: enqueueVia(env.DELIVERIES, (work) => void enqueued.push(work)) };
-  const before = new Map((await db.select().from(jobRuns)).map((run) => [run.name, run]));
+  const before = await readJobRuns(db);
   const due = jobs.filter((job) => isDue(job, before.get(job.name), now));
   const outcomes = await Promise.allSettled(
     due.map((job) => {
@@ -43,13 +41,9 @@ async function runJob(db: Db, { name, run }: Job, given: Run): Promise<void> {
   const failed = (error: unknown): Outcome => ({ done: 0, next: given.cursor || null, errors: [error] });
   const { done, next, errors = [] } = await run(given).catch(failed);
   const error = errors.length === 0 ? null : messagesOf(errors[0]);
-  const kept = { name, cursor: next ?? "", ranAt: given.now, tookMs: Date.now() - startedAt, done, hasMore: next !== null, error };
-  await keep(db, kept);
+  const outcome = { name, cursor: next ?? "", ranAt: given.now, tookMs: Date.now() - startedAt, done, hasMore: next !== null, error };
+  if (done > 0 || next !== null || error !== null)
+    console.log(JSON.stringify({ job: name, done, tookMs: outcome.tookMs, hasMore: outcome.hasMore, error }));
+  await keepJobRun(db, outcome);
   throwTogether(errors, `the job failed: ${name}`);
-}
-
-async function keep(db: Db, run: JobRun): Promise<void> {
-  const { name, ...how } = run;
-  if (run.done > 0 || run.hasMore || run.error !== null) console.log(JSON.stringify({ job: name, ...how }));
-  await db.insert(jobRuns).values(run).onConflictDoUpdate({ target: jobRuns.name, set: how });
 }

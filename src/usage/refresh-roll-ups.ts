@@ -1,10 +1,14 @@
 import type { LogReading } from "../accounts/actor.ts";
 import { messagesOf } from "../db/failures.ts";
+import { Failure } from "../errors.ts";
 import { foldSlices, slicesAtOnce, staleSlicesOf } from "./fold-slices.ts";
 
 declare const upToDate: unique symbol;
-/** What verbs take that read usage. Made by `refreshRollUps` alone, once for all that a response shows. `asOf`: all that was in the log then is in the figures. */
-export type UpToDate<Asked extends LogReading = LogReading> = Asked & { readonly asOf: number; readonly [upToDate]: true };
+/**
+ * What verbs take that read usage. Made by `refreshRollUps` alone, once for all that a response shows. `asOf`: all that was in the log then is
+ * in the figures; null where the log's database is away, and only what needs no log can be shown.
+ */
+export type UpToDate<Asked extends LogReading = LogReading> = Asked & { readonly asOf: number | null; readonly [upToDate]: true };
 
 /** Has the stale slices of an account folded by whoever does that for all who ask. It may find that this was done a moment ago. */
 export type Refresh = (accountId: string) => Promise<void>;
@@ -17,18 +21,25 @@ const mostSlices = 1000;
  * answered, and `asOf` says so.
  */
 export async function refreshRollUps<Asked extends LogReading & { refresh: Refresh }>(reading: Asked): Promise<UpToDate<Asked>> {
-  const { actor, activity, now, refresh } = reading;
-  if ((await staleSince(activity, actor.accountId)) === null) return { ...reading, asOf: now } as UpToDate<Asked>;
+  const asOf = await refreshedAsOf(reading).catch((error: unknown) => {
+    console.error(`the usage of ${reading.actor.accountId} cannot be read:`, messagesOf(error));
+    return null;
+  });
+  return { ...reading, asOf } as UpToDate<Asked>;
+}
+
+async function refreshedAsOf({ actor, activity, now, refresh }: LogReading & { refresh: Refresh }): Promise<number> {
+  if ((await staleSince(activity, actor.accountId)) === null) return now;
   await refresh(actor.accountId).catch((error: unknown) =>
     console.error(`the usage of ${actor.accountId} could not be refreshed:`, messagesOf(error)),
   );
-  const since = await staleSince(activity, actor.accountId);
-  return { ...reading, asOf: Math.min(since ?? now, now) } as UpToDate<Asked>;
+  return Math.min((await staleSince(activity, actor.accountId)) ?? now, now);
 }
 
-/** The same for who shows last uses beside other things, and goes on without them where the log's database is away. */
-export async function refreshLastUses(reading: LogReading & { refresh: Refresh }): Promise<void> {
-  await refreshRollUps(reading).catch((error: unknown) => console.error("last uses could not be refreshed:", messagesOf(error)));
+/** As of when figures are that are shown. Throws `unavailable` where the log's database is away. */
+export function knownAsOf({ asOf }: UpToDate): number {
+  if (asOf === null) throw new Failure("unavailable", "The log of this account cannot be reached just now. Try again in a moment.");
+  return asOf;
 }
 
 /** When the first entry was written that no roll-up has yet; null where all have been folded. */

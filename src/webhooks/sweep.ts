@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
 import { minuteMs, secondMs } from "../clock.ts";
-import { type Db, raw } from "../db/client.ts";
+import type { Db } from "../db/client.ts";
 import { mostInFlight } from "../events/commit.ts";
 import { type DeliveryMessage, enqueueDeliveries } from "./enqueue.ts";
 
@@ -54,9 +54,7 @@ const waitingWebhooks = (cursor: string) => sql`WITH RECURSIVE waiting (id, coun
 
 async function setOff({ db, queue, deliver }: Sweeping, found: readonly { id: string }[], now: number): Promise<void> {
   const ids = JSON.stringify(found.map(({ id }) => id));
-  await db.batch([
-    raw(db, sql`UPDATE deliveries SET reserved_until = ${now + reservedMs} WHERE id IN (SELECT value FROM json_each(${ids}))`),
-  ]);
+  await db.run(sql`UPDATE deliveries SET reserved_until = ${now + reservedMs} WHERE id IN (SELECT value FROM json_each(${ids}))`);
   const due = found.map(({ id }) => ({ id, delayMs: 0 }));
   if (await enqueueDeliveries(queue, due)) return;
   await Promise.all(due.slice(0, mostByHand).map(({ id }) => deliver(id)));

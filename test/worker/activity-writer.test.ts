@@ -1,5 +1,5 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
-import { env } from "cloudflare:workers";
+import { env, exports } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import type { ActivityWriter } from "../../src/activity/activity-writer.ts";
 import type { Entry } from "../../src/activity/entry.ts";
@@ -259,6 +259,12 @@ describe("Usage", () => {
     expect((await call("GET", "/api/v1/keys", { key })).body.data).toHaveLength(2);
     expect((await call("PATCH", `/api/v1/keys/${made.body.id}`, { key, body: { status: "disabled" } })).body.status).toBe("disabled");
     expect((await call("GET", "/api/v1/me", { key: made.body.secret_key })).body.code).toBe("disabled_key");
+    const page = (path: string) =>
+      exports.default.fetch(
+        new Request(`http://localhost${path}`, { headers: { "Sec-Fetch-Site": "none", Cookie: `account=${tenant.accountId}` } }),
+      );
+    for (const path of ["/keys", `/keys/${made.body.id}`, `/keys/${made.body.id}/rotate`, `/keys/${tenant.keyId}/revoke`])
+      expect((await page(path)).status, path).toBe(200);
     // The jobs say so, and go on with the accounts of other databases.
     const old = await makeTenant();
     await env.ACTIVITY_WRITER.getByName("ACTIVITY_0/0").write([entryOf(old, Date.now() - 40 * 24 * 60 * minuteMs)]);

@@ -1,6 +1,6 @@
 import { exports } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { scannedAtOnce } from "../../src/activity/read-activity.ts";
+import { entriesScannedAtOnce } from "../../src/activity/read-activity.ts";
 import { call, makeKey, makeTenant, origin, type Tenant, within2s } from "./client.ts";
 import { entryOf, write } from "./entries.ts";
 
@@ -146,8 +146,8 @@ describe("The log", () => {
     const tenant = await makeTenant();
     const now = Date.now() - 60_000;
     await write(
-      Array.from({ length: scannedAtOnce + 50 }, (_, index) =>
-        entryOf(tenant, now - index, { status: index === scannedAtOnce + 20 ? 418 : 200 }),
+      Array.from({ length: entriesScannedAtOnce + 50 }, (_, index) =>
+        entryOf(tenant, now - index, { status: index === entriesScannedAtOnce + 20 ? 418 : 200 }),
       ),
     );
     const to = new Date(now + 1).toISOString();

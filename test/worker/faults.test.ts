@@ -34,19 +34,25 @@ it("A request that needs D1 while D1 is out of order is refused with 503, and sa
   expect(answer.headers.has("X-RateLimit-Used")).toBe(true);
 });
 
-it("A request that does not need D1 is answered while D1 is out of order, and its entry is not lost", async () => {
-  const { key, accountId } = await makeTenant();
+it("A request is answered while the log's database and its writers are out of order, and its entry is not lost", async () => {
+  const { key } = await makeTenant();
   await call("GET", "/api/v1/me", { key });
-  const answer = await callWith({ DB: broken("D1_ERROR: Network connection lost") }, "GET", "/api/v1/me", key);
+  // The isolate's buffer has been sent.
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  let failing = 0;
+  const away = new Proxy(env.ACTIVITY_WRITER, {
+    get: (target, name) =>
+      name === "getByName"
+        ? (writer: string) => (failing++ < 3 ? broken("object reset") : target.getByName(writer))
+        : Reflect.get(target, name),
+  });
+  const parts = { ACTIVITY_0: broken("D1_ERROR: Network connection lost"), ACTIVITY_WRITER: away };
+  const answer = await callWith(parts, "GET", "/api/v1/me", key);
   expect(answer.status).toBe(200);
   await waitOnExecutionContext(ctx);
+  expect(failing).toBeGreaterThan(3);
   const id = answer.headers.get("X-Request-Id");
-  for (let waited = 0; waited < 5000; waited += 100) {
-    if ((await call("GET", `/api/v1/activity/${id}`, { key })).status === 200) break;
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  }
   expect((await call("GET", `/api/v1/activity/${id}`, { key })).body).toMatchObject({ id, path: "/api/v1/me", status: 200 });
-  expect(accountId).toMatch(/^acc_/);
 });
 
 it("A guard that cannot answer lets nobody in: 503", async () => {

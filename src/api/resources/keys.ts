@@ -9,7 +9,7 @@ import { keyData } from "../../keys/key-data.ts";
 import { listKeys, readKey } from "../../keys/read-keys.ts";
 import { revokeKey } from "../../keys/revoke-key.ts";
 import { authorizeRotation, pushIfWaiting, rotateKey } from "../../keys/rotate-key.ts";
-import { refreshLastUses } from "../../usage/refresh-roll-ups.ts";
+import { refreshRollUps } from "../../usage/refresh-roll-ups.ts";
 import { reading, readingLog, writing } from "../acting.ts";
 import { etagOfShown, ifMatch, respondOne } from "../middleware/conditional.ts";
 import { runOnce } from "../middleware/idempotency.ts";
@@ -54,7 +54,7 @@ keys.openapi(list, async (c) => {
   const { limit, cursor, status } = c.req.valid("query");
   const asking = readingLog(c);
   const after = positionAt(c, cursor, Position);
-  await refreshLastUses(asking);
+  await refreshRollUps(asking);
   const { rows, last } = cut(await listKeys(asking, { status, after, limit: limit + 1 }), limit);
   return respondPage(
     c,
@@ -115,7 +115,7 @@ const read = createRoute({
 
 keys.openapi(read, async (c) => {
   const asking = readingLog(c);
-  await refreshLastUses(asking);
+  await refreshRollUps(asking);
   const key = await readKey(asking, c.req.valid("param").id);
   return respondOne(c, keyData(key, asking.now), keyEtag(key, asking.now));
 });

@@ -6,7 +6,7 @@ import { percent } from "../../percent.ts";
 import { classes } from "../../usage/figures.ts";
 import { dimensions, readBreakdown } from "../../usage/read-breakdown.ts";
 import { readUsage } from "../../usage/read-usage.ts";
-import { refreshRollUps } from "../../usage/refresh-roll-ups.ts";
+import { knownAsOf, refreshRollUps } from "../../usage/refresh-roll-ups.ts";
 import type { Span } from "../../usage/windows.ts";
 import { reading, readingLog } from "../acting.ts";
 import { respondJson } from "../respond.ts";
@@ -172,7 +172,7 @@ usage.openapi(read, async (c) => {
   const { totalRequests, successRate, avgResponseTimeMs } = figures;
   return respondJson(
     {
-      as_of: iso(asking.asOf),
+      as_of: iso(knownAsOf(asking)),
       window: spanJson(figures.window),
       previous: spanJson(figures.previous),
       total_requests: { value: totalRequests.value, previous: totalRequests.previous, change_percent: totalRequests.changePercent },
@@ -230,7 +230,7 @@ usage.openapi(breakdown, async (c) => {
   const { window, shares } = await readBreakdown(asking, { window: name, by, keyId: key_id });
   return respondJson(
     {
-      as_of: iso(asking.asOf),
+      as_of: iso(knownAsOf(asking)),
       window: spanJson(window),
       data: shares.map(({ value, requests, successes, averageMs }) => ({ value, requests, successes, avg_response_time_ms: averageMs })),
     },

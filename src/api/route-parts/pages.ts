@@ -13,7 +13,11 @@ export const pageOf = <Item extends z.ZodType>(item: Item, name: string) =>
         .string()
         .nullable()
         .openapi({ description: "Send it as `cursor` for the next page. Null on the last.", example: null }),
-      has_more: z.boolean().openapi({ description: "Whether there is a next page.", example: false }),
+      has_more: z.boolean().openapi({
+        description:
+          "Whether there is a next page. May be true of a page that is short or empty: a filtered one looks at a bounded number of rows.",
+        example: false,
+      }),
     })
     .openapi(name, { description: "A page of a list." });
 

@@ -83,7 +83,7 @@ auditPages.get("/settings/audit", async (c) => {
       )}
       <section class="panel" aria-label="Entries">
         {shown.length === 0 ? (
-          <Empty>Nothing matches.</Empty>
+          <Empty>{next === null ? "Nothing matches." : "Nothing among the latest 2,000. Older ones may match."}</Empty>
         ) : (
           <table class="cards">
             <thead>

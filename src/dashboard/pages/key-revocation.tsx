@@ -21,7 +21,7 @@ keyRevocationPages.get("/keys/:id/revoke", async (c) => {
   const { now } = asking;
   const key = await readKey(asking, idOf(c));
   if (key.state === "revoked") return c.redirect(`/keys/${key.id}`, 303);
-  const traffic = await readKeyTraffic(asking, key.id, now - hourMs);
+  const traffic = await readKeyTraffic(asking, key.id, now - hourMs).catch(() => null);
   return showPage(
     c,
     {
@@ -34,9 +34,13 @@ keyRevocationPages.get("/keys/:id/revoke", async (c) => {
     },
     <section class="panel" aria-labelledby="in-use">
       <h2 id="in-use">
-        {traffic.requests === 0 ? "Not used in the last hour" : `In use: ${counted(traffic.requests, "request")} in the last hour`}
+        {traffic === null
+          ? "What it was used for is not known just now"
+          : traffic.requests === 0
+            ? "Not used in the last hour"
+            : `In use: ${counted(traffic.requests, "request")} in the last hour`}
       </h2>
-      {traffic.requests > 0 && (
+      {traffic !== null && traffic.requests > 0 && (
         <table>
           <thead>
             <tr>
@@ -60,7 +64,7 @@ keyRevocationPages.get("/keys/:id/revoke", async (c) => {
           </tbody>
         </table>
       )}
-      {traffic.from > now - hourMs && (
+      {traffic !== null && traffic.from > now - hourMs && (
         <p class="quiet">
           Counted since <Moment timeMs={traffic.from} />.
         </p>

@@ -53,12 +53,14 @@ export async function showKey(c: PageContext, { form = new Form(), refused }: Se
   const asking = await upToDate(c);
   const { now } = asking;
   const key = await readKey(asking, c.req.param("id") ?? "");
-  const [usage, limit, { entries }, { bySecret }] = await Promise.all([
-    readUsage(asking, { window: "7d", keyId: key.id }),
+  // A key can be looked at and ended while its guard, or the log's database, is away.
+  const [usage, limit, log, traffic] = await Promise.all([
+    readUsage(asking, { window: "7d", keyId: key.id }).catch(() => null),
     readKeyUsage(asking, key.id).catch(() => null),
-    listActivity(asking, { filter: { keyId: key.id }, limit: entriesShown }),
-    readTrafficSinceRotation(asking, key),
+    listActivity(asking, { filter: { keyId: key.id }, limit: entriesShown }).catch(() => null),
+    readTrafficSinceRotation(asking, key).catch(() => null),
   ]);
+  const bySecret = traffic?.bySecret ?? { current: 0, previous: 0 };
   const status = statusOf(key, now);
   const done = c.req.query("done") ?? "";
   // An address that was kept may say what is so no longer.
@@ -176,7 +178,9 @@ export async function showKey(c: PageContext, { form = new Form(), refused }: Se
           <h2 id="week">Requests in seven days</h2>
           <a href={`/usage?window=7d&key_id=${key.id}`}>Usage of this key</a>
         </header>
-        {usage.totalRequests.value === 0 ? (
+        {usage === null ? (
+          <Empty>Not known just now: the log cannot be reached.</Empty>
+        ) : usage.totalRequests.value === 0 ? (
           <Empty>None. Waiting for the first request.</Empty>
         ) : (
           <RequestsChart usage={usage} window="7d" />
@@ -187,10 +191,12 @@ export async function showKey(c: PageContext, { form = new Form(), refused }: Se
           <h2 id="requests">Latest requests</h2>
           <a href={`/activity?key_id=${key.id}`}>All of this key</a>
         </header>
-        {entries.length === 0 ? (
+        {log === null ? (
+          <Empty>Not known just now: the log cannot be reached.</Empty>
+        ) : log.entries.length === 0 ? (
           <Empty>No requests with this key are in the log.</Empty>
         ) : (
-          <ActivityTable entries={entries} now={now} brief />
+          <ActivityTable entries={log.entries} now={now} brief />
         )}
       </section>
       {isChangeable && (

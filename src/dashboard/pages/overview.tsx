@@ -5,6 +5,7 @@ import { dayMs } from "../../clock.ts";
 import { type Key, statusOf } from "../../keys/key.ts";
 import { readBreakdown } from "../../usage/read-breakdown.ts";
 import { readUsage } from "../../usage/read-usage.ts";
+import { knownAsOf } from "../../usage/refresh-roll-ups.ts";
 import { windowsAt } from "../../usage/windows.ts";
 import { listWebhooks } from "../../webhooks/read-webhooks.ts";
 import { type Webhook, webhookData } from "../../webhooks/webhook.ts";
@@ -61,7 +62,7 @@ export const overview = new Hono<PageEnv>().get("/", async (c) => {
       <div id="figures" data-refresh>
         <Figures usage={usage} highest={highest} now={now} />
         <p class="quiet">
-          As of <TimeOfDay timeMs={asking.asOf} />.
+          As of <TimeOfDay timeMs={knownAsOf(asking)} />.
         </p>
       </div>
       <section class="panel" aria-labelledby="chart">

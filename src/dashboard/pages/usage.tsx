@@ -7,6 +7,7 @@ import { classes } from "../../usage/figures.ts";
 import { busiestOf, readHours, weekOf } from "../../usage/hours.ts";
 import { type Dimension, dimensions, readBreakdown, type Share } from "../../usage/read-breakdown.ts";
 import { readUsage } from "../../usage/read-usage.ts";
+import { knownAsOf } from "../../usage/refresh-roll-ups.ts";
 import { type WindowName, windowHours, windowsAt } from "../../usage/windows.ts";
 import { upToDate } from "../acting.ts";
 import { Figures } from "../components/figures.tsx";
@@ -89,7 +90,7 @@ usagePages.get("/usage", async (c) => {
           <button type="submit">Show</button>
         </form>
         <span class="quiet">
-          as of <TimeOfDay timeMs={asking.asOf} />
+          as of <TimeOfDay timeMs={knownAsOf(asking)} />
         </span>
       </nav>
       <div id="figures" data-refresh>

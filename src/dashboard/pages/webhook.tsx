@@ -228,7 +228,8 @@ export function webhookPages(catalogue: EventCatalogue) {
             <Empty>
               {filter.status || filter.eventType ? (
                 <>
-                  Nothing matches. <a href={`/webhooks/${webhook.id}`}>Clear the filter</a>
+                  {next === null ? "Nothing matches." : "Nothing among the latest 2,000. Older ones may match."}{" "}
+                  <a href={`/webhooks/${webhook.id}`}>Clear the filter</a>
                 </>
               ) : (
                 <>Nothing has been sent yet. A test event shows whether it arrives.</>

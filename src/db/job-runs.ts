@@ -1,0 +1,14 @@
+import type { Db } from "./client.ts";
+import { jobs } from "./schema-main.ts";
+
+/** How far a job of the clock is, and how its last run went. */
+export type JobRun = typeof jobs.$inferSelect;
+
+/** The last run of each job that has run, by its name. */
+export const readJobRuns = async (db: Db): Promise<Map<string, JobRun>> =>
+  new Map((await db.select().from(jobs)).map((run) => [run.name, run]));
+
+export async function keepJobRun(db: Db, run: JobRun): Promise<void> {
+  const { name, ...how } = run;
+  await db.insert(jobs).values(run).onConflictDoUpdate({ target: jobs.name, set: how });
+}
