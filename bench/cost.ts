@@ -67,8 +67,8 @@ export async function measureCost(folder: string): Promise<Cost[]> {
       },
       retain: async () => {
         const hour = hourStart(Date.now()) + hourMs;
-        // Entries go after 31 days, slices after 32, hours after 62, days after 400.
-        for (const days of [32, 33, 63, 401]) await cron(hour + days * dayMs);
+        // Entries go after 31 days, slices after 32, hours after 93, days after 400.
+        for (const days of [32, 33, 94, 401]) await cron(hour + days * dayMs);
       },
     });
     const naiveCost = await costOf("naive", naive.served, naive.keys, {

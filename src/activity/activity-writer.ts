@@ -3,7 +3,7 @@ import { minuteMs, secondMs, sliceMs, sliceStart } from "../clock.ts";
 import { fullBytes } from "../db/database-sizes.ts";
 import { messagesOf } from "../db/failures.ts";
 import { withDeadline } from "../deadline.ts";
-import { foldSlices, slicesAtOnce, staleSlicesOfWriter } from "../usage/fold-slices.ts";
+import { foldSlices, type Slice, slicesAtOnce, staleSlicesOfWriter } from "../usage/fold-slices.ts";
 import { foldAccount } from "../usage/refresh-roll-ups.ts";
 import { activityDatabase } from "./databases.ts";
 import { type Entry, entriesAtOnce } from "./entry.ts";
@@ -33,6 +33,14 @@ const refreshRest = 50;
 const longestAlarmMs = minuteMs;
 const mostFolds = 100;
 const foldTimeoutMs = 20 * secondMs;
+const askTimeoutMs = 5 * secondMs;
+/** Fifty slices may be of fifty accounts that are still, or of fifty that are not: so many go together as take D1 less than this. */
+const longestFoldMs = secondMs;
+const failedRefreshRestMs = 5 * secondMs;
+/** A slice that cannot be folded by itself is tried again after this, doubled each time. */
+const failedSliceRestMs = minuteMs;
+const longestSliceRestMs = 60 * minuteMs;
+const mostFailedSlices = 1000;
 
 /** What `/health` and the operator are told. */
 export interface WriterStatus {
@@ -51,6 +59,8 @@ interface Waiting {
   failed: (error: unknown) => void;
 }
 
+const nameOf = ({ accountId, start }: Slice) => `${accountId} ${start}`;
+const halfOf = (count: number) => Math.max(1, Math.floor(count / 2));
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
 /**
@@ -75,6 +85,10 @@ export class ActivityWriter extends DurableObject<Env> {
   #alarmAt: number | null = null;
   /** By account: the refresh that runs, or when the last one ended and what it took of D1. */
   readonly #refreshes = new Map<string, { running: Promise<void> | null; nextAt: number }>();
+
+  /** How many slices the next fold takes. */
+  #foldedAtOnce = slicesAtOnce;
+  readonly #failedSlices = new Map<string, { notBefore: number; restMs: number }>();
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
@@ -257,32 +271,59 @@ export class ActivityWriter extends DurableObject<Env> {
   async #isStillFull(): Promise<boolean> {
     if (Date.now() - this.#measuredAt < fullProbeMs) return true;
     this.#measuredAt = Date.now();
-    const { meta } = await this.#d1.prepare("SELECT 1").run();
+    const { meta } = await withDeadline(this.#d1.prepare("SELECT 1").run(), askTimeoutMs, "Measuring a database");
     this.#isFull = (meta.size_after ?? 0) >= fullBytes.activity;
     return this.#isFull;
   }
 
-  /** Folds the slices that have ended, the oldest first. Most of D1's time is for everybody else. */
+  /** Folds the slices that have ended, the oldest first. Most of D1's time is for everybody else, and what the journal has goes before. */
   async #foldClosed(endsAt: number): Promise<void> {
     const before = sliceStart(Date.now() - foldDelayMs);
     for (let folds = 0; ; folds++) {
-      const stale = await staleSlicesOfWriter(this.#d1, this.#number, before, slicesAtOnce);
+      const stale = await this.#nextStale(before);
       if (stale.length === 0) return;
-      if (folds === mostFolds || Date.now() > endsAt) return this.#setAlarmBy(Date.now());
-      const tookMs = await withDeadline(foldSlices(this.#d1, stale), foldTimeoutMs, "Folding slices");
-      if (stale.length < slicesAtOnce) return;
-      await sleep(foldRest * tookMs);
+      if (folds === mostFolds || Date.now() > endsAt || this.#journal.count > 0) return this.#setAlarmBy(Date.now());
+      const startedAt = Date.now();
+      try {
+        const tookMs = await withDeadline(foldSlices(this.#d1, stale), foldTimeoutMs, "Folding slices");
+        for (const slice of stale) this.#failedSlices.delete(nameOf(slice));
+        this.#foldedAtOnce = tookMs > longestFoldMs ? halfOf(stale.length) : Math.min(2 * this.#foldedAtOnce, slicesAtOnce);
+        await sleep(foldRest * tookMs);
+      } catch (error) {
+        console.error(`${this.#name} cannot fold ${stale.length} slices:`, messagesOf(error));
+        const [only, ...others] = stale;
+        if (only && others.length === 0) this.#passOver(only);
+        this.#foldedAtOnce = halfOf(stale.length);
+        await sleep(foldRest * (Date.now() - startedAt));
+      }
     }
   }
 
-  async #refresh(accountId: string): Promise<void> {
-    let nextAt = 0;
-    try {
-      const tookMs = await withDeadline(foldAccount(this.#d1, accountId), foldTimeoutMs, "Refreshing usage");
-      nextAt = Date.now() + refreshRest * tookMs;
-    } finally {
-      this.#refreshes.set(accountId, { running: null, nextAt });
-    }
+  /** The oldest slices that are due, without those that could not be folded a while ago. */
+  async #nextStale(before: number): Promise<Slice[]> {
+    const limit = this.#foldedAtOnce + this.#failedSlices.size;
+    const stale = await withDeadline(staleSlicesOfWriter(this.#d1, this.#number, before, limit), askTimeoutMs, "Asking for stale slices");
+    const now = Date.now();
+    return stale.filter((slice) => (this.#failedSlices.get(nameOf(slice))?.notBefore ?? 0) <= now).slice(0, this.#foldedAtOnce);
+  }
+
+  /** Leaves a slice alone that cannot be folded by itself, so that it holds up no other. */
+  #passOver(slice: Slice): void {
+    if (this.#failedSlices.size >= mostFailedSlices) this.#failedSlices.clear();
+    const restMs = Math.min(2 * (this.#failedSlices.get(nameOf(slice))?.restMs ?? failedSliceRestMs / 2), longestSliceRestMs);
+    this.#failedSlices.set(nameOf(slice), { notBefore: Date.now() + restMs, restMs });
+    this.#setAlarmBy(Date.now() + restMs);
+  }
+
+  /** Who waits is answered in time; another refresh begins only once D1 has done with this one. */
+  #refresh(accountId: string): Promise<void> {
+    const startedAt = Date.now();
+    const folded = foldAccount(this.#d1, accountId).then(
+      (tookMs) => Date.now() + refreshRest * tookMs,
+      () => Date.now() + Math.max(failedRefreshRestMs, refreshRest * (Date.now() - startedAt)),
+    );
+    const settled = folded.then((nextAt) => void this.#refreshes.set(accountId, { running: null, nextAt }));
+    return withDeadline(settled, foldTimeoutMs, "Refreshing usage");
   }
 
   /** How long to wait for D1: with jitter, so that writers that have failed together do not come back together. */

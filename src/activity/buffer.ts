@@ -10,6 +10,7 @@ export type Send = (entries: Entry[], dropped: number) => Promise<number>;
 const intervalMs = 200;
 /** Some 5 MB, of the 128 that an isolate has. */
 const mostEntries = 10_000;
+const shortestWaitMs = 50;
 /** The platform ends what runs after a response at 30 s; a send has ended by 15. */
 const longestFlushMs = 10 * secondMs;
 const abandonedMs = 20 * secondMs;
@@ -46,7 +47,10 @@ export class ActivityBuffer {
     return now < this.#flushingUntil;
   }
 
-  /** To be awaited after the response (`waitUntil`). Flushes, unless another request does, until nothing is left. */
+  /**
+   * To be awaited after the response (`waitUntil`). Flushes, unless another request does, until nothing is left or ten seconds are over: its
+   * last batch is then on its way while whoever comes next takes over.
+   */
   async flush(send: Send): Promise<void> {
     const endsAt = Date.now() + longestFlushMs;
     for (let isLast = false; !isLast && !this.isFlushing(Date.now()); ) {
@@ -55,34 +59,40 @@ export class ActivityBuffer {
       if (waitMs > 0) {
         this.#flushingUntil = Date.now() + waitMs + secondMs;
         await sleep(waitMs);
+        this.#flushingUntil = 0;
+        if (this.#isSending(Date.now())) continue;
       }
       // At its end it leaves no refusal behind, since nobody may come after it.
       isLast = Date.now() >= endsAt;
       const entries = this.#take(Date.now(), isLast);
-      if (entries.length > 0) await this.#send(send, entries);
-      this.#flushingUntil = 0;
+      if (entries.length > 0) await this.#send(send, entries, isLast);
     }
+  }
+
+  /** Whether a batch is on its way, of a request that has not been given up. */
+  #isSending(now: number): boolean {
+    return this.#sent !== null && now - this.#sent.at <= abandonedMs;
   }
 
   /** How long to wait for more. Null where there is nothing to send. */
   #waitMs(now: number): number | null {
-    const isAbandoned = this.#sent !== null && now - this.#sent.at > abandonedMs;
-    if (this.#entries.length === 0 && !isAbandoned) return this.#refusals.closesAt === null ? null : intervalMs;
+    if (this.#isSending(now)) return this.#entries.length === 0 ? null : shortestWaitMs;
+    if (this.#entries.length === 0 && this.#sent === null) return this.#refusals.closesAt === null ? null : intervalMs;
     return Math.max(0, this.#lastSentAt + intervalMs - now);
   }
 
   /** Takes a batch: first what was sent by a request that ended before it knew. */
-  #take(now: number, everything: boolean): Entry[] {
-    this.#entries.push(...this.#refusals.close(everything ? Number.POSITIVE_INFINITY : now));
+  #take(now: number, openRefusalsToo: boolean): Entry[] {
+    this.#entries.push(...this.#refusals.close(openRefusalsToo ? Number.POSITIVE_INFINITY : now));
     const abandoned = this.#sent?.entries ?? [];
     this.#sent = null;
-    return [...abandoned, ...this.#entries.splice(0, everything ? this.#entries.length : entriesAtOnce)];
+    return [...abandoned, ...this.#entries.splice(0, entriesAtOnce)];
   }
 
-  async #send(send: Send, entries: Entry[]): Promise<void> {
+  async #send(send: Send, entries: Entry[], isLast: boolean): Promise<void> {
     const sent = { entries, at: Date.now() };
     [this.#sent, this.#lastSentAt] = [sent, sent.at];
-    this.#flushingUntil = sent.at + abandonedMs;
+    this.#flushingUntil = isLast ? 0 : sent.at + abandonedMs;
     try {
       this.#dropped -= await send(entries, this.#dropped);
     } catch (error) {
@@ -90,5 +100,6 @@ export class ActivityBuffer {
       this.#entries.unshift(...entries);
     }
     if (this.#sent === sent) this.#sent = null;
+    if (!isLast) this.#flushingUntil = 0;
   }
 }

@@ -11,7 +11,11 @@ const writeTimeoutMs = 5 * secondMs;
 const certainlyKeptMs = dayMs;
 
 /** The columns that an entry is written to, by its members. Named, so that a Worker from before a migration goes on writing after it. */
-const columns = Object.entries(getTableColumns(activity)).map(([member, { name }]) => ({ member: member as keyof Entry, name }));
+const columns = Object.entries(getTableColumns(activity)).map(([member, { name, notNull }]) => ({
+  member: member as keyof Entry,
+  name,
+  isNeeded: notNull,
+}));
 
 const row = (entry: Entry) => columns.map(({ member }) => entry[member]);
 
@@ -25,27 +29,31 @@ export interface LogWriting {
 /**
  * Writes entries to the log and marks their slices as stale, in one transaction for each 500. An entry that is there already is left
  * alone, so a batch may be repeated. One from before the start of its account's log is refused and reported: the rest of its slice has
- * been deleted. Answers the size of the database in bytes, as D1 says it. Throws where D1 has not confirmed all within 5 s; it may still have written.
+ * been deleted. Answers the size of the database in bytes, as D1 says it. Throws where D1 has not confirmed a batch within 5 s; it may still have written.
  */
-export function writeEntries(writing: LogWriting, entries: readonly Entry[]): Promise<number> {
-  const write = async () => {
-    let bytes = 0;
-    for (let from = 0; from < entries.length; from += entriesAtOnce)
-      bytes = await writeWhatIsTaken(writing, entries.slice(from, from + entriesAtOnce));
-    return bytes;
-  };
-  return withDeadline(write(), writeTimeoutMs, "Writing activity entries to D1");
+export async function writeEntries(writing: LogWriting, entries: readonly Entry[]): Promise<number> {
+  let bytes = 0;
+  for (let from = 0; from < entries.length; from += entriesAtOnce)
+    bytes = await writeWhatIsTaken(writing, entries.slice(from, from + entriesAtOnce));
+  return bytes;
 }
 
 /** Writes entries of which some may be refused for their content: those are set aside and reported, and hold up no other. */
 async function writeWhatIsTaken(writing: LogWriting, entries: readonly Entry[]): Promise<number> {
   try {
-    return await writeBatch(writing, entries);
+    return await withDeadline(writeBatch(writing, entries), writeTimeoutMs, "Writing activity entries to D1");
   } catch (error) {
     if (!isRefusedContent(error)) throw error;
-    const [only, ...others] = entries;
-    if (only && others.length === 0) {
-      console.error(`D1 refuses the activity entry ${only.id}, which is set aside:`, messagesOf(error));
+    const whole = entries.filter(isWhole);
+    if (whole.length < entries.length) {
+      setAside(
+        entries.filter((entry) => !isWhole(entry)),
+        error,
+      );
+      return whole.length === 0 ? 0 : writeWhatIsTaken(writing, whole);
+    }
+    if (entries.length === 1) {
+      setAside(entries, error);
       return 0;
     }
     const half = Math.ceil(entries.length / 2);
@@ -53,6 +61,13 @@ async function writeWhatIsTaken(writing: LogWriting, entries: readonly Entry[]):
     return writeWhatIsTaken(writing, entries.slice(half));
   }
 }
+
+/** Whether an entry has what no row can be without. NaN is no number in JSON. */
+const isWhole = (entry: Entry): boolean =>
+  columns.every(({ member, isNeeded }) => !isNeeded || (entry[member] != null && !Number.isNaN(entry[member])));
+
+const setAside = (entries: readonly Entry[], error: unknown): void =>
+  console.error(`D1 refuses activity entries, which are set aside: ${entries.map(({ id }) => id).join(", ")}:`, messagesOf(error));
 
 /** Of `value`, a row as JSON: whether its account's log had not begun yet. */
 const isTooOld = "value ->> 1 < coalesce((SELECT first_id FROM log_starts WHERE account_id = value ->> 0), '')";
@@ -62,7 +77,8 @@ const insertEntries = `INSERT INTO activity (${columns.map(({ name }) => name).j
   SELECT ${columns.map((_, index) => `value ->> ${index}`).join(", ")} FROM json_each(?)
   WHERE NOT ${isTooOld} ON CONFLICT (account_id, id) DO NOTHING`;
 const markSlices = `INSERT OR IGNORE INTO stale_slices (account_id, start, writer, since)
-  SELECT value ->> 0, value ->> 1, ?2, ?3 FROM json_each(?1)`;
+  SELECT value ->> 0, value ->> 1, ?2, ?3 FROM json_each(?1)
+  WHERE value ->> 1 >= coalesce((SELECT starts_at FROM log_starts WHERE account_id = value ->> 0), 0)`;
 const countTooOld = `SELECT count(*) AS refused FROM json_each(?) WHERE ${isTooOld}`;
 
 async function writeBatch({ d1, writer, now }: LogWriting, entries: readonly Entry[]): Promise<number> {

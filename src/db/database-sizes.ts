@@ -1,4 +1,6 @@
 import { type SQL, sql } from "drizzle-orm";
+import { secondMs } from "../clock.ts";
+import { withDeadline } from "../deadline.ts";
 import type { Db } from "./client.ts";
 
 /** A database of 10 GB that has so much takes no more rows: the rest is for what ends something, and for what is on its way. */
@@ -8,7 +10,8 @@ export const fullBytes = { main: 9e9, activity: 9.5e9 };
 export async function measureDatabases(db: Db, databases: readonly (readonly [string, D1Database])[], now: number): Promise<number> {
   const measured = await Promise.allSettled(
     databases.map(async ([binding, d1]) => {
-      const { meta } = await d1.prepare("SELECT 1").run();
+      // One that hangs keeps no other from being measured.
+      const { meta } = await withDeadline(d1.prepare("SELECT 1").run(), 5 * secondMs, `Measuring ${binding}`);
       const bytes = meta.size_after ?? 0;
       return [binding, bytes, Number(bytes >= (binding === "DB" ? fullBytes.main : fullBytes.activity))] as const;
     }),

@@ -38,7 +38,7 @@ async function checkDatabase(env: Env, now: number): Promise<Check> {
   try {
     const db = connect(env.DB);
     await withDeadline(requireReady(db), timeoutMs, "Asking D1 whether it is ready");
-    const full = await fullDatabases(db).catch((): string[] => []);
+    const full = await withDeadline(fullDatabases(db), timeoutMs, "Asking which databases are full").catch((): string[] => []);
     return full.includes("DB")
       ? { status: "warn", time, output: "The database is full: only what ends or deletes something is done." }
       : { status: "pass", time };

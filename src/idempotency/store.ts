@@ -56,7 +56,8 @@ export const storingCommit =
   async (change) => {
     const response = responseFor(change.result as unknown as Result);
     try {
-      const adds = [...(change.adds ?? []), { accountId: request.accountId, what: "idempotencyKeys" as const }];
+      const kept = change.evenWhereFull ? [] : [{ accountId: request.accountId, what: "idempotencyKeys" as const }];
+      const adds = [...(change.adds ?? []), ...kept];
       return await commitChange(outbox, { ...change, adds }, storeResponse(outbox.db, request, response, now, change.when));
     } catch (error) {
       if (isDuplicate(error, "idempotency_keys.account_id"))

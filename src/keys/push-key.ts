@@ -13,6 +13,9 @@ import { adoptConfig } from "./reconcile-key.ts";
 const patienceMs = 5 * secondMs;
 const pauseMs = 100;
 
+/** Of the keys that one run pushes, those that take statements of their own: ten each, at most. */
+const mostOthers = 20;
+
 interface Push {
   db: Db;
   guards: Guards;
@@ -81,13 +84,14 @@ export async function pushWaitingKeys(push: Push, cursor: string, limit: number)
     .orderBy(asc(apiKeys.id))
     .limit(limit);
   const confirmed: [string, number][] = [];
+  let others = 0;
   const outcomes = await Promise.allSettled(
     waiting.map(async ({ id, ...config }) => {
       const inForce = await withDeadline(guards.getByName(id).configure(config), patienceMs, "The push of a key");
       rememberedRefusals.forget(id, Date.now());
       if (inForce.revision === config.revision && inForce.state === config.state) confirmed.push([id, config.version]);
       // A later push was first, or D1 was set back.
-      else await withDeadline(pushOnce(push, id), patienceMs, "The push of a key");
+      else if (++others <= mostOthers) await withDeadline(pushOnce(push, id), patienceMs, "The push of a key");
     }),
   );
   for (const outcome of outcomes)

@@ -1,4 +1,6 @@
 import { type Account, accountsAfter } from "../accounts/account.ts";
+import { secondMs } from "../clock.ts";
+import { withDeadline } from "../deadline.ts";
 import type { Outcome, Run } from "./job.ts";
 
 /** Some accounts whose log is in the same database: one at least. */
@@ -7,27 +9,43 @@ export type AccountsOfStore = readonly [Account, ...Account[]];
 /** As many accounts as one statement is about. */
 const accountsAtOnce = 50;
 
+/** What was done for some accounts, and whether more was left than may be done for them at once. */
+export interface Piece {
+  done: number;
+  hasMore: boolean;
+}
+
+/** Before the cursor of a round in which something was left: it is followed by another one at once. */
+const leftMark = "+";
+const longestPieceMs = 30 * secondMs;
+
 /**
  * Works on the accounts in turn, fifty at a time, from where the last run ended, until `atMost` is done or the time is over: so each is
- * reached, however many there are, and a piece that fails (a database that is away) holds up no other. `work` answers what it did of `atMost`.
+ * reached, however many there are, and a piece that fails or hangs (a database that is away) holds up no other. What was left of a piece comes in
+ * the next round, which begins in the next minute.
  */
 export async function accountsInTurn(
   { outbox, cursor, atMost, endsAt }: Run,
-  work: (accounts: AccountsOfStore, left: number) => Promise<number>,
+  work: (accounts: AccountsOfStore, left: number) => Promise<Piece>,
 ): Promise<Outcome> {
   const errors: unknown[] = [];
-  let [done, after] = [0, cursor];
+  let isLeft = cursor.startsWith(leftMark);
+  let [done, after] = [0, isLeft ? cursor.slice(leftMark.length) : cursor];
   while (done < atMost && Date.now() < endsAt) {
     const accounts = await accountsAfter(outbox.db, after, accountsAtOnce);
     for (const own of Map.groupBy(accounts, ({ activityStore }) => activityStore).values()) {
-      done += await work(own as unknown as AccountsOfStore, atMost - done).catch((error: unknown) => {
+      try {
+        const piece = await withDeadline(work(own as unknown as AccountsOfStore, atMost - done), longestPieceMs, "A piece of a job");
+        done += piece.done;
+        isLeft ||= piece.hasMore;
+      } catch (error) {
         errors.push(error);
-        return 1;
-      });
+        done++;
+      }
     }
     const last = accounts.at(-1);
-    if (!last || accounts.length < accountsAtOnce) return { done, next: null, errors };
+    if (!last || accounts.length < accountsAtOnce) return { done, next: isLeft ? "" : null, errors };
     after = last.id;
   }
-  return { done, next: after, errors };
+  return { done, next: (isLeft ? leftMark : "") + after, errors };
 }

@@ -15,7 +15,7 @@ export interface Run {
   endsAt: number;
 }
 
-/** How a run went. `next`: where the next one goes on; null where the round is done. `errors`: what failed and kept the rest from nothing. */
+/** How a run went. `next`: where the next one goes on, in the next minute; null where the round is done. `errors`: what failed and kept the rest from nothing. */
 export interface Outcome {
   done: number;
   next: string | null;
@@ -31,7 +31,10 @@ export interface Job {
   run: (run: Run) => Promise<Outcome>;
 }
 
-/** A job that finds what is left by an index, and needs no cursor. */
+/** A job that finds what is left by an index, and needs no cursor. One that has done as much as it may goes on in the next minute. */
 export const withoutCursor =
   (run: (run: Run) => Promise<number>): Job["run"] =>
-  async (given) => ({ done: await run(given), next: null });
+  async (given) => {
+    const done = await run(given);
+    return { done, next: done >= given.atMost ? "" : null };
+  };

@@ -2,7 +2,7 @@ import { activityDatabase, activityDatabases, connectToStore } from "../activity
 import { activityDays, deleteOldEntries } from "../activity/retention.ts";
 import { wakeWriters } from "../activity/writers.ts";
 import { deleteOldAudit } from "../audit/audit.ts";
-import { hourMs, minuteMs } from "../clock.ts";
+import { hourMs, minuteMs, secondMs } from "../clock.ts";
 import { measureDatabases } from "../db/database-sizes.ts";
 import { deleteOldEvents } from "../events/retention.ts";
 import { deleteOldResponses } from "../idempotency/store.ts";
@@ -13,7 +13,7 @@ import { deleteOldUsage } from "../usage/retention.ts";
 import { finishDeletions } from "../users/delete-user.ts";
 import { deleteOldDeliveries, deleteOldRedeliveries } from "../webhooks/retention.ts";
 import { sweepDeliveries } from "../webhooks/sweep.ts";
-import { type AccountsOfStore, accountsInTurn } from "./accounts-in-turn.ts";
+import { type AccountsOfStore, accountsInTurn, type Piece } from "./accounts-in-turn.ts";
 import { type Job, type Run, withoutCursor } from "./job.ts";
 
 /** The jobs of the clock. Cron runs this table every minute. */
@@ -23,8 +23,12 @@ export const jobs: readonly Job[] = [
     everyMs: minuteMs,
     atMost: 500,
     run: async ({ env, outbox, cursor, atMost }) => {
-      const { done, last } = await pushWaitingKeys({ db: outbox.db, guards: env.KEY_GUARD }, cursor, atMost);
-      return { done, next: last };
+      const push = { db: outbox.db, guards: env.KEY_GUARD };
+      const { done, last } = await pushWaitingKeys(push, cursor, atMost);
+      if (last !== null || cursor === "") return { done, next: last };
+      // The round has ended early: the next one begins.
+      const begun = await pushWaitingKeys(push, "", Math.max(1, atMost - done));
+      return { done: done + begun.done, next: begun.last };
     },
   },
   {
@@ -104,41 +108,44 @@ export const jobs: readonly Job[] = [
   },
 ];
 
-/** No account holds up the next ones for longer: what is left of it waits for the next round. */
+/** No account holds up the next ones for longer: what is left of it comes in the next round. */
 const mostBatchesOfAccounts = 40;
 /** For each part of D1's time that retention takes, all others have nine. */
 const rest = 9;
-const eventsOfAccounts = 20_000;
+const longestPieceMs = 20 * secondMs;
+const historyOfAccounts = 20_000;
 const groupWorth = 5000;
 
-async function deleteLogOf({ env, now, endsAt }: Run, accounts: AccountsOfStore, left: number): Promise<number> {
+async function deleteLogOf({ env, now, endsAt }: Run, accounts: AccountsOfStore, left: number): Promise<Piece> {
   const d1 = activityDatabase(env, accounts[0].activityStore);
   const days = activityDays(env);
   const keepings = accounts.map(({ id, keepDays }) => ({ accountId: id, days: keepDays ?? days }));
-  let batches = 0;
-  for (let hasMore = true; hasMore && batches < Math.min(left, mostBatchesOfAccounts) && Date.now() < endsAt; batches++) {
+  let [done, hasMore] = [0, true];
+  for (const pieceEndsAt = Math.min(endsAt, Date.now() + longestPieceMs); hasMore && Date.now() < pieceEndsAt; done++) {
+    if (done === Math.min(left, mostBatchesOfAccounts)) break;
     const startedAt = Date.now();
     ({ hasMore } = await deleteOldEntries(d1, keepings, now));
     if (hasMore) await new Promise((resolve) => setTimeout(resolve, rest * (Date.now() - startedAt)));
   }
-  return batches;
+  return { done, hasMore };
 }
 
-async function deleteUsageOf({ env, now }: Run, accounts: AccountsOfStore, left: number): Promise<number> {
+async function deleteUsageOf({ env, now }: Run, accounts: AccountsOfStore, left: number): Promise<Piece> {
   const d1 = activityDatabase(env, accounts[0].activityStore);
   const ids = accounts.map(({ id }) => id);
-  let batches = 0;
-  for (let hasMore = true; hasMore && batches < left; batches++) hasMore = await deleteOldUsage(d1, ids, now);
-  return batches;
+  let [done, hasMore] = [0, true];
+  for (; hasMore && done < left; done++) hasMore = await deleteOldUsage(d1, ids, now);
+  return { done, hasMore };
 }
 
 /** A group of accounts counts as much as 5,000 rows, whatever is deleted: so a run has at most 20 groups. */
-async function deleteHistoryOf({ outbox: { db }, now }: Run, accounts: AccountsOfStore, left: number): Promise<number> {
+async function deleteHistoryOf({ outbox: { db }, now }: Run, accounts: AccountsOfStore, left: number): Promise<Piece> {
   const ids = accounts.map(({ id }) => id);
-  const atMost = Math.min(left, eventsOfAccounts);
-  const rows =
-    (await deleteOldEvents(db, ids, now, atMost)) +
-    (await deleteOldRedeliveries(db, ids, now, atMost)) +
-    (await deleteOldAudit(db, ids, now, atMost));
-  return rows + groupWorth;
+  const atMost = Math.min(left, historyOfAccounts);
+  const deleted = [
+    await deleteOldEvents(db, ids, now, atMost),
+    await deleteOldRedeliveries(db, ids, now, atMost),
+    await deleteOldAudit(db, ids, now, atMost),
+  ];
+  return { done: deleted.reduce((sum, rows) => sum + rows, groupWorth), hasMore: deleted.some((rows) => rows >= atMost) };
 }

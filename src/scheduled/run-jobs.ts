@@ -2,6 +2,7 @@ import { minuteMs, secondMs } from "../clock.ts";
 import { connect, type Db } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
 import { type JobRun, keepJobRun, readJobRuns } from "../db/job-runs.ts";
+import { withDeadline } from "../deadline.ts";
 import { errorsOf, throwTogether } from "../errors.ts";
 import type { Outbox } from "../events/commit.ts";
 import { enqueueVia } from "../webhooks/enqueue.ts";
@@ -10,6 +11,8 @@ import { jobs } from "./jobs.ts";
 
 /** A run has ended before the next one begins. */
 const longestRunMs = 40 * secondMs;
+/** One that hangs is given up before the next one begins. */
+const givenUpMs = 55 * secondMs;
 
 /**
  * Runs the jobs whose time it is, or whose round is not done. One that fails does not keep the others from running; the run then fails as a
@@ -39,7 +42,7 @@ const isDue = ({ everyMs }: Job, before: JobRun | undefined, now: number): boole
 async function runJob(db: Db, { name, run }: Job, given: Run): Promise<void> {
   const startedAt = Date.now();
   const failed = (error: unknown): Outcome => ({ done: 0, next: given.cursor || null, errors: [error] });
-  const { done, next, errors = [] } = await run(given).catch(failed);
+  const { done, next, errors = [] } = await withDeadline(run(given), givenUpMs, "The run").catch(failed);
   const error = errors.length === 0 ? null : messagesOf(errors[0]);
   const outcome = { name, cursor: next ?? "", ranAt: given.now, tookMs: Date.now() - startedAt, done, hasMore: next !== null, error };
   if (done > 0 || next !== null || error !== null)

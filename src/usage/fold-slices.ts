@@ -66,6 +66,10 @@ const replaceWhereChanged = (table: string, further: readonly string[] = []) =>
   `ON CONFLICT DO UPDATE SET ${["requests", "admitted", "counted", "duration_ms", ...further].map((name) => `${name} = excluded.${name}`).join(", ")}
     WHERE excluded.requests <> ${table}.requests`;
 
+/** Whether a slice, hour or day reaches into the log: of what lies before its start, some parts are gone already, and it stays as it was. */
+const isWhole = (part: string, lengthMs: number) =>
+  `${part}.value ->> 1 > coalesce((SELECT starts_at FROM log_starts WHERE log_starts.account_id = ${part}.value ->> 0), 0) - ${lengthMs}`;
+
 // With a single max() in the select list, SQLite takes other columns (`path`) from the row that holds it.
 const slicesFromLog = `INSERT INTO usage_slices (${rollUpColumns}, durations, last_id, last_path)
   SELECT account_id, start, key_id, route, status, sum(requests), sum(admitted), sum(counted), sum(duration_ms),
@@ -76,8 +80,7 @@ const slicesFromLog = `INSERT INTO usage_slices (${rollUpColumns}, durations, la
       sum(duration_ms * count * admitted) AS duration_ms, max(iif(admitted, activity.id, NULL)) AS last_id, activity.path AS last_path
     FROM json_each(?) AS stale
     CROSS JOIN activity ON activity.account_id = stale.value ->> 0 AND activity.id >= stale.value ->> 2 AND activity.id < stale.value ->> 3
-    -- Some entries of a slice from before the log's start are gone already: it stays as it was.
-    WHERE stale.value ->> 1 >= coalesce((SELECT starts_at FROM log_starts WHERE log_starts.account_id = stale.value ->> 0), 0)
+    WHERE ${isWhole("stale", sliceMs)}
     GROUP BY 1, 2, key_id, route, status, duration
   )
   WHERE true GROUP BY account_id, start, key_id, route, status
@@ -95,7 +98,7 @@ const within = (table: string, lengthMs: number) => `json_each(?1) AS part
 
 const sumUp = (to: string, from: string, lengthMs: number) => `INSERT INTO ${to} (${rollUpColumns})
   SELECT part.value ->> 0, part.value ->> 1, key_id, route, status, sum(requests), sum(admitted), sum(counted), sum(duration_ms)
-  FROM ${within(from, lengthMs)} WHERE true GROUP BY 1, 2, key_id, route, status
+  FROM ${within(from, lengthMs)} WHERE ${isWhole("part", lengthMs)} GROUP BY 1, 2, key_id, route, status
   ${replaceWhereChanged(to)}`;
 
 const byStatusOf = "json_group_object(CAST(status AS TEXT), json_array(requests, admitted, duration_ms))";
@@ -111,11 +114,16 @@ const durationsOfDays = `SELECT account_id, keys.start, key_id, CAST(bucket.key 
     WHERE own.start >= keys.start AND own.start < keys.start + ${dayMs} GROUP BY account_id, keys.start, key_id, duration`;
 
 /** The totals of each key and, under the empty key, of all of them: from the rows of that hour or day, and the durations in its parts. */
-const totals = (to: string, from: string, durations: string) => `INSERT INTO ${to} (account_id, start, key_id, by_status, histogram)
+const totals = (
+  to: string,
+  from: string,
+  durations: string,
+  lengthMs: number,
+) => `INSERT INTO ${to} (account_id, start, key_id, by_status, histogram)
   WITH statuses AS (
     SELECT part.value ->> 0 AS account_id, part.value ->> 1 AS start, key_id, status, ${sums}
     FROM json_each(?1) AS part CROSS JOIN ${from} AS own ON own.account_id = part.value ->> 0 AND own.start = part.value ->> 1
-    GROUP BY 1, 2, key_id, status
+    WHERE ${isWhole("part", lengthMs)} GROUP BY 1, 2, key_id, status
   ), by_status AS (
     SELECT account_id, start, key_id, ${byStatusOf} AS by_status FROM statuses GROUP BY account_id, start, key_id
     UNION ALL
@@ -140,8 +148,8 @@ const statements = [
   ["slices", slicesFromLog],
   ["slices", lastUses],
   ["hours", sumUp("usage_hours", "usage_slices", hourMs)],
-  ["hours", totals("usage_hour_totals", "usage_hours", durationsOfHours)],
+  ["hours", totals("usage_hour_totals", "usage_hours", durationsOfHours, hourMs)],
   ["days", sumUp("usage_days", "usage_hours", dayMs)],
-  ["days", totals("usage_day_totals", "usage_days", durationsOfDays)],
+  ["days", totals("usage_day_totals", "usage_days", durationsOfDays, dayMs)],
   ["slices", unmark],
 ] as const;

@@ -1,7 +1,9 @@
 import { and, eq } from "drizzle-orm";
 import type { LogReading } from "../accounts/actor.ts";
+import { secondMs } from "../clock.ts";
 import { messagesOf } from "../db/failures.ts";
 import { keyUses } from "../db/schema-activity.ts";
+import { withDeadline } from "../deadline.ts";
 import { timeOfId } from "../ids.ts";
 
 /** When and where a key was last admitted. */
@@ -29,7 +31,7 @@ type Asked = Pick<LogReading, "activity" | "actor">;
  */
 export async function readLastUses({ activity, actor }: Asked): Promise<(keyId: string) => LastUse> {
   try {
-    const rows = await activity.select().from(keyUses).where(eq(keyUses.accountId, actor.accountId));
+    const rows = await inTime(activity.select().from(keyUses).where(eq(keyUses.accountId, actor.accountId)));
     const uses = new Map(rows.map((row) => [row.keyId, toLastUse(row)]));
     return (keyId) => uses.get(keyId) ?? neverUsed;
   } catch (error) {
@@ -40,15 +42,20 @@ export async function readLastUses({ activity, actor }: Asked): Promise<(keyId: 
 /** The last use of one key, as above. */
 export async function readLastUse({ activity, actor }: Asked, keyId: string): Promise<LastUse> {
   try {
-    const [row] = await activity
-      .select()
-      .from(keyUses)
-      .where(and(eq(keyUses.accountId, actor.accountId), eq(keyUses.keyId, keyId)));
+    const [row] = await inTime(
+      activity
+        .select()
+        .from(keyUses)
+        .where(and(eq(keyUses.accountId, actor.accountId), eq(keyUses.keyId, keyId))),
+    );
     return row ? toLastUse(row) : neverUsed;
   } catch (error) {
     return unknown(error)();
   }
 }
+
+/** A log's database that hangs keeps no key from being revoked. */
+const inTime = <Rows>(asked: PromiseLike<Rows>): Promise<Rows> => withDeadline(Promise.resolve(asked), secondMs, "Reading last uses");
 
 function unknown(error: unknown): () => LastUse {
   console.error("the last uses of keys are not known:", messagesOf(error));

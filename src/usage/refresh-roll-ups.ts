@@ -1,5 +1,7 @@
 import type { LogReading } from "../accounts/actor.ts";
+import { secondMs } from "../clock.ts";
 import { messagesOf } from "../db/failures.ts";
+import { withDeadline } from "../deadline.ts";
 import { Failure } from "../errors.ts";
 import { foldSlices, slicesAtOnce, staleSlicesOf } from "./fold-slices.ts";
 
@@ -44,7 +46,11 @@ export function knownAsOf({ asOf }: UpToDate): number {
 
 /** When the first entry was written that no roll-up has yet; null where all have been folded. */
 const staleSince = ({ $client }: LogReading["activity"], accountId: string): Promise<number | null> =>
-  $client.prepare("SELECT min(since) AS since FROM stale_slices WHERE account_id = ?").bind(accountId).first<number>("since");
+  withDeadline(
+    $client.prepare("SELECT min(since) AS since FROM stale_slices WHERE account_id = ?").bind(accountId).first<number>("since"),
+    5 * secondMs,
+    "Asking how fresh usage is",
+  );
 
 /** Folds what is stale of an account, the latest first. Answers for how many milliseconds D1 was at it, without the way to it and back. */
 export async function foldAccount(d1: D1Database, accountId: string): Promise<number> {

@@ -38,10 +38,29 @@ export async function sweepDeliveries(
           ORDER BY next_attempt_at LIMIT ${mostInFlight.ofWebhook})
       WHERE claimed_until <= ${now} AND reserved_until <= ${now} LIMIT ${limit}`,
   );
-  const isCut = found.length === limit;
-  const last = isCut ? found.at(-1)?.webhook : webhooks.length === webhooksAtOnce ? webhooks.at(-1)?.id : null;
-  if (found.length > 0) await setOff({ db, queue, deliver }, found, now);
-  return { done: found.length, last: last ?? null };
+  if (found.length === 0) return { done: 0, last: webhooks.length === webhooksAtOnce ? (webhooks.at(-1)?.id ?? null) : null };
+  if (
+    await enqueueDeliveries(
+      queue,
+      found.map(({ id }) => ({ id, delayMs: 0 })),
+    )
+  ) {
+    await reserve(db, found, now);
+    const isCut = found.length === limit;
+    const last = isCut ? found.at(-1)?.webhook : webhooks.length === webhooksAtOnce ? webhooks.at(-1)?.id : null;
+    return { done: found.length, last: last ?? null };
+  }
+  const byHand = inTurn(found).slice(0, mostByHand);
+  await Promise.all(byHand.map(({ id }) => deliver(id)));
+  // Where there are more webhooks than calls, the next run goes on with the next of them.
+  const isCut = new Set(found.map(({ webhook }) => webhook)).size > mostByHand;
+  return { done: byHand.length, last: isCut ? (byHand.at(-1)?.webhook ?? null) : null };
+}
+
+/** The first of each webhook, then the second of each. */
+function inTurn<Found extends { webhook: string }>(found: readonly Found[]): Found[] {
+  const byWebhook = [...Map.groupBy(found, ({ webhook }) => webhook).values()];
+  return Array.from({ length: mostInFlight.ofWebhook }, (_, turn) => byWebhook.flatMap((own) => own[turn] ?? [])).flat();
 }
 
 /** The ids of webhooks that something is to be sent to, each found by a seek in the index, however much that is. */
@@ -52,10 +71,7 @@ const waitingWebhooks = (cursor: string) => sql`WITH RECURSIVE waiting (id, coun
     WHERE id IS NOT NULL AND count < ${webhooksAtOnce}
   ) SELECT id FROM waiting WHERE id IS NOT NULL`;
 
-async function setOff({ db, queue, deliver }: Sweeping, found: readonly { id: string }[], now: number): Promise<void> {
+async function reserve(db: Db, found: readonly { id: string }[], now: number): Promise<void> {
   const ids = JSON.stringify(found.map(({ id }) => id));
   await db.run(sql`UPDATE deliveries SET reserved_until = ${now + reservedMs} WHERE id IN (SELECT value FROM json_each(${ids}))`);
-  const due = found.map(({ id }) => ({ id, delayMs: 0 }));
-  if (await enqueueDeliveries(queue, due)) return;
-  await Promise.all(due.slice(0, mostByHand).map(({ id }) => deliver(id)));
 }

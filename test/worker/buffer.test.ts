@@ -103,6 +103,35 @@ describe("The buffer of an isolate", () => {
     expect(sent.length).toBe(2);
   });
 
+  it("leaves nothing behind when it ends: whoever comes while its last batch is on its way takes over", async () => {
+    const buffer = new ActivityBuffer();
+    let [added, sent, running, most] = [0, 0, 0, 0];
+    const send = async (entries: Entry[]) => {
+      most = Math.max(most, ++running);
+      await sleep(300);
+      running--;
+      sent += entries.length;
+      return 0;
+    };
+    const flushes: Promise<void>[] = [];
+    const add = () => {
+      buffer.add(entryOf(someone, Date.now()));
+      added++;
+      if (!buffer.isFlushing(Date.now())) flushes.push(buffer.flush(send));
+    };
+    add();
+    let isOver = false;
+    void flushes[0]?.then(() => {
+      isOver = true;
+    });
+    while (!isOver) {
+      await sleep(40);
+      add();
+    }
+    await Promise.all(flushes);
+    expect([sent, most]).toEqual([added, 1]);
+  });
+
   it("does not let an entry wait for a second of refusals to end", async () => {
     const buffer = new ActivityBuffer();
     const sent: { id: string; at: number }[] = [];
