@@ -1,5 +1,6 @@
 import { and, desc, eq, gte, inArray, lt, type SQL, sql } from "drizzle-orm";
 import type { LogReading } from "../accounts/actor.ts";
+import { newestFirst } from "../db/page.ts";
 import { activity } from "../db/schema-activity.ts";
 import { apiKeys } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
@@ -40,12 +41,12 @@ export async function listActivity(
     filter.from === undefined ? undefined : gte(activity.id, idBound("req", filter.from)),
     filter.to === undefined ? undefined : lt(activity.id, idBound("req", filter.to)),
   );
-  const matches: SQL[] = [];
-  if (filter.method !== undefined) matches.push(eq(activity.method, filter.method));
-  if (filter.keyId !== undefined) matches.push(eq(activity.keyId, filter.keyId));
-  if (filter.path !== undefined) matches.push(eq(activity.path, filter.path));
-  if (filter.status !== undefined) matches.push(isStatus(filter.status));
-
+  const matches = and(
+    filter.method === undefined ? undefined : eq(activity.method, filter.method),
+    filter.keyId === undefined ? undefined : eq(activity.keyId, filter.keyId),
+    filter.path === undefined ? undefined : eq(activity.path, filter.path),
+    filter.status === undefined ? undefined : isStatus(filter.status),
+  );
   const rows = (where: SQL | undefined) =>
     log
       .select()
@@ -53,24 +54,11 @@ export async function listActivity(
       .where(where)
       .orderBy(desc(activity.id))
       .limit(limit + 1);
-  if (matches.length === 0) return pageOf(reading, await rows(range), limit, null);
-  const lastScanned = log
-    .select({ id: activity.id })
-    .from(activity)
-    .where(range)
-    .orderBy(desc(activity.id))
-    .limit(1)
-    .offset(entriesScannedAtOnce - 1);
-  const [found, last] = await log.batch([rows(and(range, ...matches, sql`${activity.id} >= coalesce((${lastScanned}), '')`)), lastScanned]);
-  return pageOf(reading, found, limit, last[0]?.id ?? null);
+  const page = await newestFirst(log, activity, { range, matches, limit, scanned: entriesScannedAtOnce, rows });
+  return { entries: await withKeyNames(reading, page.rows), next: page.next };
 }
 
 const isStatus = (status: number): SQL => (status < 10 ? sql`${activity.status} / 100 = ${status}` : eq(activity.status, status));
-
-async function pageOf(reading: LogReading, rows: Entry[], limit: number, lastScanned: string | null): Promise<ActivityPage> {
-  const entries = await withKeyNames(reading, rows.slice(0, limit));
-  return { entries, next: rows.length > limit ? (entries.at(-1)?.id ?? null) : lastScanned };
-}
 
 /** One entry of the account. Throws `not_found`. */
 export async function readEntry(reading: LogReading, id: string): Promise<ReadEntry> {

@@ -4,7 +4,7 @@ import { dayMs } from "../clock.ts";
 import type { Db, Statement } from "../db/client.ts";
 import { deleteInChunks } from "../db/delete-in-chunks.ts";
 import { insertWhere } from "../db/insert-where.ts";
-import { type Page, pageFrom, scannedAtOnce } from "../db/page.ts";
+import { newestFirst, type Page } from "../db/page.ts";
 import { apiKeys, audit, members } from "../db/schema-main.ts";
 import { idBound, newId } from "../ids.ts";
 
@@ -65,7 +65,7 @@ export interface AuditFilter {
 }
 
 /** Entries of the account, newest first. A filtered page looks at 2,000 at most. */
-export async function listAudit(
+export function listAudit(
   { db, actor }: Reading,
   { filter, after, limit }: { filter: AuditFilter; after?: string | undefined; limit: number },
 ): Promise<Page<ReadAuditEntry, string>> {
@@ -89,19 +89,8 @@ export async function listAudit(
       .where(where)
       .orderBy(desc(audit.id))
       .limit(limit + 1);
-  if (!matches) return pageFrom(await rows(range), limit, idOf);
-  const last = db
-    .select({ id: audit.id })
-    .from(audit)
-    .where(range)
-    .orderBy(desc(audit.id))
-    .limit(1)
-    .offset(scannedAtOnce - 1);
-  const [found, [lastScanned]] = await db.batch([rows(and(range, matches, sql`${audit.id} >= coalesce((${last}), '')`)), last]);
-  return pageFrom(found, limit, idOf, lastScanned?.id);
+  return newestFirst(db, audit, { range, matches, limit, rows });
 }
-
-const idOf = ({ id }: ReadAuditEntry) => id;
 
 /** Deletes entries of accounts that are older than 400 days, at most `atMost`. Answers how many went. */
 export const deleteOldAudit = (db: Db, accountIds: readonly string[], now: number, atMost: number): Promise<number> =>

@@ -1,6 +1,6 @@
 import { and, desc, eq, isNull, lt, type SQL, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
-import { type Page, pageFrom, scannedAtOnce } from "../db/page.ts";
+import { newestFirst, type Page } from "../db/page.ts";
 import { users } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
 import type { User } from "./user.ts";
@@ -13,7 +13,7 @@ export interface UserFilter {
 }
 
 /** Users of the account, newest first, from after the one with the id `after`. A filtered page looks at 2,000 at most. */
-export async function listUsers(
+export function listUsers(
   { db, actor }: Reading,
   { filter, after, limit }: { filter: UserFilter; after?: string | undefined; limit: number },
 ): Promise<Page<User, string>> {
@@ -35,19 +35,8 @@ export async function listUsers(
       .where(where)
       .orderBy(desc(users.id))
       .limit(limit + 1);
-  if (!matches) return pageFrom(await rows(range), limit, idOf);
-  const last = db
-    .select({ id: users.id })
-    .from(users)
-    .where(range)
-    .orderBy(desc(users.id))
-    .limit(1)
-    .offset(scannedAtOnce - 1);
-  const [found, [lastScanned]] = await db.batch([rows(and(range, matches, sql`${users.id} >= coalesce((${last}), '')`)), last]);
-  return pageFrom(found, limit, idOf, lastScanned?.id);
+  return newestFirst(db, users, { range, matches, limit, rows });
 }
-
-const idOf = ({ id }: User) => id;
 
 /** One user of the account. Throws `not_found`. */
 export async function readUser({ db, actor }: Reading, id: string): Promise<User> {

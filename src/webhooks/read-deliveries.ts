@@ -1,6 +1,6 @@
-import { and, asc, desc, eq, lt, type SQL, sql } from "drizzle-orm";
+import { and, asc, desc, eq, lt, type SQL } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
-import { type Page, pageFrom, scannedAtOnce } from "../db/page.ts";
+import { newestFirst, type Page } from "../db/page.ts";
 import { attempts, deliveries } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
 import { readWebhook } from "./read-webhooks.ts";
@@ -39,19 +39,8 @@ export async function listDeliveries(
       .where(where)
       .orderBy(desc(deliveries.id))
       .limit(limit + 1);
-  if (!matches) return pageFrom(await rows(range), limit, idOf);
-  const last = db
-    .select({ id: deliveries.id })
-    .from(deliveries)
-    .where(range)
-    .orderBy(desc(deliveries.id))
-    .limit(1)
-    .offset(scannedAtOnce - 1);
-  const [found, [lastScanned]] = await db.batch([rows(and(range, matches, sql`${deliveries.id} >= coalesce((${last}), '')`)), last]);
-  return pageFrom(found, limit, idOf, lastScanned?.id);
+  return newestFirst(db, deliveries, { range, matches, limit, rows });
 }
-
-const idOf = ({ id }: Delivery) => id;
 
 /** One delivery of the account with its attempts, the first first. Throws `not_found`. */
 export async function readDelivery(reading: Reading, id: string): Promise<Delivery & { attempts: Attempt[] }> {
