@@ -3,8 +3,8 @@ import { minuteMs, secondMs, sliceMs, sliceStart } from "../clock.ts";
 import { fullBytes } from "../db/database-sizes.ts";
 import { messagesOf } from "../db/failures.ts";
 import { withDeadline } from "../deadline.ts";
-import { foldSlices, type Slice, slicesAtOnce, staleSlicesOfWriter } from "../usage/fold-slices.ts";
-import { foldAccount } from "../usage/refresh-roll-ups.ts";
+import { Refreshes } from "../usage/refreshes.ts";
+import { SliceFolder } from "../usage/slice-folder.ts";
 import { activityDatabase } from "./databases.ts";
 import { type Entry, entriesAtOnce } from "./entry.ts";
 import { EntryJournal } from "./entry-journal.ts";
@@ -25,22 +25,9 @@ const mostJournalBytes = 1e9;
 /** Slices are folded a little after their end, the writers one after the other. */
 const foldDelayMs = 5 * secondMs;
 const nextWriterMs = 3 * secondMs;
-/** For each millisecond that folding takes of D1, all others have eight. */
-const foldRest = 8;
-/** An account that is read all the time costs 2 % of D1's. */
-const refreshRest = 50;
-/** How long one alarm works, and how many batches it folds: of seven statements each. */
+/** How long one alarm works. */
 const longestAlarmMs = minuteMs;
-const mostFolds = 100;
-const foldTimeoutMs = 20 * secondMs;
 const askTimeoutMs = 5 * secondMs;
-/** Fifty slices may be of fifty accounts that are still, or of fifty that are not: so many go together as take D1 less than this. */
-const longestFoldMs = secondMs;
-const failedRefreshRestMs = 5 * secondMs;
-/** A slice that cannot be folded by itself is tried again after this, doubled each time. */
-const failedSliceRestMs = minuteMs;
-const longestSliceRestMs = 60 * minuteMs;
-const mostFailedSlices = 1000;
 
 /** What `/health` and the operator are told. */
 export interface WriterStatus {
@@ -59,8 +46,6 @@ interface Waiting {
   failed: (error: unknown) => void;
 }
 
-const nameOf = ({ accountId, start }: Slice) => `${accountId} ${start}`;
-const halfOf = (count: number) => Math.max(1, Math.floor(count / 2));
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
 /**
@@ -83,12 +68,8 @@ export class ActivityWriter extends DurableObject<Env> {
   #dropped = 0;
   #retryMs = firstRetryMs;
   #alarmAt: number | null = null;
-  /** By account: the refresh that runs, or when the last one ended and what it took of D1. */
-  readonly #refreshes = new Map<string, { running: Promise<void> | null; nextAt: number }>();
-
-  /** How many slices the next fold takes. */
-  #foldedAtOnce = slicesAtOnce;
-  readonly #failedSlices = new Map<string, { notBefore: number; restMs: number }>();
+  readonly #folder: SliceFolder;
+  readonly #refreshes: Refreshes;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
@@ -96,6 +77,8 @@ export class ActivityWriter extends DurableObject<Env> {
     this.#journal = new EntryJournal(ctx.storage.sql);
     const [store = "", number] = (ctx.id.name ?? "").split("/");
     [this.#store, this.#number] = [store, Number(number)];
+    this.#folder = new SliceFolder(() => this.#d1, this.#number);
+    this.#refreshes = new Refreshes(() => this.#d1);
     ctx.blockConcurrencyWhile(async () => {
       this.#alarmAt = await this.#storage.getAlarm();
       if (this.#journal.count > 0) this.#setAlarmBy(Date.now() + firstRetryMs);
@@ -113,19 +96,9 @@ export class ActivityWriter extends DurableObject<Env> {
     });
   }
 
-  /**
-   * Folds what is stale of an account, once for all who ask meanwhile, and not again before fifty times as long as D1 took for it: so
-   * whoever polls the largest account is felt by nobody.
-   */
+  /** Brings the usage of an account up to its log for who reads it, unless that was done a moment ago. */
   refresh(accountId: string): Promise<void> {
-    const last = this.#refreshes.get(accountId);
-    if (last?.running) return last.running;
-    const now = Date.now();
-    if (last && now < last.nextAt) return Promise.resolve();
-    for (const [id, { running, nextAt }] of this.#refreshes) if (!running && nextAt <= now) this.#refreshes.delete(id);
-    const running = this.#refresh(accountId);
-    this.#refreshes.set(accountId, { running, nextAt: 0 });
-    return running;
+    return this.#refreshes.refresh(accountId);
   }
 
   /** Has the alarm ring now: what is due waits for it. */
@@ -276,54 +249,11 @@ export class ActivityWriter extends DurableObject<Env> {
     return this.#isFull;
   }
 
-  /** Folds the slices that have ended, the oldest first. Most of D1's time is for everybody else, and what the journal has goes before. */
+  /** Folds the slices that have ended. What the journal has goes before. */
   async #foldClosed(endsAt: number): Promise<void> {
     const before = sliceStart(Date.now() - foldDelayMs);
-    for (let folds = 0; ; folds++) {
-      const stale = await this.#nextStale(before);
-      if (stale.length === 0) return;
-      if (folds === mostFolds || Date.now() > endsAt || this.#journal.count > 0) return this.#setAlarmBy(Date.now());
-      const startedAt = Date.now();
-      try {
-        const tookMs = await withDeadline(foldSlices(this.#d1, stale), foldTimeoutMs, "Folding slices");
-        for (const slice of stale) this.#failedSlices.delete(nameOf(slice));
-        this.#foldedAtOnce = tookMs > longestFoldMs ? halfOf(stale.length) : Math.min(2 * this.#foldedAtOnce, slicesAtOnce);
-        await sleep(foldRest * tookMs);
-      } catch (error) {
-        console.error(`${this.#name} cannot fold ${stale.length} slices:`, messagesOf(error));
-        const [only, ...others] = stale;
-        if (only && others.length === 0) this.#passOver(only);
-        this.#foldedAtOnce = halfOf(stale.length);
-        await sleep(foldRest * (Date.now() - startedAt));
-      }
-    }
-  }
-
-  /** The oldest slices that are due, without those that could not be folded a while ago. */
-  async #nextStale(before: number): Promise<Slice[]> {
-    const limit = this.#foldedAtOnce + this.#failedSlices.size;
-    const stale = await withDeadline(staleSlicesOfWriter(this.#d1, this.#number, before, limit), askTimeoutMs, "Asking for stale slices");
-    const now = Date.now();
-    return stale.filter((slice) => (this.#failedSlices.get(nameOf(slice))?.notBefore ?? 0) <= now).slice(0, this.#foldedAtOnce);
-  }
-
-  /** Leaves a slice alone that cannot be folded by itself, so that it holds up no other. */
-  #passOver(slice: Slice): void {
-    if (this.#failedSlices.size >= mostFailedSlices) this.#failedSlices.clear();
-    const restMs = Math.min(2 * (this.#failedSlices.get(nameOf(slice))?.restMs ?? failedSliceRestMs / 2), longestSliceRestMs);
-    this.#failedSlices.set(nameOf(slice), { notBefore: Date.now() + restMs, restMs });
-    this.#setAlarmBy(Date.now() + restMs);
-  }
-
-  /** Who waits is answered in time; another refresh begins only once D1 has done with this one. */
-  #refresh(accountId: string): Promise<void> {
-    const startedAt = Date.now();
-    const folded = foldAccount(this.#d1, accountId).then(
-      (tookMs) => Date.now() + refreshRest * tookMs,
-      () => Date.now() + Math.max(failedRefreshRestMs, refreshRest * (Date.now() - startedAt)),
-    );
-    const settled = folded.then((nextAt) => void this.#refreshes.set(accountId, { running: null, nextAt }));
-    return withDeadline(settled, foldTimeoutMs, "Refreshing usage");
+    const again = await this.#folder.fold({ before, endsAt, isInterrupted: () => this.#journal.count > 0 });
+    if (again !== null) this.#setAlarmBy(again);
   }
 
   /** How long to wait for D1: with jitter, so that writers that have failed together do not come back together. */
