@@ -1,8 +1,9 @@
 import { and, eq, gt, isNull, type SQL, sql } from "drizzle-orm";
 import type { Origin, Reading } from "../accounts/actor.ts";
-import { audited } from "../audit/audit.ts";
+import { audited, auditKeptMs } from "../audit/audit.ts";
 import { dayMs } from "../clock.ts";
 import { type Db, raw, type Statement } from "../db/client.ts";
+import { deleteInChunks } from "../db/delete-in-chunks.ts";
 import { insertWhere } from "../db/insert-where.ts";
 import { wrote } from "../db/optimistic-locking.ts";
 import { invitations, members, passkeys, recoveryCodes, sessions } from "../db/schema-main.ts";
@@ -214,3 +215,12 @@ export async function joinByEmail(outbox: Outbox, now: number, { email, from }: 
   const member = memberOf(invitation, { name: email.split("@")[0] ?? email, email: invitation.email }, now);
   await takeUp(outbox, now, { invitation, member, from });
 }
+
+/** Deletes invitations of accounts that ended longer ago than the audit log goes back, at most `atMost`. Answers how many went. */
+export const deleteOldInvitations = (db: Db, accountIds: readonly string[], now: number, atMost: number): Promise<number> =>
+  deleteInChunks(
+    db,
+    atMost,
+    (limit) => sql`DELETE FROM invitations WHERE token_hash IN (SELECT token_hash FROM json_each(${JSON.stringify(accountIds)}) AS due
+      CROSS JOIN invitations ON invitations.account_id = due.value AND expires_at < ${now - auditKeptMs} LIMIT ${limit})`,
+  );

@@ -6,6 +6,7 @@ import { hourMs, minuteMs, secondMs } from "../clock.ts";
 import { measureDatabases } from "../db/database-sizes.ts";
 import { deleteOldEvents } from "../events/retention.ts";
 import { deleteOldResponses } from "../idempotency/store.ts";
+import { deleteOldInvitations } from "../identity/invitations.ts";
 import { deleteOldSessions } from "../identity/sessions.ts";
 import { notifyExpiring } from "../keys/notify-expiring.ts";
 import { pushWaitingKeys } from "../keys/push-key.ts";
@@ -82,7 +83,7 @@ export const jobs: readonly Job[] = [
     run: (run) => accountsInTurn(run, (accounts, left) => deleteUsageOf(run, accounts, left)),
   },
   {
-    name: "delete events, redeliveries and audit entries that are past their keeping",
+    name: "delete events, redeliveries, audit entries and invitations that are past their keeping",
     everyMs: hourMs,
     // Rows.
     atMost: 100_000,
@@ -146,6 +147,7 @@ async function deleteHistoryOf({ outbox: { db }, now }: Run, accounts: AccountsO
     await deleteOldEvents(db, ids, now, atMost),
     await deleteOldRedeliveries(db, ids, now, atMost),
     await deleteOldAudit(db, ids, now, atMost),
+    await deleteOldInvitations(db, ids, now, atMost),
   ];
   return { done: deleted.reduce((sum, rows) => sum + rows, groupWorth), hasMore: deleted.some((rows) => rows >= atMost) };
 }

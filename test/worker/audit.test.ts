@@ -1,6 +1,8 @@
+import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { deleteOldAudit } from "../../src/audit/audit.ts";
 import { dayMs } from "../../src/clock.ts";
+import { deleteOldInvitations, makeSetup } from "../../src/identity/invitations.ts";
 import { browse, labelled } from "./browse.ts";
 import { call, db, makeKey, makeTenant } from "./client.ts";
 import { newPath, receiver } from "./receiver.ts";
@@ -88,6 +90,16 @@ describe("The audit log", () => {
     expect(await auditOf(key)).toHaveLength(1);
     await deleteOldAudit(db, [accountId], Date.now() + 401 * dayMs, 1000);
     expect(await auditOf(key)).toHaveLength(0);
+  });
+
+  it("and invitations that have ended go together, after 400 days", async () => {
+    const { accountId } = await makeTenant();
+    await makeSetup({ db, now: Date.now() }, accountId);
+    const count = () => env.DB.prepare("SELECT count(*) AS count FROM invitations WHERE account_id = ?").bind(accountId).first("count");
+    await deleteOldInvitations(db, [accountId], Date.now() + 399 * dayMs, 1000);
+    expect(await count()).toBe(1);
+    await deleteOldInvitations(db, [accountId], Date.now() + 408 * dayMs, 1000);
+    expect(await count()).toBe(0);
   });
 });
 
