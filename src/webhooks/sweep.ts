@@ -6,8 +6,8 @@ import { type DeliveryMessage, enqueueDeliveries } from "./enqueue.ts";
 
 /** What has been due for less is on its way through the queue. */
 const overdueMs = 5 * secondMs;
-/** What was enqueued is left alone for so long, however slow the queue is. */
-const reservedMs = 2 * minuteMs;
+/** What was enqueued is left alone by the next run, however slow the queue is; the one after that enqueues it again. */
+const reservedMs = minuteMs + 10 * secondMs;
 /** As many calls as one invocation makes by itself, where the queue cannot be reached. */
 const mostByHand = 25;
 /** Webhooks with something to be sent that one run looks at. */
