@@ -8,13 +8,12 @@ import { newId } from "../ids.ts";
 import type { NamedSecret } from "../secrets.ts";
 import { attempt, type Outcome, type Posting, refused } from "./attempt.ts";
 import { disableWebhook } from "./disable-webhook.ts";
-import { hasSlot, reserveNext } from "./in-flight.ts";
+import { hasSlot, leaseMs, reserveNext } from "./in-flight.ts";
 import { mostAttempts, nextAttemptAt, soonMs } from "./schedule.ts";
 import { unseal } from "./sealing.ts";
 import { type UrlContext, urlRefusal } from "./url-rules.ts";
 import type { Webhook } from "./webhook.ts";
 
-const leaseMs = minuteMs;
 export const patienceMs = 5 * dayMs;
 /** When a delivery that the service itself could not make is looked at again. */
 const postponedMs = 5 * minuteMs;

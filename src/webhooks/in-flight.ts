@@ -1,15 +1,20 @@
 import { type SQL, sql } from "drizzle-orm";
-import { minuteMs } from "../clock.ts";
+import { minuteMs, secondMs } from "../clock.ts";
 import { mostInFlight } from "../events/commit.ts";
 
 // Ten attempts of a webhook are in flight at once, fifty of an account: a claim asks whether there is room, and each attempt that ends
 // sets off the next.
 
+/** How long a claim keeps others from a delivery. */
+export const leaseMs = minuteMs;
+/** How long it counts as in flight: a receiver has 15 s to answer. What a crash has left behind takes up no room for longer. */
+const inFlightMs = 20 * secondMs;
+
 /** What was set off waits so long for its attempt before it may be set off again. */
 const reservedMs = minuteMs / 2;
 
 const inFlight = (at: number, more: SQL): SQL =>
-  sql`(SELECT count(*) FROM deliveries AS other WHERE other.claim IS NOT NULL AND other.claimed_until > ${at} AND ${more})`;
+  sql`(SELECT count(*) FROM deliveries AS other WHERE other.claim IS NOT NULL AND other.claimed_until > ${at + leaseMs - inFlightMs} AND ${more})`;
 
 /** Whether the row of `deliveries` that is to be claimed may be attempted beside what is in flight. */
 export const hasSlot = (at: number): SQL => sql`
