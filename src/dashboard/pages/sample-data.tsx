@@ -4,6 +4,7 @@ import { audited, recordAudit } from "../../audit/audit.ts";
 import { always } from "../../db/optimistic-locking.ts";
 import { type KeyPosition, listKeys } from "../../keys/read-keys.ts";
 import { revokeKey } from "../../keys/revoke-key.ts";
+import { foldAccount } from "../../usage/refresh-roll-ups.ts";
 import { keyWriting, upToDate } from "../acting.ts";
 import { Action } from "../components/fields.tsx";
 import { showPage } from "../components/layout.tsx";
@@ -58,6 +59,8 @@ sampleDataPages.post("/settings/sample-data", async (c) => {
     if (keys.length < mostKeys) break;
   }
   await removeSampleData(asking, { id, sampleUntil });
+  // What is left is in the figures of whoever looks next.
+  await foldAccount(asking.activity.$client, id);
   await recordAudit(asking, audited(asking, "account.sample_data_removed", { type: "account", id, name: account.name }));
   return backToSettings(c, "sample-removed");
 });
