@@ -118,9 +118,11 @@ export class ActivityWriter extends DurableObject<Env> {
       if (this.#journal.count > 0) this.#setAlarmBy(Date.now() + longestAlarmMs + this.#retryMs);
       await this.#drain(endsAt);
       await this.#foldClosed(endsAt);
+      this.#retryMs = firstRetryMs;
     } catch (error) {
-      console.error(`an alarm of ${this.#name} failed:`, messagesOf(error));
+      console.error(`an alarm of ${this.#name} failed, with ${this.#journal.count} entries kept:`, messagesOf(error));
       this.#setAlarmBy(Date.now() + this.#backOff());
+      this.#retryMs = Math.min(2 * this.#retryMs, longestRetryMs);
     }
   }
 
@@ -217,7 +219,7 @@ export class ActivityWriter extends DurableObject<Env> {
     console.error(`${count} activity entries were dropped ${why}`);
   }
 
-  /** Brings what the journal has to D1, in full batches. */
+  /** Brings what the journal has to D1, in full batches. Throws where D1 does not take it; a full database is asked again in a minute. */
   async #drain(endsAt: number): Promise<void> {
     if (this.#isFull && (await this.#isStillFull())) {
       if (this.#journal.count > 0) this.#setAlarmBy(Date.now() + fullProbeMs);
@@ -227,16 +229,8 @@ export class ActivityWriter extends DurableObject<Env> {
       await this.#inDoubt;
       if (Date.now() > endsAt) return this.#setAlarmBy(Date.now());
       const { rows, entries } = this.#journal.oldest(entriesAtOnce);
-      try {
-        await this.#write(entries);
-      } catch (error) {
-        console.error(`D1 still does not take what ${this.#name} keeps for it:`, messagesOf(error));
-        this.#setAlarmBy(Date.now() + this.#backOff());
-        this.#retryMs = Math.min(2 * this.#retryMs, longestRetryMs);
-        return;
-      }
+      await this.#write(entries);
       this.#journal.remove(rows);
-      this.#retryMs = firstRetryMs;
       if (this.#isFull) return this.#setAlarmBy(Date.now() + fullProbeMs);
     }
   }
@@ -249,10 +243,10 @@ export class ActivityWriter extends DurableObject<Env> {
     return this.#isFull;
   }
 
-  /** Folds the slices that have ended. What the journal has goes before. */
+  /** Folds the slices that have ended. What comes into the journal meanwhile goes before; what a full database does not take has to wait for room. */
   async #foldClosed(endsAt: number): Promise<void> {
     const before = sliceStart(Date.now() - foldDelayMs);
-    const again = await this.#folder.fold({ before, endsAt, isInterrupted: () => this.#journal.count > 0 });
+    const again = await this.#folder.fold({ before, endsAt, isInterrupted: () => !this.#isFull && this.#journal.count > 0 });
     if (again !== null) this.#setAlarmBy(again);
   }
 

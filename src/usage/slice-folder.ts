@@ -13,6 +13,8 @@ const foldTimeoutMs = 20 * secondMs;
 const askTimeoutMs = 5 * secondMs;
 /** Fifty slices may be of fifty accounts that are still, or of fifty that are not: so many go together as take D1 less than this. */
 const longestBatchMs = secondMs;
+/** A batch that failed is tried again by halves, but not at once. */
+const shortestRetryMs = secondMs / 2;
 /** A slice that cannot be folded by itself is tried again after this, doubled each time. */
 const firstRestMs = minuteMs;
 const longestRestMs = 60 * minuteMs;
@@ -50,7 +52,7 @@ export class SliceFolder {
         const [only, ...others] = stale;
         if (only && others.length === 0) this.#passOver(only);
         this.#atOnce = halfOf(stale.length);
-        return Date.now() + restOfOthers * (Date.now() - startedAt);
+        return Date.now() + Math.max(shortestRetryMs, restOfOthers * (Date.now() - startedAt));
       }
       await sleep(Math.min(restOfOthers * (Date.now() - startedAt), longestRestOfOthersMs));
     }

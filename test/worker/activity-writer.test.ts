@@ -140,6 +140,35 @@ describe("A writer", () => {
     expect((await writer.status()).isFull).toBe(false);
   });
 
+  it("goes on folding while its database is full, and does not ring again and again", async () => {
+    const [writer, tenant] = [ownWriter(), await makeTenant()];
+    let reads = 0;
+    const full = new Proxy(D1, {
+      get: (target, name) => {
+        if (name === "prepare")
+          return (query: string) => {
+            reads++;
+            return query === "SELECT 1" ? { run: async () => ({ meta: { size_after: 9.6e9 } }) } : target.prepare(query);
+          };
+        if (name !== "batch") return Reflect.get(target, name).bind(target);
+        return async (statements: D1PreparedStatement[]) =>
+          (await D1.batch(statements)).map((outcome) => ({ ...outcome, meta: { ...outcome.meta, size_after: 9.6e9 } }));
+      },
+    });
+    await withD1(writer, full);
+    await writer.write([entryOf(tenant, Date.now() - 20 * minuteMs)]);
+    await writer.write([entryOf(tenant, Date.now())]);
+    expect(await writer.status()).toMatchObject({ journalled: 1, isFull: true });
+    await writer.wake();
+    const folded = () =>
+      D1.prepare("SELECT sum(requests) AS requests FROM usage_hours WHERE account_id = ?").bind(tenant.accountId).first("requests");
+    for (let tries = 0; tries < 100 && (await folded()) === null; tries++) await sleep(20);
+    expect(await folded()).toBe(1);
+    reads = 0;
+    await sleep(1500);
+    expect(reads).toBeLessThan(20);
+  });
+
   it("reports what isolates had to drop", async () => {
     const writer = ownWriter();
     await writer.write([], 7);
