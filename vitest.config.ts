@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
 
@@ -27,6 +28,8 @@ export default defineConfig(async () => ({
               bindings: {
                 KEY_SIGNING_SECRETS: `b:${"second-signing-secret-of-the-tests".padEnd(40, "-")},a:${"first-signing-secret-of-the-tests".padEnd(40, "-")}`,
                 WEBHOOK_SEALING_SECRETS: `a:${"sealing-secret-of-the-tests".padEnd(40, "-")}`,
+                WEBHOOK_SEALING_SECRETS_2: `b:${"second-sealing-secret-of-the-tests".padEnd(40, "-")}`,
+                OPERATOR_TOKENS: `tests:${createHash("sha256").update("dvop_token-of-the-tests").digest("hex")}`,
                 PUBLIC_ORIGIN: "https://overview.acme.dev, https://overview.acme.workers.dev:8443",
                 MIGRATIONS: {
                   DB: await readD1Migrations("./migrations/main"),

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { cpus, tmpdir, totalmem } from "node:os";
 import { join, resolve } from "node:path";
-import { root } from "../scripts/local.ts";
+import { root } from "../scripts/root.ts";
 import { measureArrival } from "./arrival.ts";
 import { measureCost } from "./cost.ts";
 import { measureGrowth } from "./growth.ts";

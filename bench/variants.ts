@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { root } from "../scripts/local.ts";
+import { root } from "../scripts/root.ts";
 import { hourMs } from "../src/clock.ts";
 import { newKeyId, newSecretKey } from "../src/keys/key-format.ts";
 import { startFastify } from "./fastify.ts";

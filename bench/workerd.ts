@@ -5,7 +5,8 @@ import { type AddressInfo, createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { unstable_readConfig } from "wrangler";
-import { quiet, root, wranglerPath } from "../scripts/local.ts";
+import { quiet, wranglerPath } from "../scripts/local.ts";
+import { root } from "../scripts/root.ts";
 
 // Workers on workerd itself, without the proxy that `wrangler dev` puts in front of it.
 

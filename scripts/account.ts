@@ -1,11 +1,12 @@
-import { createAccount } from "../src/accounts/account.ts";
 import { operatorOn } from "../src/accounts/actor.ts";
-import { commitTo } from "../src/events/commit.ts";
-import { makeSetup } from "../src/identity/invitations.ts";
 import { createKey } from "../src/keys/create-key.ts";
 import { scopes } from "../src/keys/scopes.ts";
+import { makeAccount } from "../src/operations/change-account.ts";
+import { operatorCommit } from "../src/operations/operating.ts";
 import { Misuse, optionsOf, run } from "./command.ts";
 import { withLocalData } from "./local.ts";
+
+// The short form of `operator accounts make` and `operator keys make`, on the data of this machine, whether the Worker runs or not.
 
 const usage = "Usage: npm run --silent account -- --name NAME --email EMAIL";
 
@@ -13,12 +14,13 @@ await run(async () => {
   const { name, email } = optionsOf(["name", "email"], usage);
   if (!name?.trim() || name.length > 200) throw new Misuse(`--name takes 1 to 200 characters.\n${usage}`);
   if (!email || !/^[^\s@]+@[^\s@]+$/.test(email)) throw new Misuse(`--email takes an email address.\n${usage}`);
-  return withLocalData(async ({ db, activityStore, signing }) => {
-    const now = Date.now();
-    const account = await createAccount({ db, now }, { name, email, activityStore });
-    const writing = { db, now, actor: operatorOn(account.id), commit: commitTo({ db }), signing };
-    const { secretKey } = await createKey(writing, { name: "First key", scopes: [...scopes] });
-    const token = await makeSetup({ db, now }, account.id);
-    return `${account.id}\n${secretKey}\nhttp://localhost:${process.env.PORT || 8787}/setup#${token}`;
+  return withLocalData(async ({ operating, activityStore, signing }) => {
+    const { account, setupToken } = await makeAccount(operating, { name, email, activityStore });
+    const commit = operatorCommit(operating, "key.made", { accountId: account.id });
+    const { secretKey } = await createKey(
+      { ...operating, actor: operatorOn(account.id), commit, signing },
+      { name: "First key", scopes: [...scopes] },
+    );
+    return `${account.id}\n${secretKey}\nhttp://localhost:${process.env.PORT || 8787}/setup#${setupToken}`;
   });
 });

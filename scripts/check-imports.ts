@@ -22,6 +22,8 @@ const areas: Record<string, readonly string[]> = {
   tasks: ["events", "accounts", "db"],
   users: ["tasks", "events", "accounts", "db"],
   analytics: ["tasks", "accounts", "db"],
+  // What the operator does, over all of them.
+  operations: ["identity", "keys", "admission", "activity", "usage", "webhooks", "events", "audit", "accounts", "db"],
 };
 
 const everyArea = Object.keys(areas);
@@ -39,13 +41,15 @@ export const mayImport: Record<string, readonly string[]> = {
   http: ["admission", "activity", "keys", "webhooks", "events", "accounts", "db", ...words],
   // The transports, which know nothing of each other and hold no SQL.
   api: ["http", "explanations", "openapi-document", ...everyArea, ...words],
+  // For the team that runs it: by token, and a page in the frame of the overview.
+  operator: ["dashboard", "http", ...everyArea, ...words],
   // What runs in the browser, bundled into public/scripts: nothing of the Worker.
   browser: ["relative-time", ...words],
   dashboard: ["relative-time", "explanations", "openapi-document", "http", ...everyArea, ...words],
   // Documentation, in the frame of the overview, and for machines.
   docs: ["dashboard", "relative-time", "explanations", "openapi-document", "http", ...everyArea, ...words],
   "event-catalogue": [...everyArea, ...words],
-  app: ["event-catalogue", "api", "dashboard", "docs", "http", ...words],
+  app: ["event-catalogue", "api", "dashboard", "docs", "operator", "http", ...words],
   scheduled: [...everyArea, ...words],
   index: ["app", "scheduled", "activity", "admission", "webhooks"],
 };

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { quiet, root, wranglerPath } from "./local.ts";
+import { quiet, wranglerPath } from "./local.ts";
+import { root } from "./root.ts";
 
 /** Starts the Worker of a copy of the project, by default this one, as `npm start` runs it. `signIn`: the overview asks who is there. `demoKey`: what the console of the documentation offers. */
 export function startDevWorker(

@@ -1,10 +1,12 @@
 import { listAccounts } from "../src/accounts/account.ts";
 import { operatorOn } from "../src/accounts/actor.ts";
-import { commitTo } from "../src/events/commit.ts";
 import { createKey } from "../src/keys/create-key.ts";
 import { scopes as allScopes, inOrder } from "../src/keys/scopes.ts";
+import { operatorCommit } from "../src/operations/operating.ts";
 import { Misuse, optionsOf, run } from "./command.ts";
 import { withLocalData } from "./local.ts";
+
+// The short form of `operator keys make`, on the data of this machine, whether the Worker runs or not.
 
 const usage = "Usage: npm run --silent key -- --name NAME [--scopes a,b] [--limit N] [--account ID]";
 
@@ -24,13 +26,13 @@ await run(async () => {
   const { name, scopes, limit, account: accountId } = optionsOf(["name", "scopes", "limit", "account"], usage);
   if (!name?.trim() || name.length > 100) throw new Misuse(`--name takes 1 to 100 characters.\n${usage}`);
   const input = { name, scopes: scopesOf(scopes), hourlyLimit: limitOf(limit) };
-  return withLocalData(async ({ db, signing }) => {
-    const accounts = await listAccounts(db);
+  return withLocalData(async ({ operating, signing }) => {
+    const accounts = await listAccounts(operating.db);
     const account = accountId === undefined ? accounts[0] : accounts.find(({ id }) => id === accountId);
     if (!account)
       throw new Misuse(accountId === undefined ? "There is no account yet: npm start makes one." : `There is no account ${accountId}.`);
-    const actor = operatorOn(account.id);
-    const { secretKey } = await createKey({ db, actor, now: Date.now(), commit: commitTo({ db }), signing }, input);
+    const commit = operatorCommit(operating, "key.made", { accountId: account.id });
+    const { secretKey } = await createKey({ ...operating, actor: operatorOn(account.id), commit, signing }, input);
     return secretKey;
   });
 });

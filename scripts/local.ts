@@ -1,18 +1,19 @@
 import { spawn } from "node:child_process";
-import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
 import { listAccounts } from "../src/accounts/account.ts";
 import { roomiestStore } from "../src/activity/databases.ts";
-import { connect, type Db } from "../src/db/client.ts";
+import { connect } from "../src/db/client.ts";
 import { isClaimed, makeSetup } from "../src/identity/invitations.ts";
-import { parseSigningSecrets, type SigningSecret } from "../src/keys/key-format.ts";
+import { type SigningSecret, signingSecretsIn } from "../src/keys/key-format.ts";
+import type { Operating } from "../src/operations/operating.ts";
 import { Misuse } from "./command.ts";
+import { root } from "./root.ts";
+import { missingSecrets } from "./secrets.ts";
 
 // What the commands share that work on the data of this machine: the Worker's own D1, under .wrangler/state.
 
-export const root = join(import.meta.dirname, "..");
 export const stateDirectory = join(root, ".wrangler", "state");
 const secretsFile = join(root, ".dev.vars");
 export const wranglerPath = join(root, "node_modules", "wrangler", "bin", "wrangler.js");
@@ -30,13 +31,12 @@ export const quiet = {
   WRANGLER_LOG_SANITIZE: "true",
 };
 
-/** Makes the secrets of a local Worker in .dev.vars, where they are not yet. Other lines of the file are left as they are. */
+/** Makes the secrets of a local Worker in .dev.vars, where they are not yet, and a token for its operator. Other lines of the file are left as they are. */
 export function ensureSecrets(): void {
   const lines = existsSync(secretsFile) ? readFileSync(secretsFile, "utf8") : "";
-  const missing = ["KEY_SIGNING_SECRETS", "WEBHOOK_SEALING_SECRETS"].filter((name) => !new RegExp(`^${name}=`, "m").test(lines));
-  if (missing.length === 0) return;
-  const made = missing.map((name) => `${name}="a:${randomBytes(32).toString("base64url")}"\n`).join("");
-  writeFileSync(secretsFile, `${lines}${lines === "" || lines.endsWith("\n") ? "" : "\n"}${made}`, { mode: 0o600 });
+  const made = Object.entries(missingSecrets(Object.keys(parseEnv(lines)), "local")).map(([name, value]) => `${name}="${value}"\n`);
+  if (made.length === 0) return;
+  writeFileSync(secretsFile, `${lines}${lines === "" || lines.endsWith("\n") ? "" : "\n"}${made.join("")}`, { mode: 0o600 });
 }
 
 /** Brings the local databases to the latest migration. Rejects with what wrangler said where it cannot. */
@@ -65,8 +65,12 @@ async function applyMigrationsTo(binding: string): Promise<void> {
 export async function withLocalData<Result>(work: (data: LocalData) => Promise<Result>): Promise<Result> {
   ensureSecrets();
   if (!(await withBindings(areMigrated))) await applyMigrations();
-  const [signing] = parseSigningSecrets(keySigningSecrets());
-  return withBindings(async (env) => work({ db: connect(env.DB as D1Database), activityStore: await roomiestStore(env), signing }));
+  const [signing] = signingSecretsIn(localSecrets());
+  return withBindings(async (env) => {
+    const db = connect(env.DB as D1Database);
+    const operating = { db, now: Date.now(), operator: "local", outbox: { db } };
+    return work({ operating, activityStore: await roomiestStore(env), signing });
+  });
 }
 
 async function areMigrated(env: Bindings): Promise<boolean> {
@@ -101,7 +105,7 @@ export async function seedLocalData(): Promise<string> {
   const worker = await unstable_startWorker({
     config: await dataOnlyConfig(),
     entrypoint: join(root, "scripts", "seed-worker.ts"),
-    bindings: { KEY_SIGNING_SECRETS: { type: "plain_text", value: keySigningSecrets() } },
+    bindings: Object.fromEntries(Object.entries(localSecrets()).map(([name, value]) => [name, { type: "plain_text", value: value ?? "" }])),
     dev: { persist: stateDirectory, server: { port: 0 }, inspector: false, watch: false, logLevel: "error" },
   });
   try {
@@ -119,10 +123,11 @@ export async function seedLocalData(): Promise<string> {
  * come in already.
  */
 export const setupLink = (port: number): Promise<string | null> =>
-  withLocalData(async ({ db }) => {
+  withLocalData(async ({ operating }) => {
+    const { db } = operating;
     const [account] = await listAccounts(db);
     if (!account || (await isClaimed(db, account.id))) return null;
-    return `http://localhost:${port}/setup#${await makeSetup({ db, now: Date.now() }, account.id)}`;
+    return `http://localhost:${port}/setup#${await makeSetup(operating, account.id)}`;
   });
 
 type Bindings = Record<string, D1Database>;
@@ -150,10 +155,11 @@ async function dataOnlyConfig(): Promise<string> {
   return path;
 }
 
-const keySigningSecrets = () => parseEnv(readFileSync(secretsFile, "utf8")).KEY_SIGNING_SECRETS ?? "";
+/** What .dev.vars holds. */
+export const localSecrets = () => parseEnv(readFileSync(secretsFile, "utf8"));
 
 export interface LocalData {
-  db: Db;
+  operating: Operating;
   /** The activity database that an account is made in. */
   activityStore: string;
   /** Signs new keys. */

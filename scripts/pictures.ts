@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { startChromium } from "../test/browser/chromium.ts";
 import { copyProject, freePort, removeProject } from "../test/node/project.ts";
-import { root } from "./local.ts";
+import { root } from "./root.ts";
 
 // `npm run pictures`: the pictures that the README and the documentation show, made anew from a demo account of its own.
 

@@ -1,5 +1,5 @@
 import { connect } from "../src/db/client.ts";
-import { parseSigningSecrets } from "../src/keys/key-format.ts";
+import { signingSecretsIn } from "../src/keys/key-format.ts";
 import { seedDemo } from "./seed.ts";
 
 // The Worker that makes the demo account: it answers any request with the account's secret key.
@@ -7,9 +7,9 @@ import { seedDemo } from "./seed.ts";
 export default {
   async fetch(
     _request: Request,
-    { DB, ACTIVITY_0, KEY_SIGNING_SECRETS }: { DB: D1Database; ACTIVITY_0: D1Database; KEY_SIGNING_SECRETS: string },
+    env: { DB: D1Database; ACTIVITY_0: D1Database; KEY_SIGNING_SECRETS: string; KEY_SIGNING_SECRETS_2: string },
   ): Promise<Response> {
-    const [signing] = parseSigningSecrets(KEY_SIGNING_SECRETS);
-    return new Response(await seedDemo({ db: connect(DB), activity: ACTIVITY_0, signing, now: Date.now() }));
+    const [signing] = signingSecretsIn(env);
+    return new Response(await seedDemo({ db: connect(env.DB), activity: env.ACTIVITY_0, signing, now: Date.now() }));
   },
 };

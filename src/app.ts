@@ -22,17 +22,21 @@ import { health } from "./http/health.ts";
 import { failureOf, problem } from "./http/problem.ts";
 import { RememberingRouter } from "./http/remembering-router.ts";
 import { requestContext } from "./http/request-context.ts";
+import { requestLine } from "./http/request-line.ts";
 import { normalizedPath } from "./http/request-path.ts";
 import { requireResponse } from "./http/require-response.ts";
 import { sameOrigin } from "./http/same-origin.ts";
 import { apiSecurityHeaders, pageSecurityHeaders } from "./http/security-headers.ts";
 import { standardHeaders } from "./http/standard-headers.ts";
+import { createOperator, isOperatorApi, isOperatorPage } from "./operator/operator.ts";
 
+const isForOperator = ({ req: { path } }: AppContext) => isOperatorApi(path);
 const isApi = ({ req: { path } }: AppContext) => path === apiRoot || path.startsWith(`${apiRoot}/`);
 
 /** Pages that anybody may see. What is not declared here needs a visitor who has been let in. */
 const publicPages = ["/health", "/preferences"];
-const isPublicPage = ({ req: { path } }: AppContext) => publicPages.includes(path) || isSignInPage(path) || isDocumentation(path);
+const isPublicPage = ({ req: { path } }: AppContext) =>
+  publicPages.includes(path) || isSignInPage(path) || isDocumentation(path) || isOperatorPage(path);
 const isNoDocumentation = ({ req: { path } }: AppContext) => !isDocumentation(path);
 
 /** No form here is longer. */
@@ -48,7 +52,7 @@ export function createApp({ isLocal, isOpen = isLocal }: { isLocal: boolean; isO
   const app = new Hono<AppEnv>({ getPath: normalizedPath, router: new RememberingRouter() });
   const api = createApi(eventCatalogue);
 
-  app.use(requestContext({ isLocal }));
+  app.use(requestContext({ isLocal }), requestLine);
 
   // The way of every request of the API, from its arrival to its route. Behind these, only what is declared public is answered without a key.
   app.use(
@@ -62,18 +66,21 @@ export function createApp({ isLocal, isOpen = isLocal }: { isLocal: boolean; isO
     checkRequest,
   );
   // And that of everything else.
-  app.use(except(isApi, standardHeaders([]), pageSecurityHeaders));
-  app.use(except(isApi, formLimit, sameOrigin));
-  app.use(except([isApi, isPublicPage], admitVisitor({ isOpen: isLocal && isOpen }), requirePermission, requireFreshness));
+  app.use(except((c) => !isForOperator(c), standardHeaders(apiSecurityHeaders)));
+  app.use(except([isApi, isForOperator], standardHeaders([]), pageSecurityHeaders));
+  app.use(except(isApi, formLimit));
+  app.use(except([isApi, isForOperator], sameOrigin));
+  app.use(except([isApi, isForOperator, isPublicPage], admitVisitor({ isOpen: isLocal && isOpen }), requirePermission, requireFreshness));
   app.use(except(isNoDocumentation, noteVisitor({ isOpen: isLocal && isOpen })));
   app.use(requireResponse);
 
   app.route(apiRoot, api.routes);
   app.route("/", health);
   app.route("/", createDocs(eventCatalogue));
+  app.route("/", createOperator());
   app.route("/", createDashboard(eventCatalogue));
 
-  const fail = (c: AppContext, failure: Failure) => (isApi(c) ? problem(c, failure) : errorPage(c, failure));
+  const fail = (c: AppContext, failure: Failure) => (isApi(c) || isForOperator(c) ? problem(c, failure) : errorPage(c, failure));
   app.onError((error, c) => fail(c, failureOf(error, c.get("requestId"))));
   app.notFound((c) => fail(c, new Failure("not_found", "There is nothing at this path.")));
   return app;

@@ -10,6 +10,7 @@ export const failures = {
   disabled_key: { status: 401, title: "API key disabled" },
   expired_key: { status: 401, title: "API key expired" },
   insufficient_scope: { status: 403, title: "Scope missing" },
+  account_suspended: { status: 403, title: "Account suspended" },
   ip_not_allowed: { status: 403, title: "IP address not allowed" },
   forbidden: { status: 403, title: "Forbidden" },
   not_found: { status: 404, title: "Not found" },

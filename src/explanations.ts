@@ -46,6 +46,11 @@ export const explanations: Record<FailureCode, Explanation> = {
     header: "WWW-Authenticate",
     detail: "This key has expired.",
   },
+  account_suspended: {
+    why: "The operator of this service has suspended the account.",
+    what: "Ask whoever runs this service why, and to resume it. Nothing is lost meanwhile: what the account has stays, and its deliveries wait.",
+    detail: "This account is suspended. Whoever runs this service can say why, and resume it.",
+  },
   ip_not_allowed: {
     why: "It came from an address that the key may not be used from.",
     what: "Compare the address with the allowed IPs of the key.",

@@ -1,7 +1,7 @@
 import { bytesToHex } from "@noble/hashes/utils.js";
 import { v7 } from "uuid";
 
-export type IdPrefix = "acc" | "usr" | "tsk" | "req" | "evt" | "whk" | "dlv" | "att" | "rdl" | "aud" | "mem" | "ses" | "inv";
+export type IdPrefix = "acc" | "usr" | "tsk" | "req" | "evt" | "whk" | "dlv" | "att" | "rdl" | "aud" | "mem" | "ses" | "inv" | "opr";
 
 const hexOfTime = (timeMs: number) => Math.max(0, timeMs).toString(16).padStart(12, "0");
 

@@ -4,7 +4,7 @@ import { firstStore } from "../../src/activity/databases.ts";
 import { connect } from "../../src/db/client.ts";
 import { commitTo } from "../../src/events/commit.ts";
 import { createKey } from "../../src/keys/create-key.ts";
-import { parseSigningSecrets } from "../../src/keys/key-format.ts";
+import { signingSecretsIn } from "../../src/keys/key-format.ts";
 import { scopes } from "../../src/keys/scopes.ts";
 
 export { ActivityWriter } from "../../src/activity/activity-writer.ts";
@@ -28,7 +28,7 @@ export default {
     await env.ACTIVITY_0.batch(migrations.activity.map((statement) => env.ACTIVITY_0.prepare(statement)));
     const db = connect(env.DB);
     const now = Date.now();
-    const [signing] = parseSigningSecrets(env.KEY_SIGNING_SECRETS);
+    const [signing] = signingSecretsIn(env);
     const keys: string[] = [];
     let accountId = "";
     for (const [index, hourlyLimit] of hourlyLimits.entries()) {

@@ -14,6 +14,7 @@ export const problemCodes = [
   "disabled_key",
   "expired_key",
   "insufficient_scope",
+  "account_suspended",
   "ip_not_allowed",
   "forbidden",
   "not_found",

@@ -1109,7 +1109,7 @@ export interface components {
              */
             instance: string;
             /**
-             * @description The kind of error, for programs: `malformed_json`, `invalid_parameter`, `invalid_cursor`, `invalid_header`, `missing_key`, `invalid_key`, `revoked_key`, `disabled_key`, `expired_key`, `insufficient_scope`, `ip_not_allowed`, `forbidden`, `not_found`, `method_not_allowed`, `request_timeout`, `conflict`, `request_in_progress`, `limit_reached`, `precondition_failed`, `body_too_large`, `unsupported_media_type`, `invalid_body`, `idempotency_key_reused`, `rate_limit_exceeded`, `internal_error`, `unavailable`. New codes may come.
+             * @description The kind of error, for programs: `malformed_json`, `invalid_parameter`, `invalid_cursor`, `invalid_header`, `missing_key`, `invalid_key`, `revoked_key`, `disabled_key`, `expired_key`, `insufficient_scope`, `account_suspended`, `ip_not_allowed`, `forbidden`, `not_found`, `method_not_allowed`, `request_timeout`, `conflict`, `request_in_progress`, `limit_reached`, `precondition_failed`, `body_too_large`, `unsupported_media_type`, `invalid_body`, `idempotency_key_reused`, `rate_limit_exceeded`, `internal_error`, `unavailable`. New codes may come.
              * @example not_found
              */
             code: string;
@@ -3793,7 +3793,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `insufficient_scope`: The key has not the scope that this operation needs. `ip_not_allowed`: It came from an address that the key may not be used from. */
+        /** @description `insufficient_scope`: The key has not the scope that this operation needs. `account_suspended`: The operator of this service has suspended the account. `ip_not_allowed`: It came from an address that the key may not be used from. */
         Forbidden: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -4090,7 +4090,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `ip_not_allowed`: It came from an address that the key may not be used from. */
+        /** @description `account_suspended`: The operator of this service has suspended the account. `ip_not_allowed`: It came from an address that the key may not be used from. */
         Forbidden2: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -4107,7 +4107,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `insufficient_scope`: The key has not the scope that this operation needs. `ip_not_allowed`: It came from an address that the key may not be used from. `forbidden`: It asked for more than its key may grant or see. */
+        /** @description `insufficient_scope`: The key has not the scope that this operation needs. `account_suspended`: The operator of this service has suspended the account. `ip_not_allowed`: It came from an address that the key may not be used from. `forbidden`: It asked for more than its key may grant or see. */
         Forbidden3: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];

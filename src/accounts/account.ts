@@ -1,6 +1,7 @@
-import { asc, gt } from "drizzle-orm";
-import type { Db } from "../db/client.ts";
+import { asc, eq, gt } from "drizzle-orm";
+import type { Db, Statement } from "../db/client.ts";
 import { accounts } from "../db/schema-main.ts";
+import { Failure } from "../errors.ts";
 import { newId } from "../ids.ts";
 
 export type Account = typeof accounts.$inferSelect;
@@ -8,13 +9,16 @@ export type Account = typeof accounts.$inferSelect;
 /** The highest hourly limit that a key of a new account may have. */
 export const limitCeiling = 5000;
 
-/** Makes an account, whose log goes to the activity database `activityStore`. The operator's doing: no route leads here. */
+export const newAccountId = (now: number): string => newId("acc", now);
+
+/** Makes an account, whose log goes to the activity database `activityStore`. The operator's doing: no route of the API leads here. `alongside`: statements that go with it. */
 export async function createAccount(
   { db, now }: { db: Db; now: number },
-  { name, email, activityStore }: Pick<Account, "name" | "email" | "activityStore">,
+  { id = newAccountId(now), name, email, activityStore }: Pick<Account, "name" | "email" | "activityStore"> & { id?: string },
+  alongside: Statement[] = [],
 ): Promise<Account> {
   const account: Account = {
-    id: newId("acc", now),
+    id,
     name,
     email,
     limitCeiling,
@@ -22,8 +26,9 @@ export async function createAccount(
     keepDays: null,
     sampleUntil: null,
     createdAt: now,
+    suspendedAt: null,
   };
-  await db.insert(accounts).values(account);
+  await db.batch([db.insert(accounts).values(account), ...alongside]);
   return account;
 }
 
@@ -33,3 +38,10 @@ export const accountsAfter = (db: Db, after: string, limit: number): Promise<Acc
 
 /** All accounts, the oldest first. */
 export const listAccounts = (db: Db): Promise<Account[]> => db.select().from(accounts).orderBy(asc(accounts.createdAt), asc(accounts.id));
+
+/** Throws `not_found`. */
+export async function readAccount(db: Db, id: string): Promise<Account> {
+  const [account] = await db.select().from(accounts).where(eq(accounts.id, id));
+  if (!account) throw new Failure("not_found", "There is no such account.");
+  return account;
+}

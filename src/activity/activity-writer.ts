@@ -106,6 +106,13 @@ export class ActivityWriter extends DurableObject<Env> {
     this.#setAlarmBy(Date.now());
   }
 
+  /** Removes what waits here of an account for its database. Answers how many entries those were. */
+  async erase(accountId: string): Promise<number> {
+    // A batch that the database may take yet is waited for: what it brings there is deleted there.
+    await this.#inDoubt;
+    return this.#journal.erase(accountId);
+  }
+
   status(): WriterStatus {
     return { journalled: this.#journal.count, dropped: this.#dropped, isFull: this.#isFull };
   }

@@ -47,6 +47,23 @@ export class EntryJournal {
     return found;
   }
 
+  /** Removes what there is of an account. Answers how many entries those were. */
+  erase(accountId: string): number {
+    let erased = 0;
+    const found = this.#sql.exec<{ row: number; entries: string; count: number }>(
+      "SELECT row, entries, count FROM batches WHERE instr(entries, ?) > 0",
+      accountId,
+    );
+    for (const { row, entries, count } of found.toArray()) {
+      const left = (JSON.parse(entries) as Entry[]).filter((entry) => entry.accountId !== accountId);
+      if (left.length === 0) this.#sql.exec("DELETE FROM batches WHERE row = ?", row);
+      else this.#sql.exec("UPDATE batches SET entries = ?, count = ? WHERE row = ?", JSON.stringify(left), left.length, row);
+      erased += count - left.length;
+    }
+    this.#count -= erased;
+    return erased;
+  }
+
   remove(rows: readonly number[]): void {
     for (const row of rows)
       for (const { count } of this.#sql.exec<{ count: number }>("DELETE FROM batches WHERE row = ? RETURNING count", row))

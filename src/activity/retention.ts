@@ -2,15 +2,16 @@ import { dayMs, hourStart } from "../clock.ts";
 import { rowsAtOnce } from "../db/delete-in-chunks.ts";
 import { idBound } from "../ids.ts";
 
-const [fewestDays, mostDays] = [2, 90];
+/** How many days a log may be kept. */
+export const keptDays = { fewest: 2, most: 90 };
 /** Of the log, where the operator has not set another number. */
 export const usualDays = 31;
 
 /** How many days the log is kept where the account has no number of its own. Throws where that is not configured as a number from 2 to 90. */
 export function activityDays({ ACTIVITY_DAYS = String(usualDays) }: { ACTIVITY_DAYS?: string }): number {
   const days = Number(ACTIVITY_DAYS);
-  if (!Number.isInteger(days) || days < fewestDays || days > mostDays)
-    throw new Error(`ACTIVITY_DAYS must be a whole number from ${fewestDays} to ${mostDays}`);
+  if (!Number.isInteger(days) || days < keptDays.fewest || days > keptDays.most)
+    throw new Error(`ACTIVITY_DAYS must be a whole number from ${keptDays.fewest} to ${keptDays.most}`);
   return days;
 }
 

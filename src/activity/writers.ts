@@ -75,6 +75,17 @@ export async function readWriters(env: WriterEnv): Promise<LogHealth> {
   return health;
 }
 
+/** Removes what waits in the writers of a database of an account that is erased. Answers how many entries those were. */
+export async function eraseInWriters(env: WriterEnv, store: string, accountId: string): Promise<number> {
+  const all = Array.from({ length: mostWriters }, (_, number) => number);
+  const erased = await Promise.all(
+    all.map((number) =>
+      withDeadline(writerAt(env, store, number).erase(accountId), 10 * secondMs, `Erasing in the writer ${store}/${number}`),
+    ),
+  );
+  return erased.reduce((sum, each) => sum + each, 0);
+}
+
 /**
  * Wakes the writers that have left slices unfolded which ended over a minute ago: whatever became of their alarms, and of how many
  * writers there were before. Answers how many.

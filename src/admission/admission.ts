@@ -21,6 +21,8 @@ export interface KeyConfig {
   last4: string;
   previousSecretHash: string | null;
   overlapEndsAt: number | null;
+  /** Since when the account is suspended. Absent in what a guard from before that was possible has. */
+  suspendedAt?: number | null;
 }
 
 // A Worker and a guard of two releases meet during every rollout, in either direction. So both are asked and answered with objects
@@ -42,6 +44,7 @@ export const refusalCodes = [
   "revoked_key",
   "disabled_key",
   "expired_key",
+  "account_suspended",
   "ip_not_allowed",
   "insufficient_scope",
   "rate_limit_exceeded",
@@ -92,11 +95,12 @@ export function refusalOfState({ state, expiresAt }: Pick<KeyConfig, "state" | "
   return expiresAt !== null && now >= expiresAt ? "expired_key" : null;
 }
 
-/** Everything that can refuse a request but the limit, in the order of the contract: secret, state, expiry, IP, scope. */
+/** Everything that can refuse a request but the limit, in the order of the contract: secret, state, expiry, the account's suspension, IP, scope. */
 export function refusalOf(config: KeyConfig, allowed: readonly AddressRange[], request: AdmissionRequest, now: number): RefusalCode | null {
   if (!isLiveSecret(config, request.secretHash, now)) return "invalid_key";
   const ofState = refusalOfState(config, now);
   if (ofState !== null) return ofState;
+  if (config.suspendedAt) return "account_suspended";
   if (!allowsIp(allowed, request.ip)) return "ip_not_allowed";
   if (request.scope !== null && !config.scopes.includes(request.scope)) return "insufficient_scope";
   return null;
@@ -124,6 +128,8 @@ export function refusalContent(code: RefusalCode, { scope, limit }: { scope: str
       return unauthorized(code, "This key is disabled. It can be enabled again.");
     case "expired_key":
       return unauthorized(code, "This key has expired.");
+    case "account_suspended":
+      return { code, message: "This account is suspended. Whoever runs this service can say why, and resume it." };
     case "ip_not_allowed":
       return { code, message: "This key may not be used from this address." };
     case "insufficient_scope":

@@ -28,8 +28,9 @@ const longestRetryMs = 60 * secondMs;
 export class KeyGuard extends DurableObject<Env> {
   readonly #storage: DurableObjectStorage;
   /** What D1 has not taken yet. */
-  readonly #events: EventJournal;
+  #events: EventJournal;
   #key: LoadedKey | null = null;
+  #isErased: boolean;
   #window: Window;
   /** Which events of its limit a window has made already. */
   #notified: { startsAt: number; types: string[] };
@@ -43,6 +44,7 @@ export class KeyGuard extends DurableObject<Env> {
     super(ctx, env);
     this.#storage = ctx.storage;
     this.#events = new EventJournal(ctx.storage.sql);
+    this.#isErased = this.#storage.kv.get("erased") === true;
     const config = this.#storage.kv.get<KeyConfig>("config");
     if (config) this.#key = loadedKey(config);
     this.#notified = this.#storage.kv.get("notified") ?? { startsAt: 0, types: [] };
@@ -62,6 +64,7 @@ export class KeyGuard extends DurableObject<Env> {
    * stays so, whatever D1 says.
    */
   configure(config: KeyConfig): KeyConfig {
+    if (this.#isErased) return { ...config, ...revoked };
     const known = this.#key?.config;
     if (known && config.version <= known.version) return known;
     return this.#apply(known?.state === "revoked" ? { ...config, ...revoked } : config);
@@ -85,6 +88,22 @@ export class KeyGuard extends DurableObject<Env> {
     if (known && known.previousSecretHash !== null)
       this.#apply({ ...known, previousSecretHash: null, overlapEndsAt: null, version: known.version + 1 });
   }
+
+  /** Forgets everything about its key, for good: no such key exists from then on, though D1 be set back to when it did. */
+  async erase(): Promise<void> {
+    this.#isErased = true;
+    this.#key = null;
+    await this.#storage.deleteAlarm();
+    await this.#storage.deleteAll();
+    this.#storage.kv.put("erased", true);
+    this.#alarmAt = null;
+    this.#events = new EventJournal(this.#storage.sql);
+    this.#window = openWindow(hourStart(this.#now()));
+    this.#notified = { startsAt: 0, types: [] };
+  }
+
+  /** Answers where the object can be reached. */
+  ping(): void {}
 
   /** The window as it stands, counting nothing. Null where no such key exists. */
   async rateLimit(): Promise<RateLimit | null> {
@@ -113,6 +132,7 @@ export class KeyGuard extends DurableObject<Env> {
   }
 
   async #load(): Promise<LoadedKey | null> {
+    if (this.#isErased) return null;
     const config = await withDeadline(readConfig(connect(this.env.DB), this.ctx.id.name ?? ""), loadTimeoutMs, "Reading a key from D1");
     if (config) this.configure(config);
     return this.#key;

@@ -20,6 +20,7 @@ export const configColumns = {
   last4: apiKeys.last4,
   previousSecretHash: apiKeys.previousSecretHash,
   overlapEndsAt: apiKeys.overlapEndsAt,
+  suspendedAt: accounts.suspendedAt,
 };
 
 /** What the guard of a key must know, as D1 has it now; null where there is no such key. */

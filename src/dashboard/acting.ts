@@ -8,7 +8,7 @@ import { type Commit, commitTo, type Outbox, type Writing } from "../events/comm
 import { originOf } from "../http/client-address.ts";
 import { actingSession } from "../identity/acting-session.ts";
 import { may } from "../identity/roles.ts";
-import { parseSigningSecrets, type SigningSecret } from "../keys/key-format.ts";
+import { type SigningSecret, signingSecretsIn } from "../keys/key-format.ts";
 import { type Scope, scopes } from "../keys/scopes.ts";
 import type { KeyContext } from "../keys/write-key.ts";
 import { refreshRollUps } from "../usage/refresh-roll-ups.ts";
@@ -55,7 +55,7 @@ export const outbox = (c: PageContext): Outbox => ({
 /** A session that was ended, or a member that was removed, while a form was on its way changes nothing any more. */
 function authorityOf(c: PageContext): Pick<Outbox, "authority"> {
   const { signedIn } = c.get("visitor");
-  return signedIn ? { authority: actingSession(signedIn) } : {};
+  return signedIn ? { authority: actingSession(connect(c.env.DB), signedIn) } : {};
 }
 
 /** What verbs take that write. */
@@ -63,7 +63,7 @@ export const writing = (c: PageContext): Writing => ({ ...reading(c), commit: co
 
 /** What verbs take that make and change keys. */
 export function keyWriting(c: PageContext, commit: Commit = commitTo(outbox(c))): KeyContext & { signing: SigningSecret } {
-  const [signing] = parseSigningSecrets(c.env.KEY_SIGNING_SECRETS);
+  const [signing] = signingSecretsIn(c.env);
   return { ...readingLog(c), signing, commit };
 }
 

@@ -1,4 +1,5 @@
 import { createMiddleware } from "hono/factory";
+import { suspended } from "../accounts/suspension.ts";
 import { Failure } from "../errors.ts";
 import { listMembers } from "../identity/member.ts";
 import { may, type Permission, rolesWith, withheldScopes } from "../identity/roles.ts";
@@ -50,9 +51,14 @@ export function requireGrantableScopes(c: PageContext, touched: readonly string[
     );
 }
 
+/** What the members of a suspended account may still send. */
+const isOpenToSuspended = ({ req: { path } }: PageContext) => path === "/preferences" || path === "/logout";
+
 /** Refuses what the visitor's role does not allow, and says who may. */
 export const requirePermission = createMiddleware<PageEnv>(async function requirePermission(c, next) {
   const needed = neededFor(c);
+  if (c.get("visitor").account.suspendedAt !== null && c.req.method !== "GET" && c.req.method !== "HEAD" && !isOpenToSuspended(c))
+    throw suspended();
   if (needed === "look" || (needed !== undefined && visitorMay(c, needed))) return next();
   // A form that the table does not name is nobody's, and so not there.
   if (needed === undefined) throw new Failure("not_found", "There is nothing at this path.");

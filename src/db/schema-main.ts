@@ -20,6 +20,8 @@ export const accounts = sqliteTable("accounts", {
   /** Everything from before this is made up; null where nothing is. */
   sampleUntil: integer("sample_until"),
   createdAt: integer("created_at").notNull(),
+  /** Since when the operator has its keys refused and its deliveries held; null where it is not suspended. */
+  suspendedAt: integer("suspended_at"),
 });
 
 /** How much an account stores of what it may store only so much of. Triggers of the tables keep it, whoever writes to them: they stand in the migration, where Drizzle does not see them. */
@@ -85,6 +87,9 @@ export const apiKeys = sqliteTable(
     createdById: text("created_by_id"),
     createdAt: integer("created_at").notNull(),
     updatedAt: integer("updated_at").notNull(),
+    /** The names of the secrets of the Worker that its own and its former secret are signed with; null where that was not noted yet. */
+    signedBy: text("signed_by"),
+    previousSignedBy: text("previous_signed_by"),
   },
   (table) => [
     index("api_keys_by_account").on(table.accountId, table.createdAt, table.id),
@@ -424,3 +429,39 @@ export const spentChallenges = sqliteTable(
   },
   (table) => [index("spent_challenges_by_expiry").on(table.expiresAt)],
 );
+
+/** What operators did, by the name of their token. Of an account that was erased it keeps the id. */
+export const operatorAudit = sqliteTable("operator_audit", {
+  id: text().primaryKey(),
+  operator: text().notNull(),
+  action: text().notNull(),
+  accountId: text("account_id"),
+  /** What it was done to, where that is not the account: a key, say. */
+  targetId: text("target_id"),
+  /** What it was done with: numbers and names, never a secret. */
+  details: text({ mode: "json" }).$type<Record<string, unknown>>().notNull(),
+});
+
+/** Who looks at the operator's page. */
+export const operatorSessions = sqliteTable("operator_sessions", {
+  /** SHA-256 of what the cookie holds. */
+  tokenHash: text("token_hash").primaryKey(),
+  /** The name of the operator's token, and its SHA-256: the session ends with it. */
+  operator: text().notNull(),
+  operatorTokenHash: text("operator_token_hash").notNull(),
+  expiresAt: integer("expires_at").notNull(),
+});
+
+/** Accounts that are erased, or are being erased: their ids, and how far that is. */
+export const erasures = sqliteTable("erasures", {
+  accountId: text("account_id").primaryKey(),
+  /** Where its log is. */
+  activityStore: text("activity_store").notNull(),
+  operator: text().notNull(),
+  requestedAt: integer("requested_at").notNull(),
+  /** How many rows and objects of each kind are gone. */
+  erased: text({ mode: "json" }).$type<Record<string, number>>().notNull(),
+  finishedAt: integer("finished_at"),
+  /** When it was looked for what was still on its way then; null where that is to be done. */
+  checkedAt: integer("checked_at"),
+});

@@ -1,7 +1,7 @@
 import { GenuineKeys } from "../keys/genuine-keys.ts";
-import { parseSigningSecrets, type SigningSecret } from "../keys/key-format.ts";
+import { type SigningSecret, signingSecretsIn } from "../keys/key-format.ts";
 
-type SigningEnv = Pick<Env, "KEY_SIGNING_SECRETS">;
+type SigningEnv = Pick<Env, "KEY_SIGNING_SECRETS" | "KEY_SIGNING_SECRETS_2">;
 
 interface Signing {
   text: string;
@@ -12,9 +12,10 @@ interface Signing {
 /** Read from the binding once an isolate. */
 let latest: Signing | undefined;
 
-function signingOf({ KEY_SIGNING_SECRETS: text }: SigningEnv): Signing {
+function signingOf(env: SigningEnv): Signing {
+  const text = `${env.KEY_SIGNING_SECRETS} ${env.KEY_SIGNING_SECRETS_2}`;
   if (latest?.text !== text) {
-    const secrets = parseSigningSecrets(text);
+    const secrets = signingSecretsIn(env);
     latest = { text, secrets, keys: new GenuineKeys(secrets) };
   }
   return latest;

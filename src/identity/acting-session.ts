@@ -1,16 +1,23 @@
-import { sql } from "drizzle-orm";
+import { eq, sql } from "drizzle-orm";
+import { isNotSuspended, suspended } from "../accounts/suspension.ts";
+import type { Db } from "../db/client.ts";
+import { accounts } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
 import type { Authority } from "../events/commit.ts";
 import type { SignedIn } from "./sessions.ts";
 
-/** The authority of a member by their session: it is there, and the member has the role that was looked at. */
-export const actingSession = ({ session, member }: SignedIn): Authority => ({
+/** The authority of a member by their session: it is there, the member has the role that was looked at, and the account is not suspended. */
+export const actingSession = (db: Db, { session, member }: SignedIn): Authority => ({
   holds: () => {
     const isMember = sql`SELECT 1 FROM members WHERE id = ${member.id} AND role = ${member.role} AND removed_at IS NULL`;
-    return session
+    const mayAct = session
       ? sql`EXISTS (${isMember} AND EXISTS (SELECT 1 FROM sessions WHERE token_hash = ${session.tokenHash}))`
       : sql`EXISTS (${isMember})`;
+    return sql`${mayAct} AND ${isNotSuspended(member.accountId)}`;
   },
-  refusal: async () =>
-    new Failure("forbidden", "Your session has ended, or your role was changed, while this was on its way. Nothing was changed."),
+  refusal: async () => {
+    const [account] = await db.select({ suspendedAt: accounts.suspendedAt }).from(accounts).where(eq(accounts.id, member.accountId));
+    if (account && account.suspendedAt !== null) return suspended();
+    return new Failure("forbidden", "Your session has ended, or your role was changed, while this was on its way. Nothing was changed.");
+  },
 });

@@ -22,8 +22,8 @@ export type Invitation = typeof invitations.$inferSelect;
 
 export const keptMs = 7 * dayMs;
 
-/** Makes the link by which the first owner of an account comes in, and ends the one before. Answers what the link carries. */
-export async function makeSetup({ db, now }: { db: Db; now: number }, accountId: string): Promise<string> {
+/** Makes the link by which an owner of an account comes in, the first one or a further one, and ends the one before. Answers what the link carries. `alongside`: statements that go with it. */
+export async function makeSetup({ db, now }: { db: Db; now: number }, accountId: string, alongside: Statement[] = []): Promise<string> {
   const { token, tokenHash } = newToken();
   await db.batch([
     db.delete(invitations).where(and(eq(invitations.accountId, accountId), eq(invitations.kind, "setup"), isNull(invitations.usedBy))),
@@ -39,6 +39,7 @@ export async function makeSetup({ db, now }: { db: Db; now: number }, accountId:
       expiresAt: now + keptMs,
       createdAt: now,
     }),
+    ...alongside,
   ]);
   return token;
 }

@@ -1,8 +1,9 @@
 import { and, eq, exists, gt, isNull, or, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
+import { isNotSuspended, suspended } from "../accounts/suspension.ts";
 import { type RefusalCode, refusalContent, refusalOfState } from "../admission/admission.ts";
 import type { Db } from "../db/client.ts";
-import { apiKeys } from "../db/schema-main.ts";
+import { accounts, apiKeys } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
 import type { Authority } from "../events/commit.ts";
 import type { KeyRow } from "./key.ts";
@@ -27,6 +28,7 @@ export const actingKey = (db: Db, { keyId, scope }: { keyId: string; scope: stri
           and(
             eq(apiKeys.id, keyId),
             eq(apiKeys.state, "active"),
+            isNotSuspended(sql`${apiKeys.accountId}`),
             or(isNull(apiKeys.expiresAt), gt(apiKeys.expiresAt, Date.now())),
             sql`NOT EXISTS (SELECT 1 FROM json_each(${needed}) AS needed
               WHERE needed.value NOT IN (SELECT value FROM json_each(${apiKeys.scopes})))`,
@@ -40,10 +42,20 @@ export const actingKey = (db: Db, { keyId, scope }: { keyId: string; scope: stri
     if (refusal !== null) return refusalFailure(refusal, scope);
     const missing = scopes.filter((each) => !row?.scopes.includes(each));
     if (scope !== null && !row?.scopes.includes(scope)) return refusalFailure("insufficient_scope", scope);
+    if (await isSuspended(db, keyId)) return suspended();
     if (missing.length > 0) return new Failure("forbidden", `This key no longer has: ${missing.join(", ")}.`);
     return new Failure("conflict", "The key of this request is being changed just now. Try again.");
   },
 });
+
+async function isSuspended(db: Db, keyId: string): Promise<boolean> {
+  const [found] = await db
+    .select({ suspendedAt: accounts.suspendedAt })
+    .from(apiKeys)
+    .innerJoin(accounts, eq(accounts.id, apiKeys.accountId))
+    .where(eq(apiKeys.id, keyId));
+  return found !== undefined && found.suspendedAt !== null;
+}
 
 /** The row of the key that acts, null where it is the operator or the service itself. Throws as the request would be refused where the key is gone from D1 or no longer active. */
 export async function readActingKey({ db, actor }: Reading): Promise<KeyRow | null> {

@@ -74,6 +74,8 @@ async function insertKey(
     createdById: actor.by.id,
     createdAt: now,
     updatedAt: now,
+    signedBy: signing.name,
+    previousSignedBy: null,
   };
   const key = { ...row, ...neverUsed };
   const when = and(hasRoom(writing), own ? isUnchanged(db, apiKeys, own) : undefined) as SQL;

@@ -2,7 +2,7 @@ import { timingSafeEqual } from "node:crypto";
 import { hmac } from "@noble/hashes/hmac.js";
 import { sha256 } from "@noble/hashes/sha2.js";
 import { utf8ToBytes } from "@noble/hashes/utils.js";
-import { type NamedSecret, parseSecrets } from "../secrets.ts";
+import { type NamedSecret, secretsIn } from "../secrets.ts";
 
 // `dvo_` + 16 public characters + `_` + 32 of secret + 8 of tag, all base62. The tag's first character names the signing
 // secret; the other 7 are an HMAC-SHA256 under that secret over everything before them. Whoever has not the signing secret
@@ -16,7 +16,7 @@ const macLength = 7;
 export type SigningSecret = NamedSecret;
 
 /** The secrets that sign keys: the first signs new ones, all of them verify. Throws where none is usable. */
-export const parseSigningSecrets = (text: string) => parseSecrets("KEY_SIGNING_SECRETS", text);
+export const signingSecretsIn = (env: object) => secretsIn(env, "KEY_SIGNING_SECRETS");
 
 /** `length` random base62 characters, each equally likely. */
 function randomBase62(length: number): string {

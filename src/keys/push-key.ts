@@ -15,6 +15,7 @@ const pauseMs = 100;
 
 /** Of the keys that one run pushes, those that take statements of their own: ten each, at most. */
 const mostOthers = 20;
+const keysAtOnce = 100;
 
 interface Push {
   db: Db;
@@ -71,16 +72,51 @@ async function pushOnce({ db, guards }: Push, keyId: string): Promise<void> {
 export const isWaiting = (key: { version: number; pushedVersion: number }): boolean => key.pushedVersion < key.version;
 
 /**
+ * Brings stored changes of an account to the guards of all its keys. When this returns, they hold for every request that starts from now on.
+ * Throws `unavailable` where a guard has not confirmed for 5 s: the changes are stored, and the clock goes on pushing. Answers how many keys it were.
+ */
+export async function pushKeysOf(push: Push, accountId: string): Promise<number> {
+  const giveUpAt = Date.now() + patienceMs;
+  let pushed = 0;
+  for (let cursor = ""; ; ) {
+    const { done, last } = await pushWaitingKeys(push, cursor, keysAtOnce, accountId);
+    pushed += done;
+    cursor = last ?? "";
+    if (last !== null) continue;
+    const [waiting] = await push.db
+      .select({ id: apiKeys.id })
+      .from(apiKeys)
+      .where(and(sql`pushed_version < version`, eq(apiKeys.accountId, accountId)))
+      .limit(1);
+    if (!waiting) return pushed;
+    if (Date.now() + pauseMs > giveUpAt)
+      throw new Failure(
+        "unavailable",
+        "The change is stored, but not yet in force for all keys: the guard of some cannot be reached. It will be as soon as it can.",
+      );
+    await new Promise((resolve) => setTimeout(resolve, pauseMs));
+  }
+}
+
+/**
  * Pushes keys whose guard has not confirmed their latest version, in the order of their ids from after `cursor`: at most `limit`. One whose
  * guard cannot be reached is passed over, and comes again in the next round. Answers the last id; null where there are no more.
+ * `accountId`: those of this account alone.
  */
-export async function pushWaitingKeys(push: Push, cursor: string, limit: number): Promise<{ done: number; last: string | null }> {
+export async function pushWaitingKeys(
+  push: Push,
+  cursor: string,
+  limit: number,
+  accountId?: string,
+): Promise<{ done: number; last: string | null }> {
   const { db, guards } = push;
   const waiting = await db
     .select({ id: apiKeys.id, ...configColumns })
     .from(apiKeys)
     .innerJoin(accounts, eq(accounts.id, apiKeys.accountId))
-    .where(and(sql`pushed_version < version`, gt(apiKeys.id, cursor)))
+    .where(
+      and(sql`pushed_version < version`, gt(apiKeys.id, cursor), accountId === undefined ? undefined : eq(apiKeys.accountId, accountId)),
+    )
     .orderBy(asc(apiKeys.id))
     .limit(limit);
   const confirmed: [string, number][] = [];

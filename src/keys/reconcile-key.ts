@@ -1,8 +1,9 @@
+import { and, eq, isNull } from "drizzle-orm";
 import type { KeyConfig } from "../admission/admission.ts";
 import { askGuard, type Guards } from "../admission/guards.ts";
 import type { Db } from "../db/client.ts";
 import { asRead, isUnchanged, nextVersion, wrote } from "../db/optimistic-locking.ts";
-import { apiKeys } from "../db/schema-main.ts";
+import { accounts, apiKeys } from "../db/schema-main.ts";
 import { commitChange } from "../events/commit.ts";
 import { neverUsed } from "../usage/last-uses.ts";
 import type { KeyRow } from "./key.ts";
@@ -42,18 +43,29 @@ export async function adoptConfig(db: Db, row: KeyRow, inForce: KeyConfig): Prom
     state,
     secretHash: inForce.secretHash,
     last4: inForce.last4,
+    // Who signed the newer secret, nobody noted.
+    signedBy: inForce.secretHash === row.secretHash ? row.signedBy : null,
     previousSecretHash: isRevoked ? null : inForce.previousSecretHash,
     overlapEndsAt: isRevoked ? null : inForce.overlapEndsAt,
     version: Math.max(row.version, inForce.version) + 1,
     ...nextVersion(row, now),
   };
   const event = isRevoked ? keyRevoked : keyUpdated;
+  // Whatever D1 was set back to: what was suspended stays so until it is resumed.
+  const suspension = inForce.suspendedAt
+    ? [
+        db
+          .update(accounts)
+          .set({ suspendedAt: inForce.suspendedAt })
+          .where(and(eq(accounts.id, row.accountId), isNull(accounts.suspendedAt))),
+      ]
+    : [];
   const [written] = await commitChange(
     { db },
     {
       evenWhereFull: true,
       events: [event({ ...after, pushedVersion, ...neverUsed }, now)],
-      statements: [db.update(apiKeys).set(after).where(asRead(apiKeys, row)).returning({ id: apiKeys.id })],
+      statements: [db.update(apiKeys).set(after).where(asRead(apiKeys, row)).returning({ id: apiKeys.id }), ...suspension],
       when: isUnchanged(db, apiKeys, row),
     },
   );

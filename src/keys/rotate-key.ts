@@ -34,7 +34,8 @@ export async function rotateKey(
         overlapMs > 0
           ? { previousSecretHash: before.secretHash, overlapEndsAt: writing.now + overlapMs }
           : { previousSecretHash: null, overlapEndsAt: null };
-      return { members: { secretHash: hashOf(secretKey), last4: secretKey.slice(-4), ...overlap }, event: keyRotated };
+      const signers = { signedBy: writing.signing.name, previousSignedBy: before.signedBy };
+      return { members: { secretHash: hashOf(secretKey), last4: secretKey.slice(-4), ...overlap, ...signers }, event: keyRotated };
     },
     result: (changed) => ({ key: changed, secretKey }),
   });

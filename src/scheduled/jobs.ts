@@ -10,6 +10,7 @@ import { deleteOldInvitations } from "../identity/invitations.ts";
 import { deleteOldSessions } from "../identity/sessions.ts";
 import { notifyExpiring } from "../keys/notify-expiring.ts";
 import { pushWaitingKeys } from "../keys/push-key.ts";
+import { finishErasures } from "../operations/erase-account.ts";
 import { deleteOldUsage } from "../usage/retention.ts";
 import { finishDeletions } from "../users/delete-user.ts";
 import { deleteOldDeliveries, deleteOldRedeliveries } from "../webhooks/retention.ts";
@@ -58,6 +59,12 @@ export const jobs: readonly Job[] = [
     // Pieces of a hundred tasks.
     atMost: 20,
     run: withoutCursor(({ outbox, now, atMost }) => finishDeletions(outbox, now, atMost)),
+  },
+  {
+    name: "finish erasures of accounts that were broken off, and look again for what was on its way",
+    everyMs: minuteMs,
+    atMost: 3,
+    run: withoutCursor(({ env, outbox, now, atMost }) => finishErasures({ db: outbox.db, guards: env.KEY_GUARD, env }, now, atMost)),
   },
   {
     name: "enqueue deliveries that are due and unclaimed",

@@ -1,4 +1,5 @@
 import { and, eq, getTableColumns, isNull, sql } from "drizzle-orm";
+import { isNotSuspended } from "../accounts/suspension.ts";
 import { dayMs, iso, minuteMs, secondMs } from "../clock.ts";
 import { type Db, raw } from "../db/client.ts";
 import { insertWhere } from "../db/insert-where.ts";
@@ -81,6 +82,7 @@ async function claimDelivery({ db, now }: Delivering, deliveryId: string, claim:
   const [claimed] = await db.all<Claimed>(
     sql`UPDATE deliveries SET claim = ${claim}, claimed_until = ${at + leaseMs}, attempts_made = attempts_made + 1
     WHERE id = ${deliveryId} AND status = 'pending' AND next_attempt_at <= ${at + skewMs} AND claimed_until <= ${at} AND ${hasSlot(at)}
+      AND ${isNotSuspended(sql`deliveries.account_id`)}
     RETURNING account_id, webhook_id, event_id, event_type, attempts_made,
       (SELECT data ${ofEvent}) AS data, (SELECT created_at ${ofEvent}) AS happened_at,
       (SELECT ${webhookAsJson} FROM webhooks WHERE webhooks.account_id = deliveries.account_id AND webhooks.id = deliveries.webhook_id) AS webhook`,

@@ -1,4 +1,5 @@
 import { type SQL, sql } from "drizzle-orm";
+import { isNotSuspended } from "../accounts/suspension.ts";
 import { minuteMs, secondMs } from "../clock.ts";
 import { mostInFlight } from "../events/commit.ts";
 
@@ -31,6 +32,6 @@ export const reserveNext = (
         (SELECT own.id FROM deliveries AS own WHERE own.status = 'pending' AND own.webhook_id = webhooks.id AND own.account_id = webhooks.account_id
           AND own.next_attempt_at <= ${at} AND own.claimed_until <= ${at} AND own.reserved_until <= ${at} ORDER BY own.next_attempt_at LIMIT 1) AS due,
         ${inFlight(at, sql`other.account_id = webhooks.account_id AND other.webhook_id = webhooks.id`)} AS in_flight
-      FROM webhooks WHERE webhooks.account_id = ${accountId} AND webhooks.state = 'active'
+      FROM webhooks WHERE webhooks.account_id = ${accountId} AND webhooks.state = 'active' AND ${isNotSuspended(accountId)}
     ) WHERE due IS NOT NULL AND in_flight < ${mostInFlight.ofWebhook} ORDER BY in_flight LIMIT 1
   ) RETURNING id`;

@@ -1,10 +1,9 @@
-import { type NamedSecret, parseSecrets } from "../secrets.ts";
+import { type NamedSecret, secretsIn } from "../secrets.ts";
 
 // Webhook secrets are needed to sign, so they cannot be hashed: they are kept encrypted, AES-256-GCM under a secret of the Worker.
 
 /** The secrets that encrypt those of webhooks: the first what is new, all of them open. Throws where none is usable. */
-export const sealingSecrets = (env: { WEBHOOK_SEALING_SECRETS: string }) =>
-  parseSecrets("WEBHOOK_SEALING_SECRETS", env.WEBHOOK_SEALING_SECRETS);
+export const sealingSecrets = (env: object) => secretsIn(env, "WEBHOOK_SEALING_SECRETS");
 
 const algorithm = "AES-GCM";
 const ivBytes = 12;

@@ -1,4 +1,5 @@
 import { sql } from "drizzle-orm";
+import { isNotSuspended } from "../accounts/suspension.ts";
 import { minuteMs, secondMs } from "../clock.ts";
 import type { Db } from "../db/client.ts";
 import { mostInFlight } from "../events/commit.ts";
@@ -36,7 +37,7 @@ export async function sweepDeliveries(
       CROSS JOIN deliveries ON deliveries.id IN
         (SELECT id FROM deliveries AS own WHERE status = 'pending' AND own.webhook_id = waiting.value AND next_attempt_at <= ${now - overdueMs}
           ORDER BY next_attempt_at LIMIT ${mostInFlight.ofWebhook})
-      WHERE claimed_until <= ${now} AND reserved_until <= ${now} LIMIT ${limit}`,
+      WHERE claimed_until <= ${now} AND reserved_until <= ${now} AND ${isNotSuspended(sql`deliveries.account_id`)} LIMIT ${limit}`,
   );
   if (found.length === 0) return { done: 0, last: webhooks.length === webhooksAtOnce ? (webhooks.at(-1)?.id ?? null) : null };
   if (

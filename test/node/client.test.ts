@@ -12,8 +12,8 @@ import {
   verifyWebhook,
   WebhookVerificationError,
 } from "../../client/src/index.ts";
-import { root } from "../../scripts/local.ts";
 import { type Received, startReceiver } from "../../scripts/receiving.ts";
+import { root } from "../../scripts/root.ts";
 import { failures } from "../../src/errors.ts";
 import { run } from "./project.ts";
 import { type RunningWorker, startWorker } from "./worker.ts";

@@ -4,7 +4,7 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
-import { root } from "../../scripts/local.ts";
+import { root } from "../../scripts/root.ts";
 import { failures } from "../../src/errors.ts";
 import { eventCatalogue } from "../../src/event-catalogue.ts";
 import { isObject, type Json, type JsonObject, operationsIn, resolve } from "../../src/openapi-document.ts";

@@ -6,7 +6,7 @@ import { firstStore } from "../../src/activity/databases.ts";
 import { connect } from "../../src/db/client.ts";
 import { commitTo } from "../../src/events/commit.ts";
 import { createKey, type NewKey } from "../../src/keys/create-key.ts";
-import { parseSigningSecrets } from "../../src/keys/key-format.ts";
+import { signingSecretsIn } from "../../src/keys/key-format.ts";
 import { scopes } from "../../src/keys/scopes.ts";
 import { foldAccount } from "../../src/usage/refresh-roll-ups.ts";
 import { checkAnswer } from "./documented.ts";
@@ -24,7 +24,7 @@ export const readingLog = (accountId: string, now = Date.now()) => ({
   now,
   refresh: async (id: string) => void (await foldAccount(env.ACTIVITY_0, id)),
 });
-export const signing = parseSigningSecrets(env.KEY_SIGNING_SECRETS);
+export const signing = signingSecretsIn(env);
 
 export interface Answer {
   status: number;
@@ -55,7 +55,7 @@ export async function call(method: string, path: string, { key, body, ...headers
 /** What a client sees of an answer. */
 export async function answerOf(response: Response): Promise<Answer> {
   const text = await response.text();
-  const isJson = response.headers.get("Content-Type")?.includes("json") && text !== "";
+  const isJson = /[/+]json\b/.test(response.headers.get("Content-Type") ?? "") && text !== "";
   return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : null, text };
 }
 

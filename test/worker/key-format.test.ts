@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { hashOf } from "../../src/hash.ts";
-import { keyIdOf, newKeyId, newSecretKey, parseSigningSecrets } from "../../src/keys/key-format.ts";
+import { keyIdOf, newKeyId, newSecretKey, signingSecretsIn } from "../../src/keys/key-format.ts";
 
 const secretA = { name: "a", secret: "first secret, of thirty-two characters" };
 const secretB = { name: "b", secret: "second secret, of thirty-two characters" };
@@ -47,7 +47,7 @@ describe("A secret key", () => {
 
 describe("The signing secrets", () => {
   it("are read as pairs, the first of which issues", () => {
-    const [first, second] = parseSigningSecrets(`b:${"s".repeat(32)}, a:${"t".repeat(40)}`);
+    const [first, second] = signingSecretsIn({ KEY_SIGNING_SECRETS: `b:${"s".repeat(32)}, a:${"t".repeat(40)}` });
     expect([first, second]).toEqual([
       { name: "b", secret: "s".repeat(32) },
       { name: "a", secret: "t".repeat(40) },
@@ -55,6 +55,6 @@ describe("The signing secrets", () => {
   });
 
   it.each(["", "a", "a:short", `ab:${"s".repeat(32)}`, `-:${"s".repeat(32)}`])("are refused as %j", (text) => {
-    expect(() => parseSigningSecrets(text)).toThrow(/KEY_SIGNING_SECRETS/);
+    expect(() => signingSecretsIn({ KEY_SIGNING_SECRETS: text })).toThrow(/KEY_SIGNING_SECRETS/);
   });
 });

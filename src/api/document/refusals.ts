@@ -8,7 +8,7 @@ import { headerRefs } from "../route-parts/responses.ts";
 
 // With which problems an operation may answer. Most follow from what it takes; what does not, its route object names (`refusing`).
 
-const ofKeys = ["missing_key", "invalid_key", "revoked_key", "disabled_key", "expired_key", "ip_not_allowed"] as const;
+const ofKeys = ["missing_key", "invalid_key", "revoked_key", "disabled_key", "expired_key", "account_suspended", "ip_not_allowed"] as const;
 const ofBodies = ["malformed_json", "request_timeout", "body_too_large", "unsupported_media_type", "invalid_body"] as const;
 
 /** The codes that an operation may refuse a request with. */

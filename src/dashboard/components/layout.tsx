@@ -4,6 +4,8 @@ import type { ContentfulStatusCode } from "hono/utils/http-status";
 import packageJson from "../../../package.json" with { type: "json" };
 import type { PageContext, Visitor } from "../context.ts";
 import { type Preferences, preferencesOf } from "../preferences.ts";
+import { Note } from "./notice.tsx";
+import { Moment } from "./time.tsx";
 
 /** The document around every page. */
 export const Page = ({ title, theme = "auto", zone = "utc", children }: PropsWithChildren<{ title: string } & Partial<Preferences>>) => (
@@ -79,6 +81,7 @@ export function showPage(c: PageContext, { title, section, action, trail = [], s
           {visitor && <bdi title={visitor.account.name}>{visitor.account.name}</bdi>}
           {c.get("isLocal") && <span class="tag">Local</span>}
           {visitor && visitor.account.sampleUntil !== null && <span class="tag">Sample data</span>}
+          {visitor && visitor.account.suspendedAt !== null && <span class="tag">Suspended</span>}
         </p>
         {visitor && visitor.accounts.length > 1 && (
           <form class="choice" method="get" action="/">
@@ -146,6 +149,14 @@ export function showPage(c: PageContext, { title, section, action, trail = [], s
           </h1>
           {action && <div class="actions">{action}</div>}
         </div>
+        {visitor && visitor.account.suspendedAt !== null && (
+          <Note>
+            <p>
+              This account has been suspended since <Moment timeMs={visitor.account.suspendedAt} />: its keys are refused, its deliveries
+              are held, and nothing can be changed. Whoever runs this service can say why, and resume it.
+            </p>
+          </Note>
+        )}
         {children}
       </main>
       <footer class="foot">

@@ -1,10 +1,11 @@
 import { Hono } from "hono";
 import { Failure } from "../../errors.ts";
+import { commitTo } from "../../events/commit.ts";
 import { text } from "../../http/inputs/values.ts";
 import { addPasskey, listPasskeys, registrationOptions, removePasskey, verifyRegistration } from "../../identity/passkeys.ts";
 import { replaceRecoveryCodes } from "../../identity/recovery-codes.ts";
 import { endSession, type SignedIn } from "../../identity/sessions.ts";
-import { reading, writing } from "../acting.ts";
+import { outbox, reading, writing } from "../acting.ts";
 import { showPage } from "../components/layout.tsx";
 import { RecoveryCodes } from "../components/recovery-codes.tsx";
 import { idOf, type PageContext, type PageEnv } from "../context.ts";
@@ -86,7 +87,9 @@ ownSignInPages.post("/settings/recovery-codes", async (c) => {
 ownSignInPages.post("/logout", async (c) => {
   const { signedIn } = c.get("visitor");
   if (signedIn && !signedIn.session) return c.redirect("/cdn-cgi/access/logout", 303);
-  if (signedIn?.session) await endSession(writing(c), signedIn.session.id, signedIn.member.id);
+  // Whoever may do nothing else may still go.
+  const { authority, ...unbound } = outbox(c);
+  if (signedIn?.session) await endSession({ ...reading(c), commit: commitTo(unbound) }, signedIn.session.id, signedIn.member.id);
   clearSession(c);
   return c.redirect("/login", 303);
 });

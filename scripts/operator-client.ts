@@ -1,0 +1,106 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseEnv } from "node:util";
+import { isLoopback } from "../src/loopback.ts";
+import { root } from "./root.ts";
+
+// Calls of the operator's API of a Worker, on this machine or deployed.
+
+/** How a command ends. */
+export const exitCodes = { done: 0, failed: 1, misuse: 2, unreachable: 3, refused: 4 } as const;
+
+/** A command that could not do what it was asked: its message is all there is to say. */
+export class CommandError extends Error {
+  readonly exitCode: number;
+  constructor(how: keyof typeof exitCodes, message: string) {
+    super(message);
+    this.exitCode = exitCodes[how];
+  }
+}
+
+const longestCallMs = 90_000;
+/** Tokens of deployed Workers, as `npm run deploy` has made them: a line for each, `https://origin=token`. */
+export const tokensFile = join(root, ".operator-tokens");
+
+export interface Answer {
+  // biome-ignore lint/suspicious/noExplicitAny: the operator's API has no types out here
+  body: any;
+  text: string;
+  headers: Headers;
+}
+
+/** The Worker that a command speaks to. */
+export interface OperatorClient {
+  call(method: string, path: string, body?: unknown): Promise<Answer>;
+}
+
+/** The Worker at `remote` or, without one, that of this machine. Throws `CommandError` where there is no token for it. */
+export function connectToOperator(remote: string | undefined): OperatorClient {
+  const origin = originOf(remote);
+  const token = process.env.OPERATOR_TOKEN || tokenFor(origin);
+  if (!token)
+    throw new CommandError(
+      "misuse",
+      remote === undefined
+        ? "There is no operator token yet: `npm start` makes one."
+        : `There is no token for ${origin}. Set OPERATOR_TOKEN to one of those whose SHA-256 the Worker's secret OPERATOR_TOKENS holds.`,
+    );
+  return { call: (method, path, body) => call(origin, token, method, path, body) };
+}
+
+function originOf(remote: string | undefined): string {
+  if (remote === undefined) return `http://localhost:${process.env.PORT || 8787}`;
+  const url = URL.canParse(remote) ? new URL(remote) : null;
+  if (!url || !/^https?:$/.test(url.protocol)) throw new CommandError("misuse", `--remote takes the address of a Worker, not "${remote}".`);
+  // The token would be read on the way.
+  if (url.protocol === "http:" && !isLoopback(url.hostname))
+    throw new CommandError("misuse", `--remote takes https://, not ${url.origin}.`);
+  return url.origin;
+}
+
+function tokenFor(origin: string): string | undefined {
+  if (isLoopback(new URL(origin).hostname)) return readEnv(join(root, ".dev.vars")).OPERATOR_TOKEN;
+  const line = existsSync(tokensFile)
+    ? readFileSync(tokensFile, "utf8")
+        .split("\n")
+        .find((each) => each.startsWith(`${origin}=`))
+    : undefined;
+  return line?.slice(origin.length + 1);
+}
+
+const readEnv = (path: string) => (existsSync(path) ? parseEnv(readFileSync(path, "utf8")) : {});
+
+async function call(origin: string, token: string, method: string, path: string, body?: unknown): Promise<Answer> {
+  let response: Response;
+  let text: string;
+  try {
+    response = await fetch(`${origin}/operator/api${path}`, {
+      method,
+      redirect: "manual",
+      headers: { Authorization: `Bearer ${token}`, ...(body !== undefined && { "Content-Type": "application/json" }) },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+      signal: AbortSignal.timeout(longestCallMs),
+    });
+    text = await response.text();
+  } catch (error) {
+    const cause = (error as Error).cause as { code?: string; message?: string } | undefined;
+    const why = cause?.code ?? cause?.message ?? (error as Error).message;
+    throw new CommandError("unreachable", `Nothing answers at ${origin}: ${why}.`);
+  }
+  const { status, headers } = response;
+  const isJson = (headers.get("Content-Type") ?? "").includes("json") && !(headers.get("Content-Type") ?? "").includes("ndjson");
+  const answered = isJson ? JSON.parse(text) : null;
+  if (status >= 200 && status < 300) return { body: answered, text, headers };
+  const detail = [
+    answered?.detail ?? `${origin} answered ${status}.`,
+    ...(answered?.errors ?? []).map(({ detail: each }: { detail: string }) => each),
+  ].join(" ");
+  const requestId = answered?.request_id ? ` (${answered.request_id})` : "";
+  if (status >= 300 && status < 400)
+    throw new CommandError("refused", `${origin} leads elsewhere: something stands before the Worker, Cloudflare Access perhaps.`);
+  if (status === 401 || status === 403 || status === 409) throw new CommandError("refused", detail);
+  if (status === 400 || status === 422) throw new CommandError("misuse", detail);
+  if (status === 502 || status === 504 || (status === 530 && !answered))
+    throw new CommandError("unreachable", `${origin} answered ${status}.`);
+  throw new CommandError("failed", `${detail}${status >= 500 ? requestId : ""}`);
+}

@@ -1,0 +1,132 @@
+import { and, eq, gt, isNotNull, isNull, ne, sql } from "drizzle-orm";
+import { type Account, createAccount, newAccountId, readAccount } from "../accounts/account.ts";
+import { operatorOn } from "../accounts/actor.ts";
+import { mostStored, type Stored } from "../accounts/storage.ts";
+import { askGuard, type Guards } from "../admission/guards.ts";
+import { type AuditTarget, audited } from "../audit/audit.ts";
+import type { Db } from "../db/client.ts";
+import { always } from "../db/optimistic-locking.ts";
+import { accountStorage, accounts, apiKeys } from "../db/schema-main.ts";
+import { makeSetup } from "../identity/invitations.ts";
+import { changeKey } from "../keys/change-key.ts";
+import { isKeyId } from "../keys/key-format.ts";
+import { pushKeysOf } from "../keys/push-key.ts";
+import { type Operating, operatorCommit } from "./operating.ts";
+import { storeOperation } from "./operator-audit.ts";
+
+// What only the operator may change of an account.
+
+/** Makes an account and the link by which its first owner comes in. Answers what the link carries. */
+export async function makeAccount(
+  operating: Operating,
+  input: Pick<Account, "name" | "email" | "activityStore">,
+): Promise<{ account: Account; setupToken: string }> {
+  const { db, now } = operating;
+  const id = newAccountId(now);
+  const account = await createAccount(operating, { id, ...input }, [
+    storeOperation(db, { ...operating, action: "account.made", accountId: id }),
+  ]);
+  return { account, setupToken: await makeSetup(operating, id) };
+}
+
+/** Makes a new link by which an owner of an account comes in, beside those that it has. Answers what the link carries. Throws `not_found`. */
+export async function makeOwnerLink(operating: Operating, accountId: string): Promise<string> {
+  const { db } = operating;
+  await readAccount(db, accountId);
+  return makeSetup(operating, accountId, [storeOperation(db, { ...operating, action: "owner.linked", accountId })]);
+}
+
+const targetOf = ({ id, name }: Account): AuditTarget => ({ type: "account", id, name });
+
+/** Suspends an account: when this returns, its keys are refused, its deliveries are held and its members change nothing. One that is suspended stays so. Throws `not_found` and `unavailable`. Answers how many keys were told. */
+export const suspendAccount = (operating: Operating & { guards: Guards }, accountId: string): Promise<number> =>
+  setSuspension(operating, accountId, operating.now);
+
+/** Ends a suspension. What was held goes out as it is due. Throws as `suspendAccount` does. */
+export const resumeAccount = (operating: Operating & { guards: Guards }, accountId: string): Promise<number> =>
+  setSuspension(operating, accountId, null);
+
+async function setSuspension(operating: Operating & { guards: Guards }, accountId: string, suspendedAt: number | null): Promise<number> {
+  const { db, now } = operating;
+  const account = await readAccount(db, accountId);
+  const action = suspendedAt === null ? "account.resumed" : "account.suspended";
+  const isOther = and(eq(accounts.id, accountId), suspendedAt === null ? isNotNull(accounts.suspendedAt) : isNull(accounts.suspendedAt));
+  const when = sql`EXISTS (SELECT 1 FROM accounts WHERE ${isOther})`;
+  const commit = operatorCommit(operating, action, { accountId });
+  await commit({
+    evenWhereFull: true,
+    result: null,
+    events: [],
+    audit: [audited({ actor: operatorOn(accountId), now }, action, targetOf(account))],
+    statements: [
+      // A guard takes what has a later version than it has.
+      db
+        .update(apiKeys)
+        .set({ version: sql`version + 1`, revision: sql`lower(hex(randomblob(8)))` })
+        .where(and(eq(apiKeys.accountId, accountId), ne(apiKeys.state, "revoked"), when)),
+      db.update(accounts).set({ suspendedAt }).where(isOther).returning({ id: accounts.id }),
+    ],
+    when,
+  });
+  return pushKeysOf(operating, accountId);
+}
+
+/** Sets the highest hourly limit that a key of the account may have. Keys above it are lowered to it when this returns. Throws `not_found` and `unavailable`. Answers their ids. */
+export async function changeCeiling(
+  operating: Operating & { guards: Guards; activity: Db },
+  accountId: string,
+  limitCeiling: number,
+): Promise<string[]> {
+  const { db, now } = operating;
+  await changeAccount(operating, accountId, { limitCeiling }, { limit_ceiling: limitCeiling });
+  const above = await db
+    .select({ id: apiKeys.id })
+    .from(apiKeys)
+    .where(and(eq(apiKeys.accountId, accountId), ne(apiKeys.state, "revoked"), gt(apiKeys.hourlyLimit, limitCeiling)));
+  const actor = operatorOn(accountId);
+  for (const { id } of above) {
+    const commit = operatorCommit(operating, "key.limited", { accountId, targetId: id, details: { limit: limitCeiling } });
+    await changeKey({ ...operating, actor, now, commit }, id, { hourlyLimit: limitCeiling }, always);
+  }
+  return above.map(({ id }) => id);
+}
+
+/** Sets how many days the account's log is kept; null: as long as that of others. Throws `not_found`. */
+export const changeKeepDays = (operating: Operating, accountId: string, keepDays: number | null): Promise<void> =>
+  changeAccount(operating, accountId, { keepDays }, { keep_days: keepDays });
+
+async function changeAccount(
+  operating: Operating,
+  accountId: string,
+  members: Partial<Pick<Account, "limitCeiling" | "keepDays">>,
+  details: Record<string, number | null>,
+): Promise<void> {
+  const { db, now } = operating;
+  const account = await readAccount(db, accountId);
+  const commit = operatorCommit(operating, "account.changed", { accountId, details });
+  await commit({
+    evenWhereFull: true,
+    result: null,
+    events: [],
+    audit: [audited({ actor: operatorOn(accountId), now }, "account.changed", targetOf(account), Object.keys(details))],
+    statements: [db.update(accounts).set(members).where(eq(accounts.id, accountId))],
+  });
+}
+
+/** How much an account stores of what it may store only so much of. Throws `not_found`. */
+export async function readStorage(db: Db, accountId: string): Promise<Record<Stored, { stored: number; most: number }>> {
+  await readAccount(db, accountId);
+  const [row] = await db.select().from(accountStorage).where(eq(accountStorage.accountId, accountId));
+  const names = Object.keys(mostStored) as Stored[];
+  const each = names.map((name) => [name, { stored: row?.[name] ?? 0, most: mostStored[name] }]);
+  return Object.fromEntries(each) as Record<Stored, { stored: number; most: number }>;
+}
+
+/** The account of a key; null where there is no such key. A key whose row D1 has lost is known by its guard. */
+export async function accountOfKey({ db, guards }: { db: Db; guards: Guards }, keyId: string): Promise<Account | null> {
+  if (!isKeyId(keyId)) return null;
+  const [row] = await db.select({ accountId: apiKeys.accountId }).from(apiKeys).where(eq(apiKeys.id, keyId));
+  const accountId = row?.accountId ?? (await askGuard(guards, keyId, (guard) => guard.configuration()))?.accountId;
+  const [account] = accountId === undefined ? [] : await db.select().from(accounts).where(eq(accounts.id, accountId));
+  return account ?? null;
+}

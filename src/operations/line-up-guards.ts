@@ -1,0 +1,102 @@
+import { asc, eq, gt } from "drizzle-orm";
+import { activityDatabases } from "../activity/databases.ts";
+import { askGuard, type Guards } from "../admission/guards.ts";
+import type { Db } from "../db/client.ts";
+import { messagesOf } from "../db/failures.ts";
+import { apiKeys } from "../db/schema-main.ts";
+import { isKeyId } from "../keys/key-format.ts";
+import { pushKey } from "../keys/push-key.ts";
+import { reconcileKey } from "../keys/reconcile-key.ts";
+
+// After D1 was set back (Time Travel), guards have keys in force that D1 knows nothing of, or knows otherwise. Each row takes over what its
+// guard knows better, and goes to the guard again; a guard whose row is gone revokes its key. The ids of those are in the audit log and in the uses of keys.
+
+const keysAtOnce = 50;
+const entriesAtOnce = 2000;
+
+/** One piece of the work. `next`: where the following one goes on; null where all guards are in line. */
+export interface LinedUp {
+  checked: number;
+  /** Keys whose row has taken over what its guard had in force. */
+  reconciled: string[];
+  /** Keys without a row, which their guards refuse now. */
+  revoked: string[];
+  unreachable: string[];
+  next: string | null;
+}
+
+interface Keys {
+  ids: string[];
+  next: string | null;
+}
+
+/** Brings some guards in line with D1, from after `cursor` (empty: from the beginning). */
+export async function lineUpGuards({ db, guards, env }: { db: Db; guards: Guards; env: object }, cursor: string): Promise<LinedUp> {
+  const [phase = "", after = ""] = cursor === "" ? ["rows"] : cursor.split(/:(.*)/s);
+  const phases = phasesOf(db, env);
+  const names = Object.keys(phases);
+  const read = phases[phase];
+  if (!read) return { checked: 0, reconciled: [], revoked: [], unreachable: [], next: null };
+  const { ids, next } = await read(after);
+  const done: LinedUp = { checked: ids.length, reconciled: [], revoked: [], unreachable: [], next: null };
+  await Promise.all(
+    ids.map((id) =>
+      (phase === "rows" ? lineUp(db, guards, id, done) : endWithoutRow(guards, id, done)).catch((error: unknown) => {
+        console.error(`the guard of ${id} was not brought in line:`, messagesOf(error));
+        done.unreachable.push(id);
+      }),
+    ),
+  );
+  const following = names[names.indexOf(phase) + 1];
+  done.next = next !== null ? `${phase}:${next}` : following === undefined ? null : `${following}:`;
+  return done;
+}
+
+async function lineUp(db: Db, guards: Guards, id: string, done: LinedUp): Promise<void> {
+  const [row] = await db.select().from(apiKeys).where(eq(apiKeys.id, id));
+  if (!row) return;
+  // Asked here, so that a guard that is away is told of.
+  await askGuard(guards, id, (guard) => guard.ping());
+  if (await reconcileKey({ db, guards }, row)) done.reconciled.push(id);
+  await pushKey({ db, guards }, id);
+}
+
+async function endWithoutRow(guards: Guards, id: string, done: LinedUp): Promise<void> {
+  const inForce = await askGuard(guards, id, (guard) => guard.configuration());
+  if (inForce === null || inForce.state === "revoked") return;
+  await askGuard(guards, id, (guard) => guard.revoke());
+  done.revoked.push(id);
+}
+
+/** Where ids of keys are found, in turn, each read in pieces: rows of keys, then keys without one that the audit log or the uses tell of. */
+function phasesOf(db: Db, env: object): Record<string, (after: string) => Promise<Keys>> {
+  const rows = async (after: string): Promise<Keys> => {
+    const found = await db.select({ id: apiKeys.id }).from(apiKeys).where(gt(apiKeys.id, after)).orderBy(asc(apiKeys.id)).limit(keysAtOnce);
+    return { ids: found.map(({ id }) => id), next: found.length < keysAtOnce ? null : (found.at(-1)?.id ?? null) };
+  };
+  const audit = (after: string) => lost(db, db.$client, "audit", "id", "target_id", after);
+  const uses = [...activityDatabases(env)].map(
+    ([store, d1]) => [`uses-${store}`, (after: string) => lost(db, d1, "key_uses", "key_id", "key_id", after)] as const,
+  );
+  return { rows, audit, ...Object.fromEntries(uses) };
+}
+
+/** Ids of keys in a table whose primary key is its account and `column`, of which there is no row. */
+async function lost(db: Db, d1: D1Database, table: string, column: string, keyColumn: string, after: string): Promise<Keys> {
+  const [account = "", last = ""] = after.split("/");
+  const { results } = await d1
+    .prepare(
+      `SELECT account_id AS account, ${column} AS last, ${keyColumn} AS id FROM ${table} WHERE (account_id, ${column}) > (?, ?)
+        ORDER BY account_id, ${column} LIMIT ${entriesAtOnce}`,
+    )
+    .bind(account, last)
+    .all<{ account: string; last: string; id: string }>();
+  const ids = [...new Set(results.map(({ id }) => id).filter(isKeyId))];
+  const there = await db.$client
+    .prepare("SELECT id FROM api_keys WHERE id IN (SELECT value FROM json_each(?))")
+    .bind(JSON.stringify(ids))
+    .all<{ id: string }>();
+  const known = new Set(there.results.map(({ id }) => id));
+  const end = results.at(-1);
+  return { ids: ids.filter((id) => !known.has(id)), next: results.length < entriesAtOnce || !end ? null : `${end.account}/${end.last}` };
+}

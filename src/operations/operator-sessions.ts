@@ -1,0 +1,37 @@
+import { and, eq, gt, lt } from "drizzle-orm";
+import { hourMs } from "../clock.ts";
+import type { Db } from "../db/client.ts";
+import { operatorSessions } from "../db/schema-main.ts";
+import { hashOf } from "../hash.ts";
+import { newToken } from "../identity/tokens.ts";
+
+// Who looks at the operator's page: for an hour from when they sent their token, and no longer than that token is one.
+
+export const operatorSessionMs = hourMs;
+
+export interface OperatorSession {
+  operator: string;
+  operatorTokenHash: string;
+}
+
+/** Opens a session, and removes those that have ended. Answers what its cookie holds. */
+export async function openOperatorSession(db: Db, session: OperatorSession, now: number): Promise<string> {
+  const { token, tokenHash } = newToken();
+  await db.batch([
+    db.delete(operatorSessions).where(lt(operatorSessions.expiresAt, now)),
+    db.insert(operatorSessions).values({ tokenHash, ...session, expiresAt: now + operatorSessionMs }),
+  ]);
+  return token;
+}
+
+/** Whose session a cookie opens; null where it has ended. */
+export async function readOperatorSession(db: Db, token: string, now: number): Promise<OperatorSession | null> {
+  const [found] = await db
+    .select()
+    .from(operatorSessions)
+    .where(and(eq(operatorSessions.tokenHash, hashOf(token)), gt(operatorSessions.expiresAt, now)));
+  return found ?? null;
+}
+
+export const closeOperatorSession = (db: Db, token: string) =>
+  db.delete(operatorSessions).where(eq(operatorSessions.tokenHash, hashOf(token)));

@@ -1,0 +1,112 @@
+import { sql } from "drizzle-orm";
+import { type Account, accountsAfter } from "../accounts/account.ts";
+import { activityDatabase } from "../activity/databases.ts";
+import { dayMs, dayStart, hourStart } from "../clock.ts";
+import type { Db } from "../db/client.ts";
+import { messagesOf } from "../db/failures.ts";
+
+// Which accounts an operator should look at, by their figures alone: never by what they store or ask for.
+
+/** One account since yesterday's beginning (UTC), as far as its log is folded. */
+export interface AccountTraffic {
+  id: string;
+  name: string;
+  isSuspended: boolean;
+  requests: number;
+  /** Answers of 500 and above. */
+  errors: number;
+  /** Answers of 429. */
+  limited: number;
+  /** Requests of the seven days before. */
+  before: number;
+  /** The highest share of its limit that a key of it has used of this hour, in percent, and the id of that key. */
+  usedPercent: number;
+  keyId: string | null;
+}
+
+const accountsAtOnce = 500;
+const daysBefore = 7;
+
+/** All accounts with their traffic. `unknown`: databases that did not answer. */
+export async function readTraffic(
+  { db, env }: { db: Db; env: object },
+  now: number,
+): Promise<{ accounts: AccountTraffic[]; unknown: string[] }> {
+  const unknown = new Set<string>();
+  const all: AccountTraffic[] = [];
+  for (let after = ""; ; ) {
+    const accounts = await accountsAfter(db, after, accountsAtOnce);
+    for (const [store, own] of Map.groupBy(accounts, ({ activityStore }) => activityStore)) {
+      try {
+        all.push(...(await trafficOf(db, activityDatabase(env, store), own, now)));
+      } catch (error) {
+        console.error(`the operator was not told of the traffic in ${store}:`, messagesOf(error));
+        unknown.add(store);
+      }
+    }
+    const last = accounts.at(-1);
+    if (!last || accounts.length < accountsAtOnce) return { accounts: all, unknown: [...unknown] };
+    after = last.id;
+  }
+}
+
+interface Sums {
+  id: string;
+  isRecent: number;
+  requests: number;
+  errors: number;
+  limited: number;
+}
+
+async function trafficOf(db: Db, activity: D1Database, accounts: readonly Account[], now: number): Promise<AccountTraffic[]> {
+  const ids = JSON.stringify(accounts.map(({ id }) => id));
+  const yesterday = dayStart(now) - dayMs;
+  const [days, hour] = await activity.batch([
+    activity
+      .prepare(
+        `SELECT account_id AS id, start >= ?2 AS isRecent, sum(status.value ->> 0) AS requests,
+          sum(iif(status.key >= '500', status.value ->> 0, 0)) AS errors, sum(iif(status.key = '429', status.value ->> 0, 0)) AS limited
+        FROM json_each(?1) AS account CROSS JOIN usage_day_totals AS day ON day.account_id = account.value AND day.key_id = '' AND day.start >= ?3,
+          json_each(day.by_status) AS status GROUP BY 1, 2`,
+      )
+      .bind(ids, yesterday, yesterday - daysBefore * dayMs),
+    activity
+      .prepare(
+        `SELECT account_id AS id, key_id AS keyId, sum(counted) AS counted FROM json_each(?1) AS account
+          CROSS JOIN usage_hours AS hour ON hour.account_id = account.value AND hour.start = ?2 GROUP BY 1, 2`,
+      )
+      .bind(ids, hourStart(now)),
+  ]);
+  const used = (hour?.results ?? []) as { id: string; keyId: string; counted: number }[];
+  const usedBy = Map.groupBy(used, ({ id }) => id);
+  const sumsOf = Map.groupBy((days?.results ?? []) as Sums[], ({ id }) => id);
+  const limits = await limitsOf(
+    db,
+    used.map(({ keyId }) => keyId),
+  );
+  return accounts.map(({ id, name, suspendedAt }) => {
+    const sums = sumsOf.get(id) ?? [];
+    const recent = sums.find(({ isRecent }) => isRecent === 1);
+    const [nearest] = (usedBy.get(id) ?? [])
+      .map(({ keyId, counted }) => ({ keyId, percent: (100 * counted) / (limits.get(keyId) ?? Number.POSITIVE_INFINITY) }))
+      .toSorted((one, other) => other.percent - one.percent);
+    return {
+      id,
+      name,
+      isSuspended: suspendedAt !== null,
+      requests: recent?.requests ?? 0,
+      errors: recent?.errors ?? 0,
+      limited: recent?.limited ?? 0,
+      before: sums.find(({ isRecent }) => isRecent === 0)?.requests ?? 0,
+      usedPercent: nearest?.percent ?? 0,
+      keyId: nearest?.keyId ?? null,
+    };
+  });
+}
+
+async function limitsOf(db: Db, keyIds: readonly string[]): Promise<Map<string, number>> {
+  const rows = await db.all<{ id: string; hourly: number }>(
+    sql`SELECT id, hourly_limit AS hourly FROM api_keys WHERE id IN (SELECT value FROM json_each(${JSON.stringify(keyIds)}))`,
+  );
+  return new Map(rows.map(({ id, hourly }) => [id, hourly]));
+}

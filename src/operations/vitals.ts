@@ -1,0 +1,109 @@
+import { sql } from "drizzle-orm";
+import { activityDatabases } from "../activity/databases.ts";
+import { type LogHealth, readWriters, type WriterEnv } from "../activity/writers.ts";
+import { secondMs } from "../clock.ts";
+import type { Db } from "../db/client.ts";
+import { messagesOf } from "../db/failures.ts";
+import { databaseSizes, jobs } from "../db/schema-main.ts";
+import { withDeadline } from "../deadline.ts";
+
+// How the deployment does, over all accounts: for the operator's page, the command line and metrics.
+
+/** Counting goes no further: an operator need not know by how much more. */
+const mostCounted = 100_000;
+const patienceMs = 5 * secondMs;
+
+/** What is still to be sent. Times in milliseconds since the epoch. */
+export interface Backlog {
+  /** Deliveries that wait for an attempt, at most 100,001. */
+  pending: number;
+  /** Those of them whose time has come, at most 100,001, and since when that of the oldest has. Those of suspended accounts are not due. */
+  due: number;
+  oldestDueAt: number | null;
+  /** Webhooks that are failing, and those that are disabled. */
+  failingWebhooks: number;
+  disabledWebhooks: number;
+}
+
+const notOfSuspended = sql`account_id NOT IN (SELECT id FROM accounts WHERE suspended_at IS NOT NULL)`;
+
+export async function readBacklog(db: Db, now: number): Promise<Backlog> {
+  const [counted] = await db.all<{ pending: number; due: number; oldest: number | null; failing: number; disabled: number }>(
+    sql`SELECT
+      (SELECT count(*) FROM (SELECT 1 FROM deliveries WHERE status = 'pending' LIMIT ${mostCounted + 1})) AS pending,
+      (SELECT count(*) FROM (SELECT 1 FROM deliveries WHERE status = 'pending' AND next_attempt_at <= ${now} AND ${notOfSuspended} LIMIT ${mostCounted + 1})) AS due,
+      (SELECT min(next_attempt_at) FROM (SELECT next_attempt_at FROM deliveries
+        WHERE status = 'pending' AND next_attempt_at <= ${now} AND ${notOfSuspended} LIMIT ${mostCounted + 1})) AS oldest,
+      (SELECT count(*) FROM webhooks WHERE state = 'active' AND failing_since IS NOT NULL) AS failing,
+      (SELECT count(*) FROM webhooks WHERE state = 'disabled') AS disabled`,
+  );
+  const { pending = 0, due = 0, oldest = null, failing = 0, disabled = 0 } = counted ?? {};
+  return { pending, due, oldestDueAt: oldest, failingWebhooks: failing, disabledWebhooks: disabled };
+}
+
+/** The state of the deployment. What could not be asked is named in `unknown`. */
+export interface Vitals {
+  accounts: number;
+  suspended: number;
+  liveKeys: number;
+  /** Keys whose guard has not confirmed their latest change. */
+  waitingKeys: number;
+  backlog: Backlog | null;
+  log: LogHealth;
+  /** By database: the start of the oldest slice that has ended and is not folded yet; null where there is none. */
+  oldestSlices: Record<string, number | null>;
+  databases: { binding: string; bytes: number; isFull: boolean; measuredAt: number }[];
+  jobs: { name: string; ranAt: number; tookMs: number; done: number; hasMore: boolean; error: string | null }[];
+  unknown: string[];
+}
+
+export async function readVitals(db: Db, env: WriterEnv, now: number): Promise<Vitals> {
+  const unknown: string[] = [];
+  const orElse = async <Seen>(what: string, asked: Promise<Seen>, otherwise: Seen): Promise<Seen> => {
+    try {
+      return await withDeadline(asked, patienceMs, `Asking for ${what}`);
+    } catch (error) {
+      console.error(`the operator was not told of ${what}:`, messagesOf(error));
+      unknown.push(what);
+      return otherwise;
+    }
+  };
+  const counts = db.all<{ accounts: number; suspended: number; live: number; waiting: number }>(
+    sql`SELECT (SELECT count(*) FROM accounts) AS accounts, (SELECT count(*) FROM accounts WHERE suspended_at IS NOT NULL) AS suspended,
+      (SELECT count(*) FROM api_keys WHERE state = 'active' AND (expires_at IS NULL OR expires_at > ${now})) AS live,
+      (SELECT count(*) FROM api_keys WHERE pushed_version < version) AS waiting`,
+  );
+  const [[counted], backlog, log, sizes, jobRuns, slices] = await Promise.all([
+    orElse("accounts and keys", Promise.resolve(counts), []),
+    orElse("the backlog of deliveries", readBacklog(db, now), null),
+    orElse("the writers of the log", readWriters(env), { journalled: 0, dropped: 0, full: [], unreachable: [] }),
+    orElse("the sizes of databases", Promise.resolve(db.select().from(databaseSizes)), []),
+    orElse("the jobs of the clock", Promise.resolve(db.select().from(jobs)), []),
+    Promise.all(
+      [...activityDatabases(env)].map(
+        async ([store, d1]) => [store, await orElse(`what ${store} has to fold`, oldestSlice(d1), null)] as const,
+      ),
+    ),
+  ]);
+  return {
+    accounts: counted?.accounts ?? 0,
+    suspended: counted?.suspended ?? 0,
+    liveKeys: counted?.live ?? 0,
+    waitingKeys: counted?.waiting ?? 0,
+    backlog,
+    log,
+    oldestSlices: Object.fromEntries(slices),
+    databases: sizes,
+    jobs: jobRuns.map(({ name, ranAt, tookMs, done, hasMore, error }) => ({ name, ranAt, tookMs, done, hasMore, error })),
+    unknown,
+  };
+}
+
+/** Found by a seek for each writer. */
+const oldestSlice = (d1: D1Database): Promise<number | null> =>
+  d1
+    .prepare(
+      "SELECT min(oldest) AS oldest FROM (SELECT (SELECT min(start) FROM stale_slices WHERE writer = value) AS oldest FROM json_each(?))",
+    )
+    .bind(JSON.stringify(Array.from({ length: 32 }, (_, number) => number)))
+    .first<number | null>("oldest");

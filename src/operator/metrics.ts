@@ -1,0 +1,114 @@
+import { Hono } from "hono";
+import { secondMs } from "../clock.ts";
+import { connect } from "../db/client.ts";
+import { readVitals, type Vitals } from "../operations/vitals.ts";
+import type { OperatorEnv } from "./context.ts";
+
+// What a monitor reads (OpenMetrics 1.0). Nothing here is of one account: requests by account are on the operator's page, and each request has its line in the logs.
+
+const contentType = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+interface Metric {
+  name: string;
+  help: string;
+  unit?: "seconds" | "bytes";
+  /** By labels; what is not known is left out. */
+  values: readonly (readonly [labels: Record<string, string>, value: number | null])[];
+}
+
+const escaped = (value: string) => value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
+
+function textOf({ name, help, unit, values }: Metric): string {
+  const lines = values
+    .filter(([, value]) => value !== null)
+    .map(([labels, value]) => {
+      const pairs = Object.entries(labels).map(([label, text]) => `${label}="${escaped(text)}"`);
+      return `${name}${pairs.length > 0 ? `{${pairs.join(",")}}` : ""} ${value}\n`;
+    });
+  return `# TYPE ${name} gauge\n${unit ? `# UNIT ${name} ${unit}\n` : ""}# HELP ${name} ${help}\n${lines.join("")}`;
+}
+
+const ageOf = (since: number | null, now: number) => (since === null ? 0 : Math.max(0, now - since) / secondMs);
+
+function metricsOf(vitals: Vitals, now: number): Metric[] {
+  const { backlog, unknown } = vitals;
+  const isKnown = (what: string) => !unknown.includes(what);
+  const one = (value: number | null) => [[{}, value]] as const;
+  const ofMain = (value: number) => one(isKnown("accounts and keys") ? value : null);
+  const ofLog = (value: number) => one(isKnown("the writers of the log") ? value : null);
+  return [
+    { name: "dvo_accounts", help: "Accounts, suspended ones included.", values: ofMain(vitals.accounts) },
+    { name: "dvo_accounts_suspended", help: "Accounts that are suspended.", values: ofMain(vitals.suspended) },
+    { name: "dvo_keys_live", help: "Keys that are active and not expired.", values: ofMain(vitals.liveKeys) },
+    { name: "dvo_keys_unconfirmed", help: "Keys whose guard has not confirmed their latest change.", values: ofMain(vitals.waitingKeys) },
+    {
+      name: "dvo_deliveries_pending",
+      help: "Deliveries that wait for an attempt; 100001 means more than 100000.",
+      values: one(backlog?.pending ?? null),
+    },
+    {
+      name: "dvo_deliveries_due",
+      help: "Deliveries whose attempt is due; 100001 means more than 100000.",
+      values: one(backlog?.due ?? null),
+    },
+    {
+      name: "dvo_deliveries_oldest_due_seconds",
+      unit: "seconds",
+      help: "How long the oldest due delivery has been due.",
+      values: one(backlog && ageOf(backlog.oldestDueAt, now)),
+    },
+    { name: "dvo_webhooks_failing", help: "Webhooks whose latest attempts have failed.", values: one(backlog?.failingWebhooks ?? null) },
+    { name: "dvo_webhooks_disabled", help: "Webhooks that are disabled.", values: one(backlog?.disabledWebhooks ?? null) },
+    {
+      name: "dvo_log_journalled_entries",
+      help: "Entries of the log that wait in writers for their database.",
+      values: ofLog(vitals.log.journalled),
+    },
+    {
+      name: "dvo_log_dropped_entries",
+      help: "Entries that nobody could take, since the writers were started.",
+      values: ofLog(vitals.log.dropped),
+    },
+    { name: "dvo_log_writers_unreachable", help: "Writers that did not answer.", values: ofLog(vitals.log.unreachable.length) },
+    {
+      name: "dvo_usage_oldest_slice_seconds",
+      unit: "seconds",
+      help: "Age of the oldest five minutes of the log that are not folded into usage.",
+      values: Object.entries(vitals.oldestSlices).map(([database, start]) => [
+        { database },
+        isKnown(`what ${database} has to fold`) ? ageOf(start, now) : null,
+      ]),
+    },
+    {
+      name: "dvo_database_size_bytes",
+      unit: "bytes",
+      help: "Size of a D1 database, of 10 GB.",
+      values: vitals.databases.map(({ binding, bytes }) => [{ database: binding }, bytes]),
+    },
+    {
+      name: "dvo_database_full",
+      help: "Whether a database takes no more rows.",
+      values: vitals.databases.map(({ binding, isFull }) => [{ database: binding }, Number(isFull)]),
+    },
+    {
+      name: "dvo_job_age_seconds",
+      unit: "seconds",
+      help: "How long ago a job of the clock last ran.",
+      values: vitals.jobs.map(({ name, ranAt }) => [{ job: name }, ageOf(ranAt, now)]),
+    },
+    {
+      name: "dvo_job_failed",
+      help: "Whether a job of the clock failed when it last ran.",
+      values: vitals.jobs.map(({ name, error }) => [{ job: name }, Number(error !== null)]),
+    },
+    { name: "dvo_unknown_parts", help: "Parts of this answer that could not be asked for.", values: one(unknown.length) },
+  ];
+}
+
+export const metrics = new Hono<OperatorEnv>();
+
+metrics.get("/metrics", async (c) => {
+  const now = Date.now();
+  const vitals = await readVitals(connect(c.env.DB), c.env, now);
+  return c.body(`${metricsOf(vitals, now).map(textOf).join("")}# EOF\n`, 200, { "Content-Type": contentType });
+});

@@ -1,0 +1,106 @@
+import type { Child } from "hono/jsx";
+import { Age } from "../../dashboard/components/time.tsx";
+import { integer } from "../../dashboard/format.ts";
+import type { Vitals } from "../../operations/vitals.ts";
+
+const many = 100_000;
+const counted = (count: number) => (count > many ? `more than ${integer(many)}` : integer(count));
+const gigabytes = (bytes: number) => (bytes < 1e7 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(2)} GB`);
+
+/** A thing to know, and whether it needs an eye: said in a word, not by colour alone. */
+const Line = ({ name, isBad, children }: { name: string; isBad?: boolean; children: Child }) => (
+  <tr>
+    <th scope="row">{name}</th>
+    <td>{children}</td>
+    <td class="number">{isBad === undefined ? "" : isBad ? <strong>needs a look</strong> : <span class="quiet">well</span>}</td>
+  </tr>
+);
+
+const Lines = ({ children }: { children: Child }) => (
+  <table>
+    <thead class="unseen">
+      <tr>
+        <th scope="col">What</th>
+        <th scope="col">Now</th>
+        <th scope="col">State</th>
+      </tr>
+    </thead>
+    <tbody>{children}</tbody>
+  </table>
+);
+
+const lateMs = 10 * 60_000;
+
+/** How the deployment does: what waits, how long, and how full it is. */
+export const Deployment = ({ vitals, now }: { vitals: Vitals; now: number }) => {
+  const { backlog, log } = vitals;
+  return (
+    <section class="panel" aria-labelledby="deployment">
+      <h2 id="deployment">The deployment</h2>
+      <Lines>
+        <Line name="Accounts">
+          {integer(vitals.accounts)}
+          {vitals.suspended > 0 && `, ${integer(vitals.suspended)} suspended`}
+        </Line>
+        <Line name="Live keys" isBad={vitals.waitingKeys > 0}>
+          {integer(vitals.liveKeys)}
+          {vitals.waitingKeys > 0 && `, ${integer(vitals.waitingKeys)} with a change that their guard has not confirmed`}
+        </Line>
+        <Line name="Journal of the log" isBad={log.journalled > 0 || log.dropped > 0 || log.unreachable.length > 0}>
+          {integer(log.journalled)} entries wait for their database
+          {log.dropped > 0 && `, ${integer(log.dropped)} were dropped`}
+          {log.unreachable.length > 0 && `, no answer from ${log.unreachable.join(", ")}`}
+        </Line>
+        {Object.entries(vitals.oldestSlices).map(([store, start]) => (
+          <Line name={`Oldest stale slice in ${store}`} isBad={start !== null && now - start > lateMs}>
+            {start === null ? "none" : <Age timeMs={start} now={now} />}
+          </Line>
+        ))}
+        {backlog && (
+          <>
+            <Line name="Deliveries" isBad={backlog.oldestDueAt !== null && now - backlog.oldestDueAt > lateMs}>
+              {counted(backlog.pending)} pending, {counted(backlog.due)} due
+              {backlog.oldestDueAt !== null && (
+                <>
+                  , the oldest since <Age timeMs={backlog.oldestDueAt} now={now} />
+                </>
+              )}
+            </Line>
+            <Line name="Webhooks">
+              {integer(backlog.failingWebhooks)} failing, {integer(backlog.disabledWebhooks)} disabled
+            </Line>
+          </>
+        )}
+        {vitals.databases.map(({ binding, bytes, isFull }) => (
+          <Line name={`Database ${binding}`} isBad={isFull || bytes > 8e9}>
+            {gigabytes(bytes)} of 10 GB{isFull && ": full"}
+          </Line>
+        ))}
+      </Lines>
+    </section>
+  );
+};
+
+/** The jobs of the clock: open where one has failed. */
+export const Jobs = ({ jobs, now }: { jobs: Vitals["jobs"]; now: number }) => {
+  const failed = jobs.filter(({ error }) => error !== null);
+  return (
+    <section class="panel" aria-labelledby="jobs">
+      <h2 id="jobs">The jobs of the clock</h2>
+      <details open={failed.length > 0}>
+        <summary>
+          {integer(jobs.length)} jobs, {failed.length === 0 ? "none failed" : `${integer(failed.length)} failed`}
+        </summary>
+        <Lines>
+          {jobs.map(({ name, done, ranAt, hasMore, error }) => (
+            <Line name={name} isBad={error !== null}>
+              {integer(done)} done <Age timeMs={ranAt} now={now} />
+              {hasMore && ", goes on in the next minute"}
+              {error !== null && `, failed: ${error}`}
+            </Line>
+          ))}
+        </Lines>
+      </details>
+    </section>
+  );
+};

@@ -1,0 +1,144 @@
+import { Hono } from "hono";
+import { deleteCookie, getCookie, setCookie } from "hono/cookie";
+import type { Child } from "hono/jsx";
+import type { ContentfulStatusCode } from "hono/utils/http-status";
+import { secondMs } from "../../clock.ts";
+import { Page } from "../../dashboard/components/layout.tsx";
+import { connect } from "../../db/client.ts";
+import { isLoopback } from "../../loopback.ts";
+import { recordOperation } from "../../operations/operator-audit.ts";
+import {
+  closeOperatorSession,
+  type OperatorSession,
+  openOperatorSession,
+  operatorSessionMs,
+  readOperatorSession,
+} from "../../operations/operator-sessions.ts";
+import { readTraffic } from "../../operations/traffic.ts";
+import { readVitals } from "../../operations/vitals.ts";
+import type { OperatorContext, OperatorEnv } from "../context.ts";
+import { operatorOf, operatorTokens } from "../tokens.ts";
+import { Deployment, Jobs } from "./deployment.tsx";
+import { TrafficPanels } from "./traffic.tsx";
+
+// The operator's page: how the deployment does, and which accounts to look at. It changes nothing: the command line does.
+
+const isPlain = (c: OperatorContext) => c.get("isLocal") && c.get("url").protocol === "http:" && isLoopback(c.get("url").hostname);
+const cookieOf = (c: OperatorContext) => (isPlain(c) ? "operator" : "__Host-operator");
+const optionsOf = (c: OperatorContext) => ({ path: "/", httpOnly: true, secure: !isPlain(c), sameSite: "Strict" }) as const;
+
+/** The session of whoever looks, where its token is still one of an operator. */
+async function sessionOf(c: OperatorContext): Promise<OperatorSession | null> {
+  const cookie = getCookie(c, cookieOf(c));
+  const session = cookie === undefined ? null : await readOperatorSession(connect(c.env.DB), cookie, Date.now());
+  return session && operatorTokens(c.env).some(({ tokenHash }) => tokenHash === session.operatorTokenHash) ? session : null;
+}
+
+const show = (
+  c: OperatorContext,
+  { title, status = 200, aside }: { title: string; status?: ContentfulStatusCode; aside?: Child },
+  children: Child,
+) =>
+  c.html(
+    <Page title={title}>
+      <a class="skip" href="#main">
+        Skip to the content
+      </a>
+      <header class="top">
+        <a class="brand" href="/operator">
+          Developer Overview
+        </a>
+        <p class="where">
+          <span class="tag">Operator</span>
+        </p>
+        {aside}
+      </header>
+      <main id="main" tabindex={-1}>
+        <div class="heading">
+          <h1>{title}</h1>
+        </div>
+        {children}
+      </main>
+    </Page>,
+    status,
+    { "Cache-Control": "no-store" },
+  );
+
+const showSignIn = (c: OperatorContext, fault?: string) =>
+  show(
+    c,
+    { title: "Operator", status: fault === undefined ? 200 : 403 },
+    <section class="panel notice" aria-label="Sign in">
+      {fault !== undefined && (
+        <div class="note alert" role="alert">
+          <p>
+            <span aria-hidden="true">✕</span> {fault}
+          </p>
+        </div>
+      )}
+      <form method="post" action="/operator/session">
+        <div class="field">
+          <label for="token">Operator token</label>
+          <input id="token" name="token" type="password" autocomplete="current-password" required aria-describedby="token-help" />
+          <p class="help" id="token-help">
+            It opens this page for an hour. On a laptop it is <code>OPERATOR_TOKEN</code> in <code>.dev.vars</code>.
+          </p>
+        </div>
+        <button class="main" type="submit">
+          Open
+        </button>
+      </form>
+    </section>,
+  );
+
+export const operatorPages = new Hono<OperatorEnv>();
+
+operatorPages.get("/operator", async (c) => {
+  const session = await sessionOf(c);
+  if (!session) return showSignIn(c);
+  const [db, now] = [connect(c.env.DB), Date.now()];
+  const [vitals, traffic] = await Promise.all([readVitals(db, c.env, now), readTraffic({ db, env: c.env }, now)]);
+  const unknown = [...vitals.unknown, ...traffic.unknown.map((store) => `the traffic of accounts in ${store}`)];
+  const aside = (
+    <form class="action" method="post" action="/operator/sign-out">
+      <span class="quiet">
+        <bdi>{session.operator}</bdi>
+      </span>
+      <button type="submit">Sign out</button>
+    </form>
+  );
+  return show(
+    c,
+    { title: "Operator", aside },
+    <>
+      {unknown.length > 0 && (
+        <div class="note alert" role="alert">
+          <p>
+            <span aria-hidden="true">✕</span> Not known, since it did not answer: {unknown.join("; ")}.
+          </p>
+        </div>
+      )}
+      <Deployment vitals={vitals} now={now} />
+      <TrafficPanels accounts={traffic.accounts} />
+      <Jobs jobs={vitals.jobs} now={now} />
+    </>,
+  );
+});
+
+operatorPages.post("/operator/session", async (c) => {
+  const { token: sent } = await c.req.parseBody();
+  const token = typeof sent === "string" ? operatorOf(c.env, sent.trim()) : null;
+  if (token === null) return showSignIn(c, "This is no token of an operator.");
+  const [db, now] = [connect(c.env.DB), Date.now()];
+  const cookie = await openOperatorSession(db, { operator: token.name, operatorTokenHash: token.tokenHash }, now);
+  await recordOperation(db, { now, operator: token.name, action: "operator.signed_in" });
+  setCookie(c, cookieOf(c), cookie, { ...optionsOf(c), maxAge: operatorSessionMs / secondMs });
+  return c.redirect("/operator", 303);
+});
+
+operatorPages.post("/operator/sign-out", async (c) => {
+  const cookie = getCookie(c, cookieOf(c));
+  if (cookie !== undefined) await closeOperatorSession(connect(c.env.DB), cookie);
+  deleteCookie(c, cookieOf(c), optionsOf(c));
+  return c.redirect("/operator", 303);
+});

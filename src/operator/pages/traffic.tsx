@@ -1,0 +1,109 @@
+import { integer, share, wholePercent } from "../../dashboard/format.ts";
+import type { AccountTraffic } from "../../operations/traffic.ts";
+
+const shownAtMost = 20;
+const nearPercent = 80;
+
+interface Panel {
+  id: string;
+  heading: string;
+  /** What the figure is. */
+  column: string;
+  none: string;
+  wanted: (account: AccountTraffic) => boolean;
+  by: (account: AccountTraffic) => number;
+  figure: (account: AccountTraffic) => string;
+}
+
+const panels: readonly Panel[] = [
+  {
+    id: "requests",
+    heading: "Most requests",
+    column: "Requests",
+    none: "No requests yet.",
+    wanted: ({ requests }) => requests > 0,
+    by: ({ requests }) => requests,
+    figure: ({ requests }) => integer(requests),
+  },
+  {
+    id: "errors",
+    heading: "Most errors",
+    column: "5xx",
+    none: "No answer was a server error.",
+    wanted: ({ errors }) => errors > 0,
+    by: ({ errors }) => errors,
+    figure: ({ errors, requests }) => `${integer(errors)} (${share(errors, requests)})`,
+  },
+  {
+    id: "limited",
+    heading: "Most refused for their limit",
+    column: "429",
+    none: "Nobody was refused for a limit.",
+    wanted: ({ limited }) => limited > 0,
+    by: ({ limited }) => limited,
+    figure: ({ limited, requests }) => `${integer(limited)} (${share(limited, requests)})`,
+  },
+  {
+    id: "near",
+    heading: "Near their limit",
+    column: "Of this hour",
+    none: `No key has used ${nearPercent}% of its hour, as far as the log is folded.`,
+    wanted: ({ usedPercent }) => usedPercent >= nearPercent,
+    by: ({ usedPercent }) => usedPercent,
+    figure: ({ usedPercent, keyId }) => `${wholePercent(usedPercent)} by ${keyId}`,
+  },
+  {
+    id: "quiet",
+    heading: "Gone quiet",
+    column: "In the week before",
+    none: "Whoever called in the week before has called since yesterday.",
+    wanted: ({ requests, before }) => requests === 0 && before > 0,
+    by: ({ before }) => before,
+    figure: ({ before }) => `${integer(before)} requests`,
+  },
+];
+
+/** Accounts by what an operator looks for, since yesterday's beginning in UTC. */
+export const TrafficPanels = ({ accounts }: { accounts: readonly AccountTraffic[] }) => (
+  <>
+    <p class="quiet">
+      Accounts by their requests since yesterday's beginning (UTC), as far as the log is folded: up to five minutes behind.
+    </p>
+    {panels.map(({ id, heading, column, none, wanted, by, figure }) => {
+      const shown = accounts
+        .filter(wanted)
+        .toSorted((one, other) => by(other) - by(one))
+        .slice(0, shownAtMost);
+      return (
+        <section class="panel" aria-labelledby={id}>
+          <h2 id={id}>{heading}</h2>
+          {shown.length === 0 ? (
+            <p class="quiet">{none}</p>
+          ) : (
+            <table>
+              <thead>
+                <tr>
+                  <th scope="col">Account</th>
+                  <th scope="col" class="number">
+                    {column}
+                  </th>
+                </tr>
+              </thead>
+              <tbody>
+                {shown.map((account) => (
+                  <tr>
+                    <th scope="row" class="name">
+                      <bdi>{account.name}</bdi> <code class="quiet break">{account.id}</code>
+                      {account.isSuspended && <span class="tag">Suspended</span>}
+                    </th>
+                    <td class="number">{figure(account)}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          )}
+        </section>
+      );
+    })}
+  </>
+);

@@ -1,0 +1,115 @@
+import { Hono } from "hono";
+import { z } from "zod";
+import { type Account, accountsAfter, readAccount } from "../../accounts/account.ts";
+import { connectToStore, roomiestStore } from "../../activity/databases.ts";
+import { keptDays } from "../../activity/retention.ts";
+import { iso, isoOrNull, secondMs } from "../../clock.ts";
+import { connect } from "../../db/client.ts";
+import { Failure } from "../../errors.ts";
+import {
+  changeCeiling,
+  changeKeepDays,
+  makeAccount,
+  makeOwnerLink,
+  readStorage,
+  resumeAccount,
+  suspendAccount,
+} from "../../operations/change-account.ts";
+import { type Erasure, eraseSome, readErasure, requestErasure, timeTravelUntil } from "../../operations/erase-account.ts";
+import { exportAccount } from "../../operations/export-account.ts";
+import { recordOperation } from "../../operations/operator-audit.ts";
+import { idOf, type OperatorEnv, operating, readBody, setupUrl } from "../context.ts";
+
+const mostOfPage = 100;
+/** How long one call goes on with an erasure: whoever asked calls again. */
+const erasingMs = 20 * secondMs;
+
+const bodyOf = ({ id, name, email, limitCeiling, keepDays, activityStore, suspendedAt, createdAt }: Account) => ({
+  id,
+  name,
+  email,
+  status: suspendedAt === null ? "active" : "suspended",
+  limit_ceiling: limitCeiling,
+  keep_days: keepDays,
+  activity_database: activityStore,
+  suspended_at: isoOrNull(suspendedAt),
+  created_at: iso(createdAt),
+});
+
+const reportOf = ({ accountId, erased, requestedAt, finishedAt }: Erasure) => ({
+  account_id: accountId,
+  status: finishedAt === null ? "erasing" : "erased",
+  erased,
+  requested_at: iso(requestedAt),
+  finished_at: isoOrNull(finishedAt),
+  // Cloudflare's own copies, which nobody can delete from.
+  time_travel_until: finishedAt === null ? null : iso(timeTravelUntil(finishedAt)),
+});
+
+const NewAccount = z.strictObject({ name: z.string().trim().min(1).max(200), email: z.email().max(254) });
+
+export const accounts = new Hono<OperatorEnv>();
+
+accounts.get("/accounts", async (c) => {
+  const page = await accountsAfter(connect(c.env.DB), c.req.query("after") ?? "", mostOfPage + 1);
+  const shown = page.slice(0, mostOfPage);
+  return c.json({ data: shown.map(bodyOf), next: page.length > mostOfPage ? (shown.at(-1)?.id ?? null) : null });
+});
+
+accounts.post("/accounts", async (c) => {
+  const { name, email } = await readBody(c, NewAccount);
+  // Before anything is made.
+  setupUrl(c, "");
+  const { account, setupToken } = await makeAccount(operating(c), { name, email, activityStore: await roomiestStore(c.env) });
+  return c.json({ ...bodyOf(account), setup_url: setupUrl(c, setupToken) }, 201);
+});
+
+accounts.get("/accounts/:id", async (c) => c.json(bodyOf(await readAccount(connect(c.env.DB), idOf(c)))));
+
+accounts.post("/accounts/:id/suspend", async (c) => c.json({ keys: await suspendAccount(operating(c), idOf(c)) }));
+
+accounts.post("/accounts/:id/resume", async (c) => {
+  const erasure = await readErasure(connect(c.env.DB), idOf(c)).catch(() => null);
+  if (erasure) throw new Failure("conflict", "This account is being erased: it cannot be resumed.");
+  return c.json({ keys: await resumeAccount(operating(c), idOf(c)) });
+});
+
+accounts.put("/accounts/:id/ceiling", async (c) => {
+  const { limit } = await readBody(c, z.strictObject({ limit: z.int().min(1).max(999_999_999) }));
+  const account = await readAccount(connect(c.env.DB), idOf(c));
+  const activity = connectToStore(c.env, account.activityStore);
+  return c.json({ lowered: await changeCeiling({ ...operating(c), activity }, account.id, limit) });
+});
+
+accounts.put("/accounts/:id/keep-days", async (c) => {
+  const { days } = await readBody(c, z.strictObject({ days: z.int().min(keptDays.fewest).max(keptDays.most).nullable() }));
+  await changeKeepDays(operating(c), idOf(c), days);
+  return c.json({ keep_days: days });
+});
+
+accounts.get("/accounts/:id/storage", async (c) => {
+  const { users, tasks, events, idempotencyKeys } = await readStorage(connect(c.env.DB), idOf(c));
+  return c.json({ users, tasks, events, responses: idempotencyKeys });
+});
+
+accounts.post("/accounts/:id/owners", async (c) => c.json({ setup_url: setupUrl(c, await makeOwnerLink(operating(c), idOf(c))) }, 201));
+
+/** All that there is of an account, in pieces: JSON lines, and where the next piece goes on in a header. */
+accounts.get("/accounts/:id/export", async (c) => {
+  const { db, now, operator } = operating(c);
+  const after = c.req.query("after") ?? "";
+  if (after === "") await recordOperation(db, { now, operator, action: "account.exported", accountId: idOf(c) });
+  const { lines, next } = await exportAccount({ db, env: c.env }, idOf(c), after);
+  const text = lines.map((line) => `${JSON.stringify(line)}\n`).join("");
+  return c.body(text, 200, { "Content-Type": "application/x-ndjson", ...(next !== null && { "X-Next": encodeURIComponent(next) }) });
+});
+
+accounts.post("/accounts/:id/erase", async (c) => {
+  const { confirm } = await readBody(c, z.strictObject({ confirm: z.string() }));
+  if (confirm !== idOf(c)) throw new Failure("conflict", "To erase an account, `confirm` must be its id.");
+  await requestErasure(operating(c), idOf(c));
+  const { db, guards, env } = operating(c);
+  return c.json(reportOf(await eraseSome({ db, guards, env }, idOf(c), Date.now() + erasingMs)));
+});
+
+accounts.get("/accounts/:id/erasure", async (c) => c.json(reportOf(await readErasure(connect(c.env.DB), idOf(c)))));

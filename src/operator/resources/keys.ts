@@ -1,0 +1,71 @@
+import { Hono } from "hono";
+import { type Account, readAccount } from "../../accounts/account.ts";
+import { operatorOn } from "../../accounts/actor.ts";
+import { connectToStore } from "../../activity/databases.ts";
+import { iso, isoOrNull } from "../../clock.ts";
+import { connect } from "../../db/client.ts";
+import { always } from "../../db/optimistic-locking.ts";
+import { Failure } from "../../errors.ts";
+import { NewKey } from "../../http/inputs/key.ts";
+import { signingSecrets } from "../../http/signing-secrets.ts";
+import { changeKey } from "../../keys/change-key.ts";
+import { createKey } from "../../keys/create-key.ts";
+import { type Key, statusOf } from "../../keys/key.ts";
+import { prefixOf } from "../../keys/key-format.ts";
+import { listKeys } from "../../keys/read-keys.ts";
+import { revokeKey } from "../../keys/revoke-key.ts";
+import { accountOfKey } from "../../operations/change-account.ts";
+import { idOf, keyWriting, type OperatorContext, type OperatorEnv, readBody } from "../context.ts";
+
+const mostKeys = 1000;
+
+const bodyOf = (key: Key, now: number) => ({
+  id: key.id,
+  name: key.name,
+  prefix: prefixOf(key.id),
+  last4: key.last4,
+  status: statusOf(key, now),
+  scopes: key.scopes,
+  hourly_limit: key.hourlyLimit,
+  expires_at: isoOrNull(key.expiresAt),
+  last_used_at: isoOrNull(key.lastUsedAt),
+  created_at: iso(key.createdAt),
+});
+
+export const keys = new Hono<OperatorEnv>();
+
+keys.get("/accounts/:id/keys", async (c) => {
+  const db = connect(c.env.DB);
+  const { id, activityStore } = await readAccount(db, idOf(c));
+  const now = Date.now();
+  const found = await listKeys({ db, now, actor: operatorOn(id), activity: connectToStore(c.env, activityStore) }, { limit: mostKeys });
+  return c.json({ data: found.map((key) => bodyOf(key, now)) });
+});
+
+keys.post("/accounts/:id/keys", async (c) => {
+  const { name, scopes, hourly_limit: hourlyLimit, allowed_ips: allowedIps, expires_at: expiresAt } = await readBody(c, NewKey);
+  const account = await readAccount(connect(c.env.DB), idOf(c));
+  const [signing] = signingSecrets(c.env);
+  const writing = { ...keyWriting(c, account, "key.made"), signing };
+  const { key, secretKey } = await createKey(writing, { name, scopes, hourlyLimit, allowedIps, expiresAt });
+  return c.json({ ...bodyOf(key, Date.now()), secret_key: secretKey }, 201);
+});
+
+/** What is done to one key, by its id alone. */
+const onKey = async (c: OperatorContext, action: string, work: (account: Account, id: string) => Promise<unknown>) => {
+  const id = idOf(c);
+  const account = await accountOfKey({ db: connect(c.env.DB), guards: c.env.KEY_GUARD }, id);
+  if (!account) throw new Failure("not_found", "There is no such key.");
+  await work(account, id);
+  return c.json({ id, done: action });
+};
+
+keys.post("/keys/:id/revoke", (c) =>
+  onKey(c, "key.revoked", (account, id) => revokeKey(keyWriting(c, account, "key.revoked", id), id, always)),
+);
+keys.post("/keys/:id/disable", (c) =>
+  onKey(c, "key.disabled", (account, id) => changeKey(keyWriting(c, account, "key.disabled", id), id, { state: "disabled" }, always)),
+);
+keys.post("/keys/:id/enable", (c) =>
+  onKey(c, "key.enabled", (account, id) => changeKey(keyWriting(c, account, "key.enabled", id), id, { state: "active" }, always)),
+);

@@ -1,0 +1,80 @@
+import { Hono } from "hono";
+import { z } from "zod";
+import { iso, isoOrNull } from "../../clock.ts";
+import { connect } from "../../db/client.ts";
+import { Failure } from "../../errors.ts";
+import { signingSecrets } from "../../http/signing-secrets.ts";
+import { timeOfId } from "../../ids.ts";
+import { lineUpGuards } from "../../operations/line-up-guards.ts";
+import { listOperations, recordOperation } from "../../operations/operator-audit.ts";
+import { countSealedWebhooks, countSignedKeys, resealWebhooks } from "../../operations/signers.ts";
+import { readBacklog } from "../../operations/vitals.ts";
+import { sealingSecrets } from "../../webhooks/sealing.ts";
+import { sweepDeliveries } from "../../webhooks/sweep.ts";
+import { type OperatorEnv, operating, readBody } from "../context.ts";
+
+// What an operator does for all accounts at once. What takes long answers after a piece of it, and is called again.
+
+const enqueuedAtOnce = 1000;
+
+export const maintenance = new Hono<OperatorEnv>();
+
+maintenance.post("/guards/line-up", async (c) => {
+  const { after } = await readBody(c, z.strictObject({ after: z.string().default("") }));
+  const { db, now, operator, guards, env } = operating(c);
+  if (after === "") await recordOperation(db, { now, operator, action: "guards.lined_up" });
+  return c.json(await lineUpGuards({ db, guards, env }, after));
+});
+
+maintenance.get("/secrets", async (c) => {
+  const { db, now } = operating(c);
+  const signing = await countSignedKeys(db, signingSecrets(c.env), now);
+  return c.json({
+    signing: signing.secrets,
+    unknown_keys: signing.unknown,
+    sealing: await countSealedWebhooks(db, sealingSecrets(c.env), now),
+  });
+});
+
+maintenance.post("/secrets/reseal", async (c) => {
+  const { db, now, operator } = operating(c);
+  const { resealed, hasMore } = await resealWebhooks(db, sealingSecrets(c.env), now);
+  if (resealed > 0) await recordOperation(db, { now, operator, action: "webhooks.resealed", details: { webhooks: resealed } });
+  return c.json({ resealed, has_more: hasMore });
+});
+
+maintenance.get("/deliveries", async (c) => {
+  const { pending, due, oldestDueAt, failingWebhooks, disabledWebhooks } = await readBacklog(connect(c.env.DB), Date.now());
+  return c.json({
+    pending,
+    due,
+    oldest_due_at: isoOrNull(oldestDueAt),
+    failing_webhooks: failingWebhooks,
+    disabled_webhooks: disabledWebhooks,
+  });
+});
+
+maintenance.post("/deliveries/drain", async (c) => {
+  const { after } = await readBody(c, z.strictObject({ after: z.string().default("") }));
+  const { db, now, operator, env } = operating(c);
+  if (after === "") await recordOperation(db, { now, operator, action: "deliveries.drained" });
+  const deliver = async () => {
+    throw new Failure("unavailable", "The queue takes no messages just now. The clock goes on with what is due, 25 deliveries a minute.");
+  };
+  const { done, last } = await sweepDeliveries({ db, queue: env.DELIVERIES, deliver }, now, after, enqueuedAtOnce);
+  return c.json({ enqueued: done, next: last, due: (await readBacklog(db, Date.now())).due });
+});
+
+maintenance.get("/audit", async (c) => {
+  const { rows, next } = await listOperations(connect(c.env.DB), c.req.query("after"), 100);
+  const data = rows.map(({ id, operator, action, accountId, targetId, details }) => ({
+    id,
+    at: iso(timeOfId(id)),
+    operator,
+    action,
+    account_id: accountId,
+    target_id: targetId,
+    details,
+  }));
+  return c.json({ data, next });
+});

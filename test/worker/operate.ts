@@ -1,0 +1,21 @@
+import { exports } from "cloudflare:workers";
+import { type Answer, answerOf, origin } from "./client.ts";
+
+/** The token whose hash the Worker of the tests has (vitest.config.ts), under the name `tests`. */
+export const operatorToken = "dvop_token-of-the-tests";
+
+/** One call of the operator's API. */
+export async function operate(method: string, path: string, body?: unknown, token = operatorToken): Promise<Answer> {
+  const request = new Request(`${origin}/operator/api${path}`, {
+    method,
+    headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  });
+  return answerOf(await exports.default.fetch(request));
+}
+
+/** What operators did to an account, the latest first. */
+export async function operationsOn(accountId: string): Promise<string[]> {
+  const { body } = await operate("GET", "/audit");
+  return body.data.filter((each: { account_id: string }) => each.account_id === accountId).map(({ action }: { action: string }) => action);
+}
