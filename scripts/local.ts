@@ -1,21 +1,19 @@
 import { spawn } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { parseEnv } from "node:util";
 import { listAccounts } from "../src/accounts/account.ts";
 import { roomiestStore } from "../src/activity/databases.ts";
 import { connect } from "../src/db/client.ts";
-import { isClaimed, makeSetup } from "../src/identity/invitations.ts";
+import { claimedOf, makeSetup } from "../src/identity/invitations.ts";
 import { type SigningSecret, signingSecretsIn } from "../src/keys/key-format.ts";
 import type { Operating } from "../src/operations/operating.ts";
 import { Misuse } from "./command.ts";
+import { ensureSecrets, localSecrets } from "./local-secrets.ts";
 import { root } from "./root.ts";
-import { missingSecrets } from "./secrets.ts";
 
 // What the commands share that work on the data of this machine: the Worker's own D1, under .wrangler/state.
 
 export const stateDirectory = join(root, ".wrangler", "state");
-const secretsFile = join(root, ".dev.vars");
 export const wranglerPath = join(root, "node_modules", "wrangler", "bin", "wrangler.js");
 
 /** Keeps wrangler from asking, reporting, fetching and, unless it is asked to, recording. */
@@ -30,14 +28,6 @@ export const quiet = {
   WRANGLER_HIDE_BANNER: "true",
   WRANGLER_LOG_SANITIZE: "true",
 };
-
-/** Makes the secrets of a local Worker in .dev.vars, where they are not yet, and a token for its operator. Other lines of the file are left as they are. */
-export function ensureSecrets(): void {
-  const lines = existsSync(secretsFile) ? readFileSync(secretsFile, "utf8") : "";
-  const made = Object.entries(missingSecrets(Object.keys(parseEnv(lines)), "local")).map(([name, value]) => `${name}="${value}"\n`);
-  if (made.length === 0) return;
-  writeFileSync(secretsFile, `${lines}${lines === "" || lines.endsWith("\n") ? "" : "\n"}${made.join("")}`, { mode: 0o600 });
-}
 
 /** Brings the local databases to the latest migration. Rejects with what wrangler said where it cannot. */
 export async function applyMigrations(): Promise<void> {
@@ -126,7 +116,7 @@ export const setupLink = (port: number): Promise<string | null> =>
   withLocalData(async ({ operating }) => {
     const { db } = operating;
     const [account] = await listAccounts(db);
-    if (!account || (await isClaimed(db, account.id))) return null;
+    if (!account || (await claimedOf(db, [account.id])).has(account.id)) return null;
     return `http://localhost:${port}/setup#${await makeSetup(operating, account.id)}`;
   });
 
@@ -154,9 +144,6 @@ async function dataOnlyConfig(): Promise<string> {
   writeFileSync(path, JSON.stringify({ name: "data-only", compatibility_date, compatibility_flags, d1_databases }));
   return path;
 }
-
-/** What .dev.vars holds. */
-export const localSecrets = () => parseEnv(readFileSync(secretsFile, "utf8"));
 
 export interface LocalData {
   operating: Operating;

@@ -1,22 +1,11 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { parseEnv } from "node:util";
 import { isLoopback } from "../src/loopback.ts";
+import { CommandError } from "./exit-codes.ts";
+import { localSecrets } from "./local-secrets.ts";
 import { root } from "./root.ts";
 
 // Calls of the operator's API of a Worker, on this machine or deployed.
-
-/** How a command ends. */
-export const exitCodes = { done: 0, failed: 1, misuse: 2, unreachable: 3, refused: 4 } as const;
-
-/** A command that could not do what it was asked: its message is all there is to say. */
-export class CommandError extends Error {
-  readonly exitCode: number;
-  constructor(how: keyof typeof exitCodes, message: string) {
-    super(message);
-    this.exitCode = exitCodes[how];
-  }
-}
 
 const longestCallMs = 90_000;
 /** Tokens of deployed Workers, as `npm run deploy` has made them: a line for each, `https://origin=token`. */
@@ -59,7 +48,7 @@ function originOf(remote: string | undefined): string {
 }
 
 function tokenFor(origin: string): string | undefined {
-  if (isLoopback(new URL(origin).hostname)) return readEnv(join(root, ".dev.vars")).OPERATOR_TOKEN;
+  if (isLoopback(new URL(origin).hostname)) return localSecrets().OPERATOR_TOKEN;
   const line = existsSync(tokensFile)
     ? readFileSync(tokensFile, "utf8")
         .split("\n")
@@ -68,7 +57,12 @@ function tokenFor(origin: string): string | undefined {
   return line?.slice(origin.length + 1);
 }
 
-const readEnv = (path: string) => (existsSync(path) ? parseEnv(readFileSync(path, "utf8")) : {});
+/** Keeps the token of a deployed Worker where `connectToOperator` finds it. */
+export function keepToken(origin: string, token: string): void {
+  const lines = existsSync(tokensFile) ? readFileSync(tokensFile, "utf8").split("\n") : [];
+  const others = lines.filter((line) => line !== "" && !line.startsWith(`${origin}=`));
+  writeFileSync(tokensFile, `${[...others, `${origin}=${token}`].join("\n")}\n`, { mode: 0o600 });
+}
 
 async function call(origin: string, token: string, method: string, path: string, body?: unknown): Promise<Answer> {
   let response: Response;

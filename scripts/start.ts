@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Misuse } from "./command.ts";
 import { answers, startDevWorker } from "./dev-worker.ts";
-import { applyMigrations, ensureSecrets, seedLocalData, setupLink, stateDirectory } from "./local.ts";
+import { applyMigrations, seedLocalData, setupLink, stateDirectory } from "./local.ts";
+import { ensureSecrets } from "./local-secrets.ts";
 
 // `npm start`: everything from an empty clone to a Worker that answers, and nothing left behind when it ends.
 

@@ -19,12 +19,23 @@ export function parseSecrets(binding: string, text: string): NamedSecrets {
   return [first, ...others];
 }
 
+const placesOf = (binding: string) => [binding, `${binding}_2`] as const;
+
+/** The names of the secrets in each place of a binding. */
+export const namesIn = (env: object, binding: string): Record<string, string[]> =>
+  Object.fromEntries(
+    placesOf(binding).map((place) => {
+      const text = (env as Record<string, string | undefined>)[place];
+      return [place, text ? parseSecrets(place, text).map(({ name }) => name) : []];
+    }),
+  );
+
 /**
  * The secrets of a binding and of its second place (`..._2`), which may be missing. Nobody can read a secret back from Cloudflare, so the one
  * place is replaced while the other goes on. That with the later name, in the order of 0-9 A-Z a-z, comes first.
  */
 export function secretsIn(env: object, binding: string): NamedSecrets {
-  const [first, second] = [binding, `${binding}_2`].map((place) => [place, (env as Record<string, string | undefined>)[place]] as const);
+  const [first, second] = placesOf(binding).map((place) => [place, (env as Record<string, string | undefined>)[place]] as const);
   if (!second?.[1]) return parseSecrets(binding, first?.[1] ?? "");
   if (!first?.[1]) return parseSecrets(...(second as [string, string]));
   const [one, other] = [parseSecrets(...(first as [string, string])), parseSecrets(...(second as [string, string]))];

@@ -44,14 +44,13 @@ export async function makeSetup({ db, now }: { db: Db; now: number }, accountId:
   return token;
 }
 
-/** Whether an account has anybody who can sign in. */
-export async function isClaimed(db: Db, accountId: string): Promise<boolean> {
-  const [member] = await db
-    .select({ id: members.id })
-    .from(members)
-    .where(and(eq(members.accountId, accountId), isNull(members.removedAt)))
-    .limit(1);
-  return member !== undefined;
+/** Which of the accounts have anybody who can sign in. */
+export async function claimedOf(db: Db, accountIds: readonly string[]): Promise<ReadonlySet<string>> {
+  const rows = await db.all<{ id: string }>(
+    sql`SELECT value AS id FROM json_each(${JSON.stringify(accountIds)})
+      WHERE EXISTS (SELECT 1 FROM members WHERE account_id = value AND removed_at IS NULL)`,
+  );
+  return new Set(rows.map(({ id }) => id));
 }
 
 /** The condition that nobody with this address, in lower case, is a member of the account. */

@@ -6,6 +6,7 @@ import { keptDays } from "../../activity/retention.ts";
 import { iso, isoOrNull, secondMs } from "../../clock.ts";
 import { connect } from "../../db/client.ts";
 import { Failure } from "../../errors.ts";
+import { claimedOf } from "../../identity/invitations.ts";
 import {
   changeCeiling,
   changeKeepDays,
@@ -51,9 +52,17 @@ const NewAccount = z.strictObject({ name: z.string().trim().min(1).max(200), ema
 export const accounts = new Hono<OperatorEnv>();
 
 accounts.get("/accounts", async (c) => {
-  const page = await accountsAfter(connect(c.env.DB), c.req.query("after") ?? "", mostOfPage + 1);
+  const db = connect(c.env.DB);
+  const page = await accountsAfter(db, c.req.query("after") ?? "", mostOfPage + 1);
   const shown = page.slice(0, mostOfPage);
-  return c.json({ data: shown.map(bodyOf), next: page.length > mostOfPage ? (shown.at(-1)?.id ?? null) : null });
+  const claimed = await claimedOf(
+    db,
+    shown.map(({ id }) => id),
+  );
+  return c.json({
+    data: shown.map((account) => ({ ...bodyOf(account), is_claimed: claimed.has(account.id) })),
+    next: page.length > mostOfPage ? (shown.at(-1)?.id ?? null) : null,
+  });
 });
 
 accounts.post("/accounts", async (c) => {

@@ -9,6 +9,7 @@ import { lineUpGuards } from "../../operations/line-up-guards.ts";
 import { listOperations, recordOperation } from "../../operations/operator-audit.ts";
 import { countSealedWebhooks, countSignedKeys, resealWebhooks } from "../../operations/signers.ts";
 import { readBacklog } from "../../operations/vitals.ts";
+import { namesIn } from "../../secrets.ts";
 import { sealingSecrets } from "../../webhooks/sealing.ts";
 import { sweepDeliveries } from "../../webhooks/sweep.ts";
 import { type OperatorEnv, operating, readBody } from "../context.ts";
@@ -31,6 +32,7 @@ maintenance.get("/secrets", async (c) => {
   const signing = await countSignedKeys(db, signingSecrets(c.env), now);
   return c.json({
     signing: signing.secrets,
+    places: { ...namesIn(c.env, "KEY_SIGNING_SECRETS"), ...namesIn(c.env, "WEBHOOK_SEALING_SECRETS") },
     unknown_keys: signing.unknown,
     sealing: await countSealedWebhooks(db, sealingSecrets(c.env), now),
   });

@@ -1,0 +1,319 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import packageJson from "../package.json" with { type: "json" };
+import { CommandError, exitCodes } from "./exit-codes.ts";
+import { connectToOperator, keepToken } from "./operator-client.ts";
+import { root } from "./root.ts";
+import { missingSecrets, secretNames } from "./secrets.ts";
+import { jsonIn, WranglerError, wrangler } from "./wrangler.ts";
+
+// `npm run deploy`: puts the Worker into the Cloudflare account that wrangler is signed in to. Each step looks at what is there and makes what is not,
+// so that it can be run again, also after it was broken off.
+
+const usage = `Usage: npm run deploy -- [--env NAME] [--dry-run] [--account NAME --email EMAIL]
+
+  --env NAME       an environment of wrangler.toml, like staging; without it, production
+  --dry-run        say what would be done, and do nothing; needs no Cloudflare account
+  --account NAME   afterwards make the first account, and print the link by which its owner (--email) comes in
+
+It ends with 0 done, 1 failed, 2 called wrongly, 3 the new version does not answer, 4 refused.`;
+
+interface Database {
+  binding: string;
+  name: string;
+  folder: string;
+}
+
+/** What wrangler.toml says of one environment. */
+interface Deployment {
+  env: string | undefined;
+  worker: string;
+  databases: Database[];
+  queues: string[];
+  /** Where it will be reached; null where nobody has said so. */
+  origin: string | null;
+}
+
+interface Account {
+  name: string;
+  email: string;
+}
+
+const say = (text: string): void => void process.stdout.write(`${text}\n`);
+const healthTimeoutMs = 5 * 60_000;
+
+async function readDeployment(env: string | undefined): Promise<Deployment> {
+  const { unstable_readConfig } = await import("wrangler");
+  let config: ReturnType<typeof unstable_readConfig>;
+  try {
+    config = unstable_readConfig({ config: join(root, "wrangler.toml"), ...(env !== undefined && { env }) }, { hideWarnings: true });
+  } catch (error) {
+    throw new CommandError("misuse", (error as Error).message);
+  }
+  const { producers = [], consumers = [] } = config.queues as {
+    producers?: { queue: string }[];
+    consumers?: { queue: string; dead_letter_queue?: string }[];
+  };
+  const queues = [
+    ...producers.map(({ queue }) => queue),
+    ...consumers.flatMap(({ queue, dead_letter_queue: dead }) => [queue, ...(dead ? [dead] : [])]),
+  ];
+  const [first = ""] = String(config.vars.PUBLIC_ORIGIN ?? "").split(",");
+  if (first.trim() !== "" && !URL.canParse(first.trim()))
+    throw new CommandError("misuse", `PUBLIC_ORIGIN is no origin: "${first.trim()}".`);
+  return {
+    env,
+    worker: config.name ?? "",
+    databases: (config.d1_databases as { binding: string; database_name: string; migrations_dir: string }[]).map((each) => ({
+      binding: each.binding,
+      name: each.database_name,
+      folder: each.migrations_dir,
+    })),
+    queues: [...new Set(queues)],
+    origin: first.trim() === "" ? null : new URL(first.trim()).origin,
+  };
+}
+
+const envArgs = ({ env }: Deployment): string[] => (env === undefined ? [] : ["--env", env]);
+
+/** The host that Cloudflare is asked to serve; none for an address that every Worker has anyway. */
+const domainOf = ({ origin }: Deployment): string | null => {
+  const host = origin === null ? null : new URL(origin).hostname;
+  return host === null || host.endsWith(".workers.dev") ? null : host;
+};
+
+/** What is done with the commands that do it, in order. `known`: what was found to be missing; where nothing was asked, all of it. */
+function planOf(
+  deployment: Deployment,
+  account: Account | null,
+  known: { databases: string[]; queues: string[]; secrets: string[] },
+): string[] {
+  const { worker, databases, origin } = deployment;
+  const env = envArgs(deployment);
+  const looks = [["whoami"], secretList(deployment), ["d1", "list", "--json"], ["queues", "info", "<queue>"]];
+  return [
+    `look at what is there: ${looks.map((args) => `wrangler ${args.join(" ")}`).join(", ")}`,
+    ...known.databases.map((name) => `make the database ${name}: wrangler ${createDatabase(name).join(" ")}`),
+    ...known.queues.map((name) => `make the queue ${name}: wrangler ${createQueue(name).join(" ")}`),
+    ...databases.map(({ binding, folder }) => `migrate ${binding} (${folder}): wrangler ${migrate(deployment, binding).join(" ")}`),
+    ...known.secrets.map((name) => `make the secret ${name}, and upload it with the version`),
+    `upload and switch ${worker}: wrangler ${deployArgs(deployment, known.secrets.length > 0 ? "<file of new secrets>" : null).join(" ")}`,
+    origin === null ? "not wait for /health: PUBLIC_ORIGIN is not set" : `wait for ${origin}/health to answer as the new version`,
+    ...(account ? [`make the account ${account.name} <${account.email}>, and print the link by which its owner comes in`] : []),
+    `say how to go back: wrangler rollback <version> ${env.join(" ")}`.trim(),
+  ];
+}
+
+const secretList = (deployment: Deployment) => ["secret", "list", "--format", "json", ...envArgs(deployment)];
+const createDatabase = (name: string) => ["d1", "create", name];
+const createQueue = (name: string) => ["queues", "create", name];
+const migrate = (deployment: Deployment, binding: string) => ["d1", "migrations", "apply", binding, "--remote", ...envArgs(deployment)];
+
+function deployArgs(deployment: Deployment, secretsFile: string | null): string[] {
+  const domain = domainOf(deployment);
+  return [
+    "deploy",
+    ...envArgs(deployment),
+    "--minify",
+    // Old and new objects meet for as short as can be.
+    ...["--durable-objects-code-update-mode", "immediate"],
+    ...["--tag", packageJson.version],
+    ...(domain === null ? [] : ["--domain", domain]),
+    ...(secretsFile === null ? [] : ["--secrets-file", secretsFile]),
+  ];
+}
+
+async function missingDatabases({ databases }: Deployment): Promise<string[]> {
+  const listed = jsonIn((await wrangler(["d1", "list", "--json"])).out) as { name: string }[];
+  return databases.map(({ name }) => name).filter((name) => !listed.some((each) => each.name === name));
+}
+
+async function missingQueues({ queues }: Deployment): Promise<string[]> {
+  const missing: string[] = [];
+  for (const name of queues) {
+    const { code, out, err } = await wrangler(["queues", "info", name], { mayFail: true });
+    if (code === 0) continue;
+    if (!/does not exist/i.test(out + err)) throw new WranglerError(`wrangler queues info ${name} failed:\n${out}${err}`);
+    missing.push(name);
+  }
+  return missing;
+}
+
+/** The names of the secrets that the Worker has; null where there is no such Worker yet. */
+async function secretsThere(deployment: Deployment): Promise<string[] | null> {
+  const { code, out, err } = await wrangler(secretList(deployment), { mayFail: true });
+  if (code === 0) return (jsonIn(out) as { name: string }[]).map(({ name }) => name);
+  if (/not found|does not exist/i.test(out + err)) return null;
+  throw new WranglerError(`wrangler secret list failed:\n${out}${err}`);
+}
+
+/** The version that answers all requests now; null where that cannot be said. */
+async function currentVersion(deployment: Deployment): Promise<string | null> {
+  const { code, out } = await wrangler(["deployments", "status", "--json", ...envArgs(deployment)], { mayFail: true });
+  if (code !== 0) return null;
+  const { versions = [] } = jsonIn(out) as { versions?: { version_id: string; percentage: number }[] };
+  return versions.toSorted((a, b) => b.percentage - a.percentage)[0]?.version_id ?? null;
+}
+
+/** Uploads the version with the secrets that are missing, and makes it the one that answers. Answers its id. */
+async function upload(deployment: Deployment, secrets: Record<string, string>): Promise<string> {
+  const folder = mkdtempSync(join(tmpdir(), "deploy-"));
+  const [secretsFile, outputFile] = [join(folder, "secrets.json"), join(folder, "output.ndjson")];
+  try {
+    const uploaded = Object.fromEntries(Object.entries(secrets).filter(([name]) => secretNames.includes(name)));
+    const hasSecrets = Object.keys(uploaded).length > 0;
+    if (hasSecrets) writeFileSync(secretsFile, JSON.stringify(uploaded), { mode: 0o600 });
+    await wrangler(deployArgs(deployment, hasSecrets ? secretsFile : null), { show: true, env: { WRANGLER_OUTPUT_FILE_PATH: outputFile } });
+    const entries = readFileSync(outputFile, "utf8").trim().split("\n");
+    const deployed = entries.map((line) => JSON.parse(line) as { type: string; version_id?: string }).find(({ type }) => type === "deploy");
+    if (!deployed?.version_id) throw new WranglerError("wrangler deploy did not say which version it has deployed.");
+    return deployed.version_id;
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Waits until /health is answered by the version. */
+async function waitForVersion(origin: string, versionId: string): Promise<void> {
+  let seen = "nothing answered";
+  for (const until = Date.now() + healthTimeoutMs; Date.now() < until; await sleep(2000)) {
+    try {
+      const response = await fetch(`${origin}/health`, { signal: AbortSignal.timeout(10_000), redirect: "manual" });
+      const health = (await response.json()) as { status: string; releaseId?: string; output?: string };
+      if (health.releaseId === versionId && health.status !== "fail") return say(`${origin} answers as ${versionId}: ${health.status}.`);
+      seen = `it answered ${response.status} as ${health.releaseId}: ${health.output ?? health.status}`;
+    } catch (error) {
+      seen = ((error as Error).cause as Error | undefined)?.message ?? (error as Error).message;
+    }
+  }
+  throw new CommandError("unreachable", `${origin}/health did not answer as ${versionId} within five minutes: ${seen}.`);
+}
+
+/** Makes the first account, unless it is there already; then only what its owner needs to come in, if nobody has. */
+async function makeFirstAccount(origin: string, { name, email }: Account): Promise<void> {
+  const operator = connectToOperator(origin);
+  for (let after: string | null = ""; after !== null; ) {
+    const { body } = await operator.call("GET", `/accounts${after && `?after=${after}`}`);
+    const there = body.data.find((each: Account) => each.name === name && each.email === email);
+    if (there) {
+      if (there.is_claimed) return say(`The account ${there.id} is there already, and has an owner.`);
+      const { body: linked } = await operator.call("POST", `/accounts/${there.id}/owners`);
+      return say(`The account ${there.id} is there already. A new setup link, for seven days:\n${linked.setup_url}`);
+    }
+    after = body.next;
+  }
+  const { body: made } = await operator.call("POST", "/accounts", { name, email });
+  say(`The account ${made.id} is made. Its owner comes in once, within seven days, by:\n${made.setup_url}`);
+}
+
+/** One deploy at a time from this machine. Throws where another one runs. */
+function lock(): () => void {
+  const path = join(root, ".wrangler", "deploy.lock");
+  mkdirSync(join(root, ".wrangler"), { recursive: true });
+  for (let tries = 0; ; tries++) {
+    try {
+      writeFileSync(path, String(process.pid), { flag: "wx" });
+      return () => rmSync(path, { force: true });
+    } catch {
+      const holder = Number(readFileSync(path, "utf8"));
+      if (tries > 0 || isAlive(holder))
+        throw new CommandError("refused", `Another deploy runs from here (process ${holder}). Wait for it.`);
+      // Left by one that was killed.
+      rmSync(path, { force: true });
+    }
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return pid > 0 && process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+async function deploy(deployment: Deployment, account: Account | null): Promise<void> {
+  const { worker, origin, databases } = deployment;
+  await wrangler(["whoami"]);
+  const there = await secretsThere(deployment);
+  const previous = there === null ? null : await currentVersion(deployment);
+  const missing = {
+    databases: await missingDatabases(deployment),
+    queues: await missingQueues(deployment),
+    secrets: secretNames.filter((name) => !(there ?? []).includes(name)),
+  };
+  say(
+    `${worker} ${previous === null ? "is new" : `is there, as version ${previous}`}. This will:\n${listOf(planOf(deployment, account, missing))}\n`,
+  );
+
+  for (const name of missing.databases) await wrangler(createDatabase(name), { show: true });
+  for (const name of missing.queues) await wrangler(createQueue(name), { show: true });
+  // The Worker that runs goes on with the tables as they are then: a migration only adds (docs/runbooks/upgrade.md).
+  for (const { binding } of databases) await wrangler(migrate(deployment, binding), { show: true });
+  const secrets = missingSecrets(there ?? [], "deploy");
+  // Before the Worker knows its hash: what is broken off now makes another token next time.
+  if (secrets.OPERATOR_TOKEN && origin !== null) keepToken(origin, secrets.OPERATOR_TOKEN);
+  const version = await upload(deployment, secrets);
+
+  const back = previous === null ? null : `wrangler rollback ${previous} ${envArgs(deployment).join(" ")}`.trim();
+  if (back) say(`To go back: npx ${back}`);
+  if (origin === null)
+    return say(
+      "PUBLIC_ORIGIN is not set. Put the address of the Worker there in wrangler.toml, and deploy again: links and webhooks need it.",
+    );
+  await waitForVersion(origin, version).catch((error: unknown) => {
+    if (back) say(`To go back: npx ${back}`);
+    throw error;
+  });
+  if (secrets.OPERATOR_TOKEN)
+    say(
+      "The operator's token is in .operator-tokens, where `npm run operator -- ... --remote` finds it. Keep a copy in your password store.",
+    );
+  if (account) await makeFirstAccount(origin, account);
+}
+
+const listOf = (steps: readonly string[]) => steps.map((step, index) => `${String(index + 1).padStart(3)}. ${step}`).join("\n");
+
+function dryRun(deployment: Deployment, account: Account | null): void {
+  const known = { databases: deployment.databases.map(({ name }) => name), queues: deployment.queues, secrets: secretNames };
+  say(
+    `Nothing is done. A deploy of ${deployment.worker} would, leaving out what is there already:\n${listOf(planOf(deployment, account, known))}`,
+  );
+  if (deployment.origin === null) say(`\nPUBLIC_ORIGIN is not set: put the address of the Worker into wrangler.toml before.`);
+}
+
+async function run(argv: string[]): Promise<void> {
+  let values: { env?: string; "dry-run"?: boolean; account?: string; email?: string; help?: boolean };
+  try {
+    const text = { type: "string" } as const;
+    const flag = { type: "boolean" } as const;
+    ({ values } = parseArgs({ args: argv, options: { env: text, account: text, email: text, "dry-run": flag, help: flag }, strict: true }));
+  } catch (error) {
+    throw new CommandError("misuse", `${(error as Error).message}\n\n${usage}`);
+  }
+  if (values.help) return say(usage);
+  const { account: name, email } = values;
+  if ((name === undefined) !== (email === undefined)) throw new CommandError("misuse", `--account and --email go together.\n\n${usage}`);
+  const account = name !== undefined && email !== undefined ? { name: name.trim(), email: email.trim() } : null;
+  if (account && (account.name === "" || !/^[^\s@]+@[^\s@]+\.[^\s@]+$/.test(account.email)))
+    throw new CommandError("misuse", "--account takes a name, --email an address.");
+  const deployment = await readDeployment(values.env);
+  if (values["dry-run"]) return dryRun(deployment, account);
+  if (account && deployment.origin === null)
+    throw new CommandError("misuse", "Set PUBLIC_ORIGIN in wrangler.toml first: it is where the setup link leads.");
+  const unlock = lock();
+  try {
+    await deploy(deployment, account);
+  } finally {
+    unlock();
+  }
+}
+
+run(process.argv.slice(2)).catch((error: unknown) => {
+  const isSaid = error instanceof CommandError || error instanceof WranglerError;
+  console.error(isSaid ? error.message : error);
+  process.exitCode = error instanceof CommandError ? error.exitCode : exitCodes.failed;
+});

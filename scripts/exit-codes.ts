@@ -1,0 +1,11 @@
+/** How a command ends. */
+export const exitCodes = { done: 0, failed: 1, misuse: 2, unreachable: 3, refused: 4 } as const;
+
+/** A command that could not do what it was asked: its message is all there is to say. */
+export class CommandError extends Error {
+  readonly exitCode: number;
+  constructor(how: keyof typeof exitCodes, message: string) {
+    super(message);
+    this.exitCode = exitCodes[how];
+  }
+}
