@@ -1,13 +1,13 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import packageJson from "../package.json" with { type: "json" };
 import { CommandError, exitCodes } from "./exit-codes.ts";
 import { connectToOperator, keepToken } from "./operator-client.ts";
 import { root } from "./root.ts";
 import { missingSecrets, secretNames } from "./secrets.ts";
+import { waitForVersion } from "./wait-for-version.ts";
 import { jsonIn, WranglerError, wrangler } from "./wrangler.ts";
 
 // `npm run deploy`: puts the Worker into the Cloudflare account that wrangler is signed in to. Each step looks at what is there and makes what is not,
@@ -176,22 +176,6 @@ async function upload(deployment: Deployment, secrets: Record<string, string>): 
   }
 }
 
-/** Waits until /health is answered by the version. */
-async function waitForVersion(origin: string, versionId: string): Promise<void> {
-  let seen = "nothing answered";
-  for (const until = Date.now() + healthTimeoutMs; Date.now() < until; await sleep(2000)) {
-    try {
-      const response = await fetch(`${origin}/health`, { signal: AbortSignal.timeout(10_000), redirect: "manual" });
-      const health = (await response.json()) as { status: string; releaseId?: string; output?: string };
-      if (health.releaseId === versionId && health.status !== "fail") return say(`${origin} answers as ${versionId}: ${health.status}.`);
-      seen = `it answered ${response.status} as ${health.releaseId}: ${health.output ?? health.status}`;
-    } catch (error) {
-      seen = ((error as Error).cause as Error | undefined)?.message ?? (error as Error).message;
-    }
-  }
-  throw new CommandError("unreachable", `${origin}/health did not answer as ${versionId} within five minutes: ${seen}.`);
-}
-
 /** Makes the first account, unless it is there already; then only what its owner needs to come in, if nobody has. */
 async function makeFirstAccount(origin: string, { name, email }: Account): Promise<void> {
   const operator = connectToOperator(origin);
@@ -264,10 +248,7 @@ async function deploy(deployment: Deployment, account: Account | null): Promise<
     return say(
       "PUBLIC_ORIGIN is not set. Put the address of the Worker there in wrangler.toml, and deploy again: links and webhooks need it.",
     );
-  await waitForVersion(origin, version).catch((error: unknown) => {
-    if (back) say(`To go back: npx ${back}`);
-    throw error;
-  });
+  say(`${origin} answers as ${version}: ${await waitForVersion(origin, version, healthTimeoutMs)}.`);
   if (secrets.OPERATOR_TOKEN)
     say(
       "The operator's token is in .operator-tokens, where `npm run operator -- ... --remote` finds it. Keep a copy in your password store.",

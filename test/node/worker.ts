@@ -6,11 +6,15 @@ import { copyProject, freePort, removeProject, run } from "./project.ts";
 /** A Worker of its own, with one account and nothing in it. */
 export interface RunningWorker {
   port: number;
+  /** Its copy of the project. */
+  folder: string;
   /** A key of the account with every scope. */
   key: string;
   /** The link by which its first owner comes in. */
   setup: string;
   stop(): Promise<void>;
+  /** Ends the Worker, does what is to be done meanwhile, and starts it on the same data. */
+  restart(meanwhile?: () => void | Promise<void>): Promise<void>;
   /** Changes its database from outside, to make time pass. */
   sql(command: string): Promise<void>;
   /** Asks the API with the key; answers the body. */
@@ -27,13 +31,27 @@ export async function startWorker({ signIn = false }: { signIn?: boolean } = {})
     env: { ...process.env, PORT: String(port) },
   });
   const [, key = "", setup = ""] = made.out.trim().split("\n");
-  const worker = startDevWorker(port, { folder, signIn });
-  while (!(await answers(`http://localhost:${port}/health`))) await sleep(50);
-  const stop = async () => {
+  const start = async () => {
+    const started = startDevWorker(port, { folder, signIn });
+    while (!(await answers(`http://localhost:${port}/health`))) await sleep(50);
+    return started;
+  };
+  let worker = await start();
+  const end = async () => {
     const gone = new Promise((resolve) => worker.once("exit", resolve));
     process.kill(-(worker.pid ?? 0), "SIGTERM");
     await gone;
+  };
+  const stop = async () => {
+    await end();
     removeProject(folder);
+  };
+  const restart = async (meanwhile: () => void | Promise<void> = () => {}) => {
+    await end();
+    // Its children may hold the port a moment longer.
+    while (await answers(`http://localhost:${port}/health`)) await sleep(50);
+    await meanwhile();
+    worker = await start();
   };
   const api = async (method: string, path: string, body?: unknown) => {
     const response = await fetch(`http://localhost:${port}/api/v1${path}`, {
@@ -50,5 +68,5 @@ export async function startWorker({ signIn = false }: { signIn?: boolean } = {})
     });
     if (code !== 0) throw new Error(err);
   };
-  return { port, key, setup, stop, sql, api };
+  return { port, folder, key, setup, stop, restart, sql, api };
 }

@@ -1,0 +1,252 @@
+import { chmodSync, copyFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { parseEnv } from "node:util";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { secretNames } from "../../scripts/secrets.ts";
+import { waitForVersion } from "../../scripts/wait-for-version.ts";
+import { root, run } from "./project.ts";
+import { type RunningWorker, startWorker } from "./worker.ts";
+
+// `npm run deploy`, with a stand-in for wrangler that records what would be asked of Cloudflare. The Worker that answers is a real one, on this machine.
+
+let worker: RunningWorker;
+let tools: string;
+
+interface Recording {
+  calls: string[];
+  failures: { at: string; message: string }[];
+  databases: string[];
+  queues: string[];
+  secrets: Record<string, string>;
+  version: string | null;
+  origin: string;
+  secretsMode?: string;
+  secretsFile?: string;
+}
+
+const recordingFile = () => join(tools, "recording.json");
+const recording = (): Recording => JSON.parse(readFileSync(recordingFile(), "utf8"));
+const record = (changes: Partial<Recording>) => writeFileSync(recordingFile(), JSON.stringify({ ...recording(), ...changes }));
+const deploy = (...args: string[]) =>
+  run(process.execPath, ["scripts/deploy.ts", ...args], {
+    cwd: worker.folder,
+    env: { ...process.env, PATH: `${tools}${delimiter}${process.env.PATH}`, RECORDING: recordingFile() },
+  });
+
+const first = ["--account", "Acme Ltd", "--email", "ops@acme.dev"];
+const looking = [
+  "whoami",
+  "secret list --format json",
+  "d1 list --json",
+  "queues info developer-overview-deliveries",
+  "queues info developer-overview-dead-deliveries",
+];
+const migrating = ["d1 migrations apply DB --remote", "d1 migrations apply ACTIVITY_0 --remote"];
+const uploading = "deploy --minify --durable-objects-code-update-mode immediate --tag 0.1.0 --domain localhost";
+
+beforeAll(async () => {
+  worker = await startWorker();
+  tools = mkdtempSync(join(tmpdir(), "wrangler-"));
+  copyFileSync(join(root, "test/node/recording-wrangler.mjs"), join(tools, "wrangler"));
+  chmodSync(join(tools, "wrangler"), 0o755);
+  const toml = join(worker.folder, "wrangler.toml");
+  writeFileSync(toml, readFileSync(toml, "utf8").replace('PUBLIC_ORIGIN = ""', `PUBLIC_ORIGIN = "http://localhost:${worker.port}"`));
+});
+
+beforeEach(() => {
+  const empty = { calls: [], failures: [], databases: [], queues: [], secrets: {}, version: null };
+  writeFileSync(recordingFile(), JSON.stringify({ ...empty, origin: `http://localhost:${worker.port}` }));
+});
+
+afterAll(async () => {
+  await worker?.stop();
+  rmSync(tools, { recursive: true, force: true });
+});
+
+describe("npm run deploy", () => {
+  it("makes what is missing, migrates before it switches, waits for the new version, and prints the setup link", async () => {
+    const { code, out, err } = await deploy(...first);
+    expect([code, err.includes("ERROR")]).toEqual([0, false]);
+    const { calls, secrets, secretsMode, secretsFile } = recording();
+    expect(calls).toEqual([
+      ...looking,
+      "d1 create developer-overview",
+      "d1 create developer-overview-activity-0",
+      "queues create developer-overview-deliveries",
+      "queues create developer-overview-dead-deliveries",
+      ...migrating,
+      `${uploading} --secrets-file FILE`,
+    ]);
+    expect(Object.keys(secrets)).toEqual([
+      "KEY_SIGNING_SECRETS",
+      "KEY_SIGNING_SECRETS_2",
+      "WEBHOOK_SEALING_SECRETS",
+      "WEBHOOK_SEALING_SECRETS_2",
+      "OPERATOR_TOKENS",
+    ]);
+    expect([secretsMode, existsSync(secretsFile ?? "")]).toEqual(["600", false]);
+    const tokens = join(worker.folder, ".operator-tokens");
+    expect((statSync(tokens).mode & 0o777).toString(8)).toBe("600");
+    const [, token = ""] = readFileSync(tokens, "utf8").trim().split("=");
+    expect(token).toMatch(/^dvop_/);
+    for (const secret of [token, ...Object.values(secrets)]) expect(out + err).not.toContain(secret.split(":").at(-1));
+    expect(out).toContain("developer-overview is new. This will:");
+    expect(out).toMatch(/answers as .*: pass\./);
+    const link = /http:\/\/localhost:\d+\/setup#[\w-]{43}/.exec(out)?.[0] ?? "";
+    expect((await fetch(link)).status).toBe(200);
+  });
+
+  it("run again, makes nothing anew, says how to go back, and makes no second account", async () => {
+    await deploy(...first);
+    const { secrets, version } = recording();
+    record({ calls: [] });
+    const { code, out } = await deploy(...first);
+    expect(code).toBe(0);
+    const { calls, secrets: after } = recording();
+    expect(calls).toEqual([...looking.slice(0, 2), "deployments status --json", ...looking.slice(2), ...migrating, uploading]);
+    expect(after).toEqual(secrets);
+    expect(out).toContain(`npx wrangler rollback ${version}`);
+    expect(out).toMatch(/The account acc_\w+ is there already\. A new setup link/);
+  });
+
+  it.each([
+    ["queues create developer-overview-dead-deliveries", "Authentication error [code: 10000]"],
+    ["d1 migrations apply ACTIVITY_0", "D1_ERROR: near"],
+    ["deploy", "upload failed"],
+  ])("broken off at %s, goes on from there when it is run again", async (at, message) => {
+    record({ failures: [{ at, message }] });
+    const broken = await deploy(...first);
+    expect([broken.code, broken.err.includes(message), broken.out.includes("setup#")]).toEqual([1, true, false]);
+    expect(recording().calls.at(-1)?.startsWith(at)).toBe(true);
+    record({ calls: [] });
+    expect((await deploy(...first)).code).toBe(0);
+    const { calls, databases, queues } = recording();
+    expect(calls.filter((call) => call.startsWith("d1 create"))).toEqual([]);
+    expect([databases.length, queues.length]).toEqual([2, 2]);
+    expect(calls.at(-1)).toBe(`${uploading} --secrets-file FILE`);
+  });
+
+  it("does nothing where wrangler is not signed in, or cannot tell what is there", async () => {
+    for (const [at, message] of [
+      ["whoami", "You are not authenticated."],
+      ["secret list", "fetch failed"],
+      ["queues info", "Authentication error"],
+    ] as const) {
+      record({ calls: [], failures: [{ at, message }] });
+      const { code, err } = await deploy();
+      expect([code, err.includes(message)]).toEqual([1, true]);
+      expect(recording().calls.filter((call) => /create|apply|^deploy/.test(call))).toEqual([]);
+    }
+  });
+
+  it("runs once at a time", async () => {
+    const [one, other] = await Promise.all([deploy(), deploy()]);
+    expect([one.code, other.code].toSorted()).toEqual([0, 4]);
+    expect(one.err + other.err).toContain("Another deploy runs from here");
+    // One that was killed holds up nobody.
+    writeFileSync(join(worker.folder, ".wrangler/deploy.lock"), "999999");
+    expect((await deploy()).code).toBe(0);
+  });
+
+  it("says with --dry-run all that it would do, and calls nobody", async () => {
+    const { code, out } = await deploy("--dry-run", "--env", "staging", ...first);
+    expect([code, recording().calls]).toEqual([0, []]);
+    for (const step of [
+      "wrangler d1 create developer-overview-staging-activity-0",
+      "wrangler queues create developer-overview-staging-dead-deliveries",
+      "wrangler d1 migrations apply DB --remote --env staging",
+      "OPERATOR_TOKENS",
+      "wrangler deploy --env staging --minify --durable-objects-code-update-mode immediate",
+      "Acme Ltd <ops@acme.dev>",
+      "wrangler rollback <version> --env staging",
+    ])
+      expect(out).toContain(step);
+  });
+
+  it.each([
+    [["--acount", "x"], "--acount"],
+    [["--account", "x"], "go together"],
+    [["--account", "x", "--email", "nobody"], "--email an address"],
+    [["--env", "none"], "No environment found"],
+    [["--env", "staging", ...first], "Set PUBLIC_ORIGIN"],
+  ])("refuses %j", async (args, message) => {
+    const { code, err } = await deploy(...args);
+    expect([code, err.includes(message), /\n\s+at /.test(err), recording().calls]).toEqual([2, true, false, []]);
+  });
+});
+
+describe("Waiting for a version", () => {
+  it("goes on until the new one answers and does not fail, and says what it saw where it does not", async () => {
+    const answers = [
+      { releaseId: "old", status: "pass" },
+      { releaseId: "new", status: "fail", output: "The database does not answer." },
+      { releaseId: "new", status: "warn" },
+    ];
+    let asked = 0;
+    const server = createServer((_, response) => response.end(JSON.stringify(answers[Math.min(asked++, answers.length - 1)])));
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    expect([await waitForVersion(origin, "new", 2000), asked]).toEqual(["warn", 3]);
+    await expect(waitForVersion(origin, "newest", 400)).rejects.toMatchObject({
+      exitCode: 3,
+      message: expect.stringContaining("as new: warn"),
+    });
+    server.close();
+    await expect(waitForVersion(origin, "new", 400)).rejects.toMatchObject({ exitCode: 3 });
+  });
+});
+
+describe("Staging", () => {
+  interface Config {
+    name: string;
+    d1_databases: { binding: string; database_name: string; migrations_dir: string }[];
+    queues: { producers: { binding: string }[]; consumers: { queue: string; dead_letter_queue?: string }[] };
+    vars: object;
+    [other: string]: unknown;
+  }
+
+  const shared = ["durable_objects", "migrations", "secrets", "define", "compatibility_date", "compatibility_flags", "triggers", "assets"];
+  const more = ["observability", "placement", "version_metadata", "rules"];
+
+  it("binds what production binds, under names of its own", async () => {
+    const { unstable_readConfig } = await import("wrangler");
+    const config = (env?: string) =>
+      unstable_readConfig({ config: join(root, "wrangler.toml"), ...(env && { env }) }, { hideWarnings: true }) as unknown as Config;
+    const shape = (of: Config) => ({
+      databases: of.d1_databases.map(({ binding, migrations_dir }) => [binding, migrations_dir]),
+      producers: of.queues.producers.map(({ binding }) => binding),
+      consumers: of.queues.consumers.map(({ queue, dead_letter_queue, ...rest }) => rest),
+      vars: Object.keys(of.vars),
+      rest: [...shared, ...more].map((name) => of[name]),
+    });
+    expect(shape(config("staging"))).toEqual(shape(config()));
+    const names = (of: Config) => [
+      of.name,
+      ...of.d1_databases.map(({ database_name }) => database_name),
+      ...of.queues.consumers.map(({ queue }) => queue),
+    ];
+    expect(names(config("staging")).filter((name) => names(config()).includes(name))).toEqual([]);
+  });
+});
+
+describe("The button, and the workflows", () => {
+  it("ask for each secret of the Worker, say what it is, and have no value for it", () => {
+    const { cloudflare } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+    const example = parseEnv(readFileSync(join(root, ".dev.vars.example"), "utf8"));
+    expect(Object.keys(example).toSorted()).toEqual(secretNames.toSorted());
+    for (const [name, value] of Object.entries(example))
+      expect([value, cloudflare.bindings[name]?.description]).toEqual(["", expect.any(String)]);
+  });
+
+  it("use actions of others by their hash alone", () => {
+    const folder = join(root, ".github/workflows");
+    const used = readdirSync(folder).flatMap((file) =>
+      [...readFileSync(join(folder, file), "utf8").matchAll(/uses: (\S+)/g)].map(([, action]) => action),
+    );
+    expect(used.length).toBeGreaterThan(3);
+    for (const action of used) expect(action).toMatch(/@[0-9a-f]{40}$/);
+  });
+});

@@ -1,0 +1,248 @@
+import { cpSync, readFileSync, rmSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { parseEnv } from "node:util";
+import { Webhook } from "standardwebhooks";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { run } from "./project.ts";
+import { type RunningWorker, startWorker } from "./worker.ts";
+
+// `npm run operator`, typed as an operator would, against a Worker of this machine: what the runbooks say, done.
+
+let worker: RunningWorker;
+let account: string;
+
+const operator = (args: string[], env: Record<string, string> = {}) =>
+  run("npm", ["run", "--silent", "operator", "--", ...args], {
+    cwd: worker.folder,
+    env: { ...process.env, PORT: String(worker.port), ...env },
+  });
+
+/** Runs a command that is expected to be done, and answers what it printed; as JSON where that was asked for. */
+async function done(...args: string[]) {
+  const { code, out, err } = await operator(args);
+  expect([code, code === 0 ? "" : err], args.join(" ")).toEqual([0, ""]);
+  return args.includes("--json") ? JSON.parse(out) : out.trim();
+}
+
+const me = async (key: string) => {
+  const response = await fetch(`http://localhost:${worker.port}/api/v1/me`, { headers: { Authorization: `Bearer ${key}` } });
+  return response.status === 200 ? 200 : ((await response.json()) as { code: string }).code;
+};
+
+beforeAll(async () => {
+  worker = await startWorker();
+  account = (await worker.api("GET", "/me")).account.id;
+});
+
+afterAll(() => worker?.stop());
+
+describe("npm run operator", () => {
+  it("says how it is used", async () => {
+    const help = await operator(["--help"]);
+    expect([help.code, help.err]).toEqual([0, ""]);
+    for (const form of ["accounts erase ID --yes", "guards line-up", "secrets reseal", "deliveries drain", "--remote URL", "3 unreachable"])
+      expect(help.out).toContain(form);
+    expect((await operator(["accounts", "--help"])).out).not.toContain("guards line-up");
+  });
+
+  it.each([
+    [[], "Name what to work on"],
+    [["accunts", "list"], 'no "accunts"'],
+    [["accounts"], "Name what to do with accounts"],
+    [["accounts", "delete", "x"], 'no "accounts delete"'],
+    [["accounts", "suspend"], "It is called: accounts suspend ID"],
+    [["accounts", "list", "--jsn"], "--jsn"],
+    [["accounts", "ceiling", "acc_1", "many"], "whole number"],
+    [["accounts", "ceiling", "acc_1", "0"], "/limit: "],
+    [["accounts", "make", "--name", "x"], "--email is missing"],
+    [["accounts", "list", "--remote", "http://api.example.com"], "--remote takes https://"],
+    [["accounts", "list", "--remote", "api"], "--remote takes the address"],
+    [["accounts", "list", "--remote", "https://api.example.com"], "There is no token for https://api.example.com"],
+    [["secrets", "rotate", "keys"], "There are two to rotate"],
+  ])("ends with 2 and a sentence for %j", async (args, message) => {
+    const { code, out, err } = await operator(args);
+    expect([code, out, err.includes(message), /\n\s+at /.test(err)]).toEqual([2, "", true, false]);
+  });
+
+  it("ends with 1 where it cannot be done, 3 where nothing answers, 4 where it is refused", async () => {
+    expect(await operator(["accounts", "suspend", "acc_none"])).toMatchObject({ code: 1, err: "There is no such account.\n" });
+    expect(await operator(["accounts", "list"], { PORT: "59999" })).toMatchObject({
+      code: 3,
+      err: expect.stringContaining("Nothing answers at"),
+    });
+    expect(await operator(["accounts", "list"], { OPERATOR_TOKEN: "dvop_wrong" })).toMatchObject({
+      code: 4,
+      err: expect.stringContaining("token"),
+    });
+    // Something else than the Worker.
+    const server = createServer((request, response) => {
+      response.writeHead(request.url?.includes("accounts") ? 302 : 502, { Location: "https://login.example.com" }).end();
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const PORT = String((server.address() as AddressInfo).port);
+    expect((await operator(["accounts", "list"], { PORT })).code).toBe(4);
+    expect((await operator(["secrets", "list"], { PORT })).code).toBe(3);
+    server.close();
+  });
+
+  it("makes accounts and keys, for people and for programs", async () => {
+    const made = (await done("accounts", "make", "--name", "Acme Ltd", "--email", "ops@acme.dev")) as string;
+    expect(made).toMatch(/^acc_\w+\nhttp:\/\/localhost:\d+\/setup#[\w-]{43}$/);
+    const [id = ""] = made.split("\n");
+    const key = (await done("keys", "make", id, "--name", "CI", "--scopes", "tasks:read", "--limit", "9")) as string;
+    expect(await me(key)).toBe(200);
+    const { data } = await done("accounts", "list", "--json");
+    expect(data.find((each: { id: string }) => each.id === id)).toMatchObject({ name: "Acme Ltd", status: "active", is_claimed: false });
+    expect(await done("accounts", "list")).toMatch(/^ID +STATUS +CEILING/);
+    const keys = await done("keys", "list", id, "--json");
+    await done("keys", "disable", keys.data[0].id);
+    expect(await me(key)).toBe("disabled_key");
+    await done("keys", "enable", keys.data[0].id);
+    await done("keys", "revoke", keys.data[0].id);
+    expect(await me(key)).toBe("revoked_key");
+  });
+
+  it("suspends, resumes, bounds and looks at an account", async () => {
+    await done("accounts", "suspend", account);
+    expect(await me(worker.key)).toBe("account_suspended");
+    await done("accounts", "resume", account);
+    expect(await me(worker.key)).toBe(200);
+    expect(await done("accounts", "ceiling", account, "4000")).toMatch(/Lowered to it: key_/);
+    expect((await worker.api("GET", "/rate-limit")).policies[0].limit).toBe(4000);
+    await done("accounts", "keep-days", account, "14");
+    await done("accounts", "keep-days", account, "default");
+    expect((await done("accounts", "storage", account, "--json")).tasks.most).toBe(100_000);
+    expect(await done("deliveries", "backlog")).toContain("pending");
+    expect(await done("deliveries", "drain", "--seconds", "5")).toBe("Nothing is due.");
+    expect((await done("audit", "list", "--json")).data.length).toBeGreaterThan(5);
+  });
+
+  it("exports an account as lines of JSON, which a pipe may leave early", async () => {
+    for (let n = 0; n < 30; n++) await worker.api("POST", "/tasks", { title: `Task ${n}` });
+    const { code, out, err } = await operator(["accounts", "export", account]);
+    const lines = out
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    expect([code, err]).toEqual([0, `${lines.length - 1} lines.\n`]);
+    expect(lines.filter(({ type }) => type === "task").length).toBe(30);
+    expect(lines.at(-1)).toEqual({ type: "end", lines: lines.length - 1 });
+    const piped = await run("sh", ["-c", `npm run --silent operator -- accounts export ${account} | head -1`], {
+      cwd: worker.folder,
+      env: { ...process.env, PORT: String(worker.port) },
+    });
+    expect([piped.code, piped.err.includes("EPIPE"), JSON.parse(piped.out).type]).toEqual([0, false, "account"]);
+  });
+
+  it("erases an account only where that is said, and reports what is gone and what Cloudflare keeps", async () => {
+    const [id = ""] = ((await done("accounts", "make", "--name", "Gone", "--email", "gone@example.com")) as string).split("\n");
+    const key = (await done("keys", "make", id, "--name", "Gone")) as string;
+    expect(await me(key)).toBe(200);
+    const unsaid = await operator(["accounts", "erase", id]);
+    expect([unsaid.code, unsaid.err.includes("--yes"), await me(key)]).toEqual([2, true, 200]);
+    const report = (await done("accounts", "erase", id, "--yes")) as string;
+    expect(report).toMatch(/ERASED +COUNT/);
+    expect(report).toContain("Time Travel");
+    expect(await me(key)).toBe("invalid_key");
+    expect((await done("accounts", "erase", id, "--yes", "--json")).status).toBe("erased");
+    expect((await operator(["accounts", "resume", id])).code).toBe(4);
+  });
+});
+
+describe("The runbooks", () => {
+  it("rotate the secrets of the Worker without refusing a key or losing a webhook", async () => {
+    const received: { headers: Record<string, string>; body: string }[] = [];
+    const receiver = createServer(async (request, response) => {
+      let body = "";
+      for await (const chunk of request) body += chunk;
+      received.push({ headers: request.headers as Record<string, string>, body });
+      response.end();
+    });
+    await new Promise<void>((resolve) => receiver.listen(0, "127.0.0.1", resolve));
+    const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`;
+    const webhook = await worker.api("POST", "/webhooks", { url, event_types: ["task.created"] });
+
+    for (const kind of ["key-signing", "webhook-sealing"]) await done("secrets", "rotate", kind);
+    expect(await operator(["secrets", "rotate", "key-signing"])).toMatchObject({ code: 4, err: expect.stringContaining("Start it again") });
+    await worker.restart();
+    expect(await me(worker.key)).toBe(200);
+    const before = await done("secrets", "list", "--json");
+    expect(before.signing.map(({ name, isNewest }: { name: string; isNewest: boolean }) => [name, isNewest])).toEqual([
+      ["c", true],
+      ["b", false],
+    ]);
+    // What the older ones have made is needed still.
+    expect(await operator(["secrets", "rotate", "key-signing"])).toMatchObject({
+      code: 4,
+      err: expect.stringContaining("still needed by"),
+    });
+    expect(await operator(["secrets", "rotate", "webhook-sealing"])).toMatchObject({
+      code: 4,
+      err: expect.stringContaining("secrets reseal"),
+    });
+    expect(await done("secrets", "reseal")).toBe("Sealed anew: 1 webhook.");
+    await done("secrets", "rotate", "webhook-sealing");
+    await worker.restart();
+    await worker.api("POST", "/tasks", { title: "After the rotation" });
+    for (let waited = 0; received.length === 0 && waited < 8000; waited += 50) await new Promise((resolve) => setTimeout(resolve, 50));
+    const [first] = received;
+    expect(new Webhook(webhook.secret).verify(first?.body ?? "", first?.headers ?? {})).toMatchObject({ type: "task.created" });
+    receiver.close();
+  });
+
+  it("bring guards in line after D1 was set back in time", async () => {
+    const databases = join(worker.folder, ".wrangler/state/v3/d1");
+    const saved = join(worker.folder, ".wrangler/d1-before");
+    const before = await worker.api("POST", "/keys", { name: "Revoked after", scopes: ["tasks:read"] });
+    expect(await me(before.secret_key)).toBe(200);
+    await worker.restart(() => cpSync(databases, saved, { recursive: true }));
+    const after = await worker.api("POST", "/keys", { name: "Made after", scopes: ["tasks:read"] });
+    expect(await me(after.secret_key)).toBe(200);
+    await worker.api("DELETE", `/keys/${before.id}`);
+    await worker.restart(() => {
+      rmSync(databases, { recursive: true });
+      cpSync(saved, databases, { recursive: true });
+    });
+    // The guards know better, whatever D1 says.
+    expect([await me(before.secret_key), await me(after.secret_key)]).toEqual(["revoked_key", 200]);
+    expect((await worker.api("GET", `/keys/${before.id}`)).status).toBe("active");
+    const { reconciled, unreachable } = await done("guards", "line-up", "--json");
+    expect([reconciled, unreachable]).toEqual([[before.id], []]);
+    expect((await worker.api("GET", `/keys/${before.id}`)).status).toBe("revoked");
+    // Nothing in D1 tells of the key that was made after; whoever knows its id ends it.
+    await done("keys", "revoke", after.id);
+    expect(await me(after.secret_key)).toBe("revoked_key");
+  });
+
+  it("let the owner of an account in again who has lost everything", async () => {
+    const link = (await done("owners", "link", account)) as string;
+    expect(link).toMatch(/^http:\/\/localhost:\d+\/setup#/);
+    expect((await fetch(link)).status).toBe(200);
+  });
+});
+
+describe("What the Worker, its databases and its operator say", () => {
+  it("never has a secret", async () => {
+    const vars = parseEnv(readFileSync(join(worker.folder, ".dev.vars"), "utf8"));
+    const { out } = await operator(["accounts", "export", account]);
+    const pages = await Promise.all(
+      ["/health", "/metrics", "/operator", "/api/v1/none", "/keys"].map(async (path) => {
+        const headers = { Authorization: `Bearer ${vars.OPERATOR_TOKEN}`, "Sec-Fetch-Site": "none" };
+        return (await fetch(`http://localhost:${worker.port}${path}`, { headers })).text();
+      }),
+    );
+    const files = await run("sh", ["-c", "cat .wrangler/state/v3/d1/*/* .wrangler/state/v3/do/*/*"], { cwd: worker.folder });
+    const secrets = [
+      worker.key.slice(21),
+      vars.OPERATOR_TOKEN ?? "",
+      ...Object.values(vars).flatMap((value) => value?.split(":")[1] ?? []),
+    ];
+    expect(secrets.length).toBe(7);
+    const places = { out, pages: pages.join("\n"), audit: (await operator(["audit", "list"])).out, files: files.out };
+    for (const [place, text] of Object.entries(places))
+      for (const secret of secrets) expect([place, text.includes(secret)]).toEqual([place, false]);
+    expect(files.out.length).toBeGreaterThan(10_000);
+  });
+});
