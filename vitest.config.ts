@@ -15,6 +15,8 @@ export default defineConfig(async () => ({
   test: {
     // Most of them wait for something: more at once than there are cores.
     maxWorkers: 3,
+    // The line of each request would bury what matters.
+    onConsoleLog: (text: string) => !text.startsWith('{"http.request.method"'),
     provide: { isLong: process.env.TESTS === "long" },
     projects: [
       {

@@ -2,16 +2,16 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { quiet, wranglerPath } from "./local.ts";
 import { root } from "./root.ts";
 
-/** Starts the Worker of a copy of the project, by default this one, as `npm start` runs it. `signIn`: the overview asks who is there. `demoKey`: what the console of the documentation offers. */
+/** Starts the Worker of a copy of the project, by default this one, as `npm start` runs it. `signIn`: the overview asks who is there. `demoKey`: what the console of the documentation offers. `log`: prints what the Worker logs, a line for each request. */
 export function startDevWorker(
   port: number,
-  { folder = root, signIn = false, demoKey }: { folder?: string; signIn?: boolean; demoKey?: string } = {},
+  { folder = root, signIn = false, log = false, demoKey }: { folder?: string; signIn?: boolean; log?: boolean; demoKey?: string } = {},
 ): ChildProcess {
   const args = ["dev", "--ip", "127.0.0.1", "--port", String(port), "--inspector-port", "0", "--local", "--define", "LOCAL_BUILD:true"];
   args.push("--define", `OPEN_OVERVIEW:${!signIn}`, "--var", `PUBLIC_ORIGIN:http://localhost:${port}`);
   if (demoKey !== undefined) args.push("--var", `DEMO_API_KEY:${demoKey}`);
   // A process group of its own, so that all of it can be ended at once.
-  return spawn(process.execPath, [wranglerPath, ...args, "--log-level", "error", "--show-interactive-dev-session=false"], {
+  return spawn(process.execPath, [wranglerPath, ...args, "--log-level", log ? "log" : "error", "--show-interactive-dev-session=false"], {
     cwd: folder,
     env: { ...quiet, PWD: folder },
     stdio: ["ignore", "inherit", "inherit"],

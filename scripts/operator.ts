@@ -223,6 +223,15 @@ const keys: Record<string, Command> = {
       await print(given, body, () => body.secret_key);
     },
   },
+  limit: {
+    form: "limit KEY N",
+    what: "how many requests it may make an hour, up to its account's ceiling",
+    args: 2,
+    run: async (given) => {
+      const { body } = await given.client.call("PUT", `/keys/${at(given, 0)}/limit`, { limit: whole(given.args[1], "N") });
+      await print(given, body, () => `Its limit is ${given.args[1]} requests an hour.`);
+    },
+  },
   ...Object.fromEntries(
     (
       [

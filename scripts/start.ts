@@ -23,15 +23,15 @@ function portOf(text: string | undefined): number {
   return port;
 }
 
-const known = ["--fresh", "--sign-in"];
+const known = ["--fresh", "--sign-in", "--log"];
 
-function optionsIn(args: string[]): { fresh: boolean; signIn: boolean } {
+function optionsIn(args: string[]): { fresh: boolean; signIn: boolean; log: boolean } {
   const unknown = args.find((arg) => !known.includes(arg));
   if (unknown !== undefined)
     throw new Misuse(
-      `Unknown option ${unknown}. There are two: npm start -- --fresh begins again with new data, npm start -- --sign-in asks who is there, as a deployed Worker does.`,
+      `Unknown option ${unknown}. There are three: npm start -- --fresh begins again with new data, npm start -- --sign-in asks who is there, as a deployed Worker does, npm start -- --log prints a line for each request.`,
     );
-  return { fresh: args.includes("--fresh"), signIn: args.includes("--sign-in") };
+  return { fresh: args.includes("--fresh"), signIn: args.includes("--sign-in"), log: args.includes("--log") };
 }
 
 async function requireFreePort(port: number): Promise<void> {
@@ -110,13 +110,13 @@ const fireCron = (url: string) => {
 
 async function start(): Promise<void> {
   const port = portOf(process.env.PORT);
-  const { fresh, signIn } = optionsIn(process.argv.slice(2));
+  const { fresh, signIn, log } = optionsIn(process.argv.slice(2));
   await requireFreePort(port);
   const demoKey = await prepare(fresh);
 
   say("Starting the Worker ...");
   const setup = signIn ? await setupLink(port) : null;
-  const worker = startDevWorker(port, { signIn, ...(!signIn && { demoKey }) });
+  const worker = startDevWorker(port, { signIn, log, ...(!signIn && { demoKey }) });
   let isStopping = false;
   const stop = async (code: number) => {
     if (isStopping) return;

@@ -32,6 +32,6 @@ function lineOf(c: AppContext, now: number): Record<string, string | number> {
 
 /** The pattern of a page's route, `/keys/{id}`; undefined where none was found. */
 function pageRoute(c: AppContext): string | undefined {
-  const found = matchedRoutes(c).findLast(({ method, path }) => method !== "ALL" && !path.includes("*"));
+  const found = matchedRoutes(c).findLast(({ method, path }) => method !== "ALL" && path !== "/*");
   return found?.path.replaceAll(/:(\w+)(\{[^}]*\})?\??/g, "{$1}");
 }

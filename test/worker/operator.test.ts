@@ -78,11 +78,13 @@ describe("The operator's API", () => {
     expect(await me(body.secret_key)).toBe("disabled_key");
     await operate("POST", `/keys/${body.id}/enable`);
     expect(await me(body.secret_key)).toBe(200);
+    await operate("PUT", `/keys/${body.id}/limit`, { limit: 9 });
+    expect((await call("GET", "/api/v1/me", { key: body.secret_key })).headers.get("X-RateLimit-Limit")).toBe("9");
     await operate("POST", `/keys/${body.id}/revoke`);
     expect(await me(body.secret_key)).toBe("revoked_key");
-    expect(await operationsOn(accountId)).toEqual(["key.revoked", "key.enabled", "key.disabled", "key.made"]);
+    expect(await operationsOn(accountId)).toEqual(["key.revoked", "key.limited", "key.enabled", "key.disabled", "key.made"]);
     const { body: listed } = await operate("GET", `/accounts/${accountId}/keys`);
-    expect(listed.data[0]).toMatchObject({ id: body.id, status: "revoked", hourly_limit: 7 });
+    expect(listed.data[0]).toMatchObject({ id: body.id, status: "revoked", hourly_limit: 9 });
     expect(JSON.stringify(listed)).not.toContain(body.secret_key.slice(-20));
   });
 

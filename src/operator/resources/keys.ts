@@ -1,4 +1,5 @@
 import { Hono } from "hono";
+import { z } from "zod";
 import { type Account, readAccount } from "../../accounts/account.ts";
 import { operatorOn } from "../../accounts/actor.ts";
 import { connectToStore } from "../../activity/databases.ts";
@@ -69,3 +70,7 @@ keys.post("/keys/:id/disable", (c) =>
 keys.post("/keys/:id/enable", (c) =>
   onKey(c, "key.enabled", (account, id) => changeKey(keyWriting(c, account, "key.enabled", id), id, { state: "active" }, always)),
 );
+keys.put("/keys/:id/limit", async (c) => {
+  const { limit: hourlyLimit } = await readBody(c, z.strictObject({ limit: z.int().min(1) }));
+  return onKey(c, "key.limited", (account, id) => changeKey(keyWriting(c, account, "key.limited", id), id, { hourlyLimit }, always));
+});
