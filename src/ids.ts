@@ -1,7 +1,25 @@
 import { bytesToHex } from "@noble/hashes/utils.js";
 import { v7 } from "uuid";
 
-export type IdPrefix = "acc" | "usr" | "tsk" | "req" | "evt" | "whk" | "dlv" | "att" | "rdl" | "aud" | "mem" | "ses" | "inv" | "opr";
+/** What an id begins with, and what it is of. */
+interface IdPrefixes {
+  acc: "account";
+  usr: "user";
+  tsk: "task";
+  req: "request";
+  evt: "event";
+  whk: "webhook";
+  dlv: "delivery";
+  att: "attempt";
+  rdl: "redelivery";
+  aud: "entry of the audit log";
+  mem: "member";
+  ses: "session";
+  inv: "invitation";
+  opr: "entry of the operator's audit";
+}
+
+export type IdPrefix = keyof IdPrefixes;
 
 const hexOfTime = (timeMs: number) => Math.max(0, timeMs).toString(16).padStart(12, "0");
 

@@ -53,7 +53,10 @@ beforeAll(async () => {
   copyFileSync(join(root, "test/node/recording-wrangler.mjs"), join(tools, "wrangler"));
   chmodSync(join(tools, "wrangler"), 0o755);
   const toml = join(worker.folder, "wrangler.toml");
-  writeFileSync(toml, readFileSync(toml, "utf8").replace('PUBLIC_ORIGIN = ""', `PUBLIC_ORIGIN = "http://localhost:${worker.port}"`));
+  // wrangler reads it anew whenever it changes, and the Worker is another version then.
+  await worker.restart(() =>
+    writeFileSync(toml, readFileSync(toml, "utf8").replace('PUBLIC_ORIGIN = ""', `PUBLIC_ORIGIN = "http://localhost:${worker.port}"`)),
+  );
 });
 
 beforeEach(() => {
