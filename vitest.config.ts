@@ -54,6 +54,7 @@ export default defineConfig(async () => ({
         },
       },
       { test: { name: "node", include: ["test/node/**/*.test.ts"], testTimeout: 240_000, hookTimeout: 240_000 } },
+      { test: { name: "soak", include: ["test/soak/**/*.test.ts"], hookTimeout: 240_000 } },
       { test: { name: "browser", include: ["test/browser/**/*.test.ts"], testTimeout: 60_000, hookTimeout: 120_000 } },
     ],
   },

@@ -33,7 +33,9 @@ interface Deployment {
   worker: string;
   databases: Database[];
   queues: string[];
-  /** Where it will be reached; null where nobody has said so. */
+  /** Where it will be reached; none where nobody has said so. */
+  origins: string[];
+  /** Where links lead. */
   origin: string | null;
 }
 
@@ -61,9 +63,13 @@ async function readDeployment(env: string | undefined): Promise<Deployment> {
     ...producers.map(({ queue }) => queue),
     ...consumers.flatMap(({ queue, dead_letter_queue: dead }) => [queue, ...(dead ? [dead] : [])]),
   ];
-  const [first = ""] = String(config.vars.PUBLIC_ORIGIN ?? "").split(",");
-  if (first.trim() !== "" && !URL.canParse(first.trim()))
-    throw new CommandError("misuse", `PUBLIC_ORIGIN is no origin: "${first.trim()}".`);
+  const given = String(config.vars.PUBLIC_ORIGIN ?? "")
+    .split(",")
+    .map((each) => each.trim())
+    .filter((each) => each !== "");
+  const wrong = given.find((each) => !URL.canParse(each));
+  if (wrong !== undefined) throw new CommandError("misuse", `PUBLIC_ORIGIN has what is no origin: "${wrong}".`);
+  const origins = given.map((each) => new URL(each).origin);
   return {
     env,
     worker: config.name ?? "",
@@ -73,17 +79,16 @@ async function readDeployment(env: string | undefined): Promise<Deployment> {
       folder: each.migrations_dir,
     })),
     queues: [...new Set(queues)],
-    origin: first.trim() === "" ? null : new URL(first.trim()).origin,
+    origins,
+    origin: origins[0] ?? null,
   };
 }
 
 const envArgs = ({ env }: Deployment): string[] => (env === undefined ? [] : ["--env", env]);
 
-/** The host that Cloudflare is asked to serve; none for an address that every Worker has anyway. */
-const domainOf = ({ origin }: Deployment): string | null => {
-  const host = origin === null ? null : new URL(origin).hostname;
-  return host === null || host.endsWith(".workers.dev") ? null : host;
-};
+/** The hosts that Cloudflare is asked to serve; not the address that every Worker has anyway. */
+const domainsOf = ({ origins }: Deployment): string[] =>
+  origins.map((each) => new URL(each).hostname).filter((host) => !host.endsWith(".workers.dev"));
 
 /** What is done with the commands that do it, in order. `known`: what was found to be missing; where nothing was asked, all of it. */
 function planOf(
@@ -93,7 +98,7 @@ function planOf(
 ): string[] {
   const { worker, databases, origin } = deployment;
   const env = envArgs(deployment);
-  const looks = [["whoami"], secretList(deployment), ["d1", "list", "--json"], ["queues", "info", "<queue>"]];
+  const looks = [whoami, secretList(deployment), ["d1", "list", "--json"], ["queues", "info", "<queue>"]];
   return [
     `look at what is there: ${looks.map((args) => `wrangler ${args.join(" ")}`).join(", ")}`,
     ...known.databases.map((name) => `make the database ${name}: wrangler ${createDatabase(name).join(" ")}`),
@@ -107,13 +112,14 @@ function planOf(
   ];
 }
 
+/** Without --json it ends with 0, signed in or not. */
+const whoami = ["whoami", "--json"];
 const secretList = (deployment: Deployment) => ["secret", "list", "--format", "json", ...envArgs(deployment)];
 const createDatabase = (name: string) => ["d1", "create", name];
 const createQueue = (name: string) => ["queues", "create", name];
 const migrate = (deployment: Deployment, binding: string) => ["d1", "migrations", "apply", binding, "--remote", ...envArgs(deployment)];
 
 function deployArgs(deployment: Deployment, secretsFile: string | null): string[] {
-  const domain = domainOf(deployment);
   return [
     "deploy",
     ...envArgs(deployment),
@@ -121,7 +127,7 @@ function deployArgs(deployment: Deployment, secretsFile: string | null): string[
     // Old and new objects meet for as short as can be.
     ...["--durable-objects-code-update-mode", "immediate"],
     ...["--tag", packageJson.version],
-    ...(domain === null ? [] : ["--domain", domain]),
+    ...domainsOf(deployment).flatMap((domain) => ["--domain", domain]),
     ...(secretsFile === null ? [] : ["--secrets-file", secretsFile]),
   ];
 }
@@ -221,7 +227,12 @@ function isAlive(pid: number): boolean {
 
 async function deploy(deployment: Deployment, account: Account | null): Promise<void> {
   const { worker, origin, databases } = deployment;
-  await wrangler(["whoami"]);
+  const { code } = await wrangler(whoami, { mayFail: true });
+  if (code !== 0)
+    throw new CommandError(
+      "refused",
+      "wrangler is not signed in to Cloudflare: npx wrangler login, or CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID.",
+    );
   const there = await secretsThere(deployment);
   const previous = there === null ? null : await currentVersion(deployment);
   const missing = {

@@ -87,7 +87,7 @@ async function call(origin: string, token: string, method: string, path: string,
   if (status >= 200 && status < 300) return { body: answered, text, headers };
   const detail = [
     answered?.detail ?? `${origin} answered ${status}.`,
-    ...(answered?.errors ?? []).map(({ detail: each }: { detail: string }) => each),
+    ...(answered?.errors ?? []).map(({ pointer, detail: each }: { pointer: string; detail: string }) => `${pointer}: ${each}`),
   ].join(" ");
   const requestId = answered?.request_id ? ` (${answered.request_id})` : "";
   if (status >= 300 && status < 400)

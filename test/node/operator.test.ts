@@ -38,6 +38,9 @@ beforeAll(async () => {
 
 afterAll(() => worker?.stop());
 
+/** What takes starting the Worker again. */
+const long = it.runIf(inject("isLong"));
+
 /** Each is a process of its own: a few of them by default. */
 const calledWrongly = [
   [[], "Name what to work on"],
@@ -155,7 +158,7 @@ describe("npm run operator", () => {
 });
 
 describe("The runbooks", () => {
-  it("rotate the secrets of the Worker without refusing a key or losing a webhook", async () => {
+  long("rotate the secrets of the Worker without refusing a key or losing a webhook", async () => {
     const received: { headers: Record<string, string>; body: string }[] = [];
     const receiver = createServer(async (request, response) => {
       let body = "";
@@ -195,7 +198,7 @@ describe("The runbooks", () => {
     receiver.close();
   });
 
-  it("bring guards in line after D1 was set back in time", async () => {
+  long("bring guards in line after D1 was set back in time", async () => {
     const databases = join(worker.folder, ".wrangler/state/v3/d1");
     const saved = join(worker.folder, ".wrangler/d1-before");
     const before = await worker.api("POST", "/keys", { name: "Revoked after", scopes: ["tasks:read"] });

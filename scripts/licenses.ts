@@ -1,0 +1,46 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { root } from "./root.ts";
+
+// `npm run licenses`: the licences of all packages that are installed, those of the Worker (what is deployed) and those of development. It fails where the Worker would carry
+// one that is not on this list.
+
+const allowed = ["MIT", "ISC", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "0BSD", "MIT OR Apache-2.0", "(MIT OR Apache-2.0)"];
+
+interface Locked {
+  version?: string;
+  dev?: boolean;
+  optional?: boolean;
+  license?: string;
+}
+
+const { packages } = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8")) as { packages: Record<string, Locked> };
+
+const licenseOf = (path: string, locked: Locked): string => {
+  if (locked.license) return locked.license;
+  const file = join(root, path, "package.json");
+  const { license } = existsSync(file) ? (JSON.parse(readFileSync(file, "utf8")) as { license?: string | { type: string } }) : {};
+  return (typeof license === "string" ? license : license?.type) ?? "unknown";
+};
+
+const all = Object.entries(packages)
+  .filter(([path, locked]) => path !== "" && (!locked.optional || existsSync(join(root, path))))
+  .map(([path, locked]) => ({
+    name: `${path.split("node_modules/").at(-1)}@${locked.version}`,
+    license: licenseOf(path, locked),
+    isDeployed: !locked.dev,
+  }));
+
+for (const [title, isDeployed] of [
+  ["In the Worker", true],
+  ["For development alone", false],
+] as const) {
+  const own = all.filter((each) => each.isDeployed === isDeployed);
+  console.log(`${title}: ${own.length} packages`);
+  for (const [license, ofLicense] of [...Map.groupBy(own, (each) => each.license)].toSorted(([, a], [, b]) => b.length - a.length))
+    console.log(`  ${license}: ${isDeployed ? ofLicense.map(({ name }) => name).join(", ") : ofLicense.length}`);
+}
+
+const others = all.filter(({ isDeployed, license }) => isDeployed && !allowed.includes(license));
+for (const { name, license } of others) console.error(`${name} is under ${license}, which is not on the list of scripts/licenses.ts`);
+process.exitCode = others.length > 0 ? 1 : 0;
