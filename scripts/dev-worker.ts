@@ -2,10 +2,18 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { quiet, wranglerPath } from "./local.ts";
 import { root } from "./root.ts";
 
-/** Starts the Worker of a copy of the project, by default this one, as `npm start` runs it. `signIn`: the overview asks who is there. `demoKey`: what the console of the documentation offers. `log`: prints what the Worker logs, a line for each request. */
+interface DevOptions {
+  folder?: string;
+  signIn?: boolean;
+  log?: boolean;
+  output?: number;
+  demoKey?: string;
+}
+
+/** Starts the Worker of a copy of the project, by default this one, as `npm start` runs it. `signIn`: the overview asks who is there. `demoKey`: what the console of the documentation offers. `log`: prints what the Worker logs, a line for each request. `output`: the file, by its descriptor, that gets what it prints. */
 export function startDevWorker(
   port: number,
-  { folder = root, signIn = false, log = false, demoKey }: { folder?: string; signIn?: boolean; log?: boolean; demoKey?: string } = {},
+  { folder = root, signIn = false, log = false, output, demoKey }: DevOptions = {},
 ): ChildProcess {
   const args = ["dev", "--ip", "127.0.0.1", "--port", String(port), "--inspector-port", "0", "--local", "--define", "LOCAL_BUILD:true"];
   args.push("--define", `OPEN_OVERVIEW:${!signIn}`, "--var", `PUBLIC_ORIGIN:http://localhost:${port}`);
@@ -14,7 +22,7 @@ export function startDevWorker(
   return spawn(process.execPath, [wranglerPath, ...args, "--log-level", log ? "log" : "error", "--show-interactive-dev-session=false"], {
     cwd: folder,
     env: { ...quiet, PWD: folder },
-    stdio: ["ignore", "inherit", "inherit"],
+    stdio: ["ignore", output ?? "inherit", output ?? "inherit"],
     detached: true,
   });
 }

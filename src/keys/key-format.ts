@@ -52,10 +52,11 @@ export function newSecretKey(keyId: string, signing: SigningSecret): string {
   return signed + mac(signed, signing.secret);
 }
 
-const secretKeys = /(dvo_[0-9A-Za-z]{16})_[0-9A-Za-z_]*/g;
+/** Secret keys, and the tokens of operators, which have no public part. */
+const secretKeys = /(dvo_[0-9A-Za-z]{16})_[0-9A-Za-z_]*|(dvop)_[\w-]+/g;
 
-/** A text in which every secret key is cut to its public part: what is kept or logged of what a client sent goes through here. */
-const maskKeys = (text: string): string => (text.includes("dvo_") ? text.replaceAll(secretKeys, "$1") : text);
+/** A text in which every secret key is cut to its public part: what is kept, logged or said again of what a client sent goes through here. */
+const maskKeys = (text: string): string => (text.includes("dvo") ? text.replaceAll(secretKeys, "$1$2") : text);
 
 /** The same for a text in which the characters of a key may be percent-encoded, also more than once, as in a path. */
 export function maskEncodedKeys(text: string): string {

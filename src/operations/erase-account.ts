@@ -210,3 +210,9 @@ const mainTables: readonly Rows[] = [
   ["counters", allOf("account_storage")],
   ["account", "DELETE FROM accounts WHERE id = ?1"],
 ];
+
+/** The tables that an erasure deletes from. */
+export const erasedTables: ReadonlySet<string> = new Set([
+  "api_keys",
+  ...[...logTables, ...mainTables].map(([, query]) => /^DELETE FROM (\w+)/.exec(query)?.[1] ?? ""),
+]);

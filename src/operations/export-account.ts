@@ -50,6 +50,8 @@ const sections: readonly Section[] = [
   },
 ];
 
+export const exportedTables: ReadonlySet<string> = new Set(sections.map(({ table }) => table));
+
 const rowsAtOnce = 500;
 /** Pieces of one answer: the next one goes on where it ends. */
 const piecesAtOnce = 20;

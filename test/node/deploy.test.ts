@@ -8,12 +8,14 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from "v
 import packageJson from "../../package.json" with { type: "json" };
 import { secretNames } from "../../scripts/secrets.ts";
 import { waitForVersion } from "../../scripts/wait-for-version.ts";
-import { root, run } from "./project.ts";
+import { copyProject, removeProject, root, run } from "./project.ts";
 import { type RunningWorker, startWorker } from "./worker.ts";
 
 // `npm run deploy`, with a stand-in for wrangler that records what would be asked of Cloudflare. The Worker that answers is a real one, on this machine.
 
-let worker: RunningWorker;
+/** Only where something is deployed. */
+let worker: RunningWorker | undefined;
+let folder: string;
 let tools: string;
 
 interface Recording {
@@ -33,7 +35,7 @@ const recording = (): Recording => JSON.parse(readFileSync(recordingFile(), "utf
 const record = (changes: Partial<Recording>) => writeFileSync(recordingFile(), JSON.stringify({ ...recording(), ...changes }));
 const deploy = (...args: string[]) =>
   run(process.execPath, ["scripts/deploy.ts", ...args], {
-    cwd: worker.folder,
+    cwd: folder,
     env: { ...process.env, PATH: `${tools}${delimiter}${process.env.PATH}`, RECORDING: recordingFile() },
   });
 
@@ -49,24 +51,25 @@ const migrating = ["d1 migrations apply DB --remote", "d1 migrations apply ACTIV
 const uploading = `deploy --minify --durable-objects-code-update-mode immediate --tag ${packageJson.version} --domain localhost`;
 
 beforeAll(async () => {
-  worker = await startWorker();
+  if (inject("isLong")) worker = await startWorker();
   tools = mkdtempSync(join(tmpdir(), "wrangler-"));
   copyFileSync(join(root, "test/node/recording-wrangler.mjs"), join(tools, "wrangler"));
   chmodSync(join(tools, "wrangler"), 0o755);
-  const toml = join(worker.folder, "wrangler.toml");
+  folder = worker?.folder ?? copyProject();
+  const toml = join(folder, "wrangler.toml");
+  const origin = `http://localhost:${worker?.port ?? 8787}`;
   // wrangler reads it anew whenever it changes, and the Worker is another version then.
-  await worker.restart(() =>
-    writeFileSync(toml, readFileSync(toml, "utf8").replace('PUBLIC_ORIGIN = ""', `PUBLIC_ORIGIN = "http://localhost:${worker.port}"`)),
-  );
+  const place = () => writeFileSync(toml, readFileSync(toml, "utf8").replace('PUBLIC_ORIGIN = ""', `PUBLIC_ORIGIN = "${origin}"`));
+  await (worker ? worker.restart(place) : place());
 });
 
 beforeEach(() => {
   const empty = { calls: [], failures: [], databases: [], queues: [], secrets: {}, version: null };
-  writeFileSync(recordingFile(), JSON.stringify({ ...empty, origin: `http://localhost:${worker.port}` }));
+  writeFileSync(recordingFile(), JSON.stringify({ ...empty, origin: `http://localhost:${worker?.port}` }));
 });
 
 afterAll(async () => {
-  await worker?.stop();
+  await (worker ? worker.stop() : removeProject(folder));
   rmSync(tools, { recursive: true, force: true });
 });
 
@@ -74,7 +77,7 @@ afterAll(async () => {
 const long = it.runIf(inject("isLong"));
 
 describe("npm run deploy", () => {
-  it("makes what is missing, migrates before it switches, waits for the new version, and prints the setup link", async () => {
+  long("makes what is missing, migrates before it switches, waits for the new version, and prints the setup link", async () => {
     const { code, out, err } = await deploy(...first);
     expect([code, err.includes("ERROR")]).toEqual([0, false]);
     const { calls, secrets, secretsMode, secretsFile } = recording();
@@ -95,7 +98,7 @@ describe("npm run deploy", () => {
       "OPERATOR_TOKENS",
     ]);
     expect([secretsMode, existsSync(secretsFile ?? "")]).toEqual(["600", false]);
-    const tokens = join(worker.folder, ".operator-tokens");
+    const tokens = join(folder, ".operator-tokens");
     expect((statSync(tokens).mode & 0o777).toString(8)).toBe("600");
     const [, token = ""] = readFileSync(tokens, "utf8").trim().split("=");
     expect(token).toMatch(/^dvop_/);
@@ -106,7 +109,7 @@ describe("npm run deploy", () => {
     expect((await fetch(link)).status).toBe(200);
   });
 
-  it("run again, makes nothing anew, says how to go back, and makes no second account", async () => {
+  long("run again, makes nothing anew, says how to go back, and makes no second account", async () => {
     await deploy(...first);
     const { secrets, version } = recording();
     record({ calls: [] });
@@ -125,21 +128,18 @@ describe("npm run deploy", () => {
     ["d1 migrations apply ACTIVITY_0", "D1_ERROR: near"],
   ] as const;
 
-  it.each(inject("isLong") ? breaks : breaks.slice(0, 1))(
-    "broken off at %s, goes on from there when it is run again",
-    async (at, message) => {
-      record({ failures: [{ at, message }] });
-      const broken = await deploy(...first);
-      expect([broken.code, broken.err.includes(message), broken.out.includes("setup#")]).toEqual([1, true, false]);
-      expect(recording().calls.at(-1)?.startsWith(at)).toBe(true);
-      record({ calls: [] });
-      expect((await deploy(...first)).code).toBe(0);
-      const { calls, databases, queues } = recording();
-      expect(calls.filter((call) => call.startsWith("d1 create"))).toEqual([]);
-      expect([databases.length, queues.length]).toEqual([2, 2]);
-      expect(calls.at(-1)).toBe(`${uploading} --secrets-file FILE`);
-    },
-  );
+  long.each(breaks)("broken off at %s, goes on from there when it is run again", async (at, message) => {
+    record({ failures: [{ at, message }] });
+    const broken = await deploy(...first);
+    expect([broken.code, broken.err.includes(message), broken.out.includes("setup#")]).toEqual([1, true, false]);
+    expect(recording().calls.at(-1)?.startsWith(at)).toBe(true);
+    record({ calls: [] });
+    expect((await deploy(...first)).code).toBe(0);
+    const { calls, databases, queues } = recording();
+    expect(calls.filter((call) => call.startsWith("d1 create"))).toEqual([]);
+    expect([databases.length, queues.length]).toEqual([2, 2]);
+    expect(calls.at(-1)).toBe(`${uploading} --secrets-file FILE`);
+  });
 
   long("does nothing where wrangler is not signed in, or cannot tell what is there", async () => {
     for (const [at, message, exit, said] of [
@@ -159,7 +159,7 @@ describe("npm run deploy", () => {
     expect([one.code, other.code].toSorted()).toEqual([0, 4]);
     expect(one.err + other.err).toContain("Another deploy runs from here");
     // One that was killed holds up nobody.
-    writeFileSync(join(worker.folder, ".wrangler/deploy.lock"), "999999");
+    writeFileSync(join(folder, ".wrangler/deploy.lock"), "999999");
     expect((await deploy()).code).toBe(0);
   });
 

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Miniflare } from "miniflare";
 import { Webhook } from "standardwebhooks";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { hashOf } from "../../src/hash.ts";
 import { newSecretKey } from "../../src/keys/key-format.ts";
 import { scopes } from "../../src/keys/scopes.ts";
@@ -115,6 +115,9 @@ afterAll(async () => {
   if (state) rmSync(state, { recursive: true, force: true });
 });
 
+/** Whatever is not the way there and back. */
+const long = it.runIf(inject("isLong"));
+
 describe(`From ${releasedVersion} to what stands here`, () => {
   it("the released Worker goes on with the tables of the next one", async () => {
     const worker = await startRelease(bundles, state, "released");
@@ -146,16 +149,16 @@ describe(`From ${releasedVersion} to what stands here`, () => {
 
   it("the next Worker finds all that the released one has left, its objects included", () => on("next", "next on what was left"));
 
-  it("the next Worker asks objects of the released one", () => on("next", "next asks released objects", "released"));
+  long("the next Worker asks objects of the released one", () => on("next", "next asks released objects", "released"));
 
-  it("the released Worker asks objects of the next one", () => on("released", "released asks next objects", "next"));
+  long("the released Worker asks objects of the next one", () => on("released", "released asks next objects", "next"));
 
   it("the released Worker goes on with what the next one has left: a release can be rolled back", () =>
     on("released", "released after a rollback"));
 
-  it("the next Worker goes on after that", () => on("next", "next again"));
+  long("the next Worker goes on after that", () => on("next", "next again"));
 
-  it("a message that the released Worker has queued is delivered by the next one", async () => {
+  long("a message that the released Worker has queued is delivered by the next one", async () => {
     const worker = await startRelease(bundles, state, "next");
     try {
       const task = await api(worker, "POST", "/tasks", { title: "Queued before" });

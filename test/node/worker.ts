@@ -1,3 +1,4 @@
+import { openSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { answers, startDevWorker } from "../../scripts/dev-worker.ts";
@@ -23,7 +24,7 @@ export interface RunningWorker {
 }
 
 /** Starts the Worker of a copy of the project, as `npm start` runs it. */
-export async function startWorker({ signIn = false }: { signIn?: boolean } = {}): Promise<RunningWorker> {
+export async function startWorker({ signIn = false, log = false }: { signIn?: boolean; log?: boolean } = {}): Promise<RunningWorker> {
   const folder = copyProject();
   const port = await freePort();
   const made = await run("npm", ["run", "--silent", "account", "--", "--name", "Acme", "--email", "acme@example.com"], {
@@ -31,8 +32,10 @@ export async function startWorker({ signIn = false }: { signIn?: boolean } = {})
     env: { ...process.env, PORT: String(port) },
   });
   const [, key = "", setup = ""] = made.out.trim().split("\n");
+  // What it logs goes there, where it is asked to.
+  const output = log ? openSync(join(folder, "worker.log"), "a") : undefined;
   const start = async () => {
-    const started = startDevWorker(port, { folder, signIn });
+    const started = startDevWorker(port, { folder, signIn, log, ...(output !== undefined && { output }) });
     while (!(await answers(`http://localhost:${port}/health`))) await sleep(50);
     return started;
   };

@@ -399,6 +399,33 @@ describe("An erasure", () => {
     expect((await operate("POST", `/accounts/${accountId}/resume`)).status).toBe(409);
   });
 
+  it("and an export know every table that has rows of accounts", async () => {
+    const { erasedTables } = await import("../../src/operations/erase-account.ts");
+    const { exportedTables } = await import("../../src/operations/export-account.ts");
+    // Marks of work to be done, counts, and answers that are kept for a day: of use to nobody outside.
+    const notExported = [
+      "account_storage",
+      "idempotency_keys",
+      "stale_slices",
+      "log_starts",
+      "key_uses",
+      "usage_slices",
+      "usage_hours",
+      "usage_hour_totals",
+      "usage_day_totals",
+    ];
+    for (const database of [env.DB, env.ACTIVITY_0]) {
+      const { results } = await database
+        .prepare("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
+        .all<{ name: string; sql: string }>();
+      const ofAccounts = results.filter(({ name, sql }) => /\baccount_id\b/.test(sql) && !/^(sqlite|d1|_cf)_/.test(name));
+      const names = ofAccounts.map(({ name }) => name).filter((name) => name !== "operator_audit" && name !== "erasures");
+      expect(names.length).toBeGreaterThan(5);
+      expect(names.filter((name) => !erasedTables.has(name))).toEqual([]);
+      expect(names.filter((name) => !exportedTables.has(name) && !notExported.includes(name))).toEqual([]);
+    }
+  });
+
   it("that was broken off is finished by the clock", async () => {
     const { accountId, key } = await makeTenant();
     await call("POST", "/api/v1/tasks", { key, body: { title: "x" } });

@@ -2,6 +2,7 @@ import type { Hook } from "@hono/zod-openapi";
 import type { z } from "zod";
 import { Failure, type Fault } from "../../errors.ts";
 import { required } from "../../http/inputs/values.ts";
+import { maskEncodedKeys } from "../../keys/key-format.ts";
 import type { ApiContext, ApiEnv } from "../context.ts";
 
 const mostFaults = 100;
@@ -13,7 +14,7 @@ type Issue = z.core.$ZodIssue;
 const pointerOf = (path: readonly PropertyKey[]) =>
   path.map((part) => `/${named(part).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
 
-const named = (part: PropertyKey) => String(part).slice(0, longestName).toWellFormed();
+const named = (part: PropertyKey) => maskEncodedKeys(String(part)).slice(0, longestName).toWellFormed();
 
 const unknown = "This is not known here.";
 
