@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { heapMiB, inspect, inspectedAt } from "./inspector.ts";
+import { heapMiB, inspect, inspectedAt } from "../scripts/inspector.ts";
 import { load, residentMiB, type Variant } from "./load.ts";
 import { prepare, unlimited } from "./variants.ts";
 import { bundle, freePort, serve } from "./workerd.ts";

@@ -7,15 +7,27 @@ interface DevOptions {
   signIn?: boolean;
   log?: boolean;
   output?: number;
+  inspector?: number;
   demoKey?: string;
 }
 
-/** Starts the Worker of a copy of the project, by default this one, as `npm start` runs it. `signIn`: the overview asks who is there. `demoKey`: what the console of the documentation offers. `log`: prints what the Worker logs, a line for each request. `output`: the file, by its descriptor, that gets what it prints. */
+/** Starts the Worker of a copy of the project, by default this one, as `npm start` runs it. `signIn`: the overview asks who is there. `demoKey`: what the console of the documentation offers. `log`: prints what the Worker logs, a line for each request. `output`: the file, by its descriptor, that gets what it prints. `inspector`: the port of V8's debugger. */
 export function startDevWorker(
   port: number,
-  { folder = root, signIn = false, log = false, output, demoKey }: DevOptions = {},
+  { folder = root, signIn = false, log = false, output, inspector = 0, demoKey }: DevOptions = {},
 ): ChildProcess {
-  const args = ["dev", "--ip", "127.0.0.1", "--port", String(port), "--inspector-port", "0", "--local", "--define", "LOCAL_BUILD:true"];
+  const args = [
+    "dev",
+    "--ip",
+    "127.0.0.1",
+    "--port",
+    String(port),
+    "--inspector-port",
+    String(inspector),
+    "--local",
+    "--define",
+    "LOCAL_BUILD:true",
+  ];
   args.push("--define", `OPEN_OVERVIEW:${!signIn}`, "--var", `PUBLIC_ORIGIN:http://localhost:${port}`);
   if (demoKey !== undefined) args.push("--var", `DEMO_API_KEY:${demoKey}`);
   // A process group of its own, so that all of it can be ended at once.

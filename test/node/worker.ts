@@ -23,8 +23,14 @@ export interface RunningWorker {
   api(method: string, path: string, body?: unknown): Promise<any>;
 }
 
+interface Started {
+  signIn?: boolean;
+  log?: boolean;
+  inspector?: number;
+}
+
 /** Starts the Worker of a copy of the project, as `npm start` runs it. */
-export async function startWorker({ signIn = false, log = false }: { signIn?: boolean; log?: boolean } = {}): Promise<RunningWorker> {
+export async function startWorker({ signIn = false, log = false, inspector = 0 }: Started = {}): Promise<RunningWorker> {
   const folder = copyProject();
   const port = await freePort();
   const made = await run("npm", ["run", "--silent", "account", "--", "--name", "Acme", "--email", "acme@example.com"], {
@@ -35,7 +41,7 @@ export async function startWorker({ signIn = false, log = false }: { signIn?: bo
   // What it logs goes there, where it is asked to.
   const output = log ? openSync(join(folder, "worker.log"), "a") : undefined;
   const start = async () => {
-    const started = startDevWorker(port, { folder, signIn, log, ...(output !== undefined && { output }) });
+    const started = startDevWorker(port, { folder, signIn, log, inspector, ...(output !== undefined && { output }) });
     while (!(await answers(`http://localhost:${port}/health`))) await sleep(50);
     return started;
   };

@@ -15,6 +15,13 @@ export async function inspect(port: number): Promise<Session> {
   return connect(worker.webSocketDebuggerUrl);
 }
 
+/** What an isolate holds in MiB, once what nobody needs is gone. */
+export async function heldMiB(session: Session): Promise<number> {
+  await session.send("HeapProfiler.collectGarbage");
+  const { usedSize } = (await session.send("Runtime.getHeapUsage")) as { usedSize: number };
+  return usedSize / 2 ** 20;
+}
+
 /** The heap of an isolate in MiB, as it is committed. */
 export async function heapMiB(session: Session): Promise<number> {
   const { totalSize } = (await session.send("Runtime.getHeapUsage")) as { totalSize: number };
@@ -22,7 +29,8 @@ export async function heapMiB(session: Session): Promise<number> {
 }
 
 async function connect(url: string): Promise<Session> {
-  const socket = new WebSocket(url);
+  // wrangler lets in only who says to be of this machine.
+  const socket = new WebSocket(url, { headers: { Origin: "http://localhost" } } as unknown as string[]);
   await new Promise((resolve, reject) => {
     socket.addEventListener("open", resolve);
     socket.addEventListener("error", reject);
