@@ -106,6 +106,7 @@ function planOf(
     ...databases.map(({ binding, folder }) => `migrate ${binding} (${folder}): wrangler ${migrate(deployment, binding).join(" ")}`),
     ...known.secrets.map((name) => `make the secret ${name}, and upload it with the version`),
     `upload and switch ${worker}: wrangler ${deployArgs(deployment, known.secrets.length > 0 ? "<file of new secrets>" : null).join(" ")}`,
+    ...domainsOf(deployment).map((domain) => `serve ${domain} from it, whatever answers there now`),
     origin === null ? "not wait for /health: PUBLIC_ORIGIN is not set" : `wait for ${origin}/health to answer as the new version`,
     ...(account ? [`make the account ${account.name} <${account.email}>, and print the link by which its owner comes in`] : []),
     `say how to go back: wrangler rollback <version> ${env.join(" ")}`.trim(),
@@ -152,7 +153,8 @@ async function missingQueues({ queues }: Deployment): Promise<string[]> {
 async function secretsThere(deployment: Deployment): Promise<string[] | null> {
   const { code, out, err } = await wrangler(secretList(deployment), { mayFail: true });
   if (code === 0) return (jsonIn(out) as { name: string }[]).map(({ name }) => name);
-  if (/not found|does not exist/i.test(out + err)) return null;
+  // As wrangler says it of a Worker, and of nothing else: to take it for new would make secrets anew that its keys need.
+  if (/Worker "[^"]+"[^\n]* not found\./.test(out + err)) return null;
   throw new WranglerError(`wrangler secret list failed:\n${out}${err}`);
 }
 
@@ -183,8 +185,8 @@ async function upload(deployment: Deployment, secrets: Record<string, string>): 
 }
 
 /** Makes the first account, unless it is there already; then only what its owner needs to come in, if nobody has. */
-async function makeFirstAccount(origin: string, { name, email }: Account): Promise<void> {
-  const operator = connectToOperator(origin);
+async function makeFirstAccount(origin: string, { name, email }: Account, token: string | undefined): Promise<void> {
+  const operator = connectToOperator(origin, token);
   for (let after: string | null = ""; after !== null; ) {
     const { body } = await operator.call("GET", `/accounts${after && `?after=${after}`}`);
     const there = body.data.find((each: Account) => each.name === name && each.email === email);
@@ -240,6 +242,7 @@ async function deploy(deployment: Deployment, account: Account | null): Promise<
     queues: await missingQueues(deployment),
     secrets: secretNames.filter((name) => !(there ?? []).includes(name)),
   };
+  requireTokenKept(deployment, missing.secrets);
   say(
     `${worker} ${previous === null ? "is new" : `is there, as version ${previous}`}. This will:\n${listOf(planOf(deployment, account, missing))}\n`,
   );
@@ -264,7 +267,22 @@ async function deploy(deployment: Deployment, account: Account | null): Promise<
     say(
       "The operator's token is in .operator-tokens, where `npm run operator -- ... --remote` finds it. Keep a copy in your password store.",
     );
-  if (account) await makeFirstAccount(origin, account);
+  if (account) await makeFirstAccount(origin, account, secrets.OPERATOR_TOKEN);
+}
+
+/** The operator's token is made once, and nobody can read it back: it is made only where it can be kept. Throws `CommandError`. */
+function requireTokenKept({ origin }: Deployment, missing: readonly string[]): void {
+  if (!missing.includes("OPERATOR_TOKENS")) return;
+  if (origin === null)
+    throw new CommandError(
+      "misuse",
+      "Set PUBLIC_ORIGIN in wrangler.toml first: the operator's token is made now, and kept under that address.",
+    );
+  if (process.env.CI)
+    throw new CommandError(
+      "refused",
+      "The Worker has no OPERATOR_TOKENS, and a machine that is gone afterwards would make a token that nobody has. Deploy once from a laptop, or set that secret: docs/deploy.md.",
+    );
 }
 
 const listOf = (steps: readonly string[]) => steps.map((step, index) => `${String(index + 1).padStart(3)}. ${step}`).join("\n");

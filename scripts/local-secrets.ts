@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
 import { parseSecrets } from "../src/secrets.ts";
@@ -28,8 +28,10 @@ export function replaceLocalSecret(place: string, names: readonly string[], secr
   const there = parseSecrets(place, localSecrets()[place] ?? "").map(({ name }) => name);
   if (there.join() !== names.join())
     throw new CommandError("refused", "The Worker has not read .dev.vars since it was changed. Start it again first.");
-  const lines = readLines()
-    .split("\n")
-    .map((line) => (line.startsWith(`${place}=`) ? `${place}="${secret}"` : line));
+  const lines = readLines().split("\n");
+  const own = lines.findIndex((line) => new RegExp(`^\\s*(?:export\\s+)?${place}\\s*=`).test(line));
+  if (own < 0) throw new CommandError("failed", `There is no line of ${place} in .dev.vars.`);
+  lines[own] = `${place}="${secret}"`;
   writeFileSync(secretsFile, lines.join("\n"), { mode: 0o600 });
+  chmodSync(secretsFile, 0o600);
 }

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { isLoopback } from "../src/loopback.ts";
 import { CommandError } from "./exit-codes.ts";
@@ -23,10 +23,10 @@ export interface OperatorClient {
   call(method: string, path: string, body?: unknown): Promise<Answer>;
 }
 
-/** The Worker at `remote` or, without one, that of this machine. Throws `CommandError` where there is no token for it. */
-export function connectToOperator(remote: string | undefined): OperatorClient {
+/** The Worker at `remote` or, without one, that of this machine. `made`: the token that was just made for it. Throws `CommandError` where there is no token for it. */
+export function connectToOperator(remote: string | undefined, made?: string): OperatorClient {
   const origin = originOf(remote);
-  const token = process.env.OPERATOR_TOKEN || tokenFor(origin);
+  const token = made ?? (process.env.OPERATOR_TOKEN || tokenFor(origin));
   if (!token)
     throw new CommandError(
       "misuse",
@@ -62,6 +62,8 @@ export function keepToken(origin: string, token: string): void {
   const lines = existsSync(tokensFile) ? readFileSync(tokensFile, "utf8").split("\n") : [];
   const others = lines.filter((line) => line !== "" && !line.startsWith(`${origin}=`));
   writeFileSync(tokensFile, `${[...others, `${origin}=${token}`].join("\n")}\n`, { mode: 0o600 });
+  // It may have been there with another one.
+  chmodSync(tokensFile, 0o600);
 }
 
 async function call(origin: string, token: string, method: string, path: string, body?: unknown): Promise<Answer> {
@@ -96,5 +98,5 @@ async function call(origin: string, token: string, method: string, path: string,
   if (status === 400 || status === 422) throw new CommandError("misuse", detail);
   if (status === 502 || status === 504 || (status === 530 && !answered))
     throw new CommandError("unreachable", `${origin} answered ${status}.`);
-  throw new CommandError("failed", `${detail}${status >= 500 ? requestId : ""}`);
+  throw new CommandError("failed", `${detail}${status >= 500 ? requestId : ""}`, { isTransient: status >= 500 });
 }

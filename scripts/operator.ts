@@ -37,9 +37,12 @@ const note = (text: string): void => void process.stderr.write(`${text}\n`);
 const print = ({ isJson }: Given, body: unknown, say: () => string): Promise<void> =>
   out(`${isJson ? JSON.stringify(body, null, 2) : say()}\n`);
 
+/** Names are made by customers: what steers a terminal is not for it. */
+const plain = (text: string): string => text.replaceAll(/\p{Cc}/gu, "?");
+
 /** Rows under their headings, each column as wide as it needs to be. */
 function table(headings: readonly string[], rows: readonly (readonly unknown[])[]): string {
-  const all = [headings, ...rows].map((row) => row.map((cell) => String(cell ?? "-")));
+  const all = [headings, ...rows].map((row) => row.map((cell) => plain(String(cell ?? "-"))));
   const widths = headings.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
   return all
     .map((row) =>
@@ -62,8 +65,7 @@ async function listed(client: OperatorClient, path: string): Promise<{ data: Rec
   return { data };
 }
 
-const isTransient = (error: unknown) =>
-  error instanceof CommandError && (error.exitCode === exitCodes.failed || error.exitCode === exitCodes.unreachable);
+const isTransient = (error: unknown) => error instanceof CommandError && (error.exitCode === exitCodes.unreachable || error.isTransient);
 
 /** Calls again where a piece of long work failed by the way: three times in a row, then it is given up. */
 async function callAgain(client: OperatorClient, path: string, body: unknown): Promise<Answer> {
@@ -80,7 +82,8 @@ async function callAgain(client: OperatorClient, path: string, body: unknown): P
 const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;
 
 const whole = (text: string | undefined, what: string): number => {
-  if (!/^\d{1,9}$/.test(text ?? "")) throw new CommandError("misuse", `${what} must be a whole number, not "${text}".`);
+  if (!/^\d{1,9}$/.test(text ?? ""))
+    throw new CommandError("misuse", `${what} must be a whole number of at most nine digits, not "${text}".`);
   return Number(text);
 };
 
@@ -466,8 +469,8 @@ async function drain(given: Given): Promise<void> {
   const seconds = given.options.seconds === undefined ? 60 : whole(String(given.options.seconds), "--seconds");
   const until = Date.now() + 1000 * seconds;
   let [enqueued, due] = [0, 0];
-  for (let after = ""; ; ) {
-    const { body } = await callAgain(given.client, "/deliveries/drain", { after });
+  for (let [after, goesOn] = ["", false]; ; goesOn = true) {
+    const { body } = await callAgain(given.client, "/deliveries/drain", { after, goes_on: goesOn });
     enqueued += body.enqueued;
     due = body.due;
     after = body.next ?? "";

@@ -50,15 +50,16 @@ export class EntryJournal {
   /** Removes what there is of an account. Answers how many entries those were. */
   erase(accountId: string): number {
     let erased = 0;
-    const found = this.#sql.exec<{ row: number; entries: string; count: number }>(
-      "SELECT row, entries, count FROM batches WHERE instr(entries, ?) > 0",
-      accountId,
-    );
-    for (const { row, entries, count } of found.toArray()) {
-      const left = (JSON.parse(entries) as Entry[]).filter((entry) => entry.accountId !== accountId);
-      if (left.length === 0) this.#sql.exec("DELETE FROM batches WHERE row = ?", row);
-      else this.#sql.exec("UPDATE batches SET entries = ?, count = ? WHERE row = ?", JSON.stringify(left), left.length, row);
-      erased += count - left.length;
+    const next = "SELECT row, entries, count FROM batches WHERE row > ? AND instr(entries, ?) > 0 ORDER BY row LIMIT 1";
+    // One after the other: together they may be larger than the object.
+    for (let after = 0; ; ) {
+      const [found] = this.#sql.exec<{ row: number; entries: string; count: number }>(next, after, accountId).toArray();
+      if (!found) break;
+      const left = (JSON.parse(found.entries) as Entry[]).filter((entry) => entry.accountId !== accountId);
+      if (left.length === 0) this.#sql.exec("DELETE FROM batches WHERE row = ?", found.row);
+      else this.#sql.exec("UPDATE batches SET entries = ?, count = ? WHERE row = ?", JSON.stringify(left), left.length, found.row);
+      erased += found.count - left.length;
+      after = found.row;
     }
     this.#count -= erased;
     return erased;

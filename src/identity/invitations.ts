@@ -1,5 +1,7 @@
 import { and, eq, gt, isNull, type SQL, sql } from "drizzle-orm";
+import { readAccount } from "../accounts/account.ts";
 import type { Origin, Reading } from "../accounts/actor.ts";
+import { isNotSuspended, suspended } from "../accounts/suspension.ts";
 import { audited, auditKeptMs } from "../audit/audit.ts";
 import { dayMs } from "../clock.ts";
 import { type Db, raw, type Statement } from "../db/client.ts";
@@ -152,7 +154,8 @@ const memberOf = ({ accountId, role }: Invitation, { name, email }: NewMember, n
 async function takeUp(outbox: Outbox, now: number, { invitation, member, from, alongside = () => [] }: TakingUp): Promise<boolean> {
   const { db } = outbox;
   const open = isOpen(invitation.tokenHash, now);
-  const when = sql`EXISTS (SELECT 1 FROM invitations WHERE ${open}) AND ${isNoMember(member.accountId, member.emailKey)}`;
+  const when = sql`EXISTS (SELECT 1 FROM invitations WHERE ${open}) AND ${isNoMember(member.accountId, member.emailKey)}
+    AND ${isNotSuspended(member.accountId)}`;
   // What comes after the member: by then there is somebody with this address.
   const isMade = sql`EXISTS (SELECT 1 FROM members WHERE id = ${member.id})`;
   const actor = { accountId: member.accountId, by: { type: "member" as const, id: member.id }, from };
@@ -185,6 +188,7 @@ export async function claim(
 ): Promise<Claimed> {
   const { db } = outbox;
   const invitation = await readInvitation({ db, now }, token);
+  if ((await readAccount(db, invitation.accountId)).suspendedAt !== null) throw suspended();
   const member = memberOf(invitation, invitation.kind === "invite" ? { ...person, email: invitation.email } : person, now);
   const { codes, rows } = newRecoveryCodes(member.id);
   const session = newSession(member.id, now, from);

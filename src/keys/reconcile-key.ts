@@ -1,4 +1,4 @@
-import { and, eq, isNull } from "drizzle-orm";
+import { and, eq, isNull, ne, sql } from "drizzle-orm";
 import type { KeyConfig } from "../admission/admission.ts";
 import { askGuard, type Guards } from "../admission/guards.ts";
 import type { Db } from "../db/client.ts";
@@ -52,14 +52,28 @@ export async function adoptConfig(db: Db, row: KeyRow, inForce: KeyConfig): Prom
   };
   const event = isRevoked ? keyRevoked : keyUpdated;
   // Whatever D1 was set back to: what was suspended stays so until it is resumed.
-  const suspension = inForce.suspendedAt
-    ? [
-        db
-          .update(accounts)
-          .set({ suspendedAt: inForce.suspendedAt })
-          .where(and(eq(accounts.id, row.accountId), isNull(accounts.suspendedAt))),
-      ]
-    : [];
+  const suspension =
+    inForce.suspendedAt && inForce.state !== "revoked"
+      ? [
+          // Its other keys are told by the clock.
+          db
+            .update(apiKeys)
+            .set({ version: sql`version + 1`, revision: sql`lower(hex(randomblob(8)))` })
+            .where(
+              and(
+                eq(apiKeys.accountId, row.accountId),
+                ne(apiKeys.id, row.id),
+                ne(apiKeys.state, "revoked"),
+                sql`EXISTS (SELECT 1 FROM accounts WHERE accounts.id = ${row.accountId} AND suspended_at IS NULL)`,
+              ),
+            ),
+
+          db
+            .update(accounts)
+            .set({ suspendedAt: inForce.suspendedAt })
+            .where(and(eq(accounts.id, row.accountId), isNull(accounts.suspendedAt))),
+        ]
+      : [];
   const [written] = await commitChange(
     { db },
     {

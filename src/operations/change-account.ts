@@ -122,11 +122,14 @@ export async function readStorage(db: Db, accountId: string): Promise<Record<Sto
   return Object.fromEntries(each) as Record<Stored, { stored: number; most: number }>;
 }
 
-/** The account of a key; null where there is no such key. A key whose row D1 has lost is known by its guard. */
-export async function accountOfKey({ db, guards }: { db: Db; guards: Guards }, keyId: string): Promise<Account | null> {
+/** The account of a key; null where there is no such key. A key whose row D1 has lost (`hasRow` false) is known by its guard. */
+export async function accountOfKey(
+  { db, guards }: { db: Db; guards: Guards },
+  keyId: string,
+): Promise<{ account: Account; hasRow: boolean } | null> {
   if (!isKeyId(keyId)) return null;
   const [row] = await db.select({ accountId: apiKeys.accountId }).from(apiKeys).where(eq(apiKeys.id, keyId));
   const accountId = row?.accountId ?? (await askGuard(guards, keyId, (guard) => guard.configuration()))?.accountId;
   const [account] = accountId === undefined ? [] : await db.select().from(accounts).where(eq(accounts.id, accountId));
-  return account ?? null;
+  return account ? { account, hasRow: row !== undefined } : null;
 }

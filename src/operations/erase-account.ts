@@ -1,4 +1,4 @@
-import { and, asc, eq, isNull, lt, sql } from "drizzle-orm";
+import { and, eq, isNull, lt, or, sql } from "drizzle-orm";
 import { readAccount } from "../accounts/account.ts";
 import { activityDatabase } from "../activity/databases.ts";
 import { eraseInWriters, type WriterEnv } from "../activity/writers.ts";
@@ -9,7 +9,7 @@ import { rowsAtOnce } from "../db/delete-in-chunks.ts";
 import { messagesOf } from "../db/failures.ts";
 import { insertWhere } from "../db/insert-where.ts";
 import { erasures } from "../db/schema-main.ts";
-import { Failure } from "../errors.ts";
+import { Failure, throwTogether } from "../errors.ts";
 import { suspendAccount } from "./change-account.ts";
 import type { Operating } from "./operating.ts";
 import { storeOperation } from "./operator-audit.ts";
@@ -27,6 +27,8 @@ export interface Erasing {
 }
 
 const guardsAtOnce = 50;
+/** As many of these as one call asks: the platform bounds what an invocation may ask for. */
+const mostGroups = 15;
 /** How long D1 can be set back: no deletion takes away what it was then. */
 const timeTravelMs = 30 * dayMs;
 /** Until when Cloudflare keeps what was before an account was erased. */
@@ -39,7 +41,8 @@ const lookAgainAfterMs = 10 * minuteMs;
 export async function requestErasure(operating: Operating & { guards: Guards }, accountId: string): Promise<void> {
   const { db, now, operator } = operating;
   const [known] = await db.select().from(erasures).where(eq(erasures.accountId, accountId));
-  if (known) return;
+  // Broken off before it was suspended, it is now.
+  if (known) return known.finishedAt === null ? suspendForErasure(operating, accountId) : undefined;
   const { activityStore } = await readAccount(db, accountId);
   const row = { accountId, activityStore, operator, requestedAt: now, erased: {}, finishedAt: null, checkedAt: null };
   const isNew = sql`NOT EXISTS (SELECT 1 FROM erasures WHERE account_id = ${accountId})`;
@@ -47,11 +50,18 @@ export async function requestErasure(operating: Operating & { guards: Guards }, 
     storeOperation(db, { ...operating, action: "account.erasure_requested", accountId }, isNew),
     insertWhere(db, erasures, row, isNew),
   ]);
-  // A guard that cannot be reached keeps nothing from being erased: it is told to forget its key.
-  await suspendAccount(operating, accountId).catch((error: unknown) => {
-    if (!(error instanceof Failure) || error.code !== "unavailable") throw error;
+  await suspendForErasure(operating, accountId);
+}
+
+/** A guard that cannot be reached keeps nothing from being erased: it is told to forget its key. */
+async function suspendForErasure(operating: Operating & { guards: Guards }, accountId: string): Promise<void> {
+  try {
+    await suspendAccount(operating, accountId);
+  } catch (error) {
+    // Its row may be gone already.
+    if (!(error instanceof Failure) || (error.code !== "unavailable" && error.code !== "not_found")) throw error;
     console.error(`${accountId} is erased before all of its guards have confirmed that it is suspended:`, messagesOf(error));
-  });
+  }
 }
 
 /** The erasure of an account, as far as it is. Throws `not_found`. */
@@ -61,13 +71,18 @@ export async function readErasure(db: Db, accountId: string): Promise<Erasure> {
   return erasure;
 }
 
-/** Goes on with an erasure until it is finished, or until `endsAt`. Answers it, as far as it is then. */
+/** Throws `conflict` for an account that is erased, or is being erased: nothing is to be made in it. */
+export async function requireKept(db: Db, accountId: string): Promise<void> {
+  const [erasure] = await db.select({ accountId: erasures.accountId }).from(erasures).where(eq(erasures.accountId, accountId));
+  if (erasure) throw new Failure("conflict", "This account is being erased: nothing more can be made or changed in it.");
+}
+
+/** Goes on with an erasure until it is finished, or until `endsAt`; one that was finished is done again, where D1 was set back since. Answers it, as far as it is then. */
 export async function eraseSome(erasing: Erasing, accountId: string, endsAt: number): Promise<Erasure> {
   const { db } = erasing;
   const erasure = await readErasure(db, accountId);
-  if (erasure.finishedAt !== null) return erasure;
   const isDone = await erasePieces(erasing, erasure, endsAt);
-  if (!isDone) return readErasure(db, accountId);
+  if (!isDone || erasure.finishedAt !== null) return readErasure(db, accountId);
   const finishedAt = Date.now();
   const { erased, operator } = await readErasure(db, accountId);
   const isOpen = and(eq(erasures.accountId, accountId), isNull(erasures.finishedAt));
@@ -85,22 +100,31 @@ export async function eraseSome(erasing: Erasing, accountId: string, endsAt: num
 /** Goes on with erasures that were broken off, and looks again for what was on its way when others were finished: at most `atMost` of them. Answers how many. */
 export async function finishErasures(erasing: Erasing, now: number, atMost: number): Promise<number> {
   const { db } = erasing;
+  // In no order: one whose database is away holds up no other.
   const open = await db
     .select()
     .from(erasures)
-    .where(and(isNull(erasures.finishedAt), lt(erasures.requestedAt, now - minuteMs)))
-    .orderBy(asc(erasures.requestedAt))
+    .where(
+      or(
+        and(isNull(erasures.finishedAt), lt(erasures.requestedAt, now - minuteMs)),
+        and(isNull(erasures.checkedAt), lt(erasures.finishedAt, now - lookAgainAfterMs)),
+      ),
+    )
+    .orderBy(sql`random()`)
     .limit(atMost);
-  for (const { accountId } of open) await eraseSome(erasing, accountId, Date.now() + 10 * secondMs);
-  const unchecked = await db
-    .select()
-    .from(erasures)
-    .where(and(isNull(erasures.checkedAt), lt(erasures.finishedAt, now - lookAgainAfterMs)))
-    .limit(atMost - open.length);
-  for (const erasure of unchecked)
-    if (await erasePieces(erasing, erasure, Date.now() + 10 * secondMs))
-      await db.update(erasures).set({ checkedAt: now }).where(eq(erasures.accountId, erasure.accountId));
-  return open.length + unchecked.length;
+  const errors: unknown[] = [];
+  for (const erasure of open) {
+    const endsAt = Date.now() + 10 * secondMs;
+    try {
+      if (erasure.finishedAt === null) await eraseSome(erasing, erasure.accountId, endsAt);
+      else if (await erasePieces(erasing, erasure, endsAt))
+        await db.update(erasures).set({ checkedAt: now }).where(eq(erasures.accountId, erasure.accountId));
+    } catch (error) {
+      errors.push(error);
+    }
+  }
+  throwTogether(errors, "some erasures could not go on");
+  return open.length;
 }
 
 /** Returns whether nothing is left. */
@@ -132,38 +156,44 @@ async function noteErased(db: Db, accountId: string, what: string, gone: number)
     );
 }
 
-/** Guards forget their keys before the rows go: so none is left whose id nobody knows any more. */
+/**
+ * Guards forget their keys before the rows go: so none is left whose id nobody knows any more. First those whose rows were lost before, when D1 was
+ * set back: once rows go, they cannot be told from those any more.
+ */
 async function eraseKeys({ db, guards, env }: Erasing, accountId: string, endsAt: number, count: Count): Promise<boolean> {
-  const store = activityDatabase(env, (await readErasure(db, accountId)).activityStore);
-  const sources: readonly [D1Database, string][] = [
-    [
-      db.$client,
-      "SELECT DISTINCT target_id AS id FROM audit WHERE account_id = ? AND target_type = 'key' AND target_id NOT IN (SELECT id FROM api_keys)",
-    ],
-    [store, "SELECT key_id AS id FROM key_uses WHERE account_id = ?"],
-  ];
-  for (;;) {
-    if (Date.now() > endsAt) return false;
+  const forget = (ids: readonly string[]) => Promise.all(ids.map((id) => askGuard(guards, id, (guard) => guard.erase())));
+  const { erased, activityStore } = await readErasure(db, accountId);
+  if (erased.keys === undefined) {
+    const lost = await lostKeys(db, activityDatabase(env, activityStore), accountId);
+    for (let from = 0; from < lost.length; from += guardsAtOnce) await forget(lost.slice(from, from + guardsAtOnce));
+  }
+  for (let groups = 0; ; groups++) {
     const { results } = await db.$client
       .prepare(`SELECT id FROM api_keys WHERE account_id = ? LIMIT ${guardsAtOnce}`)
       .bind(accountId)
       .all<{ id: string }>();
-    if (results.length === 0) break;
+    if (results.length === 0) return true;
+    if (Date.now() > endsAt || groups === mostGroups) return false;
     const ids = results.map(({ id }) => id);
-    await Promise.all(ids.map((id) => askGuard(guards, id, (guard) => guard.erase())));
+    await forget(ids);
     const { meta } = await db.$client
       .prepare("DELETE FROM api_keys WHERE id IN (SELECT value FROM json_each(?))")
       .bind(JSON.stringify(ids))
       .run();
     await count("keys", meta.changes);
   }
-  // Those whose rows were lost before, when D1 was set back.
-  for (const [d1, query] of sources) {
-    const { results } = await d1.prepare(query).bind(accountId).all<{ id: string }>();
-    for (let from = 0; from < results.length; from += guardsAtOnce)
-      await Promise.all(results.slice(from, from + guardsAtOnce).map(({ id }) => askGuard(guards, id, (guard) => guard.erase())));
-  }
-  return true;
+}
+
+/** Keys that the audit log or the uses tell of, and that have no row. */
+async function lostKeys(db: Db, store: D1Database, accountId: string): Promise<string[]> {
+  const ofAudit = "SELECT DISTINCT target_id AS id FROM audit WHERE account_id = ? AND target_type = 'key'";
+  const ofUses = "SELECT key_id AS id FROM key_uses WHERE account_id = ?";
+  const ids = new Set<string>();
+  for (const [d1, query] of [[db.$client, ofAudit] as const, [store, ofUses] as const])
+    for (const { id } of (await d1.prepare(query).bind(accountId).all<{ id: string }>()).results) ids.add(id);
+  const there = await db.$client.prepare("SELECT id FROM api_keys WHERE account_id = ?").bind(accountId).all<{ id: string }>();
+  for (const { id } of there.results) ids.delete(id);
+  return [...ids];
 }
 
 type Count = (what: string, gone: number) => Promise<void>;

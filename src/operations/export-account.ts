@@ -52,9 +52,12 @@ const sections: readonly Section[] = [
 
 export const exportedTables: ReadonlySet<string> = new Set(sections.map(({ table }) => table));
 
-const rowsAtOnce = 500;
-/** Pieces of one answer: the next one goes on where it ends. */
-const piecesAtOnce = 20;
+const rowsAtOnce = 200;
+/** Each has ten attempts at most, and each of these 16 KiB of what was answered. */
+const deliveriesAtOnce = 20;
+/** Of one answer: the next one goes on where it ends. */
+const mostCharacters = 2_000_000;
+const mostPieces = 50;
 
 /** A piece of an export: lines, and where the next piece goes on; null where this was the last. */
 export interface ExportPiece {
@@ -67,15 +70,16 @@ export async function exportAccount({ db, env }: { db: Db; env: object }, accoun
   const account = await readAccount(db, accountId);
   let [at, after] = positionOf(cursor);
   const lines: object[] = [];
-  for (let piece = 0; piece < piecesAtOnce; piece++) {
+  for (let [piece, characters] = [0, 0]; piece < mostPieces && characters < mostCharacters; piece++) {
     const section = sections[at];
     if (!section) return { lines, next: null };
     const d1 = section.isLog ? activityDatabase(env, account.activityStore) : db.$client;
     const rows = await readRows(d1, section, accountId, after);
-    lines.push(...rows.map((row) => lineOf(section, row)));
-    if (section.type === "delivery") lines.push(...(await attemptsOf(d1, rows)));
+    const made = [...rows.map((row) => lineOf(section, row)), ...(section.type === "delivery" ? await attemptsOf(d1, rows) : [])];
+    lines.push(...made);
+    characters += JSON.stringify(made).length;
     const last = rows.at(-1);
-    if (rows.length === rowsAtOnce && last) after = section.order.map((column) => last[column] as string | number);
+    if (rows.length === atOnce(section) && last) after = section.order.map((column) => last[column] as string | number);
     else [at, after] = [at + 1, []];
   }
   return { lines, next: JSON.stringify([sections[at]?.type ?? "", after]) };
@@ -86,24 +90,27 @@ function positionOf(cursor: string): [section: number, after: (string | number)[
   try {
     const [type, after] = JSON.parse(cursor) as [string, (string | number)[]];
     const at = type === "" ? sections.length : sections.findIndex((section) => section.type === type);
-    if (at >= 0 && Array.isArray(after)) return [at, after];
+    const isPosition = Array.isArray(after) && (after.length === 0 || after.length === sections[at]?.order.length);
+    if (at >= 0 && isPosition && after.every((part) => typeof part === "string" || typeof part === "number")) return [at, after];
   } catch {
     // Told below.
   }
   throw new Failure("invalid_cursor", "This is not where an export goes on.");
 }
 
+const atOnce = ({ type }: Pick<Section, "type">): number => (type === "delivery" ? deliveriesAtOnce : rowsAtOnce);
+
 type Row = Record<string, unknown>;
 
 async function readRows(
   d1: D1Database,
-  { table, order, of = "account_id = ?1" }: Section,
+  { type, table, order, of = "account_id = ?1" }: Section,
   accountId: string,
   after: readonly unknown[],
 ): Promise<Row[]> {
   const columns = order.join(", ");
   const beyond = after.length > 0 ? `AND (${columns}) > (${after.map((_, index) => `?${index + 2}`).join(", ")})` : "";
-  const query = `SELECT * FROM ${table} WHERE ${of} ${beyond} ORDER BY ${columns} LIMIT ${rowsAtOnce}`;
+  const query = `SELECT * FROM ${table} WHERE ${of} ${beyond} ORDER BY ${columns} LIMIT ${atOnce({ type })}`;
   const { results } = await d1
     .prepare(query)
     .bind(accountId, ...after)

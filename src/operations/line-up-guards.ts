@@ -4,6 +4,7 @@ import { askGuard, type Guards } from "../admission/guards.ts";
 import type { Db } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
 import { apiKeys } from "../db/schema-main.ts";
+import { Failure } from "../errors.ts";
 import { isKeyId } from "../keys/key-format.ts";
 import { pushKey } from "../keys/push-key.ts";
 import { reconcileKey } from "../keys/reconcile-key.ts";
@@ -35,8 +36,8 @@ export async function lineUpGuards({ db, guards, env }: { db: Db; guards: Guards
   const [phase = "", after = ""] = cursor === "" ? ["rows"] : cursor.split(/:(.*)/s);
   const phases = phasesOf(db, env);
   const names = Object.keys(phases);
-  const read = phases[phase];
-  if (!read) return { checked: 0, reconciled: [], revoked: [], unreachable: [], next: null };
+  const read = Object.hasOwn(phases, phase) ? phases[phase] : undefined;
+  if (!read) throw new Failure("invalid_cursor", "This is not where the work goes on.");
   const { ids, next } = await read(after);
   const done: LinedUp = { checked: ids.length, reconciled: [], revoked: [], unreachable: [], next: null };
   await Promise.all(
@@ -97,6 +98,12 @@ async function lost(db: Db, d1: D1Database, table: string, column: string, keyCo
     .bind(JSON.stringify(ids))
     .all<{ id: string }>();
   const known = new Set(there.results.map(({ id }) => id));
+  const missing = new Set<string>();
+  for (const { account: of, last: position, id } of results) {
+    if (ids.includes(id) && !known.has(id)) missing.add(id);
+    // Each is a call or two: the next piece goes on there.
+    if (missing.size === keysAtOnce) return { ids: [...missing], next: `${of}/${position}` };
+  }
   const end = results.at(-1);
-  return { ids: ids.filter((id) => !known.has(id)), next: results.length < entriesAtOnce || !end ? null : `${end.account}/${end.last}` };
+  return { ids: [...missing], next: results.length < entriesAtOnce || !end ? null : `${end.account}/${end.last}` };
 }

@@ -4,6 +4,7 @@ import type { Db } from "../db/client.ts";
 import { operatorSessions } from "../db/schema-main.ts";
 import { hashOf } from "../hash.ts";
 import { newToken } from "../identity/tokens.ts";
+import { storeOperation } from "./operator-audit.ts";
 
 // Who looks at the operator's page: for an hour from when they sent their token, and no longer than that token is one.
 
@@ -20,6 +21,7 @@ export async function openOperatorSession(db: Db, session: OperatorSession, now:
   await db.batch([
     db.delete(operatorSessions).where(lt(operatorSessions.expiresAt, now)),
     db.insert(operatorSessions).values({ tokenHash, ...session, expiresAt: now + operatorSessionMs }),
+    storeOperation(db, { now, operator: session.operator, action: "operator.signed_in" }),
   ]);
   return token;
 }

@@ -17,7 +17,7 @@ const patienceMs = 5 * secondMs;
 export interface Backlog {
   /** Deliveries that wait for an attempt, at most 100,001. */
   pending: number;
-  /** Those of them whose time has come, at most 100,001, and since when that of the oldest has. Those of suspended accounts are not due. */
+  /** Those of them whose time has come, at most a thousand of each webhook, and since when that of the oldest has. Those of suspended accounts are not due. */
   due: number;
   oldestDueAt: number | null;
   /** Webhooks that are failing, and those that are disabled. */
@@ -25,17 +25,32 @@ export interface Backlog {
   disabledWebhooks: number;
 }
 
-const notOfSuspended = sql`account_id NOT IN (SELECT id FROM accounts WHERE suspended_at IS NOT NULL)`;
+/** As many webhooks with something to be sent as are looked at. */
+const mostWebhooks = 5000;
+/** Of each, no more are counted. */
+const mostOfWebhook = 1000;
 
 export async function readBacklog(db: Db, now: number): Promise<Backlog> {
+  // Each webhook with something to be sent is found by a seek in the index, and what is due of it by another.
   const [counted] = await db.all<{ pending: number; due: number; oldest: number | null; failing: number; disabled: number }>(
-    sql`SELECT
-      (SELECT count(*) FROM (SELECT 1 FROM deliveries WHERE status = 'pending' LIMIT ${mostCounted + 1})) AS pending,
-      (SELECT count(*) FROM (SELECT 1 FROM deliveries WHERE status = 'pending' AND next_attempt_at <= ${now} AND ${notOfSuspended} LIMIT ${mostCounted + 1})) AS due,
-      (SELECT min(next_attempt_at) FROM (SELECT next_attempt_at FROM deliveries
-        WHERE status = 'pending' AND next_attempt_at <= ${now} AND ${notOfSuspended} LIMIT ${mostCounted + 1})) AS oldest,
-      (SELECT count(*) FROM webhooks WHERE state = 'active' AND failing_since IS NOT NULL) AS failing,
-      (SELECT count(*) FROM webhooks WHERE state = 'disabled') AS disabled`,
+    sql`WITH RECURSIVE waiting (id, count) AS (
+        SELECT min(webhook_id), 1 FROM deliveries WHERE status = 'pending'
+        UNION ALL
+        SELECT (SELECT min(webhook_id) FROM deliveries WHERE status = 'pending' AND webhook_id > waiting.id), count + 1 FROM waiting
+        WHERE id IS NOT NULL AND count < ${mostWebhooks}
+      ), first AS (
+        SELECT waiting.id, (SELECT next_attempt_at FROM deliveries WHERE status = 'pending' AND webhook_id = waiting.id ORDER BY next_attempt_at LIMIT 1) AS at,
+          (SELECT account_id FROM deliveries WHERE status = 'pending' AND webhook_id = waiting.id LIMIT 1) AS account_id
+        FROM waiting WHERE id IS NOT NULL
+      ), due AS (
+        SELECT at, (SELECT count(*) FROM (SELECT 1 FROM deliveries WHERE status = 'pending' AND webhook_id = first.id
+          AND next_attempt_at <= ${now} LIMIT ${mostOfWebhook})) AS count
+        FROM first WHERE at <= ${now} AND account_id NOT IN (SELECT id FROM accounts WHERE suspended_at IS NOT NULL)
+      )
+      SELECT (SELECT count(*) FROM (SELECT 1 FROM deliveries WHERE status = 'pending' LIMIT ${mostCounted + 1})) AS pending,
+        (SELECT coalesce(sum(count), 0) FROM due) AS due, (SELECT min(at) FROM due) AS oldest,
+        (SELECT count(*) FROM webhooks WHERE state = 'active' AND failing_since IS NOT NULL) AS failing,
+        (SELECT count(*) FROM webhooks WHERE state = 'disabled') AS disabled`,
   );
   const { pending = 0, due = 0, oldest = null, failing = 0, disabled = 0 } = counted ?? {};
   return { pending, due, oldestDueAt: oldest, failingWebhooks: failing, disabledWebhooks: disabled };

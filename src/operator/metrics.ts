@@ -48,7 +48,7 @@ function metricsOf(vitals: Vitals, now: number): Metric[] {
     },
     {
       name: "dvo_deliveries_due",
-      help: "Deliveries whose attempt is due; 100001 means more than 100000.",
+      help: "Deliveries whose attempt is due, at most 1000 of each webhook.",
       values: one(backlog?.due ?? null),
     },
     {

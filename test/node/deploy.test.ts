@@ -33,11 +33,12 @@ interface Recording {
 const recordingFile = () => join(tools, "recording.json");
 const recording = (): Recording => JSON.parse(readFileSync(recordingFile(), "utf8"));
 const record = (changes: Partial<Recording>) => writeFileSync(recordingFile(), JSON.stringify({ ...recording(), ...changes }));
-const deploy = (...args: string[]) =>
+const deployWith = (more: Record<string, string>, ...args: string[]) =>
   run(process.execPath, ["scripts/deploy.ts", ...args], {
     cwd: folder,
-    env: { ...process.env, PATH: `${tools}${delimiter}${process.env.PATH}`, RECORDING: recordingFile() },
+    env: { ...process.env, PATH: `${tools}${delimiter}${process.env.PATH}`, RECORDING: recordingFile(), CI: "", ...more },
   });
+const deploy = (...args: string[]) => deployWith({}, ...args);
 
 const first = ["--account", "Acme Ltd", "--email", "ops@acme.dev"];
 const looking = [
@@ -152,6 +153,14 @@ describe("npm run deploy", () => {
       expect([code, err.includes(said)]).toEqual([exit, true]);
       expect(recording().calls.filter((call) => /create|apply|^deploy/.test(call))).toEqual([]);
     }
+  });
+
+  long("makes the operator's token only where it can be kept", async () => {
+    const lost = await deployWith({ CI: "true" });
+    expect([lost.code, lost.err.includes("Deploy once from a laptop")]).toEqual([4, true]);
+    const nowhere = await deploy("--env", "staging");
+    expect([nowhere.code, nowhere.err.includes("Set PUBLIC_ORIGIN")]).toEqual([2, true]);
+    expect(recording().calls.filter((call) => /create|apply|^deploy/.test(call))).toEqual([]);
   });
 
   long("runs once at a time", async () => {

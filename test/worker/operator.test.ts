@@ -65,6 +65,8 @@ describe("The operator's API", () => {
     ["GET", "/accounts/acc_none/export", undefined, 404],
     ["POST", "/keys/key_none/revoke", undefined, 404],
     ["GET", "/none", undefined, 404],
+    ["POST", "/guards/line-up", { after: "constructor:x" }, 400],
+    ["POST", "/guards/line-up", { after: "rows", more: true }, 422],
   ])("refuses %s %s %j with %i", async (method, path, body, status) => {
     const answer = await operate(method, path, body);
     expect([answer.status, answer.headers.get("Content-Type")]).toEqual([status, "application/problem+json"]);
@@ -180,6 +182,13 @@ describe("A suspended account", () => {
     expect((await owner.get("/")).status).toBe(303);
   });
 
+  it("lets nobody in by a link that was made before", async () => {
+    const { accountId } = await makeTenant();
+    await operate("POST", `/accounts/${accountId}/suspend`);
+    await expect(makePerson(accountId)).rejects.toMatchObject({ code: "account_suspended" });
+    expect(await countOf("SELECT count(*) AS count FROM members WHERE account_id = ?", accountId)).toBe(0);
+  });
+
   it("stays suspended where D1 was set back to before, once its guards are lined up", async () => {
     const { accountId, key, keyId } = await makeTenant();
     expect(await me(key)).toBe(200);
@@ -283,6 +292,8 @@ describe("An export", () => {
       () => call("GET", "/api/v1/activity", { key }),
       (seen) => seen.body.data.length >= 5,
     );
+    for (const after of ['["task",[1,2,3]]', '["task",[{}]]', '["none",[]]', "x"])
+      expect((await operate("GET", `/accounts/${accountId}/export?after=${encodeURIComponent(after)}`)).status).toBe(400);
     const lines = await exported(accountId);
     const types = Map.groupBy(lines, ({ type }) => type);
     expect(types.get("task")?.length).toBe(3);
@@ -323,6 +334,24 @@ async function exported(accountId: string): Promise<Record<string, unknown>[]> {
   }
   return lines;
 }
+
+describe("An export of much", () => {
+  it("is in pieces of a bounded size, which neither skip nor repeat", async () => {
+    const { accountId } = await makeTenant();
+    const rows = Array.from({ length: 401 }, (_, n) => [`tsk_${String(n).padStart(4, "0")}`, accountId, "x".repeat(9000)]);
+    for (let from = 0; from < rows.length; from += 100)
+      await env.DB.prepare(
+        `INSERT INTO tasks (id, account_id, title, description, search_text, status, priority, labels, revision, created_at, updated_at)
+          SELECT value ->> 0, value ->> 1, 'x', value ->> 2, '', 'todo', 'low', '[]', 'r', 1, 1 FROM json_each(?)`,
+      )
+        .bind(JSON.stringify(rows.slice(from, from + 100)))
+        .run();
+    const first = await operate("GET", `/accounts/${accountId}/export`);
+    expect([first.text.length < 4_500_000, first.headers.get("X-Next")]).toEqual([true, expect.any(String)]);
+    const ids = (await exported(accountId)).filter(({ type }) => type === "task").map(({ data }) => (data as { id: string }).id);
+    expect([ids.length, new Set(ids).size]).toEqual([401, 401]);
+  });
+});
 
 describe("An erasure", () => {
   /** Every table of every database in which the text occurs. */
@@ -426,6 +455,20 @@ describe("An erasure", () => {
     }
   });
 
+  it("that was broken off before the account was suspended suspends it, and nothing more is made in it", async () => {
+    const { accountId, key } = await makeTenant();
+    await env.DB.prepare(
+      "INSERT INTO erasures (account_id, activity_store, operator, requested_at, erased) VALUES (?, 'ACTIVITY_0', 'tests', ?, '{}')",
+    )
+      .bind(accountId, Date.now())
+      .run();
+    expect((await operate("POST", `/accounts/${accountId}/keys`, { name: "Late" })).status).toBe(409);
+    expect((await operate("POST", `/accounts/${accountId}/owners`)).status).toBe(409);
+    expect(await me(key)).toBe(200);
+    await operate("POST", `/accounts/${accountId}/erase`, { confirm: accountId });
+    expect(await operationsOn(accountId)).toEqual(["account.erased", "account.suspended"]);
+  });
+
   it("that was broken off is finished by the clock", async () => {
     const { accountId, key } = await makeTenant();
     await call("POST", "/api/v1/tasks", { key, body: { title: "x" } });
@@ -490,6 +533,8 @@ describe("The operator's page", () => {
     expect(await (await page("GET", `/operator?token=${operatorToken}`)).text()).toContain("Operator token");
     const wrong = await page("POST", "/operator/session", form, "token=dvop_wrong");
     expect([wrong.status, wrong.headers.get("Set-Cookie")]).toEqual([403, null]);
+    const broken = await page("POST", "/operator/session", { Origin: origin, "Content-Type": "multipart/form-data" }, "x");
+    expect(broken.status).toBe(403);
     const elsewhere = await page("POST", "/operator/session", { ...form, Origin: "https://evil.example" }, `token=${operatorToken}`);
     expect(elsewhere.status).toBe(403);
     const opened = await page("POST", "/operator/session", form, `token=${operatorToken}`);

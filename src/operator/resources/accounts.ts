@@ -6,6 +6,7 @@ import { keptDays } from "../../activity/retention.ts";
 import { iso, isoOrNull, secondMs } from "../../clock.ts";
 import { connect } from "../../db/client.ts";
 import { Failure } from "../../errors.ts";
+import { text } from "../../http/inputs/values.ts";
 import { claimedOf } from "../../identity/invitations.ts";
 import {
   changeCeiling,
@@ -16,7 +17,7 @@ import {
   resumeAccount,
   suspendAccount,
 } from "../../operations/change-account.ts";
-import { type Erasure, eraseSome, readErasure, requestErasure, timeTravelUntil } from "../../operations/erase-account.ts";
+import { type Erasure, eraseSome, readErasure, requestErasure, requireKept, timeTravelUntil } from "../../operations/erase-account.ts";
 import { exportAccount } from "../../operations/export-account.ts";
 import { recordOperation } from "../../operations/operator-audit.ts";
 import { idOf, type OperatorEnv, operating, readBody, setupUrl } from "../context.ts";
@@ -47,7 +48,7 @@ const reportOf = ({ accountId, erased, requestedAt, finishedAt }: Erasure) => ({
   time_travel_until: finishedAt === null ? null : iso(timeTravelUntil(finishedAt)),
 });
 
-const NewAccount = z.strictObject({ name: z.string().trim().min(1).max(200), email: z.email().max(254) });
+const NewAccount = z.strictObject({ name: text(1, 200), email: z.email().max(254) });
 
 export const accounts = new Hono<OperatorEnv>();
 
@@ -78,8 +79,7 @@ accounts.get("/accounts/:id", async (c) => c.json(bodyOf(await readAccount(conne
 accounts.post("/accounts/:id/suspend", async (c) => c.json({ keys: await suspendAccount(operating(c), idOf(c)) }));
 
 accounts.post("/accounts/:id/resume", async (c) => {
-  const erasure = await readErasure(connect(c.env.DB), idOf(c)).catch(() => null);
-  if (erasure) throw new Failure("conflict", "This account is being erased: it cannot be resumed.");
+  await requireKept(connect(c.env.DB), idOf(c));
   return c.json({ keys: await resumeAccount(operating(c), idOf(c)) });
 });
 
@@ -101,16 +101,20 @@ accounts.get("/accounts/:id/storage", async (c) => {
   return c.json({ users, tasks, events, responses: idempotencyKeys });
 });
 
-accounts.post("/accounts/:id/owners", async (c) => c.json({ setup_url: setupUrl(c, await makeOwnerLink(operating(c), idOf(c))) }, 201));
+accounts.post("/accounts/:id/owners", async (c) => {
+  await requireKept(connect(c.env.DB), idOf(c));
+  return c.json({ setup_url: setupUrl(c, await makeOwnerLink(operating(c), idOf(c))) }, 201);
+});
 
 /** All that there is of an account, in pieces: JSON lines, and where the next piece goes on in a header. */
 accounts.get("/accounts/:id/export", async (c) => {
   const { db, now, operator } = operating(c);
   const after = c.req.query("after") ?? "";
+  await readAccount(db, idOf(c));
   if (after === "") await recordOperation(db, { now, operator, action: "account.exported", accountId: idOf(c) });
   const { lines, next } = await exportAccount({ db, env: c.env }, idOf(c), after);
-  const text = lines.map((line) => `${JSON.stringify(line)}\n`).join("");
-  return c.body(text, 200, { "Content-Type": "application/x-ndjson", ...(next !== null && { "X-Next": encodeURIComponent(next) }) });
+  const ndjson = lines.map((line) => `${JSON.stringify(line)}\n`).join("");
+  return c.body(ndjson, 200, { "Content-Type": "application/x-ndjson", ...(next !== null && { "X-Next": encodeURIComponent(next) }) });
 });
 
 accounts.post("/accounts/:id/erase", async (c) => {

@@ -16,7 +16,9 @@ import { prefixOf } from "../../keys/key-format.ts";
 import { listKeys } from "../../keys/read-keys.ts";
 import { revokeKey } from "../../keys/revoke-key.ts";
 import { accountOfKey } from "../../operations/change-account.ts";
-import { idOf, keyWriting, type OperatorContext, type OperatorEnv, readBody } from "../context.ts";
+import { requireKept } from "../../operations/erase-account.ts";
+import { recordOperation } from "../../operations/operator-audit.ts";
+import { idOf, keyWriting, type OperatorContext, type OperatorEnv, operating, readBody } from "../context.ts";
 
 const mostKeys = 1000;
 
@@ -45,6 +47,7 @@ keys.get("/accounts/:id/keys", async (c) => {
 
 keys.post("/accounts/:id/keys", async (c) => {
   const { name, scopes, hourly_limit: hourlyLimit, allowed_ips: allowedIps, expires_at: expiresAt } = await readBody(c, NewKey);
+  await requireKept(connect(c.env.DB), idOf(c));
   const account = await readAccount(connect(c.env.DB), idOf(c));
   const [signing] = signingSecrets(c.env);
   const writing = { ...keyWriting(c, account, "key.made"), signing };
@@ -55,9 +58,13 @@ keys.post("/accounts/:id/keys", async (c) => {
 /** What is done to one key, by its id alone. */
 const onKey = async (c: OperatorContext, action: string, work: (account: Account, id: string) => Promise<unknown>) => {
   const id = idOf(c);
-  const account = await accountOfKey({ db: connect(c.env.DB), guards: c.env.KEY_GUARD }, id);
-  if (!account) throw new Failure("not_found", "There is no such key.");
+  const found = await accountOfKey({ db: connect(c.env.DB), guards: c.env.KEY_GUARD }, id);
+  if (!found) throw new Failure("not_found", "There is no such key.");
+  const { account, hasRow } = found;
+  const { db, now, operator } = operating(c);
   await work(account, id);
+  // Where D1 has lost the row, there is no change that the entry could be written with.
+  if (!hasRow) await recordOperation(db, { now, operator, action, accountId: account.id, targetId: id });
   return c.json({ id, done: action });
 };
 

@@ -57,9 +57,12 @@ maintenance.get("/deliveries", async (c) => {
 });
 
 maintenance.post("/deliveries/drain", async (c) => {
-  const { after } = await readBody(c, z.strictObject({ after: z.string().default("") }));
+  const { after, goes_on: goesOn } = await readBody(
+    c,
+    z.strictObject({ after: z.string().default(""), goes_on: z.boolean().default(false) }),
+  );
   const { db, now, operator, env } = operating(c);
-  if (after === "") await recordOperation(db, { now, operator, action: "deliveries.drained" });
+  if (!goesOn) await recordOperation(db, { now, operator, action: "deliveries.drained" });
   const deliver = async () => {
     throw new Failure("unavailable", "The queue takes no messages just now. The clock goes on with what is due, 25 deliveries a minute.");
   };
