@@ -185,8 +185,8 @@ async function upload(deployment: Deployment, secrets: Record<string, string>): 
 }
 
 /** Makes the first account, unless it is there already; then only what its owner needs to come in, if nobody has. */
-async function makeFirstAccount(origin: string, { name, email }: Account, token: string | undefined): Promise<void> {
-  const operator = connectToOperator(origin, token);
+async function makeFirstAccount(origin: string, { name, email }: Account, isKept: boolean): Promise<void> {
+  const operator = connectToOperator(origin, { isKept });
   for (let after: string | null = ""; after !== null; ) {
     const { body } = await operator.call("GET", `/accounts${after && `?after=${after}`}`);
     const there = body.data.find((each: Account) => each.name === name && each.email === email);
@@ -267,7 +267,7 @@ async function deploy(deployment: Deployment, account: Account | null): Promise<
     say(
       "The operator's token is in .operator-tokens, where `npm run operator -- ... --remote` finds it. Keep a copy in your password store.",
     );
-  if (account) await makeFirstAccount(origin, account, secrets.OPERATOR_TOKEN);
+  if (account) await makeFirstAccount(origin, account, secrets.OPERATOR_TOKEN !== undefined);
 }
 
 /** The operator's token is made once, and nobody can read it back: it is made only where it can be kept. Throws `CommandError`. */

@@ -23,10 +23,10 @@ export interface OperatorClient {
   call(method: string, path: string, body?: unknown): Promise<Answer>;
 }
 
-/** The Worker at `remote` or, without one, that of this machine. `made`: the token that was just made for it. Throws `CommandError` where there is no token for it. */
-export function connectToOperator(remote: string | undefined, made?: string): OperatorClient {
+/** The Worker at `remote` or, without one, that of this machine. `isKept`: by the token that is kept for it here, whatever OPERATOR_TOKEN says. Throws `CommandError` where there is no token for it. */
+export function connectToOperator(remote: string | undefined, { isKept = false } = {}): OperatorClient {
   const origin = originOf(remote);
-  const token = made ?? (process.env.OPERATOR_TOKEN || tokenFor(origin));
+  const token = (isKept ? undefined : process.env.OPERATOR_TOKEN) || tokenFor(origin);
   if (!token)
     throw new CommandError(
       "misuse",
