@@ -1,0 +1,137 @@
+import { CommandError } from "../exit-codes.ts";
+import type { Answer } from "../operator-client.ts";
+import { at, type Command, callAgain, counted, type Given, listed, note, out, print, required, table, whole } from "./command.ts";
+
+export const accounts: Record<string, Command> = {
+  list: {
+    form: "list",
+    what: "all accounts",
+    args: 0,
+    run: async (given) => {
+      const all = await listed(given.client, "/accounts");
+      const row = (each: Record<string, unknown>) => [
+        each.id,
+        each.status,
+        each.limit_ceiling,
+        each.keep_days,
+        each.activity_database,
+        each.name,
+      ];
+      await print(given, all, () => table(["ID", "STATUS", "CEILING", "KEEP-DAYS", "DATABASE", "NAME"], all.data.map(row)));
+    },
+  },
+  make: {
+    form: "make --name NAME --email EMAIL",
+    what: "an account, and the link by which its first owner comes in",
+    args: 0,
+    options: { name: "string", email: "string" },
+    run: async (given) => {
+      const { name, email } = { name: required(given.options, "name"), email: required(given.options, "email") };
+      const { body } = await given.client.call("POST", "/accounts", { name, email });
+      await print(given, body, () => `${body.id}\n${body.setup_url}`);
+      note("The link works once, for seven days.");
+    },
+  },
+  suspend: {
+    form: "suspend ID",
+    what: "refuse its keys, hold its deliveries, let its members only look",
+    args: 1,
+    run: async (given) => {
+      const { body } = await given.client.call("POST", `/accounts/${at(given, 0)}/suspend`);
+      await print(given, body, () => `Suspended: requests with its keys are refused from now on (told to ${counted(body.keys, "key")}).`);
+    },
+  },
+  resume: {
+    form: "resume ID",
+    what: "end a suspension",
+    args: 1,
+    run: async (given) => {
+      const { body } = await given.client.call("POST", `/accounts/${at(given, 0)}/resume`);
+      await print(
+        given,
+        body,
+        () => `Resumed: its keys work as before (told to ${counted(body.keys, "key")}), and what was held goes out as it is due.`,
+      );
+    },
+  },
+  ceiling: {
+    form: "ceiling ID LIMIT",
+    what: "the highest hourly limit that a key of it may have; keys above are lowered",
+    args: 2,
+    run: async (given) => {
+      const { body } = await given.client.call("PUT", `/accounts/${at(given, 0)}/ceiling`, { limit: whole(given.args[1], "LIMIT") });
+      await print(
+        given,
+        body,
+        () =>
+          `The ceiling is ${given.args[1]} requests an hour.${body.lowered.length > 0 ? ` Lowered to it: ${body.lowered.join(", ")}.` : ""}`,
+      );
+    },
+  },
+  storage: {
+    form: "storage ID",
+    what: "what it stores, of what it may store",
+    args: 1,
+    run: async (given) => {
+      const { body } = await given.client.call("GET", `/accounts/${at(given, 0)}/storage`);
+      const rows = Object.entries(body as Record<string, { stored: number; most: number }>).map(([what, { stored, most }]) => [
+        what,
+        stored,
+        most,
+      ]);
+      await print(given, body, () => table(["WHAT", "STORED", "MOST"], rows));
+    },
+  },
+  "keep-days": {
+    form: "keep-days ID DAYS|default",
+    what: "how long its log is kept: 2 to 90 days, or as long as that of others",
+    args: 2,
+    run: async (given) => {
+      const days = given.args[1] === "default" ? null : whole(given.args[1], "DAYS");
+      const { body } = await given.client.call("PUT", `/accounts/${at(given, 0)}/keep-days`, { days });
+      await print(given, body, () => (days === null ? "Its log is kept as long as that of others." : `Its log is kept for ${days} days.`));
+    },
+  },
+  export: {
+    form: "export ID",
+    what: "all that there is of it, one JSON object a line, on standard output",
+    args: 1,
+    run: exportAccount,
+  },
+  erase: {
+    form: "erase ID --yes",
+    what: "delete it and all that there is of it, for good",
+    args: 1,
+    options: { yes: "boolean" },
+    run: eraseAccount,
+  },
+};
+
+async function exportAccount(given: Given): Promise<void> {
+  let lines = 0;
+  for (let next: string | null = ""; next !== null; ) {
+    const { text, headers }: Answer = await given.client.call("GET", `/accounts/${at(given, 0)}/export${next && `?after=${next}`}`);
+    await out(text);
+    lines += text.split("\n").length - 1;
+    next = headers.get("X-Next");
+  }
+  // Without this line, it was broken off.
+  await out(`${JSON.stringify({ type: "end", lines })}\n`);
+  note(`${counted(lines, "line")}.`);
+}
+
+async function eraseAccount(given: Given): Promise<void> {
+  const id = given.args[0] ?? "";
+  if (given.options.yes !== true)
+    throw new CommandError("misuse", `This deletes ${id} and all that there is of it, for good. Take an export first, then say so: --yes`);
+  for (;;) {
+    const { body } = await callAgain(given.client, `/accounts/${at(given, 0)}/erase`, { confirm: id });
+    const counts = Object.entries(body.erased as Record<string, number>);
+    if (body.status === "erased") {
+      const said = () =>
+        `${table(["ERASED", "COUNT"], counts)}\n\n${id} is erased since ${body.finished_at}. The clock looks once more for what was on its way then.\nCloudflare keeps what was before for D1's Time Travel, until ${body.time_travel_until}.`;
+      return print(given, body, said);
+    }
+    note(`Erasing: ${counts.map(([what, count]) => `${count} ${what}`).join(", ") || "its keys are refused"} ...`);
+  }
+}

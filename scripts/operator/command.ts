@@ -1,0 +1,93 @@
+import { once } from "node:events";
+import { setTimeout as sleep } from "node:timers/promises";
+import { CommandError, exitCodes } from "../exit-codes.ts";
+import type { Answer, OperatorClient } from "../operator-client.ts";
+
+// What the commands of an operator share.
+
+export type Options = Record<string, string | boolean | undefined>;
+
+export interface Given {
+  client: OperatorClient;
+  /** What stands after the verb. */
+  args: readonly string[];
+  options: Options;
+  isJson: boolean;
+}
+
+export interface Command {
+  /** What stands after the noun, as the help shows it. */
+  form: string;
+  what: string;
+  args: number;
+  options?: Record<string, "string" | "boolean">;
+  run: (given: Given) => Promise<unknown>;
+}
+
+export const out = async (text: string): Promise<void> => {
+  if (!process.stdout.write(text)) await once(process.stdout, "drain");
+};
+export const note = (text: string): void => void process.stderr.write(`${text}\n`);
+
+/** Prints what was answered: as it came with --json, else as `say` puts it. */
+export const print = ({ isJson }: Given, body: unknown, say: () => string): Promise<void> =>
+  out(`${isJson ? JSON.stringify(body, null, 2) : say()}\n`);
+
+/** Names are made by customers: what steers a terminal is not for it. */
+export const plain = (text: string): string => text.replaceAll(/\p{Cc}/gu, "?");
+
+/** Rows under their headings, each column as wide as it needs to be. */
+export function table(headings: readonly string[], rows: readonly (readonly unknown[])[]): string {
+  const all = [headings, ...rows].map((row) => row.map((cell) => plain(String(cell ?? "-"))));
+  const widths = headings.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
+  return all
+    .map((row) =>
+      row
+        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+        .join("  ")
+        .trimEnd(),
+    )
+    .join("\n");
+}
+
+/** All pages of a list. */
+export async function listed(client: OperatorClient, path: string): Promise<{ data: Record<string, unknown>[] }> {
+  const data: Record<string, unknown>[] = [];
+  for (let next: string | null = ""; next !== null; ) {
+    const { body }: Answer = await client.call("GET", next === "" ? path : `${path}?after=${encodeURIComponent(next)}`);
+    data.push(...body.data);
+    next = body.next ?? null;
+  }
+  return { data };
+}
+
+export const isTransient = (error: unknown) =>
+  error instanceof CommandError && (error.exitCode === exitCodes.unreachable || error.isTransient);
+
+/** Calls again where a piece of long work failed by the way: three times in a row, then it is given up. */
+export async function callAgain(client: OperatorClient, path: string, body: unknown): Promise<Answer> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await client.call("POST", path, body);
+    } catch (error) {
+      if (tries === 3 || !isTransient(error)) throw error;
+      await sleep(1000 * tries);
+    }
+  }
+}
+
+export const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;
+
+export const whole = (text: string | undefined, what: string): number => {
+  if (!/^\d{1,9}$/.test(text ?? ""))
+    throw new CommandError("misuse", `${what} must be a whole number of at most nine digits, not "${text}".`);
+  return Number(text);
+};
+
+export const required = (options: Options, name: string): string => {
+  const value = options[name];
+  if (typeof value !== "string" || value.trim() === "") throw new CommandError("misuse", `--${name} is missing.`);
+  return value.trim();
+};
+
+export const at = (given: Given, index: number): string => encodeURIComponent(given.args[index] ?? "");

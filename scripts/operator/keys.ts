@@ -1,0 +1,58 @@
+import { at, type Command, print, required, table, whole } from "./command.ts";
+
+export const keys: Record<string, Command> = {
+  list: {
+    form: "list ACCOUNT",
+    what: "the keys of an account",
+    args: 1,
+    run: async (given) => {
+      const { body } = await given.client.call("GET", `/accounts/${at(given, 0)}/keys`);
+      const row = (each: Record<string, unknown>) => [each.id, each.status, each.hourly_limit, each.last_used_at, each.name];
+      await print(given, body, () => table(["ID", "STATUS", "LIMIT", "LAST USED", "NAME"], body.data.map(row)));
+    },
+  },
+  make: {
+    form: "make ACCOUNT --name NAME [--scopes a,b] [--limit N]",
+    what: "a key; its secret is shown this once",
+    args: 1,
+    options: { name: "string", scopes: "string", limit: "string" },
+    run: async (given) => {
+      const { scopes, limit } = given.options;
+      const { body } = await given.client.call("POST", `/accounts/${at(given, 0)}/keys`, {
+        name: required(given.options, "name"),
+        ...(typeof scopes === "string" && { scopes: scopes.split(",").map((scope) => scope.trim()) }),
+        ...(typeof limit === "string" && { hourly_limit: whole(limit, "--limit") }),
+      });
+      await print(given, body, () => body.secret_key);
+    },
+  },
+  limit: {
+    form: "limit KEY N",
+    what: "how many requests it may make an hour, up to its account's ceiling",
+    args: 2,
+    run: async (given) => {
+      const { body } = await given.client.call("PUT", `/keys/${at(given, 0)}/limit`, { limit: whole(given.args[1], "N") });
+      await print(given, body, () => `Its limit is ${given.args[1]} requests an hour.`);
+    },
+  },
+  ...Object.fromEntries(
+    (
+      [
+        ["revoke", "for good", "Revoked: requests with this key are refused from now on."],
+        ["disable", "until it is enabled again", "Disabled: requests with this key are refused until it is enabled again."],
+        ["enable", "a disabled one", "Enabled."],
+      ] as const
+    ).map(([verb, what, said]): [string, Command] => [
+      verb,
+      {
+        form: `${verb} KEY`,
+        what,
+        args: 1,
+        run: async (given) => {
+          const { body } = await given.client.call("POST", `/keys/${at(given, 0)}/${verb}`);
+          await print(given, body, () => said);
+        },
+      },
+    ]),
+  ),
+};

@@ -1,0 +1,111 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { CommandError } from "../exit-codes.ts";
+import { replaceLocalSecret } from "../local-secrets.ts";
+import type { Answer } from "../operator-client.ts";
+import { newSecret } from "../secrets.ts";
+import { wrangler } from "../wrangler.ts";
+import { type Command, callAgain, counted, type Given, print, table } from "./command.ts";
+
+export const secrets: Record<string, Command> = {
+  list: { form: "list", what: "which secrets of the Worker sign how many keys, and seal how many webhooks", args: 0, run: listSecrets },
+  rotate: {
+    form: "rotate key-signing|webhook-sealing [--env NAME]",
+    what: "put a new secret in the place of the older of two that nothing needs any more; it makes what is new from then on",
+    args: 1,
+    options: { env: "string" },
+    run: rotateSecret,
+  },
+  reseal: { form: "reseal", what: "seal the secrets of all webhooks with the newest secret", args: 0, run: reseal },
+};
+
+async function listSecrets(given: Given): Promise<void> {
+  const { body } = await given.client.call("GET", "/secrets");
+  interface Use {
+    name: string;
+    isNewest: boolean;
+    isThere: boolean;
+    used: number;
+  }
+  const row =
+    (binding: string, what: string) =>
+    ({ name, isNewest, isThere, used }: Use) => [
+      binding,
+      name,
+      isNewest ? "makes what is new" : isThere ? "reads" : "MISSING",
+      `${used} ${what}`,
+    ];
+  const rows = [...body.signing.map(row("KEY_SIGNING_SECRETS", "keys")), ...body.sealing.map(row("WEBHOOK_SEALING_SECRETS", "webhooks"))];
+  const unknown = body.unknown_keys > 0 ? `\n${body.unknown_keys} keys are from before it was noted which secret signs them.` : "";
+  await print(given, body, () => table(["BINDING", "NAME", "STATE", "USED BY"], rows) + unknown);
+}
+
+const rotated: Record<string, { binding: string; list: "signing" | "sealing"; what: string; way: string }> = {
+  "key-signing": {
+    binding: "KEY_SIGNING_SECRETS",
+    list: "signing",
+    what: "key",
+    way: "Rotate or revoke them first: a key keeps the secret that it was signed with.",
+  },
+  "webhook-sealing": {
+    binding: "WEBHOOK_SEALING_SECRETS",
+    list: "sealing",
+    what: "webhook",
+    way: "Seal them anew first: operator secrets reseal.",
+  },
+};
+
+const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+async function rotateSecret(given: Given): Promise<void> {
+  const kind = rotated[given.args[0] ?? ""];
+  if (!kind) throw new CommandError("misuse", `There are two to rotate: ${Object.keys(rotated).join(" and ")}.`);
+  const { body } = await given.client.call("GET", "/secrets");
+  const uses = body[kind.list] as { name: string; isNewest: boolean; used: number }[];
+  const newest = uses.find(({ isNewest }) => isNewest)?.name ?? "";
+  const places = Object.entries(body.places as Record<string, string[]>).filter(([place]) => place.startsWith(kind.binding));
+  const older = places.find(([, names]) => !names.includes(newest));
+  if (!older)
+    throw new CommandError("refused", `Both places hold the name ${newest}. Give each a name of its own: docs/runbooks/rotate-secrets.md.`);
+  const [place, names] = older;
+  const used = uses.filter(({ name }) => names.includes(name)).reduce((sum, each) => sum + each.used, 0);
+  const unknown = kind.list === "signing" ? body.unknown_keys : 0;
+  if (used + unknown > 0)
+    throw new CommandError(
+      "refused",
+      `The older secret (${names.join(", ")}) is still needed by ${counted(used + unknown, kind.what)}. ${kind.way}`,
+    );
+  const name = base62[base62.indexOf(newest) + 1];
+  if (name === undefined)
+    throw new CommandError("refused", "There is no later name than z. Name both places anew: docs/runbooks/rotate-secrets.md.");
+  const isLocal = typeof given.options.remote !== "string";
+  if (isLocal) replaceLocalSecret(place, names, newSecret(name));
+  else await putSecret(given, place, name);
+  const when = isLocal ? "Start the Worker again: from then on it makes what is new" : "It makes what is new from now on";
+  await print(given, { place, name }, () => `${place} holds a new secret, ${name}. ${when}, and ${newest} still reads.`);
+}
+
+const heardWithinMs = 120_000;
+
+/** Has wrangler upload a new secret, which neither prints nor keeps it, and waits until the Worker has it. */
+async function putSecret({ client, options }: Given, place: string, name: string): Promise<void> {
+  const env = typeof options.env === "string" ? ["--env", options.env] : [];
+  await wrangler(["secret", "put", place, ...env], { input: newSecret(name) });
+  for (const until = Date.now() + heardWithinMs; Date.now() < until; await sleep(2000)) {
+    const { body } = await client.call("GET", "/secrets");
+    if (body.places[place].includes(name)) return;
+  }
+  throw new CommandError(
+    "failed",
+    `The Worker does not say that it has the new secret ${name}. Do not rotate again before it does: operator secrets list.`,
+  );
+}
+
+async function reseal(given: Given): Promise<void> {
+  let resealed = 0;
+  for (let hasMore = true; hasMore; ) {
+    const { body }: Answer = await callAgain(given.client, "/secrets/reseal", {});
+    resealed += body.resealed;
+    hasMore = body.has_more;
+  }
+  await print(given, { resealed }, () => `Sealed anew: ${counted(resealed, "webhook")}.`);
+}

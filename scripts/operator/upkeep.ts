@@ -1,0 +1,96 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { CommandError } from "../exit-codes.ts";
+import type { Answer } from "../operator-client.ts";
+import { at, type Command, callAgain, counted, type Given, listed, note, print, table, whole } from "./command.ts";
+
+export const owners: Record<string, Command> = {
+  link: {
+    form: "link ACCOUNT",
+    what: "a link by which an owner comes in, for an account that has lost its own; ends the one before",
+    args: 1,
+    run: async (given) => {
+      const { body } = await given.client.call("POST", `/accounts/${at(given, 0)}/owners`);
+      await print(given, body, () => body.setup_url);
+      note("The link works once, for seven days.");
+    },
+  },
+};
+
+export const guards: Record<string, Command> = {
+  "line-up": { form: "line-up", what: "bring all guards in line with D1, after it was set back in time", args: 0, run: lineUp },
+};
+
+export const deliveries: Record<string, Command> = {
+  backlog: {
+    form: "backlog",
+    what: "what is still to be sent",
+    args: 0,
+    run: async (given) => {
+      const { body } = await given.client.call("GET", "/deliveries");
+      const rows = Object.entries(body as Record<string, unknown>).map(([what, value]) => [what.replaceAll("_", " "), value ?? "none"]);
+      await print(given, body, () => table(["WHAT", "NOW"], rows));
+    },
+  },
+  drain: {
+    form: "drain [--seconds N]",
+    what: "set off what is due, until nothing is or the time (60 s) is over",
+    args: 0,
+    options: { seconds: "string" },
+    run: drain,
+  },
+};
+
+export const audit: Record<string, Command> = {
+  list: {
+    form: "list",
+    what: "what operators did, the latest first",
+    args: 0,
+    run: async (given) => {
+      const all = await listed(given.client, "/audit");
+      const row = (each: Record<string, unknown>) => [
+        each.at,
+        each.operator,
+        each.action,
+        each.account_id,
+        each.target_id,
+        JSON.stringify(each.details),
+      ];
+      await print(given, all, () => table(["AT", "OPERATOR", "ACTION", "ACCOUNT", "TARGET", "DETAILS"], all.data.map(row)));
+    },
+  },
+};
+
+async function lineUp(given: Given): Promise<void> {
+  const all = { checked: 0, reconciled: [] as string[], revoked: [] as string[], unreachable: [] as string[] };
+  for (let after: string | null = ""; after !== null; ) {
+    const { body }: Answer = await callAgain(given.client, "/guards/line-up", { after });
+    all.checked += body.checked;
+    for (const what of ["reconciled", "revoked", "unreachable"] as const) all[what].push(...body[what]);
+    after = body.next;
+  }
+  const named = (what: string, ids: string[]) => (ids.length > 0 ? `\n${what}: ${ids.join(", ")}` : "");
+  await print(
+    given,
+    all,
+    () =>
+      `Asked: ${counted(all.checked, "guard")}.${named("Rows that took over what their guard knew better", all.reconciled)}${named("Without a row, and refused now", all.revoked)}${named("Not reached", all.unreachable)}`,
+  );
+  if (all.unreachable.length > 0) throw new CommandError("failed", `${all.unreachable.length} guards could not be reached. Run it again.`);
+}
+
+async function drain(given: Given): Promise<void> {
+  const seconds = given.options.seconds === undefined ? 60 : whole(String(given.options.seconds), "--seconds");
+  const until = Date.now() + 1000 * seconds;
+  let [enqueued, due] = [0, 0];
+  for (let [after, goesOn] = ["", false]; ; goesOn = true) {
+    const { body } = await callAgain(given.client, "/deliveries/drain", { after, goes_on: goesOn });
+    enqueued += body.enqueued;
+    due = body.due;
+    after = body.next ?? "";
+    if (due === 0 || Date.now() > until) break;
+    note(`${due > 100_000 ? "more than 100000" : due} deliveries are due ...`);
+    await sleep(after === "" ? 1000 : 0);
+  }
+  await print(given, { enqueued, due }, () => (due === 0 ? "Nothing is due." : `${due} deliveries are due still.`));
+  if (due > 0) throw new CommandError("failed", "Each webhook has ten attempts in flight at most, and a slow receiver takes its time.");
+}
