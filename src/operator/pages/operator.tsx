@@ -75,7 +75,7 @@ const showSignIn = (c: OperatorContext, fault?: string) =>
           </p>
         </div>
       )}
-      <form method="post" action="/operator/session">
+      <form class="form" method="post" action="/operator/session">
         <div class="field">
           <label for="token">Operator token</label>
           <input id="token" name="token" type="password" autocomplete="current-password" required aria-describedby="token-help" />
