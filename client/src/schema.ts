@@ -3249,7 +3249,7 @@ export interface components {
                  */
                 advice: string | null;
                 /**
-                 * @description The first 16 KiB of the answer.
+                 * @description The beginning of the answer: up to 16 KiB of the latest attempt if it failed, up to 1,024 characters of earlier ones, 128 bytes of one that delivered.
                  * @example ok
                  */
                 response_body: string;
@@ -6215,7 +6215,7 @@ export interface operations {
             403: components["responses"]["Forbidden3"];
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict3"];
+            409: components["responses"]["Conflict2"];
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];

@@ -2,6 +2,8 @@ import { CommandError } from "../exit-codes.ts";
 import type { Answer } from "../operator-client.ts";
 import { at, type Command, callAgain, counted, type Given, listed, note, out, print, required, table, whole } from "./command.ts";
 
+const mib = 1024 * 1024;
+
 export const accounts: Record<string, Command> = {
   list: {
     form: "list",
@@ -74,12 +76,20 @@ export const accounts: Record<string, Command> = {
     args: 1,
     run: async (given) => {
       const { body } = await given.client.call("GET", `/accounts/${at(given, 0)}/storage`);
-      const rows = Object.entries(body as Record<string, { stored: number; most: number }>).map(([what, { stored, most }]) => [
-        what,
-        stored,
-        most,
-      ]);
+      const { dropped_events: dropped, ...counted } = body as Record<string, { stored: number; most: number }> & { dropped_events: number };
+      const rows = Object.entries(counted).map(([what, { stored, most }]) => [what, stored, most]);
       await print(given, body, () => table(["WHAT", "STORED", "MOST"], rows));
+      if (dropped > 0) note(`${dropped} events were not stored, since its storage was used up.`);
+    },
+  },
+  "storage-quota": {
+    form: "storage-quota ID MIB|default",
+    what: "how much it may store in the main database, in MiB, or as much as others",
+    args: 2,
+    run: async (given) => {
+      const bytes = given.args[1] === "default" ? null : whole(given.args[1], "MIB") * mib;
+      const { body } = await given.client.call("PUT", `/accounts/${at(given, 0)}/storage-quota`, { bytes });
+      await print(given, body, () => `It may store ${body.storage_quota_bytes / mib} MiB.`);
     },
   },
   "keep-days": {

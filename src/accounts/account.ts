@@ -24,6 +24,7 @@ export async function createAccount(
     limitCeiling,
     activityStore,
     keepDays: null,
+    storageQuotaBytes: null,
     sampleUntil: null,
     createdAt: now,
     suspendedAt: null,

@@ -1,4 +1,4 @@
-import type { SQL } from "drizzle-orm";
+import { type SQL, sql } from "drizzle-orm";
 import type { Db } from "./client.ts";
 
 /** As many rows as one statement deletes: D1 does nothing else meanwhile. */
@@ -8,9 +8,10 @@ export const rowsAtOnce = 5000;
 export async function deleteInChunks(db: Db, atMost: number, deletion: (limit: number) => SQL): Promise<number> {
   let deleted = 0;
   while (deleted < atMost) {
-    const { meta } = await db.run(deletion(rowsAtOnce));
-    deleted += meta.changes;
-    if (meta.changes < rowsAtOnce) break;
+    // D1's own number has what triggers change, too.
+    const rows = await db.all(sql`${deletion(rowsAtOnce)} RETURNING 1`);
+    deleted += rows.length;
+    if (rows.length < rowsAtOnce) break;
   }
   return deleted;
 }

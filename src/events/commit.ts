@@ -1,12 +1,20 @@
 import { type SQL, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
-import { mayStore, mostStored, type Stored, storesAll } from "../accounts/storage.ts";
+import { isWithinQuota, isWithinReserve, mayStore, mostStored, overQuota, type Stored, storesAll } from "../accounts/storage.ts";
 import { type AuditEntry, storeAudit } from "../audit/audit.ts";
 import { type BatchCondition, isFailedCondition, requireInBatch } from "../db/batch-condition.ts";
 import { type Db, jsonRows, raw, type Statement } from "../db/client.ts";
 import { hasRoom } from "../db/database-sizes.ts";
 import { Failure } from "../errors.ts";
 import type { Event } from "./event.ts";
+
+/**
+ * Whether a change goes on where the database or the account is full. By default it does not.
+ * `true`: it ends, deletes or disables something, which it does once. Its events are dropped where the account's reserve is used up.
+ * `"within the reserve"`: it takes something away, but could be repeated without end, so it is refused where the reserve is used up.
+ * `"unrecorded"`: a session begins or ends. Its events and its audit entries are dropped where the database is full or the reserve is used up.
+ */
+export type EvenWhereFull = boolean | "within the reserve" | "unrecorded";
 
 // The outbox: a change, its events and a delivery of each to every webhook that wants it are one D1 batch, all of it or nothing.
 
@@ -22,10 +30,13 @@ export interface Change<Result> {
   audit?: readonly AuditEntry[];
   /** Scopes that the one who acts must still have as it is written, besides that of the operation. */
   scopes?: readonly string[];
+  /** The account whose storage it adds to, where neither an event, an audit entry nor `adds` names it. */
+  accountId?: string;
   /** What the statements add to what the account stores only so much of, besides events. */
   adds?: readonly { accountId: string; what: Stored }[];
-  /** Whether it goes on where the database or the account's events are full: what ends, deletes or takes a permission away. */
-  evenWhereFull?: boolean;
+  /** Bytes that the statements add, where that is more than a row or two. */
+  addsBytes?: number;
+  evenWhereFull?: EvenWhereFull;
   /** Deliveries that the statements themselves make, to be enqueued, from what the statements answered. */
   due?: (outcomes: readonly unknown[]) => readonly DueDelivery[];
 }
@@ -68,19 +79,25 @@ export interface Outbox {
 
 const authorityHolds = "the one who acts still may";
 const databaseHasRoom = "the database has room";
+const accountHasRoom = "the account is within its quota";
+const accountHasReserve = "the account is within its reserve";
 const mayStoreMore = (what: Stored) => `the account may store more ${what}`;
 
 /**
  * Writes a change, its events and one delivery of each to every webhook that wants it, in one D1 batch. `first`: statements that go
  * before. Returns what those of the change returned. Throws the refusal of `authority` where it no longer holds; nothing is written then.
  */
-export async function commitChange(outbox: Outbox, change: Omit<Change<unknown>, "result">, first: Statement[] = []): Promise<unknown[]> {
+export async function commitChange(outbox: Outbox, change: AnyChange, first: Statement[] = []): Promise<unknown[]> {
   const { db, enqueue = () => {}, requestId } = outbox;
-  const { events, statements, when, audit = [], due = () => [] } = change;
-  const { inserts, fanOuts } = storeEvents(db, events, when, requestId);
+  const { events, statements, when = sql`true`, audit = [], due = () => [] } = change;
+  const { ofEvents, ofAudit } = recordingOf(change);
+  const { inserts, fanOuts } = storeEvents(db, events, ofEvents === null ? when : sql`${when} AND ${ofEvents}`, requestId);
+  const dropped = ofEvents === null ? [] : [countDropped(db, change, sql`${when} AND NOT (${ofEvents})`)];
   const required = conditionsOf(outbox, change);
   const conditions = required.length > 0 ? [requireInBatch(db, ...required)] : [];
-  const [head, ...tail] = [...conditions, ...first, ...storeAudit(db, audit, when), ...inserts, ...fanOuts, ...statements];
+  const entries = storeAudit(db, audit, ofAudit === null ? when : sql`${when} AND ${ofAudit}`);
+  const before = [...conditions, ...first, ...entries, ...dropped, ...inserts];
+  const [head, ...tail] = [...before, ...fanOuts, ...statements];
   if (!head) return [];
   let outcomes: unknown[];
   try {
@@ -88,28 +105,59 @@ export async function commitChange(outbox: Outbox, change: Omit<Change<unknown>,
   } catch (error) {
     throw await refusalOf(outbox, change, error);
   }
-  const before = conditions.length + first.length + audit.length + inserts.length;
-  const after = before + fanOuts.length;
+  const after = before.length + fanOuts.length;
   const own = outcomes.slice(after);
-  enqueue([...due(own), ...firstDue(outcomes.slice(before, after).flatMap((rows) => rows as Delivery[]))]);
+  enqueue([...due(own), ...firstDue(outcomes.slice(before.length, after).flatMap((rows) => rows as Delivery[]))]);
   return own;
 }
 
-/** What must hold in D1 at the moment in which a change is written. */
-function conditionsOf({ authority }: Outbox, { events, adds = [], evenWhereFull = false, scopes = [] }: Omit<Change<unknown>, "result">) {
+type AnyChange = Omit<Change<unknown>, "result">;
+
+/** The account whose storage a change adds to; undefined where it adds nothing. */
+const accountOf = ({ accountId, events, audit, adds }: AnyChange): string | undefined =>
+  accountId ?? events[0]?.accountId ?? audit?.[0]?.accountId ?? adds?.[0]?.accountId;
+
+/** The conditions on which a change that goes on where the account is full still stores its events and its audit entries; null: it always does. */
+function recordingOf(change: AnyChange): { ofEvents: SQL | null; ofAudit: SQL | null } {
+  const { evenWhereFull, events } = change;
+  const accountId = accountOf(change);
+  if (accountId === undefined || (evenWhereFull !== true && evenWhereFull !== "unrecorded")) return { ofEvents: null, ofAudit: null };
+  const withinReserve = isWithinReserve(accountId);
+  return {
+    ofEvents: events.length > 0 ? withinReserve : null,
+    ofAudit: evenWhereFull === "unrecorded" ? sql`${hasRoom} AND ${withinReserve}` : null,
+  };
+}
+
+/** The statement that counts events which are dropped. */
+const countDropped = (db: Db, { events }: AnyChange, when: SQL): Statement =>
+  raw(
+    db,
+    sql`UPDATE account_storage SET dropped_events = dropped_events + ${events.length} WHERE account_id = ${events[0]?.accountId} AND ${when}`,
+  );
+
+/** What must hold in D1 at the moment in which a change is written. Throws for a change that adds something and names no account. */
+function conditionsOf({ authority }: Outbox, change: AnyChange): BatchCondition[] {
+  const { events, adds = [], addsBytes, evenWhereFull = false, scopes = [] } = change;
   const conditions: BatchCondition[] = authority ? [{ holds: authority.holds(scopes), name: authorityHolds }] : [];
-  const [event] = events;
-  if (!evenWhereFull) conditions.push({ holds: hasRoom, name: databaseHasRoom });
-  if (event && !evenWhereFull) conditions.push({ holds: mayStore(event.accountId, "events"), name: mayStoreMore("events") });
+  const accountId = accountOf(change);
+  if (evenWhereFull === false) {
+    if (accountId === undefined) throw new Error("a change that adds something names its account");
+    conditions.push({ holds: hasRoom, name: databaseHasRoom }, { holds: isWithinQuota(accountId, addsBytes), name: accountHasRoom });
+    if (events.length > 0) conditions.push({ holds: mayStore(accountId, "events"), name: mayStoreMore("events") });
+  }
+  if (evenWhereFull === "within the reserve" && accountId !== undefined)
+    conditions.push({ holds: isWithinReserve(accountId), name: accountHasReserve });
   for (const { accountId, what } of adds) conditions.push({ holds: mayStore(accountId, what), name: mayStoreMore(what) });
   return conditions;
 }
 
 /** Why a change was not written: what is to be thrown. */
-async function refusalOf({ authority }: Outbox, { scopes = [] }: Omit<Change<unknown>, "result">, error: unknown): Promise<unknown> {
+async function refusalOf({ authority }: Outbox, { scopes = [] }: AnyChange, error: unknown): Promise<unknown> {
   if (authority && isFailedCondition(error, authorityHolds)) return authority.refusal(scopes);
   if (isFailedCondition(error, databaseHasRoom))
     return new Failure("unavailable", "The database is full: only what ends or deletes something is still done.", { cause: error });
+  if (isFailedCondition(error, accountHasRoom) || isFailedCondition(error, accountHasReserve)) return overQuota(error);
   const full = (Object.keys(mostStored) as Stored[]).find((what) => isFailedCondition(error, mayStoreMore(what)));
   return full ? storesAll(full) : error;
 }

@@ -119,7 +119,8 @@ export async function changeRole(writing: Writing, id: string, role: Role): Prom
   if (member.role === role) return;
   const when = mayChange(member);
   const outcomes = await commit({
-    evenWhereFull: true,
+    // The roles are in order, the highest first.
+    evenWhereFull: roles.indexOf(role) > roles.indexOf(member.role),
     result: null,
     events: [],
     audit: [audited(writing, "member.role_changed", { type: "member", id, name: member.name }, ["role"])],

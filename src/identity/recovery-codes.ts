@@ -66,7 +66,7 @@ export async function replaceRecoveryCodes(writing: Writing, member: Pick<Member
   const { db, commit } = writing;
   const { codes, rows } = newRecoveryCodes(member.id);
   await commit({
-    evenWhereFull: true,
+    evenWhereFull: "within the reserve",
     result: null,
     events: [],
     audit: [audited(writing, "recovery_codes.made", { type: "member", id: member.id, name: member.name })],

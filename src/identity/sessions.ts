@@ -3,7 +3,7 @@ import type { Account } from "../accounts/account.ts";
 import type { Origin, Reading } from "../accounts/actor.ts";
 import { audited } from "../audit/audit.ts";
 import { dayMs, hourMs, minuteMs } from "../clock.ts";
-import type { Db } from "../db/client.ts";
+import { type Db, raw, type Statement } from "../db/client.ts";
 import { deleteInChunks } from "../db/delete-in-chunks.ts";
 import { wrote } from "../db/optimistic-locking.ts";
 import { accounts, members, sessions } from "../db/schema-main.ts";
@@ -24,6 +24,8 @@ export interface SessionOrigin extends Origin {
 export const idleMs = 12 * hourMs;
 export const longestMs = 14 * dayMs;
 const touchedMs = minuteMs;
+/** Sessions that a member may have at once. */
+export const mostSessions = 50;
 /** How long somebody who has just shown who they are need not do so again. */
 export const freshMs = 10 * minuteMs;
 
@@ -41,13 +43,21 @@ export async function openSession(outbox: Outbox, member: Member, now: number, f
   const { token, row } = newSession(member.id, now, from);
   const actor = { accountId: member.accountId, by: { type: "member" as const, id: member.id }, from };
   await commitChange(outbox, {
-    evenWhereFull: true,
+    evenWhereFull: "unrecorded",
     events: [],
     audit: [audited({ actor, now }, "session.started", { type: "session", id: row.id, name: how })],
-    statements: [outbox.db.insert(sessions).values(row)],
+    statements: [outbox.db.insert(sessions).values(row), endOldest(outbox.db, member.id)],
   });
   return token;
 }
+
+/** Ends all sessions of a member but the latest 50: nobody fills the database by signing in. */
+const endOldest = (db: Db, memberId: string): Statement =>
+  raw(
+    db,
+    sql`DELETE FROM sessions WHERE member_id = ${memberId} AND id <= (SELECT id FROM sessions AS kept WHERE kept.member_id = ${memberId}
+      ORDER BY kept.id DESC LIMIT 1 OFFSET ${mostSessions})`,
+  );
 
 const isLive = (now: number) =>
   and(gt(sessions.lastSeenAt, now - idleMs), gt(sessions.createdAt, now - longestMs), isNull(members.removedAt));
@@ -103,7 +113,7 @@ export async function endSession(writing: Writing, id: string, memberId?: string
     memberId === undefined ? undefined : eq(sessions.memberId, memberId),
   );
   const [ended] = await commit({
-    evenWhereFull: true,
+    evenWhereFull: "unrecorded",
     result: null,
     events: [],
     audit: [audited(writing, "session.ended", { type: "session", id, name: null })],

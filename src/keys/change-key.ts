@@ -4,6 +4,7 @@ import { hasRoom, requireBounds, requireRoom } from "./bounds.ts";
 import { requireGrantable } from "./grants.ts";
 import { isExpired, type Key, type KeyRow, statusOf } from "./key.ts";
 import { keyUpdated } from "./key-events.ts";
+import { evenWhereFullOf } from "./tightening.ts";
 import { type KeyContext, writeKey } from "./write-key.ts";
 
 export type KeyPatch = Partial<Pick<KeyRow, "name" | "scopes" | "hourlyLimit" | "allowedIps" | "expiresAt">> & {
@@ -28,9 +29,10 @@ export async function changeKey(writing: KeyContext, id: string, { overlapEndsAt
       const after = { ...before, ...patch };
       const isRevived = statusOf(before, now) !== "active" && statusOf(after, now) === "active";
       if (own) requireGrantable(isRevived ? after : patch, own);
-      if (!isExpired(before, now) || isExpired(after, now)) return { members: patch, event: keyUpdated };
+      const update = { members: patch, event: keyUpdated, evenWhereFull: evenWhereFullOf(before, after, writing.actor) };
+      if (!isExpired(before, now) || isExpired(after, now)) return update;
       await requireRoom(writing);
-      return { members: patch, when: hasRoom(writing), event: keyUpdated };
+      return { ...update, when: hasRoom(writing) };
     },
   });
 }

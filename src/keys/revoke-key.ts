@@ -12,7 +12,11 @@ import { keyRevoked, keyUpdated } from "./key-events.ts";
 import { isKeyId } from "./key-format.ts";
 import { type KeyContext, writeKey } from "./write-key.ts";
 
-const revocation = { members: { state: "revoked", previousSecretHash: null, overlapEndsAt: null }, event: keyRevoked } as const;
+const revocation = {
+  members: { state: "revoked", previousSecretHash: null, overlapEndsAt: null },
+  event: keyRevoked,
+  evenWhereFull: true,
+} as const;
 
 /** Revokes a key, for good. A revoked key is left as it is. Throws as `changeKey` does. */
 export async function revokeKey(writing: KeyContext, id: string, holds: Precondition): Promise<void> {
@@ -74,7 +78,7 @@ export async function revokeLeaked(
       if (before.state === "revoked" || !isLiveSecret(before, secretHash, writing.now)) return null;
       return before.secretHash === secretHash
         ? revocation
-        : { members: { previousSecretHash: null, overlapEndsAt: null }, event: keyUpdated };
+        : { members: { previousSecretHash: null, overlapEndsAt: null }, event: keyUpdated, evenWhereFull: true };
     },
   });
 }

@@ -34,8 +34,14 @@ export async function rotateKey(
         overlapMs > 0
           ? { previousSecretHash: before.secretHash, overlapEndsAt: writing.now + overlapMs }
           : { previousSecretHash: null, overlapEndsAt: null };
+      // Without an overlap, it ends the old secret.
+      const evenWhereFull = overlapMs > 0 ? false : "within the reserve";
       const signers = { signedBy: writing.signing.name, previousSignedBy: before.signedBy };
-      return { members: { secretHash: hashOf(secretKey), last4: secretKey.slice(-4), ...overlap, ...signers }, event: keyRotated };
+      return {
+        members: { secretHash: hashOf(secretKey), last4: secretKey.slice(-4), ...overlap, ...signers },
+        event: keyRotated,
+        evenWhereFull,
+      };
     },
     result: (changed) => ({ key: changed, secretKey }),
   });

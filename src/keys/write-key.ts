@@ -4,7 +4,7 @@ import type { Guards } from "../admission/guards.ts";
 import { audited } from "../audit/audit.ts";
 import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../db/optimistic-locking.ts";
 import { apiKeys } from "../db/schema-main.ts";
-import type { Writing } from "../events/commit.ts";
+import type { EvenWhereFull, Writing } from "../events/commit.ts";
 import type { Event } from "../events/event.ts";
 import { readLastUse } from "../usage/last-uses.ts";
 import { readActingKey } from "./acting-key.ts";
@@ -19,10 +19,11 @@ export interface KeyContext extends Writing, LogReading {
   guards: Guards;
 }
 
-/** The members that a change sets, the event that it makes, and what besides must hold in D1 for it to be made. */
+/** The members that a change sets, the event that it makes, whether it goes on where the account is full, and what besides must hold in D1 for it to be made. */
 export interface KeyUpdate {
   members: Partial<KeyRow>;
   event: (key: Key, now: number) => Event;
+  evenWhereFull: EvenWhereFull;
   when?: SQL;
 }
 
@@ -71,7 +72,7 @@ export function writeKey(writing: KeyContext, id: string, { holds, decide, resul
     const condition = and(asRead(apiKeys, before), own ? isUnchanged(db, apiKeys, own) : undefined, change.when);
     const event = change.event(after, now);
     const [written] = await commit({
-      evenWhereFull: true,
+      evenWhereFull: change.evenWhereFull,
       result: result(after),
       events: [event],
       audit: [audited(writing, actionOf(event.type, before, after), { type: "key", id, name: after.name }, changesOf(change.members))],

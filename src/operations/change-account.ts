@@ -1,7 +1,7 @@
 import { and, eq, gt, isNotNull, isNull, ne, sql } from "drizzle-orm";
 import { type Account, createAccount, newAccountId, readAccount } from "../accounts/account.ts";
 import { operatorOn } from "../accounts/actor.ts";
-import { mostStored, type Stored } from "../accounts/storage.ts";
+import { mostStored, type Stored, usualQuotaBytes } from "../accounts/storage.ts";
 import { askGuard, type Guards } from "../admission/guards.ts";
 import { type AuditTarget, audited } from "../audit/audit.ts";
 import type { Db } from "../db/client.ts";
@@ -95,10 +95,14 @@ export async function changeCeiling(
 export const changeKeepDays = (operating: Operating, accountId: string, keepDays: number | null): Promise<void> =>
   changeAccount(operating, accountId, { keepDays }, { keep_days: keepDays });
 
+/** Sets how many bytes the account may store in the main database; null: as many as others. An account that has more keeps it, and adds nothing. Throws `not_found`. */
+export const changeStorageQuota = (operating: Operating, accountId: string, storageQuotaBytes: number | null): Promise<void> =>
+  changeAccount(operating, accountId, { storageQuotaBytes }, { storage_quota_bytes: storageQuotaBytes });
+
 async function changeAccount(
   operating: Operating,
   accountId: string,
-  members: Partial<Pick<Account, "limitCeiling" | "keepDays">>,
+  members: Partial<Pick<Account, "limitCeiling" | "keepDays" | "storageQuotaBytes">>,
   details: Record<string, number | null>,
 ): Promise<void> {
   const { db, now } = operating;
@@ -113,13 +117,25 @@ async function changeAccount(
   });
 }
 
-/** How much an account stores of what it may store only so much of. Throws `not_found`. */
-export async function readStorage(db: Db, accountId: string): Promise<Record<Stored, { stored: number; most: number }>> {
-  await readAccount(db, accountId);
+/** What an account stores of what it may store. */
+export interface AccountStorage {
+  bytes: { stored: number; most: number };
+  rows: Record<Stored, { stored: number; most: number }>;
+  /** Events that were not stored, since it was over its quota and its reserve. */
+  droppedEvents: number;
+}
+
+/** What an account stores. Throws `not_found`. */
+export async function readStorage(db: Db, accountId: string): Promise<AccountStorage> {
+  const { storageQuotaBytes } = await readAccount(db, accountId);
   const [row] = await db.select().from(accountStorage).where(eq(accountStorage.accountId, accountId));
   const names = Object.keys(mostStored) as Stored[];
   const each = names.map((name) => [name, { stored: row?.[name] ?? 0, most: mostStored[name] }]);
-  return Object.fromEntries(each) as Record<Stored, { stored: number; most: number }>;
+  return {
+    bytes: { stored: row?.bytes ?? 0, most: storageQuotaBytes ?? usualQuotaBytes },
+    rows: Object.fromEntries(each) as AccountStorage["rows"],
+    droppedEvents: row?.droppedEvents ?? 0,
+  };
 }
 
 /** The account of a key; null where there is no such key. A key whose row D1 has lost (`hasRow` false) is known by its guard. */

@@ -176,11 +176,11 @@ async function eraseKeys({ db, guards, env }: Erasing, accountId: string, endsAt
     if (Date.now() > endsAt || groups === mostGroups) return false;
     const ids = results.map(({ id }) => id);
     await forget(ids);
-    const { meta } = await db.$client
-      .prepare("DELETE FROM api_keys WHERE id IN (SELECT value FROM json_each(?))")
+    const gone = await db.$client
+      .prepare("DELETE FROM api_keys WHERE id IN (SELECT value FROM json_each(?)) RETURNING 1")
       .bind(JSON.stringify(ids))
-      .run();
-    await count("keys", meta.changes);
+      .all();
+    await count("keys", gone.results.length);
   }
 }
 

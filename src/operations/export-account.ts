@@ -129,7 +129,7 @@ async function attemptsOf(d1: D1Database, deliveries: readonly Row[]): Promise<o
 
 function lineOf({ type, json = [], hidden = [] }: Section, row: Row): object {
   const shown = Object.entries(row)
-    .filter(([name]) => name !== "account_id" && name !== "revision" && !hidden.includes(name))
+    .filter(([name]) => name !== "account_id" && name !== "revision" && name !== "row_bytes" && !hidden.includes(name))
     .map(([name, value]) => [name, shownValue(name, value, json)]);
   return { type, data: Object.fromEntries(shown) };
 }

@@ -66,11 +66,11 @@ export async function resealWebhooks(db: Db, secrets: NamedSecrets, now: number)
     const current = await sealedAnew(sealedSecret, id, secrets);
     const previous = isOverlapping && previousSealedSecret ? await sealedAnew(previousSealedSecret, id, secrets) : null;
     // Where it was rotated meanwhile, it is looked at again.
-    const { meta } = await db.run(
+    const changed = await db.all(
       sql`UPDATE webhooks SET sealed_secret = ${current}, previous_sealed_secret = ${previous}
-        WHERE id = ${id} AND sealed_secret = ${sealedSecret} AND previous_sealed_secret IS ${previousSealedSecret}`,
+        WHERE id = ${id} AND sealed_secret = ${sealedSecret} AND previous_sealed_secret IS ${previousSealedSecret} RETURNING 1`,
     );
-    resealed += meta.changes;
+    resealed += changed.length;
   }
   return { resealed, hasMore: found.length === webhooksAtOnce || resealed < found.length };
 }

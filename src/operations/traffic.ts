@@ -1,9 +1,11 @@
 import { sql } from "drizzle-orm";
 import { type Account, accountsAfter } from "../accounts/account.ts";
+import { usualQuotaBytes } from "../accounts/storage.ts";
 import { activityDatabase } from "../activity/databases.ts";
 import { dayMs, dayStart, hourStart } from "../clock.ts";
 import type { Db } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
+import { accountStorage } from "../db/schema-main.ts";
 
 // Which accounts an operator should look at, by their figures alone: never by what they store or ask for.
 
@@ -22,6 +24,9 @@ export interface AccountTraffic {
   /** The highest share of its limit that a key of it has used of this hour, in percent, and the id of that key. */
   usedPercent: number;
   keyId: string | null;
+  /** What it stores in the main database, and what it may store. */
+  storedBytes: number;
+  quotaBytes: number;
 }
 
 const accountsAtOnce = 500;
@@ -84,7 +89,12 @@ async function trafficOf(db: Db, activity: D1Database, accounts: readonly Accoun
     db,
     used.map(({ keyId }) => keyId),
   );
-  return accounts.map(({ id, name, suspendedAt }) => {
+  const stored = await db
+    .select({ id: accountStorage.accountId, bytes: accountStorage.bytes })
+    .from(accountStorage)
+    .where(sql`${accountStorage.accountId} IN (SELECT value FROM json_each(${ids}))`);
+  const storedBy = new Map(stored.map(({ id, bytes }) => [id, bytes]));
+  return accounts.map(({ id, name, suspendedAt, storageQuotaBytes }) => {
     const sums = sumsOf.get(id) ?? [];
     const recent = sums.find(({ isRecent }) => isRecent === 1);
     const [nearest] = (usedBy.get(id) ?? [])
@@ -100,6 +110,8 @@ async function trafficOf(db: Db, activity: D1Database, accounts: readonly Accoun
       before: sums.find(({ isRecent }) => isRecent === 0)?.requests ?? 0,
       usedPercent: nearest?.percent ?? 0,
       keyId: nearest?.keyId ?? null,
+      storedBytes: storedBy.get(id) ?? 0,
+      quotaBytes: storageQuotaBytes ?? usualQuotaBytes,
     };
   });
 }

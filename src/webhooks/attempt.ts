@@ -4,8 +4,12 @@ import { retryAfterMsOf } from "./schedule.ts";
 import { signatureHeaders } from "./signature.ts";
 
 export const timeoutMs = 15 * secondMs;
-const longestBody = 16 * 1024;
-const longestHeaders = 8 * 1024;
+
+/**
+ * How many bytes of a response are kept. An attempt that succeeds is kept short: its delivery is charged for it in advance
+ * (`includedAttemptBytes` in src/accounts/storage.ts).
+ */
+const kept = { success: { body: 128, headers: 376 }, failure: { body: 16 * 1024, headers: 2 * 1024 } } as const;
 
 export type AttemptError = (typeof attempts.error.enumValues)[number];
 
@@ -17,6 +21,8 @@ export interface Outcome {
   /** What to do about the error, in a sentence. */
   advice: string | null;
   responseBody: string;
+  /** Whether the receiver sent more than `responseBody` has. */
+  bodyIsCut: boolean;
   responseHeaders: Record<string, string>;
   /** How long the receiver asks to be left alone. */
   retryAfterMs: number | null;
@@ -34,7 +40,7 @@ export interface Message {
   secrets: readonly string[];
 }
 
-const nothing = { status: null, responseBody: "", responseHeaders: {}, retryAfterMs: null };
+const nothing = { status: null, responseBody: "", bodyIsCut: false, responseHeaders: {}, retryAfterMs: null };
 
 /** An attempt that was not made, since the URL may not be called. */
 export const refused = (reason: string): Outcome => ({
@@ -56,12 +62,12 @@ export async function attempt({ fetch, now }: Posting, { url, eventId, body, sec
     };
     const response = await fetch(url, { method: "POST", headers, body, redirect: "manual", signal });
     const durationMs = now() - startedAt;
-    const responseBody = await beginningOf(response, signal);
+    const { body: bodyBytes, headers: headersBytes } = response.ok ? kept.success : kept.failure;
     return {
       ...verdictOf(response),
       durationMs,
-      responseBody,
-      responseHeaders: headersOf(response),
+      ...(await beginningOf(response, signal, bodyBytes)),
+      responseHeaders: headersOf(response, headersBytes),
       retryAfterMs: pauseOf(response, now()),
     };
   } catch (error) {
@@ -97,9 +103,13 @@ function verdictOf({ status, ok }: Response): Pick<Outcome, "status" | "error" |
 const pauseOf = ({ status, headers }: Response, now: number) =>
   status === 429 || status === 503 ? retryAfterMsOf(headers.get("Retry-After"), now) : null;
 
-/** The first 16 KiB of a body, as text; the rest is not read. What breaks off or takes too long ends there. */
-async function beginningOf({ body }: Response, signal: AbortSignal): Promise<string> {
-  if (body === null) return "";
+/** The first `maxBytes` of a body, as text that takes no more than that. The rest is not read. What breaks off or takes too long ends there. */
+async function beginningOf(
+  { body }: Response,
+  signal: AbortSignal,
+  maxBytes: number,
+): Promise<Pick<Outcome, "responseBody" | "bodyIsCut">> {
+  if (body === null) return { responseBody: "", bodyIsCut: false };
   const reader = body.getReader();
   const late = new Promise<{ done: true; value?: undefined }>((resolve) => {
     signal.addEventListener("abort", () => resolve({ done: true }));
@@ -108,7 +118,7 @@ async function beginningOf({ body }: Response, signal: AbortSignal): Promise<str
   const chunks: Uint8Array[] = [];
   let length = 0;
   try {
-    while (length < longestBody) {
+    while (length <= maxBytes) {
       const { done, value } = await Promise.race([reader.read(), late]);
       if (done) break;
       chunks.push(value);
@@ -118,16 +128,22 @@ async function beginningOf({ body }: Response, signal: AbortSignal): Promise<str
     // What has come until then is kept.
   }
   await reader.cancel().catch(() => {});
-  return new TextDecoder().decode(Buffer.concat(chunks).subarray(0, longestBody));
+  // What is no text becomes replacement characters, of three bytes each. So does NUL, at which SQLite ends a text.
+  const text = new TextDecoder().decode(Buffer.concat(chunks).subarray(0, maxBytes)).replaceAll("\0", "\ufffd");
+  const encoded = Buffer.from(text);
+  return { responseBody: firstBytes(encoded, maxBytes), bodyIsCut: length > maxBytes || encoded.length > maxBytes };
 }
 
-function headersOf({ headers }: Response): Record<string, string> {
-  let left = longestHeaders;
-  const kept: [string, string][] = [];
-  for (const [name, value] of headers) {
-    left -= name.length + value.length;
-    if (left < 0) break;
-    kept.push([name, value]);
+/** Text of at most `maxBytes`. A character that is cut in two is left out. */
+const firstBytes = (encoded: Uint8Array, maxBytes: number): string =>
+  new TextDecoder().decode(encoded.subarray(0, maxBytes), { stream: true });
+
+/** The first headers that take no more than `maxBytes` as JSON. */
+function headersOf({ headers }: Response, maxBytes: number): Record<string, string> {
+  const first: [string, string][] = [];
+  for (const header of headers) {
+    if (Buffer.byteLength(JSON.stringify(Object.fromEntries([...first, header]))) > maxBytes) break;
+    first.push(header);
   }
-  return Object.fromEntries(kept);
+  return Object.fromEntries(first);
 }

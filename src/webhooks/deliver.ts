@@ -2,8 +2,7 @@ import { and, eq, getTableColumns, isNull, sql } from "drizzle-orm";
 import { isNotSuspended } from "../accounts/suspension.ts";
 import { dayMs, iso, minuteMs, secondMs } from "../clock.ts";
 import { type Db, raw } from "../db/client.ts";
-import { insertWhere } from "../db/insert-where.ts";
-import { attempts, deliveries, webhooks } from "../db/schema-main.ts";
+import { deliveries, webhooks } from "../db/schema-main.ts";
 import type { EnqueueDeliveries } from "../events/commit.ts";
 import { newId } from "../ids.ts";
 import type { NamedSecret } from "../secrets.ts";
@@ -12,6 +11,7 @@ import { disableWebhook } from "./disable-webhook.ts";
 import { hasSlot, leaseMs, reserveNext } from "./in-flight.ts";
 import { mostAttempts, nextAttemptAt, soonMs } from "./schedule.ts";
 import { unseal } from "./sealing.ts";
+import { cutEarlier, storeAttempt } from "./store-attempt.ts";
 import { type UrlContext, urlRefusal } from "./url-rules.ts";
 import type { Webhook } from "./webhook.ts";
 
@@ -143,7 +143,7 @@ async function record(
   // What was held or ended meanwhile does not come back for another attempt.
   const isOver = sql`status <> 'pending' AND ${Number(again !== null)}`;
   const [, recorded, next] = await db.batch([
-    insertWhere(db, attempts, values, sql`EXISTS (SELECT 1 FROM deliveries WHERE ${isMine})`),
+    storeAttempt(db, webhook.accountId, values, sql`EXISTS (SELECT 1 FROM deliveries WHERE ${isMine})`),
     raw<{ failing_since: number | null }>(
       db,
       sql`UPDATE deliveries SET claim = NULL, claimed_until = 0,
@@ -152,6 +152,7 @@ async function record(
       RETURNING (SELECT failing_since FROM webhooks WHERE account_id = ${webhook.accountId} AND id = ${webhook.id} AND url = ${webhook.url}) AS failing_since`,
     ),
     raw<{ id: string }>(db, reserveNext(webhook.accountId, at)),
+    ...cutEarlier(db, values, delivery.attempts_made),
   ]);
   delivering.enqueue(next.map(({ id }) => ({ id, delayMs: 0 })));
   const [own] = recorded;

@@ -1,5 +1,6 @@
 import { and, count, desc, eq, gt, isNotNull, max, type SQL, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
+import { deliveryBytes } from "../accounts/storage.ts";
 import { raw } from "../db/client.ts";
 import { deliveries, redeliveries } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
@@ -25,7 +26,7 @@ export interface RedeliveryFilter {
 export async function countRedeliveries(writing: WebhookWriting, webhookId: string, filter: RedeliveryFilter): Promise<number> {
   const { count } = await countMatching(writing, await readWebhook(writing, webhookId), filter);
   // So that a repetition with the same Idempotency-Key is answered alike.
-  await writing.commit({ result: count, events: [], statements: [] });
+  await writing.commit({ accountId: writing.actor.accountId, result: count, events: [], statements: [] });
   return count;
 }
 
@@ -56,6 +57,8 @@ export async function redeliverAll(
   const id = newId("rdl", now);
   const result = { id, count };
   await commit({
+    accountId: actor.accountId,
+    addsBytes: count * deliveryBytes,
     result,
     events: [],
     statements: [

@@ -57,6 +57,7 @@ export async function attemptNow(writing: WebhookWriting, deliveryId: string): P
   const { db, actor, now, commit, catalogue } = writing;
   const before = await readReadable(writing, deliveryId);
   const [set] = await commit({
+    accountId: actor.accountId,
     result: null,
     events: [],
     statements: [
@@ -106,6 +107,7 @@ async function sendNow(
     createdAt: now,
   };
   await commit({
+    accountId,
     result: id,
     events: [],
     statements: [...first, db.insert(deliveries).values(delivery)],

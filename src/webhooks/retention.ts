@@ -13,6 +13,8 @@ export async function deleteOldDeliveries(db: Db, now: number, atMost: number): 
     (limit) =>
       sql`DELETE FROM attempts WHERE (delivery_id, id) IN (SELECT delivery_id, id FROM attempts WHERE delivery_id < ${oldest} LIMIT ${limit})`,
   );
+  // An attempt is counted for the account of its delivery, so it goes first.
+  if (attempts >= atMost) return attempts;
   const deliveries = await deleteInChunks(
     db,
     atMost,

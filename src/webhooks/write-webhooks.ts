@@ -193,7 +193,8 @@ function change(
     const isDisabled = after.state === "disabled" && before.state !== "disabled";
     const holding = isDisabled ? [holdPending(writing, before)] : [];
     const outcomes = await commit({
-      evenWhereFull: isDisabled,
+      // A change of anything else waits until there is room.
+      evenWhereFull: isDisabled && Object.keys(members).every((member) => member === "state" || member === "disabledReason"),
       result: result(after),
       events: isDisabled ? [webhookDisabled(after, now)] : [],
       audit: [audited(writing, actionOf(before, after), targetOf(after), changesOf(members))],

@@ -120,6 +120,9 @@ describe("npm run operator", () => {
     await done("accounts", "keep-days", account, "14");
     await done("accounts", "keep-days", account, "default");
     expect((await done("accounts", "storage", account, "--json")).tasks.most).toBe(100_000);
+    expect(await done("accounts", "storage-quota", account, "512")).toBe("It may store 512 MiB.");
+    expect((await done("accounts", "storage", account, "--json")).bytes.most).toBe(512 * 1024 * 1024);
+    expect(await done("accounts", "storage-quota", account, "default")).toBe("It may store 256 MiB.");
     expect(await done("deliveries", "backlog")).toContain("pending");
     expect(await done("deliveries", "drain", "--seconds", "5")).toBe("Nothing is due.");
     expect((await done("audit", "list", "--json")).data.length).toBeGreaterThan(5);

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { dayMs, minuteMs } from "../../src/clock.ts";
 import { connect } from "../../src/db/client.ts";
 import { writeEvents } from "../../src/events/write-events.ts";
@@ -201,12 +201,56 @@ it("A tenth failure is the last", async () => {
   }
 });
 
-it("Of an answer, 16 KiB are kept", async () => {
-  const tenant = await makeTenant();
-  const { deliveryId } = await unsent(tenant, newPath("flood"));
-  await deliver(delivering(), deliveryId);
-  const { status, attempts } = await stateOf(tenant, deliveryId);
-  expect([status, attempts[0].response_body.length]).toEqual(["delivered", 16 * 1024]);
+describe("Of a response is kept", () => {
+  /** A receiver that responds with what it is told. */
+  const responding = (...bodies: (string | Uint8Array)[]) => {
+    let made = 0;
+    return async () => new Response(bodies[made++], { status: 500, headers: { "X-Long": "y".repeat(1500), "X-Longer": "z".repeat(1500) } });
+  };
+
+  it("little where it was taken: 128 bytes, and headers that fit into 376", async () => {
+    const tenant = await makeTenant();
+    const { deliveryId } = await unsent(tenant, newPath("flood"));
+    await deliver(delivering(), deliveryId);
+    const { status, attempts } = await stateOf(tenant, deliveryId);
+    expect([status, attempts[0].response_body.length]).toEqual(["delivered", 128]);
+    expect(attempts[0].response_headers).not.toEqual({});
+    const row = await env.DB.prepare("SELECT body_is_cut, row_bytes FROM attempts WHERE delivery_id = ?").bind(deliveryId).first();
+    expect(row).toEqual({ body_is_cut: 1, row_bytes: 0 });
+  });
+
+  it("of failed attempts 16 KiB of the latest, 1,024 characters of those before, and 2 KiB of headers of each", async () => {
+    const tenant = await makeTenant();
+    const { deliveryId } = await unsent(tenant);
+    let now = Date.now();
+    const fetch = responding("a".repeat(20_000), "short", new Uint8Array(20_000).fill(255), "d".repeat(16 * 1024));
+    const bodies = async () => {
+      await deliver(delivering({ fetch, now: () => now }), deliveryId);
+      const { attempts, next_attempt_at } = await stateOf(tenant, deliveryId);
+      now = Date.parse(next_attempt_at);
+      return attempts.map(({ response_body }: { response_body: string }) => Buffer.byteLength(response_body));
+    };
+    expect(await bodies()).toEqual([16 * 1024]);
+    expect(await bodies()).toEqual([1024, 5]);
+    // What is no text takes three bytes for each.
+    const [, , third] = await bodies();
+    expect(third).toBeGreaterThan(16 * 1024 - 3);
+    expect(third).toBeLessThanOrEqual(16 * 1024);
+    expect(await bodies()).toEqual([1024, 5, 3 * 1024, 16 * 1024]);
+    const { attempts } = await stateOf(tenant, deliveryId);
+    for (const { response_headers } of attempts)
+      expect(["x-long" in response_headers, "x-longer" in response_headers]).toEqual([true, false]);
+    const { results } = await env.DB.prepare("SELECT body_is_cut FROM attempts WHERE delivery_id = ? ORDER BY id").bind(deliveryId).all();
+    expect(results.map(({ body_is_cut }) => body_is_cut)).toEqual([1, 0, 1, 0]);
+  });
+
+  it("no NUL, at which D1 would take its text to end", async () => {
+    const tenant = await makeTenant();
+    const { deliveryId } = await unsent(tenant);
+    await deliver(delivering({ fetch: responding(`a\0${"b".repeat(2000)}`) }), deliveryId);
+    const { attempts } = await stateOf(tenant, deliveryId);
+    expect(attempts[0].response_body).toBe(`a\ufffd${"b".repeat(2000)}`);
+  });
 });
 
 it("A receiver that does not answer for 15 seconds has failed, and one that nobody runs at once", async () => {

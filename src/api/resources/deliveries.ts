@@ -60,7 +60,11 @@ const AttemptData = z.strictObject({
       example: null,
     }),
   advice: z.string().nullable().openapi({ description: "What to do about the error, in a sentence; null without one.", example: null }),
-  response_body: z.string().openapi({ description: "The first 16 KiB of the answer.", example: "ok" }),
+  response_body: z.string().openapi({
+    description:
+      "The beginning of the answer: up to 16 KiB of the latest attempt if it failed, up to 1,024 characters of earlier ones, 128 bytes of one that delivered.",
+    example: "ok",
+  }),
   response_headers: z
     .record(z.string(), z.string())
     .openapi({ description: "The headers of the answer.", example: { "content-type": "text/plain" } }),

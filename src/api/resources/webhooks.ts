@@ -129,7 +129,7 @@ export function webhooks(catalogue: EventCatalogue): ApiRouter {
       "Changes where and what is sent, disables a webhook or enables it again. While it is disabled, its events are held. Enabling does not send them: redeliver them. Disabling sends `webhook.disabled`.",
     tags,
     ...requireScope("webhooks:write"),
-    ...refusing("forbidden", "conflict"),
+    ...refusing("forbidden", "conflict", "limit_reached"),
     ...withIfMatch,
     request: { params, body: mergePatch(WebhookPatch) },
     responses: { 200: json(Webhook, "The whole webhook.", "ETag") },

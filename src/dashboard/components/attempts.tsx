@@ -1,10 +1,14 @@
 import type { Child } from "hono/jsx";
 import type { Attempt, Delivery } from "../../webhooks/read-deliveries.ts";
 import { attemptsAfter, mostAttempts } from "../../webhooks/schedule.ts";
-import { integer } from "../format.ts";
+import { counted, integer } from "../format.ts";
 import { Code } from "./secret.tsx";
 import { StatusCode } from "./status.tsx";
 import { Ahead, Moment } from "./time.tsx";
+
+/** How many attempts were made of which nothing is stored. One that is being made is not over yet. */
+const unrecorded = ({ attemptsMade, attempts, claim }: Delivery & { attempts: readonly Attempt[] }) =>
+  attemptsMade - attempts.length - (claim === null ? 0 : 1);
 
 /** Attempts made and the next one, in order. */
 export const Timeline = ({ delivery, now }: { delivery: Delivery & { attempts: readonly Attempt[] }; now: number }) => (
@@ -15,6 +19,12 @@ export const Timeline = ({ delivery, now }: { delivery: Delivery & { attempts: r
         {each.error === null ? "delivered" : each.status === null ? each.error : `answered ${each.status}`}, {integer(each.durationMs)} ms
       </li>
     ))}
+    {unrecorded(delivery) > 0 && (
+      <li class="plain">
+        <span aria-hidden="true">–</span> {counted(unrecorded(delivery), "attempt")} without a record: the account had used up its storage,
+        or the attempt was interrupted
+      </li>
+    )}
     {delivery.status === "pending" && delivery.nextAttemptAt !== null && (
       <li class="plain">
         <span aria-hidden="true">◌</span> attempt {delivery.attemptsMade + 1} of {mostAttempts}:{" "}
@@ -60,6 +70,7 @@ webhook-signature: v1,…`}</Code>
                 made.responseBody,
               ].join("\n")}
         </Code>
+        {made.bodyIsCut && <p class="help">The response was longer. Only its beginning is kept.</p>}
       </div>
     </div>
   </section>

@@ -1,3 +1,4 @@
+import { inMib } from "../../accounts/storage.ts";
 import { integer, share, wholePercent } from "../../dashboard/format.ts";
 import type { AccountTraffic } from "../../operations/traffic.ts";
 
@@ -51,6 +52,15 @@ const panels: readonly Panel[] = [
     wanted: ({ usedPercent }) => usedPercent >= nearPercent,
     by: ({ usedPercent }) => usedPercent,
     figure: ({ usedPercent, keyId }) => `${wholePercent(usedPercent)} by ${keyId}`,
+  },
+  {
+    id: "storage",
+    heading: "Most storage",
+    column: "Of its quota",
+    none: "No account stores anything.",
+    wanted: ({ storedBytes }) => storedBytes > 0,
+    by: ({ storedBytes, quotaBytes }) => storedBytes / Math.max(quotaBytes, 1),
+    figure: ({ storedBytes, quotaBytes }) => `${share(storedBytes, quotaBytes)} (${inMib(storedBytes)} of ${inMib(quotaBytes)})`,
   },
   {
     id: "quiet",

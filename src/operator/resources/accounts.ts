@@ -1,16 +1,19 @@
 import { Hono } from "hono";
 import { z } from "zod";
 import { type Account, accountsAfter, readAccount } from "../../accounts/account.ts";
+import { usualQuotaBytes } from "../../accounts/storage.ts";
 import { connectToStore, roomiestStore } from "../../activity/databases.ts";
 import { keptDays } from "../../activity/retention.ts";
 import { iso, isoOrNull, secondMs } from "../../clock.ts";
 import { connect } from "../../db/client.ts";
+import { fullBytes } from "../../db/database-sizes.ts";
 import { Failure } from "../../errors.ts";
 import { text } from "../../http/inputs/values.ts";
 import { claimedOf } from "../../identity/invitations.ts";
 import {
   changeCeiling,
   changeKeepDays,
+  changeStorageQuota,
   makeAccount,
   makeOwnerLink,
   readStorage,
@@ -26,13 +29,14 @@ const mostOfPage = 100;
 /** How long one call goes on with an erasure: whoever asked calls again. */
 const erasingMs = 20 * secondMs;
 
-const bodyOf = ({ id, name, email, limitCeiling, keepDays, activityStore, suspendedAt, createdAt }: Account) => ({
+const bodyOf = ({ id, name, email, limitCeiling, keepDays, storageQuotaBytes, activityStore, suspendedAt, createdAt }: Account) => ({
   id,
   name,
   email,
   status: suspendedAt === null ? "active" : "suspended",
   limit_ceiling: limitCeiling,
   keep_days: keepDays,
+  storage_quota_bytes: storageQuotaBytes ?? usualQuotaBytes,
   activity_database: activityStore,
   suspended_at: isoOrNull(suspendedAt),
   created_at: iso(createdAt),
@@ -97,8 +101,15 @@ accounts.put("/accounts/:id/keep-days", async (c) => {
 });
 
 accounts.get("/accounts/:id/storage", async (c) => {
-  const { users, tasks, events, idempotencyKeys } = await readStorage(connect(c.env.DB), idOf(c));
-  return c.json({ users, tasks, events, responses: idempotencyKeys });
+  const { bytes, rows, droppedEvents } = await readStorage(connect(c.env.DB), idOf(c));
+  const { users, tasks, events, idempotencyKeys } = rows;
+  return c.json({ bytes, users, tasks, events, responses: idempotencyKeys, dropped_events: droppedEvents });
+});
+
+accounts.put("/accounts/:id/storage-quota", async (c) => {
+  const { bytes } = await readBody(c, z.strictObject({ bytes: z.int().min(0).max(fullBytes.main).nullable() }));
+  await changeStorageQuota(operating(c), idOf(c), bytes);
+  return c.json({ storage_quota_bytes: bytes ?? usualQuotaBytes });
 });
 
 accounts.post("/accounts/:id/owners", async (c) => {
