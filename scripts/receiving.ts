@@ -23,6 +23,7 @@ const retryAfterSeconds = "7";
 /** What a path makes the receiver do; anything else is taken with 204. */
 const behaviours: Record<string, (response: ServerResponse) => void> = {
   fail: (response) => response.writeHead(500).end("This receiver was told to fail."),
+  collapse: (response) => response.writeHead(500, { "X-Trace": "t".repeat(4000) }).end("It broke. ".repeat(1639)),
   hang: () => {},
   flood: (response) => response.end("flood ".repeat(200_000)),
   redirect: (response) => response.writeHead(302, { Location: "/elsewhere" }).end(),
@@ -39,7 +40,10 @@ export async function startReceiver(port: number, tell: (received: Received) => 
       const path = searchParams.get("path");
       return response.end(JSON.stringify(received.filter((each) => each.path === path)));
     }
-    const one = { path: pathname, headers: headersOf(request), body: await bodyOf(request), at: Date.now() };
+    const body = await bodyOf(request).catch(() => null);
+    // The sender broke off.
+    if (body === null) return response.destroy();
+    const one = { path: pathname, headers: headersOf(request), body, at: Date.now() };
     received.push(one);
     tell(one);
     const behave = behaviours[pathname.split("/")[1] ?? ""];

@@ -1,8 +1,14 @@
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
+import { operatorOn } from "../../src/accounts/actor.ts";
 import { mostStored, type Stored } from "../../src/accounts/storage.ts";
 import { measureDatabases } from "../../src/db/database-sizes.ts";
-import { call, db, makeKey, makeTenant, type Tenant } from "./client.ts";
+import { commitTo } from "../../src/events/commit.ts";
+import { changeRole } from "../../src/identity/member.ts";
+import { addPasskey } from "../../src/identity/passkeys.ts";
+import { call, db, makeKey, makeTenant, origin, type Tenant } from "./client.ts";
+import { ask, makePerson, withCookie } from "./people.ts";
+import { register } from "./receiver.ts";
 
 const storedOf = async ({ accountId }: Tenant) =>
   await env.DB.prepare("SELECT users, tasks, events, idempotency_keys FROM account_storage WHERE account_id = ?").bind(accountId).first();
@@ -120,6 +126,62 @@ describe("The main database, where it is full", () => {
     expect((await call("GET", "/api/v1/me", { key: one.key })).body.code).toBe("disabled_key");
     expect((await call("DELETE", `/api/v1/users/${user.body.id}`, { key })).status).toBe(204);
     expect((await call("DELETE", `/api/v1/tasks/${task.body.id}`, { key })).status).toBe(204);
+  });
+
+  it("refuses a new name and whatever widens, though it is of a key, a webhook or a member that may be ended", async () => {
+    const tenant = await makeTenant();
+    const { key, accountId } = tenant;
+    const { keyId } = await makeKey(accountId, { scopes: ["tasks:read"], hourlyLimit: 10, allowedIps: ["203.0.113.0/24"] });
+    const disabled = await makeKey(accountId);
+    await call("PATCH", `/api/v1/keys/${disabled.keyId}`, { key, body: { status: "disabled" } });
+    const webhook = await register(key);
+    const owner = await makePerson(accountId);
+    const admin = await makePerson(accountId, "admin");
+    await measure(9e9);
+    for (const body of [
+      { name: "Another" },
+      { scopes: ["tasks:read", "tasks:write"] },
+      { hourly_limit: 11 },
+      { hourly_limit: 9, name: "Another" },
+      { allowed_ips: [] },
+      { allowed_ips: ["203.0.0.0/16"] },
+    ])
+      expect((await call("PATCH", `/api/v1/keys/${keyId}`, { key, body })).status, JSON.stringify(body)).toBe(503);
+    expect((await call("PATCH", `/api/v1/keys/${disabled.keyId}`, { key, body: { status: "active" } })).status).toBe(503);
+    expect((await call("PATCH", `/api/v1/webhooks/${webhook.id}`, { key, body: { description: "Another" } })).status).toBe(503);
+    for (const body of [{ hourly_limit: 9 }, { allowed_ips: ["203.0.113.7"] }, { expires_at: new Date(Date.now() + 60_000).toISOString() }])
+      expect((await call("PATCH", `/api/v1/keys/${keyId}`, { key, body })).status, JSON.stringify(body)).toBe(200);
+    const writing = { db, now: Date.now(), actor: operatorOn(accountId), commit: commitTo({ db }) };
+    await expect(changeRole(writing, admin.member.id, "owner")).rejects.toMatchObject({ code: "unavailable" });
+    await changeRole(writing, admin.member.id, "viewer");
+    await expect(
+      addPasskey(writing, owner.member, { id: crypto.randomUUID(), name: "x", publicKey: "", counter: 0, transports: [] }),
+    ).rejects.toMatchObject({ code: "unavailable" });
+  });
+
+  it("lets members and operators sign in, and stores nothing of it but the session", async () => {
+    const { accountId } = await makeTenant();
+    const { member, codes } = await makePerson(accountId);
+    await measure(9e9);
+    const count = (table: string) => env.DB.prepare(`SELECT count(*) AS count FROM ${table}`).first<number>("count");
+    const [audit, sessions] = [await count("audit"), await count("sessions")];
+    const back = await ask(
+      "POST",
+      "/login/recovery",
+      { Origin: origin, "Content-Type": "application/x-www-form-urlencoded" },
+      `code=${codes[0]}`,
+    );
+    expect([back.status, back.headers.get("Set-Cookie")]).toEqual([303, expect.stringContaining("session=")]);
+    expect([(await count("sessions")) ?? 0, await count("audit")]).toEqual([(sessions ?? 0) + 1, audit]);
+    expect((await withCookie((back.headers.get("Set-Cookie") ?? "").split(";")[0] ?? "").get("/keys")).status).toBe(200);
+    expect(member.accountId).toBe(accountId);
+    const opened = await ask(
+      "POST",
+      "/operator/session",
+      { Origin: origin, "Content-Type": "application/x-www-form-urlencoded" },
+      `token=dvop_token-of-the-tests`,
+    );
+    expect(opened.status).toBe(303);
   });
 });
 
