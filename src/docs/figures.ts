@@ -1,5 +1,5 @@
 import { limitCeiling } from "../accounts/account.ts";
-import { mostStored } from "../accounts/storage.ts";
+import { inMib, mostStored, reserveBytes, usualQuotaBytes } from "../accounts/storage.ts";
 import { entriesScannedAtOnce } from "../activity/read-activity.ts";
 import { usualDays } from "../activity/retention.ts";
 import { lines } from "../admission/limit-events.ts";
@@ -64,6 +64,8 @@ export const figures = (document: JsonObject, catalogue: EventCatalogue, origin:
   "tasks.most": integer(mostStored.tasks),
   "events.most": integer(mostStored.events),
   "responses.most": integer(mostStored.idempotencyKeys),
+  "storage.quota": inMib(usualQuotaBytes),
+  "storage.reserve": inMib(reserveBytes),
   "lists.scanned": integer(scannedAtOnce),
   "activity.kept": duration(usualDays * dayMs),
   "activity.scanned": integer(entriesScannedAtOnce),

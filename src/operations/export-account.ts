@@ -53,7 +53,7 @@ const sections: readonly Section[] = [
 export const exportedTables: ReadonlySet<string> = new Set(sections.map(({ table }) => table));
 
 const rowsAtOnce = 200;
-/** Each has ten attempts at most, and each of these 16 KiB of what was answered. */
+/** Each has ten attempts at most, one of them with 16 KiB of a response. */
 const deliveriesAtOnce = 20;
 /** Of one answer: the next one goes on where it ends. */
 const mostCharacters = 2_000_000;
