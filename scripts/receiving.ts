@@ -23,7 +23,7 @@ const retryAfterSeconds = "7";
 /** What a path makes the receiver do; anything else is taken with 204. */
 const behaviours: Record<string, (response: ServerResponse) => void> = {
   fail: (response) => response.writeHead(500).end("This receiver was told to fail."),
-  collapse: (response) => response.writeHead(500, { "X-Trace": "t".repeat(4000) }).end("It broke. ".repeat(1639)),
+  collapse: (response) => response.writeHead(500, { "X-Trace": "t".repeat(4000) }).end("It broke. ".repeat(1638)),
   hang: () => {},
   flood: (response) => response.end("flood ".repeat(200_000)),
   redirect: (response) => response.writeHead(302, { Location: "/elsewhere" }).end(),
