@@ -8,8 +8,8 @@ type Row = Record<string, string | number | null>;
 
 const rowOf = async (keyId: string) => (await env.DB.prepare("SELECT * FROM api_keys WHERE id = ?").bind(keyId).first()) as Row;
 
-/** Puts a row back to what it was, every column of it. */
-async function setBack(row: Row): Promise<void> {
+/** Puts a row back to what it was, every column of it but the one that is computed. */
+async function setBack({ row_bytes, ...row }: Row): Promise<void> {
   await env.DB.prepare("DELETE FROM api_keys WHERE id = ?")
     .bind(row.id ?? "")
     .run();
