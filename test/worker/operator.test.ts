@@ -335,6 +335,25 @@ async function exported(accountId: string): Promise<Record<string, unknown>[]> {
   return lines;
 }
 
+describe("Long work that a caller says is under way", () => {
+  it("has an entry of the operator's audit for each call", async () => {
+    const { accountId } = await makeTenant();
+    const { body: before } = await operate("GET", "/audit");
+    expect((await operate("GET", `/accounts/${accountId}/export?after=${encodeURIComponent('["account",[]]')}`)).status).toBe(200);
+    expect((await operate("POST", "/guards/line-up", { after: "audit:" })).status).toBe(200);
+    expect((await operate("POST", "/deliveries/drain", { after: "whk_1" })).status).toBe(200);
+    const { body } = await operate("GET", "/audit");
+    const known = before.data.map(({ id }: { id: string }) => id);
+    const added = body.data.filter(({ id }: { id: string }) => !known.includes(id)).toReversed();
+    const continued = { operator: "tests", details: { continued: true } };
+    expect(added).toEqual([
+      expect.objectContaining({ ...continued, action: "account.exported", account_id: accountId }),
+      expect.objectContaining({ ...continued, action: "guards.lined_up" }),
+      expect.objectContaining({ ...continued, action: "deliveries.drained" }),
+    ]);
+  });
+});
+
 describe("An export of much", () => {
   it("is in pieces of a bounded size, which neither skip nor repeat", async () => {
     const { accountId } = await makeTenant();

@@ -111,7 +111,8 @@ accounts.get("/accounts/:id/export", async (c) => {
   const { db, now, operator } = operating(c);
   const after = c.req.query("after") ?? "";
   await readAccount(db, idOf(c));
-  if (after === "") await recordOperation(db, { now, operator, action: "account.exported", accountId: idOf(c) });
+  // For each piece: only the caller says where it goes on.
+  await recordOperation(db, { now, operator, action: "account.exported", accountId: idOf(c), details: { continued: after !== "" } });
   const { lines, next } = await exportAccount({ db, env: c.env }, idOf(c), after);
   const ndjson = lines.map((line) => `${JSON.stringify(line)}\n`).join("");
   return c.body(ndjson, 200, { "Content-Type": "application/x-ndjson", ...(next !== null && { "X-Next": encodeURIComponent(next) }) });
