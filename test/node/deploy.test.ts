@@ -41,14 +41,16 @@ const deployWith = (more: Record<string, string>, ...args: string[]) =>
 const deploy = (...args: string[]) => deployWith({}, ...args);
 
 const first = ["--account", "Acme Ltd", "--email", "ops@acme.dev"];
+/** Each call names the environment: else wrangler would take that of CLOUDFLARE_ENV. */
+const onTop = (call: string) => `${call} --env=`;
 const looking = [
   "whoami --json",
   "secret list --format json",
   "d1 list --json",
   "queues info developer-overview-deliveries",
   "queues info developer-overview-dead-deliveries",
-];
-const migrating = ["d1 migrations apply DB --remote", "d1 migrations apply ACTIVITY_0 --remote"];
+].map(onTop);
+const migrating = ["d1 migrations apply DB --remote", "d1 migrations apply ACTIVITY_0 --remote"].map(onTop);
 const uploading = `deploy --minify --durable-objects-code-update-mode immediate --tag ${packageJson.version} --domain localhost`;
 
 beforeAll(async () => {
@@ -84,12 +86,10 @@ describe("npm run deploy", () => {
     const { calls, secrets, secretsMode, secretsFile } = recording();
     expect(calls).toEqual([
       ...looking,
-      "d1 create developer-overview",
-      "d1 create developer-overview-activity-0",
-      "queues create developer-overview-deliveries",
-      "queues create developer-overview-dead-deliveries",
+      ...["d1 create developer-overview", "d1 create developer-overview-activity-0"].map(onTop),
+      ...["queues create developer-overview-deliveries", "queues create developer-overview-dead-deliveries"].map(onTop),
       ...migrating,
-      `${uploading} --secrets-file FILE`,
+      onTop(`${uploading} --secrets-file FILE`),
     ]);
     expect(Object.keys(secrets)).toEqual([
       "KEY_SIGNING_SECRETS",
@@ -117,9 +117,10 @@ describe("npm run deploy", () => {
     const { code, out } = await deploy(...first);
     expect(code).toBe(0);
     const { calls, secrets: after } = recording();
-    expect(calls).toEqual([...looking.slice(0, 2), "deployments status --json", ...looking.slice(2), ...migrating, uploading]);
+    const status = onTop("deployments status --json");
+    expect(calls).toEqual([...looking.slice(0, 2), status, ...looking.slice(2), ...migrating, onTop(uploading)]);
     expect(after).toEqual(secrets);
-    expect(out).toContain(`npx wrangler rollback ${version}`);
+    expect(out).toContain(`npx wrangler rollback ${version} --durable-objects-code-update-mode immediate --env=\n`);
     expect(out).toMatch(/The account acc_\w+ is there already\. A new setup link/);
   });
 
@@ -139,12 +140,12 @@ describe("npm run deploy", () => {
     const { calls, databases, queues } = recording();
     expect(calls.filter((call) => call.startsWith("d1 create"))).toEqual([]);
     expect([databases.length, queues.length]).toEqual([2, 2]);
-    expect(calls.at(-1)).toBe(`${uploading} --secrets-file FILE`);
+    expect(calls.at(-1)).toBe(onTop(`${uploading} --secrets-file FILE`));
   });
 
   long("does nothing where wrangler is not signed in, or cannot tell what is there", async () => {
     for (const [at, message, exit, said] of [
-      ["whoami", "", 4, "wrangler is not signed in"],
+      ["whoami", "Unable to authenticate request [code: 10001]", 4, "Unable to authenticate request"],
       ["secret list", "fetch failed", 1, "fetch failed"],
       ["queues info", "Authentication error", 1, "Authentication error"],
     ] as const) {
@@ -153,6 +154,20 @@ describe("npm run deploy", () => {
       expect([code, err.includes(said)]).toEqual([exit, true]);
       expect(recording().calls.filter((call) => /create|apply|^deploy/.test(call))).toEqual([]);
     }
+  });
+
+  it("asks nobody who is signed in where the token and the account are set, and shows what wrangler says", async () => {
+    const token = { CLOUDFLARE_API_TOKEN: "x", CLOUDFLARE_ACCOUNT_ID: "y" };
+    record({ failures: [{ at: "secret list", message: "Authentication error [code: 10000]" }] });
+    const { code, err } = await deployWith(token);
+    expect([code, recording().calls, err.includes("Authentication error [code: 10000]")]).toEqual([1, [looking[1]], true]);
+    expect((await deployWith(token, "--dry-run")).out).not.toContain("whoami");
+  });
+
+  it("takes the environment of --env alone, whatever CLOUDFLARE_ENV says", async () => {
+    const { code, out } = await deployWith({ CLOUDFLARE_ENV: "staging" }, "--dry-run");
+    expect([code, out.includes("staging")]).toEqual([0, false]);
+    for (const call of out.matchAll(/wrangler [^,\n]+/g)) expect(call[0]).toMatch(/ --env=$/);
   });
 
   long("makes the operator's token only where it can be kept", async () => {
@@ -178,11 +193,11 @@ describe("npm run deploy", () => {
     for (const step of [
       "wrangler d1 create developer-overview-staging-activity-0",
       "wrangler queues create developer-overview-staging-dead-deliveries",
-      "wrangler d1 migrations apply DB --remote --env staging",
+      "wrangler d1 migrations apply DB --remote --env=staging",
       "OPERATOR_TOKENS",
-      "wrangler deploy --env staging --minify --durable-objects-code-update-mode immediate",
+      "wrangler deploy --minify --durable-objects-code-update-mode immediate",
       "Acme Ltd <ops@acme.dev>",
-      "wrangler rollback <version> --env staging",
+      "wrangler rollback <version> --durable-objects-code-update-mode immediate --env=staging",
     ])
       expect(out).toContain(step);
   });
