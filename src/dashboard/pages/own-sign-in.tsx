@@ -4,12 +4,13 @@ import { commitTo } from "../../events/commit.ts";
 import { text } from "../../http/inputs/values.ts";
 import { addPasskey, listPasskeys, registrationOptions, removePasskey, verifyRegistration } from "../../identity/passkeys.ts";
 import { replaceRecoveryCodes } from "../../identity/recovery-codes.ts";
-import { endSession, type SignedIn } from "../../identity/sessions.ts";
+import { endSession, listSessions, type SignedIn } from "../../identity/sessions.ts";
 import { outbox, reading, writing } from "../acting.ts";
 import { showPage } from "../components/layout.tsx";
 import { RecoveryCodes } from "../components/recovery-codes.tsx";
 import { idOf, type PageContext, type PageEnv } from "../context.ts";
 import { attempt, readForm } from "../forms.ts";
+import { askForStepUp } from "../freshness.tsx";
 import { runOnce } from "../once.ts";
 import { visitorMay } from "../permissions.tsx";
 import { relyingParty } from "../relying-party.ts";
@@ -20,8 +21,11 @@ import { backToSettings, showSettings } from "./settings.tsx";
 export const ownSignInPages = new Hono<PageEnv>();
 
 ownSignInPages.post("/settings/sessions/:id/end", async (c) => {
-  const { signedIn } = c.get("visitor");
-  await endSession(writing(c), idOf(c), visitorMay(c, "sessions") ? undefined : signedIn?.member.id);
+  const own = c.get("visitor").signedIn?.member.id;
+  const endsAnothers = visitorMay(c, "sessions") && (await listSessions(reading(c), own)).every(({ session }) => session.id !== idOf(c));
+  const asked = endsAnothers ? await askForStepUp(c) : null;
+  if (asked) return asked;
+  await endSession(writing(c), idOf(c), endsAnothers ? undefined : own);
   return backToSettings(c, "ended");
 });
 

@@ -18,9 +18,6 @@ import { pathWithin } from "../preferences.ts";
 import { relyingParty } from "../relying-party.ts";
 import { setSession } from "../session-cookie.ts";
 
-/** Pages for who has not signed in. */
-export const isSignInPage = (path: string): boolean => /^\/(?:login|setup)(?:\/|$)/.test(path);
-
 const longestUserAgent = 256;
 const firstPasskey = "My first passkey";
 
@@ -59,6 +56,7 @@ interface Asked {
   refused?: Refused;
 }
 
+/** Pages for people who have not signed in. */
 export const signInPages = new Hono<PageEnv>();
 
 /** Passkeys do not work under an IP address: a laptop's own leads to its name. */

@@ -21,6 +21,7 @@ import { VerifySnippets } from "../components/verify-snippets.tsx";
 import { idOf, type PageContext, type PageEnv } from "../context.ts";
 import { counted, integer, milliseconds, rate } from "../format.ts";
 import { asShown, attempt, Form, parseInput, readForm, type Sent } from "../forms.ts";
+import { askForStepUp } from "../freshness.tsx";
 import { newNonce, runOnce } from "../once.ts";
 import { visitorMay } from "../permissions.tsx";
 import { WebhookFields, webhookInputOf, webhooksTrail } from "./webhooks.tsx";
@@ -41,6 +42,12 @@ const outcomes: Record<string, (webhook: Webhook) => [sentence: string, call: st
 
 /** Back to the page of the webhook, which says what was done. */
 const backToWebhook = (c: PageContext, done: string) => c.redirect(`/webhooks/${idOf(c)}?done=${done}`, 303);
+
+/** Whether a change sends other events, or sends them elsewhere. */
+function redirects({ url, eventTypes }: Webhook, patch: { url?: string; eventTypes?: string[] }): boolean {
+  const isSame = (types: readonly string[]) => types.toSorted().join() === eventTypes.toSorted().join();
+  return (patch.url !== undefined && patch.url !== url) || (patch.eventTypes !== undefined && !isSame(patch.eventTypes));
+}
 
 /** One webhook: how it does, its deliveries, what may be done with it. */
 export function webhookPages(catalogue: EventCatalogue) {
@@ -287,7 +294,13 @@ export function webhookPages(catalogue: EventCatalogue) {
       ...(description !== undefined && { description: description ?? "" }),
       ...(eventTypes && { eventTypes }),
     };
-    const changed = await attempt(() => changeWebhook(webhookWriting(c, catalogue), idOf(c), patch, asShown(form)));
+    const before = await readWebhook(reading(c), idOf(c));
+    const asked = redirects(before, patch) ? await askForStepUp(c) : null;
+    if (asked) return asked;
+    const changed = await attempt(() =>
+      // Whether it redirects events was decided by this revision.
+      changeWebhook(webhookWriting(c, catalogue), idOf(c), patch, (revision) => revision === before.revision && asShown(form)(revision)),
+    );
     return "refused" in changed ? showWebhook(c, { form, refused: changed.refused }) : backToWebhook(c, "changed");
   });
 
