@@ -11,6 +11,7 @@ import { accessOf, requireDeclaredAccess } from "./dashboard/page-access.ts";
 import { errorPage } from "./dashboard/pages/error.tsx";
 import { requirePermission } from "./dashboard/permissions.tsx";
 import { admitVisitor, noteVisitor } from "./dashboard/visitor.ts";
+import { cachePublic } from "./docs/caching.ts";
 import { createDocs, isDocumentation } from "./docs/docs.tsx";
 import { Failure } from "./errors.ts";
 import { eventCatalogue } from "./event-catalogue.ts";
@@ -67,6 +68,7 @@ export function createApp({ isLocal, isOpen = isLocal }: { isLocal: boolean; isO
     checkRequest,
   );
   // And that of everything else.
+  app.use(except((c) => !isDocumentation(c.req.path), cachePublic));
   app.use(except((c) => !isForOperator(c), standardHeaders(apiSecurityHeaders)));
   app.use(except([isApi, isForOperator], standardHeaders([]), pageSecurityHeaders));
   app.use(except(isApi, formLimit));

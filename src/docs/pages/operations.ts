@@ -2,12 +2,12 @@ import { STATUS_CODES } from "node:http";
 import { exampleOrigin } from "../../explanations.ts";
 import { isObject, type JsonObject, type Operation, operationsIn, parametersOf, partOf } from "../../openapi-document.ts";
 import type { OwnIds } from "../own-ids.ts";
-import { type DocPage, errorPath, fence, jsonFence, operationPath, paragraphs, schemaPath, table } from "../page.ts";
+import { type DocPage, errorPath, fence, jsonFence, operationPath, originPlaceholder, paragraphs, schemaPath, table } from "../page.ts";
 import { callOf, inCurl, inJavaScript, inPython } from "../samples.ts";
 import { codesOf } from "./errors.ts";
 import { memberTable, typeOf } from "./schemas.ts";
 
-interface Place {
+export interface Place {
   method: string;
   path: string;
   operation: Operation;
@@ -82,32 +82,35 @@ function errorsOf(document: JsonObject, { operation }: Place, instance: string):
   );
 }
 
-/** A page for each operation, which begins with the call of it. */
-export const operationPages = (document: JsonObject, served: { origin: string; ids: OwnIds | null }): DocPage[] =>
-  operationsIn(document).map((place) => {
-    const { method, path, operation } = place;
-    const call = callOf(document, place, served);
-    return {
-      path: operationPath(operation.operationId),
-      title: String(operation.summary),
-      kind: "Operation",
-      summary: `${method.toUpperCase()} ${path}. ${String(operation.description)}`,
-      markdown: paragraphs(
-        fence("sh", inCurl(call)),
-        `# ${operation.summary}`,
-        `\`${method.toUpperCase()} ${path}\``,
-        String(operation.description),
-        accessOf(place),
-        path.includes("{") && !served.ids && "The id is an example: put one of yours in its place.",
-        parameterTable(document, place),
-        bodyOf(document, place),
-        "## The same in other languages",
-        "### JavaScript",
-        fence("js", inJavaScript(call)),
-        "### Python",
-        fence("python", inPython(call)),
-        answersOf(document, place),
-        errorsOf(document, place, new URL(call.url).pathname).replaceAll(exampleOrigin, served.origin),
-      ),
-    };
-  });
+/** The page of an operation, which begins with the call of it. `ids`: those that its samples name; null for the examples of the document. */
+export function operationPage(document: JsonObject, place: Place, ids: OwnIds | null): DocPage {
+  const { method, path, operation } = place;
+  const call = callOf(document, place, { origin: originPlaceholder, ids });
+  return {
+    path: operationPath(operation.operationId),
+    title: String(operation.summary),
+    kind: "Operation",
+    summary: `${method.toUpperCase()} ${path}. ${String(operation.description)}`,
+    markdown: paragraphs(
+      fence("sh", inCurl(call)),
+      `# ${operation.summary}`,
+      `\`${method.toUpperCase()} ${path}\``,
+      String(operation.description),
+      accessOf(place),
+      path.includes("{") && !ids && "The id is an example: put one of yours in its place.",
+      parameterTable(document, place),
+      bodyOf(document, place),
+      "## The same in other languages",
+      "### JavaScript",
+      fence("js", inJavaScript(call)),
+      "### Python",
+      fence("python", inPython(call)),
+      answersOf(document, place),
+      errorsOf(document, place, new URL(call.url).pathname).replaceAll(exampleOrigin, originPlaceholder),
+    ),
+  };
+}
+
+/** A page for each operation. */
+export const operationPages = (document: JsonObject): DocPage[] =>
+  operationsIn(document).map((place) => operationPage(document, place, null));
