@@ -106,10 +106,10 @@ export const explanations: Record<FailureCode, Explanation> = {
     detail: "The account has as many of these as it may. Remove one that is no longer used.",
   },
   precondition_failed: {
-    why: "The thing had changed since the version that If-Match named.",
+    why: "It was not the version that If-Match named, or it was one that If-None-Match excluded.",
     what: "Read it again, and repeat the change on what is there now.",
     header: "ETag",
-    detail: "This is not the version that If-Match names.",
+    detail: "The task is not in a version that If-Match or If-None-Match allows. Read it again.",
   },
   body_too_large: {
     why: "Its body was larger than 64 KiB.",

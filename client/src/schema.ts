@@ -3991,7 +3991,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `precondition_failed`: The thing had changed since the version that If-Match named. */
+        /** @description `precondition_failed`: It was not the version that If-Match named, or it was one that If-None-Match excluded. */
         PreconditionFailed: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -4134,7 +4134,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `precondition_failed`: The thing had changed since the version that If-Match named. */
+        /** @description `precondition_failed`: It was not the version that If-Match named, or it was one that If-None-Match excluded. */
         PreconditionFailed2: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -4173,9 +4173,9 @@ export interface components {
         cursor: string;
         /** @description Makes the POST safe to repeat for 24 hours: 1 to 255 printable ASCII characters, new for each request. */
         IdempotencyKey: string;
-        /** @description Only the version with this ETag; else 412. */
+        /** @description Only the version with this ETag, also in its weak form; else 412. */
         IfMatch: string;
-        /** @description The ETag that the client has; if it is still the same, 304. */
+        /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
         IfNoneMatch: string;
         /** @description The id of what is asked for. */
         id: string;
@@ -4400,9 +4400,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has; if it is still the same, 304. */
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
@@ -4470,8 +4470,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
                 /** @description The id of what is asked for. */
@@ -4510,8 +4512,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
                 /** @description The id of what is asked for. */
@@ -4738,9 +4742,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has; if it is still the same, 304. */
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
@@ -4815,8 +4819,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
                 /** @description The id of what is asked for. */
@@ -4855,8 +4861,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
                 /** @description The id of what is asked for. */
@@ -5354,9 +5362,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has; if it is still the same, 304. */
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
@@ -5596,9 +5604,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has; if it is still the same, 304. */
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
@@ -5683,8 +5691,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
                 /** @description The id of what is asked for. */
@@ -5723,8 +5733,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
                 /** @description The id of what is asked for. */
@@ -6034,9 +6046,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has; if it is still the same, 304. */
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
@@ -6108,8 +6120,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
                 /** @description The id of what is asked for. */
@@ -6148,8 +6162,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
                 /** @description The id of what is asked for. */
@@ -6367,9 +6383,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has; if it is still the same, 304. */
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
@@ -6713,9 +6729,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has; if it is still the same, 304. */
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
@@ -6893,9 +6909,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has; if it is still the same, 304. */
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
@@ -7041,9 +7057,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has; if it is still the same, 304. */
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path?: never;
@@ -7086,9 +7102,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has; if it is still the same, 304. */
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path?: never;

@@ -11,12 +11,12 @@ import { revokeKey } from "../../keys/revoke-key.ts";
 import { authorizeRotation, pushIfWaiting, rotateKey } from "../../keys/rotate-key.ts";
 import { refreshRollUps } from "../../usage/refresh-roll-ups.ts";
 import { reading, readingLog, writing } from "../acting.ts";
-import { etagOfShown, ifMatch, respondOne } from "../middleware/conditional.ts";
+import { etagOfShown, preconditionOf, respondOne } from "../middleware/conditional.ts";
 import { runOnce } from "../middleware/idempotency.ts";
 import { respondEmpty, respondJson } from "../respond.ts";
 import { refusing, requireScope } from "../route-parts/access.ts";
 import { cut, pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
-import { body, mergePatch, omitUndefined, optionalBody, withConditions, withIdempotencyKey, withIfMatch } from "../route-parts/requests.ts";
+import { body, mergePatch, omitUndefined, optionalBody, withConditions, withIdempotencyKey } from "../route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../route-parts/responses.ts";
 import { idParam, pageQuery } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
@@ -130,7 +130,7 @@ const change = createRoute({
   tags,
   ...requireScope("keys:write"),
   ...refusing("forbidden", "conflict", "limit_reached"),
-  ...withIfMatch,
+  ...withConditions,
   request: { params, body: mergePatch(KeyPatch) },
   responses: { 200: json(Key, "The whole key.", "ETag") },
 });
@@ -147,7 +147,7 @@ keys.openapi(change, async (c) => {
     expiresAt: input.expires_at,
     overlapEndsAt: input.overlap_ends_at,
   });
-  const key = await changeKey(changing, c.req.valid("param").id, patch, ifMatch(c));
+  const key = await changeKey(changing, c.req.valid("param").id, patch, preconditionOf(c));
   return respondJson(keyData(key, changing.now), 200, { ETag: keyEtag(key, changing.now) });
 });
 
@@ -161,13 +161,13 @@ const revoke = createRoute({
   tags,
   ...requireScope("keys:write"),
   ...refusing("forbidden", "conflict"),
-  ...withIfMatch,
+  ...withConditions,
   request: { params },
   responses: { 204: noContent("It is revoked.") },
 });
 
 keys.openapi(revoke, async (c) => {
-  await revokeKey({ ...writing(c), ...readingLog(c), guards: c.env.KEY_GUARD }, c.req.valid("param").id, ifMatch(c));
+  await revokeKey({ ...writing(c), ...readingLog(c), guards: c.env.KEY_GUARD }, c.req.valid("param").id, preconditionOf(c));
   return respondEmpty(204);
 });
 

@@ -4,12 +4,12 @@ import { listTasks, readTask, taskSorts } from "../../tasks/read-tasks.ts";
 import { TaskData, TaskPriority, TaskStatus, taskData } from "../../tasks/task-data.ts";
 import { changeTask, createTask, deleteTask } from "../../tasks/write-tasks.ts";
 import { reading, writing } from "../acting.ts";
-import { etagOf, ifMatch, respondOne } from "../middleware/conditional.ts";
+import { etagOf, preconditionOf, respondOne } from "../middleware/conditional.ts";
 import { runOnce } from "../middleware/idempotency.ts";
 import { respondEmpty, respondJson } from "../respond.ts";
 import { refusing, requireScope } from "../route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
-import { body, mergePatch, omitUndefined, withConditions, withIdempotencyKey, withIfMatch } from "../route-parts/requests.ts";
+import { body, mergePatch, omitUndefined, withConditions, withIdempotencyKey } from "../route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../route-parts/responses.ts";
 import { idInput, idParam, like, pageQuery } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
@@ -164,7 +164,7 @@ const change = createRoute({
   tags,
   ...requireScope("tasks:write"),
   ...refusing("conflict", "limit_reached"),
-  ...withIfMatch,
+  ...withConditions,
   request: { params, body: mergePatch(TaskPatch) },
   responses: { 200: json(Task, "The whole task.", "ETag") },
 });
@@ -178,7 +178,7 @@ tasks.openapi(change, async (c) => {
     description: description === null ? "" : description,
     labels: labels === null ? [] : labels,
   });
-  const task = await changeTask(writing(c), c.req.valid("param").id, patch, ifMatch(c));
+  const task = await changeTask(writing(c), c.req.valid("param").id, patch, preconditionOf(c));
   return respondJson(taskData(task), 200, { ETag: etagOf(task.revision) });
 });
 
@@ -191,12 +191,12 @@ const remove = createRoute({
   tags,
   ...requireScope("tasks:write"),
   ...refusing("conflict"),
-  ...withIfMatch,
+  ...withConditions,
   request: { params },
   responses: { 204: noContent("It is deleted.") },
 });
 
 tasks.openapi(remove, async (c) => {
-  await deleteTask(writing(c), c.req.valid("param").id, ifMatch(c));
+  await deleteTask(writing(c), c.req.valid("param").id, preconditionOf(c));
   return respondEmpty(204);
 });

@@ -5,12 +5,12 @@ import { listUsers, readUser } from "../../users/read-users.ts";
 import { UserData, UserRole, UserStatus, userData } from "../../users/user-data.ts";
 import { changeUser, createUser } from "../../users/write-users.ts";
 import { reading, writing } from "../acting.ts";
-import { etagOf, ifMatch, respondOne } from "../middleware/conditional.ts";
+import { etagOf, preconditionOf, respondOne } from "../middleware/conditional.ts";
 import { runOnce } from "../middleware/idempotency.ts";
 import { respondEmpty, respondJson } from "../respond.ts";
 import { refusing, requireScope } from "../route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
-import { body, mergePatch, omitUndefined, withConditions, withIdempotencyKey, withIfMatch } from "../route-parts/requests.ts";
+import { body, mergePatch, omitUndefined, withConditions, withIdempotencyKey } from "../route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../route-parts/responses.ts";
 import { idParam, like, pageQuery } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
@@ -118,13 +118,13 @@ const change = createRoute({
   tags,
   ...requireScope("users:write"),
   ...refusing("conflict", "limit_reached"),
-  ...withIfMatch,
+  ...withConditions,
   request: { params, body: mergePatch(UserPatch) },
   responses: { 200: json(User, "The whole user.", "ETag") },
 });
 
 users.openapi(change, async (c) => {
-  const user = await changeUser(writing(c), c.req.valid("param").id, omitUndefined(c.req.valid("json")), ifMatch(c));
+  const user = await changeUser(writing(c), c.req.valid("param").id, omitUndefined(c.req.valid("json")), preconditionOf(c));
   return respondJson(userData(user), 200, { ETag: etagOf(user.revision) });
 });
 
@@ -138,12 +138,12 @@ const remove = createRoute({
   tags,
   ...requireScope("users:write"),
   ...refusing("conflict"),
-  ...withIfMatch,
+  ...withConditions,
   request: { params },
   responses: { 204: noContent("It is deleted.") },
 });
 
 users.openapi(remove, async (c) => {
-  await deleteUser(writing(c), c.req.valid("param").id, ifMatch(c));
+  await deleteUser(writing(c), c.req.valid("param").id, preconditionOf(c));
   return respondEmpty(204);
 });

@@ -13,12 +13,12 @@ import {
   rotateWebhookSecret,
 } from "../../webhooks/write-webhooks.ts";
 import { reading, scopesOf, webhookWriting, writing } from "../acting.ts";
-import { etagOfShown, ifMatch, respondOne } from "../middleware/conditional.ts";
+import { etagOfShown, preconditionOf, respondOne } from "../middleware/conditional.ts";
 import { runOnce } from "../middleware/idempotency.ts";
 import { respondEmpty, respondJson } from "../respond.ts";
 import { refusing, requireScope } from "../route-parts/access.ts";
 import { cut, pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
-import { body, mergePatch, omitUndefined, optionalBody, withConditions, withIdempotencyKey, withIfMatch } from "../route-parts/requests.ts";
+import { body, mergePatch, omitUndefined, optionalBody, withConditions, withIdempotencyKey } from "../route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../route-parts/responses.ts";
 import { idParam, pageQuery } from "../route-parts/schemas.ts";
 import { type ApiRouter, createRouter } from "../router.ts";
@@ -130,7 +130,7 @@ export function webhooks(catalogue: EventCatalogue): ApiRouter {
     tags,
     ...requireScope("webhooks:write"),
     ...refusing("forbidden", "conflict"),
-    ...withIfMatch,
+    ...withConditions,
     request: { params, body: mergePatch(WebhookPatch) },
     responses: { 200: json(Webhook, "The whole webhook.", "ETag") },
   });
@@ -143,7 +143,7 @@ export function webhooks(catalogue: EventCatalogue): ApiRouter {
       eventTypes: input.event_types,
       state: input.status,
     });
-    const webhook = await changeWebhook(webhookWriting(c, catalogue, writing(c)), c.req.valid("param").id, patch, ifMatch(c));
+    const webhook = await changeWebhook(webhookWriting(c, catalogue, writing(c)), c.req.valid("param").id, patch, preconditionOf(c));
     return respondJson(webhookData(webhook), 200, { ETag: webhookEtag(webhook) });
   });
 
@@ -156,13 +156,13 @@ export function webhooks(catalogue: EventCatalogue): ApiRouter {
     tags,
     ...requireScope("webhooks:write"),
     ...refusing("forbidden", "conflict"),
-    ...withIfMatch,
+    ...withConditions,
     request: { params },
     responses: { 204: noContent("It is deleted.") },
   });
 
   webhooks.openapi(remove, async (c) => {
-    await deleteWebhook(webhookWriting(c, catalogue, writing(c)), c.req.valid("param").id, ifMatch(c));
+    await deleteWebhook(webhookWriting(c, catalogue, writing(c)), c.req.valid("param").id, preconditionOf(c));
     return respondEmpty(204);
   });
 
