@@ -3494,7 +3494,8 @@ export interface components {
          *           "data": {
          *             "id": "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *             "title": "Write the release notes"
-         *           }
+         *           },
+         *           "previous": null
          *         }
          *       ],
          *       "next_cursor": null,
@@ -3525,7 +3526,8 @@ export interface components {
          *       "data": {
          *         "id": "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *         "title": "Write the release notes"
-         *       }
+         *       },
+         *       "previous": null
          *     }
          */
         Event: {
@@ -3560,6 +3562,11 @@ export interface components {
             data: {
                 [key: string]: unknown;
             };
+            /**
+             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @example null
+             */
+            previous: Record<string, never> | null;
         };
         /**
          * @description A page of a list.
@@ -6887,7 +6894,8 @@ export interface operations {
                      *           "data": {
                      *             "id": "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
                      *             "title": "Write the release notes"
-                     *           }
+                     *           },
+                     *           "previous": null
                      *         }
                      *       ],
                      *       "next_cursor": null,
@@ -6945,7 +6953,8 @@ export interface operations {
                      *       "data": {
                      *         "id": "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
                      *         "title": "Write the release notes"
-                     *       }
+                     *       },
+                     *       "previous": null
                      *     }
                      */
                     "application/json": components["schemas"]["Event"];
@@ -7255,6 +7264,10 @@ export interface operations {
                  *         "status": "active",
                  *         "created_at": "2026-01-30T08:00:00.000Z",
                  *         "updated_at": "2026-01-31T09:30:00.000Z"
+                 *       },
+                 *       "previous": {
+                 *         "role": "viewer",
+                 *         "updated_at": "2026-01-30T08:00:00.000Z"
                  *       }
                  *     }
                  */
@@ -7270,6 +7283,48 @@ export interface operations {
                      */
                     timestamp: string;
                     data: components["schemas"]["User"];
+                    /** @description The former values of the members of `data` that changed, `updated_at` among them. */
+                    previous: {
+                        /**
+                         * @description The id of the user.
+                         * @example usr_019a1b2c3d4e7f8091a2b3c4d5e6f708
+                         */
+                        id?: string;
+                        /**
+                         * @description What the user is called.
+                         * @example Ada Lovelace
+                         */
+                        name?: string;
+                        /**
+                         * @description The email address, one of a kind in the account, whatever its case.
+                         * @example ada@example.com
+                         */
+                        email?: string;
+                        /**
+                         * @description The role, for your own use, which grants nothing here: `admin` runs things, `member` works with them, `viewer` looks on.
+                         * @example member
+                         * @enum {string}
+                         */
+                        role?: "admin" | "member" | "viewer";
+                        /**
+                         * @description The status, for your own use, which changes nothing here: `active` or, for who is kept out for now, `suspended`.
+                         * @example active
+                         * @enum {string}
+                         */
+                        status?: "active" | "suspended";
+                        /**
+                         * Format: date-time
+                         * @description When the user was made.
+                         * @example 2026-01-31T09:30:00.000Z
+                         */
+                        created_at?: string;
+                        /**
+                         * Format: date-time
+                         * @description When the user was last changed.
+                         * @example 2026-01-31T09:30:00.000Z
+                         */
+                        updated_at?: string;
+                    };
                 };
             };
         };
@@ -7504,6 +7559,11 @@ export interface operations {
                  *         "completed_at": "2026-01-31T09:30:00.000Z",
                  *         "created_at": "2026-01-30T08:00:00.000Z",
                  *         "updated_at": "2026-01-31T09:30:00.000Z"
+                 *       },
+                 *       "previous": {
+                 *         "status": "in_progress",
+                 *         "completed_at": null,
+                 *         "updated_at": "2026-01-30T08:00:00.000Z"
                  *       }
                  *     }
                  */
@@ -7519,6 +7579,71 @@ export interface operations {
                      */
                     timestamp: string;
                     data: components["schemas"]["Task"];
+                    /** @description The former values of the members of `data` that changed, `updated_at` among them. */
+                    previous: {
+                        /**
+                         * @description The id of the task.
+                         * @example tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708
+                         */
+                        id?: string;
+                        /**
+                         * @description What is to be done, in a line.
+                         * @example Write the release notes
+                         */
+                        title?: string;
+                        /**
+                         * @description More about it; empty where there is no more.
+                         * @example For version 2, with the breaking changes first.
+                         */
+                        description?: string;
+                        /**
+                         * @description Where it stands: `todo` is not begun, `in_progress` is, `done` is completed, `cancelled` will not be.
+                         * @example in_progress
+                         * @enum {string}
+                         */
+                        status?: "todo" | "in_progress" | "done" | "cancelled";
+                        /**
+                         * @description How much it matters: `low`, `normal`, `high` or `urgent`.
+                         * @example high
+                         * @enum {string}
+                         */
+                        priority?: "low" | "normal" | "high" | "urgent";
+                        /**
+                         * @description The user of the account who does it; null where nobody has taken it.
+                         * @example usr_019a1b2c3d4e7f8091a2b3c4d5e6f708
+                         */
+                        assignee_id?: string | null;
+                        /**
+                         * @description Words to group tasks by, in the order in which they were sent.
+                         * @example [
+                         *       "docs",
+                         *       "release"
+                         *     ]
+                         */
+                        labels?: string[];
+                        /**
+                         * @description When it is due; null where it is not.
+                         * @example 2026-02-14T17:00:00.000Z
+                         */
+                        due_at?: string | null;
+                        /**
+                         * @description When its status became `done`; null while it is not.
+                         * @example null
+                         */
+                        completed_at?: string | null;
+                        /**
+                         * Format: date-time
+                         * @description When the task was made.
+                         * @example 2026-01-31T09:30:00.000Z
+                         */
+                        created_at?: string;
+                        /**
+                         * Format: date-time
+                         * @description When the task was last changed.
+                         * @example 2026-01-31T09:30:00.000Z
+                         */
+                        updated_at?: string;
+                    };
                 };
             };
         };
@@ -7862,6 +7987,10 @@ export interface operations {
                  *         },
                  *         "created_at": "2026-01-30T08:00:00.000Z",
                  *         "updated_at": "2026-01-31T09:30:00.000Z"
+                 *       },
+                 *       "previous": {
+                 *         "hourly_limit": 1000,
+                 *         "updated_at": "2026-01-30T08:00:00.000Z"
                  *       }
                  *     }
                  */
@@ -7877,6 +8006,103 @@ export interface operations {
                      */
                     timestamp: string;
                     data: components["schemas"]["Key"];
+                    /** @description The former values of the members of `data` that changed, `updated_at` among them. */
+                    previous: {
+                        /**
+                         * @description The id of the key. It is no secret.
+                         * @example key_4fPq2rT8vX0zB6dH
+                         */
+                        id?: string;
+                        /**
+                         * @description What the key is for.
+                         * @example Continuous integration
+                         */
+                        name?: string;
+                        /**
+                         * @description The public part, with which the secret key begins: how to tell keys apart in a log.
+                         * @example dvo_4fPq2rT8vX0zB6dH
+                         */
+                        prefix?: string;
+                        /**
+                         * @description The last four characters of the secret key.
+                         * @example x7Qa
+                         */
+                        last4?: string;
+                        /**
+                         * @description What the key may do.
+                         * @example [
+                         *       "users:read",
+                         *       "tasks:read"
+                         *     ]
+                         */
+                        scopes?: string[];
+                        /**
+                         * @description Whether it is in force: `active` is, `disabled` is not until it is enabled again, `expired` is past `expires_at`, `revoked` is ended for good.
+                         * @example active
+                         * @enum {string}
+                         */
+                        status?: "active" | "disabled" | "revoked" | "expired";
+                        /**
+                         * @description How many requests it may make in a clock hour.
+                         * @example 5000
+                         */
+                        hourly_limit?: number;
+                        /**
+                         * @description Addresses and CIDR ranges, IPv4 and IPv6, that it may be used from. Empty: any.
+                         * @example [
+                         *       "203.0.113.0/24"
+                         *     ]
+                         */
+                        allowed_ips?: string[];
+                        /**
+                         * @description When it expires; null: never.
+                         * @example 2027-01-31T00:00:00.000Z
+                         */
+                        expires_at?: string | null;
+                        /** @description When it was last used; null: never, or not known while the log cannot be read. */
+                        last_used_at?: string | null;
+                        /**
+                         * @description The path that it was last used for; null: none.
+                         * @example /api/v1/tasks
+                         */
+                        last_used_path?: string | null;
+                        /**
+                         * @description Until then the secret before the last rotation works too; null where it does not.
+                         * @example null
+                         */
+                        overlap_ends_at?: string | null;
+                        /** @description Who made it. */
+                        created_by?: {
+                            /**
+                             * @description What made it: another `key`, a `member` in the overview, the `operator` or the `system` itself.
+                             * @example key
+                             * @enum {string}
+                             */
+                            type: "key" | "member" | "operator" | "system";
+                            /**
+                             * @description The id of that key or member; null for others.
+                             * @example key_8hJk3mN5pQ7rS9tU
+                             */
+                            id: string | null;
+                            /**
+                             * @description What it is called now; null in events.
+                             * @example Production backend
+                             */
+                            name: string | null;
+                        };
+                        /**
+                         * Format: date-time
+                         * @description When the key was made.
+                         * @example 2026-01-31T09:30:00.000Z
+                         */
+                        created_at?: string;
+                        /**
+                         * Format: date-time
+                         * @description When the key was last changed.
+                         * @example 2026-01-31T09:30:00.000Z
+                         */
+                        updated_at?: string;
+                    };
                 };
             };
         };

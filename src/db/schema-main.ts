@@ -174,6 +174,8 @@ export const events = sqliteTable(
     id: text().notNull(),
     type: text().notNull(),
     data: text({ mode: "json" }).$type<Record<string, unknown>>().notNull(),
+    /** The former values of what changed; null if the event tells of no change. */
+    previous: text({ mode: "json" }).$type<Record<string, unknown>>(),
     createdAt: integer("created_at").notNull(),
     /** Counts up in the order in which the events of the account were stored: nothing comes before what a reader has passed. */
     sequence: integer().notNull(),

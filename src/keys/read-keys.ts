@@ -42,9 +42,12 @@ export async function listKeys(
 /** One key of the account, with its last use. Throws `not_found`. */
 export async function readKey(reading: LogReading, id: string): Promise<Key> {
   const row = await readKeyRow(reading, id);
-  const names = await readMakerNames(reading, [row]);
-  return { ...row, ...(await readLastUse(reading, id)), createdByName: names.get(row.createdById ?? "") ?? null };
+  return { ...row, ...(await readLastUse(reading, id)), createdByName: await readMakerName(reading, row) };
 }
+
+/** Returns the name that the maker of a key has now; null if it has none, or is gone. */
+export const readMakerName = async (reading: Reading, row: KeyRow): Promise<string | null> =>
+  (await readMakerNames(reading, [row])).get(row.createdById ?? "") ?? null;
 
 /** The names that those who made these keys have now, by their ids. */
 async function readMakerNames({ db, actor }: Reading, rows: readonly KeyRow[]): Promise<Map<string, string>> {

@@ -39,6 +39,7 @@ interface Claimed {
   attempts_made: number;
   /** Null where the event has been deleted. */
   data: string | null;
+  previous: string | null;
   happened_at: number;
   /** The webhook's row as JSON; null where it has been deleted. */
   webhook: string | null;
@@ -84,7 +85,7 @@ async function claimDelivery({ db, now }: Delivering, deliveryId: string, claim:
     WHERE id = ${deliveryId} AND status = 'pending' AND next_attempt_at <= ${at + skewMs} AND claimed_until <= ${at} AND ${hasSlot(at)}
       AND ${isNotSuspended(sql`deliveries.account_id`)}
     RETURNING account_id, webhook_id, event_id, event_type, attempts_made,
-      (SELECT data ${ofEvent}) AS data, (SELECT created_at ${ofEvent}) AS happened_at,
+      (SELECT data ${ofEvent}) AS data, (SELECT previous ${ofEvent}) AS previous, (SELECT created_at ${ofEvent}) AS happened_at,
       (SELECT ${webhookAsJson} FROM webhooks WHERE webhooks.account_id = deliveries.account_id AND webhooks.id = deliveries.webhook_id) AS webhook`,
   );
   return claimed ? [claimed, claimed.webhook === null ? null : (JSON.parse(claimed.webhook) as Webhook)] : null;
@@ -112,7 +113,8 @@ const webhookAsJson = sql`json_object(${sql.join(
 async function post(delivering: Delivering, delivery: Claimed, webhook: Webhook): Promise<Outcome> {
   const refusal = urlRefusal(webhook.url, delivering.urls);
   if (refusal !== null) return refused(refusal);
-  const body = `{"type":${JSON.stringify(delivery.event_type)},"timestamp":"${iso(delivery.happened_at)}","data":${delivery.data}}`;
+  const previous = delivery.previous === null ? "" : `,"previous":${delivery.previous}`;
+  const body = `{"type":${JSON.stringify(delivery.event_type)},"timestamp":"${iso(delivery.happened_at)}","data":${delivery.data}${previous}}`;
   const secrets = await liveSecrets(delivering, webhook);
   return attempt(delivering, { url: webhook.url, eventId: delivery.event_id, body, secrets });
 }

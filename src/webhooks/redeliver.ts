@@ -4,7 +4,7 @@ import { wrote } from "../db/optimistic-locking.ts";
 import { deliveries } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
 import { storeEvent } from "../events/commit.ts";
-import { newEvent } from "../events/event.ts";
+import { newExampleEvent } from "../events/event.ts";
 import { readEvent } from "../events/read-events.ts";
 import { newId } from "../ids.ts";
 import { type Delivery, readDelivery } from "./read-deliveries.ts";
@@ -43,8 +43,7 @@ export async function sendTest(writing: WebhookWriting, webhookId: string, type:
   authorizeTest(writing, type);
   requireActive(webhook);
   const kind = catalogue.find(type);
-  const event =
-    type === "webhook.test" || !kind ? testEvent(webhook, now) : newEvent(kind, { accountId: webhook.accountId, now }, kind.example);
+  const event = type === "webhook.test" || !kind ? testEvent(webhook, now) : newExampleEvent(kind, { accountId: webhook.accountId, now });
   const delivery = { accountId: webhook.accountId, webhookId, eventId: event.id, eventType: event.type, redeliveryOf: null };
   return sendNow(writing, delivery, storeEvent(db, event));
 }

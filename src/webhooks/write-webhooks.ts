@@ -15,6 +15,7 @@ import {
   wrote,
 } from "../db/optimistic-locking.ts";
 import { deliveries, webhooks } from "../db/schema-main.ts";
+import { differing, isEmpty } from "../differing.ts";
 import { Failure, invalidMember } from "../errors.ts";
 import type { EventCatalogue } from "../events/catalogue.ts";
 import type { Writing } from "../events/commit.ts";
@@ -101,7 +102,7 @@ async function insertWebhook(
 }
 
 /**
- * Changes the members that `patch` has. Enabling sends nothing that was held. Throws `not_found`, `precondition_failed`,
+ * Changes the members of a webhook that `patch` has. Writes nothing if none differs. Enabling sends nothing that was held. Throws `not_found`, `precondition_failed`,
  * `invalid_body` and `forbidden`, the latter also where the acting key may not read what the webhook is sent already.
  */
 export async function changeWebhook(writing: WebhookWriting, id: string, patch: WebhookPatch, holds: Precondition): Promise<Webhook> {
@@ -109,17 +110,20 @@ export async function changeWebhook(writing: WebhookWriting, id: string, patch: 
   if (patch.eventTypes) writing.catalogue.requireReadable(patch.eventTypes, writing.scopes);
   return change(writing, id, holds, async (before) => {
     // What still waits for the old URL goes to the new one, whatever the webhook is sent by now.
-    const types = patch.url === undefined ? [] : await waitingTypes(writing, before);
+    const members = patched(before, patch);
+    const types = members.url === undefined ? [] : await waitingTypes(writing, before);
     writing.catalogue.requireReadable(types, writing.scopes);
-    return { members: patched(before, patch), types };
+    return { members, types };
   });
 }
 
+/** What a patch changes. A webhook that is enabled already goes on failing: what is sent to it says when that is over. */
 function patched(before: Webhook, patch: WebhookPatch): Partial<Webhook> {
-  if (patch.state === "active") return { ...patch, disabledReason: null, failingSince: null };
+  const changes = differing(patch, before);
+  if (changes.state === "active") return { ...changes, disabledReason: null, failingSince: null };
   // Another receiver has not failed yet.
-  const moved = patch.url === undefined || patch.url === before.url ? patch : { ...patch, failingSince: null };
-  return patch.state === "disabled" && before.state !== "disabled" ? { ...moved, disabledReason: "It was disabled by a call." } : moved;
+  const moved = changes.url === undefined ? changes : { ...changes, failingSince: null };
+  return changes.state === "disabled" ? { ...moved, disabledReason: "It was disabled by a call." } : moved;
 }
 
 /** Gives a webhook a new secret, shown this once. For `overlapMs` more, requests carry a signature of the old one too. Throws as `changeWebhook` does. */
@@ -185,7 +189,7 @@ function change(
   const { db, now, commit } = writing;
   return withOptimisticLock({ read: () => readReadable(writing, id), holds, name: "webhook" }, async (before) => {
     const { members, types } = await decide(before);
-    if (Object.keys(members).length === 0) return before;
+    if (isEmpty(members)) return before;
     const after = { ...before, ...members, ...nextVersion(before, now) };
     // What the service itself notes of a webhook changes beside this.
     const { failingSince, ...row } = after;

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { EventCatalogue } from "../../events/catalogue.ts";
-import type { EventKind } from "../../events/event.ts";
+import { type EventKind, exampleBodyOf } from "../../events/event.ts";
 import type { JsonObject } from "../../openapi-document.ts";
 
 // What webhooks are sent, as the `webhooks` of the document: a request for each type of event.
@@ -43,7 +43,14 @@ const responses: JsonObject = {
 
 const operationId = (type: string) => `on${type.replaceAll(/(?:^|[._])(\w)/g, (_, letter: string) => letter.toUpperCase())}`;
 
-function requestOf({ type, description, scope, schema, example }: EventKind): JsonObject {
+/** The schema of the former values. */
+function previousOf(schema: z.ZodObject): JsonObject {
+  const { $schema, ...shape } = z.toJSONSchema(schema) as JsonObject;
+  return { ...shape, description: "The former values of the members of `data` that changed, `updated_at` among them." };
+}
+
+function requestOf(kind: EventKind): JsonObject {
+  const { type, description, scope, schema, previous } = kind;
   return {
     post: {
       operationId: operationId(type),
@@ -59,14 +66,15 @@ function requestOf({ type, description, scope, schema, example }: EventKind): Js
             schema: {
               type: "object",
               description: "What has happened.",
-              required: ["type", "timestamp", "data"],
+              required: ["type", "timestamp", "data", ...(previous ? ["previous"] : [])],
               properties: {
                 type: { type: "string", const: type, description: "The type of the event." },
                 timestamp: { type: "string", format: "date-time", description: "When it happened." },
                 data: { $ref: `#/components/schemas/${schema}` },
+                ...(previous && { previous: previousOf(previous.schema) }),
               },
             },
-            example: { type, timestamp: "2026-01-31T09:30:00.000Z", data: example as JsonObject },
+            example: exampleBodyOf(kind) as JsonObject,
           },
         },
       },
