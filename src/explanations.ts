@@ -194,7 +194,7 @@ export const faultCodes: Record<string, string> = {
   too_small: "It is too short, too few or too little.",
   too_big: "It is too long, too many or too much.",
   not_multiple_of: "It is no whole number.",
-  duplicate: "Something else has this already, and only one may.",
+  duplicate: "Something else has this already and only one may, or it was given twice.",
   refused_url: "Webhooks may not lead there: to another scheme, a private address, this service itself.",
   reused: "The key was used for another request.",
 };

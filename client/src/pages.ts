@@ -20,7 +20,7 @@ export type ItemOf<Path extends ListPath> = PageOf<Path>["data"][number];
 
 type ParametersOf<Path extends ListPath> = paths[Path] extends { get: { parameters: infer Parameters } } ? Parameters : never;
 
-/** Every item of a list, page after page: `for await (const task of pages(client, "/api/v1/tasks", { query: { status: "todo" } }))`. */
+/** Every item of a list, page after page: `for await (const task of pages(client, "/api/v1/tasks", { query: { status: ["todo"] } }))`. */
 export async function* pages<Path extends ListPath>(
   client: ApiClient,
   path: Path,

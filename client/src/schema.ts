@@ -4281,10 +4281,10 @@ export interface operations {
                 limit?: components["parameters"]["limit"];
                 /** @description `next_cursor` of the page before, with the same filters and order; without it, the first page. */
                 cursor?: components["parameters"]["cursor"];
-                /** @description Only users with this role: `admin`, `member` or `viewer`. */
-                role?: "admin" | "member" | "viewer";
-                /** @description Only users with this status: `active` or `suspended`. */
-                status?: "active" | "suspended";
+                /** @description Only users with one of these roles: `admin`, `member`, `viewer`. Repeat it for several values. */
+                role?: ("admin" | "member" | "viewer")[];
+                /** @description Only users with one of these statuses: `active`, `suspended`. Repeat it for several values. */
+                status?: ("active" | "suspended")[];
                 /** @description Part of a name or email address, in any case. */
                 q?: string;
             };
@@ -4597,10 +4597,10 @@ export interface operations {
                 limit?: components["parameters"]["limit"];
                 /** @description `next_cursor` of the page before, with the same filters and order; without it, the first page. */
                 cursor?: components["parameters"]["cursor"];
-                /** @description Only tasks with this status: `todo`, `in_progress`, `done` or `cancelled`. */
-                status?: "todo" | "in_progress" | "done" | "cancelled";
-                /** @description Only tasks with this priority: `low`, `normal`, `high` or `urgent`. */
-                priority?: "low" | "normal" | "high" | "urgent";
+                /** @description Only tasks with one of these statuses: `todo`, `in_progress`, `done`, `cancelled`. Repeat it for several values. */
+                status?: ("todo" | "in_progress" | "done" | "cancelled")[];
+                /** @description Only tasks with one of these priorities: `low`, `normal`, `high`, `urgent`. Repeat it for several values. */
+                priority?: ("low" | "normal" | "high" | "urgent")[];
                 /** @description Only the tasks of this user. */
                 assignee_id?: string;
                 /** @description Only tasks that are due before this time. */
@@ -5295,8 +5295,8 @@ export interface operations {
                 cursor?: components["parameters"]["cursor"];
                 /** @description Only this method: `GET`, `HEAD`, `POST`, `PUT`, `PATCH` or `DELETE`. */
                 method?: "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE";
-                /** @description Only this status, like 404, or this class, like 4xx. */
-                status?: string;
+                /** @description Only these statuses, like 404, or classes, like 4xx: up to 20. Repeat it for several values. */
+                status?: string[];
                 /** @description Only requests with this key. */
                 key_id?: components["parameters"]["keyid"];
                 /** @description Only this path, in whole, as in the entry. */
@@ -5452,8 +5452,8 @@ export interface operations {
                 limit?: components["parameters"]["limit"];
                 /** @description `next_cursor` of the page before, with the same filters and order; without it, the first page. */
                 cursor?: components["parameters"]["cursor"];
-                /** @description Only keys with this status: `active`, `disabled`, `revoked` or `expired`. */
-                status?: "active" | "disabled" | "revoked" | "expired";
+                /** @description Only keys with one of these statuses: `active`, `disabled`, `revoked`, `expired`. Repeat it for several values. */
+                status?: ("active" | "disabled" | "revoked" | "expired")[];
             };
             header?: never;
             path?: never;
@@ -6327,10 +6327,10 @@ export interface operations {
                 limit?: components["parameters"]["limit"];
                 /** @description `next_cursor` of the page before, with the same filters and order; without it, the first page. */
                 cursor?: components["parameters"]["cursor"];
-                /** @description Only deliveries with this status: `pending`, `delivered`, `failed` or `held`. */
-                status?: "pending" | "delivered" | "failed" | "held";
-                /** @description Only events of this type: `user.created`, `user.updated`, `user.deleted`, `task.created`, `task.updated`, `task.completed`, `task.deleted`, `key.created`, `key.updated`, `key.rotated`, `key.revoked`, `key.expiring`, `rate_limit.warning`, `rate_limit.reached`, `webhook.disabled`, `webhook.test`, `member.invited`, `member.joined`, `member.removed`. */
-                event_type?: "user.created" | "user.updated" | "user.deleted" | "task.created" | "task.updated" | "task.completed" | "task.deleted" | "key.created" | "key.updated" | "key.rotated" | "key.revoked" | "key.expiring" | "rate_limit.warning" | "rate_limit.reached" | "webhook.disabled" | "webhook.test" | "member.invited" | "member.joined" | "member.removed";
+                /** @description Only deliveries with one of these statuses: `pending`, `delivered`, `failed`, `held`. Repeat it for several values. */
+                status?: ("pending" | "delivered" | "failed" | "held")[];
+                /** @description Only events of one of these types: `user.created`, `user.updated`, `user.deleted`, `task.created`, `task.updated`, `task.completed`, `task.deleted`, `key.created`, `key.updated`, `key.rotated`, `key.revoked`, `key.expiring`, `rate_limit.warning`, `rate_limit.reached`, `webhook.disabled`, `webhook.test`, `member.invited`, `member.joined`, `member.removed`. Repeat it for several values. */
+                event_type?: ("user.created" | "user.updated" | "user.deleted" | "task.created" | "task.updated" | "task.completed" | "task.deleted" | "key.created" | "key.updated" | "key.rotated" | "key.revoked" | "key.expiring" | "rate_limit.warning" | "rate_limit.reached" | "webhook.disabled" | "webhook.test" | "member.invited" | "member.joined" | "member.removed")[];
             };
             header?: never;
             path: {
@@ -6858,8 +6858,8 @@ export interface operations {
                 limit?: components["parameters"]["limit"];
                 /** @description `next_cursor` of the page before, with the same filters and order; without it, the first page. */
                 cursor?: components["parameters"]["cursor"];
-                /** @description Only events of this type: `user.created`, `user.updated`, `user.deleted`, `task.created`, `task.updated`, `task.completed`, `task.deleted`, `key.created`, `key.updated`, `key.rotated`, `key.revoked`, `key.expiring`, `rate_limit.warning`, `rate_limit.reached`, `webhook.disabled`, `webhook.test`, `member.invited`, `member.joined`, `member.removed`. */
-                type?: "user.created" | "user.updated" | "user.deleted" | "task.created" | "task.updated" | "task.completed" | "task.deleted" | "key.created" | "key.updated" | "key.rotated" | "key.revoked" | "key.expiring" | "rate_limit.warning" | "rate_limit.reached" | "webhook.disabled" | "webhook.test" | "member.invited" | "member.joined" | "member.removed";
+                /** @description Only events of one of these types: `user.created`, `user.updated`, `user.deleted`, `task.created`, `task.updated`, `task.completed`, `task.deleted`, `key.created`, `key.updated`, `key.rotated`, `key.revoked`, `key.expiring`, `rate_limit.warning`, `rate_limit.reached`, `webhook.disabled`, `webhook.test`, `member.invited`, `member.joined`, `member.removed`. Repeat it for several values. */
+                type?: ("user.created" | "user.updated" | "user.deleted" | "task.created" | "task.updated" | "task.completed" | "task.deleted" | "key.created" | "key.updated" | "key.rotated" | "key.revoked" | "key.expiring" | "rate_limit.warning" | "rate_limit.reached" | "webhook.disabled" | "webhook.test" | "member.invited" | "member.joined" | "member.removed")[];
                 /** @description `desc`: the newest first; `asc`: the oldest first, to follow what comes. */
                 order?: "asc" | "desc";
             };

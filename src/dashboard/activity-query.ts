@@ -48,7 +48,7 @@ export function queryIn(c: PageContext) {
     ...said.filter((each) => !words[/^(\w+):\S/.exec(each)?.[1] ?? ""]),
   ];
   const { key_id: keyId, status, ...rest } = query;
-  const filter: ActivityFilter = { ...rest, keyId, status: status === undefined ? undefined : Number(status.replace("xx", "")) };
+  const filter: ActivityFilter = { ...rest, keyId, statuses: status === undefined ? undefined : [Number(status.replace("xx", ""))] };
   return { query, filter, ignored };
 }
 

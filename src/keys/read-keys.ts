@@ -20,7 +20,7 @@ const hasStatus = (status: KeyStatus, now: number): SQL | undefined => {
 /** Keys of the account, newest first. */
 export async function listKeys(
   { db, activity, actor, now }: LogReading,
-  { status, after, limit }: { status?: KeyStatus | undefined; after?: KeyPosition | undefined; limit: number },
+  { statuses, after, limit }: { statuses?: readonly KeyStatus[] | undefined; after?: KeyPosition | undefined; limit: number },
 ): Promise<Key[]> {
   const rows = await db
     .select()
@@ -28,7 +28,7 @@ export async function listKeys(
     .where(
       and(
         eq(apiKeys.accountId, actor.accountId),
-        status && hasStatus(status, now),
+        statuses && or(...statuses.map((status) => hasStatus(status, now))),
         after && or(lt(apiKeys.createdAt, after.createdAt), and(eq(apiKeys.createdAt, after.createdAt), lt(apiKeys.id, after.id))),
       ),
     )

@@ -1,5 +1,6 @@
 import { and, type Column, eq, gt, lt, not, or, type SQL, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
+import { isOneOf } from "../db/is-one-of.ts";
 import { type Page, pageFrom, scannedAtOnce } from "../db/page.ts";
 import { tasks } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
@@ -9,8 +10,8 @@ export const taskSorts = ["created_at", "-created_at", "updated_at", "-updated_a
 export type TaskSort = (typeof taskSorts)[number];
 
 export interface TaskFilter {
-  status?: Task["status"] | undefined;
-  priority?: Task["priority"] | undefined;
+  statuses?: readonly Task["status"][] | undefined;
+  priorities?: readonly Task["priority"][] | undefined;
   assigneeId?: string | undefined;
   dueBefore?: number | undefined;
   dueAfter?: number | undefined;
@@ -38,8 +39,8 @@ export async function listTasks(
   const order = [...(column ? [sql`${column} ${direction} NULLS LAST`] : []), sql`${tasks.id} ${direction}`];
   const range = and(eq(tasks.accountId, actor.accountId), after && isAfter(column, isDescending, after));
   const matches = and(
-    filter.status && eq(tasks.status, filter.status),
-    filter.priority && eq(tasks.priority, filter.priority),
+    isOneOf(tasks.status, filter.statuses),
+    isOneOf(tasks.priority, filter.priorities),
     filter.assigneeId === undefined ? undefined : eq(tasks.assigneeId, filter.assigneeId),
     filter.dueBefore === undefined ? undefined : lt(tasks.dueAt, filter.dueBefore),
     filter.dueAfter === undefined ? undefined : gt(tasks.dueAt, filter.dueAfter),

@@ -85,6 +85,28 @@ describe("The document", () => {
     expect(new RegExp(pattern).test("https://hooks.acme.dev/x")).toBe(true);
   });
 
+  it("says which filters take several values: a list, for which the parameter is repeated", () => {
+    const taking = Object.entries(document.paths).flatMap(([path, item]) => {
+      const { parameters = [] } = (item as { get?: { parameters?: { name: string; schema: Property; explode?: boolean }[] } }).get ?? {};
+      return parameters
+        .map(resolved)
+        .filter(({ schema }) => schema.type === "array")
+        .map(({ name, explode }) => [`${path.slice("/api/v1".length)} ${name}`, explode] as const);
+    });
+    expect(taking.map(([name]) => name).toSorted()).toEqual([
+      "/activity status",
+      "/events type",
+      "/keys status",
+      "/tasks priority",
+      "/tasks status",
+      "/users role",
+      "/users status",
+      "/webhooks/{id}/deliveries event_type",
+      "/webhooks/{id}/deliveries status",
+    ]);
+    expect(taking.every(([, explode]) => explode === true)).toBe(true);
+  });
+
   it("documents the headers of every answer that a client may get", () => {
     const headersOf = (path: string, method: string, status: string) => {
       const operations = (document.paths as unknown as Record<string, Record<string, { responses: Record<string, { headers: object }> }>>)[

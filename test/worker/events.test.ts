@@ -71,6 +71,19 @@ describe("An event", () => {
     expect(accountId).toMatch(/^acc_/);
   });
 
+  it("is found by any of several types, all of which the key must be allowed to read", async () => {
+    const { key, accountId } = await makeTenant();
+    await call("POST", "/api/v1/tasks", { key, body: { title: "x", status: "done" } });
+    await call("POST", "/api/v1/users", { key, body: { name: "Ada", email: "ada@example.com" } });
+    const types = async (query: string) =>
+      (await call("GET", `/api/v1/events?order=asc&${query}`, { key })).body.data.map(({ type }: { type: string }) => type);
+    expect(await types("type=user.created&type=task.completed")).toEqual(["task.completed", "user.created"]);
+    expect(await types("type=task.deleted&type=task.created")).toEqual(["task.created"]);
+    const { key: narrow } = await makeKey(accountId, { scopes: ["webhooks:read", "tasks:read"] });
+    const refused = await call("GET", "/api/v1/events?type=task.created&type=user.created", { key: narrow });
+    expect([refused.status, refused.body.code]).toEqual([403, "forbidden"]);
+  });
+
   it("is not missed by a reader who goes on where it was, though it was stored later than its time says", async () => {
     const { key, accountId } = await makeTenant();
     const tell = (now: number) => writeEvents({ db }, [testEvent({ accountId, id: `at ${now}` }, now)]);

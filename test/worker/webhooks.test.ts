@@ -63,6 +63,16 @@ describe("A delivery", () => {
     expect(told && verified(witness.secret, told)).toMatchObject({ type: "webhook.disabled", data: { id: gone.id } });
     await call("POST", "/api/v1/tasks", { key, body: { title: "Two" } });
     expect((await deliveriesOf(tenant, gone.id)).map(({ status }: { status: string }) => status)).toEqual(["held", "failed"]);
+    for (const [query, found] of [
+      ["?status=held&status=failed", ["held", "failed"]],
+      ["?status=delivered&status=failed&event_type=task.created&event_type=task.updated", ["failed"]],
+      ["?status=pending&status=delivered", []],
+      ["?event_type=task.updated&event_type=user.created", []],
+    ] as const)
+      expect(
+        (await deliveriesOf(tenant, gone.id, query)).map(({ status }: { status: string }) => status),
+        query,
+      ).toEqual(found);
     await call("PATCH", `/api/v1/webhooks/${gone.id}`, { key, body: { status: "active", url: receiver + newPath() } });
     await new Promise((resolve) => setTimeout(resolve, 200));
     expect((await deliveriesOf(tenant, gone.id)).map(({ status }: { status: string }) => status)).toEqual(["held", "failed"]);

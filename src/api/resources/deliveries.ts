@@ -18,7 +18,7 @@ import { refusing, requireScope } from "../route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { optionalBody, withConditions, withIdempotencyKey } from "../route-parts/requests.ts";
 import { json, notModified, postJson } from "../route-parts/responses.ts";
-import { idParam, pageQuery, time } from "../route-parts/schemas.ts";
+import { idParam, pageQuery, severalWords, time } from "../route-parts/schemas.ts";
 import { type ApiRouter, createRouter } from "../router.ts";
 
 const Status = z.enum(deliveryStatuses);
@@ -118,23 +118,17 @@ export function deliveries(catalogue: EventCatalogue): ApiRouter {
       params: ofWebhook,
       query: z.strictObject({
         ...pageQuery,
-        status: Status.optional().openapi({ description: "Only deliveries with this status: `pending`, `delivered`, `failed` or `held`." }),
-        event_type: z
-          .enum(catalogue.types)
-          .optional()
-          .openapi({
-            description: `Only events of this type: ${catalogue.types.map((type) => `\`${type}\``).join(", ")}.`,
-            example: "task.created",
-          }),
+        status: severalWords(deliveryStatuses, "Only deliveries with one of these statuses"),
+        event_type: severalWords(catalogue.types, "Only events of one of these types"),
       }),
     },
     responses: { 200: json(pageOf(Delivery, "DeliveryPage"), "A page of deliveries.", "Link") },
   });
 
   deliveries.openapi(list, async (c) => {
-    const { limit, cursor, status, event_type: eventType } = c.req.valid("query");
+    const { limit, cursor, status: statuses, event_type: eventTypes } = c.req.valid("query");
     const after = positionAt(c, cursor, z.string());
-    const { rows, next } = await listDeliveries(reading(c), c.req.valid("param").id, { filter: { status, eventType }, after, limit });
+    const { rows, next } = await listDeliveries(reading(c), c.req.valid("param").id, { filter: { statuses, eventTypes }, after, limit });
     return respondPage(c, rows.map(deliveryJson), next);
   });
 

@@ -13,7 +13,7 @@ import { refusing, requireScope } from "../route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { withConditions } from "../route-parts/requests.ts";
 import { json, notModified } from "../route-parts/responses.ts";
-import { idParam, pageQuery, time } from "../route-parts/schemas.ts";
+import { idParam, pageQuery, severalWords, time } from "../route-parts/schemas.ts";
 import { type ApiRouter, createRouter } from "../router.ts";
 
 const anyObject = z.record(z.string(), z.unknown());
@@ -108,13 +108,7 @@ export function events(catalogue: EventCatalogue): ApiRouter {
     request: {
       query: z.strictObject({
         ...pageQuery,
-        type: z
-          .enum(catalogue.types)
-          .optional()
-          .openapi({
-            description: `Only events of this type: ${catalogue.types.map((type) => `\`${type}\``).join(", ")}.`,
-            example: "task.created",
-          }),
+        type: severalWords(catalogue.types, "Only events of one of these types"),
         order: z
           .enum(["asc", "desc"])
           .default("desc")
@@ -125,9 +119,9 @@ export function events(catalogue: EventCatalogue): ApiRouter {
   });
 
   events.openapi(list, async (c) => {
-    const { limit, cursor, type, order } = c.req.valid("query");
-    if (type !== undefined) catalogue.requireReadable([type], scopesOf(c));
-    const types = type === undefined ? catalogue.readableWith(scopesOf(c)) : [type];
+    const { limit, cursor, type: asked, order } = c.req.valid("query");
+    if (asked !== undefined) catalogue.requireReadable(asked, scopesOf(c));
+    const types = asked ?? catalogue.readableWith(scopesOf(c));
     const after = positionAt(c, cursor, z.int());
     const { rows, next } = await listEvents(reading(c), { types, order, after, limit });
     return respondPage(c, rows.map(eventJson), next);

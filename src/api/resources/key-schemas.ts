@@ -1,10 +1,5 @@
 import { z } from "@hono/zod-openapi";
-import { keyStatuses } from "../../keys/key.ts";
 import { KeyData } from "../../keys/key-data.ts";
-
-export const Status = z
-  .enum(keyStatuses)
-  .openapi({ description: "Only keys with this status: `active`, `disabled`, `revoked` or `expired`." });
 
 export const Key = z
   .strictObject(KeyData.shape)

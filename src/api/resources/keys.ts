@@ -4,7 +4,7 @@ import { KeyPatch, NewKey, Rotation } from "../../http/inputs/key.ts";
 import { signingSecrets } from "../../http/signing-secrets.ts";
 import { changeKey } from "../../keys/change-key.ts";
 import { authorizeNewKey, createKey } from "../../keys/create-key.ts";
-import type { Key as KeyRow } from "../../keys/key.ts";
+import { type Key as KeyRow, keyStatuses } from "../../keys/key.ts";
 import { keyData } from "../../keys/key-data.ts";
 import { listKeys, readKey } from "../../keys/read-keys.ts";
 import { revokeKey } from "../../keys/revoke-key.ts";
@@ -18,9 +18,9 @@ import { refusing, requireScope } from "../route-parts/access.ts";
 import { cut, pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { body, mergePatch, omitUndefined, optionalBody, withConditions, withIdempotencyKey } from "../route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../route-parts/responses.ts";
-import { idParam, pageQuery } from "../route-parts/schemas.ts";
+import { idParam, pageQuery, severalWords } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
-import { Key, KeyWithSecret, Status } from "./key-schemas.ts";
+import { Key, KeyWithSecret } from "./key-schemas.ts";
 
 const params = idParam("key_4fPq2rT8vX0zB6dH");
 const tags = ["Keys"];
@@ -44,18 +44,18 @@ const list = createRoute({
   description: "The keys of the account, newest first, revoked ones too. Their secrets are not among what is shown.",
   tags,
   ...requireScope("keys:read"),
-  request: { query: z.strictObject({ ...pageQuery, status: Status.optional() }) },
+  request: { query: z.strictObject({ ...pageQuery, status: severalWords(keyStatuses, "Only keys with one of these statuses") }) },
   responses: { 200: json(pageOf(Key, "KeyPage"), "A page of keys.", "Link") },
 });
 
 const Position = z.strictObject({ createdAt: z.int(), id: z.string() });
 
 keys.openapi(list, async (c) => {
-  const { limit, cursor, status } = c.req.valid("query");
+  const { limit, cursor, status: statuses } = c.req.valid("query");
   const asking = readingLog(c);
   const after = positionAt(c, cursor, Position);
   await refreshRollUps(asking);
-  const { rows, last } = cut(await listKeys(asking, { status, after, limit: limit + 1 }), limit);
+  const { rows, last } = cut(await listKeys(asking, { statuses, after, limit: limit + 1 }), limit);
   return respondPage(
     c,
     rows.map((key) => keyData(key, asking.now)),

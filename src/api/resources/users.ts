@@ -2,6 +2,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { email, text } from "../../http/inputs/values.ts";
 import { deleteUser } from "../../users/delete-user.ts";
 import { listUsers, readUser } from "../../users/read-users.ts";
+import { roles, userStatuses } from "../../users/user.ts";
 import { UserData, UserRole, UserStatus, userData } from "../../users/user-data.ts";
 import { changeUser, createUser } from "../../users/write-users.ts";
 import { reading, writing } from "../acting.ts";
@@ -12,7 +13,7 @@ import { refusing, requireScope } from "../route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { body, mergePatch, omitUndefined, withConditions, withIdempotencyKey } from "../route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../route-parts/responses.ts";
-import { idParam, like, pageQuery } from "../route-parts/schemas.ts";
+import { idParam, like, pageQuery, severalWords } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
 
 const { shape } = UserData;
@@ -48,8 +49,8 @@ const list = createRoute({
   request: {
     query: z.strictObject({
       ...pageQuery,
-      role: UserRole.optional().openapi({ description: "Only users with this role: `admin`, `member` or `viewer`." }),
-      status: UserStatus.optional().openapi({ description: "Only users with this status: `active` or `suspended`." }),
+      role: severalWords(roles, "Only users with one of these roles"),
+      status: severalWords(userStatuses, "Only users with one of these statuses"),
       q: text(1, 200).optional().openapi({ description: "Part of a name or email address, in any case.", example: "ada" }),
     }),
   },
@@ -57,9 +58,9 @@ const list = createRoute({
 });
 
 users.openapi(list, async (c) => {
-  const { limit, cursor, ...filter } = c.req.valid("query");
+  const { limit, cursor, role: roles, status: statuses, q } = c.req.valid("query");
   const after = positionAt(c, cursor, z.string());
-  const { rows, next } = await listUsers(reading(c), { filter, after, limit });
+  const { rows, next } = await listUsers(reading(c), { filter: { roles, statuses, q }, after, limit });
   return respondPage(c, rows.map(userData), next);
 });
 

@@ -34,7 +34,7 @@ keysPages.get("/keys", async (c) => {
   const { now } = asking;
   const status = keyStatuses.find((each) => each === c.req.query("status"));
   const [keys, days, usages] = await Promise.all([
-    listKeys(asking, { status, after: positionIn(c.req.query("after")), limit: shownAtOnce + 1 }),
+    listKeys(asking, { statuses: status && [status], after: positionIn(c.req.query("after")), limit: shownAtOnce + 1 }),
     // Nor without these, where the log's database is away.
     readDailyRequests(asking, 7).catch(() => new Map<string, number[]>()),
     // The table stands without them where a guard does not answer.

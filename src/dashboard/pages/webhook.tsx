@@ -4,7 +4,7 @@ import type { EventCatalogue } from "../../events/catalogue.ts";
 import { webhookInputs } from "../../http/inputs/webhook.ts";
 import { percent } from "../../percent.ts";
 import { readHealth } from "../../webhooks/health.ts";
-import { type DeliveryFilter, deliveryStatuses, listDeliveries } from "../../webhooks/read-deliveries.ts";
+import { deliveryStatuses, listDeliveries } from "../../webhooks/read-deliveries.ts";
 import { readWebhook } from "../../webhooks/read-webhooks.ts";
 import { sendTest } from "../../webhooks/redeliver.ts";
 import { readRedelivery } from "../../webhooks/redeliver-many.ts";
@@ -58,14 +58,15 @@ export function webhookPages(catalogue: EventCatalogue) {
     const asking = reading(c);
     const { now } = asking;
     const webhook = await readWebhook(asking, idOf(c));
-    const filter: DeliveryFilter = {
+    const filter = {
       status: deliveryStatuses.find((status) => status === c.req.query("status")),
       eventType: catalogue.find(c.req.query("event_type") ?? "")?.type,
     };
+    const matching = { statuses: filter.status && [filter.status], eventTypes: filter.eventType ? [filter.eventType] : undefined };
     const redeliveryId = c.req.query("redelivery");
     const [health, deliveries, redelivery] = await Promise.all([
       readHealth(asking, webhook.id),
-      listDeliveries(asking, webhook.id, { filter, after: c.req.query("after"), limit: deliveriesShown }),
+      listDeliveries(asking, webhook.id, { filter: matching, after: c.req.query("after"), limit: deliveriesShown }),
       redeliveryId ? readRedelivery(asking, redeliveryId).catch(() => null) : null,
     ]);
     const { status } = webhookData(webhook);
