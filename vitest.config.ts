@@ -24,6 +24,8 @@ export default defineConfig(async () => ({
           markdownAsText,
           cloudflareTest({
             wrangler: { configPath: "./wrangler.toml" },
+            // The Worker of src/index.ts, with what each invocation asks of Cloudflare counted.
+            main: "./test/worker/main.ts",
             miniflare: {
               // A second one, as it is added by a line of wrangler.toml.
               d1Databases: { ACTIVITY_1: "activity-1" },

@@ -64,7 +64,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a user
-         * @description Deletes the user for good. Their tasks stay, without an assignee: each of these has changed, and sends `task.updated` beside `user.deleted`.
+         * @description Deletes the user for good. Their tasks stay, without an assignee: each of these has changed, and sends `task.updated` beside `user.deleted`. Above 10,000 tasks, the response does not wait for all of them: the rest follow within minutes, and `user.deleted` is sent last.
          */
         delete: operations["deleteUser"];
         options?: never;

@@ -56,7 +56,7 @@ export const jobs: readonly Job[] = [
   {
     name: "finish deletions of users that were broken off",
     everyMs: minuteMs,
-    // Pieces of a hundred tasks.
+    // Pieces of 500 tasks.
     atMost: 20,
     run: withoutCursor(({ outbox, now, atMost }) => finishDeletions(outbox, now, atMost)),
   },

@@ -135,7 +135,7 @@ const remove = createRoute({
   operationId: "deleteUser",
   summary: "Delete a user",
   description:
-    "Deletes the user for good. Their tasks stay, without an assignee: each of these has changed, and sends `task.updated` beside `user.deleted`.",
+    "Deletes the user for good. Their tasks stay, without an assignee: each of these has changed, and sends `task.updated` beside `user.deleted`. Above 10,000 tasks, the response does not wait for all of them: the rest follow within minutes, and `user.deleted` is sent last.",
   tags,
   ...requireScope("users:write"),
   ...refusing("conflict"),
