@@ -287,7 +287,7 @@ export const idempotencyKeys = sqliteTable(
     operation: text().notNull(),
     /** SHA-256 of the Idempotency-Key, hex: clients put anything into one, secrets too. */
     keyHash: text("key_hash").notNull(),
-    /** SHA-256 over query and body, hex. */
+    /** SHA-256 over query and body, hex. A body of JSON is hashed in its canonical form. */
     fingerprint: text().notNull(),
     status: integer().notNull(),
     headers: text({ mode: "json" }).$type<Record<string, string>>().notNull(),
