@@ -117,8 +117,8 @@ export const explanations: Record<FailureCode, Explanation> = {
     detail: "A body may have 64 KiB at most.",
   },
   unsupported_media_type: {
-    why: "Its body was of a type that is not taken here.",
-    what: "Send it as application/json, in UTF-8.",
+    why: "Its body was of a type that is not taken here, or compressed.",
+    what: "Send it as application/json, in UTF-8, without Content-Encoding.",
     header: "Accept-Post",
     detail: "Send the body as application/json, in UTF-8.",
   },

@@ -3932,7 +3932,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `unsupported_media_type`: Its body was of a type that is not taken here. */
+        /** @description `unsupported_media_type`: Its body was of a type that is not taken here, or compressed. */
         UnsupportedMediaType: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -3944,6 +3944,7 @@ export interface components {
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 "Accept-Post": components["headers"]["Accept-Post"];
                 "Accept-Patch": components["headers"]["Accept-Patch"];
+                "Accept-Encoding": components["headers"]["Accept-Encoding"];
                 [name: string]: unknown;
             };
             content: {
@@ -4227,6 +4228,8 @@ export interface components {
         "Accept-Post": string;
         /** @description The media types that a PATCH here takes. */
         "Accept-Patch": string;
+        /** @description `identity`: a body may not be compressed (RFC 9110, 12.5.3). */
+        "Accept-Encoding": "identity";
         /** @description `true` where this answers a repetition with the same Idempotency-Key. */
         "Idempotent-Replayed": "true";
         /** @description The version of the resource. */
