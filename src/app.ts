@@ -4,7 +4,7 @@ import { except } from "hono/combine";
 import { createApi } from "./api/api.ts";
 import { apiBase, apiRoot } from "./api/base-path.ts";
 import { checkRequest } from "./api/middleware/check-request.ts";
-import { anyOrigin, preflight } from "./api/middleware/cross-origin.ts";
+import { anyOrigin, options } from "./api/middleware/cross-origin.ts";
 import { createDashboard } from "./dashboard/dashboard.ts";
 import { requireStepUp } from "./dashboard/freshness.tsx";
 import { accessOf, requireDeclaredAccess } from "./dashboard/page-access.ts";
@@ -40,6 +40,9 @@ const isDashboard = (c: AppContext) => !(isApi(c) || isForOperator(c) || isElsew
 const isPublicPage = (c: AppContext) => accessOf(c)?.needs === "public";
 /** Where nobody is asked to sign in, and somebody who has keeps the navigation. */
 const isOpenToStrangers = (c: AppContext) => isDocumentation(c.req.path) || (isDashboard(c) && accessOf(c) === undefined);
+/** What clients read without a key: pages of other origins may, as they may call the API. */
+const openToAnyOrigin = ["/health", "/llms.txt", "/.well-known/api-catalog"];
+const isOpenToAnyOrigin = ({ req: { path } }: AppContext) => openToAnyOrigin.includes(path);
 
 /** No form here is longer. */
 const formLimit = bodyLimit({
@@ -61,7 +64,7 @@ export function createApp({ isLocal, isOpen = isLocal }: { isLocal: boolean; isO
     `${apiRoot}/*`,
     activityLog({ unknownRoute: `${apiBase}/*` }),
     standardHeaders([...apiSecurityHeaders, ...anyOrigin]),
-    preflight,
+    options((c) => api.policies.of(c)?.methods),
     authenticate((c) => api.policies.of(c)),
     receiveBody,
     admit,
@@ -72,6 +75,13 @@ export function createApp({ isLocal, isOpen = isLocal }: { isLocal: boolean; isO
   app.use(except((c) => !isForOperator(c), standardHeaders(apiSecurityHeaders)));
   app.use(except([isApi, isForOperator], standardHeaders([]), pageSecurityHeaders));
   app.use(except(isApi, formLimit));
+  app.use(
+    except(
+      (c) => !isOpenToAnyOrigin(c),
+      standardHeaders(anyOrigin),
+      options(() => ["GET", "HEAD"]),
+    ),
+  );
   app.use(except([isApi, isForOperator], sameOrigin));
   app.use(except((c) => !isOpenToStrangers(c), noteVisitor({ isOpen: isLocal && isOpen })));
   app.use(

@@ -49,6 +49,39 @@ describe("Every answer of the API", () => {
       expect(headers.get("Access-Control-Expose-Headers")).toContain(name);
   });
 
+  it("lets a browser send every header that it asks for, and echoes nothing that is no name of a header", async () => {
+    const ask = async (asked: string) =>
+      (
+        await call("OPTIONS", "/api/v1/tasks", { "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": asked })
+      ).headers.get("Access-Control-Allow-Headers");
+    const traced = "authorization,baggage,cache-control,content-type,traceparent,x-requested-with";
+    expect(await ask(traced)).toBe(traced);
+    expect(await ask("X-Own , x-other,,a b,<b>,é,x:y,*")).toBe("X-Own,x-other,*");
+    expect((await ask(Array.from({ length: 5000 }, (_, n) => `x-${n}`).join(",")))?.length).toBeLessThanOrEqual(4096);
+  });
+
+  it("may be read by a page of another origin, as may what clients read beside the API", async () => {
+    for (const path of ["/health", "/llms.txt", "/.well-known/api-catalog"]) {
+      const answer = await call("GET", path, { Origin: "https://app.example", "Sec-Fetch-Site": "cross-site" });
+      expect([answer.status, answer.headers.get("Access-Control-Allow-Origin")], path).toEqual([200, "*"]);
+      expect(answer.headers.has("Access-Control-Allow-Credentials")).toBe(false);
+      const preflight = await call("OPTIONS", path, {
+        Origin: "https://app.example",
+        "Access-Control-Request-Method": "GET",
+        "Access-Control-Request-Headers": "traceparent",
+      });
+      const { headers } = preflight;
+      expect([preflight.status, headers.get("Access-Control-Allow-Origin"), headers.get("Access-Control-Allow-Headers")]).toEqual([
+        204,
+        "*",
+        "traceparent",
+      ]);
+      expect([headers.get("Allow"), headers.get("Access-Control-Allow-Methods")]).toEqual(["GET, HEAD", "GET, HEAD"]);
+    }
+    for (const path of ["/", "/docs", "/keys", "/login"])
+      expect((await call("GET", path, { Origin: "https://app.example" })).headers.has("Access-Control-Allow-Origin"), path).toBe(false);
+  });
+
   it("shows the limit whenever a key was recognised, refused or not", async () => {
     const { key, accountId } = await makeTenant();
     const { key: bare, keyId } = await makeKey(accountId, { scopes: [] });
@@ -106,6 +139,35 @@ describe("Routes", () => {
     const answer = await call(method, `/api/v1${path}`, { key });
     expect([answer.status, answer.headers.get("Allow")]).toEqual([405, allowed]);
     if (method !== "HEAD") expect(answer.body.code).toBe("method_not_allowed");
+  });
+
+  it.each([
+    ["/users", "GET, HEAD, POST"],
+    ["/users/usr_1", "GET, HEAD, PATCH, DELETE"],
+    ["/me", "GET, HEAD"],
+    ["/keys/key_1/rotate", "POST"],
+    ["/keys/revoke-leaked", "POST"],
+    ["/webhooks/whk_1/deliveries", "GET, HEAD"],
+    ["/openapi.json", "GET, HEAD"],
+  ])("say what they take to OPTIONS, without a key: %s", async (path, allowed) => {
+    const { status, text, headers } = await call("OPTIONS", `/api/v1${path}`);
+    expect([status, text, headers.get("Allow"), headers.get("Access-Control-Allow-Methods")]).toEqual([204, "", allowed, allowed]);
+  });
+
+  it("that are not there answer 404 to OPTIONS, without a key and with one, and none of it is counted", async () => {
+    const { key } = await makeTenant();
+    for (const path of ["/api", "/api/v1", "/api/v1/nothing", "/api/v1/users/", "/api/v1/users/usr_1/more", "/api/v2/users"])
+      for (const sent of [{}, { key }, { Origin: "https://app.example", "Access-Control-Request-Method": "GET" }]) {
+        const { status, body, headers } = await call("OPTIONS", path, sent);
+        expect([status, body.code, body.instance, headers.get("Content-Type")]).toEqual([
+          404,
+          "not_found",
+          path,
+          "application/problem+json",
+        ]);
+        expect([headers.has("Allow"), headers.has("RateLimit"), headers.get("Access-Control-Allow-Origin")]).toEqual([false, false, "*"]);
+      }
+    expect((await call("GET", "/api/v1/me", { key })).headers.get("X-RateLimit-Used")).toBe("1");
   });
 
   it("answer HEAD as GET, without a body", async () => {
