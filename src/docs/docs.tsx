@@ -172,6 +172,7 @@ function showDoc(c: PageContext, library: Library, page: DocPage, { isPublic }: 
   const demoKey = c.get("isLocal") && isAtThisMachine(c) ? c.env.DEMO_API_KEY : undefined;
   const { theme, zone } = preferencesOf(c);
   const isForEverybody = isPublic && !demoKey && !c.get("visitor");
+  const isUsual = !demoKey && c.get("url").search === "";
   const unchanged = isForEverybody && unlessKnown(c, etagOf(c, "html", theme, zone));
   if (unchanged) return unchanged;
   return showPage(
@@ -192,7 +193,8 @@ function showDoc(c: PageContext, library: Library, page: DocPage, { isPublic }: 
       <div class="documentation">
         <div>
           <article class="panel prose">{raw(servedFrom(library.html(page), c.get("url").origin))}</article>
-          {place && <Console document={library.document} {...place} demoKey={demoKey} given={(name) => c.req.query(name)} />}
+          {place && isUsual && raw(library.console(place))}
+          {place && !isUsual && <Console document={library.document} {...place} demoKey={demoKey} given={(name) => c.req.query(name)} />}
         </div>
         {page.path !== "/docs" && raw(library.contents(page.path))}
       </div>

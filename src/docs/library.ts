@@ -1,6 +1,7 @@
 import type { EventCatalogue } from "../events/catalogue.ts";
 import { type JsonObject, operationsIn, readOpenApi } from "../openapi-document.ts";
 import { docPages } from "./catalogue.ts";
+import { Console as consoleFor } from "./console.tsx";
 import { contentsOf } from "./contents.tsx";
 import type { OwnIds } from "./own-ids.ts";
 import { type DocPage, operationPath, originPlaceholder } from "./page.ts";
@@ -21,6 +22,7 @@ export class Library {
   readonly #byPath: ReadonlyMap<string, DocPage>;
   readonly #places: ReadonlyMap<string, Place>;
   readonly #rendered = new Map<DocPage, string>();
+  readonly #consoles = new Map<Place, string>();
 
   constructor(document: JsonObject, catalogue: EventCatalogue) {
     this.document = document;
@@ -45,6 +47,15 @@ export class Library {
   pageWithIds(page: DocPage, ids: OwnIds): DocPage {
     const place = this.place(page);
     return place ? operationPage(this.document, place, ids) : page;
+  }
+
+  /** Returns the HTML of the console for an operation as everybody sees it, its fields filled with examples. */
+  console(place: Place): string {
+    const known = this.#consoles.get(place);
+    if (known !== undefined) return known;
+    const html = String(consoleFor({ document: this.document, ...place, demoKey: undefined, given: () => undefined }));
+    this.#consoles.set(place, html);
+    return html;
   }
 
   /** Returns the HTML of a page, which is kept if the page is one of the library. */

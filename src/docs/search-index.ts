@@ -11,6 +11,8 @@ export const maxFound = 30;
 /** Bounds of a query. They bound the work of a search, which is open to everybody. */
 export const maxQueryCharacters = 200;
 export const maxQueryWords = 10;
+/** Shorter words are found whole: a letter is the beginning of a tenth of all words. */
+const minBeginning = 3;
 const maxLineCharacters = 200;
 
 /** The places that a word can be in, as bits, with their weights. */
@@ -81,38 +83,37 @@ export class SearchIndex {
   /** Returns the pages that have every word or a word that begins with it, best first. */
   find(words: readonly string[]): Found[] {
     if (words.length === 0) return [];
-    const scores = new Float64Array(this.#pages.length);
-    const matched = new Uint8Array(this.#pages.length);
-    const lines = new Int32Array(this.#pages.length).fill(-1);
-    words.forEach((word, number) => {
-      for (const [page, { bits, line }] of this.#pagesWith(word)) {
-        // Only a page that had every word before goes on.
-        if (matched[page] !== number) continue;
-        matched[page] = number + 1;
-        scores[page] = (scores[page] ?? 0) + (weightOf[bits] ?? 0);
-        if (lines[page] === -1) lines[page] = line;
+    const pages = this.#pages.map((page) => ({ page, words: 0, score: 0, bits: 0, line: -1 }));
+    for (const word of words) {
+      for (const { page: number, bits, line } of this.#postingsOf(word)) {
+        const found = pages[number];
+        if (!found) continue;
+        found.bits |= bits;
+        if (found.line === -1) found.line = line;
       }
-    });
-    return [...matched.keys()]
-      .filter((page) => matched[page] === words.length)
-      .toSorted((a, b) => (scores[b] ?? 0) - (scores[a] ?? 0))
+      for (const found of pages) {
+        if (found.bits === 0) continue;
+        found.words++;
+        found.score += weightOf[found.bits] ?? 0;
+        found.bits = 0;
+      }
+    }
+    return pages
+      .map((found, number) => ({ ...found, number }))
+      .filter((found) => found.words === words.length)
+      .toSorted((one, other) => other.score - one.score)
       .slice(0, maxFound)
-      .map((number) => {
-        const page = this.#pages[number] as DocPage;
-        return { page, line: this.#lines[number]?.[lines[number] ?? -1] ?? plain(page.summary) };
-      });
+      .map(({ page, number, line }) => ({ page, line: this.#lines[number]?.[line] ?? plain(page.summary) }));
   }
 
-  /** Returns the places of all words that begin with `beginning`, by page. */
-  #pagesWith(beginning: string): Map<number, Posting> {
-    const found = new Map<number, Posting>();
-    for (let index = this.#firstFrom(beginning); this.#words[index]?.startsWith(beginning); index++)
-      for (const posting of this.#postings.get(this.#words[index] as string) ?? []) {
-        const known = found.get(posting.page);
-        if (known) found.set(posting.page, { ...known, bits: known.bits | posting.bits, line: firstLine(known.line, posting.line) });
-        else found.set(posting.page, posting);
-      }
-    return found;
+  /** Returns where the word is, and every word that begins with it. */
+  *#postingsOf(word: string): Generator<Posting> {
+    if (word.length < minBeginning) {
+      yield* this.#postings.get(word) ?? [];
+      return;
+    }
+    for (let index = this.#firstFrom(word); this.#words[index]?.startsWith(word); index++)
+      yield* this.#postings.get(this.#words[index] as string) ?? [];
   }
 
   /** Returns the number of the first word that is not before `beginning`. */
@@ -126,8 +127,6 @@ export class SearchIndex {
     return from;
   }
 }
-
-const firstLine = (a: number, b: number) => (a === -1 ? b : b === -1 ? a : Math.min(a, b));
 
 const plain = (line: string) =>
   line
