@@ -186,7 +186,7 @@ export const faultCodes: Record<string, string> = {
   invalid_value: "It is none of the values that are taken.",
   invalid_format: "It is not in the form that is taken: a time, an address, an email address, a pattern.",
   invalid_union: "It has none of the forms that are taken.",
-  invalid_text: "It holds NUL or half a character.",
+  invalid_text: "It has NUL, half a character or, in a name, an invisible character.",
   invalid_encoding: "It is not percent-encoded UTF-8.",
   invalid_span: "The span of time is empty, or too long for what was asked.",
   invalid_cursor: "The cursor was not given out for this list.",

@@ -1,5 +1,5 @@
 import { createRoute, z } from "@hono/zod-openapi";
-import { email, text } from "../../http/inputs/values.ts";
+import { email, text, visibleText } from "../../http/inputs/values.ts";
 import { deleteUser } from "../../users/delete-user.ts";
 import { listUsers, readUser } from "../../users/read-users.ts";
 import { roles, userStatuses } from "../../users/user.ts";
@@ -17,7 +17,7 @@ import { idParam, like, pageQuery, severalWords } from "../route-parts/schemas.t
 import { createRouter } from "../router.ts";
 
 const { shape } = UserData;
-const name = like(text(1, 200), shape.name);
+const name = like(visibleText(1, 200), shape.name);
 const emailAddress = like(email, shape.email);
 
 export const User = z

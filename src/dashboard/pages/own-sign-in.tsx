@@ -1,7 +1,7 @@
 import { Hono } from "hono";
 import { Failure } from "../../errors.ts";
 import { commitTo } from "../../events/commit.ts";
-import { text } from "../../http/inputs/values.ts";
+import { visibleText } from "../../http/inputs/values.ts";
 import { addPasskey, listPasskeys, registrationOptions, removePasskey, verifyRegistration } from "../../identity/passkeys.ts";
 import { replaceRecoveryCodes } from "../../identity/recovery-codes.ts";
 import { endSession, listSessions, type SignedIn } from "../../identity/sessions.ts";
@@ -49,7 +49,7 @@ ownSignInPages.post("/settings/passkeys", async (c) => {
   const response = form.optional("response");
   // The form comes so where who sent it had first to confirm who they are.
   if (response === undefined) return backToSettings(c, "confirmed");
-  const name = text(1, 100).safeParse(form.text("name"));
+  const name = visibleText(1, 100).safeParse(form.text("name"));
   const { db, now } = reading(c);
   const added = await attempt(async () => {
     const passkey = await verifyRegistration(db, relyingParty(c), now, { response, name: name.data ?? "Another passkey", purpose: "add" });

@@ -2,7 +2,7 @@ import { Hono } from "hono";
 import { connect } from "../../db/client.ts";
 import { Failure, failures } from "../../errors.ts";
 import { originOf } from "../../http/client-address.ts";
-import { email as emailInput, text } from "../../http/inputs/values.ts";
+import { email as emailInput, visibleText } from "../../http/inputs/values.ts";
 import { claim, type Invitation, readInvitation } from "../../identity/invitations.ts";
 import type { Member } from "../../identity/member.ts";
 import { authenticationOptions, registrationOptions, verifyAuthentication, verifyRegistration } from "../../identity/passkeys.ts";
@@ -206,7 +206,7 @@ signInPages.post("/setup/check", (c) =>
 
 /** What somebody says of themselves, as it is taken. Throws `invalid_body`. */
 function personOf(invitation: Invitation, name: string, email: string) {
-  const wrongName = text(1, 100).safeParse(name).error?.issues[0]?.message;
+  const wrongName = visibleText(1, 100).safeParse(name).error?.issues[0]?.message;
   if (wrongName) throw new Failure("invalid_body", `Your name: ${wrongName}`);
   if (invitation.kind === "invite") return { name, email: invitation.email };
   const wrongEmail = emailInput.safeParse(email).error?.issues[0]?.message;

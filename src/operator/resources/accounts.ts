@@ -6,7 +6,7 @@ import { keptDays } from "../../activity/retention.ts";
 import { iso, isoOrNull, secondMs } from "../../clock.ts";
 import { connect } from "../../db/client.ts";
 import { Failure } from "../../errors.ts";
-import { text } from "../../http/inputs/values.ts";
+import { visibleText } from "../../http/inputs/values.ts";
 import { claimedOf } from "../../identity/invitations.ts";
 import {
   changeCeiling,
@@ -48,7 +48,7 @@ const reportOf = ({ accountId, erased, requestedAt, finishedAt }: Erasure) => ({
   time_travel_until: finishedAt === null ? null : iso(timeTravelUntil(finishedAt)),
 });
 
-const NewAccount = z.strictObject({ name: text(1, 200), email: z.email().max(254) });
+const NewAccount = z.strictObject({ name: visibleText(1, 200), email: z.email().max(254) });
 
 export const accounts = new Hono<OperatorEnv>();
 
