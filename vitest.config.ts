@@ -34,6 +34,8 @@ export default defineConfig(async () => ({
                 WEBHOOK_SEALING_SECRETS: `a:${"sealing-secret-of-the-tests".padEnd(40, "-")}`,
                 WEBHOOK_SEALING_SECRETS_2: `b:${"second-sealing-secret-of-the-tests".padEnd(40, "-")}`,
                 OPERATOR_TOKENS: `tests:${createHash("sha256").update("dvop_token-of-the-tests").digest("hex")}`,
+                // In place of the one that `npm start` keeps in .dev.vars.
+                DEMO_API_KEY: "",
                 PUBLIC_ORIGIN: "https://overview.acme.dev, https://overview.acme.workers.dev:8443",
                 MIGRATIONS: {
                   DB: await readD1Migrations("./migrations/main"),

@@ -365,10 +365,7 @@ describe("What the Worker, its databases and its operator say", () => {
     await new Promise((resolve) => setTimeout(resolve, 1500));
 
     const files = await run("sh", ["-c", "cat .wrangler/state/v3/d1/*/* .wrangler/state/v3/do/*/*"], { cwd: worker.folder });
-    // What wrangler's own server says of each request is not the Worker's, and not there when it is deployed.
-    const log = readFileSync(join(worker.folder, "worker.log"), "utf8")
-      .split("\n")
-      .filter((line) => !line.startsWith("[wrangler"));
+    const log = readFileSync(join(worker.folder, "worker.log"), "utf8").split("\n");
     const places = {
       answers: said.join("\n"),
       export: (await operator(["accounts", "export", account])).out,
