@@ -1,12 +1,10 @@
-import { chmodSync, copyFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
-import { parseEnv } from "node:util";
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from "vitest";
 import packageJson from "../../package.json" with { type: "json" };
-import { secretNames } from "../../scripts/secrets.ts";
 import { waitForVersion } from "../../scripts/wait-for-version.ts";
 import { copyProject, removeProject, root, run } from "./project.ts";
 import { type RunningWorker, startWorker } from "./worker.ts";
@@ -235,22 +233,31 @@ describe("Waiting for a version", () => {
   });
 });
 
-describe("Staging", () => {
+describe("Each environment of wrangler.toml", () => {
   interface Config {
     name: string;
     d1_databases: { binding: string; database_name: string; migrations_dir: string }[];
-    queues: { producers: { binding: string }[]; consumers: { queue: string; dead_letter_queue?: string }[] };
+    queues: { producers: { binding: string }[]; consumers: { queue: string; dead_letter_queue?: string; max_concurrency?: number }[] };
     vars: object;
     [other: string]: unknown;
   }
 
   const shared = ["durable_objects", "migrations", "secrets", "define", "compatibility_date", "compatibility_flags", "triggers", "assets"];
-  const more = ["observability", "placement", "version_metadata", "rules"];
+  const more = ["limits", "observability", "placement", "version_metadata", "rules"];
 
-  it("binds what production binds, under names of its own", async () => {
+  const config = async (env: string) => {
     const { unstable_readConfig } = await import("wrangler");
-    const config = (env?: string) =>
-      unstable_readConfig({ config: join(root, "wrangler.toml"), ...(env && { env }) }, { hideWarnings: true }) as unknown as Config;
+    return unstable_readConfig({ config: join(root, "wrangler.toml"), env }, { hideWarnings: true }) as unknown as Config;
+  };
+
+  it.each(["", "staging"])("has bounds on CPU and on the queue's consumers, and deploys no database of a laptop: --env=%s", async (env) => {
+    const { limits, queues, d1_databases } = await config(env);
+    expect(limits).toEqual({ cpu_ms: 10_000 });
+    expect(queues.consumers.map(({ max_concurrency }) => max_concurrency)).toEqual([10, 1]);
+    for (const database of d1_databases) expect(Object.keys(database).toSorted()).toEqual(["binding", "database_name", "migrations_dir"]);
+  });
+
+  it("binds the same, staging under names of its own", async () => {
     const shape = (of: Config) => ({
       databases: of.d1_databases.map(({ binding, migrations_dir }) => [binding, migrations_dir]),
       producers: of.queues.producers.map(({ binding }) => binding),
@@ -258,31 +265,13 @@ describe("Staging", () => {
       vars: Object.keys(of.vars),
       rest: [...shared, ...more].map((name) => of[name]),
     });
-    expect(shape(config("staging"))).toEqual(shape(config()));
+    const [production, staging] = [await config(""), await config("staging")];
+    expect(shape(staging)).toEqual(shape(production));
     const names = (of: Config) => [
       of.name,
       ...of.d1_databases.map(({ database_name }) => database_name),
       ...of.queues.consumers.map(({ queue }) => queue),
     ];
-    expect(names(config("staging")).filter((name) => names(config()).includes(name))).toEqual([]);
-  });
-});
-
-describe("The button, and the workflows", () => {
-  it("ask for each secret of the Worker, say what it is, and have no value for it", () => {
-    const { cloudflare } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
-    const example = parseEnv(readFileSync(join(root, ".dev.vars.example"), "utf8"));
-    expect(Object.keys(example).toSorted()).toEqual(secretNames.toSorted());
-    for (const [name, value] of Object.entries(example))
-      expect([value, cloudflare.bindings[name]?.description]).toEqual(["", expect.any(String)]);
-  });
-
-  it("use actions of others by their hash alone", () => {
-    const folder = join(root, ".github/workflows");
-    const used = readdirSync(folder).flatMap((file) =>
-      [...readFileSync(join(folder, file), "utf8").matchAll(/uses: (\S+)/g)].map(([, action]) => action),
-    );
-    expect(used.length).toBeGreaterThan(3);
-    for (const action of used) expect(action).toMatch(/@[0-9a-f]{40}$/);
+    expect(names(staging).filter((name) => names(production).includes(name))).toEqual([]);
   });
 });
