@@ -523,7 +523,7 @@ export interface paths {
         put?: never;
         /**
          * Send many events again
-         * @description Sends every event that matches once more: five a second, each as a new delivery with the same `webhook-id`. With `dry_run` it only counts. The webhook must be enabled: else 409 `conflict`.
+         * @description Sends every event that matches once more: five a second, each as a new delivery with the same `webhook-id`. The first 500 are made at once, the others before they are due. With `dry_run` it only counts. The webhook must be enabled: else 409 `conflict`.
          */
         post: operations["redeliverMany"];
         delete?: never;
@@ -3371,11 +3371,11 @@ export interface components {
              */
             to?: string;
             /**
-             * @description Whose latest delivery is `delivered`, `failed` or `held`; by default failed and held.
+             * @description Events whose latest delivery has this status; by default `failed` and `held`. A `pending` delivery ends as `failed`, and the new one takes its place.
              * @example failed
              * @enum {string}
              */
-            status?: "delivered" | "failed" | "held";
+            status?: "delivered" | "failed" | "held" | "pending";
             /**
              * @description Events of these types; by default of all.
              * @example [

@@ -226,6 +226,8 @@ export const deliveries = sqliteTable(
     redeliveryOf: text("redelivery_of"),
     /** The redelivery of many that this one belongs to. */
     redeliveryId: text("redelivery_id"),
+    /** The later delivery of the same event to the same webhook that repeats this one. */
+    supersededBy: text("superseded_by"),
     status: text({ enum: ["pending", "delivered", "failed", "held"] }).notNull(),
     attemptsMade: integer("attempts_made").notNull(),
     /** Null where no further attempt is made. */
@@ -241,9 +243,47 @@ export const deliveries = sqliteTable(
     index("deliveries_by_webhook").on(table.accountId, table.webhookId, table.id),
     index("deliveries_waiting").on(table.webhookId, table.nextAttemptAt).where(sql`status = 'pending'`),
     index("deliveries_claimed").on(table.accountId, table.webhookId).where(sql`claim IS NOT NULL`),
-    index("deliveries_by_redelivery").on(table.redeliveryId).where(sql`redelivery_id IS NOT NULL`),
+    // Its condition must stand in a query, word for word, for SQLite to use it.
+    index("deliveries_unsent").on(table.webhookId, table.status, table.id).where(sql`status <> 'delivered'`),
+    index("deliveries_unattempted")
+      .on(table.redeliveryId)
+      .where(sql`redelivery_id IS NOT NULL AND attempts_made = 0 AND status = 'pending'`),
   ],
 );
+
+/** How many deliveries wait for each webhook. Triggers of `deliveries` maintain it, whoever writes to them: they stand in the migration. */
+export const webhookBacklogs = sqliteTable(
+  "webhook_backlogs",
+  {
+    accountId: text("account_id").notNull(),
+    webhookId: text("webhook_id").notNull(),
+    pending: integer().notNull().default(0),
+    held: integer().notNull().default(0),
+  },
+  (table) => [primaryKey({ columns: [table.accountId, table.webhookId] })],
+);
+
+/** Webhooks that were disabled or deleted while more deliveries waited than one batch changes. A scheduled job changes the rest. */
+export const webhookSettlements = sqliteTable(
+  "webhook_settlements",
+  {
+    accountId: text("account_id").notNull(),
+    webhookId: text("webhook_id").notNull(),
+    /** What the waiting deliveries become. */
+    status: text({ enum: ["held", "failed"] }).notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.accountId, table.webhookId] })],
+);
+
+/** What a redelivery of many sends: events by their ids, and by the status of their latest delivery. */
+export interface StoredRedeliveryFilter {
+  fromId: string;
+  /** Exclusive; null: until the redelivery was requested. */
+  toId: string | null;
+  statuses: ("delivered" | "failed" | "held" | "pending")[];
+  /** Null: all. */
+  eventTypes: string[] | null;
+}
 
 /** Deliveries of one webhook that were asked to be made again together. */
 export const redeliveries = sqliteTable(
@@ -252,10 +292,24 @@ export const redeliveries = sqliteTable(
     accountId: text("account_id").notNull(),
     id: text().notNull(),
     webhookId: text("webhook_id").notNull(),
+    /** How many events matched when it was requested; once all deliveries are made, how many those are. */
     count: integer().notNull(),
+    filter: text({ mode: "json" }).$type<StoredRedeliveryFilter>(),
+    /** The types of the events that matched. */
+    eventTypes: text("event_types", { mode: "json" }).$type<string[]>().notNull().default([]),
+    /** Where the next piece begins: a status and the id of a delivery. Null once all deliveries are made. */
+    cursor: text(),
+    /** How many deliveries are made. */
+    made: integer().notNull().default(0),
+    /** When the next delivery to the webhook may be due, to keep the pace. */
+    nextAt: integer("next_at").notNull().default(0),
     createdAt: integer("created_at").notNull(),
   },
-  (table) => [primaryKey({ columns: [table.accountId, table.id] })],
+  (table) => [
+    primaryKey({ columns: [table.accountId, table.id] }),
+    index("redeliveries_by_webhook").on(table.webhookId, table.nextAt),
+    index("redeliveries_unfinished").on(table.id).where(sql`cursor IS NOT NULL`),
+  ],
 );
 
 /** One POST of a delivery, and what came back. */

@@ -14,8 +14,8 @@ import { listTasks } from "../tasks/read-tasks.ts";
 import { refreshRollUps } from "../usage/refresh-roll-ups.ts";
 import { listUsers } from "../users/read-users.ts";
 import { type Delivery, listDeliveries } from "../webhooks/read-deliveries.ts";
+import { readLatestRedelivery } from "../webhooks/read-redeliveries.ts";
 import { listWebhooks } from "../webhooks/read-webhooks.ts";
-import { readLatestRedelivery } from "../webhooks/redeliver-many.ts";
 import type { Webhook } from "../webhooks/webhook.ts";
 
 /** An id of each kind of thing, by the beginning of the id. */

@@ -38,7 +38,7 @@ const sections: readonly Section[] = [
   { type: "task", table: "tasks", order: ["id"], json: ["labels"], hidden: ["search_text"] },
   { type: "webhook", table: "webhooks", order: ["id"], json: ["event_types"], hidden: ["sealed_secret", "previous_sealed_secret"] },
   { type: "event", table: "events", order: ["id"], json: ["data"] },
-  { type: "redelivery", table: "redeliveries", order: ["id"] },
+  { type: "redelivery", table: "redeliveries", order: ["id"], json: ["filter", "event_types"], hidden: ["cursor", "next_at"] },
   { type: "delivery", table: "deliveries", order: ["webhook_id", "id"], hidden: ["claim", "claimed_until", "reserved_until"] },
   { type: "audit", table: "audit", order: ["id"], json: ["changes"] },
   { type: "request", table: "activity", order: ["id"], isLog: true },

@@ -13,7 +13,9 @@ import { pushWaitingKeys } from "../keys/push-key.ts";
 import { finishErasures } from "../operations/erase-account.ts";
 import { deleteOldUsage } from "../usage/retention.ts";
 import { finishDeletions } from "../users/delete-user.ts";
+import { makeRedeliveries } from "../webhooks/redelivery-pieces.ts";
 import { deleteOldDeliveries, deleteOldRedeliveries } from "../webhooks/retention.ts";
+import { finishSettlements } from "../webhooks/settle.ts";
 import { sweepDeliveries } from "../webhooks/sweep.ts";
 import { type AccountsOfStore, accountsInTurn, type Piece } from "./accounts-in-turn.ts";
 import { type Job, type Run, withoutCursor } from "./job.ts";
@@ -74,6 +76,20 @@ export const jobs: readonly Job[] = [
       const { done, last } = await sweepDeliveries({ db: outbox.db, queue: env.DELIVERIES, deliver }, now, cursor, atMost);
       return { done, next: last };
     },
+  },
+  {
+    name: "hold or end what waits for webhooks that were disabled or deleted",
+    everyMs: minuteMs,
+    // Pieces of 500 deliveries.
+    atMost: 40,
+    run: withoutCursor(({ outbox, atMost }) => finishSettlements(outbox.db, atMost)),
+  },
+  {
+    name: "make the next deliveries of redeliveries",
+    everyMs: minuteMs,
+    // Pieces of 500 deliveries, seven statements each.
+    atMost: 15,
+    run: withoutCursor(({ outbox: { db, enqueue = () => {} }, now, atMost }) => makeRedeliveries({ db, enqueue }, now, atMost)),
   },
   {
     name: "delete entries of the log that are past their keeping",

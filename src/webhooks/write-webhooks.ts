@@ -1,4 +1,4 @@
-import { and, eq, inArray, sql } from "drizzle-orm";
+import { eq, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
 import { type AuditTarget, audited } from "../audit/audit.ts";
 import { newRevision } from "../db/client.ts";
@@ -14,7 +14,7 @@ import {
   withOptimisticLock,
   wrote,
 } from "../db/optimistic-locking.ts";
-import { deliveries, webhooks } from "../db/schema-main.ts";
+import { webhooks } from "../db/schema-main.ts";
 import { differing, isEmpty } from "../differing.ts";
 import { Failure, invalidMember } from "../errors.ts";
 import type { EventCatalogue } from "../events/catalogue.ts";
@@ -23,6 +23,7 @@ import { newId } from "../ids.ts";
 import type { NamedSecret } from "../secrets.ts";
 import { readWebhook } from "./read-webhooks.ts";
 import { seal } from "./sealing.ts";
+import { settleFirst, stopSettling } from "./settle.ts";
 import { newWebhookSecret } from "./signature.ts";
 import { type UrlContext, urlRefusal } from "./url-rules.ts";
 import type { Webhook } from "./webhook.ts";
@@ -160,21 +161,18 @@ export async function authorizeWebhook(reading: WebhookReading, id: string): Pro
 export function deleteWebhook(writing: WebhookWriting, id: string, holds: Precondition): Promise<void> {
   const { db, commit } = writing;
   return withOptimisticLock({ read: () => readReadable(writing, id), holds, name: "webhook" }, async (before) => {
-    const [, deleted] = await commit({
+    const outcomes = await commit({
       evenWhereFull: true,
       result: null,
       events: [],
       audit: [audited(writing, "webhook.deleted", targetOf(before))],
       statements: [
-        db
-          .update(deliveries)
-          .set({ status: "failed", nextAttemptAt: null })
-          .where(and(ofWebhook(before), inArray(deliveries.status, ["pending", "held"]), isUnchanged(db, webhooks, before))),
+        ...settleFirst(db, before, "failed", isUnchanged(db, webhooks, before)),
         db.delete(webhooks).where(asRead(webhooks, before)).returning({ id: webhooks.id }),
       ],
       when: isUnchanged(db, webhooks, before),
     });
-    return wrote(deleted) ? undefined : conflicted;
+    return wrote(outcomes.at(-1)) ? undefined : conflicted;
   });
 }
 
@@ -195,14 +193,19 @@ function change(
     const { failingSince, ...row } = after;
     const set = "failingSince" in members ? after : row;
     const isDisabled = after.state === "disabled" && before.state !== "disabled";
-    const holding = isDisabled ? [holdPending(writing, before)] : [];
+    const when = isUnchanged(db, webhooks, before);
+    const settling = isDisabled
+      ? settleFirst(db, before, "held", when)
+      : after.state === "active" && before.state === "disabled"
+        ? [stopSettling(db, before, when)]
+        : [];
     const outcomes = await commit({
       evenWhereFull: isDisabled,
       result: result(after),
       events: isDisabled ? [webhookDisabled(after, now)] : [],
       audit: [audited(writing, actionOf(before, after), targetOf(after), changesOf(members))],
-      statements: [...holding, db.update(webhooks).set(set).where(asRead(webhooks, before)).returning({ id: webhooks.id })],
-      when: isUnchanged(db, webhooks, before),
+      statements: [...settling, db.update(webhooks).set(set).where(asRead(webhooks, before)).returning({ id: webhooks.id })],
+      when,
       scopes: writing.catalogue.scopesFor([...before.eventTypes, ...after.eventTypes, ...types]),
     });
     return wrote(outcomes.at(-1)) ? after : conflicted;
@@ -229,27 +232,17 @@ const changesOf = (members: Partial<Webhook>): string[] => Object.keys(members).
 
 /** The types of events that are still to be sent to a webhook, or held. */
 async function waitingTypes({ db }: Writing, webhook: Webhook): Promise<string[]> {
-  const rows = await db
-    .selectDistinct({ type: deliveries.eventType })
-    .from(deliveries)
-    .where(and(ofWebhook(webhook), inArray(deliveries.status, ["pending", "held"])));
+  const rows = await db.all<{ type: string }>(
+    sql`SELECT DISTINCT event_type AS type FROM deliveries WHERE webhook_id = ${webhook.id} AND status <> 'delivered' AND status IN ('pending', 'held')`,
+  );
   return rows.map(({ type }) => type);
 }
-
-/** Leaves what is still to be sent to a webhook where it is. */
-const holdPending = (writing: Pick<Writing, "db">, webhook: Webhook) =>
-  writing.db
-    .update(deliveries)
-    .set({ status: "held", nextAttemptAt: null })
-    .where(and(ofWebhook(webhook), eq(deliveries.status, "pending"), isUnchanged(writing.db, webhooks, webhook)));
 
 async function readReadable(reading: WebhookReading, id: string): Promise<Webhook> {
   const webhook = await readWebhook(reading, id);
   reading.catalogue.requireReadable(webhook.eventTypes, reading.scopes);
   return webhook;
 }
-
-const ofWebhook = ({ accountId, id }: Webhook) => and(eq(deliveries.accountId, accountId), eq(deliveries.webhookId, id));
 
 function requireUrl(url: string, urls: UrlContext): void {
   const refusal = urlRefusal(url, urls);

@@ -5,9 +5,9 @@ import { webhookInputs } from "../../http/inputs/webhook.ts";
 import { percent } from "../../percent.ts";
 import { readHealth } from "../../webhooks/health.ts";
 import { deliveryStatuses, listDeliveries } from "../../webhooks/read-deliveries.ts";
+import { readRedelivery } from "../../webhooks/read-redeliveries.ts";
 import { readWebhook } from "../../webhooks/read-webhooks.ts";
 import { sendTest } from "../../webhooks/redeliver.ts";
-import { readRedelivery } from "../../webhooks/redeliver-many.ts";
 import { type Webhook, webhookData } from "../../webhooks/webhook.ts";
 import { changeWebhook, deleteWebhook } from "../../webhooks/write-webhooks.ts";
 import { reading, webhookWriting } from "../acting.ts";
@@ -201,10 +201,18 @@ export function webhookPages(catalogue: EventCatalogue) {
         <section class="panel" aria-labelledby="deliveries">
           <header>
             <h2 id="deliveries">Deliveries</h2>
-            {webhook.state === "active" && filter.status !== "pending" && isManageable && (
-              <a class="button" href={query({}).replace(webhook.id, `${webhook.id}/redeliver`)}>
-                Redeliver all
-              </a>
+            {webhook.state === "active" && isManageable && (
+              <>
+                {health.waiting > 0 && (
+                  <span class="quiet">
+                    {integer(health.waiting)} {health.waiting === 1 ? "is" : "are"} pending. "Redeliver all" includes{" "}
+                    {health.waiting === 1 ? "it" : "them"}.
+                  </span>
+                )}
+                <a class="button" href={query({}).replace(webhook.id, `${webhook.id}/redeliver`)}>
+                  Redeliver all
+                </a>
+              </>
             )}
           </header>
           <nav class="filters" aria-label="Deliveries by status">
