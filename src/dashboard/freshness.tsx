@@ -7,7 +7,7 @@ import { spendRecoveryCode } from "../identity/recovery-codes.ts";
 import { confirmSession, freshMs, type SignedIn } from "../identity/sessions.ts";
 import { PageScript, showPage } from "./components/layout.tsx";
 import { Alert } from "./components/notice.tsx";
-import type { PageContext, PageEnv } from "./context.ts";
+import { type PageContext, type PageEnv, requireSignedIn } from "./context.ts";
 import { type Form, type Refused, readForm } from "./forms.ts";
 import { accessOf } from "./page-access.ts";
 import { relyingParty } from "./relying-party.ts";
@@ -16,7 +16,7 @@ const confirmationFields = ["confirm_response", "confirm_code"];
 
 /** What a passkey is asked to sign to confirm. */
 export const confirmPages = new Hono<PageEnv>().post("/confirm/options", async (c) =>
-  c.json(await authenticationOptions(relyingParty(c), Date.now(), "confirm")),
+  c.json(await authenticationOptions(relyingParty(c), Date.now(), { purpose: "confirm", subjectId: requireSignedIn(c).member.id })),
 );
 
 /** Asks for a recent sign-in before the handlers of routes that always require one. */
@@ -50,7 +50,7 @@ async function confirm(c: PageContext, { session, member }: SignedIn, form: Form
   try {
     if (code === undefined) {
       const response = form.text("confirm_response");
-      await verifyAuthentication(db, relyingParty(c), now, { response, purpose: "confirm", memberId: member.id });
+      await verifyAuthentication(db, relyingParty(c), now, { response, purpose: "confirm", subjectId: member.id });
     } else if (!(await spendRecoveryCode(db, code, now, member.id)))
       return { summary: "This is not one of your recovery codes, or it was used before.", faults: new Map() };
   } catch (error) {

@@ -41,6 +41,10 @@ const accessByRoute: Readonly<Record<string, PageAccess>> = {
   "POST /setup": open,
   "POST /setup/check": open,
   "POST /setup/options": open,
+  // For people whom Cloudflare Access let through, members or not yet.
+  "GET /access": open,
+  "POST /access/join": open,
+  "POST /access/account": open,
   "POST /preferences": open,
   "POST /confirm/options": anyMember,
   "POST /logout": anyMember,
@@ -94,6 +98,7 @@ const accessByRoute: Readonly<Record<string, PageAccess>> = {
   "GET /settings/audit.csv": audit,
   "POST /settings/invitations": people,
   "POST /settings/invitations/:id/withdraw": people,
+  "GET /settings/people/:id/remove": { needs: "people" },
   "POST /settings/people/:id/remove": people,
   "POST /settings/people/:id/role": people,
   // If the session belongs to another member.

@@ -369,7 +369,11 @@ export const audit = sqliteTable(
     /** The names of what changed, never what they hold. */
     changes: text({ mode: "json" }).$type<string[]>().notNull(),
   },
-  (table) => [primaryKey({ columns: [table.accountId, table.id] })],
+  (table) => [
+    primaryKey({ columns: [table.accountId, table.id] }),
+    // The keys that a member rotated, without a read of the whole log.
+    index("audit_rotations").on(table.accountId, table.actorId, table.targetId).where(sql`action = 'key.rotated'`),
+  ],
 );
 
 /** People who sign in to the overview of an account. One that was removed stays, for the audit to name. */
@@ -382,7 +386,7 @@ export const members = sqliteTable(
       .references(() => accounts.id),
     name: text().notNull(),
     email: text().notNull(),
-    /** The address in lower case. */
+    /** The address by which members are found: its ASCII letters in lower case, the rest as it is. */
     emailKey: text("email_key").notNull(),
     role: text({ enum: ["owner", "admin", "developer", "viewer"] }).notNull(),
     removedAt: integer("removed_at"),
@@ -472,7 +476,11 @@ export const invitations = sqliteTable(
     expiresAt: integer("expires_at").notNull(),
     createdAt: integer("created_at").notNull(),
   },
-  (table) => [index("invitations_by_account").on(table.accountId)],
+  (table) => [
+    index("invitations_by_account").on(table.accountId),
+    // `lower` of SQLite folds ASCII letters alone, as `emailKey` of a member does.
+    index("invitations_by_email").on(sql`lower(email)`).where(sql`used_by IS NULL`),
+  ],
 );
 
 /** What passkeys have signed, until it would have ended anyway: each challenge counts once. */

@@ -1,7 +1,8 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { dayMs, hourMs, minuteMs } from "../../src/clock.ts";
-import { claim, makeSetup } from "../../src/identity/invitations.ts";
+import { makeSetup } from "../../src/identity/invitations.ts";
+import { claim } from "../../src/identity/join.ts";
 import { hidden, labelled } from "./browse.ts";
 import { call, db, makeKey, makeTenant, origin } from "./client.ts";
 import { age, ask, makePerson, withCookie } from "./people.ts";

@@ -84,7 +84,12 @@ export function showPage(c: PageContext, { title, section, action, trail = [], s
           {visitor && visitor.account.sampleUntil !== null && <span class="tag">Sample data</span>}
           {visitor && visitor.account.suspendedAt !== null && <span class="tag">Suspended</span>}
         </p>
-        {visitor && visitor.accounts.length > 1 && (
+        {visitor?.signedIn && visitor.accounts.length > 1 && (
+          <p class="action">
+            <a href="/access">Switch account</a>
+          </p>
+        )}
+        {visitor && !visitor.signedIn && visitor.accounts.length > 1 && (
           <form class="choice" method="get" action="/">
             <label class="unseen" for="account">
               Account

@@ -2,18 +2,20 @@ import { Hono } from "hono";
 import { connect } from "../../db/client.ts";
 import { Failure, failures } from "../../errors.ts";
 import { originOf } from "../../http/client-address.ts";
-import { email as emailInput, visibleText } from "../../http/inputs/values.ts";
-import { claim, type Invitation, readInvitation } from "../../identity/invitations.ts";
+import { visibleText } from "../../http/inputs/values.ts";
+import { claim, readInvitation } from "../../identity/join.ts";
 import type { Member } from "../../identity/member.ts";
+import type { Invitation } from "../../identity/open-invitations.ts";
 import { authenticationOptions, registrationOptions, verifyAuthentication, verifyRegistration } from "../../identity/passkeys.ts";
 import { spendRecoveryCode } from "../../identity/recovery-codes.ts";
 import { openSession, type SessionOrigin } from "../../identity/sessions.ts";
-import { enqueueVia } from "../../webhooks/enqueue.ts";
+import { unboundOutbox } from "../acting.ts";
 import { Page, PageScript } from "../components/layout.tsx";
 import { Alert } from "../components/notice.tsx";
 import { RecoveryCodes } from "../components/recovery-codes.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
 import { type Refused, readForm } from "../forms.ts";
+import { memberEmail } from "../member-email.ts";
 import { pathWithin } from "../preferences.ts";
 import { relyingParty } from "../relying-party.ts";
 import { setSession } from "../session-cookie.ts";
@@ -24,12 +26,6 @@ const firstPasskey = "My first passkey";
 const sessionOrigin = (c: PageContext): SessionOrigin => ({
   ...originOf(c),
   userAgent: c.req.header("User-Agent")?.slice(0, longestUserAgent).toWellFormed() ?? null,
-});
-
-const outbox = (c: PageContext) => ({
-  db: connect(c.env.DB),
-  enqueue: enqueueVia(c.env.DELIVERIES, (work) => c.executionCtx.waitUntil(work)),
-  requestId: c.get("requestId"),
 });
 
 const reading = (c: PageContext) => ({ db: connect(c.env.DB), now: Date.now() });
@@ -99,12 +95,12 @@ signInPages.get("/login", (c) => showLogin(c, { returnTo: pathWithin(c.req.query
 
 signInPages.post("/login/options", (c) =>
   answer(c, async () => {
-    return authenticationOptions(relyingParty(c), Date.now(), "sign-in");
+    return authenticationOptions(relyingParty(c), Date.now(), { purpose: "sign-in" });
   }),
 );
 
 async function enter(c: PageContext, member: Member, how: string, returnTo: string) {
-  setSession(c, await openSession(outbox(c), member, Date.now(), sessionOrigin(c), how));
+  setSession(c, await openSession(unboundOutbox(c), member, Date.now(), sessionOrigin(c), how));
   return c.redirect(pathWithin(returnTo), 303);
 }
 
@@ -209,7 +205,7 @@ function personOf(invitation: Invitation, name: string, email: string) {
   const wrongName = visibleText(1, 100).safeParse(name).error?.issues[0]?.message;
   if (wrongName) throw new Failure("invalid_body", `Your name: ${wrongName}`);
   if (invitation.kind === "invite") return { name, email: invitation.email };
-  const wrongEmail = emailInput.safeParse(email).error?.issues[0]?.message;
+  const wrongEmail = memberEmail.safeParse(email).error?.issues[0]?.message;
   if (wrongEmail) throw new Failure("invalid_body", `Your email address: ${wrongEmail}`);
   return { name, email };
 }
@@ -219,7 +215,7 @@ signInPages.post("/setup/options", (c) =>
     const form = await readForm(c);
     const invitation = await readInvitation(reading(c), form.text("token"));
     const person = personOf(invitation, form.text("name"), form.text("email"));
-    return registrationOptions(relyingParty(c), Date.now(), { ...person, purpose: "join" });
+    return registrationOptions(relyingParty(c), Date.now(), { ...person, purpose: "join", subjectId: invitation.id });
   }),
 );
 
@@ -234,8 +230,9 @@ signInPages.post("/setup", async (c) => {
       response: form.text("response"),
       name: firstPasskey,
       purpose: "join",
+      subjectId: invitation.id,
     });
-    const claimed = await claim(outbox(c), now, { token, person, passkey, from: sessionOrigin(c) });
+    const claimed = await claim(unboundOutbox(c), now, { token, person, passkey, from: sessionOrigin(c) });
     setSession(c, claimed.token);
     return c.html(
       <Page title="Your recovery codes">
