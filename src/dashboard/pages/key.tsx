@@ -25,7 +25,7 @@ import { KeyState } from "../components/status.tsx";
 import { Age, Ahead, Moment } from "../components/time.tsx";
 import { idOf, type PageContext, type PageEnv } from "../context.ts";
 import { countdown, integer, share, wholePercent } from "../format.ts";
-import { asShown, attempt, Form, parseInput, readForm, type Sent } from "../forms.ts";
+import { asShown, attempt, Form, ownValue, parseInput, readForm, type Sent } from "../forms.ts";
 import { askForStepUp } from "../freshness.tsx";
 import { grantableScopes, mayTouch, requireGrantableScopes, visitorMay } from "../permissions.tsx";
 import { KeyFields, keyInputOf } from "./keys.tsx";
@@ -66,8 +66,8 @@ export async function showKey(c: PageContext, { form = new Form(), refused }: Se
   const status = statusOf(key, now);
   const done = c.req.query("done") ?? "";
   // An address that was kept may say what is so no longer.
-  const isSo = { disabled: status === "disabled", enabled: key.state === "active", revoked: status === "revoked" }[done] ?? true;
-  const outcome = isSo ? outcomes[done]?.(key) : undefined;
+  const isSo = ownValue({ disabled: status === "disabled", enabled: key.state === "active", revoked: status === "revoked" }, done) ?? true;
+  const outcome = isSo ? ownValue(outcomes, done)?.(key) : undefined;
   const isChangeable = status !== "revoked" && mayTouch(c, key.scopes);
   const overlapEndsAt = key.overlapEndsAt !== null && key.overlapEndsAt > now ? key.overlapEndsAt : null;
   return showPage(

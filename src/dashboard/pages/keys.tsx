@@ -14,7 +14,7 @@ import { showPage } from "../components/layout.tsx";
 import { Alert, Empty } from "../components/notice.tsx";
 import { Code, OneTimeSecret, ShownBefore } from "../components/secret.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
-import { attempt, Form, parseInput, type Refused, readForm } from "../forms.ts";
+import { attempt, Form, ownValue, parseInput, type Refused, readForm } from "../forms.ts";
 import { newNonce, runOnce } from "../once.ts";
 import { grantableScopes, requireGrantableScopes, visitorMay } from "../permissions.tsx";
 
@@ -115,7 +115,7 @@ interface Sent {
 }
 
 function showForm(c: PageContext, { form = new Form(), refused }: Sent = {}) {
-  const preset = presets[c.req.query("preset") ?? ""] ?? presets.default;
+  const preset = ownValue(presets, c.req.query("preset") ?? "") ?? presets.default;
   const { limitCeiling } = c.get("visitor").account;
   const ticked = form.ticked("scopes") ?? preset?.scopes ?? defaultScopes;
   return showPage(

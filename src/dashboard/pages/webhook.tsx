@@ -20,7 +20,7 @@ import { Age, Ahead, Moment } from "../components/time.tsx";
 import { VerifySnippets } from "../components/verify-snippets.tsx";
 import { idOf, type PageContext, type PageEnv } from "../context.ts";
 import { counted, integer, milliseconds, rate } from "../format.ts";
-import { asShown, attempt, Form, parseInput, readForm, type Sent } from "../forms.ts";
+import { asShown, attempt, Form, ownValue, parseInput, readForm, type Sent } from "../forms.ts";
 import { askForStepUp } from "../freshness.tsx";
 import { newNonce, runOnce } from "../once.ts";
 import { visitorMay } from "../permissions.tsx";
@@ -75,8 +75,8 @@ export function webhookPages(catalogue: EventCatalogue) {
     const isManageable = visitorMay(c, "webhooks") && isReadable;
     const done = c.req.query("done") ?? "";
     // An address that was kept may say what is so no longer.
-    const isSo = { disabled: webhook.state === "disabled", enabled: webhook.state === "active" }[done] ?? true;
-    const outcome = isSo ? outcomes[done]?.(webhook) : undefined;
+    const isSo = ownValue({ disabled: webhook.state === "disabled", enabled: webhook.state === "active" }, done) ?? true;
+    const outcome = isSo ? ownValue(outcomes, done)?.(webhook) : undefined;
     const { rows: shown, next } = deliveries;
     const query = (more: Record<string, string | undefined>) => {
       const all = { status: filter.status, event_type: filter.eventType, ...more };
