@@ -36,6 +36,7 @@ export default defineConfig(async () => ({
                 OPERATOR_TOKENS: `tests:${createHash("sha256").update("dvop_token-of-the-tests").digest("hex")}`,
                 // In place of the one that `npm start` keeps in .dev.vars.
                 DEMO_API_KEY: "",
+                SECURITY_CONTACT: "mailto:security@acme.dev",
                 PUBLIC_ORIGIN: "https://overview.acme.dev, https://overview.acme.workers.dev:8443",
                 MIGRATIONS: {
                   DB: await readD1Migrations("./migrations/main"),

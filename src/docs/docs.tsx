@@ -102,9 +102,11 @@ export function createDocs(catalogue: EventCatalogue) {
     return c.body(sitemapXml((await read(c)).pages, c.get("url").origin), 200, { "Content-Type": "application/xml; charset=utf-8" });
   });
 
-  docs.get("/.well-known/security.txt", (c) =>
-    c.text(securityText({ contact: c.env.SECURITY_CONTACT, expires: c.env.SECURITY_EXPIRES, origin: c.get("url").origin })),
-  );
+  docs.get("/.well-known/security.txt", (c) => {
+    const { SECURITY_CONTACT: contact, SECURITY_EXPIRES: expires }: { SECURITY_CONTACT: string; SECURITY_EXPIRES: string } = c.env;
+    if (contact === "") return c.text("This deployment names no contact for security reports.\n", 404);
+    return c.text(securityText({ contact, expires, origin: c.get("url").origin }));
+  });
 
   docs.get("/.well-known/api-catalog", (c) => {
     const { origin } = c.get("url");

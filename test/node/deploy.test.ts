@@ -34,7 +34,15 @@ const record = (changes: Partial<Recording>) => writeFileSync(recordingFile(), J
 const deployWith = (more: Record<string, string>, ...args: string[]) =>
   run(process.execPath, ["scripts/deploy.ts", ...args], {
     cwd: folder,
-    env: { ...process.env, PATH: `${tools}${delimiter}${process.env.PATH}`, RECORDING: recordingFile(), CI: "", ...more },
+    env: {
+      ...process.env,
+      PATH: `${tools}${delimiter}${process.env.PATH}`,
+      RECORDING: recordingFile(),
+      CI: "",
+      CLOUDFLARE_API_TOKEN: "",
+      OPERATOR_TOKEN: "",
+      ...more,
+    },
   });
 const deploy = (...args: string[]) => deployWith({}, ...args);
 

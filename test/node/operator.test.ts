@@ -18,7 +18,8 @@ let account: string;
 const operator = (args: string[], env: Record<string, string> = {}) =>
   run("npm", ["run", "--silent", "operator", "--", ...args], {
     cwd: worker.folder,
-    env: { ...process.env, PORT: String(worker.port), ...env },
+    // Whatever an operator has set on this machine.
+    env: { ...process.env, OPERATOR_REMOTE: "", OPERATOR_TOKEN: "", PORT: String(worker.port), ...env },
   });
 
 /** Runs a command that is expected to be done, and answers what it printed; as JSON where that was asked for. */

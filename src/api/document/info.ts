@@ -32,7 +32,7 @@ export const info = {
   version: packageJson.version,
   summary: "Keys, exact limits, usage, the log of requests and webhooks, beside users and tasks.",
   description,
-  contact: { name: "Developer Overview", url: "https://github.com/developer-overview/developer-overview" },
+  contact: { name: "Developer Overview" },
   license: { name: "MIT", url: "https://opensource.org/license/mit" },
 };
 
