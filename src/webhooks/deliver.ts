@@ -1,8 +1,9 @@
-import { and, eq, getTableColumns, isNull, sql } from "drizzle-orm";
+import { and, eq, isNull, sql } from "drizzle-orm";
 import { isNotSuspended } from "../accounts/suspension.ts";
 import { dayMs, iso, minuteMs, secondMs } from "../clock.ts";
 import { type Db, raw } from "../db/client.ts";
 import { insertWhere } from "../db/insert-where.ts";
+import { rowAsJson, rowOfJson } from "../db/row-as-json.ts";
 import { attempts, deliveries, webhooks } from "../db/schema-main.ts";
 import type { EnqueueDeliveries } from "../events/commit.ts";
 import { newId } from "../ids.ts";
@@ -41,7 +42,7 @@ interface Claimed {
   data: string | null;
   previous: string | null;
   happened_at: number;
-  /** The webhook's row as JSON; null where it has been deleted. */
+  /** The webhook's row (`rowAsJson`); null where it has been deleted. */
   webhook: string | null;
 }
 
@@ -86,9 +87,9 @@ async function claimDelivery({ db, now }: Delivering, deliveryId: string, claim:
       AND ${isNotSuspended(sql`deliveries.account_id`)}
     RETURNING account_id, webhook_id, event_id, event_type, attempts_made,
       (SELECT data ${ofEvent}) AS data, (SELECT previous ${ofEvent}) AS previous, (SELECT created_at ${ofEvent}) AS happened_at,
-      (SELECT ${webhookAsJson} FROM webhooks WHERE webhooks.account_id = deliveries.account_id AND webhooks.id = deliveries.webhook_id) AS webhook`,
+      (SELECT ${rowAsJson(webhooks)} FROM webhooks WHERE webhooks.account_id = deliveries.account_id AND webhooks.id = deliveries.webhook_id) AS webhook`,
   );
-  return claimed ? [claimed, claimed.webhook === null ? null : (JSON.parse(claimed.webhook) as Webhook)] : null;
+  return claimed ? [claimed, claimed.webhook === null ? null : rowOfJson(webhooks, claimed.webhook)] : null;
 }
 
 /** Takes back the reservation of a delivery that could be claimed but for the others in flight. Returns whether it is such a one. */
@@ -100,15 +101,6 @@ async function leaveToOthers({ db, now }: Delivering, deliveryId: string): Promi
   );
   return left.length > 0;
 }
-
-/** All of a webhook's row in one value, as Drizzle would read it. */
-const webhookAsJson = sql`json_object(${sql.join(
-  Object.entries(getTableColumns(webhooks)).flatMap(([name, column]) => [
-    sql.raw(`'${name}'`),
-    name === "eventTypes" ? sql`json(${column})` : sql`${column}`,
-  ]),
-  sql.raw(", "),
-)})`;
 
 async function post(delivering: Delivering, delivery: Claimed, webhook: Webhook): Promise<Outcome> {
   const refusal = urlRefusal(webhook.url, delivering.urls);
