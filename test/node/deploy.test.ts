@@ -246,7 +246,7 @@ describe("Each environment of wrangler.toml", () => {
     name: string;
     d1_databases: { binding: string; database_name: string; migrations_dir: string }[];
     queues: { producers: { binding: string }[]; consumers: { queue: string; dead_letter_queue?: string; max_concurrency?: number }[] };
-    vars: object;
+    vars: Record<string, unknown>;
     [other: string]: unknown;
   }
 
@@ -281,5 +281,12 @@ describe("Each environment of wrangler.toml", () => {
       ...of.queues.consumers.map(({ queue }) => queue),
     ];
     expect(names(staging).filter((name) => names(production).includes(name))).toEqual([]);
+  });
+
+  it.each(["", "staging"])("tells the Worker which of its queues has the messages that were given up: --env=%s", async (env) => {
+    const { queues, vars } = await config(env);
+    const dead = queues.consumers.flatMap(({ dead_letter_queue }) => dead_letter_queue ?? []);
+    expect(dead).toEqual([vars.DEAD_DELIVERIES_QUEUE]);
+    expect(queues.consumers.map(({ queue }) => queue)).toContain(vars.DEAD_DELIVERIES_QUEUE);
   });
 });
