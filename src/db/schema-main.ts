@@ -45,6 +45,8 @@ export const databaseSizes = sqliteTable("database_sizes", {
 /** The jobs of the clock: how far each is, and how its last run went. */
 export const jobs = sqliteTable("jobs", {
   name: text().primaryKey(),
+  /** What it does, for people. */
+  description: text().notNull().default(""),
   /** Where the next run goes on; empty at a beginning. */
   cursor: text().notNull(),
   ranAt: integer("ran_at").notNull(),

@@ -68,7 +68,7 @@ export interface Vitals {
   /** By database: the start of the oldest slice that has ended and is not folded yet; null where there is none. */
   oldestSlices: Record<string, number | null>;
   databases: { binding: string; bytes: number; isFull: boolean; measuredAt: number }[];
-  jobs: { name: string; ranAt: number; tookMs: number; done: number; hasMore: boolean; error: string | null }[];
+  jobs: { name: string; description: string; ranAt: number; tookMs: number; done: number; hasMore: boolean; error: string | null }[];
   unknown: string[];
 }
 
@@ -109,7 +109,15 @@ export async function readVitals(db: Db, env: WriterEnv, now: number): Promise<V
     log,
     oldestSlices: Object.fromEntries(slices),
     databases: sizes,
-    jobs: jobRuns.map(({ name, ranAt, tookMs, done, hasMore, error }) => ({ name, ranAt, tookMs, done, hasMore, error })),
+    jobs: jobRuns.map(({ name, description, ranAt, tookMs, done, hasMore, error }) => ({
+      name,
+      description,
+      ranAt,
+      tookMs,
+      done,
+      hasMore,
+      error,
+    })),
     unknown,
   };
 }

@@ -29,8 +29,31 @@ describe("The jobs of the clock", () => {
     );
   });
 
+  it("have names that labels and cursors can go by, and a description for people", async () => {
+    for (const { name, description } of jobs)
+      expect([name, description]).toEqual([expect.stringMatching(/^[a-z]+(_[a-z]+)+$/), expect.stringContaining(" ")]);
+    expect(new Set(jobs.map(({ name }) => name)).size).toBe(jobs.length);
+  });
+
+  it("go on where an earlier release stored them under their description, and forget those that are no more", async () => {
+    const [job] = jobs.filter(({ name }) => name === "delete_old_usage");
+    const before = "INSERT INTO jobs (name, cursor, ran_at, took_ms, done, has_more) VALUES (?, ?, ?, 0, 0, ?)";
+    const now = Date.now();
+    await env.DB.batch([
+      env.DB.prepare("DELETE FROM jobs"),
+      // A round that is past every account ends at once.
+      env.DB.prepare(before).bind(job?.description, "+acc_~", now - 60_000, 1),
+      env.DB.prepare(before).bind("a job of before", "", now - dayMs, 0),
+    ]);
+    await cron(now);
+    const kept = await runs();
+    expect(kept.map(({ name }) => name).toSorted()).toEqual(jobs.map(({ name }) => name).toSorted());
+    // It began after its cursor: a new round would have looked at accounts, and been done with them.
+    expect(kept.find(({ name }) => name === job?.name)).toMatchObject({ done: 0, has_more: 1 });
+  });
+
   it("reach every account in turn, whatever their number: a round that is not done goes on in the next minute", async () => {
-    const name = "delete entries of the log that are past their keeping";
+    const name = "delete_old_log_entries";
     // More groups of fifty accounts than one run has batches for.
     const many = JSON.stringify(Array.from({ length: 3500 }, (_, index) => `acc_z${String(index).padStart(5, "0")}`));
     await env.DB.prepare("INSERT INTO accounts (id, name, email, created_at) SELECT value, 'n', 'e', 0 FROM json_each(?)").bind(many).run();
