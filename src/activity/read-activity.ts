@@ -1,4 +1,4 @@
-import { and, desc, eq, gte, inArray, lt, or, type SQL, sql } from "drizzle-orm";
+import { and, desc, eq, gte, lt, or, type SQL, sql } from "drizzle-orm";
 import type { LogReading } from "../accounts/actor.ts";
 import { isOneOf } from "../db/is-one-of.ts";
 import { newestFirst } from "../db/page.ts";
@@ -81,7 +81,8 @@ async function withKeyNames({ db, actor }: LogReading, entries: readonly Entry[]
   const keys = await db
     .select({ id: apiKeys.id, name: apiKeys.name })
     .from(apiKeys)
-    .where(and(eq(apiKeys.accountId, actor.accountId), inArray(apiKeys.id, ids)));
+    // As one parameter: D1 binds 100 at most, and a CSV reads 1,000 entries at a time.
+    .where(and(eq(apiKeys.accountId, actor.accountId), sql`${apiKeys.id} IN (SELECT value FROM json_each(${JSON.stringify(ids)}))`));
   const names = new Map(keys.map(({ id, name }) => [id, name]));
   return entries.map((entry) => ({ ...entry, keyName: names.get(entry.keyId) ?? null }));
 }
