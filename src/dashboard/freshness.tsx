@@ -2,9 +2,10 @@ import { Hono } from "hono";
 import { createMiddleware } from "hono/factory";
 import { connect } from "../db/client.ts";
 import { Failure } from "../errors.ts";
+import { originOf } from "../http/client-address.ts";
 import { authenticationOptions, verifyAuthentication } from "../identity/passkeys.ts";
-import { spendRecoveryCode } from "../identity/recovery-codes.ts";
 import { confirmSession, freshMs, type SignedIn } from "../identity/sessions.ts";
+import { tooManyCodes, trySpendingRecoveryCode } from "../operations/sign-in-failures.ts";
 import { PageScript, showPage } from "./components/layout.tsx";
 import { Alert } from "./components/notice.tsx";
 import { type PageContext, type PageEnv, requireSignedIn } from "./context.ts";
@@ -51,8 +52,14 @@ async function confirm(c: PageContext, { session, member }: SignedIn, form: Form
     if (code === undefined) {
       const response = form.text("confirm_response");
       await verifyAuthentication(db, relyingParty(c), now, { response, purpose: "confirm", subjectId: member.id });
-    } else if (!(await spendRecoveryCode(db, code, now, member.id)))
-      return { summary: "This is not one of your recovery codes, or it was used before.", faults: new Map() };
+    } else {
+      const spent = await trySpendingRecoveryCode(db, code, now, { confirming: member, from: originOf(c) });
+      if ("refused" in spent)
+        return {
+          summary: spent.refused === "wrong" ? "This is not one of your recovery codes, or it was used before." : tooManyCodes,
+          faults: new Map(),
+        };
+    }
   } catch (error) {
     if (error instanceof Failure && error.code === "forbidden") return { summary: error.message, faults: new Map() };
     throw error;

@@ -496,6 +496,25 @@ export const spentChallenges = sqliteTable(
   (table) => [index("spent_challenges_by_expiry").on(table.expiresAt)],
 );
 
+/**
+ * Attempts to sign in with an operator token or a recovery code, by source and clock minute. A source has one of 4,096 rows, by its hash:
+ * whoever sends from many addresses makes no more.
+ */
+export const signInAttempts = sqliteTable("sign_in_attempts", {
+  slot: integer().primaryKey(),
+  /** Hash of the kind of credential, the account if it is known, and the address. */
+  source: text().notNull(),
+  /** Minutes since the epoch. */
+  minute: integer().notNull(),
+  attempts: integer().notNull(),
+});
+
+/** How many wrong credentials were sent. */
+export const signInFailures = sqliteTable("sign_in_failures", {
+  credential: text({ enum: ["operator_token", "recovery_code"] }).primaryKey(),
+  failures: integer().notNull(),
+});
+
 /** What operators did, by the name of their token. Of an account that was erased it keeps the id. */
 export const operatorAudit = sqliteTable("operator_audit", {
   id: text().primaryKey(),

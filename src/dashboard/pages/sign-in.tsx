@@ -7,8 +7,8 @@ import { claim, readInvitation } from "../../identity/join.ts";
 import type { Member } from "../../identity/member.ts";
 import type { Invitation } from "../../identity/open-invitations.ts";
 import { authenticationOptions, registrationOptions, verifyAuthentication, verifyRegistration } from "../../identity/passkeys.ts";
-import { spendRecoveryCode } from "../../identity/recovery-codes.ts";
 import { openSession, type SessionOrigin } from "../../identity/sessions.ts";
+import { tooManyCodes, trySpendingRecoveryCode } from "../../operations/sign-in-failures.ts";
 import { unboundOutbox } from "../acting.ts";
 import { Page, PageScript } from "../components/layout.tsx";
 import { Alert } from "../components/notice.tsx";
@@ -115,7 +115,7 @@ signInPages.post("/login", async (c) => {
   }
 });
 
-function showRecovery(c: PageContext, { returnTo = "/", refused }: Asked) {
+function showRecovery(c: PageContext, { returnTo = "/", refused, status = 200 }: Asked & { status?: 200 | 403 | 429 }) {
   return c.html(
     <Page title="Use a recovery code">
       <main class="panel notice">
@@ -137,7 +137,7 @@ function showRecovery(c: PageContext, { returnTo = "/", refused }: Asked) {
         </p>
       </main>
     </Page>,
-    refused ? 403 : 200,
+    status,
   );
 }
 
@@ -146,12 +146,12 @@ signInPages.get("/login/recovery", (c) => showRecovery(c, { returnTo: pathWithin
 signInPages.post("/login/recovery", async (c) => {
   const form = await readForm(c);
   const { db, now } = reading(c);
-  const member = await spendRecoveryCode(db, form.text("code"), now);
-  if (!member) {
-    const refused = { summary: "This is no recovery code, or it was used before.", faults: new Map() };
-    return showRecovery(c, { returnTo: pathWithin(form.text("return_to")), refused });
-  }
-  return enter(c, member, "recovery code", form.text("return_to"));
+  const spent = await trySpendingRecoveryCode(db, form.text("code"), now, { confirming: null, from: originOf(c) });
+  if ("member" in spent) return enter(c, spent.member, "recovery code", form.text("return_to"));
+  const isTooMany = spent.refused === "too many";
+  const summary = isTooMany ? tooManyCodes : "This is no recovery code, or it was used before.";
+  const returnTo = pathWithin(form.text("return_to"));
+  return showRecovery(c, { returnTo, refused: { summary, faults: new Map() }, status: isTooMany ? 429 : 403 });
 });
 
 function showSetup(c: PageContext, refused?: Refused) {
