@@ -1,4 +1,4 @@
-import { and, desc, eq, gt, isNull, lt, lte, or, type SQL, sql } from "drizzle-orm";
+import { and, desc, eq, gt, isNull, lte, or, type SQL, sql } from "drizzle-orm";
 import type { LogReading, Reading } from "../accounts/actor.ts";
 import { apiKeys } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
@@ -29,7 +29,7 @@ export async function listKeys(
       and(
         eq(apiKeys.accountId, actor.accountId),
         statuses && or(...statuses.map((status) => hasStatus(status, now))),
-        after && or(lt(apiKeys.createdAt, after.createdAt), and(eq(apiKeys.createdAt, after.createdAt), lt(apiKeys.id, after.id))),
+        after && sql`(${apiKeys.createdAt}, ${apiKeys.id}) < (${after.createdAt}, ${after.id})`,
       ),
     )
     .orderBy(desc(apiKeys.createdAt), desc(apiKeys.id))

@@ -1,8 +1,9 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { text, timeInput, timeInputOrNull } from "../../http/inputs/values.ts";
-import { listTasks, readTask, taskSorts } from "../../tasks/read-tasks.ts";
+import { listTasks, readTask } from "../../tasks/read-tasks.ts";
 import { priorities, taskStatuses } from "../../tasks/task.ts";
 import { TaskData, TaskPriority, TaskStatus, taskData } from "../../tasks/task-data.ts";
+import { taskSorts } from "../../tasks/task-order.ts";
 import { changeTask, createTask, deleteTask } from "../../tasks/write-tasks.ts";
 import { reading, writing } from "../acting.ts";
 import { etagOf, preconditionOf, respondOne } from "../middleware/conditional.ts";
