@@ -37,7 +37,7 @@ const sections: readonly Section[] = [
   { type: "user", table: "users", order: ["id"], hidden: ["email_key", "search_text"] },
   { type: "task", table: "tasks", order: ["id"], json: ["labels"], hidden: ["search_text"] },
   { type: "webhook", table: "webhooks", order: ["id"], json: ["event_types"], hidden: ["sealed_secret", "previous_sealed_secret"] },
-  { type: "event", table: "events", order: ["id"], json: ["data"] },
+  { type: "event", table: "events", order: ["id"], json: ["data", "previous"] },
   { type: "redelivery", table: "redeliveries", order: ["id"], json: ["filter", "event_types"], hidden: ["cursor", "next_at"] },
   { type: "delivery", table: "deliveries", order: ["webhook_id", "id"], hidden: ["claim", "claimed_until", "reserved_until"] },
   { type: "audit", table: "audit", order: ["id"], json: ["changes"] },

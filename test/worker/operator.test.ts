@@ -284,7 +284,8 @@ describe("An export", () => {
     const { accountId, key } = await makeTenant();
     const owner = await makePerson(accountId);
     const webhook = await register(key);
-    await call("POST", "/api/v1/users", { key, body: { name: "Ada", email: "ada@example.com" } });
+    const { headers } = await call("POST", "/api/v1/users", { key, body: { name: "Ada", email: "ada@example.com" } });
+    await call("PATCH", headers.get("Location") ?? "", { key, body: { name: "Ada L." } });
     for (let n = 0; n < 3; n++) await call("POST", "/api/v1/tasks", { key, body: { title: `Task ${n}`, labels: ["x"] } });
     await until(
       () => receivedAt(webhook.path),
@@ -299,6 +300,8 @@ describe("An export", () => {
     const lines = await exported(accountId);
     const types = Map.groupBy(lines, ({ type }) => type);
     expect(types.get("task")?.length).toBe(3);
+    const previous = types.get("event")?.flatMap(({ data }) => (data as { previous: unknown }).previous ?? []);
+    expect(previous).toMatchObject([{ name: "Ada" }]);
     expect(types.get("task")?.[0]?.data).toMatchObject({ labels: ["x"], created_at: expect.stringMatching(/Z$/) });
     for (const type of [
       "account",
