@@ -1,4 +1,4 @@
-import { type FailureCode, type Fault, failures } from "./errors.ts";
+import { type FailureCode, type Fault, type FieldErrorCode, failures } from "./errors.ts";
 
 /** What a code means, in words for whoever looks at it, and an occurrence of it. */
 export interface Explanation {
@@ -177,7 +177,7 @@ export const explanations: Record<FailureCode, Explanation> = {
 };
 
 /** What the codes of the places mean that an error names (`errors[].code`). */
-export const faultCodes: Record<string, string> = {
+export const faultCodes: Record<FieldErrorCode, string> = {
   required: "It is needed, and was not sent.",
   unknown_member: "The body has a member that is not known here.",
   unknown_parameter: "The query has a parameter that is not known here.",
@@ -194,6 +194,7 @@ export const faultCodes: Record<string, string> = {
   too_small: "It is too short, too few or too little.",
   too_big: "It is too long, too many or too much.",
   not_multiple_of: "It is no whole number.",
+  unknown_user: "There is no such user.",
   duplicate: "Something else has this already and only one may, or it was given twice.",
   refused_url: "Webhooks may not lead there: to another scheme, a private address, this service itself.",
   reused: "The key was used for another request.",

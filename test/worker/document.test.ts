@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { parse } from "yaml";
 import document from "../../public/api/v1/openapi.json";
+import { serversOf } from "../../src/api/document/servers.ts";
 import { type JsonObject, resolve } from "../../src/openapi-document.ts";
 import { call, makeTenant } from "./client.ts";
 import { register } from "./receiver.ts";
@@ -125,6 +127,31 @@ describe("The document", () => {
     expect(headersOf("/api/v1/tasks", "post", "403")).toContain("WWW-Authenticate");
     expect(headersOf("/api/v1/webhooks/{id}/test", "post", "202")).toContain("Location");
     for (const said of ["405", "method_not_allowed", "`Allow`"]) expect(document.info.description).toContain(said);
+  });
+});
+
+describe("The servers of the document", () => {
+  it("are the configured origins, in both syntaxes, under a tag of their own", async () => {
+    const origins = ["https://overview.acme.dev", "https://overview.acme.workers.dev:8443"];
+    for (const [path, read] of [
+      ["/api/v1/openapi.json", (text: string) => JSON.parse(text)],
+      ["/api/v1/openapi.yaml", (text: string) => parse(text)],
+    ] as const) {
+      const { status, text, headers } = await call("GET", path, {});
+      const { servers, ...rest } = read(text) as { servers: { url: string }[]; paths: object };
+      expect([status, servers.map(({ url }) => url)]).toEqual([200, origins]);
+      for (const name of Object.keys(rest.paths)) expect(decodeURI(new URL(origins[0] + name).pathname)).toBe(name);
+      expect({ ...rest, servers: document.servers }).toEqual(document);
+      expect((await call("GET", path, { "If-None-Match": headers.get("ETag") })).status).toBe(304);
+    }
+  });
+
+  it("are the one that was asked, where none is configured, and never a path", () => {
+    expect(serversOf("", "http://localhost:8790").map(({ url }) => url)).toEqual(["http://localhost:8790"]);
+    expect(serversOf(" https://a.example/ ,https://b.example/overview", "x").map(({ url }) => url)).toEqual([
+      "https://a.example",
+      "https://b.example",
+    ]);
   });
 });
 

@@ -36,16 +36,6 @@ export const info = {
   license: { name: "MIT", url: "https://opensource.org/license/mit" },
 };
 
-export const servers = [
-  { url: "/", description: "The Worker that serves this document." },
-  { url: "http://localhost:8787", description: "A laptop, after npm start." },
-  {
-    url: "https://{host}",
-    description: "A deployed Worker.",
-    variables: { host: { default: "api.example.com", description: "Its host name." } },
-  },
-];
-
 export const externalDocs = { url: "/docs", description: "Guides, reference, errors and events." };
 
 export const tags = [

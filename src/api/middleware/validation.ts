@@ -1,6 +1,7 @@
 import type { Hook } from "@hono/zod-openapi";
 import type { z } from "zod";
-import { Failure, type Fault } from "../../errors.ts";
+import { Failure, type Fault, type FieldErrorCode } from "../../errors.ts";
+import { fieldCode } from "../../http/inputs/field-code.ts";
 import { required } from "../../http/inputs/values.ts";
 import { maskKeys } from "../../keys/mask-keys.ts";
 import type { ApiContext, ApiEnv } from "../context.ts";
@@ -18,22 +19,21 @@ const named = (part: PropertyKey) => maskKeys(String(part), longestName);
 
 const unknown = "This is not known here.";
 
-function faultsOf(issue: Issue, locate: (path: readonly PropertyKey[]) => Partial<Fault>, unknownName: string): Fault[] {
+function faultsOf(issue: Issue, locate: (path: readonly PropertyKey[]) => Partial<Fault>, unknownName: FieldErrorCode): Fault[] {
   if (issue.code === "unrecognized_keys") {
     return issue.keys.slice(0, mostFaults).map((key) => ({ detail: unknown, code: unknownName, ...locate([...issue.path, key]) }));
   }
   if (issue.code === "invalid_type" && issue.message === required) {
     return [{ detail: required, code: "required", ...locate(issue.path) }];
   }
-  const code = issue.code === "custom" ? String(issue.params?.code ?? "invalid") : issue.code;
-  return [{ detail: issue.message, code, ...locate(issue.path) }];
+  return [{ detail: issue.message, code: fieldCode(issue), ...locate(issue.path) }];
 }
 
 /** Turns what zod found wrong with a body, a query or a header into the failure that names each place. */
 export const onInvalid: Hook<unknown, ApiEnv, string, unknown> = (result) => {
   if (result.success) return;
   const { issues } = result.error;
-  const all = (locate: (path: readonly PropertyKey[]) => Partial<Fault>, unknownName: string) =>
+  const all = (locate: (path: readonly PropertyKey[]) => Partial<Fault>, unknownName: FieldErrorCode) =>
     issues
       .slice(0, mostFaults)
       .flatMap((issue: Issue) => faultsOf(issue, locate, unknownName))
@@ -58,7 +58,8 @@ const invalidQuery = (faults: Fault[]) => new Failure("invalid_parameter", "The 
 export function refuseQuery(c: ApiContext): void {
   const names = [...new Set(c.get("url").searchParams.keys())];
   if (names.length === 0) return;
-  throw invalidQuery(names.slice(0, mostFaults).map((name) => ({ detail: unknown, code: "unknown_parameter", parameter: named(name) })));
+  const faults = names.slice(0, mostFaults).map((name): Fault => ({ detail: unknown, code: "unknown_parameter", parameter: named(name) }));
+  throw invalidQuery(faults);
 }
 
 /** Refuses parameters whose bytes are no text: `URL` would read them as U+FFFD. */

@@ -43,7 +43,7 @@ const shape = {
   attempts_made: z.int().openapi({ description: "How many attempts were made, of ten.", example: 1 }),
   next_attempt_at: time
     .nullable()
-    .openapi({ description: "When the next attempt is made; null where there is none to come.", example: null }),
+    .openapi({ description: "When the next attempt is made; null where there is none to come.", examples: [null] }),
   created_at: time.openapi({ description: "When the delivery was set off." }),
 };
 
@@ -225,7 +225,7 @@ export function deliveries(catalogue: EventCatalogue): ApiRouter {
           example: "webhook.test",
         }),
     })
-    .openapi("WebhookTest", { description: "What to send as a test." });
+    .openapi("TestRequest", { description: "What to send as a test." });
 
   const test = createRoute({
     method: "post",

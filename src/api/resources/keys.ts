@@ -20,7 +20,7 @@ import { body, mergePatch, omitUndefined, optionalBody, withConditions, withIdem
 import { json, noContent, notModified, postJson } from "../route-parts/responses.ts";
 import { idParam, pageQuery, severalWords } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
-import { Key, KeyWithSecret } from "./key-schemas.ts";
+import { Key, KeyOnce } from "./key-schemas.ts";
 
 const params = idParam("key_4fPq2rT8vX0zB6dH");
 const tags = ["Keys"];
@@ -76,7 +76,7 @@ const create = createRoute({
   ...withIdempotencyKey,
   request: { body: body(NewKey) },
   responses: {
-    201: postJson(KeyWithSecret, "The new key with its secret.", "Location", "ETag"),
+    201: postJson(KeyOnce, "The new key with its secret.", "Location", "ETag"),
   },
 });
 
@@ -183,7 +183,7 @@ const rotate = createRoute({
   ...refusing("forbidden", "conflict"),
   ...withIdempotencyKey,
   request: { params, body: optionalBody(Rotation) },
-  responses: { 200: postJson(KeyWithSecret, "The key with its new secret.", "ETag") },
+  responses: { 200: postJson(KeyOnce, "The key with its new secret.", "ETag") },
 });
 
 keys.openapi(rotate, (c) => {

@@ -20,7 +20,7 @@ import { refusing, requireScope } from "../route-parts/access.ts";
 import { cut, pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { body, mergePatch, omitUndefined, optionalBody, withConditions, withIdempotencyKey } from "../route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../route-parts/responses.ts";
-import { idParam, pageQuery } from "../route-parts/schemas.ts";
+import { idParam, noSecret, pageQuery } from "../route-parts/schemas.ts";
 import { type ApiRouter, createRouter } from "../router.ts";
 
 const Webhook = z.strictObject(WebhookData.shape).openapi("Webhook", {
@@ -30,12 +30,20 @@ const Webhook = z.strictObject(WebhookData.shape).openapi("Webhook", {
 const WebhookWithSecret = z
   .strictObject({
     ...WebhookData.shape,
-    secret: z.string().nullable().openapi({
-      description: "What signs its requests. Shown this once; null where the answer is a replay.",
+    secret: z.string().openapi({
+      description: "What signs its requests. Shown this once.",
       example: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwbWgtqCk4kwY=",
     }),
   })
   .openapi("WebhookWithSecret", { description: "A webhook with its secret, which is shown this once." });
+
+const ReplayedWebhook = z.strictObject({ ...WebhookData.shape, secret: noSecret }).openapi("ReplayedWebhook", {
+  description:
+    "The response to a repeated request with the same Idempotency-Key, which has the header `Idempotent-Replayed`. It cannot show the secret again. If you did not get the first response, rotate the secret.",
+});
+
+/** The response to a POST that makes a secret. Two shapes: the secret is not nullable where it is shown. */
+const WebhookOnce = z.union([WebhookWithSecret, ReplayedWebhook]);
 
 const params = idParam("whk_019a1b2c3d4e7f8091a2b3c4d5e6f708");
 const tags = ["Webhooks"];
@@ -84,7 +92,7 @@ export function webhooks(catalogue: EventCatalogue): ApiRouter {
     ...withIdempotencyKey,
     request: { body: body(NewWebhook) },
     responses: {
-      201: postJson(WebhookWithSecret, "The new webhook with its secret.", "Location", "ETag"),
+      201: postJson(WebhookOnce, "The new webhook with its secret.", "Location", "ETag"),
     },
   });
 
@@ -179,7 +187,7 @@ export function webhooks(catalogue: EventCatalogue): ApiRouter {
     ...withIdempotencyKey,
     request: { params, body: optionalBody(Rotation) },
     responses: {
-      200: postJson(WebhookWithSecret, "The webhook with its new secret.", "ETag"),
+      200: postJson(WebhookOnce, "The webhook with its new secret.", "ETag"),
     },
   });
 

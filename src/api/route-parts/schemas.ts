@@ -4,6 +4,9 @@ import { text } from "../../http/inputs/values.ts";
 /** A time as the service writes it. */
 export { isoText as time } from "../../iso-text.ts";
 
+/** What a replay has in place of a secret. A string as well in its type: few generators know a member that can only be null. */
+export const noSecret = z.string().nullable().openapi({ description: "Always null: the first response had the secret.", example: null });
+
 /** An id as it comes in a path. What is no id at all is not found, like any other. */
 export const idParam = (example: string) =>
   z.object({ id: z.string().openapi({ param: { name: "id", in: "path", description: "The id of what is asked for." }, example }) });

@@ -1,6 +1,6 @@
 import type { EventCatalogue } from "../../events/catalogue.ts";
 import { exampleBodyOf } from "../../events/event.ts";
-import type { JsonObject } from "../../openapi-document.ts";
+import { type JsonObject, payloadName } from "../../openapi-document.ts";
 import { type DocPage, eventPath, jsonFence, paragraphs, schemaPath } from "../page.ts";
 import { memberTable } from "./schemas.ts";
 
@@ -19,7 +19,7 @@ export const eventPages = (document: JsonObject, { kinds }: EventCatalogue): Doc
         description,
         `To subscribe to it and to read it a key needs the scope \`${scope}\`, beside those of webhooks.`,
         "## What is sent",
-        "The body of the request, which is signed: see [webhooks](/docs/guides/webhooks).",
+        `The body of the request, a [${payloadName(type)}](${schemaPath(payloadName(type))}), which is signed: see [webhooks](/docs/guides/webhooks).`,
         jsonFence(exampleBodyOf(kind)),
         "## Its data",
         `\`data\` is a [${schema}](${schemaPath(schema)}).`,

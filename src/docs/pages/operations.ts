@@ -2,23 +2,15 @@ import { STATUS_CODES } from "node:http";
 import { exampleOrigin } from "../../explanations.ts";
 import { isObject, type JsonObject, type Operation, operationsIn, parametersOf, partOf } from "../../openapi-document.ts";
 import type { OwnIds } from "../own-ids.ts";
-import { type DocPage, errorPath, fence, jsonFence, operationPath, originPlaceholder, paragraphs, schemaPath, table } from "../page.ts";
+import { type DocPage, errorPath, fence, jsonFence, operationPath, originPlaceholder, paragraphs, table } from "../page.ts";
 import { callOf, inCurl, inJavaScript, inPython } from "../samples.ts";
 import { codesOf } from "./errors.ts";
-import { memberTable, typeOf } from "./schemas.ts";
+import { memberTable, shapesOf, typeOf } from "./schemas.ts";
 
 export interface Place {
   method: string;
   path: string;
   operation: Operation;
-}
-
-/** Who may call it. */
-function accessOf({ operation }: Place): string {
-  const [requirement] = operation.security as Record<string, string[]>[];
-  if (!requirement) return "Needs no key.";
-  const [scope] = Object.values(requirement)[0] ?? [];
-  return scope ? `Needs a key with the scope \`${scope}\`.` : "Needs a key, whatever its scopes.";
 }
 
 function parameterTable(document: JsonObject, { operation }: Place): string {
@@ -52,15 +44,14 @@ function answersOf(document: JsonObject, { operation }: Place): string {
     .map(([status, response]) => {
       const { description, headers, content } = partOf(document, response as JsonObject);
       const [media] = Object.values((content ?? {}) as Record<string, JsonObject>);
-      const ref = isObject(media?.schema) && typeof media.schema.$ref === "string" ? media.schema.$ref.split("/").at(-1) : undefined;
+      const shapes = isObject(media?.schema) ? shapesOf(media.schema) : "";
       return paragraphs(
         `### ${status} ${STATUS_CODES[status] ?? ""}`,
-        `${description}${ref ? ` A [${ref}](${schemaPath(ref)}).` : ""}`,
+        `${description}${shapes && ` Its body is ${shapes}.`}`,
         `Headers: ${Object.keys(headers as JsonObject)
           .map((name) => `\`${name}\``)
           .join(", ")}.`,
-        media?.example !== undefined &&
-          (typeof media.example === "string" ? fence("yaml", media.example.trim()) : jsonFence(media.example)),
+        media?.example !== undefined && jsonFence(media.example),
       );
     });
   return paragraphs("## Answers", ...served);
@@ -96,7 +87,6 @@ export function operationPage(document: JsonObject, place: Place, ids: OwnIds | 
       `# ${operation.summary}`,
       `\`${method.toUpperCase()} ${path}\``,
       String(operation.description),
-      accessOf(place),
       path.includes("{") && !ids && "The id is an example: put one of yours in its place.",
       parameterTable(document, place),
       bodyOf(document, place),

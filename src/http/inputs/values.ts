@@ -90,10 +90,11 @@ const label = `${letter}(?:[A-Za-z0-9${beyondAscii}-]{0,61}${letter})?`;
 /** Dot-atoms at a name with a dot in it (RFC 5321, 4.1.2), also in other scripts (RFC 6531). No quoted names and no addresses of machines. */
 const emailPattern = `^${atom}(?:\\.${atom})*@${label}(?:\\.${label})+$`;
 
-/** An email address. Whether anybody reads it is not looked at. */
-export const email = visibleText(1, 254)
-  .regex(new RegExp(emailPattern), "Must be an email address.")
-  .openapi({ format: "idn-email", pattern: emailPattern });
+/**
+ * An email address. Whether anybody reads it is not looked at. The document has its pattern and no format: `email` would exclude addresses in other
+ * scripts, and few validators know `idn-email`.
+ */
+export const email = visibleText(1, 254).regex(new RegExp(emailPattern), "Must be an email address.").openapi({ pattern: emailPattern });
 
 const firstTime = Date.parse("0000-01-01T00:00:00Z");
 const endOfTime = Date.parse("9999-12-31T23:59:59.999Z");
