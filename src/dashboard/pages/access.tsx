@@ -53,7 +53,9 @@ async function showAccounts(c: PageContext, { returnTo, refused }: { returnTo: s
                     <bdi>{account.name}</bdi> <span class="quiet">{member.role}</span> <code class="quiet">{account.id}</code>
                   </span>
                   <button type="submit" name="account" value={account.id}>
-                    Open <bdi>{account.name}</bdi>
+                    <span>
+                      Open <bdi>{account.name}</bdi>
+                    </span>
                   </button>
                 </li>
               ))}
@@ -102,7 +104,9 @@ const OfferPanel = ({ offer: { invitation, accountName, inviter }, returnTo, now
       </dd>
     </dl>
     <button class="main" type="submit">
-      Join <bdi>{accountName}</bdi>, invited by <bdi>{inviter?.name ?? "the operator"}</bdi>
+      <span>
+        Join <bdi>{accountName}</bdi>, invited by <bdi>{inviter?.name ?? "the operator"}</bdi>
+      </span>
     </button>
   </form>
 );

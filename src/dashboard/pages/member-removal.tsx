@@ -49,7 +49,9 @@ memberRemovalPages.get("/settings/people/:id/remove", async (c) => {
         {keys.length > 0 && <KnownKeys keys={keys} isOwn={isOwn(c, member)} now={asking.now} />}
         <p class="buttons">
           <button class="danger" type="submit">
-            Remove <bdi>{member.name}</bdi>
+            <span>
+              Remove <bdi>{member.name}</bdi>
+            </span>
           </button>
           <a class="button" href="/settings">
             Cancel
@@ -84,7 +86,7 @@ const KeyName = ({ keyRow }: { keyRow: Key }) => (
 const KnownKeys = ({ keys, isOwn, now }: { keys: readonly Key[]; isOwn: boolean; now: number }) => (
   <fieldset class="field choices" aria-describedby="known-keys">
     <legend>Keys that they made or rotated</legend>
-    <p class="help" id="known-keys">
+    <p id="known-keys">
       {isOwn
         ? "You know the secrets of these keys. They keep working: revoke those that must not, on their pages, before you leave."
         : "They have seen the secrets of these keys, which keep working. Tick the keys to revoke. A revoked key is refused everywhere, for good."}

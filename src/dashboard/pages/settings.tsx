@@ -117,11 +117,6 @@ export async function showSettings(c: PageContext, { form = new Form(), refused 
           </form>
         )}
       </section>
-      {signedIn?.session === null && (
-        <p>
-          <a href="/access">Your accounts and invitations</a>
-        </p>
-      )}
       {signedIn && (
         <>
           <SessionsPanel sessions={sessions} signedIn={signedIn} now={now} />
@@ -129,7 +124,10 @@ export async function showSettings(c: PageContext, { form = new Form(), refused 
         </>
       )}
       <section class="panel" aria-labelledby="account-facts">
-        <h2 id="account-facts">The account</h2>
+        <header>
+          <h2 id="account-facts">The account</h2>
+          {signedIn?.session === null && <a href="/access">Your accounts and invitations</a>}
+        </header>
         <dl class="facts">
           <dt>Name</dt>
           <dd>
