@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
 import { mostStored, type Stored } from "../../src/accounts/storage.ts";
 import { measureDatabases } from "../../src/db/database-sizes.ts";
+import { eventCatalogue } from "../../src/event-catalogue.ts";
 import { call, db, makeKey, makeTenant, type Tenant } from "./client.ts";
 
 const storedOf = async ({ accountId }: Tenant) =>
@@ -39,7 +40,9 @@ describe("What an account stores", () => {
   });
 
   it("is counted by eight triggers, which no migration may lose", async () => {
-    const { results } = await env.DB.prepare("SELECT name FROM sqlite_master WHERE type = 'trigger' ORDER BY name").all();
+    const { results } = await env.DB.prepare(
+      "SELECT name FROM sqlite_master WHERE type = 'trigger' AND sql LIKE '%account_storage%' ORDER BY name",
+    ).all();
     expect(results.map(({ name }) => name)).toEqual(
       ["events", "idempotency_keys", "tasks", "users"].flatMap((table) => [`${table}_added`, `${table}_deleted`]),
     );
@@ -149,8 +152,8 @@ describe("A search", () => {
       ).bind(tenant.accountId, made),
       env.DB.prepare(
         `INSERT INTO events (account_id, id, type, data, created_at, sequence)
-        SELECT ?1, 'evt_' || printf('%032x', value), iif(value % 1000 = 7, 'user.created', 'task.created'), '{}', value, value FROM json_each(?2)`,
-      ).bind(tenant.accountId, made),
+        SELECT ?1, 'evt_' || printf('%032x', value), iif(value % 1000 = 7, 'user.created', 'task.created'), ?3, value, value FROM json_each(?2)`,
+      ).bind(tenant.accountId, made, JSON.stringify(eventCatalogue.kinds.find(({ type }) => type === "user.created")?.example)),
     ]);
     return tenant;
   }

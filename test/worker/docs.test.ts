@@ -6,7 +6,7 @@ import { libraryOf } from "../../src/docs/library.ts";
 import { nearestPages } from "../../src/docs/nearest-pages.ts";
 import { maxFound, maxQueryCharacters, maxQueryWords, queryWordsOf } from "../../src/docs/search-index.ts";
 import { eventCatalogue } from "../../src/event-catalogue.ts";
-import { type Answer, answerOf, call, makeTenant } from "./client.ts";
+import { type Answer, answerOf, call, makeKey, makeTenant } from "./client.ts";
 import { makePerson } from "./people.ts";
 
 // The first account of a laptop is the one that its documentation names ids of.
@@ -166,6 +166,9 @@ describe("Public documentation", () => {
     const on = createApp({ isLocal: true });
     const idIn = ({ text }: Answer) => /\/api\/v1\/tasks\/(tsk_[0-9a-f]+)/.exec(text)?.[1];
     const example = idIn(await ask("/docs/api/getTask.md"));
+    const first = await env.DB.prepare("SELECT id FROM accounts ORDER BY created_at, id LIMIT 1").first<string>("id");
+    const { key } = first === null ? await makeTenant() : await makeKey(first);
+    expect((await call("POST", "/api/v1/tasks", { key, body: { title: "Own" } })).status).toBe(201);
     const own = await ask("http://localhost:8787/docs/api/getTask.md", {}, { on });
     expect(idIn(own)).toMatch(/^tsk_/);
     expect(idIn(own)).not.toBe(example);

@@ -119,12 +119,12 @@ describe("A route that fails as none should", () => {
     expect((await entry(key, id)).body).toMatchObject({ status: 500, error_code: "internal_error" });
   });
 
-  it("outside the API is closed to strangers, and answered with a page that has the headers of all pages", async () => {
+  it("outside the API is not found for anybody, with a page that has the headers of all pages", async () => {
     const ask = undeclared(() => undefined as unknown as Response, "/undeclared");
     await makeTenant();
-    expect((await answerOf(await ask("GET"))).status).toBe(403);
+    expect((await answerOf(await ask("GET"))).status).toBe(404);
     const answer = await answerOf(await ask("GET", undefined, { headers: { "Sec-Fetch-Site": "none" } }));
-    expect([answer.status, answer.headers.get("X-Frame-Options")]).toEqual([500, "DENY"]);
+    expect([answer.status, answer.headers.get("X-Frame-Options")]).toEqual([404, "DENY"]);
     expect(answer.text).toContain(answer.headers.get("X-Request-Id"));
   });
 });
@@ -185,11 +185,13 @@ describe("The id of a request", () => {
   it("is one on a page too", async () => {
     const logged = vi.spyOn(console, "error");
     const app = createApp({ isLocal: true });
-    app.get("/broken", () => {
-      throw new TypeError("nobody foresaw this");
-    });
-    await makeTenant();
-    const response = await app.fetch(new Request("http://localhost/broken", { headers: { "Sec-Fetch-Site": "none" } }), env, ctx);
+    const DB = {
+      prepare: () => {
+        throw new TypeError("nobody foresaw this");
+      },
+    } as unknown as D1Database;
+    const request = new Request("http://localhost/", { headers: { "Sec-Fetch-Site": "none" } });
+    const response = await app.fetch(request, { ...env, DB }, ctx);
     const id = response.headers.get("X-Request-Id") ?? "none";
     const lines = logged.mock.calls.map((line) => line.join(" "));
     logged.mockRestore();
