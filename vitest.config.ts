@@ -24,6 +24,8 @@ export default defineConfig(async () => ({
           markdownAsText,
           cloudflareTest({
             wrangler: { configPath: "./wrangler.toml" },
+            // The Worker of src/index.ts, with what each invocation asks of Cloudflare counted.
+            main: "./test/worker/main.ts",
             miniflare: {
               // A second one, as it is added by a line of wrangler.toml.
               d1Databases: { ACTIVITY_1: "activity-1" },
@@ -32,6 +34,9 @@ export default defineConfig(async () => ({
                 WEBHOOK_SEALING_SECRETS: `a:${"sealing-secret-of-the-tests".padEnd(40, "-")}`,
                 WEBHOOK_SEALING_SECRETS_2: `b:${"second-sealing-secret-of-the-tests".padEnd(40, "-")}`,
                 OPERATOR_TOKENS: `tests:${createHash("sha256").update("dvop_token-of-the-tests").digest("hex")}`,
+                // In place of the one that `npm start` keeps in .dev.vars.
+                DEMO_API_KEY: "",
+                SECURITY_CONTACT: "mailto:security@acme.dev",
                 PUBLIC_ORIGIN: "https://overview.acme.dev, https://overview.acme.workers.dev:8443",
                 MIGRATIONS: {
                   DB: await readD1Migrations("./migrations/main"),

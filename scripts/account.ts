@@ -1,4 +1,5 @@
 import { operatorOn } from "../src/accounts/actor.ts";
+import { visibleText } from "../src/http/inputs/values.ts";
 import { createKey } from "../src/keys/create-key.ts";
 import { scopes } from "../src/keys/scopes.ts";
 import { makeAccount } from "../src/operations/change-account.ts";
@@ -12,7 +13,7 @@ const usage = "Usage: npm run --silent account -- --name NAME --email EMAIL";
 
 await run(async () => {
   const { name, email } = optionsOf(["name", "email"], usage);
-  if (!name?.trim() || name.length > 200) throw new Misuse(`--name takes 1 to 200 characters.\n${usage}`);
+  if (!name || !visibleText(1, 200).safeParse(name).success) throw new Misuse(`--name takes 1 to 200 visible characters.\n${usage}`);
   if (!email || !/^[^\s@]+@[^\s@]+$/.test(email)) throw new Misuse(`--email takes an email address.\n${usage}`);
   return withLocalData(async ({ operating, activityStore, signing }) => {
     const { account, setupToken } = await makeAccount(operating, { name, email, activityStore });

@@ -2,13 +2,27 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import packageJson from "../package.json" with { type: "json" };
+import {
+  type Account,
+  createDatabase,
+  createQueue,
+  deployArgs,
+  isTokenSet,
+  listDatabases,
+  listOf,
+  migrate,
+  planOf,
+  rollBack,
+  secretList,
+  whoami,
+} from "./deploy-plan.ts";
+import { type Deployment, readDeployment } from "./deployment.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
 import { connectToOperator, keepToken } from "./operator-client.ts";
 import { root } from "./root.ts";
 import { missingSecrets, secretNames } from "./secrets.ts";
 import { waitForVersion } from "./wait-for-version.ts";
-import { jsonIn, WranglerError, wrangler } from "./wrangler.ts";
+import { jsonIn, onEnvironment, WranglerError, wrangler } from "./wrangler.ts";
 
 // `npm run deploy`: puts the Worker into the Cloudflare account that wrangler is signed in to. Each step looks at what is there and makes what is not,
 // so that it can be run again, also after it was broken off.
@@ -21,127 +35,18 @@ const usage = `Usage: npm run deploy -- [--env NAME] [--dry-run] [--account NAME
 
 It ends with 0 done, 1 failed, 2 called wrongly, 3 the new version does not answer, 4 refused.`;
 
-interface Database {
-  binding: string;
-  name: string;
-  folder: string;
-}
-
-/** What wrangler.toml says of one environment. */
-interface Deployment {
-  env: string | undefined;
-  worker: string;
-  databases: Database[];
-  queues: string[];
-  /** Where it will be reached; none where nobody has said so. */
-  origins: string[];
-  /** Where links lead. */
-  origin: string | null;
-}
-
-interface Account {
-  name: string;
-  email: string;
-}
-
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
 const healthTimeoutMs = 5 * 60_000;
 
-async function readDeployment(env: string | undefined): Promise<Deployment> {
-  const { unstable_readConfig } = await import("wrangler");
-  let config: ReturnType<typeof unstable_readConfig>;
-  try {
-    config = unstable_readConfig({ config: join(root, "wrangler.toml"), ...(env !== undefined && { env }) }, { hideWarnings: true });
-  } catch (error) {
-    throw new CommandError("misuse", (error as Error).message);
-  }
-  const { producers = [], consumers = [] } = config.queues as {
-    producers?: { queue: string }[];
-    consumers?: { queue: string; dead_letter_queue?: string }[];
-  };
-  const queues = [
-    ...producers.map(({ queue }) => queue),
-    ...consumers.flatMap(({ queue, dead_letter_queue: dead }) => [queue, ...(dead ? [dead] : [])]),
-  ];
-  const given = String(config.vars.PUBLIC_ORIGIN ?? "")
-    .split(",")
-    .map((each) => each.trim())
-    .filter((each) => each !== "");
-  const wrong = given.find((each) => !URL.canParse(each));
-  if (wrong !== undefined) throw new CommandError("misuse", `PUBLIC_ORIGIN has what is no origin: "${wrong}".`);
-  const origins = given.map((each) => new URL(each).origin);
-  return {
-    env,
-    worker: config.name ?? "",
-    databases: (config.d1_databases as { binding: string; database_name: string; migrations_dir: string }[]).map((each) => ({
-      binding: each.binding,
-      name: each.database_name,
-      folder: each.migrations_dir,
-    })),
-    queues: [...new Set(queues)],
-    origins,
-    origin: origins[0] ?? null,
-  };
-}
-
-const envArgs = ({ env }: Deployment): string[] => (env === undefined ? [] : ["--env", env]);
-
-/** The hosts that Cloudflare is asked to serve; not the address that every Worker has anyway. */
-const domainsOf = ({ origins }: Deployment): string[] =>
-  origins.map((each) => new URL(each).hostname).filter((host) => !host.endsWith(".workers.dev"));
-
-/** What is done with the commands that do it, in order. `known`: what was found to be missing; where nothing was asked, all of it. */
-function planOf(
-  deployment: Deployment,
-  account: Account | null,
-  known: { databases: string[]; queues: string[]; secrets: string[] },
-): string[] {
-  const { worker, databases, origin } = deployment;
-  const env = envArgs(deployment);
-  const looks = [whoami, secretList(deployment), ["d1", "list", "--json"], ["queues", "info", "<queue>"]];
-  return [
-    `look at what is there: ${looks.map((args) => `wrangler ${args.join(" ")}`).join(", ")}`,
-    ...known.databases.map((name) => `make the database ${name}: wrangler ${createDatabase(name).join(" ")}`),
-    ...known.queues.map((name) => `make the queue ${name}: wrangler ${createQueue(name).join(" ")}`),
-    ...databases.map(({ binding, folder }) => `migrate ${binding} (${folder}): wrangler ${migrate(deployment, binding).join(" ")}`),
-    ...known.secrets.map((name) => `make the secret ${name}, and upload it with the version`),
-    `upload and switch ${worker}: wrangler ${deployArgs(deployment, known.secrets.length > 0 ? "<file of new secrets>" : null).join(" ")}`,
-    ...domainsOf(deployment).map((domain) => `serve ${domain} from it, whatever answers there now`),
-    origin === null ? "not wait for /health: PUBLIC_ORIGIN is not set" : `wait for ${origin}/health to answer as the new version`,
-    ...(account ? [`make the account ${account.name} <${account.email}>, and print the link by which its owner comes in`] : []),
-    `say how to go back: wrangler rollback <version> ${env.join(" ")}`.trim(),
-  ];
-}
-
-/** Without --json it ends with 0, signed in or not. */
-const whoami = ["whoami", "--json"];
-const secretList = (deployment: Deployment) => ["secret", "list", "--format", "json", ...envArgs(deployment)];
-const createDatabase = (name: string) => ["d1", "create", name];
-const createQueue = (name: string) => ["queues", "create", name];
-const migrate = (deployment: Deployment, binding: string) => ["d1", "migrations", "apply", binding, "--remote", ...envArgs(deployment)];
-
-function deployArgs(deployment: Deployment, secretsFile: string | null): string[] {
-  return [
-    "deploy",
-    ...envArgs(deployment),
-    "--minify",
-    // Old and new objects meet for as short as can be.
-    ...["--durable-objects-code-update-mode", "immediate"],
-    ...["--tag", packageJson.version],
-    ...domainsOf(deployment).flatMap((domain) => ["--domain", domain]),
-    ...(secretsFile === null ? [] : ["--secrets-file", secretsFile]),
-  ];
-}
-
-async function missingDatabases({ databases }: Deployment): Promise<string[]> {
-  const listed = jsonIn((await wrangler(["d1", "list", "--json"])).out) as { name: string }[];
+async function missingDatabases({ databases, env }: Deployment): Promise<string[]> {
+  const listed = jsonIn((await wrangler(listDatabases, { environment: env })).out) as { name: string }[];
   return databases.map(({ name }) => name).filter((name) => !listed.some((each) => each.name === name));
 }
 
-async function missingQueues({ queues }: Deployment): Promise<string[]> {
+async function missingQueues({ queues, env }: Deployment): Promise<string[]> {
   const missing: string[] = [];
   for (const name of queues) {
-    const { code, out, err } = await wrangler(["queues", "info", name], { mayFail: true });
+    const { code, out, err } = await wrangler(["queues", "info", name], { environment: env, mayFail: true });
     if (code === 0) continue;
     if (!/does not exist/i.test(out + err)) throw new WranglerError(`wrangler queues info ${name} failed:\n${out}${err}`);
     missing.push(name);
@@ -150,18 +55,21 @@ async function missingQueues({ queues }: Deployment): Promise<string[]> {
 }
 
 /** The names of the secrets that the Worker has; null where there is no such Worker yet. */
-async function secretsThere(deployment: Deployment): Promise<string[] | null> {
-  const { code, out, err } = await wrangler(secretList(deployment), { mayFail: true });
+async function secretsThere({ env }: Deployment): Promise<string[] | null> {
+  const { code, out, err } = await wrangler(secretList, { environment: env, mayFail: true });
   if (code === 0) return (jsonIn(out) as { name: string }[]).map(({ name }) => name);
   // As wrangler says it of a Worker, and of nothing else: to take it for new would make secrets anew that its keys need.
   if (/Worker "[^"]+"[^\n]* not found\./.test(out + err)) return null;
   throw new WranglerError(`wrangler secret list failed:\n${out}${err}`);
 }
 
-/** The version that answers all requests now; null where that cannot be said. */
-async function currentVersion(deployment: Deployment): Promise<string | null> {
-  const { code, out } = await wrangler(["deployments", "status", "--json", ...envArgs(deployment)], { mayFail: true });
-  if (code !== 0) return null;
+/** Returns the version that serves most requests now. Returns null, and says why, where wrangler does not know. */
+async function currentVersion({ env }: Deployment): Promise<string | null> {
+  const { code, out, err } = await wrangler(["deployments", "status", "--json"], { environment: env, mayFail: true });
+  if (code !== 0) {
+    console.error(`Which version runs is unknown, so no way back can be printed. wrangler deployments status failed:\n${out}${err}`);
+    return null;
+  }
   const { versions = [] } = jsonIn(out) as { versions?: { version_id: string; percentage: number }[] };
   return versions.toSorted((a, b) => b.percentage - a.percentage)[0]?.version_id ?? null;
 }
@@ -174,7 +82,11 @@ async function upload(deployment: Deployment, secrets: Record<string, string>): 
     const uploaded = Object.fromEntries(Object.entries(secrets).filter(([name]) => secretNames.includes(name)));
     const hasSecrets = Object.keys(uploaded).length > 0;
     if (hasSecrets) writeFileSync(secretsFile, JSON.stringify(uploaded), { mode: 0o600 });
-    await wrangler(deployArgs(deployment, hasSecrets ? secretsFile : null), { show: true, env: { WRANGLER_OUTPUT_FILE_PATH: outputFile } });
+    await wrangler(deployArgs(deployment, hasSecrets ? secretsFile : null), {
+      environment: deployment.env,
+      show: true,
+      env: { WRANGLER_OUTPUT_FILE_PATH: outputFile },
+    });
     const entries = readFileSync(outputFile, "utf8").trim().split("\n");
     const deployed = entries.map((line) => JSON.parse(line) as { type: string; version_id?: string }).find(({ type }) => type === "deploy");
     if (!deployed?.version_id) throw new WranglerError("wrangler deploy did not say which version it has deployed.");
@@ -227,14 +139,20 @@ function isAlive(pid: number): boolean {
   }
 }
 
-async function deploy(deployment: Deployment, account: Account | null): Promise<void> {
-  const { worker, origin, databases } = deployment;
-  const { code } = await wrangler(whoami, { mayFail: true });
+/** Throws `CommandError`, with what wrangler says, where it is not signed in. */
+async function requireSignedIn({ env }: Deployment): Promise<void> {
+  if (isTokenSet()) return;
+  const { code, out, err } = await wrangler(whoami, { environment: env, mayFail: true });
   if (code !== 0)
     throw new CommandError(
       "refused",
-      "wrangler is not signed in to Cloudflare: npx wrangler login, or CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID.",
+      `wrangler is not signed in to Cloudflare. Run npx wrangler login, or set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID. wrangler whoami says:\n${out}${err}`,
     );
+}
+
+async function deploy(deployment: Deployment, account: Account | null): Promise<void> {
+  const { worker, origin, databases, env: environment } = deployment;
+  await requireSignedIn(deployment);
   const there = await secretsThere(deployment);
   const previous = there === null ? null : await currentVersion(deployment);
   const missing = {
@@ -244,20 +162,19 @@ async function deploy(deployment: Deployment, account: Account | null): Promise<
   };
   requireTokenKept(deployment, missing.secrets);
   say(
-    `${worker} ${previous === null ? "is new" : `is there, as version ${previous}`}. This will:\n${listOf(planOf(deployment, account, missing))}\n`,
+    `${worker} ${there === null ? "is new" : `is there${previous === null ? "" : `, as version ${previous}`}`}. This will:\n${listOf(planOf(deployment, account, missing))}\n`,
   );
 
-  for (const name of missing.databases) await wrangler(createDatabase(name), { show: true });
-  for (const name of missing.queues) await wrangler(createQueue(name), { show: true });
+  for (const name of missing.databases) await wrangler(createDatabase(name), { environment, show: true });
+  for (const name of missing.queues) await wrangler(createQueue(name), { environment, show: true });
   // The Worker that runs goes on with the tables as they are then: a migration only adds (docs/runbooks/upgrade.md).
-  for (const { binding } of databases) await wrangler(migrate(deployment, binding), { show: true });
+  for (const { binding } of databases) await wrangler(migrate(binding), { environment, show: true });
   const secrets = missingSecrets(there ?? [], "deploy");
   // Before the Worker knows its hash: what is broken off now makes another token next time.
   if (secrets.OPERATOR_TOKEN && origin !== null) keepToken(origin, secrets.OPERATOR_TOKEN);
   const version = await upload(deployment, secrets);
 
-  const back = previous === null ? null : `wrangler rollback ${previous} ${envArgs(deployment).join(" ")}`.trim();
-  if (back) say(`To go back: npx ${back}`);
+  if (previous !== null) say(`To go back: npx wrangler ${onEnvironment(rollBack(previous), environment).join(" ")}`);
   if (origin === null)
     return say(
       "PUBLIC_ORIGIN is not set. Put the address of the Worker there in wrangler.toml, and deploy again: links and webhooks need it.",
@@ -285,8 +202,6 @@ function requireTokenKept({ origin }: Deployment, missing: readonly string[]): v
     );
 }
 
-const listOf = (steps: readonly string[]) => steps.map((step, index) => `${String(index + 1).padStart(3)}. ${step}`).join("\n");
-
 function dryRun(deployment: Deployment, account: Account | null): void {
   const known = { databases: deployment.databases.map(({ name }) => name), queues: deployment.queues, secrets: secretNames };
   say(
@@ -310,7 +225,7 @@ async function run(argv: string[]): Promise<void> {
   const account = name !== undefined && email !== undefined ? { name: name.trim(), email: email.trim() } : null;
   if (account && (account.name === "" || !/^[^\s@]+@[^\s@]+\.[^\s@]+$/.test(account.email)))
     throw new CommandError("misuse", "--account takes a name, --email an address.");
-  const deployment = await readDeployment(values.env);
+  const deployment = await readDeployment(values.env ?? "");
   if (values["dry-run"]) return dryRun(deployment, account);
   if (account && deployment.origin === null)
     throw new CommandError("misuse", "Set PUBLIC_ORIGIN in wrangler.toml first: it is where the setup link leads.");

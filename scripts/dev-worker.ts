@@ -1,4 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
+import { writeSync } from "node:fs";
+import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
+import { stripVTControlCharacters } from "node:util";
 import { quiet, wranglerPath } from "./local.ts";
 import { root } from "./root.ts";
 
@@ -8,13 +12,16 @@ interface DevOptions {
   log?: boolean;
   output?: number;
   inspector?: number;
-  demoKey?: string;
 }
 
-/** Starts the Worker of a copy of the project, by default this one, as `npm start` runs it. `signIn`: the overview asks who is there. `demoKey`: what the console of the documentation offers. `log`: prints what the Worker logs, a line for each request. `output`: the file, by its descriptor, that gets what it prints. `inspector`: the port of V8's debugger. */
+/**
+ * Starts the Worker of a copy of the project, by default this one, as `npm start` runs it. `signIn`: the overview asks who is there, and the console of
+ * the documentation offers no key. `log`: prints what the Worker logs, a line for each request. `output`: the file, by its descriptor, that gets what it
+ * prints. `inspector`: the port of V8's debugger.
+ */
 export function startDevWorker(
   port: number,
-  { folder = root, signIn = false, log = false, output, inspector = 0, demoKey }: DevOptions = {},
+  { folder = root, signIn = false, log = false, output, inspector = 0 }: DevOptions = {},
 ): ChildProcess {
   const args = [
     "dev",
@@ -29,13 +36,31 @@ export function startDevWorker(
     "LOCAL_BUILD:true",
   ];
   args.push("--define", `OPEN_OVERVIEW:${!signIn}`, "--var", `PUBLIC_ORIGIN:http://localhost:${port}`);
-  if (demoKey !== undefined) args.push("--var", `DEMO_API_KEY:${demoKey}`);
+  // In place of the one in .dev.vars.
+  if (signIn) args.push("--var", "DEMO_API_KEY:");
   // A process group of its own, so that all of it can be ended at once.
-  return spawn(process.execPath, [wranglerPath, ...args, "--log-level", log ? "log" : "error", "--show-interactive-dev-session=false"], {
-    cwd: folder,
-    env: { ...quiet, PWD: folder },
-    stdio: ["ignore", output ?? "inherit", output ?? "inherit"],
-    detached: true,
+  const child = spawn(
+    process.execPath,
+    [wranglerPath, ...args, "--log-level", log ? "log" : "error", "--show-interactive-dev-session=false"],
+    {
+      cwd: folder,
+      env: { ...quiet, PWD: folder },
+      stdio: ["ignore", log ? "pipe" : (output ?? "inherit"), output ?? "inherit"],
+      detached: true,
+    },
+  );
+  if (child.stdout) printLines(child.stdout, output);
+  return child;
+}
+
+/**
+ * Prints each line of wrangler but its own about a request: it has the path as it was sent, secrets included. The Worker's line says the same without.
+ */
+function printLines(from: Readable, output: number | undefined): void {
+  createInterface({ input: from }).on("line", (line) => {
+    if (/^\[wrangler:\w+\] [A-Z]+ \//.test(stripVTControlCharacters(line))) return;
+    if (output === undefined) process.stdout.write(`${line}\n`);
+    else writeSync(output, `${line}\n`);
   });
 }
 

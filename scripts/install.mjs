@@ -21,7 +21,8 @@ function isInstalled() {
 if (!isInstalled()) {
   // Everything goes to standard error: the output of `npm run key` is the key alone.
   process.stderr.write("Installing packages from the npm registry (once, about half a minute) ...\n");
-  const npm = spawnSync("npm", ["ci", "--no-audit", "--no-fund", "--loglevel=error"], {
+  // Also within `npm pack --dry-run`, which would hand its option down.
+  const npm = spawnSync("npm", ["ci", "--no-dry-run", "--no-audit", "--no-fund", "--loglevel=error"], {
     cwd: folder,
     stdio: ["ignore", 2, 2],
     shell: process.platform === "win32",

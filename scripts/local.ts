@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { listAccounts } from "../src/accounts/account.ts";
 import { roomiestStore } from "../src/activity/databases.ts";
@@ -27,11 +27,24 @@ export const quiet = {
   WRANGLER_SEND_ERROR_REPORTS: "false",
   WRANGLER_HIDE_BANNER: "true",
   WRANGLER_LOG_SANITIZE: "true",
+  // A laptop runs the top level of wrangler.toml.
+  CLOUDFLARE_ENV: "",
 };
+
+/** Makes the folder of the local data, and keeps it and all that this process and its children write from other users of the machine. */
+export function ensureStateDirectory(): void {
+  process.umask(0o077);
+  mkdirSync(stateDirectory, { recursive: true });
+  chmodSync(stateDirectory, 0o700);
+}
+
+/** The local data of a release that this one cannot read. */
+export const earlierData = () =>
+  new Misuse("The local data are of an earlier release, which this one cannot go on with. Begin again with new data: npm start -- --fresh");
 
 /** Brings the local databases to the latest migration. Rejects with what wrangler said where it cannot. */
 export async function applyMigrations(): Promise<void> {
-  mkdirSync(stateDirectory, { recursive: true });
+  ensureStateDirectory();
   for (const { binding } of await databases()) await applyMigrationsTo(binding);
 }
 
@@ -44,10 +57,7 @@ async function applyMigrationsTo(binding: string): Promise<void> {
   let said = "";
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (said += chunk));
   const code = await new Promise<number | null>((resolve, reject) => child.on("error", reject).on("exit", resolve));
-  if (said.includes("already exists"))
-    throw new Misuse(
-      "The local data are of an earlier release, which this one cannot go on with. Begin again with new data: npm start -- --fresh",
-    );
+  if (said.includes("already exists")) throw earlierData();
   if (code !== 0) throw new Error(`The D1 migrations could not be applied:\n${said}`);
 }
 
@@ -78,7 +88,7 @@ async function areMigrated(env: Bindings): Promise<boolean> {
 /** The databases of wrangler.toml. */
 async function databases(): Promise<{ binding: string; migrations_dir: string }[]> {
   const { unstable_readConfig } = await import("wrangler");
-  const { d1_databases } = unstable_readConfig({ config: join(root, "wrangler.toml") });
+  const { d1_databases } = unstable_readConfig({ config: join(root, "wrangler.toml"), env: "" });
   return (d1_databases as { binding: string; migrations_dir: string }[]).map(({ binding, migrations_dir }) => ({
     binding,
     migrations_dir,
@@ -138,8 +148,8 @@ async function withBindings<Result>(work: (env: Bindings) => Promise<Result>): P
 /** Writes the config of a Worker with this one's databases alone, since its Durable Objects can be run by nobody but itself. Answers its path. */
 async function dataOnlyConfig(): Promise<string> {
   const { unstable_readConfig } = await import("wrangler");
-  const { d1_databases, compatibility_date, compatibility_flags } = unstable_readConfig({ config: join(root, "wrangler.toml") });
-  mkdirSync(stateDirectory, { recursive: true });
+  const { d1_databases, compatibility_date, compatibility_flags } = unstable_readConfig({ config: join(root, "wrangler.toml"), env: "" });
+  ensureStateDirectory();
   const path = join(stateDirectory, "data-only.json");
   writeFileSync(path, JSON.stringify({ name: "data-only", compatibility_date, compatibility_flags, d1_databases }));
   return path;

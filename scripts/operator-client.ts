@@ -18,8 +18,11 @@ export interface Answer {
   headers: Headers;
 }
 
-/** The Worker that a command speaks to. */
+/** The Worker that a command calls. */
 export interface OperatorClient {
+  origin: string;
+  /** Whether it is the one that `npm start` runs, whose secrets are in .dev.vars. */
+  isLocal: boolean;
   call(method: string, path: string, body?: unknown): Promise<Answer>;
 }
 
@@ -34,16 +37,17 @@ export function connectToOperator(remote: string | undefined, { isKept = false }
         ? "There is no operator token yet: `npm start` makes one."
         : `There is no token for ${origin}. Set OPERATOR_TOKEN to one of those whose SHA-256 the Worker's secret OPERATOR_TOKENS holds.`,
     );
-  return { call: (method, path, body) => call(origin, token, method, path, body) };
+  return { origin, isLocal: remote === undefined, call: (method, path, body) => call(origin, token, method, path, body) };
 }
 
 function originOf(remote: string | undefined): string {
   if (remote === undefined) return `http://localhost:${process.env.PORT || 8787}`;
   const url = URL.canParse(remote) ? new URL(remote) : null;
-  if (!url || !/^https?:$/.test(url.protocol)) throw new CommandError("misuse", `--remote takes the address of a Worker, not "${remote}".`);
+  if (!url || !/^https?:$/.test(url.protocol))
+    throw new CommandError("misuse", `--remote and OPERATOR_REMOTE take the address of a Worker, not "${remote}".`);
   // The token would be read on the way.
   if (url.protocol === "http:" && !isLoopback(url.hostname))
-    throw new CommandError("misuse", `--remote takes https://, not ${url.origin}.`);
+    throw new CommandError("misuse", `--remote and OPERATOR_REMOTE take https://, not ${url.origin}.`);
   return url.origin;
 }
 

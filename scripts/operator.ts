@@ -1,7 +1,7 @@
 import { parseArgs } from "node:util";
 import { CommandError, exitCodes } from "./exit-codes.ts";
 import { accounts } from "./operator/accounts.ts";
-import { type Command, type Options, out } from "./operator/command.ts";
+import { type Command, note, type Options, out } from "./operator/command.ts";
 import { keys } from "./operator/keys.ts";
 import { secrets } from "./operator/secrets.ts";
 import { audit, deliveries, guards, owners } from "./operator/upkeep.ts";
@@ -22,7 +22,10 @@ function helpOf(noun?: string): string {
 ${forms.map(([form, what]) => `  ${form.padEnd(width)}  ${what}`).join("\n")}
 
   --json        the answer as JSON
-  --remote URL  a deployed Worker, with the token in OPERATOR_TOKEN; without it, the one that \`npm start\` runs
+  --remote URL  a deployed Worker, or set OPERATOR_REMOTE; without either, the one that \`npm start\` runs. Its token is in .operator-tokens or
+                OPERATOR_TOKEN
+
+Each call prints the address of its Worker on standard error.
 
 It ends with 0 done, 1 failed, 2 called wrongly, 3 unreachable, 4 refused.`;
 }
@@ -48,7 +51,9 @@ async function run(argv: string[]): Promise<void> {
   }
   const { values, positionals } = parsed;
   if (positionals.length !== command.args) throw misuse(`It is called: ${noun} ${command.form}`, noun);
-  const client = connectToOperator(typeof values.remote === "string" ? values.remote : undefined);
+  const remote = typeof values.remote === "string" ? values.remote : process.env.OPERATOR_REMOTE || undefined;
+  const client = connectToOperator(remote);
+  note(`Worker: ${client.origin}${client.isLocal ? ", on this machine" : ""}`);
   await command.run({ client, args: positionals, options: values, isJson: values.json === true });
 }
 

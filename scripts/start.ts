@@ -1,16 +1,19 @@
 import { type ChildProcess, spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { connect as connectTo, createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Misuse } from "./command.ts";
 import { answers, startDevWorker } from "./dev-worker.ts";
-import { applyMigrations, seedLocalData, setupLink, stateDirectory } from "./local.ts";
-import { ensureSecrets } from "./local-secrets.ts";
+import { applyMigrations, earlierData, ensureStateDirectory, seedLocalData, setupLink, stateDirectory } from "./local.ts";
+import { ensureSecrets, localSecrets, setLocalSecret } from "./local-secrets.ts";
 
 // `npm start`: everything from an empty clone to a Worker that answers, and nothing left behind when it ends.
 
-const demoKeyFile = join(stateDirectory, "demo-key");
+/** There once the demo account is made. Its key is DEMO_API_KEY of .dev.vars. */
+const demoFile = join(stateDirectory, "demo");
+/** Up to 0.2, where the local databases had other names, the key was here. */
+const formerDemoFile = join(stateDirectory, "demo-key");
 /** There while the demo data is being made: a start that was broken off begins again. */
 const unfinishedFile = join(stateDirectory, "unfinished");
 
@@ -51,18 +54,21 @@ async function requireFreePort(port: number): Promise<void> {
 
 async function prepare(fresh: boolean): Promise<string> {
   if (fresh || existsSync(unfinishedFile)) rmSync(stateDirectory, { recursive: true, force: true });
-  mkdirSync(stateDirectory, { recursive: true });
+  if (existsSync(formerDemoFile)) throw earlierData();
+  ensureStateDirectory();
   // What a start before may have recorded of requests.
   rmSync(join(stateDirectory, "v3", "observability"), { recursive: true, force: true });
   ensureSecrets();
   say("Applying the D1 migrations ...");
   await applyMigrations();
-  if (existsSync(demoKeyFile)) return readFileSync(demoKeyFile, "utf8").trim();
+  const kept = localSecrets().DEMO_API_KEY;
+  if (kept && existsSync(demoFile)) return kept;
 
   say("Making the demo account ...");
   writeFileSync(unfinishedFile, "");
   const key = await seedLocalData();
-  writeFileSync(demoKeyFile, `${key}\n`, { mode: 0o600 });
+  setLocalSecret("DEMO_API_KEY", key);
+  writeFileSync(demoFile, "");
   rmSync(unfinishedFile);
   return key;
 }
@@ -116,7 +122,7 @@ async function start(): Promise<void> {
 
   say("Starting the Worker ...");
   const setup = signIn ? await setupLink(port) : null;
-  const worker = startDevWorker(port, { signIn, log, ...(!signIn && { demoKey }) });
+  const worker = startDevWorker(port, { signIn, log });
   let isStopping = false;
   const stop = async (code: number) => {
     if (isStopping) return;

@@ -12,20 +12,24 @@ export interface Said {
 /** A call of wrangler that failed: what it said is above, or in the message. */
 export class WranglerError extends Error {}
 
+/** The arguments of a call on an environment of wrangler.toml, by default the top level. Without `--env`, wrangler would take CLOUDFLARE_ENV. */
+export const onEnvironment = (args: readonly string[], environment = ""): string[] => [...args, `--env=${environment}`];
+
 /**
- * Runs wrangler, the first one on the PATH: npm puts the project's there. `show`: what it says goes to the terminal as well; else it is only
- * answered. `input`: what it reads. Never asks anything. Throws `WranglerError` where it fails, unless `mayFail`.
+ * Runs wrangler, the first one on the PATH: npm puts the project's there. `environment`: of wrangler.toml, by default the top level. `show`: what it
+ * says goes to the terminal as well. `input`: what it reads. Never asks anything. Throws `WranglerError` where it fails, unless `mayFail`.
  */
 export async function wrangler(
   args: readonly string[],
   {
+    environment = "",
     show = false,
     mayFail = false,
     env = {},
     input = "",
-  }: { show?: boolean; mayFail?: boolean; env?: Record<string, string>; input?: string } = {},
+  }: { environment?: string; show?: boolean; mayFail?: boolean; env?: Record<string, string>; input?: string } = {},
 ): Promise<Said> {
-  const child = spawn("wrangler", args, {
+  const child = spawn("wrangler", onEnvironment(args, environment), {
     cwd: root,
     env: { ...process.env, CI: "true", WRANGLER_SEND_METRICS: "false", WRANGLER_HIDE_BANNER: "true", NO_COLOR: "1", ...env },
     stdio: ["pipe", "pipe", "pipe"],

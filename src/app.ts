@@ -4,13 +4,14 @@ import { except } from "hono/combine";
 import { createApi } from "./api/api.ts";
 import { apiBase, apiRoot } from "./api/base-path.ts";
 import { checkRequest } from "./api/middleware/check-request.ts";
-import { anyOrigin, preflight } from "./api/middleware/cross-origin.ts";
+import { anyOrigin, options } from "./api/middleware/cross-origin.ts";
 import { createDashboard } from "./dashboard/dashboard.ts";
-import { requireFreshness } from "./dashboard/freshness.tsx";
+import { requireStepUp } from "./dashboard/freshness.tsx";
+import { accessOf, requireDeclaredAccess } from "./dashboard/page-access.ts";
 import { errorPage } from "./dashboard/pages/error.tsx";
-import { isSignInPage } from "./dashboard/pages/sign-in.tsx";
 import { requirePermission } from "./dashboard/permissions.tsx";
 import { admitVisitor, noteVisitor } from "./dashboard/visitor.ts";
+import { cachePublic } from "./docs/caching.ts";
 import { createDocs, isDocumentation } from "./docs/docs.tsx";
 import { Failure } from "./errors.ts";
 import { eventCatalogue } from "./event-catalogue.ts";
@@ -33,11 +34,15 @@ import { createOperator, isOperatorApi, isOperatorPage } from "./operator/operat
 const isForOperator = ({ req: { path } }: AppContext) => isOperatorApi(path);
 const isApi = ({ req: { path } }: AppContext) => path === apiRoot || path.startsWith(`${apiRoot}/`);
 
-/** Pages that anybody may see. What is not declared here needs a visitor who has been let in. */
-const publicPages = ["/health", "/preferences"];
-const isPublicPage = ({ req: { path } }: AppContext) =>
-  publicPages.includes(path) || isSignInPage(path) || isDocumentation(path) || isOperatorPage(path);
-const isNoDocumentation = ({ req: { path } }: AppContext) => !isDocumentation(path);
+/** Pages that are not the dashboard's: open to everybody, or with sessions of their own. */
+const isElsewhere = ({ req: { path } }: AppContext) => path === "/health" || isDocumentation(path) || isOperatorPage(path);
+const isDashboard = (c: AppContext) => !(isApi(c) || isForOperator(c) || isElsewhere(c));
+const isPublicPage = (c: AppContext) => accessOf(c)?.needs === "public";
+/** Where nobody is asked to sign in, and somebody who has keeps the navigation. */
+const isOpenToStrangers = (c: AppContext) => isDocumentation(c.req.path) || (isDashboard(c) && accessOf(c) === undefined);
+/** What clients read without a key: pages of other origins may, as they may call the API. */
+const openToAnyOrigin = ["/health", "/llms.txt", "/.well-known/api-catalog"];
+const isOpenToAnyOrigin = ({ req: { path } }: AppContext) => openToAnyOrigin.includes(path);
 
 /** No form here is longer. */
 const formLimit = bodyLimit({
@@ -59,19 +64,35 @@ export function createApp({ isLocal, isOpen = isLocal }: { isLocal: boolean; isO
     `${apiRoot}/*`,
     activityLog({ unknownRoute: `${apiBase}/*` }),
     standardHeaders([...apiSecurityHeaders, ...anyOrigin]),
-    preflight,
+    options((c) => api.policies.of(c)?.methods),
     authenticate((c) => api.policies.of(c)),
     receiveBody,
     admit,
     checkRequest,
   );
   // And that of everything else.
+  app.use(except((c) => !isDocumentation(c.req.path), cachePublic));
   app.use(except((c) => !isForOperator(c), standardHeaders(apiSecurityHeaders)));
   app.use(except([isApi, isForOperator], standardHeaders([]), pageSecurityHeaders));
   app.use(except(isApi, formLimit));
+  app.use(
+    except(
+      (c) => !isOpenToAnyOrigin(c),
+      standardHeaders(anyOrigin),
+      options(() => ["GET", "HEAD"]),
+    ),
+  );
   app.use(except([isApi, isForOperator], sameOrigin));
-  app.use(except([isApi, isForOperator, isPublicPage], admitVisitor({ isOpen: isLocal && isOpen }), requirePermission, requireFreshness));
-  app.use(except(isNoDocumentation, noteVisitor({ isOpen: isLocal && isOpen })));
+  app.use(except((c) => !isOpenToStrangers(c), noteVisitor({ isOpen: isLocal && isOpen })));
+  app.use(
+    except(
+      [(c) => !isDashboard(c), isPublicPage],
+      requireDeclaredAccess,
+      admitVisitor({ isOpen: isLocal && isOpen }),
+      requirePermission,
+      requireStepUp,
+    ),
+  );
   app.use(requireResponse);
 
   app.route(apiRoot, api.routes);

@@ -31,10 +31,36 @@ export const failures = {
 
 export type FailureCode = keyof typeof failures;
 
+/** Every code of a field error (`errors[].code`). */
+export const fieldErrorCodes = [
+  "required",
+  "unknown_member",
+  "unknown_parameter",
+  "unknown_header",
+  "invalid_type",
+  "invalid_value",
+  "invalid_format",
+  "invalid_union",
+  "invalid_text",
+  "invalid_encoding",
+  "invalid_span",
+  "invalid_cursor",
+  "invalid",
+  "too_small",
+  "too_big",
+  "not_multiple_of",
+  "unknown_user",
+  "duplicate",
+  "refused_url",
+  "reused",
+] as const;
+
+export type FieldErrorCode = (typeof fieldErrorCodes)[number];
+
 /** What is wrong with one member (`pointer`, RFC 6901), query parameter or header of a request. */
 export interface Fault {
   detail: string;
-  code: string;
+  code: FieldErrorCode;
   pointer?: string;
   parameter?: string;
   header?: string;
@@ -64,7 +90,7 @@ export class Failure extends Error implements FailureContent {
 }
 
 /** A body that is well-formed but wrong in one member. */
-export function invalidMember(pointer: string, detail: string, code: string): Failure {
+export function invalidMember(pointer: string, detail: string, code: FieldErrorCode): Failure {
   return new Failure("invalid_body", "The body has a member that is not valid.", { faults: [{ detail, pointer, code }] });
 }
 

@@ -1,4 +1,4 @@
-import { type FailureCode, type Fault, failures } from "./errors.ts";
+import { type FailureCode, type Fault, type FieldErrorCode, failures } from "./errors.ts";
 
 /** What a code means, in words for whoever looks at it, and an occurrence of it. */
 export interface Explanation {
@@ -106,10 +106,10 @@ export const explanations: Record<FailureCode, Explanation> = {
     detail: "The account has as many of these as it may. Remove one that is no longer used.",
   },
   precondition_failed: {
-    why: "The thing had changed since the version that If-Match named.",
+    why: "It was not the version that If-Match named, or it was one that If-None-Match excluded.",
     what: "Read it again, and repeat the change on what is there now.",
     header: "ETag",
-    detail: "This is not the version that If-Match names.",
+    detail: "The task is not in a version that If-Match or If-None-Match allows. Read it again.",
   },
   body_too_large: {
     why: "Its body was larger than 64 KiB.",
@@ -117,8 +117,8 @@ export const explanations: Record<FailureCode, Explanation> = {
     detail: "A body may have 64 KiB at most.",
   },
   unsupported_media_type: {
-    why: "Its body was of a type that is not taken here.",
-    what: "Send it as application/json, in UTF-8.",
+    why: "Its body was of a type that is not taken here, or compressed.",
+    what: "Send it as application/json, in UTF-8, without Content-Encoding.",
     header: "Accept-Post",
     detail: "Send the body as application/json, in UTF-8.",
   },
@@ -177,7 +177,7 @@ export const explanations: Record<FailureCode, Explanation> = {
 };
 
 /** What the codes of the places mean that an error names (`errors[].code`). */
-export const faultCodes: Record<string, string> = {
+export const faultCodes: Record<FieldErrorCode, string> = {
   required: "It is needed, and was not sent.",
   unknown_member: "The body has a member that is not known here.",
   unknown_parameter: "The query has a parameter that is not known here.",
@@ -186,7 +186,7 @@ export const faultCodes: Record<string, string> = {
   invalid_value: "It is none of the values that are taken.",
   invalid_format: "It is not in the form that is taken: a time, an address, an email address, a pattern.",
   invalid_union: "It has none of the forms that are taken.",
-  invalid_text: "It holds NUL or half a character.",
+  invalid_text: "It has NUL, half a character or, in a name, an invisible character.",
   invalid_encoding: "It is not percent-encoded UTF-8.",
   invalid_span: "The span of time is empty, or too long for what was asked.",
   invalid_cursor: "The cursor was not given out for this list.",
@@ -194,7 +194,8 @@ export const faultCodes: Record<string, string> = {
   too_small: "It is too short, too few or too little.",
   too_big: "It is too long, too many or too much.",
   not_multiple_of: "It is no whole number.",
-  duplicate: "Something else has this already, and only one may.",
+  unknown_user: "There is no such user.",
+  duplicate: "Something else has this already and only one may, or it was given twice.",
   refused_url: "Webhooks may not lead there: to another scheme, a private address, this service itself.",
   reused: "The key was used for another request.",
 };

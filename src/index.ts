@@ -23,6 +23,6 @@ const deliverWith =
 
 export default {
   fetch: app.fetch,
-  queue: (batch, _env, ctx) => consume(batch, deliverWith(ctx)),
+  queue: (batch, env, ctx) => consume(batch, env.DEAD_DELIVERIES_QUEUE, deliverWith(ctx)),
   scheduled: ({ scheduledTime }, env, ctx) => runJobs(env, scheduledTime, deliverWith(ctx)),
 } satisfies ExportedHandler<Env, DeliveryMessage>;

@@ -24,6 +24,12 @@ export const partOf = (document: JsonObject, part: Json | undefined): JsonObject
 export const parametersOf = (document: JsonObject, operation: Operation): JsonObject[] =>
   (operation.parameters ?? []).map((parameter) => partOf(document, parameter));
 
+/** "TaskCreated" for "task.created". */
+export const pascalCase = (name: string) => name.replaceAll(/(?:^|[._-])(\w)/g, (_, letter: string) => letter.toUpperCase());
+
+/** The component of what webhooks receive of a type of event: "TaskCreatedEvent". */
+export const payloadName = (type: string) => `${pascalCase(type)}Event`;
+
 /** Every value of a member of that name. */
 export function find(node: Json, wanted: string): Json[] {
   if (typeof node !== "object" || node === null) return [];

@@ -13,17 +13,18 @@ export default async function setup({ provide }: TestProject): Promise<() => Pro
   };
 }
 
-/** A server that gives at each path what was put there. */
+/** A server that gives at each path what was put there, with the status that was asked for. */
 async function startShelf() {
-  const kept = new Map<string, string>();
+  const kept = new Map<string, { text: string; status: number }>();
   const server = createServer(async (request, response) => {
     const path = request.url ?? "/";
     if (request.method === "PUT") {
       let text = "";
       for await (const chunk of request.setEncoding("utf8")) text += chunk;
-      kept.set(path, text);
+      kept.set(path, { text, status: Number(request.headers["x-status"] ?? 200) });
     }
-    response.writeHead(kept.has(path) ? 200 : 404, { "Content-Type": "application/json" }).end(kept.get(path) ?? "{}");
+    const { text, status } = kept.get(path) ?? { text: "{}", status: 404 };
+    response.writeHead(status, { "Content-Type": "application/json" }).end(text);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const stop = () =>

@@ -66,7 +66,7 @@ const verbs: Record<string, (body: never, env: Env) => Promise<unknown>> = {
     env.ACTIVITY_0.prepare("SELECT count(*) AS count FROM stale_slices WHERE start < ?").bind(before).first("count"),
   /** One minute's run of the job that deletes from the log. Answers where it goes on; null where the round is done. */
   retain: async ({ cursor, now }: { cursor: string; now: number }, env) => {
-    const job = jobs.find(({ name }) => name.startsWith("delete entries of the log"));
+    const job = jobs.find(({ name }) => name === "delete_old_log_entries");
     const outbox = { db: connect(env.DB) };
     return job?.run({ env, now, outbox, deliver: async () => {}, cursor, atMost: job.atMost, endsAt: Date.now() + 40_000 });
   },

@@ -1,30 +1,51 @@
 import createFetchClient, { type Client } from "openapi-fetch";
+import type { Fetch } from "./attempt.ts";
+import { requireSecret } from "./errors.ts";
 import { errorOf } from "./problem.ts";
+import { type Resources, resourcesOf } from "./resources.ts";
 import { type RetryOptions, retrying } from "./retry.ts";
 import type { paths } from "./schema.ts";
+import { userAgent } from "./user-agent.ts";
 
 export interface ClientOptions extends RetryOptions {
-  /** The origin of the service: "https://api.example.com". */
+  /** Where the service is: "https://api.example.com", with or without "/api/v1". */
   baseUrl: string;
   /** `dvo_...` */
   apiKey: string;
   /** What sends requests; by default that of the platform. */
-  fetch?: (request: Request) => Promise<Response>;
+  fetch?: Fetch;
 }
 
+/** The typed paths of openapi-fetch: `client.GET("/api/v1/me")`. */
 export type ApiClient = Client<paths>;
 
 /** Reports of leaked keys need no key, and take no Idempotency-Key. */
 const reportOfLeak = "/api/v1/keys/revoke-leaked";
 
+/** Returns the URL that the paths of the document are appended to. Throws a `TypeError` for what is no URL. */
+function rootOf(baseUrl: string): string {
+  const { origin, pathname, protocol } = new URL(baseUrl);
+  if (protocol !== "https:" && protocol !== "http:") throw new TypeError(`baseUrl must begin with https://, and is ${baseUrl}.`);
+  return origin + pathname.replace(/\/+$/, "").replace(/\/api\/v1$/, "");
+}
+
 /**
- * A client of every operation, typed from the OpenAPI document. An answer that is no success rejects with a `ProblemError`. What the service
- * asks to send again is sent again after as long as it says; each POST has an `Idempotency-Key`, so that it acts once.
+ * A client of every operation, typed from the OpenAPI document: by method, `client.tasks.create(...)`, and by path,
+ * `client.POST("/api/v1/tasks", ...)`. A response without success rejects with a `ProblemError`. What failed on the way is sent again where that is
+ * safe; each POST has an `Idempotency-Key`, so that it acts once.
  */
-export function createClient({ baseUrl, apiKey, fetch: send = (request) => fetch(request), ...retry }: ClientOptions): ApiClient {
-  const client = createFetchClient<paths>({ baseUrl, fetch: retrying(send, retry) });
+export function createClient({
+  baseUrl,
+  apiKey,
+  fetch: send = (request) => fetch(request),
+  ...defaults
+}: ClientOptions): ApiClient & Resources {
+  if (typeof apiKey !== "string" || apiKey === "") throw new TypeError("apiKey is missing: createClient needs a key, dvo_...");
+  const client = createFetchClient<paths>({ baseUrl: rootOf(baseUrl), fetch: retrying(send, defaults) });
+  const agent = userAgent();
   client.use({
     onRequest({ request, schemaPath }) {
+      if (agent !== undefined && !request.headers.has("User-Agent")) request.headers.set("User-Agent", agent);
       if (schemaPath === reportOfLeak) return request;
       request.headers.set("Authorization", `Bearer ${apiKey}`);
       if (request.method === "POST" && !request.headers.has("Idempotency-Key")) request.headers.set("Idempotency-Key", crypto.randomUUID());
@@ -32,12 +53,16 @@ export function createClient({ baseUrl, apiKey, fetch: send = (request) => fetch
     },
     async onResponse({ response }) {
       if (!response.ok && response.status !== 304) throw await errorOf(response);
+      await requireSecret(response);
     },
   });
-  return client;
+  return Object.assign(
+    client,
+    resourcesOf(client, (options) => retrying(send, { ...defaults, ...options })),
+  );
 }
 
-/** The body of a call: `const task = await dataOf(client.GET("/api/v1/tasks/{id}", ...))`. */
+/** The body of a call by path: `const task = await dataOf(client.GET("/api/v1/tasks/{id}", ...))`. */
 export async function dataOf<Data>(call: Promise<{ data?: Data }>): Promise<Data> {
   const { data } = await call;
   return data as Data;

@@ -1,7 +1,10 @@
-export { WebhookVerificationError } from "standardwebhooks";
+export type { Fetch } from "./attempt.ts";
 export { type ApiClient, type ClientOptions, createClient, dataOf } from "./client.ts";
-export { type ItemOf, type ListPath, pages } from "./pages.ts";
-export { type Problem, type ProblemCode, ProblemError, problemCodes, UnexpectedAnswerError } from "./problem.ts";
+export { ConnectionError, SecretLostError, TimeoutError, UnexpectedResponseError } from "./errors.ts";
+export { type ItemOf, List, type ListPath, type Page, pages } from "./pages.ts";
+export { type ProblemCode, ProblemError, problemCodes } from "./problem.ts";
+export { type CallOptions, type ChangeOptions, type PostOptions, type Resources, responseOf } from "./resources.ts";
 export type { RetryOptions } from "./retry.ts";
-export type { components, operations, paths, webhooks } from "./schema.ts";
-export { verifyWebhook, type WebhookEvent } from "./webhook.ts";
+export type * from "./schema.ts";
+export { version } from "./version.ts";
+export { verifyWebhook, WebhookVerificationError } from "./webhook.ts";

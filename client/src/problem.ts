@@ -1,8 +1,7 @@
-import type { components } from "./schema.ts";
+import { UnexpectedResponseError } from "./errors.ts";
+import type { Problem } from "./schema.ts";
 
-export type Problem = components["schemas"]["Problem"];
-
-/** Every code that the service of this version answers. More may come: treat one that is not here by its status. */
+/** Every code of this version of the service. More may come: treat one that is not here by its status. */
 export const problemCodes = [
   "malformed_json",
   "invalid_parameter",
@@ -35,15 +34,35 @@ export const problemCodes = [
 
 export type ProblemCode = (typeof problemCodes)[number] | (string & {});
 
-/** What the service refused, or could not do. */
+type FieldError = NonNullable<Problem["errors"]>[number];
+
+const namedErrors = 5;
+
+/** "title is required" for a member, "parameter limit: ..." for others; a JSON pointer without its first slash. */
+function wordsOf({ pointer, parameter, header, detail }: FieldError): string {
+  const place = pointer === undefined ? (parameter === undefined ? `header ${header}` : `parameter ${parameter}`) : pointer.slice(1);
+  const said = detail.replace(/\.$/, "");
+  const predicate = /^(?:This )?((?:is|must|has) .*)$/i.exec(said)?.[1];
+  if (place === "") return said;
+  return predicate === undefined ? `${place}: ${said}` : `${place} ${predicate.charAt(0).toLowerCase()}${predicate.slice(1)}`;
+}
+
+/** "422 invalid_body: title is required (request req_...)". */
+function messageOf({ status, code, detail, errors = [], request_id }: Problem): string {
+  const named = errors.slice(0, namedErrors).map(wordsOf);
+  if (errors.length > namedErrors) named.push(`and ${errors.length - namedErrors} more`);
+  return `${status} ${code}: ${named.join("; ") || detail.replace(/\.$/, "")} (request ${request_id})`;
+}
+
+/** Why the service did not do what was asked. */
 export class ProblemError extends Error {
   override readonly name = "ProblemError";
   readonly problem: Problem;
-  /** The answer, its body read. */
+  /** The response, its body read. */
   readonly response: Response;
 
   constructor(problem: Problem, response: Response) {
-    super(`${problem.code}: ${problem.detail}`);
+    super(messageOf(problem));
     this.problem = problem;
     this.response = response;
   }
@@ -63,36 +82,34 @@ export class ProblemError extends Error {
   }
 
   /** Each place of the request that was wrong. */
-  get errors(): NonNullable<Problem["errors"]> {
+  get errors(): FieldError[] {
     return this.problem.errors ?? [];
   }
 
-  /** The seconds that the service asks to wait; undefined where it does not. */
+  /** The seconds that the service asks to wait; undefined if it does not. */
   get retryAfterSeconds(): number | undefined {
     return secondsToWait(this.response);
   }
 }
 
-/** An answer that is no success and no problem: to HEAD, or from something between here and the service. */
-export class UnexpectedAnswerError extends Error {
-  override readonly name = "UnexpectedAnswerError";
-  readonly response: Response;
-
-  constructor(response: Response) {
-    super(`The answer was ${response.status} ${response.statusText}, and says nothing more.`);
-    this.response = response;
+/** Returns the error that a response without success stands for. */
+export async function errorOf(response: Response): Promise<ProblemError | UnexpectedResponseError> {
+  const text = await response.clone().text();
+  if (response.headers.get("Content-Type")?.startsWith("application/problem+json") && text !== "") {
+    try {
+      return new ProblemError(JSON.parse(text) as Problem, response);
+    } catch {
+      // Cut short on its way.
+    }
   }
+  return new UnexpectedResponseError(response, text);
 }
 
-/** The error that an answer stands for, which is no success. */
-export async function errorOf(response: Response): Promise<ProblemError | UnexpectedAnswerError> {
-  const isProblem = response.headers.get("Content-Type")?.startsWith("application/problem+json") === true;
-  const text = isProblem ? await response.clone().text() : "";
-  // The answer to HEAD has no body.
-  return text === "" ? new UnexpectedAnswerError(response) : new ProblemError(JSON.parse(text) as Problem, response);
-}
-
+/** Returns the seconds of `Retry-After`, which may also be a date; undefined without one. */
 export function secondsToWait(response: Response): number | undefined {
   const text = response.headers.get("Retry-After");
-  return text !== null && /^\d+$/.test(text) ? Number(text) : undefined;
+  if (text === null) return undefined;
+  if (/^\d+$/.test(text)) return Number(text);
+  const at = Date.parse(text);
+  return Number.isNaN(at) ? undefined : Math.max(0, Math.ceil((at - Date.now()) / 1000));
 }

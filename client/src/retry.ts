@@ -1,60 +1,63 @@
+import { type Fetch, sendOnce, sleep } from "./attempt.ts";
+import { ConnectionError, TimeoutError } from "./errors.ts";
 import { secondsToWait } from "./problem.ts";
 
 export interface RetryOptions {
   /** How often a request is sent again at most. 0: never. By default 2. */
   retries?: number;
-  /** The longest wait between two attempts, in milliseconds. What asks for a longer one is answered as it came. By default a minute. */
+  /** The longest that one attempt may take, its body included, in milliseconds. By default 30,000. */
+  timeoutMs?: number;
+  /** The longest that all attempts and the waits between them may take, in milliseconds. By default 120,000. */
+  totalTimeoutMs?: number;
+  /** The longest wait between two attempts, in milliseconds. If the service asks for a longer one, the call rejects at once. By default 60,000. */
   maxWaitMs?: number;
 }
 
-type Fetch = (request: Request) => Promise<Response>;
-
 const firstWaitMs = 500;
-/** With these the service may say when to try again: the request is still running, the limit is reached, storage does not answer. */
-const retried = [409, 429, 503];
-
-/** Waits, unless the request is given up meanwhile. */
-const sleep = (ms: number, signal: AbortSignal) =>
-  new Promise<void>((resolve, reject) => {
-    const giveUp = () => {
-      clearTimeout(timer);
-      reject(signal.reason);
-    };
-    const timer = setTimeout(() => {
-      signal.removeEventListener("abort", giveUp);
-      resolve();
-    }, ms);
-    if (signal.aborted) giveUp();
-    else signal.addEventListener("abort", giveUp, { once: true });
-  });
+const longestBackOffMs = 8_000;
+/** The service or something before it failed: whether it acted is not known. */
+const failed = [500, 502, 503, 504];
+/** The service did nothing, and says in `Retry-After` when to try again: the same request still runs, or the limit is reached. */
+const postponed = [409, 429];
 
 /** Longer each time, and never the same for two clients that failed together. */
-const backOffMs = (attempt: number) => firstWaitMs * 2 ** attempt * (0.5 + Math.random() / 2);
+const backOffMs = (attempt: number) => Math.min(firstWaitMs * 2 ** attempt, longestBackOffMs) * (0.5 + Math.random() / 2);
 
-/**
- * Whether a request may be sent again where nobody knows if it arrived. A POST acts once by its key. Repeated, a DELETE would find nothing, and
- * what carries If-Match another version.
- */
+/** Returns whether a request that may have arrived acts once though it is sent again. With a condition, the second would be told 412. */
 const isRepeatable = ({ method, headers }: Request) =>
-  method === "POST" ? headers.has("Idempotency-Key") : method !== "DELETE" && !headers.has("If-Match");
+  method === "POST"
+    ? headers.has("Idempotency-Key")
+    : method === "GET" || method === "HEAD" || !(headers.has("If-Match") || headers.has("If-None-Match"));
 
-/** Sends a request again as long as the service asks for. Everything else is answered as it came. */
+/** Returns how long to wait before the next attempt, in milliseconds; undefined if there must be none. */
+function waitAfter(request: Request, outcome: Response | Error, attempt: number): number | undefined {
+  if (outcome instanceof Error) return isRepeatable(request) ? backOffMs(attempt) : undefined;
+  const seconds = secondsToWait(outcome);
+  if (postponed.includes(outcome.status)) return seconds === undefined ? undefined : seconds * 1000;
+  if (!failed.includes(outcome.status) || !isRepeatable(request)) return undefined;
+  return seconds === undefined ? backOffMs(attempt) : seconds * 1000;
+}
+
+/** Sends a request again while that can help and is safe. Every other response is returned as it came. */
 export const retrying =
-  (send: Fetch, { retries = 2, maxWaitMs = 60_000 }: RetryOptions): Fetch =>
+  (send: Fetch, { retries = 2, timeoutMs = 30_000, totalTimeoutMs = 120_000, maxWaitMs = 60_000 }: RetryOptions): Fetch =>
   async (request) => {
+    const endsAt = Date.now() + totalTimeoutMs;
+    let mayHaveActed = false;
     for (let attempt = 0; ; attempt++) {
-      const isLast = attempt >= retries;
-      let response: Response;
-      try {
-        response = await send(request.clone());
-      } catch (error) {
-        if (isLast || !isRepeatable(request) || request.signal.aborted) throw error;
-        await sleep(backOffMs(attempt), request.signal);
-        continue;
+      const outcome = await sendOnce(send, request.clone(), Math.min(timeoutMs, endsAt - Date.now())).catch((error: unknown) => {
+        request.signal.throwIfAborted();
+        return error instanceof TimeoutError ? error : new ConnectionError(error, attempt + 1);
+      });
+      // What an earlier attempt deleted is not there any more.
+      if (mayHaveActed && request.method === "DELETE" && outcome instanceof Response && outcome.status === 404)
+        return new Response(null, { status: 204, headers: outcome.headers });
+      const waitMs = attempt < retries ? waitAfter(request, outcome, attempt) : undefined;
+      if (waitMs === undefined || waitMs > maxWaitMs || Date.now() + waitMs >= endsAt) {
+        if (outcome instanceof Error) throw outcome;
+        return outcome;
       }
-      const seconds = secondsToWait(response);
-      if (isLast || seconds === undefined || !retried.includes(response.status) || seconds * 1000 > maxWaitMs) return response;
-      await response.body?.cancel();
-      await sleep(seconds * 1000, request.signal);
+      mayHaveActed ||= outcome instanceof Error || failed.includes(outcome.status);
+      await sleep(waitMs, request.signal);
     }
   };

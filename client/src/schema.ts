@@ -15,7 +15,7 @@ export interface paths {
         put?: never;
         /**
          * Report a key that was found in public
-         * @description Takes no key and answers 202 to whatever was sent, before any look-up. A live secret acts within a second: the current one revokes its key, one within its overlap ends alone, one that was rotated out does nothing.
+         * @description Takes no key and answers 202 to whatever was sent, before any look-up. A live secret acts within a second: the current one revokes its key, one within its overlap ends alone, one that was rotated out does nothing. Requires no key.
          */
         post: operations["revokeLeakedKey"];
         delete?: never;
@@ -33,13 +33,13 @@ export interface paths {
         };
         /**
          * List users
-         * @description The account's own people, newest first. They are data of yours: whether one of them may do something is for you to decide. To sign people in to the overview, invite them in its settings.
+         * @description The account's own people, newest first. They are data of yours: whether one of them may do something is for you to decide. To sign people in to the overview, invite them in its settings. Requires a key with the scope `users:read`.
          */
         get: operations["listUsers"];
         put?: never;
         /**
          * Create a user
-         * @description Makes a user of the account. The email address must be new in it, compared without case: else 409 `conflict`. Sends the event `user.created`.
+         * @description Makes a user of the account. The email address must be new in it, compared without case: else 409 `conflict`. Sends the event `user.created`. Requires a key with the scope `users:write`.
          */
         post: operations["createUser"];
         delete?: never;
@@ -57,21 +57,21 @@ export interface paths {
         };
         /**
          * Get a user
-         * @description One user by id. With `If-None-Match` a client that has this version already gets 304 and no body.
+         * @description One user by id. With `If-None-Match` a client that has this version already gets 304 and no body. Requires a key with the scope `users:read`.
          */
         get: operations["getUser"];
         put?: never;
         post?: never;
         /**
          * Delete a user
-         * @description Deletes the user for good. Their tasks stay, without an assignee: each of these has changed, and sends `task.updated` beside `user.deleted`.
+         * @description Deletes the user for good. Their tasks stay, without an assignee: each of these has changed, and sends `task.updated` beside `user.deleted`. Above 10,000 tasks, the response does not wait for all of them: the rest follow within minutes, and `user.deleted` is sent last. Requires a key with the scope `users:write`.
          */
         delete: operations["deleteUser"];
         options?: never;
         head?: never;
         /**
          * Change a user
-         * @description Changes the members that are sent and leaves the others. With `If-Match` only the version that the client has seen. Sends `user.updated`, where something has changed.
+         * @description Changes the members that are sent and leaves the others. With `If-Match` only the version that the client has seen. Sends `user.updated`, where something has changed. Requires a key with the scope `users:write`.
          */
         patch: operations["updateUser"];
         trace?: never;
@@ -85,13 +85,13 @@ export interface paths {
         };
         /**
          * List tasks
-         * @description The tasks of the account, newest first unless `sort` says otherwise. Tasks without a due date come last in both directions of `due_at`.
+         * @description The tasks of the account, newest first unless `sort` says otherwise. Tasks without a due date come last in both directions of `due_at`. Requires a key with the scope `tasks:read`.
          */
         get: operations["listTasks"];
         put?: never;
         /**
          * Create a task
-         * @description Makes a task of the account. Sends the event `task.created`, and `task.completed` beside it where the task is made as done.
+         * @description Makes a task of the account. Sends the event `task.created`, and `task.completed` beside it where the task is made as done. Requires a key with the scope `tasks:write`.
          */
         post: operations["createTask"];
         delete?: never;
@@ -109,21 +109,21 @@ export interface paths {
         };
         /**
          * Get a task
-         * @description One task by id. With `If-None-Match` a client that has this version already gets 304 and no body.
+         * @description One task by id. With `If-None-Match` a client that has this version already gets 304 and no body. Requires a key with the scope `tasks:read`.
          */
         get: operations["getTask"];
         put?: never;
         post?: never;
         /**
          * Delete a task
-         * @description Deletes the task for good. Sends `task.deleted`.
+         * @description Deletes the task for good. Sends `task.deleted`. Requires a key with the scope `tasks:write`.
          */
         delete: operations["deleteTask"];
         options?: never;
         head?: never;
         /**
          * Change a task
-         * @description Changes the members that are sent and leaves the others. `completed_at` follows the status. Sends `task.updated`, where something has changed, and `task.completed` beside it where the task has become done.
+         * @description Changes the members that are sent and leaves the others. `completed_at` follows the status. Sends `task.updated`, where something has changed, and `task.completed` beside it where the task has become done. Requires a key with the scope `tasks:write`.
          */
         patch: operations["updateTask"];
         trace?: never;
@@ -137,7 +137,7 @@ export interface paths {
         };
         /**
          * Get analytics
-         * @description Figures about the account's tasks and users. By default the last 30 days by day: the current hour and the 719 full hours before it.
+         * @description Figures about the account's tasks and users. By default the last 30 days by day: the current hour and the 719 full hours before it. Requires a key with the scope `analytics:read`.
          */
         get: operations["getAnalytics"];
         put?: never;
@@ -157,7 +157,7 @@ export interface paths {
         };
         /**
          * Get the account and key of this request
-         * @description What a key is and may do: the first call to make with a new one. Any key may, whatever its scopes.
+         * @description What a key is and may do: the first call to make with a new one. Any key may, whatever its scopes. Requires a key with any scopes.
          */
         get: operations["getMe"];
         put?: never;
@@ -177,7 +177,7 @@ export interface paths {
         };
         /**
          * Get the limit of this key
-         * @description What is left of the hour, to look before many calls. Not counted, and answered even when the limit is reached.
+         * @description What is left of the hour, to look before many calls. Not counted, and answered even when the limit is reached. Requires a key with any scopes.
          */
         get: operations["getRateLimit"];
         put?: never;
@@ -197,7 +197,7 @@ export interface paths {
         };
         /**
          * Get usage
-         * @description The four figures of the overview, as the same roll-ups give them: of a window that ends with the current hour, against the window before it.
+         * @description The four figures of the overview, as the same roll-ups give them: of a window that ends with the current hour, against the window before it. Requires a key with the scope `usage:read`.
          */
         get: operations["getUsage"];
         put?: never;
@@ -217,7 +217,7 @@ export interface paths {
         };
         /**
          * Get usage by key, route, status or day
-         * @description Over the window of GET /usage: the shares add up to its total_requests. Days come in order, the others with the most requests first.
+         * @description Over the window of GET /usage: the shares add up to its total_requests. Days come in order, the others with the most requests first. Requires a key with the scope `usage:read`.
          */
         get: operations["getUsageBreakdown"];
         put?: never;
@@ -237,7 +237,7 @@ export interface paths {
         };
         /**
          * List requests
-         * @description The log of requests that came with a key of the account, newest first; within two seconds of its answer a request is there. A filtered page looks at 10,000 entries at most: it may be short, or empty, with `has_more` true.
+         * @description The log of requests that came with a key of the account, newest first; within two seconds of its answer a request is there. A filtered page looks at 10,000 entries at most: it may be short, or empty, with `has_more` true. Requires a key with the scope `activity:read`.
          */
         get: operations["listActivity"];
         put?: never;
@@ -257,7 +257,7 @@ export interface paths {
         };
         /**
          * Get a request
-         * @description One request of the log, by its `X-Request-Id`.
+         * @description One request of the log, by its `X-Request-Id`. Requires a key with the scope `activity:read`.
          */
         get: operations["getActivityEntry"];
         put?: never;
@@ -277,13 +277,13 @@ export interface paths {
         };
         /**
          * List keys
-         * @description The keys of the account, newest first, revoked ones too. Their secrets are not among what is shown.
+         * @description The keys of the account, newest first, revoked ones too. Their secrets are not among what is shown. Requires a key with the scope `keys:read`.
          */
         get: operations["listKeys"];
         put?: never;
         /**
          * Create a key
-         * @description Makes a key and shows its secret, this once. A key makes keys that may do no more than itself: else 403 `forbidden`. At most 50 live keys an account: else 409 `limit_reached`. Sends `key.created`.
+         * @description Makes a key and shows its secret, this once. A key makes keys that may do no more than itself: else 403 `forbidden`. At most 50 live keys an account: else 409 `limit_reached`. Sends `key.created`. Requires a key with the scope `keys:write`.
          */
         post: operations["createKey"];
         delete?: never;
@@ -301,21 +301,21 @@ export interface paths {
         };
         /**
          * Get a key
-         * @description One key by id, without its secret: what it may do, and when and for what it was last used.
+         * @description One key by id, without its secret: what it may do, and when and for what it was last used. Requires a key with the scope `keys:read`.
          */
         get: operations["getKey"];
         put?: never;
         post?: never;
         /**
          * Revoke a key
-         * @description Ends a key for good; it holds when the call returns. The key stays readable, and revoking it again changes nothing. Sends `key.revoked`.
+         * @description Ends a key for good; it holds when the call returns. The key stays readable, and revoking it again changes nothing. Sends `key.revoked`. Requires a key with the scope `keys:write`.
          */
         delete: operations["revokeKey"];
         options?: never;
         head?: never;
         /**
          * Change a key
-         * @description Changes what a key may do, disables it or enables it again. What is tighter holds when the call returns, what is looser within two seconds. A revoked key cannot be changed: 409 `conflict`. Sends `key.updated`.
+         * @description Changes what a key may do, disables it or enables it again. What is tighter holds when the call returns, what is looser within two seconds. A revoked key cannot be changed: 409 `conflict`. Sends `key.updated`. Requires a key with the scope `keys:write`.
          */
         patch: operations["updateKey"];
         trace?: never;
@@ -331,7 +331,7 @@ export interface paths {
         put?: never;
         /**
          * Give a key a new secret
-         * @description Makes a new secret and shows it, this once. The old one works until the overlap ends; then it is `invalid_key`. Rotating again ends an earlier overlap. A revoked key cannot be rotated: 409 `conflict`. Sends `key.rotated`.
+         * @description Makes a new secret and shows it, this once. The old one works until the overlap ends; then it is `invalid_key`. Rotating again ends an earlier overlap. A revoked key cannot be rotated: 409 `conflict`. Sends `key.rotated`. Requires a key with the scope `keys:write`.
          */
         post: operations["rotateKey"];
         delete?: never;
@@ -349,13 +349,13 @@ export interface paths {
         };
         /**
          * List webhooks
-         * @description The webhooks of the account, newest first, without their secrets.
+         * @description The webhooks of the account, newest first, without their secrets. Requires a key with the scope `webhooks:read`.
          */
         get: operations["listWebhooks"];
         put?: never;
         /**
          * Create a webhook
-         * @description Makes a webhook and shows its secret, this once. What happens from then on is sent to it. At most 20 an account: else 409 `limit_reached`. The key also needs the read scope of what the events are about; `*` needs all of them.
+         * @description Makes a webhook and shows its secret, this once. What happens from then on is sent to it. At most 20 an account: else 409 `limit_reached`. The key also needs the read scope of what the events are about; `*` needs all of them. Requires a key with the scope `webhooks:write`.
          */
         post: operations["createWebhook"];
         delete?: never;
@@ -373,21 +373,21 @@ export interface paths {
         };
         /**
          * Get a webhook
-         * @description One webhook by id, without its secret: what it is sent, and how it does.
+         * @description One webhook by id, without its secret: what it is sent, and how it does. Requires a key with the scope `webhooks:read`.
          */
         get: operations["getWebhook"];
         put?: never;
         post?: never;
         /**
          * Delete a webhook
-         * @description Deletes the webhook for good. What was still to be sent to it is not.
+         * @description Deletes the webhook for good. What was still to be sent to it is not. Requires a key with the scope `webhooks:write`.
          */
         delete: operations["deleteWebhook"];
         options?: never;
         head?: never;
         /**
          * Change, disable or enable a webhook
-         * @description Changes where and what is sent, disables a webhook or enables it again. While it is disabled, its events are held. Enabling does not send them: redeliver them. Disabling sends `webhook.disabled`.
+         * @description Changes where and what is sent, disables a webhook or enables it again. While it is disabled, its events are held. Enabling does not send them: redeliver them. Disabling sends `webhook.disabled`. Requires a key with the scope `webhooks:write`.
          */
         patch: operations["updateWebhook"];
         trace?: never;
@@ -403,7 +403,7 @@ export interface paths {
         put?: never;
         /**
          * Give a webhook a new secret
-         * @description Makes a new secret and shows it, this once. Until the overlap ends, each request has a signature of both. Rotating again ends an earlier overlap.
+         * @description Makes a new secret and shows it, this once. Until the overlap ends, each request has a signature of both. Rotating again ends an earlier overlap. Requires a key with the scope `webhooks:write`.
          */
         post: operations["rotateWebhookSecret"];
         delete?: never;
@@ -421,7 +421,7 @@ export interface paths {
         };
         /**
          * List the deliveries of a webhook
-         * @description What was, is and will be sent to a webhook in the last 30 days, newest first.
+         * @description What was, is and will be sent to a webhook in the last 30 days, newest first. Requires a key with the scope `webhooks:read`.
          */
         get: operations["listDeliveries"];
         put?: never;
@@ -441,7 +441,7 @@ export interface paths {
         };
         /**
          * Get a delivery with its attempts
-         * @description One delivery with what each attempt sent and was answered. Needs the read scope of what the event is about, too: a receiver may answer with what it was sent.
+         * @description One delivery with what each attempt sent and was answered. Needs the read scope of what the event is about, too: a receiver may answer with what it was sent. Requires a key with the scope `webhooks:read`.
          */
         get: operations["getDelivery"];
         put?: never;
@@ -463,7 +463,7 @@ export interface paths {
         put?: never;
         /**
          * Send the event of a delivery again
-         * @description Sends the event once more, as a new delivery with the same `webhook-id`, by which a receiver knows that it has seen it. The webhook must be enabled: else 409 `conflict`.
+         * @description Sends the event once more, as a new delivery with the same `webhook-id`, by which a receiver knows that it has seen it. The webhook must be enabled: else 409 `conflict`. Requires a key with the scope `webhooks:write`.
          */
         post: operations["redeliver"];
         delete?: never;
@@ -483,7 +483,7 @@ export interface paths {
         put?: never;
         /**
          * Make the next attempt of a pending delivery now
-         * @description Does not wait for the time of the next attempt; those after it follow by the schedule. A delivery that waits for none is refused: 409 `conflict`.
+         * @description Does not wait for the time of the next attempt; those after it follow by the schedule. A delivery that waits for none is refused: 409 `conflict`. Requires a key with the scope `webhooks:write`.
          */
         post: operations["attemptDelivery"];
         delete?: never;
@@ -503,7 +503,7 @@ export interface paths {
         put?: never;
         /**
          * Send a test event to a webhook
-         * @description Makes an event and sends it to this webhook alone, whatever it has registered for. The webhook must be enabled: else 409 `conflict`.
+         * @description Makes an event and sends it to this webhook alone, whatever it has registered for. The webhook must be enabled: else 409 `conflict`. Requires a key with the scope `webhooks:write`.
          */
         post: operations["testWebhook"];
         delete?: never;
@@ -523,7 +523,7 @@ export interface paths {
         put?: never;
         /**
          * Send many events again
-         * @description Sends every event that matches once more: five a second, each as a new delivery with the same `webhook-id`. With `dry_run` it only counts. The webhook must be enabled: else 409 `conflict`.
+         * @description Sends every event that matches once more: five a second, each as a new delivery with the same `webhook-id`. The first 500 are made at once, the others before they are due. With `dry_run` it only counts. The webhook must be enabled: else 409 `conflict`. Requires a key with the scope `webhooks:write`.
          */
         post: operations["redeliverMany"];
         delete?: never;
@@ -541,7 +541,7 @@ export interface paths {
         };
         /**
          * Get how far a redelivery is
-         * @description How many of its events have been attempted; whether they were taken stands with each delivery.
+         * @description How many of its events have been attempted; whether they were taken stands with each delivery. Requires a key with the scope `webhooks:read`.
          */
         get: operations["getRedelivery"];
         put?: never;
@@ -561,7 +561,7 @@ export interface paths {
         };
         /**
          * List the types of events
-         * @description Every type with its schema and an example, for who generates code or fills a menu. No pages: there are a few dozen at most.
+         * @description Every type with its schema and an example, for who generates code or fills a menu. No pages: there are a few dozen at most. Requires a key with the scope `webhooks:read`.
          */
         get: operations["listEventTypes"];
         put?: never;
@@ -581,7 +581,7 @@ export interface paths {
         };
         /**
          * List events
-         * @description What happened in the last 30 days, newest first unless `order` is `asc`. Shows the types that the key may read; asking for another by `type` is `forbidden`.
+         * @description What happened in the last 30 days, newest first unless `order` is `asc`. Shows the types that the key may read; asking for another by `type` is `forbidden`. Requires a key with the scope `webhooks:read`.
          */
         get: operations["listEvents"];
         put?: never;
@@ -601,7 +601,7 @@ export interface paths {
         };
         /**
          * Get an event
-         * @description One event by id. Needs the read scope of what it is about, too: else 403 `forbidden`.
+         * @description One event by id. Needs the read scope of what it is about, too: else 403 `forbidden`. Requires a key with the scope `webhooks:read`.
          */
         get: operations["getEvent"];
         put?: never;
@@ -621,7 +621,7 @@ export interface paths {
         };
         /**
          * List who changed what
-         * @description Every change of keys, webhooks, people and sessions, newest first. Kept for 400 days.
+         * @description Every change of keys, webhooks, people and sessions, newest first. Kept for 400 days. Requires a key with the scope `audit:read`.
          */
         get: operations["listAudit"];
         put?: never;
@@ -641,7 +641,7 @@ export interface paths {
         };
         /**
          * Get this document
-         * @description The contract of this service, made from its code: the same that its documentation shows. Needs no key, and is not counted.
+         * @description The contract of this service, made from its code: the same that its documentation shows. Not counted. Requires no key.
          */
         get: operations["getOpenApi"];
         put?: never;
@@ -661,7 +661,7 @@ export interface paths {
         };
         /**
          * Get this document as YAML
-         * @description The same document in YAML, for tools that read nothing else. Needs no key, and is not counted.
+         * @description The same document in YAML, for tools that read nothing else. Not counted. Requires no key.
          */
         get: operations["getOpenApiYaml"];
         put?: never;
@@ -1126,7 +1126,7 @@ export interface components {
                  */
                 detail: string;
                 /**
-                 * @description What is wrong there, for programs.
+                 * @description What is wrong there, for programs: `required`, `unknown_member`, `unknown_parameter`, `unknown_header`, `invalid_type`, `invalid_value`, `invalid_format`, `invalid_union`, `invalid_text`, `invalid_encoding`, `invalid_span`, `invalid_cursor`, `invalid`, `too_small`, `too_big`, `not_multiple_of`, `unknown_user`, `duplicate`, `refused_url`, `reused`. New codes may come.
                  * @example required
                  */
                 code: string;
@@ -1255,7 +1255,6 @@ export interface components {
              */
             name: string;
             /**
-             * Format: idn-email
              * @description The email address, one of a kind in the account, whatever its case.
              * @example ada@example.com
              */
@@ -1288,7 +1287,6 @@ export interface components {
              */
             name?: string;
             /**
-             * Format: idn-email
              * @description The email address, one of a kind in the account, whatever its case.
              * @example ada@example.com
              */
@@ -1795,7 +1793,6 @@ export interface components {
                  * Format: date-time
                  * @description When it expires; null: never.
                  * @example null
-                 * @example 2026-01-31T09:30:00.000Z
                  */
                 expires_at: string | null;
             };
@@ -2664,8 +2661,145 @@ export interface components {
              */
             updated_at: string;
             /**
-             * @description The key to send as `Authorization: Bearer`. Shown this once; null where the answer is a replay.
+             * @description The key to send as `Authorization: Bearer`. Shown this once.
              * @example dvo_4fPq2rT8vX0zB6dH_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5bC7x7Qa
+             */
+            secret_key: string;
+        };
+        /**
+         * @description The response to a repeated request with the same Idempotency-Key, which has the header `Idempotent-Replayed`. It cannot show the secret again. If you did not get the first response, rotate the key.
+         * @example {
+         *       "id": "key_4fPq2rT8vX0zB6dH",
+         *       "name": "Continuous integration",
+         *       "prefix": "dvo_4fPq2rT8vX0zB6dH",
+         *       "last4": "x7Qa",
+         *       "scopes": [
+         *         "users:read",
+         *         "tasks:read"
+         *       ],
+         *       "status": "active",
+         *       "hourly_limit": 5000,
+         *       "allowed_ips": [
+         *         "203.0.113.0/24"
+         *       ],
+         *       "expires_at": "2027-01-31T00:00:00.000Z",
+         *       "last_used_at": "2026-01-31T09:30:00.000Z",
+         *       "last_used_path": "/api/v1/tasks",
+         *       "overlap_ends_at": null,
+         *       "created_by": {
+         *         "type": "key",
+         *         "id": "key_8hJk3mN5pQ7rS9tU",
+         *         "name": "Production backend"
+         *       },
+         *       "created_at": "2026-01-31T09:30:00.000Z",
+         *       "updated_at": "2026-01-31T09:30:00.000Z",
+         *       "secret_key": null
+         *     }
+         */
+        ReplayedKey: {
+            /**
+             * @description The id of the key. It is no secret.
+             * @example key_4fPq2rT8vX0zB6dH
+             */
+            id: string;
+            /**
+             * @description What the key is for.
+             * @example Continuous integration
+             */
+            name: string;
+            /**
+             * @description The public part, with which the secret key begins: how to tell keys apart in a log.
+             * @example dvo_4fPq2rT8vX0zB6dH
+             */
+            prefix: string;
+            /**
+             * @description The last four characters of the secret key.
+             * @example x7Qa
+             */
+            last4: string;
+            /**
+             * @description What the key may do.
+             * @example [
+             *       "users:read",
+             *       "tasks:read"
+             *     ]
+             */
+            scopes: string[];
+            /**
+             * @description Whether it is in force: `active` is, `disabled` is not until it is enabled again, `expired` is past `expires_at`, `revoked` is ended for good.
+             * @example active
+             * @enum {string}
+             */
+            status: "active" | "disabled" | "revoked" | "expired";
+            /**
+             * @description How many requests it may make in a clock hour.
+             * @example 5000
+             */
+            hourly_limit: number;
+            /**
+             * @description Addresses and CIDR ranges, IPv4 and IPv6, that it may be used from. Empty: any.
+             * @example [
+             *       "203.0.113.0/24"
+             *     ]
+             */
+            allowed_ips: string[];
+            /**
+             * Format: date-time
+             * @description When it expires; null: never.
+             * @example 2027-01-31T00:00:00.000Z
+             */
+            expires_at: string | null;
+            /**
+             * Format: date-time
+             * @description When it was last used; null: never, or not known while the log cannot be read.
+             * @example 2026-01-31T09:30:00.000Z
+             */
+            last_used_at: string | null;
+            /**
+             * @description The path that it was last used for; null: none.
+             * @example /api/v1/tasks
+             */
+            last_used_path: string | null;
+            /**
+             * Format: date-time
+             * @description Until then the secret before the last rotation works too; null where it does not.
+             * @example null
+             */
+            overlap_ends_at: string | null;
+            /** @description Who made it. */
+            created_by: {
+                /**
+                 * @description What made it: another `key`, a `member` in the overview, the `operator` or the `system` itself.
+                 * @example key
+                 * @enum {string}
+                 */
+                type: "key" | "member" | "operator" | "system";
+                /**
+                 * @description The id of that key or member; null for others.
+                 * @example key_8hJk3mN5pQ7rS9tU
+                 */
+                id: string | null;
+                /**
+                 * @description What it is called now; null in events.
+                 * @example Production backend
+                 */
+                name: string | null;
+            };
+            /**
+             * Format: date-time
+             * @description When the key was made.
+             * @example 2026-01-31T09:30:00.000Z
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description When the key was last changed.
+             * @example 2026-01-31T09:30:00.000Z
+             */
+            updated_at: string;
+            /**
+             * @description Always null: the first response had the secret.
+             * @example null
              */
             secret_key: string | null;
         };
@@ -2950,8 +3084,78 @@ export interface components {
              */
             updated_at: string;
             /**
-             * @description What signs its requests. Shown this once; null where the answer is a replay.
+             * @description What signs its requests. Shown this once.
              * @example whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwbWgtqCk4kwY=
+             */
+            secret: string;
+        };
+        /**
+         * @description The response to a repeated request with the same Idempotency-Key, which has the header `Idempotent-Replayed`. It cannot show the secret again. If you did not get the first response, rotate the secret.
+         * @example {
+         *       "id": "whk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "url": "https://hooks.acme.dev/overview",
+         *       "description": "Chat room of the team",
+         *       "event_types": [
+         *         "task.created",
+         *         "task.completed"
+         *       ],
+         *       "status": "active",
+         *       "disabled_reason": null,
+         *       "created_at": "2026-01-31T09:30:00.000Z",
+         *       "updated_at": "2026-01-31T09:30:00.000Z",
+         *       "secret": null
+         *     }
+         */
+        ReplayedWebhook: {
+            /**
+             * @description The id of the webhook.
+             * @example whk_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            id: string;
+            /**
+             * @description Where its events are posted to.
+             * @example https://hooks.acme.dev/overview
+             */
+            url: string;
+            /**
+             * @description What it is for; empty where nobody said.
+             * @example Chat room of the team
+             */
+            description: string;
+            /**
+             * @description The types of events that it is sent; `*` stands for all.
+             * @example [
+             *       "task.created",
+             *       "task.completed"
+             *     ]
+             */
+            event_types: string[];
+            /**
+             * @description How it does: `active`, `failing` while its latest attempt failed and further ones are made, `disabled` while its events are held.
+             * @example active
+             * @enum {string}
+             */
+            status: "active" | "disabled" | "failing";
+            /**
+             * @description Why it was disabled, in a sentence; null while it is not.
+             * @example null
+             */
+            disabled_reason: string | null;
+            /**
+             * Format: date-time
+             * @description When the webhook was made.
+             * @example 2026-01-31T09:30:00.000Z
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description When the webhook was last changed.
+             * @example 2026-01-31T09:30:00.000Z
+             */
+            updated_at: string;
+            /**
+             * @description Always null: the first response had the secret.
+             * @example null
              */
             secret: string | null;
         };
@@ -3126,7 +3330,6 @@ export interface components {
              * Format: date-time
              * @description When the next attempt is made; null where there is none to come.
              * @example null
-             * @example 2026-01-31T09:30:00.000Z
              */
             next_attempt_at: string | null;
             /**
@@ -3205,7 +3408,6 @@ export interface components {
              * Format: date-time
              * @description When the next attempt is made; null where there is none to come.
              * @example null
-             * @example 2026-01-31T09:30:00.000Z
              */
             next_attempt_at: string | null;
             /**
@@ -3249,7 +3451,7 @@ export interface components {
                  */
                 advice: string | null;
                 /**
-                 * @description The beginning of the answer: up to 16 KiB of the latest attempt if it failed, up to 1,024 characters of earlier ones, 128 bytes of one that delivered.
+                 * @description The first 16 KiB of the answer.
                  * @example ok
                  */
                 response_body: string;
@@ -3309,7 +3511,7 @@ export interface components {
          *       "event_type": "webhook.test"
          *     }
          */
-        WebhookTest: {
+        TestRequest: {
             /**
              * @description The type of the event: `user.created`, `user.updated`, `user.deleted`, `task.created`, `task.updated`, `task.completed`, `task.deleted`, `key.created`, `key.updated`, `key.rotated`, `key.revoked`, `key.expiring`, `rate_limit.warning`, `rate_limit.reached`, `webhook.disabled`, `webhook.test`, `member.invited`, `member.joined`, `member.removed`. Of another type than `webhook.test`, its data is the example of `GET /event-types`.
              * @default webhook.test
@@ -3371,11 +3573,11 @@ export interface components {
              */
             to?: string;
             /**
-             * @description Whose latest delivery is `delivered`, `failed` or `held`; by default failed and held.
+             * @description Events whose latest delivery has this status; by default `failed` and `held`. A `pending` delivery ends as `failed`, and the new one takes its place.
              * @example failed
              * @enum {string}
              */
-            status?: "delivered" | "failed" | "held";
+            status?: "delivered" | "failed" | "held" | "pending";
             /**
              * @description Events of these types; by default of all.
              * @example [
@@ -3434,9 +3636,17 @@ export interface components {
          *             "type": "object"
          *           },
          *           "example": {
-         *             "type": "webhook.test",
+         *             "type": "user.created",
          *             "timestamp": "2026-01-31T09:30:00.000Z",
-         *             "data": {}
+         *             "data": {
+         *               "id": "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *               "name": "Ada Lovelace",
+         *               "email": "ada@example.com",
+         *               "role": "member",
+         *               "status": "active",
+         *               "created_at": "2026-01-30T08:00:00.000Z",
+         *               "updated_at": "2026-01-31T09:30:00.000Z"
+         *             }
          *           }
          *         }
          *       ]
@@ -3469,17 +3679,7 @@ export interface components {
                 schema: {
                     [key: string]: unknown;
                 };
-                /**
-                 * @description Such a body.
-                 * @example {
-                 *       "type": "webhook.test",
-                 *       "timestamp": "2026-01-31T09:30:00.000Z",
-                 *       "data": {}
-                 *     }
-                 */
-                example: {
-                    [key: string]: unknown;
-                };
+                example: components["schemas"]["WebhookEvent"];
             }[];
         };
         /**
@@ -3488,13 +3688,19 @@ export interface components {
          *       "data": [
          *         {
          *           "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
-         *           "type": "task.created",
+         *           "type": "user.created",
          *           "created_at": "2026-01-31T09:30:00.000Z",
          *           "request_id": "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *           "data": {
-         *             "id": "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
-         *             "title": "Write the release notes"
-         *           }
+         *             "id": "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *             "name": "Ada Lovelace",
+         *             "email": "ada@example.com",
+         *             "role": "member",
+         *             "status": "active",
+         *             "created_at": "2026-01-31T09:30:00.000Z",
+         *             "updated_at": "2026-01-31T09:30:00.000Z"
+         *           },
+         *           "previous": null
          *         }
          *       ],
          *       "next_cursor": null,
@@ -3516,51 +3722,25 @@ export interface components {
             has_more: boolean;
         };
         /**
-         * @description Something that happened.
+         * @description Something that happened. Decide by `type`. New types may come: ignore one that you do not know.
          * @example {
          *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
-         *       "type": "task.created",
+         *       "type": "user.created",
          *       "created_at": "2026-01-31T09:30:00.000Z",
          *       "request_id": "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "data": {
-         *         "id": "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
-         *         "title": "Write the release notes"
-         *       }
+         *         "id": "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "name": "Ada Lovelace",
+         *         "email": "ada@example.com",
+         *         "role": "member",
+         *         "status": "active",
+         *         "created_at": "2026-01-31T09:30:00.000Z",
+         *         "updated_at": "2026-01-31T09:30:00.000Z"
+         *       },
+         *       "previous": null
          *     }
          */
-        Event: {
-            /**
-             * @description The id of the event: the `webhook-id` of its requests.
-             * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
-             */
-            id: string;
-            /**
-             * @description What happened.
-             * @example task.created
-             */
-            type: string;
-            /**
-             * Format: date-time
-             * @description When it happened.
-             * @example 2026-01-31T09:30:00.000Z
-             */
-            created_at: string;
-            /**
-             * @description The request that caused it; null where none did.
-             * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
-             */
-            request_id: string | null;
-            /**
-             * @description What it is about, as `GET /event-types` describes it for the type.
-             * @example {
-             *       "id": "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
-             *       "title": "Write the release notes"
-             *     }
-             */
-            data: {
-                [key: string]: unknown;
-            };
-        };
+        Event: components["schemas"]["StoredUserCreatedEvent"] | components["schemas"]["StoredUserUpdatedEvent"] | components["schemas"]["StoredUserDeletedEvent"] | components["schemas"]["StoredTaskCreatedEvent"] | components["schemas"]["StoredTaskUpdatedEvent"] | components["schemas"]["StoredTaskCompletedEvent"] | components["schemas"]["StoredTaskDeletedEvent"] | components["schemas"]["StoredKeyCreatedEvent"] | components["schemas"]["StoredKeyUpdatedEvent"] | components["schemas"]["StoredKeyRotatedEvent"] | components["schemas"]["StoredKeyRevokedEvent"] | components["schemas"]["StoredKeyExpiringEvent"] | components["schemas"]["StoredRateLimitWarningEvent"] | components["schemas"]["StoredRateLimitReachedEvent"] | components["schemas"]["StoredWebhookDisabledEvent"] | components["schemas"]["StoredWebhookTestEvent"] | components["schemas"]["StoredMemberInvitedEvent"] | components["schemas"]["StoredMemberJoinedEvent"] | components["schemas"]["StoredMemberRemovedEvent"];
         /**
          * @description A page of a list.
          * @example {
@@ -3714,7 +3894,1369 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
-        /** @description What events of this kind are about. */
+        /**
+         * @description A user was made.
+         * @example {
+         *       "type": "user.created",
+         *       "timestamp": "2026-01-31T09:30:00.000Z",
+         *       "data": {
+         *         "id": "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "name": "Ada Lovelace",
+         *         "email": "ada@example.com",
+         *         "role": "member",
+         *         "status": "active",
+         *         "created_at": "2026-01-30T08:00:00.000Z",
+         *         "updated_at": "2026-01-31T09:30:00.000Z"
+         *       }
+         *     }
+         */
+        UserCreatedEvent: {
+            /**
+             * @description The type of the event: `user.created`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "user.created";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             */
+            timestamp: string;
+            data: components["schemas"]["User"];
+        };
+        /**
+         * @description A user was made.
+         * @example {
+         *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "type": "user.created",
+         *       "created_at": "2026-01-31T09:30:00.000Z",
+         *       "request_id": "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "data": {
+         *         "id": "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "name": "Ada Lovelace",
+         *         "email": "ada@example.com",
+         *         "role": "member",
+         *         "status": "active",
+         *         "created_at": "2026-01-31T09:30:00.000Z",
+         *         "updated_at": "2026-01-31T09:30:00.000Z"
+         *       },
+         *       "previous": null
+         *     }
+         */
+        StoredUserCreatedEvent: {
+            /**
+             * @description The id of the event: the `webhook-id` of its requests.
+             * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            id: string;
+            /**
+             * @description The type of the event: `user.created`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "user.created";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             * @example 2026-01-31T09:30:00.000Z
+             */
+            created_at: string;
+            /**
+             * @description The request that caused it; null where none did.
+             * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            request_id: string | null;
+            data: components["schemas"]["User"];
+            /**
+             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @example null
+             */
+            previous: Record<string, never> | null;
+        };
+        /**
+         * @description A user was changed.
+         * @example {
+         *       "type": "user.updated",
+         *       "timestamp": "2026-01-31T09:30:00.000Z",
+         *       "data": {
+         *         "id": "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "name": "Ada Lovelace",
+         *         "email": "ada@example.com",
+         *         "role": "member",
+         *         "status": "active",
+         *         "created_at": "2026-01-30T08:00:00.000Z",
+         *         "updated_at": "2026-01-31T09:30:00.000Z"
+         *       },
+         *       "previous": {
+         *         "role": "viewer",
+         *         "updated_at": "2026-01-30T08:00:00.000Z"
+         *       }
+         *     }
+         */
+        UserUpdatedEvent: {
+            /**
+             * @description The type of the event: `user.updated`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "user.updated";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             */
+            timestamp: string;
+            data: components["schemas"]["User"];
+            /** @description The former values of the members of `data` that changed, `updated_at` among them. */
+            previous: {
+                /**
+                 * @description The id of the user.
+                 * @example usr_019a1b2c3d4e7f8091a2b3c4d5e6f708
+                 */
+                id?: string;
+                /**
+                 * @description What the user is called.
+                 * @example Ada Lovelace
+                 */
+                name?: string;
+                /**
+                 * @description The email address, one of a kind in the account, whatever its case.
+                 * @example ada@example.com
+                 */
+                email?: string;
+                /**
+                 * @description The role, for your own use, which grants nothing here: `admin` runs things, `member` works with them, `viewer` looks on.
+                 * @example member
+                 * @enum {string}
+                 */
+                role?: "admin" | "member" | "viewer";
+                /**
+                 * @description The status, for your own use, which changes nothing here: `active` or, for who is kept out for now, `suspended`.
+                 * @example active
+                 * @enum {string}
+                 */
+                status?: "active" | "suspended";
+                /**
+                 * Format: date-time
+                 * @description When the user was made.
+                 * @example 2026-01-31T09:30:00.000Z
+                 */
+                created_at?: string;
+                /**
+                 * Format: date-time
+                 * @description When the user was last changed.
+                 * @example 2026-01-31T09:30:00.000Z
+                 */
+                updated_at?: string;
+            };
+        };
+        /**
+         * @description A user was changed.
+         * @example {
+         *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "type": "user.updated",
+         *       "created_at": "2026-01-31T09:30:00.000Z",
+         *       "request_id": "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "data": {
+         *         "id": "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "name": "Ada Lovelace",
+         *         "email": "ada@example.com",
+         *         "role": "member",
+         *         "status": "active",
+         *         "created_at": "2026-01-31T09:30:00.000Z",
+         *         "updated_at": "2026-01-31T09:30:00.000Z"
+         *       },
+         *       "previous": null
+         *     }
+         */
+        StoredUserUpdatedEvent: {
+            /**
+             * @description The id of the event: the `webhook-id` of its requests.
+             * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            id: string;
+            /**
+             * @description The type of the event: `user.updated`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "user.updated";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             * @example 2026-01-31T09:30:00.000Z
+             */
+            created_at: string;
+            /**
+             * @description The request that caused it; null where none did.
+             * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            request_id: string | null;
+            data: components["schemas"]["User"];
+            /**
+             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @example null
+             */
+            previous: Record<string, never> | null;
+        };
+        /**
+         * @description A user was deleted. It is shown as it was last.
+         * @example {
+         *       "type": "user.deleted",
+         *       "timestamp": "2026-01-31T09:30:00.000Z",
+         *       "data": {
+         *         "id": "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "name": "Ada Lovelace",
+         *         "email": "ada@example.com",
+         *         "role": "member",
+         *         "status": "active",
+         *         "created_at": "2026-01-30T08:00:00.000Z",
+         *         "updated_at": "2026-01-31T09:30:00.000Z"
+         *       }
+         *     }
+         */
+        UserDeletedEvent: {
+            /**
+             * @description The type of the event: `user.deleted`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "user.deleted";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             */
+            timestamp: string;
+            data: components["schemas"]["User"];
+        };
+        /**
+         * @description A user was deleted. It is shown as it was last.
+         * @example {
+         *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "type": "user.deleted",
+         *       "created_at": "2026-01-31T09:30:00.000Z",
+         *       "request_id": "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "data": {
+         *         "id": "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "name": "Ada Lovelace",
+         *         "email": "ada@example.com",
+         *         "role": "member",
+         *         "status": "active",
+         *         "created_at": "2026-01-31T09:30:00.000Z",
+         *         "updated_at": "2026-01-31T09:30:00.000Z"
+         *       },
+         *       "previous": null
+         *     }
+         */
+        StoredUserDeletedEvent: {
+            /**
+             * @description The id of the event: the `webhook-id` of its requests.
+             * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            id: string;
+            /**
+             * @description The type of the event: `user.deleted`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "user.deleted";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             * @example 2026-01-31T09:30:00.000Z
+             */
+            created_at: string;
+            /**
+             * @description The request that caused it; null where none did.
+             * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            request_id: string | null;
+            data: components["schemas"]["User"];
+            /**
+             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @example null
+             */
+            previous: Record<string, never> | null;
+        };
+        /**
+         * @description A task was made.
+         * @example {
+         *       "type": "task.created",
+         *       "timestamp": "2026-01-31T09:30:00.000Z",
+         *       "data": {
+         *         "id": "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "title": "Write the release notes",
+         *         "description": "",
+         *         "status": "done",
+         *         "priority": "high",
+         *         "assignee_id": "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "labels": [
+         *           "docs"
+         *         ],
+         *         "due_at": "2026-02-01T12:00:00.000Z",
+         *         "completed_at": "2026-01-31T09:30:00.000Z",
+         *         "created_at": "2026-01-30T08:00:00.000Z",
+         *         "updated_at": "2026-01-31T09:30:00.000Z"
+         *       }
+         *     }
+         */
+        TaskCreatedEvent: {
+            /**
+             * @description The type of the event: `task.created`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "task.created";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             */
+            timestamp: string;
+            data: components["schemas"]["Task"];
+        };
+        /**
+         * @description A task was made.
+         * @example {
+         *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "type": "task.created",
+         *       "created_at": "2026-01-31T09:30:00.000Z",
+         *       "request_id": "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "data": {
+         *         "id": "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "title": "Write the release notes",
+         *         "description": "For version 2, with the breaking changes first.",
+         *         "status": "in_progress",
+         *         "priority": "high",
+         *         "assignee_id": "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "labels": [
+         *           "docs",
+         *           "release"
+         *         ],
+         *         "due_at": "2026-02-14T17:00:00.000Z",
+         *         "completed_at": null,
+         *         "created_at": "2026-01-31T09:30:00.000Z",
+         *         "updated_at": "2026-01-31T09:30:00.000Z"
+         *       },
+         *       "previous": null
+         *     }
+         */
+        StoredTaskCreatedEvent: {
+            /**
+             * @description The id of the event: the `webhook-id` of its requests.
+             * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            id: string;
+            /**
+             * @description The type of the event: `task.created`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "task.created";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             * @example 2026-01-31T09:30:00.000Z
+             */
+            created_at: string;
+            /**
+             * @description The request that caused it; null where none did.
+             * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            request_id: string | null;
+            data: components["schemas"]["Task"];
+            /**
+             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @example null
+             */
+            previous: Record<string, never> | null;
+        };
+        /**
+         * @description A task was changed, or has lost its assignee.
+         * @example {
+         *       "type": "task.updated",
+         *       "timestamp": "2026-01-31T09:30:00.000Z",
+         *       "data": {
+         *         "id": "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "title": "Write the release notes",
+         *         "description": "",
+         *         "status": "done",
+         *         "priority": "high",
+         *         "assignee_id": "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "labels": [
+         *           "docs"
+         *         ],
+         *         "due_at": "2026-02-01T12:00:00.000Z",
+         *         "completed_at": "2026-01-31T09:30:00.000Z",
+         *         "created_at": "2026-01-30T08:00:00.000Z",
+         *         "updated_at": "2026-01-31T09:30:00.000Z"
+         *       },
+         *       "previous": {
+         *         "status": "in_progress",
+         *         "completed_at": null,
+         *         "updated_at": "2026-01-30T08:00:00.000Z"
+         *       }
+         *     }
+         */
+        TaskUpdatedEvent: {
+            /**
+             * @description The type of the event: `task.updated`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "task.updated";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             */
+            timestamp: string;
+            data: components["schemas"]["Task"];
+            /** @description The former values of the members of `data` that changed, `updated_at` among them. */
+            previous: {
+                /**
+                 * @description The id of the task.
+                 * @example tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708
+                 */
+                id?: string;
+                /**
+                 * @description What is to be done, in a line.
+                 * @example Write the release notes
+                 */
+                title?: string;
+                /**
+                 * @description More about it; empty where there is no more.
+                 * @example For version 2, with the breaking changes first.
+                 */
+                description?: string;
+                /**
+                 * @description Where it stands: `todo` is not begun, `in_progress` is, `done` is completed, `cancelled` will not be.
+                 * @example in_progress
+                 * @enum {string}
+                 */
+                status?: "todo" | "in_progress" | "done" | "cancelled";
+                /**
+                 * @description How much it matters: `low`, `normal`, `high` or `urgent`.
+                 * @example high
+                 * @enum {string}
+                 */
+                priority?: "low" | "normal" | "high" | "urgent";
+                /**
+                 * @description The user of the account who does it; null where nobody has taken it.
+                 * @example usr_019a1b2c3d4e7f8091a2b3c4d5e6f708
+                 */
+                assignee_id?: string | null;
+                /**
+                 * @description Words to group tasks by, in the order in which they were sent.
+                 * @example [
+                 *       "docs",
+                 *       "release"
+                 *     ]
+                 */
+                labels?: string[];
+                /**
+                 * @description When it is due; null where it is not.
+                 * @example 2026-02-14T17:00:00.000Z
+                 */
+                due_at?: string | null;
+                /**
+                 * @description When its status became `done`; null while it is not.
+                 * @example null
+                 */
+                completed_at?: string | null;
+                /**
+                 * Format: date-time
+                 * @description When the task was made.
+                 * @example 2026-01-31T09:30:00.000Z
+                 */
+                created_at?: string;
+                /**
+                 * Format: date-time
+                 * @description When the task was last changed.
+                 * @example 2026-01-31T09:30:00.000Z
+                 */
+                updated_at?: string;
+            };
+        };
+        /**
+         * @description A task was changed, or has lost its assignee.
+         * @example {
+         *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "type": "task.updated",
+         *       "created_at": "2026-01-31T09:30:00.000Z",
+         *       "request_id": "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "data": {
+         *         "id": "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "title": "Write the release notes",
+         *         "description": "For version 2, with the breaking changes first.",
+         *         "status": "in_progress",
+         *         "priority": "high",
+         *         "assignee_id": "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "labels": [
+         *           "docs",
+         *           "release"
+         *         ],
+         *         "due_at": "2026-02-14T17:00:00.000Z",
+         *         "completed_at": null,
+         *         "created_at": "2026-01-31T09:30:00.000Z",
+         *         "updated_at": "2026-01-31T09:30:00.000Z"
+         *       },
+         *       "previous": null
+         *     }
+         */
+        StoredTaskUpdatedEvent: {
+            /**
+             * @description The id of the event: the `webhook-id` of its requests.
+             * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            id: string;
+            /**
+             * @description The type of the event: `task.updated`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "task.updated";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             * @example 2026-01-31T09:30:00.000Z
+             */
+            created_at: string;
+            /**
+             * @description The request that caused it; null where none did.
+             * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            request_id: string | null;
+            data: components["schemas"]["Task"];
+            /**
+             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @example null
+             */
+            previous: Record<string, never> | null;
+        };
+        /**
+         * @description The status of a task has become done. Comes beside task.created or task.updated.
+         * @example {
+         *       "type": "task.completed",
+         *       "timestamp": "2026-01-31T09:30:00.000Z",
+         *       "data": {
+         *         "id": "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "title": "Write the release notes",
+         *         "description": "",
+         *         "status": "done",
+         *         "priority": "high",
+         *         "assignee_id": "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "labels": [
+         *           "docs"
+         *         ],
+         *         "due_at": "2026-02-01T12:00:00.000Z",
+         *         "completed_at": "2026-01-31T09:30:00.000Z",
+         *         "created_at": "2026-01-30T08:00:00.000Z",
+         *         "updated_at": "2026-01-31T09:30:00.000Z"
+         *       }
+         *     }
+         */
+        TaskCompletedEvent: {
+            /**
+             * @description The type of the event: `task.completed`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "task.completed";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             */
+            timestamp: string;
+            data: components["schemas"]["Task"];
+        };
+        /**
+         * @description The status of a task has become done. Comes beside task.created or task.updated.
+         * @example {
+         *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "type": "task.completed",
+         *       "created_at": "2026-01-31T09:30:00.000Z",
+         *       "request_id": "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "data": {
+         *         "id": "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "title": "Write the release notes",
+         *         "description": "For version 2, with the breaking changes first.",
+         *         "status": "in_progress",
+         *         "priority": "high",
+         *         "assignee_id": "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "labels": [
+         *           "docs",
+         *           "release"
+         *         ],
+         *         "due_at": "2026-02-14T17:00:00.000Z",
+         *         "completed_at": null,
+         *         "created_at": "2026-01-31T09:30:00.000Z",
+         *         "updated_at": "2026-01-31T09:30:00.000Z"
+         *       },
+         *       "previous": null
+         *     }
+         */
+        StoredTaskCompletedEvent: {
+            /**
+             * @description The id of the event: the `webhook-id` of its requests.
+             * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            id: string;
+            /**
+             * @description The type of the event: `task.completed`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "task.completed";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             * @example 2026-01-31T09:30:00.000Z
+             */
+            created_at: string;
+            /**
+             * @description The request that caused it; null where none did.
+             * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            request_id: string | null;
+            data: components["schemas"]["Task"];
+            /**
+             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @example null
+             */
+            previous: Record<string, never> | null;
+        };
+        /**
+         * @description A task was deleted. It is shown as it was last.
+         * @example {
+         *       "type": "task.deleted",
+         *       "timestamp": "2026-01-31T09:30:00.000Z",
+         *       "data": {
+         *         "id": "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "title": "Write the release notes",
+         *         "description": "",
+         *         "status": "done",
+         *         "priority": "high",
+         *         "assignee_id": "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "labels": [
+         *           "docs"
+         *         ],
+         *         "due_at": "2026-02-01T12:00:00.000Z",
+         *         "completed_at": "2026-01-31T09:30:00.000Z",
+         *         "created_at": "2026-01-30T08:00:00.000Z",
+         *         "updated_at": "2026-01-31T09:30:00.000Z"
+         *       }
+         *     }
+         */
+        TaskDeletedEvent: {
+            /**
+             * @description The type of the event: `task.deleted`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "task.deleted";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             */
+            timestamp: string;
+            data: components["schemas"]["Task"];
+        };
+        /**
+         * @description A task was deleted. It is shown as it was last.
+         * @example {
+         *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "type": "task.deleted",
+         *       "created_at": "2026-01-31T09:30:00.000Z",
+         *       "request_id": "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "data": {
+         *         "id": "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "title": "Write the release notes",
+         *         "description": "For version 2, with the breaking changes first.",
+         *         "status": "in_progress",
+         *         "priority": "high",
+         *         "assignee_id": "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "labels": [
+         *           "docs",
+         *           "release"
+         *         ],
+         *         "due_at": "2026-02-14T17:00:00.000Z",
+         *         "completed_at": null,
+         *         "created_at": "2026-01-31T09:30:00.000Z",
+         *         "updated_at": "2026-01-31T09:30:00.000Z"
+         *       },
+         *       "previous": null
+         *     }
+         */
+        StoredTaskDeletedEvent: {
+            /**
+             * @description The id of the event: the `webhook-id` of its requests.
+             * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            id: string;
+            /**
+             * @description The type of the event: `task.deleted`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "task.deleted";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             * @example 2026-01-31T09:30:00.000Z
+             */
+            created_at: string;
+            /**
+             * @description The request that caused it; null where none did.
+             * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            request_id: string | null;
+            data: components["schemas"]["Task"];
+            /**
+             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @example null
+             */
+            previous: Record<string, never> | null;
+        };
+        /**
+         * @description A key was made. Its secret is in no event.
+         * @example {
+         *       "type": "key.created",
+         *       "timestamp": "2026-01-31T09:30:00.000Z",
+         *       "data": {
+         *         "id": "key_4fPq2rT8vX0zB6dH",
+         *         "name": "Continuous integration",
+         *         "prefix": "dvo_4fPq2rT8vX0zB6dH",
+         *         "last4": "x7Qa",
+         *         "scopes": [
+         *           "users:read",
+         *           "tasks:read"
+         *         ],
+         *         "status": "active",
+         *         "hourly_limit": 5000,
+         *         "allowed_ips": [],
+         *         "expires_at": "2026-03-01T00:00:00.000Z",
+         *         "last_used_at": "2026-01-31T09:29:12.345Z",
+         *         "last_used_path": "/api/v1/tasks",
+         *         "overlap_ends_at": null,
+         *         "created_by": {
+         *           "type": "operator",
+         *           "id": null,
+         *           "name": null
+         *         },
+         *         "created_at": "2026-01-30T08:00:00.000Z",
+         *         "updated_at": "2026-01-31T09:30:00.000Z"
+         *       }
+         *     }
+         */
+        KeyCreatedEvent: {
+            /**
+             * @description The type of the event: `key.created`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "key.created";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             */
+            timestamp: string;
+            data: components["schemas"]["Key"];
+        };
+        /**
+         * @description A key was made. Its secret is in no event.
+         * @example {
+         *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "type": "key.created",
+         *       "created_at": "2026-01-31T09:30:00.000Z",
+         *       "request_id": "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "data": {
+         *         "id": "key_4fPq2rT8vX0zB6dH",
+         *         "name": "Continuous integration",
+         *         "prefix": "dvo_4fPq2rT8vX0zB6dH",
+         *         "last4": "x7Qa",
+         *         "scopes": [
+         *           "users:read",
+         *           "tasks:read"
+         *         ],
+         *         "status": "active",
+         *         "hourly_limit": 5000,
+         *         "allowed_ips": [
+         *           "203.0.113.0/24"
+         *         ],
+         *         "expires_at": "2027-01-31T00:00:00.000Z",
+         *         "last_used_at": "2026-01-31T09:30:00.000Z",
+         *         "last_used_path": "/api/v1/tasks",
+         *         "overlap_ends_at": null,
+         *         "created_by": {
+         *           "type": "key",
+         *           "id": "key_8hJk3mN5pQ7rS9tU",
+         *           "name": "Production backend"
+         *         },
+         *         "created_at": "2026-01-31T09:30:00.000Z",
+         *         "updated_at": "2026-01-31T09:30:00.000Z"
+         *       },
+         *       "previous": null
+         *     }
+         */
+        StoredKeyCreatedEvent: {
+            /**
+             * @description The id of the event: the `webhook-id` of its requests.
+             * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            id: string;
+            /**
+             * @description The type of the event: `key.created`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "key.created";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             * @example 2026-01-31T09:30:00.000Z
+             */
+            created_at: string;
+            /**
+             * @description The request that caused it; null where none did.
+             * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            request_id: string | null;
+            data: components["schemas"]["Key"];
+            /**
+             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @example null
+             */
+            previous: Record<string, never> | null;
+        };
+        /**
+         * @description A key was changed, disabled or enabled, or an overlap of its secrets was ended.
+         * @example {
+         *       "type": "key.updated",
+         *       "timestamp": "2026-01-31T09:30:00.000Z",
+         *       "data": {
+         *         "id": "key_4fPq2rT8vX0zB6dH",
+         *         "name": "Continuous integration",
+         *         "prefix": "dvo_4fPq2rT8vX0zB6dH",
+         *         "last4": "x7Qa",
+         *         "scopes": [
+         *           "users:read",
+         *           "tasks:read"
+         *         ],
+         *         "status": "active",
+         *         "hourly_limit": 5000,
+         *         "allowed_ips": [],
+         *         "expires_at": "2026-03-01T00:00:00.000Z",
+         *         "last_used_at": "2026-01-31T09:29:12.345Z",
+         *         "last_used_path": "/api/v1/tasks",
+         *         "overlap_ends_at": null,
+         *         "created_by": {
+         *           "type": "operator",
+         *           "id": null,
+         *           "name": null
+         *         },
+         *         "created_at": "2026-01-30T08:00:00.000Z",
+         *         "updated_at": "2026-01-31T09:30:00.000Z"
+         *       },
+         *       "previous": {
+         *         "hourly_limit": 1000,
+         *         "updated_at": "2026-01-30T08:00:00.000Z"
+         *       }
+         *     }
+         */
+        KeyUpdatedEvent: {
+            /**
+             * @description The type of the event: `key.updated`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "key.updated";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             */
+            timestamp: string;
+            data: components["schemas"]["Key"];
+            /** @description The former values of the members of `data` that changed, `updated_at` among them. */
+            previous: {
+                /**
+                 * @description The id of the key. It is no secret.
+                 * @example key_4fPq2rT8vX0zB6dH
+                 */
+                id?: string;
+                /**
+                 * @description What the key is for.
+                 * @example Continuous integration
+                 */
+                name?: string;
+                /**
+                 * @description The public part, with which the secret key begins: how to tell keys apart in a log.
+                 * @example dvo_4fPq2rT8vX0zB6dH
+                 */
+                prefix?: string;
+                /**
+                 * @description The last four characters of the secret key.
+                 * @example x7Qa
+                 */
+                last4?: string;
+                /**
+                 * @description What the key may do.
+                 * @example [
+                 *       "users:read",
+                 *       "tasks:read"
+                 *     ]
+                 */
+                scopes?: string[];
+                /**
+                 * @description Whether it is in force: `active` is, `disabled` is not until it is enabled again, `expired` is past `expires_at`, `revoked` is ended for good.
+                 * @example active
+                 * @enum {string}
+                 */
+                status?: "active" | "disabled" | "revoked" | "expired";
+                /**
+                 * @description How many requests it may make in a clock hour.
+                 * @example 5000
+                 */
+                hourly_limit?: number;
+                /**
+                 * @description Addresses and CIDR ranges, IPv4 and IPv6, that it may be used from. Empty: any.
+                 * @example [
+                 *       "203.0.113.0/24"
+                 *     ]
+                 */
+                allowed_ips?: string[];
+                /**
+                 * @description When it expires; null: never.
+                 * @example 2027-01-31T00:00:00.000Z
+                 */
+                expires_at?: string | null;
+                /** @description When it was last used; null: never, or not known while the log cannot be read. */
+                last_used_at?: string | null;
+                /**
+                 * @description The path that it was last used for; null: none.
+                 * @example /api/v1/tasks
+                 */
+                last_used_path?: string | null;
+                /**
+                 * @description Until then the secret before the last rotation works too; null where it does not.
+                 * @example null
+                 */
+                overlap_ends_at?: string | null;
+                /** @description Who made it. */
+                created_by?: {
+                    /**
+                     * @description What made it: another `key`, a `member` in the overview, the `operator` or the `system` itself.
+                     * @example key
+                     * @enum {string}
+                     */
+                    type: "key" | "member" | "operator" | "system";
+                    /**
+                     * @description The id of that key or member; null for others.
+                     * @example key_8hJk3mN5pQ7rS9tU
+                     */
+                    id: string | null;
+                    /**
+                     * @description What it is called now; null in events.
+                     * @example Production backend
+                     */
+                    name: string | null;
+                };
+                /**
+                 * Format: date-time
+                 * @description When the key was made.
+                 * @example 2026-01-31T09:30:00.000Z
+                 */
+                created_at?: string;
+                /**
+                 * Format: date-time
+                 * @description When the key was last changed.
+                 * @example 2026-01-31T09:30:00.000Z
+                 */
+                updated_at?: string;
+            };
+        };
+        /**
+         * @description A key was changed, disabled or enabled, or an overlap of its secrets was ended.
+         * @example {
+         *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "type": "key.updated",
+         *       "created_at": "2026-01-31T09:30:00.000Z",
+         *       "request_id": "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "data": {
+         *         "id": "key_4fPq2rT8vX0zB6dH",
+         *         "name": "Continuous integration",
+         *         "prefix": "dvo_4fPq2rT8vX0zB6dH",
+         *         "last4": "x7Qa",
+         *         "scopes": [
+         *           "users:read",
+         *           "tasks:read"
+         *         ],
+         *         "status": "active",
+         *         "hourly_limit": 5000,
+         *         "allowed_ips": [
+         *           "203.0.113.0/24"
+         *         ],
+         *         "expires_at": "2027-01-31T00:00:00.000Z",
+         *         "last_used_at": "2026-01-31T09:30:00.000Z",
+         *         "last_used_path": "/api/v1/tasks",
+         *         "overlap_ends_at": null,
+         *         "created_by": {
+         *           "type": "key",
+         *           "id": "key_8hJk3mN5pQ7rS9tU",
+         *           "name": "Production backend"
+         *         },
+         *         "created_at": "2026-01-31T09:30:00.000Z",
+         *         "updated_at": "2026-01-31T09:30:00.000Z"
+         *       },
+         *       "previous": null
+         *     }
+         */
+        StoredKeyUpdatedEvent: {
+            /**
+             * @description The id of the event: the `webhook-id` of its requests.
+             * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            id: string;
+            /**
+             * @description The type of the event: `key.updated`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "key.updated";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             * @example 2026-01-31T09:30:00.000Z
+             */
+            created_at: string;
+            /**
+             * @description The request that caused it; null where none did.
+             * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            request_id: string | null;
+            data: components["schemas"]["Key"];
+            /**
+             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @example null
+             */
+            previous: Record<string, never> | null;
+        };
+        /**
+         * @description A key has a new secret.
+         * @example {
+         *       "type": "key.rotated",
+         *       "timestamp": "2026-01-31T09:30:00.000Z",
+         *       "data": {
+         *         "id": "key_4fPq2rT8vX0zB6dH",
+         *         "name": "Continuous integration",
+         *         "prefix": "dvo_4fPq2rT8vX0zB6dH",
+         *         "last4": "x7Qa",
+         *         "scopes": [
+         *           "users:read",
+         *           "tasks:read"
+         *         ],
+         *         "status": "active",
+         *         "hourly_limit": 5000,
+         *         "allowed_ips": [],
+         *         "expires_at": "2026-03-01T00:00:00.000Z",
+         *         "last_used_at": "2026-01-31T09:29:12.345Z",
+         *         "last_used_path": "/api/v1/tasks",
+         *         "overlap_ends_at": null,
+         *         "created_by": {
+         *           "type": "operator",
+         *           "id": null,
+         *           "name": null
+         *         },
+         *         "created_at": "2026-01-30T08:00:00.000Z",
+         *         "updated_at": "2026-01-31T09:30:00.000Z"
+         *       }
+         *     }
+         */
+        KeyRotatedEvent: {
+            /**
+             * @description The type of the event: `key.rotated`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "key.rotated";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             */
+            timestamp: string;
+            data: components["schemas"]["Key"];
+        };
+        /**
+         * @description A key has a new secret.
+         * @example {
+         *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "type": "key.rotated",
+         *       "created_at": "2026-01-31T09:30:00.000Z",
+         *       "request_id": "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "data": {
+         *         "id": "key_4fPq2rT8vX0zB6dH",
+         *         "name": "Continuous integration",
+         *         "prefix": "dvo_4fPq2rT8vX0zB6dH",
+         *         "last4": "x7Qa",
+         *         "scopes": [
+         *           "users:read",
+         *           "tasks:read"
+         *         ],
+         *         "status": "active",
+         *         "hourly_limit": 5000,
+         *         "allowed_ips": [
+         *           "203.0.113.0/24"
+         *         ],
+         *         "expires_at": "2027-01-31T00:00:00.000Z",
+         *         "last_used_at": "2026-01-31T09:30:00.000Z",
+         *         "last_used_path": "/api/v1/tasks",
+         *         "overlap_ends_at": null,
+         *         "created_by": {
+         *           "type": "key",
+         *           "id": "key_8hJk3mN5pQ7rS9tU",
+         *           "name": "Production backend"
+         *         },
+         *         "created_at": "2026-01-31T09:30:00.000Z",
+         *         "updated_at": "2026-01-31T09:30:00.000Z"
+         *       },
+         *       "previous": null
+         *     }
+         */
+        StoredKeyRotatedEvent: {
+            /**
+             * @description The id of the event: the `webhook-id` of its requests.
+             * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            id: string;
+            /**
+             * @description The type of the event: `key.rotated`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "key.rotated";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             * @example 2026-01-31T09:30:00.000Z
+             */
+            created_at: string;
+            /**
+             * @description The request that caused it; null where none did.
+             * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            request_id: string | null;
+            data: components["schemas"]["Key"];
+            /**
+             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @example null
+             */
+            previous: Record<string, never> | null;
+        };
+        /**
+         * @description A key was revoked, for good: by a call, or since it was reported as leaked.
+         * @example {
+         *       "type": "key.revoked",
+         *       "timestamp": "2026-01-31T09:30:00.000Z",
+         *       "data": {
+         *         "id": "key_4fPq2rT8vX0zB6dH",
+         *         "name": "Continuous integration",
+         *         "prefix": "dvo_4fPq2rT8vX0zB6dH",
+         *         "last4": "x7Qa",
+         *         "scopes": [
+         *           "users:read",
+         *           "tasks:read"
+         *         ],
+         *         "status": "active",
+         *         "hourly_limit": 5000,
+         *         "allowed_ips": [],
+         *         "expires_at": "2026-03-01T00:00:00.000Z",
+         *         "last_used_at": "2026-01-31T09:29:12.345Z",
+         *         "last_used_path": "/api/v1/tasks",
+         *         "overlap_ends_at": null,
+         *         "created_by": {
+         *           "type": "operator",
+         *           "id": null,
+         *           "name": null
+         *         },
+         *         "created_at": "2026-01-30T08:00:00.000Z",
+         *         "updated_at": "2026-01-31T09:30:00.000Z"
+         *       }
+         *     }
+         */
+        KeyRevokedEvent: {
+            /**
+             * @description The type of the event: `key.revoked`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "key.revoked";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             */
+            timestamp: string;
+            data: components["schemas"]["Key"];
+        };
+        /**
+         * @description A key was revoked, for good: by a call, or since it was reported as leaked.
+         * @example {
+         *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "type": "key.revoked",
+         *       "created_at": "2026-01-31T09:30:00.000Z",
+         *       "request_id": "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "data": {
+         *         "id": "key_4fPq2rT8vX0zB6dH",
+         *         "name": "Continuous integration",
+         *         "prefix": "dvo_4fPq2rT8vX0zB6dH",
+         *         "last4": "x7Qa",
+         *         "scopes": [
+         *           "users:read",
+         *           "tasks:read"
+         *         ],
+         *         "status": "active",
+         *         "hourly_limit": 5000,
+         *         "allowed_ips": [
+         *           "203.0.113.0/24"
+         *         ],
+         *         "expires_at": "2027-01-31T00:00:00.000Z",
+         *         "last_used_at": "2026-01-31T09:30:00.000Z",
+         *         "last_used_path": "/api/v1/tasks",
+         *         "overlap_ends_at": null,
+         *         "created_by": {
+         *           "type": "key",
+         *           "id": "key_8hJk3mN5pQ7rS9tU",
+         *           "name": "Production backend"
+         *         },
+         *         "created_at": "2026-01-31T09:30:00.000Z",
+         *         "updated_at": "2026-01-31T09:30:00.000Z"
+         *       },
+         *       "previous": null
+         *     }
+         */
+        StoredKeyRevokedEvent: {
+            /**
+             * @description The id of the event: the `webhook-id` of its requests.
+             * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            id: string;
+            /**
+             * @description The type of the event: `key.revoked`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "key.revoked";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             * @example 2026-01-31T09:30:00.000Z
+             */
+            created_at: string;
+            /**
+             * @description The request that caused it; null where none did.
+             * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            request_id: string | null;
+            data: components["schemas"]["Key"];
+            /**
+             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @example null
+             */
+            previous: Record<string, never> | null;
+        };
+        /**
+         * @description A key expires in seven days or less. Sent once for each expiry.
+         * @example {
+         *       "type": "key.expiring",
+         *       "timestamp": "2026-01-31T09:30:00.000Z",
+         *       "data": {
+         *         "id": "key_4fPq2rT8vX0zB6dH",
+         *         "name": "Continuous integration",
+         *         "prefix": "dvo_4fPq2rT8vX0zB6dH",
+         *         "last4": "x7Qa",
+         *         "scopes": [
+         *           "users:read",
+         *           "tasks:read"
+         *         ],
+         *         "status": "active",
+         *         "hourly_limit": 5000,
+         *         "allowed_ips": [],
+         *         "expires_at": "2026-03-01T00:00:00.000Z",
+         *         "last_used_at": "2026-01-31T09:29:12.345Z",
+         *         "last_used_path": "/api/v1/tasks",
+         *         "overlap_ends_at": null,
+         *         "created_by": {
+         *           "type": "operator",
+         *           "id": null,
+         *           "name": null
+         *         },
+         *         "created_at": "2026-01-30T08:00:00.000Z",
+         *         "updated_at": "2026-01-31T09:30:00.000Z"
+         *       }
+         *     }
+         */
+        KeyExpiringEvent: {
+            /**
+             * @description The type of the event: `key.expiring`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "key.expiring";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             */
+            timestamp: string;
+            data: components["schemas"]["Key"];
+        };
+        /**
+         * @description A key expires in seven days or less. Sent once for each expiry.
+         * @example {
+         *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "type": "key.expiring",
+         *       "created_at": "2026-01-31T09:30:00.000Z",
+         *       "request_id": "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "data": {
+         *         "id": "key_4fPq2rT8vX0zB6dH",
+         *         "name": "Continuous integration",
+         *         "prefix": "dvo_4fPq2rT8vX0zB6dH",
+         *         "last4": "x7Qa",
+         *         "scopes": [
+         *           "users:read",
+         *           "tasks:read"
+         *         ],
+         *         "status": "active",
+         *         "hourly_limit": 5000,
+         *         "allowed_ips": [
+         *           "203.0.113.0/24"
+         *         ],
+         *         "expires_at": "2027-01-31T00:00:00.000Z",
+         *         "last_used_at": "2026-01-31T09:30:00.000Z",
+         *         "last_used_path": "/api/v1/tasks",
+         *         "overlap_ends_at": null,
+         *         "created_by": {
+         *           "type": "key",
+         *           "id": "key_8hJk3mN5pQ7rS9tU",
+         *           "name": "Production backend"
+         *         },
+         *         "created_at": "2026-01-31T09:30:00.000Z",
+         *         "updated_at": "2026-01-31T09:30:00.000Z"
+         *       },
+         *       "previous": null
+         *     }
+         */
+        StoredKeyExpiringEvent: {
+            /**
+             * @description The id of the event: the `webhook-id` of its requests.
+             * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            id: string;
+            /**
+             * @description The type of the event: `key.expiring`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "key.expiring";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             * @example 2026-01-31T09:30:00.000Z
+             */
+            created_at: string;
+            /**
+             * @description The request that caused it; null where none did.
+             * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            request_id: string | null;
+            data: components["schemas"]["Key"];
+            /**
+             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @example null
+             */
+            previous: Record<string, never> | null;
+        };
+        /**
+         * @description What events of this kind are about.
+         * @example {
+         *       "key_id": "key_4fPq2rT8vX0zB6dH",
+         *       "key_name": "Continuous integration",
+         *       "used": 4000,
+         *       "limit": 5000,
+         *       "resets_at": "2026-01-31T10:00:00.000Z"
+         *     }
+         */
         RateLimitReport: {
             /** @description The key. */
             key_id: string;
@@ -3731,14 +5273,326 @@ export interface components {
              */
             resets_at: string;
         };
-        /** @description What events of this kind are about. */
+        /**
+         * @description A key has used 80 % of its limit. At most once an hour.
+         * @example {
+         *       "type": "rate_limit.warning",
+         *       "timestamp": "2026-01-31T09:30:00.000Z",
+         *       "data": {
+         *         "key_id": "key_4fPq2rT8vX0zB6dH",
+         *         "key_name": "Continuous integration",
+         *         "used": 4000,
+         *         "limit": 5000,
+         *         "resets_at": "2026-01-31T10:00:00.000Z"
+         *       }
+         *     }
+         */
+        RateLimitWarningEvent: {
+            /**
+             * @description The type of the event: `rate_limit.warning`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "rate_limit.warning";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             */
+            timestamp: string;
+            data: components["schemas"]["RateLimitReport"];
+        };
+        /**
+         * @description A key has used 80 % of its limit. At most once an hour.
+         * @example {
+         *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "type": "rate_limit.warning",
+         *       "created_at": "2026-01-31T09:30:00.000Z",
+         *       "request_id": "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "data": {
+         *         "key_id": "key_4fPq2rT8vX0zB6dH",
+         *         "key_name": "Continuous integration",
+         *         "used": 4000,
+         *         "limit": 5000,
+         *         "resets_at": "2026-01-31T10:00:00.000Z"
+         *       },
+         *       "previous": null
+         *     }
+         */
+        StoredRateLimitWarningEvent: {
+            /**
+             * @description The id of the event: the `webhook-id` of its requests.
+             * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            id: string;
+            /**
+             * @description The type of the event: `rate_limit.warning`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "rate_limit.warning";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             * @example 2026-01-31T09:30:00.000Z
+             */
+            created_at: string;
+            /**
+             * @description The request that caused it; null where none did.
+             * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            request_id: string | null;
+            data: components["schemas"]["RateLimitReport"];
+            /**
+             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @example null
+             */
+            previous: Record<string, never> | null;
+        };
+        /**
+         * @description A key has used up its limit. At most once an hour.
+         * @example {
+         *       "type": "rate_limit.reached",
+         *       "timestamp": "2026-01-31T09:30:00.000Z",
+         *       "data": {
+         *         "key_id": "key_4fPq2rT8vX0zB6dH",
+         *         "key_name": "Continuous integration",
+         *         "used": 4000,
+         *         "limit": 5000,
+         *         "resets_at": "2026-01-31T10:00:00.000Z"
+         *       }
+         *     }
+         */
+        RateLimitReachedEvent: {
+            /**
+             * @description The type of the event: `rate_limit.reached`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "rate_limit.reached";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             */
+            timestamp: string;
+            data: components["schemas"]["RateLimitReport"];
+        };
+        /**
+         * @description A key has used up its limit. At most once an hour.
+         * @example {
+         *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "type": "rate_limit.reached",
+         *       "created_at": "2026-01-31T09:30:00.000Z",
+         *       "request_id": "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "data": {
+         *         "key_id": "key_4fPq2rT8vX0zB6dH",
+         *         "key_name": "Continuous integration",
+         *         "used": 4000,
+         *         "limit": 5000,
+         *         "resets_at": "2026-01-31T10:00:00.000Z"
+         *       },
+         *       "previous": null
+         *     }
+         */
+        StoredRateLimitReachedEvent: {
+            /**
+             * @description The id of the event: the `webhook-id` of its requests.
+             * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            id: string;
+            /**
+             * @description The type of the event: `rate_limit.reached`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "rate_limit.reached";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             * @example 2026-01-31T09:30:00.000Z
+             */
+            created_at: string;
+            /**
+             * @description The request that caused it; null where none did.
+             * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            request_id: string | null;
+            data: components["schemas"]["RateLimitReport"];
+            /**
+             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @example null
+             */
+            previous: Record<string, never> | null;
+        };
+        /**
+         * @description A webhook was disabled: by a call, since its receiver is gone, or since that has failed for five days.
+         * @example {
+         *       "type": "webhook.disabled",
+         *       "timestamp": "2026-01-31T09:30:00.000Z",
+         *       "data": {
+         *         "id": "whk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "url": "https://hooks.acme.dev/overview",
+         *         "description": "Chat room of the team",
+         *         "event_types": [
+         *           "task.completed"
+         *         ],
+         *         "status": "disabled",
+         *         "disabled_reason": "The receiver answered 410 Gone.",
+         *         "created_at": "2026-01-30T08:00:00.000Z",
+         *         "updated_at": "2026-01-31T09:30:00.000Z"
+         *       }
+         *     }
+         */
+        WebhookDisabledEvent: {
+            /**
+             * @description The type of the event: `webhook.disabled`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "webhook.disabled";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             */
+            timestamp: string;
+            data: components["schemas"]["Webhook"];
+        };
+        /**
+         * @description A webhook was disabled: by a call, since its receiver is gone, or since that has failed for five days.
+         * @example {
+         *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "type": "webhook.disabled",
+         *       "created_at": "2026-01-31T09:30:00.000Z",
+         *       "request_id": "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "data": {
+         *         "id": "whk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "url": "https://hooks.acme.dev/overview",
+         *         "description": "Chat room of the team",
+         *         "event_types": [
+         *           "task.created",
+         *           "task.completed"
+         *         ],
+         *         "status": "active",
+         *         "disabled_reason": null,
+         *         "created_at": "2026-01-31T09:30:00.000Z",
+         *         "updated_at": "2026-01-31T09:30:00.000Z"
+         *       },
+         *       "previous": null
+         *     }
+         */
+        StoredWebhookDisabledEvent: {
+            /**
+             * @description The id of the event: the `webhook-id` of its requests.
+             * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            id: string;
+            /**
+             * @description The type of the event: `webhook.disabled`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "webhook.disabled";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             * @example 2026-01-31T09:30:00.000Z
+             */
+            created_at: string;
+            /**
+             * @description The request that caused it; null where none did.
+             * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            request_id: string | null;
+            data: components["schemas"]["Webhook"];
+            /**
+             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @example null
+             */
+            previous: Record<string, never> | null;
+        };
+        /**
+         * @description What events of this kind are about.
+         * @example {
+         *       "webhook_id": "whk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "message": "This is a test."
+         *     }
+         */
         TestMessage: {
             /** @description The webhook that was tested. */
             webhook_id: string;
             /** @description A sentence that says so. */
             message: string;
         };
-        /** @description What events of this kind are about. */
+        /**
+         * @description Sent on demand, to one webhook alone.
+         * @example {
+         *       "type": "webhook.test",
+         *       "timestamp": "2026-01-31T09:30:00.000Z",
+         *       "data": {
+         *         "webhook_id": "whk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "message": "This is a test."
+         *       }
+         *     }
+         */
+        WebhookTestEvent: {
+            /**
+             * @description The type of the event: `webhook.test`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "webhook.test";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             */
+            timestamp: string;
+            data: components["schemas"]["TestMessage"];
+        };
+        /**
+         * @description Sent on demand, to one webhook alone.
+         * @example {
+         *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "type": "webhook.test",
+         *       "created_at": "2026-01-31T09:30:00.000Z",
+         *       "request_id": "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "data": {
+         *         "webhook_id": "whk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "message": "This is a test."
+         *       },
+         *       "previous": null
+         *     }
+         */
+        StoredWebhookTestEvent: {
+            /**
+             * @description The id of the event: the `webhook-id` of its requests.
+             * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            id: string;
+            /**
+             * @description The type of the event: `webhook.test`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "webhook.test";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             * @example 2026-01-31T09:30:00.000Z
+             */
+            created_at: string;
+            /**
+             * @description The request that caused it; null where none did.
+             * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            request_id: string | null;
+            data: components["schemas"]["TestMessage"];
+            /**
+             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @example null
+             */
+            previous: Record<string, never> | null;
+        };
+        /**
+         * @description What events of this kind are about.
+         * @example {
+         *       "id": "mem_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "name": "Ada Lovelace",
+         *       "email": "ada@acme.dev",
+         *       "role": "developer",
+         *       "created_at": "2026-01-31T09:30:00.000Z"
+         *     }
+         */
         Member: {
             /** @description The id of the member, or of the invitation. */
             id: string;
@@ -3758,10 +5612,246 @@ export interface components {
              */
             created_at: string;
         };
+        /**
+         * @description Somebody was invited to the overview. The id is that of the invitation, and there is no name yet.
+         * @example {
+         *       "type": "member.invited",
+         *       "timestamp": "2026-01-31T09:30:00.000Z",
+         *       "data": {
+         *         "id": "mem_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "name": "Ada Lovelace",
+         *         "email": "ada@acme.dev",
+         *         "role": "developer",
+         *         "created_at": "2026-01-31T09:30:00.000Z"
+         *       }
+         *     }
+         */
+        MemberInvitedEvent: {
+            /**
+             * @description The type of the event: `member.invited`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "member.invited";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             */
+            timestamp: string;
+            data: components["schemas"]["Member"];
+        };
+        /**
+         * @description Somebody was invited to the overview. The id is that of the invitation, and there is no name yet.
+         * @example {
+         *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "type": "member.invited",
+         *       "created_at": "2026-01-31T09:30:00.000Z",
+         *       "request_id": "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "data": {
+         *         "id": "mem_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "name": "Ada Lovelace",
+         *         "email": "ada@acme.dev",
+         *         "role": "developer",
+         *         "created_at": "2026-01-31T09:30:00.000Z"
+         *       },
+         *       "previous": null
+         *     }
+         */
+        StoredMemberInvitedEvent: {
+            /**
+             * @description The id of the event: the `webhook-id` of its requests.
+             * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            id: string;
+            /**
+             * @description The type of the event: `member.invited`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "member.invited";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             * @example 2026-01-31T09:30:00.000Z
+             */
+            created_at: string;
+            /**
+             * @description The request that caused it; null where none did.
+             * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            request_id: string | null;
+            data: components["schemas"]["Member"];
+            /**
+             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @example null
+             */
+            previous: Record<string, never> | null;
+        };
+        /**
+         * @description Somebody has taken up an invitation or the setup link, and is a member now.
+         * @example {
+         *       "type": "member.joined",
+         *       "timestamp": "2026-01-31T09:30:00.000Z",
+         *       "data": {
+         *         "id": "mem_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "name": "Ada Lovelace",
+         *         "email": "ada@acme.dev",
+         *         "role": "developer",
+         *         "created_at": "2026-01-31T09:30:00.000Z"
+         *       }
+         *     }
+         */
+        MemberJoinedEvent: {
+            /**
+             * @description The type of the event: `member.joined`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "member.joined";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             */
+            timestamp: string;
+            data: components["schemas"]["Member"];
+        };
+        /**
+         * @description Somebody has taken up an invitation or the setup link, and is a member now.
+         * @example {
+         *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "type": "member.joined",
+         *       "created_at": "2026-01-31T09:30:00.000Z",
+         *       "request_id": "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "data": {
+         *         "id": "mem_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "name": "Ada Lovelace",
+         *         "email": "ada@acme.dev",
+         *         "role": "developer",
+         *         "created_at": "2026-01-31T09:30:00.000Z"
+         *       },
+         *       "previous": null
+         *     }
+         */
+        StoredMemberJoinedEvent: {
+            /**
+             * @description The id of the event: the `webhook-id` of its requests.
+             * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            id: string;
+            /**
+             * @description The type of the event: `member.joined`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "member.joined";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             * @example 2026-01-31T09:30:00.000Z
+             */
+            created_at: string;
+            /**
+             * @description The request that caused it; null where none did.
+             * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            request_id: string | null;
+            data: components["schemas"]["Member"];
+            /**
+             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @example null
+             */
+            previous: Record<string, never> | null;
+        };
+        /**
+         * @description A member was removed. Their sessions have ended.
+         * @example {
+         *       "type": "member.removed",
+         *       "timestamp": "2026-01-31T09:30:00.000Z",
+         *       "data": {
+         *         "id": "mem_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "name": "Ada Lovelace",
+         *         "email": "ada@acme.dev",
+         *         "role": "developer",
+         *         "created_at": "2026-01-31T09:30:00.000Z"
+         *       }
+         *     }
+         */
+        MemberRemovedEvent: {
+            /**
+             * @description The type of the event: `member.removed`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "member.removed";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             */
+            timestamp: string;
+            data: components["schemas"]["Member"];
+        };
+        /**
+         * @description A member was removed. Their sessions have ended.
+         * @example {
+         *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "type": "member.removed",
+         *       "created_at": "2026-01-31T09:30:00.000Z",
+         *       "request_id": "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *       "data": {
+         *         "id": "mem_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "name": "Ada Lovelace",
+         *         "email": "ada@acme.dev",
+         *         "role": "developer",
+         *         "created_at": "2026-01-31T09:30:00.000Z"
+         *       },
+         *       "previous": null
+         *     }
+         */
+        StoredMemberRemovedEvent: {
+            /**
+             * @description The id of the event: the `webhook-id` of its requests.
+             * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            id: string;
+            /**
+             * @description The type of the event: `member.removed`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "member.removed";
+            /**
+             * Format: date-time
+             * @description When it happened.
+             * @example 2026-01-31T09:30:00.000Z
+             */
+            created_at: string;
+            /**
+             * @description The request that caused it; null where none did.
+             * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
+             */
+            request_id: string | null;
+            data: components["schemas"]["Member"];
+            /**
+             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @example null
+             */
+            previous: Record<string, never> | null;
+        };
+        /**
+         * @description The body of a request to a webhook. Decide by `type`. New types may come: ignore one that you do not know.
+         * @example {
+         *       "type": "user.created",
+         *       "timestamp": "2026-01-31T09:30:00.000Z",
+         *       "data": {
+         *         "id": "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+         *         "name": "Ada Lovelace",
+         *         "email": "ada@example.com",
+         *         "role": "member",
+         *         "status": "active",
+         *         "created_at": "2026-01-30T08:00:00.000Z",
+         *         "updated_at": "2026-01-31T09:30:00.000Z"
+         *       }
+         *     }
+         */
+        WebhookEvent: components["schemas"]["UserCreatedEvent"] | components["schemas"]["UserUpdatedEvent"] | components["schemas"]["UserDeletedEvent"] | components["schemas"]["TaskCreatedEvent"] | components["schemas"]["TaskUpdatedEvent"] | components["schemas"]["TaskCompletedEvent"] | components["schemas"]["TaskDeletedEvent"] | components["schemas"]["KeyCreatedEvent"] | components["schemas"]["KeyUpdatedEvent"] | components["schemas"]["KeyRotatedEvent"] | components["schemas"]["KeyRevokedEvent"] | components["schemas"]["KeyExpiringEvent"] | components["schemas"]["RateLimitWarningEvent"] | components["schemas"]["RateLimitReachedEvent"] | components["schemas"]["WebhookDisabledEvent"] | components["schemas"]["WebhookTestEvent"] | components["schemas"]["MemberInvitedEvent"] | components["schemas"]["MemberJoinedEvent"] | components["schemas"]["MemberRemovedEvent"];
     };
     responses: {
         /** @description `invalid_parameter`: A parameter of the query is not taken. `invalid_cursor`: The cursor belongs to another list or filter, or was changed. */
-        BadRequest: {
+        InvalidCursor: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
@@ -3794,7 +5884,7 @@ export interface components {
             };
         };
         /** @description `insufficient_scope`: The key has not the scope that this operation needs. `account_suspended`: The operator of this service has suspended the account. `ip_not_allowed`: It came from an address that the key may not be used from. */
-        Forbidden: {
+        InsufficientScope: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
@@ -3861,7 +5951,7 @@ export interface components {
             };
         };
         /** @description `malformed_json`: Its body was not valid JSON. `invalid_parameter`: A parameter of the query is not taken. `invalid_header`: A header was not in the form that is taken. */
-        BadRequest2: {
+        MalformedJsonOrInvalidHeader: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
@@ -3893,7 +5983,7 @@ export interface components {
             };
         };
         /** @description `conflict`: What it asked for clashes with what is there. `request_in_progress`: The same request was still running under its Idempotency-Key. `limit_reached`: The account stores as much of this as it may. */
-        Conflict: {
+        ConflictOrRequestInProgressOrLimitReached: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
@@ -3925,7 +6015,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `unsupported_media_type`: Its body was of a type that is not taken here. */
+        /** @description `unsupported_media_type`: Its body was of a type that is not taken here, or compressed. */
         UnsupportedMediaType: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -3937,6 +6027,7 @@ export interface components {
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 "Accept-Post": components["headers"]["Accept-Post"];
                 "Accept-Patch": components["headers"]["Accept-Patch"];
+                "Accept-Encoding": components["headers"]["Accept-Encoding"];
                 [name: string]: unknown;
             };
             content: {
@@ -3944,7 +6035,7 @@ export interface components {
             };
         };
         /** @description `invalid_body`: Its body was JSON, but not what this operation takes. `idempotency_key_reused`: Its Idempotency-Key had come with another request. */
-        UnprocessableEntity: {
+        IdempotencyKeyReused: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
@@ -3960,7 +6051,7 @@ export interface components {
             };
         };
         /** @description `invalid_parameter`: A parameter of the query is not taken. `invalid_header`: A header was not in the form that is taken. */
-        BadRequest3: {
+        InvalidHeader: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
@@ -3991,7 +6082,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `precondition_failed`: The thing had changed since the version that If-Match named. */
+        /** @description `precondition_failed`: It was not the version that If-Match named, or it was one that If-None-Match excluded. */
         PreconditionFailed: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -4008,7 +6099,7 @@ export interface components {
             };
         };
         /** @description `conflict`: What it asked for clashes with what is there. `limit_reached`: The account stores as much of this as it may. */
-        Conflict2: {
+        ConflictOrLimitReached: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
@@ -4025,7 +6116,7 @@ export interface components {
             };
         };
         /** @description `invalid_body`: Its body was JSON, but not what this operation takes. */
-        UnprocessableEntity2: {
+        UnprocessableEntity: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
@@ -4041,7 +6132,7 @@ export interface components {
             };
         };
         /** @description `conflict`: What it asked for clashes with what is there. */
-        Conflict3: {
+        Conflict: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
@@ -4058,7 +6149,7 @@ export interface components {
             };
         };
         /** @description `request_in_progress`: The same request was still running under its Idempotency-Key. `limit_reached`: The account stores as much of this as it may. */
-        Conflict4: {
+        RequestInProgressOrLimitReached: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
@@ -4075,7 +6166,7 @@ export interface components {
             };
         };
         /** @description `invalid_parameter`: A parameter of the query is not taken. */
-        BadRequest4: {
+        BadRequest: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
@@ -4091,7 +6182,7 @@ export interface components {
             };
         };
         /** @description `account_suspended`: The operator of this service has suspended the account. `ip_not_allowed`: It came from an address that the key may not be used from. */
-        Forbidden2: {
+        Forbidden: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
@@ -4108,7 +6199,7 @@ export interface components {
             };
         };
         /** @description `insufficient_scope`: The key has not the scope that this operation needs. `account_suspended`: The operator of this service has suspended the account. `ip_not_allowed`: It came from an address that the key may not be used from. `forbidden`: It asked for more than its key may grant or see. */
-        Forbidden3: {
+        InsufficientScopeOrForbidden: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
@@ -4125,7 +6216,7 @@ export interface components {
             };
         };
         /** @description `invalid_parameter`: A parameter of the query is not taken. `invalid_header`: A header was not in the form that is taken. */
-        BadRequest5: {
+        PublicInvalidHeader: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 [name: string]: unknown;
@@ -4134,8 +6225,8 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `precondition_failed`: The thing had changed since the version that If-Match named. */
-        PreconditionFailed2: {
+        /** @description `precondition_failed`: It was not the version that If-Match named, or it was one that If-None-Match excluded. */
+        PublicPreconditionFailed: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 [name: string]: unknown;
@@ -4145,7 +6236,7 @@ export interface components {
             };
         };
         /** @description `internal_error`: Something went wrong on the service's side. */
-        InternalServerError2: {
+        PublicInternalServerError: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 [name: string]: unknown;
@@ -4155,7 +6246,7 @@ export interface components {
             };
         };
         /** @description `unavailable`: The service could not reach its storage or the guard of the key, or its storage is full: `detail` says which. */
-        ServiceUnavailable2: {
+        PublicServiceUnavailable: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "Retry-After": components["headers"]["Retry-After"];
@@ -4173,28 +6264,28 @@ export interface components {
         cursor: string;
         /** @description Makes the POST safe to repeat for 24 hours: 1 to 255 printable ASCII characters, new for each request. */
         IdempotencyKey: string;
-        /** @description Only the version with this ETag; else 412. */
+        /** @description Only the version with this ETag, also in its weak form; else 412. */
         IfMatch: string;
-        /** @description The ETag that the client has; if it is still the same, 304. */
+        /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
         IfNoneMatch: string;
         /** @description The id of what is asked for. */
-        id: string;
+        idOfUser: string;
         /** @description The id of what is asked for. */
-        id2: string;
+        idOfTask: string;
         /** @description How long the window is, the current hour in it: `24h`, `7d` or `30d`. */
         window: "24h" | "7d" | "30d";
         /** @description Only requests with this key. */
-        keyid: string;
+        keyId: string;
         /** @description From this time on. */
         from: string;
         /** @description Before this time. */
         to: string;
         /** @description The id of what is asked for. */
-        id3: string;
+        idOfKey: string;
         /** @description The id of what is asked for. */
-        id4: string;
+        idOfWebhook: string;
         /** @description The id of what is asked for. */
-        id5: string;
+        idOfDelivery: string;
     };
     requestBodies: never;
     headers: {
@@ -4220,6 +6311,8 @@ export interface components {
         "Accept-Post": string;
         /** @description The media types that a PATCH here takes. */
         "Accept-Patch": string;
+        /** @description `identity`: a body may not be compressed (RFC 9110, 12.5.3). */
+        "Accept-Encoding": "identity";
         /** @description `true` where this answers a repetition with the same Idempotency-Key. */
         "Idempotent-Replayed": "true";
         /** @description The version of the resource. */
@@ -4231,6 +6324,151 @@ export interface components {
     };
     pathItems: never;
 }
+export type Problem = components['schemas']['Problem'];
+export type UserPage = components['schemas']['UserPage'];
+export type User = components['schemas']['User'];
+export type NewUser = components['schemas']['NewUser'];
+export type UserPatch = components['schemas']['UserPatch'];
+export type TaskPage = components['schemas']['TaskPage'];
+export type Task = components['schemas']['Task'];
+export type NewTask = components['schemas']['NewTask'];
+export type TaskPatch = components['schemas']['TaskPatch'];
+export type Analytics = components['schemas']['Analytics'];
+export type Me = components['schemas']['Me'];
+export type RateLimits = components['schemas']['RateLimits'];
+export type Usage = components['schemas']['Usage'];
+export type UsageBreakdown = components['schemas']['UsageBreakdown'];
+export type ActivityPage = components['schemas']['ActivityPage'];
+export type ActivityEntry = components['schemas']['ActivityEntry'];
+export type KeyPage = components['schemas']['KeyPage'];
+export type Key = components['schemas']['Key'];
+export type KeyWithSecret = components['schemas']['KeyWithSecret'];
+export type ReplayedKey = components['schemas']['ReplayedKey'];
+export type NewKey = components['schemas']['NewKey'];
+export type KeyPatch = components['schemas']['KeyPatch'];
+export type KeyRotation = components['schemas']['KeyRotation'];
+export type WebhookPage = components['schemas']['WebhookPage'];
+export type Webhook = components['schemas']['Webhook'];
+export type WebhookWithSecret = components['schemas']['WebhookWithSecret'];
+export type ReplayedWebhook = components['schemas']['ReplayedWebhook'];
+export type NewWebhook = components['schemas']['NewWebhook'];
+export type WebhookPatch = components['schemas']['WebhookPatch'];
+export type WebhookRotation = components['schemas']['WebhookRotation'];
+export type DeliveryPage = components['schemas']['DeliveryPage'];
+export type Delivery = components['schemas']['Delivery'];
+export type DeliveryWithAttempts = components['schemas']['DeliveryWithAttempts'];
+export type NewDelivery = components['schemas']['NewDelivery'];
+export type AttemptedDelivery = components['schemas']['AttemptedDelivery'];
+export type TestDelivery = components['schemas']['TestDelivery'];
+export type TestRequest = components['schemas']['TestRequest'];
+export type RedeliveryCount = components['schemas']['RedeliveryCount'];
+export type NewRedelivery = components['schemas']['NewRedelivery'];
+export type Redeliver = components['schemas']['Redeliver'];
+export type Redelivery = components['schemas']['Redelivery'];
+export type EventTypes = components['schemas']['EventTypes'];
+export type EventPage = components['schemas']['EventPage'];
+export type Event = components['schemas']['Event'];
+export type AuditPage = components['schemas']['AuditPage'];
+export type AuditEntry = components['schemas']['AuditEntry'];
+export type OpenApiDocument = components['schemas']['OpenApiDocument'];
+export type UserCreatedEvent = components['schemas']['UserCreatedEvent'];
+export type StoredUserCreatedEvent = components['schemas']['StoredUserCreatedEvent'];
+export type UserUpdatedEvent = components['schemas']['UserUpdatedEvent'];
+export type StoredUserUpdatedEvent = components['schemas']['StoredUserUpdatedEvent'];
+export type UserDeletedEvent = components['schemas']['UserDeletedEvent'];
+export type StoredUserDeletedEvent = components['schemas']['StoredUserDeletedEvent'];
+export type TaskCreatedEvent = components['schemas']['TaskCreatedEvent'];
+export type StoredTaskCreatedEvent = components['schemas']['StoredTaskCreatedEvent'];
+export type TaskUpdatedEvent = components['schemas']['TaskUpdatedEvent'];
+export type StoredTaskUpdatedEvent = components['schemas']['StoredTaskUpdatedEvent'];
+export type TaskCompletedEvent = components['schemas']['TaskCompletedEvent'];
+export type StoredTaskCompletedEvent = components['schemas']['StoredTaskCompletedEvent'];
+export type TaskDeletedEvent = components['schemas']['TaskDeletedEvent'];
+export type StoredTaskDeletedEvent = components['schemas']['StoredTaskDeletedEvent'];
+export type KeyCreatedEvent = components['schemas']['KeyCreatedEvent'];
+export type StoredKeyCreatedEvent = components['schemas']['StoredKeyCreatedEvent'];
+export type KeyUpdatedEvent = components['schemas']['KeyUpdatedEvent'];
+export type StoredKeyUpdatedEvent = components['schemas']['StoredKeyUpdatedEvent'];
+export type KeyRotatedEvent = components['schemas']['KeyRotatedEvent'];
+export type StoredKeyRotatedEvent = components['schemas']['StoredKeyRotatedEvent'];
+export type KeyRevokedEvent = components['schemas']['KeyRevokedEvent'];
+export type StoredKeyRevokedEvent = components['schemas']['StoredKeyRevokedEvent'];
+export type KeyExpiringEvent = components['schemas']['KeyExpiringEvent'];
+export type StoredKeyExpiringEvent = components['schemas']['StoredKeyExpiringEvent'];
+export type RateLimitReport = components['schemas']['RateLimitReport'];
+export type RateLimitWarningEvent = components['schemas']['RateLimitWarningEvent'];
+export type StoredRateLimitWarningEvent = components['schemas']['StoredRateLimitWarningEvent'];
+export type RateLimitReachedEvent = components['schemas']['RateLimitReachedEvent'];
+export type StoredRateLimitReachedEvent = components['schemas']['StoredRateLimitReachedEvent'];
+export type WebhookDisabledEvent = components['schemas']['WebhookDisabledEvent'];
+export type StoredWebhookDisabledEvent = components['schemas']['StoredWebhookDisabledEvent'];
+export type TestMessage = components['schemas']['TestMessage'];
+export type WebhookTestEvent = components['schemas']['WebhookTestEvent'];
+export type StoredWebhookTestEvent = components['schemas']['StoredWebhookTestEvent'];
+export type Member = components['schemas']['Member'];
+export type MemberInvitedEvent = components['schemas']['MemberInvitedEvent'];
+export type StoredMemberInvitedEvent = components['schemas']['StoredMemberInvitedEvent'];
+export type MemberJoinedEvent = components['schemas']['MemberJoinedEvent'];
+export type StoredMemberJoinedEvent = components['schemas']['StoredMemberJoinedEvent'];
+export type MemberRemovedEvent = components['schemas']['MemberRemovedEvent'];
+export type StoredMemberRemovedEvent = components['schemas']['StoredMemberRemovedEvent'];
+export type WebhookEvent = components['schemas']['WebhookEvent'];
+export type ResponseInvalidCursor = components['responses']['InvalidCursor'];
+export type ResponseUnauthorized = components['responses']['Unauthorized'];
+export type ResponseInsufficientScope = components['responses']['InsufficientScope'];
+export type ResponseTooManyRequests = components['responses']['TooManyRequests'];
+export type ResponseInternalServerError = components['responses']['InternalServerError'];
+export type ResponseServiceUnavailable = components['responses']['ServiceUnavailable'];
+export type ResponseMalformedJsonOrInvalidHeader = components['responses']['MalformedJsonOrInvalidHeader'];
+export type ResponseRequestTimeout = components['responses']['RequestTimeout'];
+export type ResponseConflictOrRequestInProgressOrLimitReached = components['responses']['ConflictOrRequestInProgressOrLimitReached'];
+export type ResponsePayloadTooLarge = components['responses']['PayloadTooLarge'];
+export type ResponseUnsupportedMediaType = components['responses']['UnsupportedMediaType'];
+export type ResponseIdempotencyKeyReused = components['responses']['IdempotencyKeyReused'];
+export type ResponseInvalidHeader = components['responses']['InvalidHeader'];
+export type ResponseNotFound = components['responses']['NotFound'];
+export type ResponsePreconditionFailed = components['responses']['PreconditionFailed'];
+export type ResponseConflictOrLimitReached = components['responses']['ConflictOrLimitReached'];
+export type ResponseUnprocessableEntity = components['responses']['UnprocessableEntity'];
+export type ResponseConflict = components['responses']['Conflict'];
+export type ResponseRequestInProgressOrLimitReached = components['responses']['RequestInProgressOrLimitReached'];
+export type ResponseBadRequest = components['responses']['BadRequest'];
+export type ResponseForbidden = components['responses']['Forbidden'];
+export type ResponseInsufficientScopeOrForbidden = components['responses']['InsufficientScopeOrForbidden'];
+export type ResponsePublicInvalidHeader = components['responses']['PublicInvalidHeader'];
+export type ResponsePublicPreconditionFailed = components['responses']['PublicPreconditionFailed'];
+export type ResponsePublicInternalServerError = components['responses']['PublicInternalServerError'];
+export type ResponsePublicServiceUnavailable = components['responses']['PublicServiceUnavailable'];
+export type ParameterLimit = components['parameters']['limit'];
+export type ParameterCursor = components['parameters']['cursor'];
+export type ParameterIdempotencyKey = components['parameters']['IdempotencyKey'];
+export type ParameterIfMatch = components['parameters']['IfMatch'];
+export type ParameterIfNoneMatch = components['parameters']['IfNoneMatch'];
+export type ParameterIdOfUser = components['parameters']['idOfUser'];
+export type ParameterIdOfTask = components['parameters']['idOfTask'];
+export type ParameterWindow = components['parameters']['window'];
+export type ParameterKeyId = components['parameters']['keyId'];
+export type ParameterFrom = components['parameters']['from'];
+export type ParameterTo = components['parameters']['to'];
+export type ParameterIdOfKey = components['parameters']['idOfKey'];
+export type ParameterIdOfWebhook = components['parameters']['idOfWebhook'];
+export type ParameterIdOfDelivery = components['parameters']['idOfDelivery'];
+export type HeaderXRequestId = components['headers']['X-Request-Id'];
+export type HeaderRateLimitPolicy = components['headers']['RateLimit-Policy'];
+export type HeaderRateLimit = components['headers']['RateLimit'];
+export type HeaderXRateLimitLimit = components['headers']['X-RateLimit-Limit'];
+export type HeaderXRateLimitRemaining = components['headers']['X-RateLimit-Remaining'];
+export type HeaderXRateLimitUsed = components['headers']['X-RateLimit-Used'];
+export type HeaderXRateLimitReset = components['headers']['X-RateLimit-Reset'];
+export type HeaderRetryAfter = components['headers']['Retry-After'];
+export type HeaderWwwAuthenticate = components['headers']['WWW-Authenticate'];
+export type HeaderAcceptPost = components['headers']['Accept-Post'];
+export type HeaderAcceptPatch = components['headers']['Accept-Patch'];
+export type HeaderAcceptEncoding = components['headers']['Accept-Encoding'];
+export type HeaderIdempotentReplayed = components['headers']['Idempotent-Replayed'];
+export type HeaderETag = components['headers']['ETag'];
+export type HeaderLocation = components['headers']['Location'];
+export type HeaderLink = components['headers']['Link'];
 export type $defs = Record<string, never>;
 export interface operations {
     revokeLeakedKey: {
@@ -4274,10 +6512,10 @@ export interface operations {
                 limit?: components["parameters"]["limit"];
                 /** @description `next_cursor` of the page before, with the same filters and order; without it, the first page. */
                 cursor?: components["parameters"]["cursor"];
-                /** @description Only users with this role: `admin`, `member` or `viewer`. */
-                role?: "admin" | "member" | "viewer";
-                /** @description Only users with this status: `active` or `suspended`. */
-                status?: "active" | "suspended";
+                /** @description Only users with one of these roles: `admin`, `member`, `viewer`. Repeat it for several values. */
+                role?: ("admin" | "member" | "viewer")[];
+                /** @description Only users with one of these statuses: `active`, `suspended`. Repeat it for several values. */
+                status?: ("active" | "suspended")[];
                 /** @description Part of a name or email address, in any case. */
                 q?: string;
             };
@@ -4321,9 +6559,9 @@ export interface operations {
                     "application/json": components["schemas"]["UserPage"];
                 };
             };
-            400: components["responses"]["BadRequest"];
+            400: components["responses"]["InvalidCursor"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
+            403: components["responses"]["InsufficientScope"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -4383,14 +6621,14 @@ export interface operations {
                     "application/json": components["schemas"]["User"];
                 };
             };
-            400: components["responses"]["BadRequest2"];
+            400: components["responses"]["MalformedJsonOrInvalidHeader"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
+            403: components["responses"]["InsufficientScope"];
             408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            409: components["responses"]["ConflictOrRequestInProgressOrLimitReached"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
+            422: components["responses"]["IdempotencyKeyReused"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -4400,14 +6638,14 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has; if it is still the same, 304. */
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
                 /** @description The id of what is asked for. */
-                id: components["parameters"]["id"];
+                id: components["parameters"]["idOfUser"];
             };
             cookie?: never;
         };
@@ -4456,9 +6694,9 @@ export interface operations {
                 };
                 content?: never;
             };
-            400: components["responses"]["BadRequest3"];
+            400: components["responses"]["InvalidHeader"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
+            403: components["responses"]["InsufficientScope"];
             404: components["responses"]["NotFound"];
             412: components["responses"]["PreconditionFailed"];
             429: components["responses"]["TooManyRequests"];
@@ -4470,12 +6708,14 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
                 /** @description The id of what is asked for. */
-                id: components["parameters"]["id"];
+                id: components["parameters"]["idOfUser"];
             };
             cookie?: never;
         };
@@ -4495,11 +6735,11 @@ export interface operations {
                 };
                 content?: never;
             };
-            400: components["responses"]["BadRequest3"];
+            400: components["responses"]["InvalidHeader"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
+            403: components["responses"]["InsufficientScope"];
             404: components["responses"]["NotFound"];
-            409: components["responses"]["Conflict3"];
+            409: components["responses"]["Conflict"];
             412: components["responses"]["PreconditionFailed"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
@@ -4510,12 +6750,14 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
                 /** @description The id of what is asked for. */
-                id: components["parameters"]["id"];
+                id: components["parameters"]["idOfUser"];
             };
             cookie?: never;
         };
@@ -4564,16 +6806,16 @@ export interface operations {
                     "application/json": components["schemas"]["User"];
                 };
             };
-            400: components["responses"]["BadRequest2"];
+            400: components["responses"]["MalformedJsonOrInvalidHeader"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
+            403: components["responses"]["InsufficientScope"];
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict2"];
+            409: components["responses"]["ConflictOrLimitReached"];
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity2"];
+            422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -4586,10 +6828,10 @@ export interface operations {
                 limit?: components["parameters"]["limit"];
                 /** @description `next_cursor` of the page before, with the same filters and order; without it, the first page. */
                 cursor?: components["parameters"]["cursor"];
-                /** @description Only tasks with this status: `todo`, `in_progress`, `done` or `cancelled`. */
-                status?: "todo" | "in_progress" | "done" | "cancelled";
-                /** @description Only tasks with this priority: `low`, `normal`, `high` or `urgent`. */
-                priority?: "low" | "normal" | "high" | "urgent";
+                /** @description Only tasks with one of these statuses: `todo`, `in_progress`, `done`, `cancelled`. Repeat it for several values. */
+                status?: ("todo" | "in_progress" | "done" | "cancelled")[];
+                /** @description Only tasks with one of these priorities: `low`, `normal`, `high`, `urgent`. Repeat it for several values. */
+                priority?: ("low" | "normal" | "high" | "urgent")[];
                 /** @description Only the tasks of this user. */
                 assignee_id?: string;
                 /** @description Only tasks that are due before this time. */
@@ -4650,9 +6892,9 @@ export interface operations {
                     "application/json": components["schemas"]["TaskPage"];
                 };
             };
-            400: components["responses"]["BadRequest"];
+            400: components["responses"]["InvalidCursor"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
+            403: components["responses"]["InsufficientScope"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -4721,14 +6963,14 @@ export interface operations {
                     "application/json": components["schemas"]["Task"];
                 };
             };
-            400: components["responses"]["BadRequest2"];
+            400: components["responses"]["MalformedJsonOrInvalidHeader"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
+            403: components["responses"]["InsufficientScope"];
             408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict4"];
+            409: components["responses"]["RequestInProgressOrLimitReached"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
+            422: components["responses"]["IdempotencyKeyReused"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -4738,14 +6980,14 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has; if it is still the same, 304. */
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
                 /** @description The id of what is asked for. */
-                id: components["parameters"]["id2"];
+                id: components["parameters"]["idOfTask"];
             };
             cookie?: never;
         };
@@ -4801,9 +7043,9 @@ export interface operations {
                 };
                 content?: never;
             };
-            400: components["responses"]["BadRequest3"];
+            400: components["responses"]["InvalidHeader"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
+            403: components["responses"]["InsufficientScope"];
             404: components["responses"]["NotFound"];
             412: components["responses"]["PreconditionFailed"];
             429: components["responses"]["TooManyRequests"];
@@ -4815,12 +7057,14 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
                 /** @description The id of what is asked for. */
-                id: components["parameters"]["id2"];
+                id: components["parameters"]["idOfTask"];
             };
             cookie?: never;
         };
@@ -4840,11 +7084,11 @@ export interface operations {
                 };
                 content?: never;
             };
-            400: components["responses"]["BadRequest3"];
+            400: components["responses"]["InvalidHeader"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
+            403: components["responses"]["InsufficientScope"];
             404: components["responses"]["NotFound"];
-            409: components["responses"]["Conflict3"];
+            409: components["responses"]["Conflict"];
             412: components["responses"]["PreconditionFailed"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
@@ -4855,12 +7099,14 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
                 /** @description The id of what is asked for. */
-                id: components["parameters"]["id2"];
+                id: components["parameters"]["idOfTask"];
             };
             cookie?: never;
         };
@@ -4916,16 +7162,16 @@ export interface operations {
                     "application/json": components["schemas"]["Task"];
                 };
             };
-            400: components["responses"]["BadRequest2"];
+            400: components["responses"]["MalformedJsonOrInvalidHeader"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
+            403: components["responses"]["InsufficientScope"];
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict2"];
+            409: components["responses"]["ConflictOrLimitReached"];
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity2"];
+            422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -5008,9 +7254,9 @@ export interface operations {
                     "application/json": components["schemas"]["Analytics"];
                 };
             };
-            400: components["responses"]["BadRequest4"];
+            400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
+            403: components["responses"]["InsufficientScope"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -5064,9 +7310,9 @@ export interface operations {
                     "application/json": components["schemas"]["Me"];
                 };
             };
-            400: components["responses"]["BadRequest4"];
+            400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden2"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -5111,9 +7357,9 @@ export interface operations {
                     "application/json": components["schemas"]["RateLimits"];
                 };
             };
-            400: components["responses"]["BadRequest4"];
+            400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden2"];
+            403: components["responses"]["Forbidden"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
         };
@@ -5124,7 +7370,7 @@ export interface operations {
                 /** @description How long the window is, the current hour in it: `24h`, `7d` or `30d`. */
                 window?: components["parameters"]["window"];
                 /** @description Only requests with this key. */
-                key_id?: components["parameters"]["keyid"];
+                key_id?: components["parameters"]["keyId"];
             };
             header?: never;
             path?: never;
@@ -5204,9 +7450,9 @@ export interface operations {
                     "application/json": components["schemas"]["Usage"];
                 };
             };
-            400: components["responses"]["BadRequest4"];
+            400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
+            403: components["responses"]["InsufficientScope"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
@@ -5221,7 +7467,7 @@ export interface operations {
                 /** @description What to share out by: `key`, `route`, `status` or `day`. */
                 by: "key" | "route" | "status" | "day";
                 /** @description Only requests with this key. */
-                key_id?: components["parameters"]["keyid"];
+                key_id?: components["parameters"]["keyId"];
             };
             header?: never;
             path?: never;
@@ -5262,9 +7508,9 @@ export interface operations {
                     "application/json": components["schemas"]["UsageBreakdown"];
                 };
             };
-            400: components["responses"]["BadRequest4"];
+            400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
+            403: components["responses"]["InsufficientScope"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
@@ -5280,10 +7526,10 @@ export interface operations {
                 cursor?: components["parameters"]["cursor"];
                 /** @description Only this method: `GET`, `HEAD`, `POST`, `PUT`, `PATCH` or `DELETE`. */
                 method?: "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE";
-                /** @description Only this status, like 404, or this class, like 4xx. */
-                status?: string;
+                /** @description Only these statuses, like 404, or classes, like 4xx: up to 20. Repeat it for several values. */
+                status?: string[];
                 /** @description Only requests with this key. */
-                key_id?: components["parameters"]["keyid"];
+                key_id?: components["parameters"]["keyId"];
                 /** @description Only this path, in whole, as in the entry. */
                 path?: string;
                 /** @description From this time on. */
@@ -5341,9 +7587,9 @@ export interface operations {
                     "application/json": components["schemas"]["ActivityPage"];
                 };
             };
-            400: components["responses"]["BadRequest"];
+            400: components["responses"]["InvalidCursor"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
+            403: components["responses"]["InsufficientScope"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
@@ -5354,9 +7600,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has; if it is still the same, 304. */
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
@@ -5420,9 +7666,9 @@ export interface operations {
                 };
                 content?: never;
             };
-            400: components["responses"]["BadRequest3"];
+            400: components["responses"]["InvalidHeader"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
+            403: components["responses"]["InsufficientScope"];
             404: components["responses"]["NotFound"];
             412: components["responses"]["PreconditionFailed"];
             429: components["responses"]["TooManyRequests"];
@@ -5437,8 +7683,8 @@ export interface operations {
                 limit?: components["parameters"]["limit"];
                 /** @description `next_cursor` of the page before, with the same filters and order; without it, the first page. */
                 cursor?: components["parameters"]["cursor"];
-                /** @description Only keys with this status: `active`, `disabled`, `revoked` or `expired`. */
-                status?: "active" | "disabled" | "revoked" | "expired";
+                /** @description Only keys with one of these statuses: `active`, `disabled`, `revoked`, `expired`. Repeat it for several values. */
+                status?: ("active" | "disabled" | "revoked" | "expired")[];
             };
             header?: never;
             path?: never;
@@ -5497,9 +7743,9 @@ export interface operations {
                     "application/json": components["schemas"]["KeyPage"];
                 };
             };
-            400: components["responses"]["BadRequest"];
+            400: components["responses"]["InvalidCursor"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
+            403: components["responses"]["InsufficientScope"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -5576,17 +7822,17 @@ export interface operations {
                      *       "secret_key": "dvo_4fPq2rT8vX0zB6dH_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5bC7x7Qa"
                      *     }
                      */
-                    "application/json": components["schemas"]["KeyWithSecret"];
+                    "application/json": components["schemas"]["KeyWithSecret"] | components["schemas"]["ReplayedKey"];
                 };
             };
-            400: components["responses"]["BadRequest2"];
+            400: components["responses"]["MalformedJsonOrInvalidHeader"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden3"];
+            403: components["responses"]["InsufficientScopeOrForbidden"];
             408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            409: components["responses"]["ConflictOrRequestInProgressOrLimitReached"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
+            422: components["responses"]["IdempotencyKeyReused"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -5596,14 +7842,14 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has; if it is still the same, 304. */
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
                 /** @description The id of what is asked for. */
-                id: components["parameters"]["id3"];
+                id: components["parameters"]["idOfKey"];
             };
             cookie?: never;
         };
@@ -5669,9 +7915,9 @@ export interface operations {
                 };
                 content?: never;
             };
-            400: components["responses"]["BadRequest3"];
+            400: components["responses"]["InvalidHeader"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
+            403: components["responses"]["InsufficientScope"];
             404: components["responses"]["NotFound"];
             412: components["responses"]["PreconditionFailed"];
             429: components["responses"]["TooManyRequests"];
@@ -5683,12 +7929,14 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
                 /** @description The id of what is asked for. */
-                id: components["parameters"]["id3"];
+                id: components["parameters"]["idOfKey"];
             };
             cookie?: never;
         };
@@ -5708,11 +7956,11 @@ export interface operations {
                 };
                 content?: never;
             };
-            400: components["responses"]["BadRequest3"];
+            400: components["responses"]["InvalidHeader"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden3"];
+            403: components["responses"]["InsufficientScopeOrForbidden"];
             404: components["responses"]["NotFound"];
-            409: components["responses"]["Conflict3"];
+            409: components["responses"]["Conflict"];
             412: components["responses"]["PreconditionFailed"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
@@ -5723,12 +7971,14 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
                 /** @description The id of what is asked for. */
-                id: components["parameters"]["id3"];
+                id: components["parameters"]["idOfKey"];
             };
             cookie?: never;
         };
@@ -5796,16 +8046,16 @@ export interface operations {
                     "application/json": components["schemas"]["Key"];
                 };
             };
-            400: components["responses"]["BadRequest2"];
+            400: components["responses"]["MalformedJsonOrInvalidHeader"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden3"];
+            403: components["responses"]["InsufficientScopeOrForbidden"];
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict2"];
+            409: components["responses"]["ConflictOrLimitReached"];
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity2"];
+            422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -5820,7 +8070,7 @@ export interface operations {
             };
             path: {
                 /** @description The id of what is asked for. */
-                id: components["parameters"]["id3"];
+                id: components["parameters"]["idOfKey"];
             };
             cookie?: never;
         };
@@ -5879,18 +8129,18 @@ export interface operations {
                      *       "secret_key": "dvo_4fPq2rT8vX0zB6dH_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5bC7x7Qa"
                      *     }
                      */
-                    "application/json": components["schemas"]["KeyWithSecret"];
+                    "application/json": components["schemas"]["KeyWithSecret"] | components["schemas"]["ReplayedKey"];
                 };
             };
-            400: components["responses"]["BadRequest2"];
+            400: components["responses"]["MalformedJsonOrInvalidHeader"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden3"];
+            403: components["responses"]["InsufficientScopeOrForbidden"];
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            409: components["responses"]["ConflictOrRequestInProgressOrLimitReached"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
+            422: components["responses"]["IdempotencyKeyReused"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -5948,9 +8198,9 @@ export interface operations {
                     "application/json": components["schemas"]["WebhookPage"];
                 };
             };
-            400: components["responses"]["BadRequest"];
+            400: components["responses"]["InvalidCursor"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
+            403: components["responses"]["InsufficientScope"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -6014,17 +8264,17 @@ export interface operations {
                      *       "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwbWgtqCk4kwY="
                      *     }
                      */
-                    "application/json": components["schemas"]["WebhookWithSecret"];
+                    "application/json": components["schemas"]["WebhookWithSecret"] | components["schemas"]["ReplayedWebhook"];
                 };
             };
-            400: components["responses"]["BadRequest2"];
+            400: components["responses"]["MalformedJsonOrInvalidHeader"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden3"];
+            403: components["responses"]["InsufficientScopeOrForbidden"];
             408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict4"];
+            409: components["responses"]["RequestInProgressOrLimitReached"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
+            422: components["responses"]["IdempotencyKeyReused"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -6034,14 +8284,14 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has; if it is still the same, 304. */
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
                 /** @description The id of what is asked for. */
-                id: components["parameters"]["id4"];
+                id: components["parameters"]["idOfWebhook"];
             };
             cookie?: never;
         };
@@ -6094,9 +8344,9 @@ export interface operations {
                 };
                 content?: never;
             };
-            400: components["responses"]["BadRequest3"];
+            400: components["responses"]["InvalidHeader"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
+            403: components["responses"]["InsufficientScope"];
             404: components["responses"]["NotFound"];
             412: components["responses"]["PreconditionFailed"];
             429: components["responses"]["TooManyRequests"];
@@ -6108,12 +8358,14 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
                 /** @description The id of what is asked for. */
-                id: components["parameters"]["id4"];
+                id: components["parameters"]["idOfWebhook"];
             };
             cookie?: never;
         };
@@ -6133,11 +8385,11 @@ export interface operations {
                 };
                 content?: never;
             };
-            400: components["responses"]["BadRequest3"];
+            400: components["responses"]["InvalidHeader"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden3"];
+            403: components["responses"]["InsufficientScopeOrForbidden"];
             404: components["responses"]["NotFound"];
-            409: components["responses"]["Conflict3"];
+            409: components["responses"]["Conflict"];
             412: components["responses"]["PreconditionFailed"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
@@ -6148,12 +8400,14 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
                 /** @description The id of what is asked for. */
-                id: components["parameters"]["id4"];
+                id: components["parameters"]["idOfWebhook"];
             };
             cookie?: never;
         };
@@ -6210,16 +8464,16 @@ export interface operations {
                     "application/json": components["schemas"]["Webhook"];
                 };
             };
-            400: components["responses"]["BadRequest2"];
+            400: components["responses"]["MalformedJsonOrInvalidHeader"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden3"];
+            403: components["responses"]["InsufficientScopeOrForbidden"];
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict2"];
+            409: components["responses"]["Conflict"];
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity2"];
+            422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -6234,7 +8488,7 @@ export interface operations {
             };
             path: {
                 /** @description The id of what is asked for. */
-                id: components["parameters"]["id4"];
+                id: components["parameters"]["idOfWebhook"];
             };
             cookie?: never;
         };
@@ -6280,18 +8534,18 @@ export interface operations {
                      *       "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwbWgtqCk4kwY="
                      *     }
                      */
-                    "application/json": components["schemas"]["WebhookWithSecret"];
+                    "application/json": components["schemas"]["WebhookWithSecret"] | components["schemas"]["ReplayedWebhook"];
                 };
             };
-            400: components["responses"]["BadRequest2"];
+            400: components["responses"]["MalformedJsonOrInvalidHeader"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden3"];
+            403: components["responses"]["InsufficientScopeOrForbidden"];
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            409: components["responses"]["ConflictOrRequestInProgressOrLimitReached"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
+            422: components["responses"]["IdempotencyKeyReused"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -6304,15 +8558,15 @@ export interface operations {
                 limit?: components["parameters"]["limit"];
                 /** @description `next_cursor` of the page before, with the same filters and order; without it, the first page. */
                 cursor?: components["parameters"]["cursor"];
-                /** @description Only deliveries with this status: `pending`, `delivered`, `failed` or `held`. */
-                status?: "pending" | "delivered" | "failed" | "held";
-                /** @description Only events of this type: `user.created`, `user.updated`, `user.deleted`, `task.created`, `task.updated`, `task.completed`, `task.deleted`, `key.created`, `key.updated`, `key.rotated`, `key.revoked`, `key.expiring`, `rate_limit.warning`, `rate_limit.reached`, `webhook.disabled`, `webhook.test`, `member.invited`, `member.joined`, `member.removed`. */
-                event_type?: "user.created" | "user.updated" | "user.deleted" | "task.created" | "task.updated" | "task.completed" | "task.deleted" | "key.created" | "key.updated" | "key.rotated" | "key.revoked" | "key.expiring" | "rate_limit.warning" | "rate_limit.reached" | "webhook.disabled" | "webhook.test" | "member.invited" | "member.joined" | "member.removed";
+                /** @description Only deliveries with one of these statuses: `pending`, `delivered`, `failed`, `held`. Repeat it for several values. */
+                status?: ("pending" | "delivered" | "failed" | "held")[];
+                /** @description Only events of one of these types: `user.created`, `user.updated`, `user.deleted`, `task.created`, `task.updated`, `task.completed`, `task.deleted`, `key.created`, `key.updated`, `key.rotated`, `key.revoked`, `key.expiring`, `rate_limit.warning`, `rate_limit.reached`, `webhook.disabled`, `webhook.test`, `member.invited`, `member.joined`, `member.removed`. Repeat it for several values. */
+                event_type?: ("user.created" | "user.updated" | "user.deleted" | "task.created" | "task.updated" | "task.completed" | "task.deleted" | "key.created" | "key.updated" | "key.rotated" | "key.revoked" | "key.expiring" | "rate_limit.warning" | "rate_limit.reached" | "webhook.disabled" | "webhook.test" | "member.invited" | "member.joined" | "member.removed")[];
             };
             header?: never;
             path: {
                 /** @description The id of what is asked for. */
-                id: components["parameters"]["id4"];
+                id: components["parameters"]["idOfWebhook"];
             };
             cookie?: never;
         };
@@ -6354,9 +8608,9 @@ export interface operations {
                     "application/json": components["schemas"]["DeliveryPage"];
                 };
             };
-            400: components["responses"]["BadRequest"];
+            400: components["responses"]["InvalidCursor"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
+            403: components["responses"]["InsufficientScope"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
@@ -6367,14 +8621,14 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has; if it is still the same, 304. */
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
                 /** @description The id of what is asked for. */
-                id: components["parameters"]["id5"];
+                id: components["parameters"]["idOfDelivery"];
             };
             cookie?: never;
         };
@@ -6439,9 +8693,9 @@ export interface operations {
                 };
                 content?: never;
             };
-            400: components["responses"]["BadRequest3"];
+            400: components["responses"]["InvalidHeader"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden3"];
+            403: components["responses"]["InsufficientScopeOrForbidden"];
             404: components["responses"]["NotFound"];
             412: components["responses"]["PreconditionFailed"];
             429: components["responses"]["TooManyRequests"];
@@ -6458,7 +8712,7 @@ export interface operations {
             };
             path: {
                 /** @description The id of what is asked for. */
-                id: components["parameters"]["id5"];
+                id: components["parameters"]["idOfDelivery"];
             };
             cookie?: never;
         };
@@ -6492,15 +8746,15 @@ export interface operations {
                     "application/json": components["schemas"]["NewDelivery"];
                 };
             };
-            400: components["responses"]["BadRequest2"];
+            400: components["responses"]["MalformedJsonOrInvalidHeader"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden3"];
+            403: components["responses"]["InsufficientScopeOrForbidden"];
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            409: components["responses"]["ConflictOrRequestInProgressOrLimitReached"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
+            422: components["responses"]["IdempotencyKeyReused"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -6515,7 +8769,7 @@ export interface operations {
             };
             path: {
                 /** @description The id of what is asked for. */
-                id: components["parameters"]["id5"];
+                id: components["parameters"]["idOfDelivery"];
             };
             cookie?: never;
         };
@@ -6549,15 +8803,15 @@ export interface operations {
                     "application/json": components["schemas"]["AttemptedDelivery"];
                 };
             };
-            400: components["responses"]["BadRequest2"];
+            400: components["responses"]["MalformedJsonOrInvalidHeader"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden3"];
+            403: components["responses"]["InsufficientScopeOrForbidden"];
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            409: components["responses"]["ConflictOrRequestInProgressOrLimitReached"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
+            422: components["responses"]["IdempotencyKeyReused"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -6572,7 +8826,7 @@ export interface operations {
             };
             path: {
                 /** @description The id of what is asked for. */
-                id: components["parameters"]["id4"];
+                id: components["parameters"]["idOfWebhook"];
             };
             cookie?: never;
         };
@@ -6583,7 +8837,7 @@ export interface operations {
                  *       "event_type": "webhook.test"
                  *     }
                  */
-                "application/json": components["schemas"]["WebhookTest"];
+                "application/json": components["schemas"]["TestRequest"];
             };
         };
         responses: {
@@ -6610,15 +8864,15 @@ export interface operations {
                     "application/json": components["schemas"]["TestDelivery"];
                 };
             };
-            400: components["responses"]["BadRequest2"];
+            400: components["responses"]["MalformedJsonOrInvalidHeader"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden3"];
+            403: components["responses"]["InsufficientScopeOrForbidden"];
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            409: components["responses"]["ConflictOrRequestInProgressOrLimitReached"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
+            422: components["responses"]["IdempotencyKeyReused"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -6633,7 +8887,7 @@ export interface operations {
             };
             path: {
                 /** @description The id of what is asked for. */
-                id: components["parameters"]["id4"];
+                id: components["parameters"]["idOfWebhook"];
             };
             cookie?: never;
         };
@@ -6695,15 +8949,15 @@ export interface operations {
                     "application/json": components["schemas"]["NewRedelivery"];
                 };
             };
-            400: components["responses"]["BadRequest2"];
+            400: components["responses"]["MalformedJsonOrInvalidHeader"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden3"];
+            403: components["responses"]["InsufficientScopeOrForbidden"];
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            409: components["responses"]["ConflictOrRequestInProgressOrLimitReached"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
+            422: components["responses"]["IdempotencyKeyReused"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -6713,9 +8967,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has; if it is still the same, 304. */
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
@@ -6766,9 +9020,9 @@ export interface operations {
                 };
                 content?: never;
             };
-            400: components["responses"]["BadRequest3"];
+            400: components["responses"]["InvalidHeader"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
+            403: components["responses"]["InsufficientScope"];
             404: components["responses"]["NotFound"];
             412: components["responses"]["PreconditionFailed"];
             429: components["responses"]["TooManyRequests"];
@@ -6809,9 +9063,17 @@ export interface operations {
                      *             "type": "object"
                      *           },
                      *           "example": {
-                     *             "type": "webhook.test",
+                     *             "type": "user.created",
                      *             "timestamp": "2026-01-31T09:30:00.000Z",
-                     *             "data": {}
+                     *             "data": {
+                     *               "id": "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+                     *               "name": "Ada Lovelace",
+                     *               "email": "ada@example.com",
+                     *               "role": "member",
+                     *               "status": "active",
+                     *               "created_at": "2026-01-30T08:00:00.000Z",
+                     *               "updated_at": "2026-01-31T09:30:00.000Z"
+                     *             }
                      *           }
                      *         }
                      *       ]
@@ -6820,9 +9082,9 @@ export interface operations {
                     "application/json": components["schemas"]["EventTypes"];
                 };
             };
-            400: components["responses"]["BadRequest4"];
+            400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
+            403: components["responses"]["InsufficientScope"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -6835,8 +9097,8 @@ export interface operations {
                 limit?: components["parameters"]["limit"];
                 /** @description `next_cursor` of the page before, with the same filters and order; without it, the first page. */
                 cursor?: components["parameters"]["cursor"];
-                /** @description Only events of this type: `user.created`, `user.updated`, `user.deleted`, `task.created`, `task.updated`, `task.completed`, `task.deleted`, `key.created`, `key.updated`, `key.rotated`, `key.revoked`, `key.expiring`, `rate_limit.warning`, `rate_limit.reached`, `webhook.disabled`, `webhook.test`, `member.invited`, `member.joined`, `member.removed`. */
-                type?: "user.created" | "user.updated" | "user.deleted" | "task.created" | "task.updated" | "task.completed" | "task.deleted" | "key.created" | "key.updated" | "key.rotated" | "key.revoked" | "key.expiring" | "rate_limit.warning" | "rate_limit.reached" | "webhook.disabled" | "webhook.test" | "member.invited" | "member.joined" | "member.removed";
+                /** @description Only events of one of these types: `user.created`, `user.updated`, `user.deleted`, `task.created`, `task.updated`, `task.completed`, `task.deleted`, `key.created`, `key.updated`, `key.rotated`, `key.revoked`, `key.expiring`, `rate_limit.warning`, `rate_limit.reached`, `webhook.disabled`, `webhook.test`, `member.invited`, `member.joined`, `member.removed`. Repeat it for several values. */
+                type?: ("user.created" | "user.updated" | "user.deleted" | "task.created" | "task.updated" | "task.completed" | "task.deleted" | "key.created" | "key.updated" | "key.rotated" | "key.revoked" | "key.expiring" | "rate_limit.warning" | "rate_limit.reached" | "webhook.disabled" | "webhook.test" | "member.invited" | "member.joined" | "member.removed")[];
                 /** @description `desc`: the newest first; `asc`: the oldest first, to follow what comes. */
                 order?: "asc" | "desc";
             };
@@ -6865,13 +9127,19 @@ export interface operations {
                      *       "data": [
                      *         {
                      *           "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
-                     *           "type": "task.created",
+                     *           "type": "user.created",
                      *           "created_at": "2026-01-31T09:30:00.000Z",
                      *           "request_id": "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
                      *           "data": {
-                     *             "id": "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
-                     *             "title": "Write the release notes"
-                     *           }
+                     *             "id": "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+                     *             "name": "Ada Lovelace",
+                     *             "email": "ada@example.com",
+                     *             "role": "member",
+                     *             "status": "active",
+                     *             "created_at": "2026-01-31T09:30:00.000Z",
+                     *             "updated_at": "2026-01-31T09:30:00.000Z"
+                     *           },
+                     *           "previous": null
                      *         }
                      *       ],
                      *       "next_cursor": null,
@@ -6881,9 +9149,9 @@ export interface operations {
                     "application/json": components["schemas"]["EventPage"];
                 };
             };
-            400: components["responses"]["BadRequest"];
+            400: components["responses"]["InvalidCursor"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden3"];
+            403: components["responses"]["InsufficientScopeOrForbidden"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -6893,9 +9161,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has; if it is still the same, 304. */
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
@@ -6923,13 +9191,19 @@ export interface operations {
                     /**
                      * @example {
                      *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
-                     *       "type": "task.created",
+                     *       "type": "user.created",
                      *       "created_at": "2026-01-31T09:30:00.000Z",
                      *       "request_id": "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
                      *       "data": {
-                     *         "id": "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
-                     *         "title": "Write the release notes"
-                     *       }
+                     *         "id": "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+                     *         "name": "Ada Lovelace",
+                     *         "email": "ada@example.com",
+                     *         "role": "member",
+                     *         "status": "active",
+                     *         "created_at": "2026-01-31T09:30:00.000Z",
+                     *         "updated_at": "2026-01-31T09:30:00.000Z"
+                     *       },
+                     *       "previous": null
                      *     }
                      */
                     "application/json": components["schemas"]["Event"];
@@ -6950,9 +9224,9 @@ export interface operations {
                 };
                 content?: never;
             };
-            400: components["responses"]["BadRequest3"];
+            400: components["responses"]["InvalidHeader"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden3"];
+            403: components["responses"]["InsufficientScopeOrForbidden"];
             404: components["responses"]["NotFound"];
             412: components["responses"]["PreconditionFailed"];
             429: components["responses"]["TooManyRequests"];
@@ -7029,9 +9303,9 @@ export interface operations {
                     "application/json": components["schemas"]["AuditPage"];
                 };
             };
-            400: components["responses"]["BadRequest"];
+            400: components["responses"]["InvalidCursor"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
+            403: components["responses"]["InsufficientScope"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -7041,9 +9315,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has; if it is still the same, 304. */
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path?: never;
@@ -7076,19 +9350,19 @@ export interface operations {
                 };
                 content?: never;
             };
-            400: components["responses"]["BadRequest5"];
-            412: components["responses"]["PreconditionFailed2"];
-            500: components["responses"]["InternalServerError2"];
-            503: components["responses"]["ServiceUnavailable2"];
+            400: components["responses"]["PublicInvalidHeader"];
+            412: components["responses"]["PublicPreconditionFailed"];
+            500: components["responses"]["PublicInternalServerError"];
+            503: components["responses"]["PublicServiceUnavailable"];
         };
     };
     getOpenApiYaml: {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag; else 412. */
+                /** @description Only the version with this ETag, also in its weak form; else 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has; if it is still the same, 304. */
+                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path?: never;
@@ -7104,8 +9378,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    /** @example openapi: 3.1.0 */
-                    "application/yaml": string;
+                    /**
+                     * @example {
+                     *       "openapi": "3.1.0"
+                     *     }
+                     */
+                    "application/yaml": components["schemas"]["OpenApiDocument"];
                 };
             };
             /** @description The client has this version already. */
@@ -7117,10 +9395,10 @@ export interface operations {
                 };
                 content?: never;
             };
-            400: components["responses"]["BadRequest5"];
-            412: components["responses"]["PreconditionFailed2"];
-            500: components["responses"]["InternalServerError2"];
-            503: components["responses"]["ServiceUnavailable2"];
+            400: components["responses"]["PublicInvalidHeader"];
+            412: components["responses"]["PublicPreconditionFailed"];
+            500: components["responses"]["PublicInternalServerError"];
+            503: components["responses"]["PublicServiceUnavailable"];
         };
     };
     onUserCreated: {
@@ -7163,19 +9441,7 @@ export interface operations {
                  *       }
                  *     }
                  */
-                "application/json": {
-                    /**
-                     * @description The type of the event.
-                     * @constant
-                     */
-                    type: "user.created";
-                    /**
-                     * Format: date-time
-                     * @description When it happened.
-                     */
-                    timestamp: string;
-                    data: components["schemas"]["User"];
-                };
+                "application/json": components["schemas"]["UserCreatedEvent"];
             };
         };
         responses: {
@@ -7239,22 +9505,14 @@ export interface operations {
                  *         "status": "active",
                  *         "created_at": "2026-01-30T08:00:00.000Z",
                  *         "updated_at": "2026-01-31T09:30:00.000Z"
+                 *       },
+                 *       "previous": {
+                 *         "role": "viewer",
+                 *         "updated_at": "2026-01-30T08:00:00.000Z"
                  *       }
                  *     }
                  */
-                "application/json": {
-                    /**
-                     * @description The type of the event.
-                     * @constant
-                     */
-                    type: "user.updated";
-                    /**
-                     * Format: date-time
-                     * @description When it happened.
-                     */
-                    timestamp: string;
-                    data: components["schemas"]["User"];
-                };
+                "application/json": components["schemas"]["UserUpdatedEvent"];
             };
         };
         responses: {
@@ -7321,19 +9579,7 @@ export interface operations {
                  *       }
                  *     }
                  */
-                "application/json": {
-                    /**
-                     * @description The type of the event.
-                     * @constant
-                     */
-                    type: "user.deleted";
-                    /**
-                     * Format: date-time
-                     * @description When it happened.
-                     */
-                    timestamp: string;
-                    data: components["schemas"]["User"];
-                };
+                "application/json": components["schemas"]["UserDeletedEvent"];
             };
         };
         responses: {
@@ -7406,19 +9652,7 @@ export interface operations {
                  *       }
                  *     }
                  */
-                "application/json": {
-                    /**
-                     * @description The type of the event.
-                     * @constant
-                     */
-                    type: "task.created";
-                    /**
-                     * Format: date-time
-                     * @description When it happened.
-                     */
-                    timestamp: string;
-                    data: components["schemas"]["Task"];
-                };
+                "application/json": components["schemas"]["TaskCreatedEvent"];
             };
         };
         responses: {
@@ -7488,22 +9722,15 @@ export interface operations {
                  *         "completed_at": "2026-01-31T09:30:00.000Z",
                  *         "created_at": "2026-01-30T08:00:00.000Z",
                  *         "updated_at": "2026-01-31T09:30:00.000Z"
+                 *       },
+                 *       "previous": {
+                 *         "status": "in_progress",
+                 *         "completed_at": null,
+                 *         "updated_at": "2026-01-30T08:00:00.000Z"
                  *       }
                  *     }
                  */
-                "application/json": {
-                    /**
-                     * @description The type of the event.
-                     * @constant
-                     */
-                    type: "task.updated";
-                    /**
-                     * Format: date-time
-                     * @description When it happened.
-                     */
-                    timestamp: string;
-                    data: components["schemas"]["Task"];
-                };
+                "application/json": components["schemas"]["TaskUpdatedEvent"];
             };
         };
         responses: {
@@ -7576,19 +9803,7 @@ export interface operations {
                  *       }
                  *     }
                  */
-                "application/json": {
-                    /**
-                     * @description The type of the event.
-                     * @constant
-                     */
-                    type: "task.completed";
-                    /**
-                     * Format: date-time
-                     * @description When it happened.
-                     */
-                    timestamp: string;
-                    data: components["schemas"]["Task"];
-                };
+                "application/json": components["schemas"]["TaskCompletedEvent"];
             };
         };
         responses: {
@@ -7661,19 +9876,7 @@ export interface operations {
                  *       }
                  *     }
                  */
-                "application/json": {
-                    /**
-                     * @description The type of the event.
-                     * @constant
-                     */
-                    type: "task.deleted";
-                    /**
-                     * Format: date-time
-                     * @description When it happened.
-                     */
-                    timestamp: string;
-                    data: components["schemas"]["Task"];
-                };
+                "application/json": components["schemas"]["TaskDeletedEvent"];
             };
         };
         responses: {
@@ -7755,19 +9958,7 @@ export interface operations {
                  *       }
                  *     }
                  */
-                "application/json": {
-                    /**
-                     * @description The type of the event.
-                     * @constant
-                     */
-                    type: "key.created";
-                    /**
-                     * Format: date-time
-                     * @description When it happened.
-                     */
-                    timestamp: string;
-                    data: components["schemas"]["Key"];
-                };
+                "application/json": components["schemas"]["KeyCreatedEvent"];
             };
         };
         responses: {
@@ -7846,22 +10037,14 @@ export interface operations {
                  *         },
                  *         "created_at": "2026-01-30T08:00:00.000Z",
                  *         "updated_at": "2026-01-31T09:30:00.000Z"
+                 *       },
+                 *       "previous": {
+                 *         "hourly_limit": 1000,
+                 *         "updated_at": "2026-01-30T08:00:00.000Z"
                  *       }
                  *     }
                  */
-                "application/json": {
-                    /**
-                     * @description The type of the event.
-                     * @constant
-                     */
-                    type: "key.updated";
-                    /**
-                     * Format: date-time
-                     * @description When it happened.
-                     */
-                    timestamp: string;
-                    data: components["schemas"]["Key"];
-                };
+                "application/json": components["schemas"]["KeyUpdatedEvent"];
             };
         };
         responses: {
@@ -7943,19 +10126,7 @@ export interface operations {
                  *       }
                  *     }
                  */
-                "application/json": {
-                    /**
-                     * @description The type of the event.
-                     * @constant
-                     */
-                    type: "key.rotated";
-                    /**
-                     * Format: date-time
-                     * @description When it happened.
-                     */
-                    timestamp: string;
-                    data: components["schemas"]["Key"];
-                };
+                "application/json": components["schemas"]["KeyRotatedEvent"];
             };
         };
         responses: {
@@ -8037,19 +10208,7 @@ export interface operations {
                  *       }
                  *     }
                  */
-                "application/json": {
-                    /**
-                     * @description The type of the event.
-                     * @constant
-                     */
-                    type: "key.revoked";
-                    /**
-                     * Format: date-time
-                     * @description When it happened.
-                     */
-                    timestamp: string;
-                    data: components["schemas"]["Key"];
-                };
+                "application/json": components["schemas"]["KeyRevokedEvent"];
             };
         };
         responses: {
@@ -8131,19 +10290,7 @@ export interface operations {
                  *       }
                  *     }
                  */
-                "application/json": {
-                    /**
-                     * @description The type of the event.
-                     * @constant
-                     */
-                    type: "key.expiring";
-                    /**
-                     * Format: date-time
-                     * @description When it happened.
-                     */
-                    timestamp: string;
-                    data: components["schemas"]["Key"];
-                };
+                "application/json": components["schemas"]["KeyExpiringEvent"];
             };
         };
         responses: {
@@ -8208,19 +10355,7 @@ export interface operations {
                  *       }
                  *     }
                  */
-                "application/json": {
-                    /**
-                     * @description The type of the event.
-                     * @constant
-                     */
-                    type: "rate_limit.warning";
-                    /**
-                     * Format: date-time
-                     * @description When it happened.
-                     */
-                    timestamp: string;
-                    data: components["schemas"]["RateLimitReport"];
-                };
+                "application/json": components["schemas"]["RateLimitWarningEvent"];
             };
         };
         responses: {
@@ -8285,19 +10420,7 @@ export interface operations {
                  *       }
                  *     }
                  */
-                "application/json": {
-                    /**
-                     * @description The type of the event.
-                     * @constant
-                     */
-                    type: "rate_limit.reached";
-                    /**
-                     * Format: date-time
-                     * @description When it happened.
-                     */
-                    timestamp: string;
-                    data: components["schemas"]["RateLimitReport"];
-                };
+                "application/json": components["schemas"]["RateLimitReachedEvent"];
             };
         };
         responses: {
@@ -8367,19 +10490,7 @@ export interface operations {
                  *       }
                  *     }
                  */
-                "application/json": {
-                    /**
-                     * @description The type of the event.
-                     * @constant
-                     */
-                    type: "webhook.disabled";
-                    /**
-                     * Format: date-time
-                     * @description When it happened.
-                     */
-                    timestamp: string;
-                    data: components["schemas"]["Webhook"];
-                };
+                "application/json": components["schemas"]["WebhookDisabledEvent"];
             };
         };
         responses: {
@@ -8441,19 +10552,7 @@ export interface operations {
                  *       }
                  *     }
                  */
-                "application/json": {
-                    /**
-                     * @description The type of the event.
-                     * @constant
-                     */
-                    type: "webhook.test";
-                    /**
-                     * Format: date-time
-                     * @description When it happened.
-                     */
-                    timestamp: string;
-                    data: components["schemas"]["TestMessage"];
-                };
+                "application/json": components["schemas"]["WebhookTestEvent"];
             };
         };
         responses: {
@@ -8518,19 +10617,7 @@ export interface operations {
                  *       }
                  *     }
                  */
-                "application/json": {
-                    /**
-                     * @description The type of the event.
-                     * @constant
-                     */
-                    type: "member.invited";
-                    /**
-                     * Format: date-time
-                     * @description When it happened.
-                     */
-                    timestamp: string;
-                    data: components["schemas"]["Member"];
-                };
+                "application/json": components["schemas"]["MemberInvitedEvent"];
             };
         };
         responses: {
@@ -8595,19 +10682,7 @@ export interface operations {
                  *       }
                  *     }
                  */
-                "application/json": {
-                    /**
-                     * @description The type of the event.
-                     * @constant
-                     */
-                    type: "member.joined";
-                    /**
-                     * Format: date-time
-                     * @description When it happened.
-                     */
-                    timestamp: string;
-                    data: components["schemas"]["Member"];
-                };
+                "application/json": components["schemas"]["MemberJoinedEvent"];
             };
         };
         responses: {
@@ -8672,19 +10747,7 @@ export interface operations {
                  *       }
                  *     }
                  */
-                "application/json": {
-                    /**
-                     * @description The type of the event.
-                     * @constant
-                     */
-                    type: "member.removed";
-                    /**
-                     * Format: date-time
-                     * @description When it happened.
-                     */
-                    timestamp: string;
-                    data: components["schemas"]["Member"];
-                };
+                "application/json": components["schemas"]["MemberRemovedEvent"];
             };
         };
         responses: {

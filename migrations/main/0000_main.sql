@@ -277,38 +277,18 @@ CREATE TABLE `webhooks` (
 	`updated_at` integer NOT NULL,
 	PRIMARY KEY(`account_id`, `id`)
 ) WITHOUT ROWID;--> statement-breakpoint
-CREATE TRIGGER `users_added` AFTER INSERT ON `users` BEGIN
-	INSERT OR IGNORE INTO `account_storage` (`account_id`) VALUES (NEW.`account_id`);
-	UPDATE `account_storage` SET `users` = `users` + 1 WHERE `account_id` = NEW.`account_id`;
-END;
+CREATE TRIGGER `users_added` AFTER INSERT ON `users` BEGIN INSERT OR IGNORE INTO `account_storage` (`account_id`) VALUES (NEW.`account_id`); UPDATE `account_storage` SET `users` = `users` + 1 WHERE `account_id` = NEW.`account_id`; END;
 --> statement-breakpoint
-CREATE TRIGGER `users_deleted` AFTER DELETE ON `users` BEGIN
-	UPDATE `account_storage` SET `users` = `users` - 1 WHERE `account_id` = OLD.`account_id`;
-END;
+CREATE TRIGGER `users_deleted` AFTER DELETE ON `users` BEGIN UPDATE `account_storage` SET `users` = `users` - 1 WHERE `account_id` = OLD.`account_id`; END;
 --> statement-breakpoint
-CREATE TRIGGER `tasks_added` AFTER INSERT ON `tasks` BEGIN
-	INSERT OR IGNORE INTO `account_storage` (`account_id`) VALUES (NEW.`account_id`);
-	UPDATE `account_storage` SET `tasks` = `tasks` + 1 WHERE `account_id` = NEW.`account_id`;
-END;
+CREATE TRIGGER `tasks_added` AFTER INSERT ON `tasks` BEGIN INSERT OR IGNORE INTO `account_storage` (`account_id`) VALUES (NEW.`account_id`); UPDATE `account_storage` SET `tasks` = `tasks` + 1 WHERE `account_id` = NEW.`account_id`; END;
 --> statement-breakpoint
-CREATE TRIGGER `tasks_deleted` AFTER DELETE ON `tasks` BEGIN
-	UPDATE `account_storage` SET `tasks` = `tasks` - 1 WHERE `account_id` = OLD.`account_id`;
-END;
+CREATE TRIGGER `tasks_deleted` AFTER DELETE ON `tasks` BEGIN UPDATE `account_storage` SET `tasks` = `tasks` - 1 WHERE `account_id` = OLD.`account_id`; END;
 --> statement-breakpoint
-CREATE TRIGGER `events_added` AFTER INSERT ON `events` BEGIN
-	INSERT OR IGNORE INTO `account_storage` (`account_id`) VALUES (NEW.`account_id`);
-	UPDATE `account_storage` SET `events` = `events` + 1 WHERE `account_id` = NEW.`account_id`;
-END;
+CREATE TRIGGER `events_added` AFTER INSERT ON `events` BEGIN INSERT OR IGNORE INTO `account_storage` (`account_id`) VALUES (NEW.`account_id`); UPDATE `account_storage` SET `events` = `events` + 1 WHERE `account_id` = NEW.`account_id`; END;
 --> statement-breakpoint
-CREATE TRIGGER `events_deleted` AFTER DELETE ON `events` BEGIN
-	UPDATE `account_storage` SET `events` = `events` - 1 WHERE `account_id` = OLD.`account_id`;
-END;
+CREATE TRIGGER `events_deleted` AFTER DELETE ON `events` BEGIN UPDATE `account_storage` SET `events` = `events` - 1 WHERE `account_id` = OLD.`account_id`; END;
 --> statement-breakpoint
-CREATE TRIGGER `idempotency_keys_added` AFTER INSERT ON `idempotency_keys` BEGIN
-	INSERT OR IGNORE INTO `account_storage` (`account_id`) VALUES (NEW.`account_id`);
-	UPDATE `account_storage` SET `idempotency_keys` = `idempotency_keys` + 1 WHERE `account_id` = NEW.`account_id`;
-END;
+CREATE TRIGGER `idempotency_keys_added` AFTER INSERT ON `idempotency_keys` BEGIN INSERT OR IGNORE INTO `account_storage` (`account_id`) VALUES (NEW.`account_id`); UPDATE `account_storage` SET `idempotency_keys` = `idempotency_keys` + 1 WHERE `account_id` = NEW.`account_id`; END;
 --> statement-breakpoint
-CREATE TRIGGER `idempotency_keys_deleted` AFTER DELETE ON `idempotency_keys` BEGIN
-	UPDATE `account_storage` SET `idempotency_keys` = `idempotency_keys` - 1 WHERE `account_id` = OLD.`account_id`;
-END;
+CREATE TRIGGER `idempotency_keys_deleted` AFTER DELETE ON `idempotency_keys` BEGIN UPDATE `account_storage` SET `idempotency_keys` = `idempotency_keys` - 1 WHERE `account_id` = OLD.`account_id`; END;

@@ -1,4 +1,21 @@
-import { at, type Command, print, required, table, whole } from "./command.ts";
+import { CommandError } from "../exit-codes.ts";
+import { at, type Command, type Given, print, required, table, whole } from "./command.ts";
+
+/**
+ * Returns the id of a key from any form in which it is found: `key_` and 16 characters, `dvo_` and the same 16, as logs have it, or a whole secret
+ * key. Returns null for anything else.
+ */
+export const keyIdIn = (text: string): string | null => {
+  const [, id] = /^(?:key|dvo)_([0-9A-Za-z]{16})(?![0-9A-Za-z])/.exec(text.trim()) ?? [];
+  return id === undefined ? null : `key_${id}`;
+};
+
+/** Returns the id in the first argument. The rest of a secret key does not leave this machine. Throws `CommandError`. */
+function keyOf({ args }: Given): string {
+  const id = keyIdIn(args[0] ?? "");
+  if (id === null) throw new CommandError("misuse", "KEY takes the id of a key (key_...), or the beginning of its secret (dvo_...).");
+  return id;
+}
 
 export const keys: Record<string, Command> = {
   list: {
@@ -31,7 +48,7 @@ export const keys: Record<string, Command> = {
     what: "how many requests it may make an hour, up to its account's ceiling",
     args: 2,
     run: async (given) => {
-      const { body } = await given.client.call("PUT", `/keys/${at(given, 0)}/limit`, { limit: whole(given.args[1], "N") });
+      const { body } = await given.client.call("PUT", `/keys/${keyOf(given)}/limit`, { limit: whole(given.args[1], "N") });
       await print(given, body, () => `Its limit is ${given.args[1]} requests an hour.`);
     },
   },
@@ -49,7 +66,7 @@ export const keys: Record<string, Command> = {
         what,
         args: 1,
         run: async (given) => {
-          const { body } = await given.client.call("POST", `/keys/${at(given, 0)}/${verb}`);
+          const { body } = await given.client.call("POST", `/keys/${keyOf(given)}/${verb}`);
           await print(given, body, () => said);
         },
       },

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { readDeployment } from "../deployment.ts";
 import { CommandError } from "../exit-codes.ts";
 import { replaceLocalSecret } from "../local-secrets.ts";
 import type { Answer } from "../operator-client.ts";
@@ -59,6 +60,7 @@ const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 async function rotateSecret(given: Given): Promise<void> {
   const kind = rotated[given.args[0] ?? ""];
   if (!kind) throw new CommandError("misuse", `There are two to rotate: ${Object.keys(rotated).join(" and ")}.`);
+  await requireOneWorker(given);
   const { body } = await given.client.call("GET", "/secrets");
   const uses = body[kind.list] as { name: string; isNewest: boolean; used: number }[];
   const newest = uses.find(({ isNewest }) => isNewest)?.name ?? "";
@@ -77,19 +79,42 @@ async function rotateSecret(given: Given): Promise<void> {
   const name = base62[base62.indexOf(newest) + 1];
   if (name === undefined)
     throw new CommandError("refused", "There is no later name than z. Name both places anew: docs/runbooks/rotate-secrets.md.");
-  const isLocal = typeof given.options.remote !== "string";
+  const { isLocal } = given.client;
   if (isLocal) replaceLocalSecret(place, names, newSecret(name));
   else await putSecret(given, place, name);
   const when = isLocal ? "Start the Worker again: from then on it makes what is new" : "It makes what is new from now on";
   await print(given, { place, name }, () => `${place} holds a new secret, ${name}. ${when}, and ${newest} still reads.`);
 }
 
+const environmentOf = ({ options }: Given): string => (typeof options.env === "string" ? options.env : "");
+
+/**
+ * Requires that wrangler would change the Worker that is called: it finds it by an environment of wrangler.toml, and the operator by its address. A
+ * secret that is overwritten cannot be read back. Throws `CommandError`.
+ */
+async function requireOneWorker(given: Given): Promise<void> {
+  const { origin, isLocal } = given.client;
+  const env = environmentOf(given);
+  if (isLocal) {
+    if (given.options.env === undefined) return;
+    throw new CommandError("misuse", "--env goes with a deployed Worker. Add --remote URL, or set OPERATOR_REMOTE.");
+  }
+  const { worker, origins } = await readDeployment(env);
+  if (origins.includes(origin)) return;
+  const name = env === "" ? "production" : `--env ${env}`;
+  const where = origins.length === 0 ? "has no PUBLIC_ORIGIN in wrangler.toml" : `is at ${origins.join(", ")}`;
+  throw new CommandError(
+    "refused",
+    `Nothing is changed: this would replace a secret of ${worker} (${name}), which ${where}, not of the Worker at ${origin}. Give the --env whose PUBLIC_ORIGIN in wrangler.toml is ${origin}.`,
+  );
+}
+
 const heardWithinMs = 120_000;
 
 /** Has wrangler upload a new secret, which neither prints nor keeps it, and waits until the Worker has it. */
-async function putSecret({ client, options }: Given, place: string, name: string): Promise<void> {
-  const env = typeof options.env === "string" ? ["--env", options.env] : [];
-  await wrangler(["secret", "put", place, ...env], { input: newSecret(name) });
+async function putSecret(given: Given, place: string, name: string): Promise<void> {
+  const { client } = given;
+  await wrangler(["secret", "put", place], { environment: environmentOf(given), input: newSecret(name) });
   for (const until = Date.now() + heardWithinMs; Date.now() < until; await sleep(2000)) {
     const { body } = await client.call("GET", "/secrets");
     if (body.places[place].includes(name)) return;

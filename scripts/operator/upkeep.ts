@@ -82,8 +82,8 @@ async function drain(given: Given): Promise<void> {
   const seconds = given.options.seconds === undefined ? 60 : whole(String(given.options.seconds), "--seconds");
   const until = Date.now() + 1000 * seconds;
   let [enqueued, due] = [0, 0];
-  for (let [after, goesOn] = ["", false]; ; goesOn = true) {
-    const { body } = await callAgain(given.client, "/deliveries/drain", { after, goes_on: goesOn });
+  for (let after = ""; ; ) {
+    const { body } = await callAgain(given.client, "/deliveries/drain", { after });
     enqueued += body.enqueued;
     due = body.due;
     after = body.next ?? "";

@@ -13,7 +13,7 @@ export const usualQuotaBytes = 256 * mib;
 export const reserveBytes = 16 * mib;
 
 /** What one delivery is charged, its attempt that succeeds included. The migrations have the same number. */
-export const deliveryBytes = 1280;
+export const deliveryBytes = 1400;
 
 /** Bytes of an attempt that succeeds which `deliveryBytes` includes. */
 export const includedAttemptBytes = 760;

@@ -15,7 +15,7 @@ import { tasks } from "./resources/tasks.ts";
 import { usage } from "./resources/usage.ts";
 import { users } from "./resources/users.ts";
 import { webhooks } from "./resources/webhooks.ts";
-import { honoPath, RoutePolicies } from "./route-policies.ts";
+import { honoPath, methodsOf, RoutePolicies, routesOf } from "./route-policies.ts";
 import { type ApiRouter, createRouter } from "./router.ts";
 
 /** Every resource of /api/v1, in the order in which the router looks: fixed paths before those with an id that they look like. */
@@ -52,9 +52,8 @@ export function createApi(catalogue: EventCatalogue): { routes: ApiRouter; polic
  * route matches: `DELETE /keys/revoke-leaked` would reach the route that takes an id there.
  */
 function refuseOtherMethods(api: ApiRouter, resource: ApiRouter): void {
-  const routes = resource.openAPIRegistry.definitions.flatMap((definition) => (definition.type === "route" ? [definition.route] : []));
-  for (const [path, ofPath] of Map.groupBy(routes, (route) => honoPath(route.path))) {
-    const allowed = ofPath.flatMap(({ method }) => (method === "get" ? ["GET", "HEAD"] : [method.toUpperCase()])).join(", ");
+  for (const [path, ofPath] of Map.groupBy(routesOf(resource), (route) => honoPath(route.path))) {
+    const allowed = methodsOf(ofPath).join(", ");
     api.all(apiVersion + path, () => {
       throw new Failure("method_not_allowed", `This path takes ${allowed}.`, { headers: { Allow: allowed } });
     });

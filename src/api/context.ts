@@ -6,6 +6,8 @@ import type { RoutePolicy } from "../http/route-policy.ts";
 export interface ApiRoute extends RoutePolicy {
   /** False for the path alone, under a method that it does not take. */
   isOperation: boolean;
+  /** What its path takes. */
+  methods: string[];
   /** Whether it has a query. One without refuses every parameter. */
   takesQuery: boolean;
   /** The media types of its body; empty where it takes none, or judges it by itself. */

@@ -2,11 +2,14 @@ import type { EventCatalogue } from "../events/catalogue.ts";
 import { find, type Json, type JsonObject, resolve } from "../openapi-document.ts";
 import { apiBase } from "./base-path.ts";
 import { addEventRequests } from "./document/event-requests.ts";
+import { addEventSchemas } from "./document/event-schemas.ts";
 import { addExamples } from "./document/examples.ts";
 import { headers } from "./document/headers.ts";
-import { externalDocs, info, servers, tags } from "./document/info.ts";
+import { externalDocs, info, tags } from "./document/info.ts";
 import { addLinks } from "./document/links.ts";
 import { addRefusals } from "./document/refusals.ts";
+import { addScopes } from "./document/scopes.ts";
+import { laptop } from "./document/servers.ts";
 import { shareParts } from "./document/shared-parts.ts";
 import { securityScheme } from "./route-parts/access.ts";
 import { Problem } from "./route-parts/responses.ts";
@@ -14,17 +17,18 @@ import { type ApiRouter, createRouter } from "./router.ts";
 
 /** The OpenAPI 3.1.0 document of every operation of `routers`, as plain JSON, as clients see it: answers may get new members and codes. */
 export function openApiDocument(routers: readonly ApiRouter[], catalogue: EventCatalogue): JsonObject {
-  const document = closedDocument(routers);
+  const document = closedDocument(routers, catalogue);
+  addEventRequests(document, catalogue);
   openAnswers(document);
   addExamples(document);
   addLinks(document);
-  addEventRequests(document, catalogue);
+  addScopes(document);
   shareParts(document);
   return document;
 }
 
 /** The same with closed answers: what the service answers today and nothing else. Tests hold it to this one. */
-export function closedDocument(routers: readonly ApiRouter[]): JsonObject {
+export function closedDocument(routers: readonly ApiRouter[], catalogue: EventCatalogue): JsonObject {
   const registry = createRouter().openAPIRegistry;
   for (const { openAPIRegistry } of routers) {
     for (const definition of openAPIRegistry.definitions) if (definition.type === "route") registry.registerPath(definition.route);
@@ -38,14 +42,18 @@ export function closedDocument(routers: readonly ApiRouter[]): JsonObject {
   for (const [name, definition] of Object.entries(headers)) registry.registerComponent("headers", name, definition);
   const documented = createRouter();
   documented.openAPIRegistry = registry;
-  const made = documented.getOpenAPI31Document({ openapi: "3.1.0", info, servers, tags, externalDocs });
+  const made = documented.getOpenAPI31Document({ openapi: "3.1.0", info, servers: [laptop], tags, externalDocs });
   const paths = Object.fromEntries(Object.entries(made.paths ?? {}).map(([path, item]) => [apiBase + path, item]));
   const document = JSON.parse(JSON.stringify({ ...made, paths })) as JsonObject;
+  addEventSchemas(document, catalogue);
   addRefusals(document);
   return document;
 }
 
-/** Opens every schema that an answer may have: its objects for further members, the codes of problems for further ones. */
+/**
+ * Opens every schema of what the service sends, in a response or to a webhook: its objects for further members, the codes of problems and of field
+ * errors for further ones.
+ */
 function openAnswers(document: JsonObject): void {
   const seen = new Set<Json>();
   const open = (node: Json): void => {
@@ -60,7 +68,11 @@ function openAnswers(document: JsonObject): void {
     for (const child of Object.values(node)) open(child);
   };
   for (const responses of find(document, "responses")) open(responses);
-  const code = resolve(document, "#/components/schemas/Problem/properties/code") as JsonObject;
-  code["x-extensible-enum"] = code.enum ?? [];
-  delete code.enum;
+  open(document.webhooks as JsonObject);
+  const problem = "#/components/schemas/Problem/properties";
+  for (const place of [`${problem}/code`, `${problem}/errors/items/properties/code`]) {
+    const code = resolve(document, place) as JsonObject;
+    code["x-extensible-enum"] = code.enum ?? [];
+    delete code.enum;
+  }
 }

@@ -13,14 +13,9 @@ export const respondJson = <Body extends object, Status extends ContentfulStatus
   new Response(JSON.stringify(body), { status, headers: { "Content-Type": "application/json", ...headers } }) as Response &
     TypedResponse<JSONParsed<Body>, Status, "json">;
 
-/** A JSON response whose body is there already, as a stream. */
-export const respondStream = <Body>(body: ReadableStream | null, headers: Record<string, string>) =>
-  new Response(body, { headers: { "Content-Type": "application/json", ...headers } }) as Response &
-    TypedResponse<JSONParsed<Body>, 200, "json">;
-
-/** A response of text that is there already, as a stream. Its headers name its media type. */
-export const respondText = (body: ReadableStream | null, headers: Record<string, string>) =>
-  new Response(body, { headers }) as Response & TypedResponse<string, 200, "text">;
+/** A response whose bytes are there already. Its headers name its media type. */
+export const respondBytes = <Body>(bytes: Uint8Array, headers: Record<string, string>) =>
+  new Response(bytes, { headers }) as Response & TypedResponse<JSONParsed<Body>, 200, "json">;
 
 /** A response without a body. */
 export const respondEmpty = <Status extends 202 | 204 | 304>(status: Status, headers: Record<string, string> = {}) =>

@@ -7,8 +7,17 @@ import type { ApiRouter } from "./router.ts";
 /** A documented path in the form of the router. */
 export const honoPath = (path: string) => path.replaceAll(/\{(\w+)\}/g, ":$1");
 
-const otherMethod = (route: string): ApiRoute => ({
+/** The route objects of a router. */
+export const routesOf = ({ openAPIRegistry }: ApiRouter) =>
+  openAPIRegistry.definitions.flatMap((definition) => (definition.type === "route" ? [definition.route] : []));
+
+/** The methods that a path takes, from its route objects. HEAD follows GET. */
+export const methodsOf = (routes: readonly { method: string }[]): string[] =>
+  routes.flatMap(({ method }) => (method === "get" ? ["GET", "HEAD"] : [method.toUpperCase()]));
+
+const otherMethod = (route: string, methods: string[]): ApiRoute => ({
   route,
+  methods,
   isPublic: false,
   scope: null,
   isCounted: true,
@@ -25,17 +34,19 @@ export class RoutePolicies {
   readonly #byRoute = new Map<string, ApiRoute>();
 
   constructor(routers: readonly ApiRouter[]) {
-    for (const definition of routers.flatMap(({ openAPIRegistry }) => openAPIRegistry.definitions)) {
-      if (definition.type !== "route") continue;
-      const { method, path, security, request, parameters } = definition.route;
+    const routes = routers.flatMap(routesOf);
+    const byPath = Map.groupBy(routes, ({ path }) => path);
+    for (const { method, path, security, request, parameters, "x-counted": counted } of routes) {
       const route = apiBase + path;
+      const methods = methodsOf(byPath.get(path) ?? []);
       const key = security?.[0]?.[securityScheme];
       const isPublic = security?.length === 0;
       this.#byRoute.set(`${method.toUpperCase()} ${apiBase}${honoPath(path)}`, {
         route,
+        methods,
         isPublic,
         scope: key?.[0] ?? null,
-        isCounted: definition.route["x-counted"] !== false,
+        isCounted: counted !== false,
         takesBody: request?.body !== undefined,
         isOperation: true,
         takesQuery: request?.query !== undefined,
@@ -43,7 +54,7 @@ export class RoutePolicies {
         isBodyRequired: request?.body?.required !== false,
         headers: (parameters ?? []).flatMap((parameter) => ("name" in parameter ? [parameter.name] : [])),
       });
-      this.#byRoute.set(`ALL ${apiBase}${honoPath(path)}`, otherMethod(route));
+      this.#byRoute.set(`ALL ${apiBase}${honoPath(path)}`, otherMethod(route, methods));
     }
   }
 

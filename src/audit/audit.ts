@@ -1,7 +1,7 @@
 import { and, desc, eq, getTableColumns, gte, lt, type SQL, sql } from "drizzle-orm";
 import type { PartyType, Reading } from "../accounts/actor.ts";
 import { dayMs } from "../clock.ts";
-import type { Db, Statement } from "../db/client.ts";
+import { type Db, raw, type Statement } from "../db/client.ts";
 import { deleteInChunks } from "../db/delete-in-chunks.ts";
 import { insertWhere } from "../db/insert-where.ts";
 import { newestFirst, type Page } from "../db/page.ts";
@@ -44,6 +44,15 @@ export const audited = (
 /** The statements that store entries where `when` holds. */
 export const storeAudit = (db: Db, entries: readonly AuditEntry[], when: SQL = sql`true`): Statement[] =>
   entries.map((entry) => insertWhere(db, audit, entry, when));
+
+/** Returns the statement that stores an entry for each row of `targets`, a SELECT of `id` and `name`. */
+export const storeAuditOfEach = ({ db, actor, now }: Reading, action: string, type: AuditTarget["type"], targets: SQL): Statement =>
+  raw(
+    db,
+    sql`INSERT INTO audit (account_id, id, actor_type, actor_id, action, target_type, target_id, target_name, ip, country, changes)
+    SELECT ${actor.accountId}, ${idBound("aud", now)} || lower(hex(randomblob(10))), ${actor.by.type}, ${actor.by.id}, ${action}, ${type},
+      target.id, target.name, ${actor.from.ip}, ${actor.from.country}, '[]' FROM (${targets}) AS target`,
+  );
 
 /** Stores an entry of something that is done already, outside of any batch. */
 export const recordAudit = async ({ db }: Pick<Reading, "db">, entry: AuditEntry): Promise<void> => {

@@ -44,13 +44,15 @@ export const readingLog = (c: PageContext): LogReading & { guards: Guards } => (
 export const upToDate = (c: PageContext) =>
   refreshRollUps({ ...readingLog(c), refresh: refreshBy(c.env, c.get("visitor").account.activityStore) });
 
-/** Where a page writes. */
-export const outbox = (c: PageContext): Outbox => ({
+/** Where a page writes for somebody who is no visitor yet, or no longer. */
+export const unboundOutbox = (c: PageContext): Outbox => ({
   db: connect(c.env.DB),
   enqueue: enqueueVia(c.env.DELIVERIES, (work) => c.executionCtx.waitUntil(work)),
   requestId: c.get("requestId"),
-  ...authorityOf(c),
 });
+
+/** Where a page writes. */
+export const outbox = (c: PageContext): Outbox => ({ ...unboundOutbox(c), ...authorityOf(c) });
 
 /** A session that was ended, or a member that was removed, while a form was on its way changes nothing any more. */
 function authorityOf(c: PageContext): Pick<Outbox, "authority"> {

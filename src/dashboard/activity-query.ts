@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { ActivityFilter } from "../activity/read-activity.ts";
 import { iso } from "../clock.ts";
 import type { PageContext } from "./context.ts";
+import { ownValue } from "./forms.ts";
 
 export const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] as const;
 export const statuses = ["2xx", "3xx", "4xx", "429", "5xx"] as const;
@@ -31,12 +32,15 @@ const words: Record<string, string> = { method: "method", status: "status", key:
 
 /** What the query of a page filters by, and what of it cannot be filtered by. */
 export function queryIn(c: PageContext) {
-  const given = Object.fromEntries(Object.entries(c.req.query()).filter(([name, value]) => name in Query.shape && value !== ""));
+  const given = Object.fromEntries(
+    Object.entries(c.req.query()).filter(([name, value]) => Object.hasOwn(Query.shape, name) && value !== ""),
+  );
   const text = c.req.query("q") ?? "";
   const said = text.split(/\s+/).filter((word) => word !== "");
   const inText = said.flatMap((each) => {
     const [, word = "", value = ""] = /^(\w+):(\S+)$/.exec(each) ?? [];
-    return words[word] ? [[words[word], value] as const] : [];
+    const name = ownValue(words, word);
+    return name ? [[name, value] as const] : [];
   });
   const asked: Record<string, string> = { ...given, ...Object.fromEntries(inText) };
   if (asked.method) asked.method = asked.method.toUpperCase();
@@ -45,10 +49,10 @@ export function queryIn(c: PageContext) {
   // What cannot be filtered by is said, not left out in silence.
   const ignored = [
     ...Object.entries(asked).flatMap(([name, value]) => (query[name as keyof typeof query] === undefined ? [`${name}:${value}`] : [])),
-    ...said.filter((each) => !words[/^(\w+):\S/.exec(each)?.[1] ?? ""]),
+    ...said.filter((each) => !ownValue(words, /^(\w+):\S/.exec(each)?.[1] ?? "")),
   ];
   const { key_id: keyId, status, ...rest } = query;
-  const filter: ActivityFilter = { ...rest, keyId, status: status === undefined ? undefined : Number(status.replace("xx", "")) };
+  const filter: ActivityFilter = { ...rest, keyId, statuses: status === undefined ? undefined : [Number(status.replace("xx", ""))] };
   return { query, filter, ignored };
 }
 

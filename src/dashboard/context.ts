@@ -1,5 +1,6 @@
 import type { Context } from "hono";
 import type { Account } from "../accounts/account.ts";
+import { Failure } from "../errors.ts";
 import type { AppEnv } from "../http/context.ts";
 import type { Role } from "../identity/roles.ts";
 import type { SignedIn } from "../identity/sessions.ts";
@@ -7,7 +8,7 @@ import type { SignedIn } from "../identity/sessions.ts";
 /** Who looks at the pages, and at whose account. */
 export interface Visitor {
   account: Account;
-  /** All accounts that may be chosen between: on a laptop alone. */
+  /** All accounts that may be chosen between: on a laptop, and by members of several who come through Cloudflare Access. */
   accounts: readonly Account[];
   /** Who has signed in; null where the overview is open to whoever sits at the machine, who then is as an owner. */
   signedIn: SignedIn | null;
@@ -24,3 +25,10 @@ export type PageContext = Context<PageEnv>;
 
 /** The id that a page's path carries. */
 export const idOf = (c: PageContext): string => c.req.param("id") ?? "";
+
+/** The visitor who has signed in. Throws `not_found` where the overview is open, and nobody has. */
+export function requireSignedIn(c: PageContext): SignedIn {
+  const { signedIn } = c.get("visitor");
+  if (!signedIn) throw new Failure("not_found", "Nobody has signed in: on this machine the overview is open.");
+  return signedIn;
+}

@@ -1,7 +1,10 @@
-/** A cell as RFC 4180 has it. What a spreadsheet would take for a formula is given a quote before it. */
+/** What a spreadsheet may take for a formula: one of these characters, also full-width, after any invisible characters and blanks. */
+const formula = /^[\p{Cc}\p{Cf}\p{Z}]*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/u;
+
+/** A cell as RFC 4180 has it. What a spreadsheet may take for a formula gets a quote before it. */
 function cell(value: string | number | null): string {
   if (value === null) return "";
-  const text = typeof value === "string" && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
+  const text = typeof value === "string" && formula.test(value) ? `'${value}` : String(value);
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 

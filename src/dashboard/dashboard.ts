@@ -2,6 +2,7 @@ import { Hono } from "hono";
 import type { EventCatalogue } from "../events/catalogue.ts";
 import type { PageEnv } from "./context.ts";
 import { confirmPages } from "./freshness.tsx";
+import { accessPages } from "./pages/access.tsx";
 import { activityPages } from "./pages/activity.tsx";
 import { auditPages } from "./pages/audit.tsx";
 import { deliveriesPages } from "./pages/deliveries.tsx";
@@ -9,6 +10,7 @@ import { keyPages } from "./pages/key.tsx";
 import { keyRevocationPages } from "./pages/key-revocation.tsx";
 import { keyRotationPages } from "./pages/key-rotation.tsx";
 import { keysPages } from "./pages/keys.tsx";
+import { memberRemovalPages } from "./pages/member-removal.tsx";
 import { overview } from "./pages/overview.tsx";
 import { ownSignInPages } from "./pages/own-sign-in.tsx";
 import { peoplePages } from "./pages/people.tsx";
@@ -28,6 +30,7 @@ export function createDashboard(catalogue: EventCatalogue) {
   const dashboard = new Hono<PageEnv>();
   const all = [
     signInPages,
+    accessPages,
     confirmPages,
     overview,
     usagePages,
@@ -45,6 +48,7 @@ export function createDashboard(catalogue: EventCatalogue) {
     auditPages,
     settingsPages,
     peoplePages,
+    memberRemovalPages,
     ownSignInPages,
     sampleDataPages,
     search,

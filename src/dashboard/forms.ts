@@ -122,6 +122,10 @@ export const asShown = (form: Form): Precondition => {
   return shown === undefined ? always : (revision) => revision === shown;
 };
 
+/** What a table has under a word of a request; undefined for what every object inherits, like `__proto__`. */
+export const ownValue = <Value>(table: Readonly<Record<string, Value>>, word: string): Value | undefined =>
+  Object.hasOwn(table, word) ? table[word] : undefined;
+
 /** A form that comes back to whoever sent it, and why. */
 export interface Sent {
   form?: Form;

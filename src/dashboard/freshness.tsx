@@ -2,42 +2,47 @@ import { Hono } from "hono";
 import { createMiddleware } from "hono/factory";
 import { connect } from "../db/client.ts";
 import { Failure } from "../errors.ts";
+import { originOf } from "../http/client-address.ts";
 import { authenticationOptions, verifyAuthentication } from "../identity/passkeys.ts";
-import { spendRecoveryCode } from "../identity/recovery-codes.ts";
 import { confirmSession, freshMs, type SignedIn } from "../identity/sessions.ts";
+import { tooManyCodes, trySpendingRecoveryCode } from "../operations/sign-in-failures.ts";
 import { PageScript, showPage } from "./components/layout.tsx";
 import { Alert } from "./components/notice.tsx";
-import type { PageContext, PageEnv } from "./context.ts";
+import { type PageContext, type PageEnv, requireSignedIn } from "./context.ts";
 import { type Form, type Refused, readForm } from "./forms.ts";
+import { accessOf } from "./page-access.ts";
 import { relyingParty } from "./relying-party.ts";
-
-/** What makes or ends a secret, or lets somebody in: whoever does it has shown who they are within ten minutes. */
-const sensitive = [
-  /^\/keys$/,
-  /^\/keys\/[^/]+\/(?:rotate|revoke)$/,
-  /^\/webhooks$/,
-  /^\/webhooks\/[^/]+\/rotate-secret$/,
-  /^\/settings\/(?:people|invitations|passkeys|recovery-codes)(?:\/|$)/,
-];
 
 const confirmationFields = ["confirm_response", "confirm_code"];
 
 /** What a passkey is asked to sign to confirm. */
 export const confirmPages = new Hono<PageEnv>().post("/confirm/options", async (c) =>
-  c.json(await authenticationOptions(relyingParty(c), Date.now(), "confirm")),
+  c.json(await authenticationOptions(relyingParty(c), Date.now(), { purpose: "confirm", subjectId: requireSignedIn(c).member.id })),
 );
 
-/** Asks whoever does something of weight to show who they are, unless they just have. The form that was sent comes along, and goes on from there. */
-export const requireFreshness = createMiddleware<PageEnv>(async function requireFreshness(c, next) {
-  const { signedIn } = c.get("visitor");
-  if (signedIn === null || c.req.method !== "POST" || !sensitive.some((path) => path.test(c.req.path))) return next();
-  if (Date.now() - signedIn.verifiedAt < freshMs) return next();
+/** Asks for a recent sign-in before the handlers of routes that always require one. */
+export const requireStepUp = createMiddleware<PageEnv>(async function requireStepUp(c, next) {
+  const asked = accessOf(c)?.stepUp === "always" ? await askForStepUp(c) : null;
+  return asked ?? next();
+});
+
+/**
+ * Returns the page that asks for a recent sign-in; null if the visitor has signed in within ten minutes, or confirms it with this form.
+ * The page carries the form, which goes on to the same handler.
+ */
+export async function askForStepUp(c: PageContext): Promise<Response | null> {
+  const visitor = c.get("visitor");
+  const { signedIn } = visitor;
+  if (signedIn === null || Date.now() - signedIn.verifiedAt < freshMs) return null;
   const form = await readForm(c);
   if (signedIn.session === null) return askToSignInAgain(c, form);
   if (form.optional("confirm_response") === undefined && form.optional("confirm_code") === undefined) return askToConfirm(c, form);
   const refused = await confirm(c, signedIn, form);
-  return refused ? askToConfirm(c, form, refused) : next();
-});
+  if (refused) return askToConfirm(c, form, refused);
+  // A recovery code is spent by now: a second question in the same request must not ask for another.
+  c.set("visitor", { ...visitor, signedIn: { ...signedIn, verifiedAt: Date.now() } });
+  return null;
+}
 
 async function confirm(c: PageContext, { session, member }: SignedIn, form: Form): Promise<Refused | null> {
   const db = connect(c.env.DB);
@@ -46,9 +51,15 @@ async function confirm(c: PageContext, { session, member }: SignedIn, form: Form
   try {
     if (code === undefined) {
       const response = form.text("confirm_response");
-      await verifyAuthentication(db, relyingParty(c), now, { response, purpose: "confirm", memberId: member.id });
-    } else if (!(await spendRecoveryCode(db, code, now, member.id)))
-      return { summary: "This is not one of your recovery codes, or it was used before.", faults: new Map() };
+      await verifyAuthentication(db, relyingParty(c), now, { response, purpose: "confirm", subjectId: member.id });
+    } else {
+      const spent = await trySpendingRecoveryCode(db, code, now, { confirming: member, from: originOf(c) });
+      if ("refused" in spent)
+        return {
+          summary: spent.refused === "wrong" ? "This is not one of your recovery codes, or it was used before." : tooManyCodes,
+          faults: new Map(),
+        };
+    }
   } catch (error) {
     if (error instanceof Failure && error.code === "forbidden") return { summary: error.message, faults: new Map() };
     throw error;
@@ -64,11 +75,11 @@ const askToSignInAgain = (c: PageContext, form: Form) =>
     { title: "Confirm that it is you", status: 403 },
     <form class="panel form" method="post" action={c.req.path}>
       <p>
-        This makes or ends a secret, or lets somebody in, and you signed in more than ten minutes ago.{" "}
+        This action needs a recent sign-in, and you signed in more than ten minutes ago.{" "}
         <a href="/cdn-cgi/access/logout" target="_blank" rel="noopener">
           Sign in again in another tab
         </a>
-        , then go on here: nothing of what you typed is lost.
+        , then continue here. What you typed is kept.
       </p>
       {form.entries().map(([name, value]) => (
         <input type="hidden" name={name} value={value} />
@@ -87,7 +98,7 @@ const askToConfirm = (c: PageContext, form: Form, refused?: Refused) =>
     <>
       <Alert refused={refused} />
       <form class="panel form" method="post" action={c.req.path} data-passkey="confirm">
-        <p>This makes or ends a secret, or lets somebody in. Show once more who you are; for ten minutes you are not asked again.</p>
+        <p>This action needs a recent sign-in. Confirm that it is you. You are not asked again for ten minutes. What you typed is kept.</p>
         {form
           .entries()
           .map(([name, value]) => (confirmationFields.includes(name) ? null : <input type="hidden" name={name} value={value} />))}

@@ -8,7 +8,7 @@ const mostOthers = 100;
 /** Keys to choose between: every active one, and the newest of the others. */
 export async function readKeyChoices(asking: UpToDate): Promise<Key[]> {
   const [active, newest] = await Promise.all([
-    listKeys(asking, { status: "active", limit: mostActive }),
+    listKeys(asking, { statuses: ["active"], limit: mostActive }),
     listKeys(asking, { limit: mostOthers }),
   ]);
   const known = new Set(active.map(({ id }) => id));

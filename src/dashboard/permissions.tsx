@@ -7,24 +7,7 @@ import { type Scope, scopes } from "../keys/scopes.ts";
 import { reading } from "./acting.ts";
 import { showPage } from "./components/layout.tsx";
 import { type PageContext, type PageEnv, roleOf } from "./context.ts";
-
-/** What a request needs to be allowed; "look" is open to every member. The first that matches counts, and a form that none names is nobody's. */
-const needs: readonly (readonly [method: "GET" | "POST", path: RegExp, needed: Permission | "look"])[] = [
-  ["POST", /^\/(?:preferences|logout|confirm\/options)$/, "look"],
-  // One's own passkeys, codes and sessions; the page looks at whose they are.
-  ["POST", /^\/settings\/(?:passkeys|recovery-codes|sessions)(?:\/|$)/, "look"],
-  ["POST", /^\/settings\/(?:people|invitations)(?:\/|$)/, "people"],
-  ["POST", /^\/settings\/sample-data$/, "account"],
-  ["POST", /^\/keys(?:\/|$)/, "keys"],
-  ["POST", /^\/(?:webhooks|deliveries)(?:\/|$)/, "webhooks"],
-  ["GET", /^\/keys\/(?:new|[^/]+\/(?:rotate|revoke))$/, "keys"],
-  ["GET", /^\/webhooks\/(?:new|[^/]+\/(?:rotate-secret|delete|redeliver))$/, "webhooks"],
-  ["GET", /^\/settings\/audit(?:\.csv)?$/, "audit"],
-  ["GET", /^\//, "look"],
-];
-
-const neededFor = ({ req: { method, path } }: PageContext) =>
-  needs.find(([ofMethod, form]) => ofMethod === (method === "HEAD" ? "GET" : method) && form.test(path))?.[2];
+import { accessOf } from "./page-access.ts";
 
 export const visitorMay = (c: PageContext, permission: Permission): boolean => may(roleOf(c.get("visitor")), permission);
 
@@ -51,18 +34,17 @@ export function requireGrantableScopes(c: PageContext, touched: readonly string[
     );
 }
 
-/** What the members of a suspended account may still send. */
-const isOpenToSuspended = ({ req: { path } }: PageContext) => path === "/preferences" || path === "/logout";
+/** Whether members of a suspended account may still send it. */
+const isOpenToSuspended = ({ req: { path } }: PageContext) => path === "/logout";
 
-/** Refuses what the visitor's role does not allow, and says who may. */
+/** Denies what the visitor's role does not allow, and says who may do it. A route that declares nothing is denied. */
 export const requirePermission = createMiddleware<PageEnv>(async function requirePermission(c, next) {
-  const needed = neededFor(c);
+  const needs = accessOf(c)?.needs;
   if (c.get("visitor").account.suspendedAt !== null && c.req.method !== "GET" && c.req.method !== "HEAD" && !isOpenToSuspended(c))
     throw suspended();
-  if (needed === "look" || (needed !== undefined && visitorMay(c, needed))) return next();
-  // A form that the table does not name is nobody's, and so not there.
-  if (needed === undefined) throw new Failure("not_found", "There is nothing at this path.");
-  return showForbidden(c, needed);
+  if (needs === "public" || needs === "session" || (needs !== undefined && visitorMay(c, needs))) return next();
+  if (needs === undefined) throw new Failure("not_found", "There is nothing at this path.");
+  return showForbidden(c, needs);
 });
 
 /** The page for what the visitor may not do: who may. */

@@ -17,3 +17,6 @@ export const sessionToken = (c: PageContext): string | undefined => getCookie(c,
 export const setSession = (c: PageContext, token: string): void => setCookie(c, nameOf(c), token, { ...options(c), maxAge: fourteenDays });
 
 export const clearSession = (c: PageContext): void => void deleteCookie(c, nameOf(c), options(c));
+
+/** What Cloudflare Access says of who has come; empty where it says nothing. */
+export const accessToken = (c: PageContext): string => c.req.header("Cf-Access-Jwt-Assertion") ?? "";

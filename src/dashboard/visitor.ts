@@ -2,15 +2,14 @@ import { getCookie } from "hono/cookie";
 import { createMiddleware } from "hono/factory";
 import { listAccounts } from "../accounts/account.ts";
 import { connect } from "../db/client.ts";
-import { originOf } from "../http/client-address.ts";
-import { type AccessConfig, accessConfig, memberByAccess, verifyAccess } from "../identity/access.ts";
+import { type AccessConfig, accessConfig, chosenMembership, listMemberships, verifyAccess } from "../identity/access.ts";
+import { listOffers } from "../identity/join.ts";
 import { readSession, touchSession } from "../identity/sessions.ts";
 import { isLoopback } from "../loopback.ts";
-import { enqueueVia } from "../webhooks/enqueue.ts";
 import type { PageContext, PageEnv, Visitor } from "./context.ts";
 import { closedPage, noAccountPage, uninvitedPage } from "./pages/closed.tsx";
 import { pathWithin } from "./preferences.ts";
-import { sessionToken } from "./session-cookie.ts";
+import { accessToken, sessionToken } from "./session-cookie.ts";
 
 /**
  * Under a loopback name, and asked for by the browser's address bar or by a page of the same origin. A page of elsewhere that points its
@@ -29,18 +28,26 @@ function pageBefore(c: PageContext): string {
   return url?.host === c.get("url").host ? pathWithin(url.pathname + url.search) : "/";
 }
 
-/** Who has come through Cloudflare Access. Null where nobody has invited them. */
-async function visitorByAccess(c: PageContext, access: AccessConfig, now: number) {
-  const { email, issuedAt } = await verifyAccess(access, c.req.header("Cf-Access-Jwt-Assertion") ?? "", now);
-  const outbox = { db: connect(c.env.DB), enqueue: enqueueVia(c.env.DELIVERIES, (work) => c.executionCtx.waitUntil(work)) };
-  return memberByAccess(outbox, now, { email, issuedAt, from: originOf(c) });
+/** A visitor, or what is answered in place of the page. */
+type Found = { visitor: Visitor } | { instead: () => Response | Promise<Response> };
+
+/** Who has come through Cloudflare Access, in the account that they chose. Nobody joins an account by coming: that takes a button. */
+async function visitorByAccess(c: PageContext, access: AccessConfig): Promise<Found> {
+  const db = connect(c.env.DB);
+  const now = Date.now();
+  const { email, issuedAt } = await verifyAccess(access, accessToken(c), now);
+  const memberships = await listMemberships(db, email);
+  const chosen = chosenMembership(memberships, getCookie(c, "account"));
+  if (chosen) {
+    const accounts = memberships.map(({ account }) => account);
+    return { visitor: { account: chosen.account, accounts, signedIn: { ...chosen, session: null, verifiedAt: issuedAt } } };
+  }
+  const isInvited = memberships.length > 0 || (await listOffers(db, email, now)).length > 0;
+  return { instead: () => (isInvited ? sendTo(c, "/access") : uninvitedPage(c)) };
 }
 
 /** Who looks at a page, and at whose account: whoever has signed in or, where it `isOpen`, whoever sits at the machine. Else what is answered in place of the page. */
-async function findVisitor(
-  c: PageContext,
-  isOpen: boolean,
-): Promise<{ visitor: Visitor } | { instead: () => Response | Promise<Response> }> {
+async function findVisitor(c: PageContext, isOpen: boolean): Promise<Found> {
   const db = connect(c.env.DB);
   if (isOpen) {
     if (!isAtThisMachine(c)) return { instead: () => closedPage(c) };
@@ -49,26 +56,22 @@ async function findVisitor(
     const account = accounts.find(({ id }) => id === wanted) ?? accounts[0];
     return account ? { visitor: { account, accounts, signedIn: null } } : { instead: () => noAccountPage(c) };
   }
-  const now = Date.now();
   const access = accessConfig(c.env);
-  if (access) {
-    const visitor = await visitorByAccess(c, access, now);
-    return visitor === null
-      ? { instead: () => uninvitedPage(c) }
-      : { visitor: { account: visitor.account, accounts: [visitor.account], signedIn: visitor } };
-  }
+  if (access) return visitorByAccess(c, access);
+  const now = Date.now();
   const token = sessionToken(c);
   const signedIn = token === undefined ? null : await readSession(db, token, now);
-  if (!signedIn) return { instead: () => toSignIn(c) };
+  if (!signedIn) return { instead: () => sendTo(c, "/login") };
   c.executionCtx.waitUntil(touchSession(db, signedIn.session, now));
   return { visitor: { account: signedIn.account, accounts: [signedIn.account], signedIn } };
 }
 
-function toSignIn(c: PageContext): Response {
+/** Sends a visitor to sign in, or to choose an account, and from there back to the page. */
+function sendTo(c: PageContext, page: "/login" | "/access"): Response {
   const { pathname, search } = c.get("url");
-  if (c.req.method === "GET") return c.redirect(`/login?return_to=${encodeURIComponent(pathname + search)}`, 303);
+  if (c.req.method === "GET") return c.redirect(`${page}?return_to=${encodeURIComponent(pathname + search)}`, 303);
   // A form that was sent too late did nothing: that is said, and the page that it was on is come back to.
-  return c.redirect(`/login?return_to=${encodeURIComponent(pageBefore(c))}&unsent=1`, 303);
+  return c.redirect(`${page}?return_to=${encodeURIComponent(pageBefore(c))}&unsent=1`, 303);
 }
 
 /** Lets in who may look at pages. Nobody else gets past it. */

@@ -1,3 +1,4 @@
+import { inArray } from "drizzle-orm";
 import type { Db } from "./client.ts";
 import { jobs } from "./schema-main.ts";
 
@@ -11,4 +12,9 @@ export const readJobRuns = async (db: Db): Promise<Map<string, JobRun>> =>
 export async function keepJobRun(db: Db, run: JobRun): Promise<void> {
   const { name, ...how } = run;
   await db.insert(jobs).values(run).onConflictDoUpdate({ target: jobs.name, set: how });
+}
+
+/** Deletes the runs of jobs that are no more: their age would look like a failure. */
+export async function forgetJobs(db: Db, names: readonly string[]): Promise<void> {
+  if (names.length > 0) await db.delete(jobs).where(inArray(jobs.name, names.slice(0, 50)));
 }

@@ -16,7 +16,7 @@ export interface Versioned {
 
 type VersionedTable = SQLiteTable & Record<"accountId" | "id" | "revision", SQLiteColumn>;
 
-/** Whether the caller's `If-Match` holds for the revision of what it is about to change. */
+/** Returns whether what the caller requires (`If-Match`, `If-None-Match`) holds for the revision of what it is about to change. */
 export type Precondition = (revision: string) => boolean;
 
 export const always: Precondition = () => true;
@@ -41,9 +41,10 @@ export function withOptimisticLock<Row extends Versioned, Result>(
   });
 }
 
-/** Throws `precondition_failed` where the caller named another version. */
+/** Throws `precondition_failed` if what the caller requires does not hold for this version. */
 export function requireHolds({ revision }: Pick<Versioned, "revision">, holds: Precondition, name: string): void {
-  if (!holds(revision)) throw new Failure("precondition_failed", `The ${name} has changed since the version that If-Match names.`);
+  if (!holds(revision))
+    throw new Failure("precondition_failed", `The ${name} is not in a version that If-Match or If-None-Match allows. Read it again.`);
 }
 
 /** Repeats an attempt until nobody came between its read and its write. Throws `conflict` where that takes unreasonably long. */

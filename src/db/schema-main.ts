@@ -54,6 +54,8 @@ export const databaseSizes = sqliteTable("database_sizes", {
 /** The jobs of the clock: how far each is, and how its last run went. */
 export const jobs = sqliteTable("jobs", {
   name: text().primaryKey(),
+  /** What it does, for people. */
+  description: text().notNull().default(""),
   /** Where the next run goes on; empty at a beginning. */
   cursor: text().notNull(),
   ranAt: integer("ran_at").notNull(),
@@ -183,6 +185,8 @@ export const events = sqliteTable(
     id: text().notNull(),
     type: text().notNull(),
     data: text({ mode: "json" }).$type<Record<string, unknown>>().notNull(),
+    /** The former values of what changed; null if the event tells of no change. */
+    previous: text({ mode: "json" }).$type<Record<string, unknown>>(),
     createdAt: integer("created_at").notNull(),
     /** Counts up in the order in which the events of the account were stored: nothing comes before what a reader has passed. */
     sequence: integer().notNull(),
@@ -233,6 +237,8 @@ export const deliveries = sqliteTable(
     redeliveryOf: text("redelivery_of"),
     /** The redelivery of many that this one belongs to. */
     redeliveryId: text("redelivery_id"),
+    /** The later delivery of the same event to the same webhook that repeats this one. */
+    supersededBy: text("superseded_by"),
     status: text({ enum: ["pending", "delivered", "failed", "held"] }).notNull(),
     attemptsMade: integer("attempts_made").notNull(),
     /** Null where no further attempt is made. */
@@ -248,9 +254,47 @@ export const deliveries = sqliteTable(
     index("deliveries_by_webhook").on(table.accountId, table.webhookId, table.id),
     index("deliveries_waiting").on(table.webhookId, table.nextAttemptAt).where(sql`status = 'pending'`),
     index("deliveries_claimed").on(table.accountId, table.webhookId).where(sql`claim IS NOT NULL`),
-    index("deliveries_by_redelivery").on(table.redeliveryId).where(sql`redelivery_id IS NOT NULL`),
+    // Its condition must stand in a query, word for word, for SQLite to use it.
+    index("deliveries_unsent").on(table.webhookId, table.status, table.id).where(sql`status <> 'delivered'`),
+    index("deliveries_unattempted")
+      .on(table.redeliveryId)
+      .where(sql`redelivery_id IS NOT NULL AND attempts_made = 0 AND status = 'pending'`),
   ],
 );
+
+/** How many deliveries wait for each webhook. Triggers of `deliveries` maintain it, whoever writes to them: they stand in the migration. */
+export const webhookBacklogs = sqliteTable(
+  "webhook_backlogs",
+  {
+    accountId: text("account_id").notNull(),
+    webhookId: text("webhook_id").notNull(),
+    pending: integer().notNull().default(0),
+    held: integer().notNull().default(0),
+  },
+  (table) => [primaryKey({ columns: [table.accountId, table.webhookId] })],
+);
+
+/** Webhooks that were disabled or deleted while more deliveries waited than one batch changes. A scheduled job changes the rest. */
+export const webhookSettlements = sqliteTable(
+  "webhook_settlements",
+  {
+    accountId: text("account_id").notNull(),
+    webhookId: text("webhook_id").notNull(),
+    /** What the waiting deliveries become. */
+    status: text({ enum: ["held", "failed"] }).notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.accountId, table.webhookId] })],
+);
+
+/** What a redelivery of many sends: events by their ids, and by the status of their latest delivery. */
+export interface StoredRedeliveryFilter {
+  fromId: string;
+  /** Exclusive; null: until the redelivery was requested. */
+  toId: string | null;
+  statuses: ("delivered" | "failed" | "held" | "pending")[];
+  /** Null: all. */
+  eventTypes: string[] | null;
+}
 
 /** Deliveries of one webhook that were asked to be made again together. */
 export const redeliveries = sqliteTable(
@@ -259,10 +303,24 @@ export const redeliveries = sqliteTable(
     accountId: text("account_id").notNull(),
     id: text().notNull(),
     webhookId: text("webhook_id").notNull(),
+    /** How many events matched when it was requested; once all deliveries are made, how many those are. */
     count: integer().notNull(),
+    filter: text({ mode: "json" }).$type<StoredRedeliveryFilter>(),
+    /** The types of the events that matched. */
+    eventTypes: text("event_types", { mode: "json" }).$type<string[]>().notNull().default([]),
+    /** Where the next piece begins: a status and the id of a delivery. Null once all deliveries are made. */
+    cursor: text(),
+    /** How many deliveries are made. */
+    made: integer().notNull().default(0),
+    /** When the next delivery to the webhook may be due, to keep the pace. */
+    nextAt: integer("next_at").notNull().default(0),
     createdAt: integer("created_at").notNull(),
   },
-  (table) => [primaryKey({ columns: [table.accountId, table.id] })],
+  (table) => [
+    primaryKey({ columns: [table.accountId, table.id] }),
+    index("redeliveries_by_webhook").on(table.webhookId, table.nextAt),
+    index("redeliveries_unfinished").on(table.id).where(sql`cursor IS NOT NULL`),
+  ],
 );
 
 /** One POST of a delivery, and what came back. */
@@ -296,7 +354,7 @@ export const idempotencyKeys = sqliteTable(
     operation: text().notNull(),
     /** SHA-256 of the Idempotency-Key, hex: clients put anything into one, secrets too. */
     keyHash: text("key_hash").notNull(),
-    /** SHA-256 over query and body, hex. */
+    /** SHA-256 over query and body, hex. A body of JSON is hashed in its canonical form. */
     fingerprint: text().notNull(),
     status: integer().notNull(),
     headers: text({ mode: "json" }).$type<Record<string, string>>().notNull(),
@@ -324,7 +382,11 @@ export const audit = sqliteTable(
     /** The names of what changed, never what they hold. */
     changes: text({ mode: "json" }).$type<string[]>().notNull(),
   },
-  (table) => [primaryKey({ columns: [table.accountId, table.id] })],
+  (table) => [
+    primaryKey({ columns: [table.accountId, table.id] }),
+    // The keys that a member rotated, without a read of the whole log.
+    index("audit_rotations").on(table.accountId, table.actorId, table.targetId).where(sql`action = 'key.rotated'`),
+  ],
 );
 
 /** People who sign in to the overview of an account. One that was removed stays, for the audit to name. */
@@ -337,7 +399,7 @@ export const members = sqliteTable(
       .references(() => accounts.id),
     name: text().notNull(),
     email: text().notNull(),
-    /** The address in lower case. */
+    /** The address by which members are found: its ASCII letters in lower case, the rest as it is. */
     emailKey: text("email_key").notNull(),
     role: text({ enum: ["owner", "admin", "developer", "viewer"] }).notNull(),
     removedAt: integer("removed_at"),
@@ -427,7 +489,11 @@ export const invitations = sqliteTable(
     expiresAt: integer("expires_at").notNull(),
     createdAt: integer("created_at").notNull(),
   },
-  (table) => [index("invitations_by_account").on(table.accountId)],
+  (table) => [
+    index("invitations_by_account").on(table.accountId),
+    // `lower` of SQLite folds ASCII letters alone, as `emailKey` of a member does.
+    index("invitations_by_email").on(sql`lower(email)`).where(sql`used_by IS NULL`),
+  ],
 );
 
 /** What passkeys have signed, until it would have ended anyway: each challenge counts once. */
@@ -440,6 +506,25 @@ export const spentChallenges = sqliteTable(
   },
   (table) => [index("spent_challenges_by_expiry").on(table.expiresAt)],
 );
+
+/**
+ * Attempts to sign in with an operator token or a recovery code, by source and clock minute. A source has one of 4,096 rows, by its hash:
+ * whoever sends from many addresses makes no more.
+ */
+export const signInAttempts = sqliteTable("sign_in_attempts", {
+  slot: integer().primaryKey(),
+  /** Hash of the kind of credential, the account if it is known, and the address. */
+  source: text().notNull(),
+  /** Minutes since the epoch. */
+  minute: integer().notNull(),
+  attempts: integer().notNull(),
+});
+
+/** How many wrong credentials were sent. */
+export const signInFailures = sqliteTable("sign_in_failures", {
+  credential: text({ enum: ["operator_token", "recovery_code"] }).primaryKey(),
+  failures: integer().notNull(),
+});
 
 /** What operators did, by the name of their token. Of an account that was erased it keeps the id. */
 export const operatorAudit = sqliteTable("operator_audit", {

@@ -1,7 +1,6 @@
 import type { EventCatalogue } from "../events/catalogue.ts";
 import type { JsonObject } from "../openapi-document.ts";
-import type { OwnIds } from "./own-ids.ts";
-import type { DocPage } from "./page.ts";
+import { type DocPage, originPlaceholder } from "./page.ts";
 import { errorPages } from "./pages/errors.ts";
 import { eventPages } from "./pages/events.ts";
 import { guidePages } from "./pages/guides.ts";
@@ -9,14 +8,13 @@ import { indexPage } from "./pages/index.ts";
 import { operationPages } from "./pages/operations.ts";
 import { schemaPages } from "./pages/schemas.ts";
 
-/** Every page of the documentation, made from the document, the catalogue of events and the code. `origin`: of the service that serves them; `ids`: those that samples name. */
-export function docPages(document: JsonObject, catalogue: EventCatalogue, served: { origin: string; ids: OwnIds | null }): DocPage[] {
-  const { origin } = served;
+/** Every page of the documentation, made from the document, the catalogue of events and the code. */
+export function docPages(document: JsonObject, catalogue: EventCatalogue): DocPage[] {
   const pages = [
-    ...guidePages(document, catalogue, origin),
-    ...operationPages(document, served),
+    ...guidePages(document, catalogue, originPlaceholder),
+    ...operationPages(document),
     ...eventPages(document, catalogue),
-    ...errorPages(document, origin),
+    ...errorPages(document, originPlaceholder),
     ...schemaPages(document),
   ];
   return [indexPage(document, pages), ...pages];

@@ -24,22 +24,29 @@ function groupsOf(document: JsonObject, pages: readonly DocPage[]): Group[] {
   ];
 }
 
-/** Where everything of the documentation is; the group that one reads in is open. */
-export const Contents = ({ document, pages, path }: { document: JsonObject; pages: readonly DocPage[]; path: string }) => (
-  <nav class="contents" aria-label="Documentation">
-    {groupsOf(document, pages).map(({ name, entries }) => (
-      <details open={entries.some((entry) => entry.path === path) || undefined}>
-        <summary>{name}</summary>
-        <ul>
-          {entries.map((entry) => (
-            <li>
-              <a href={entry.path} aria-current={entry.path === path ? "page" : undefined}>
-                {entry.title}
-              </a>
-            </li>
-          ))}
-        </ul>
-      </details>
-    ))}
-  </nav>
-);
+/**
+ * Returns the navigation as HTML, by the path of the page that is read: it is marked, and its group is open. The list is rendered once,
+ * since it has a link to every page.
+ */
+export function contentsOf(document: JsonObject, pages: readonly DocPage[]): (path: string) => string {
+  const groups = groupsOf(document, pages).map(({ name, entries }) => {
+    const list = (
+      <ul>
+        {entries.map(({ title, path }) => (
+          <li>
+            <a href={path}>{title}</a>
+          </li>
+        ))}
+      </ul>
+    );
+    return { summary: String(<summary>{name}</summary>), list: String(list), paths: new Set(entries.map(({ path }) => path)) };
+  });
+  return (path) => {
+    const shown = groups.map(({ summary, list, paths }) =>
+      paths.has(path)
+        ? `<details open>${summary}${list.replace(`href="${path}"`, `href="${path}" aria-current="page"`)}</details>`
+        : `<details>${summary}${list}</details>`,
+    );
+    return `<nav class="contents" aria-label="Documentation">${shown.join("")}</nav>`;
+  };
+}

@@ -4,34 +4,29 @@ import { raw } from "hono/html";
 import { PageScript, showPage } from "../dashboard/components/layout.tsx";
 import { Empty } from "../dashboard/components/notice.tsx";
 import type { PageContext, PageEnv } from "../dashboard/context.ts";
+import { preferencesOf } from "../dashboard/preferences.ts";
 import { isAtThisMachine } from "../dashboard/visitor.ts";
 import type { EventCatalogue } from "../events/catalogue.ts";
-import { maskEncodedKeys } from "../keys/key-format.ts";
-import { type JsonObject, operationsIn, readOpenApi } from "../openapi-document.ts";
-import { docPages } from "./catalogue.ts";
+import { maskKeys } from "../keys/mask-keys.ts";
+import { unlessKnown } from "./caching.ts";
 import { Console } from "./console.tsx";
-import { Contents } from "./contents.tsx";
-import { apiCatalog, llmsText, securityText } from "./machine.ts";
+import { type Library, libraryOf, servedFrom } from "./library.ts";
+import { apiCatalog, llmsText, robotsText, securityText, sitemapXml } from "./machine.ts";
+import { nearestPages } from "./nearest-pages.ts";
 import { readOwnIds } from "./own-ids.ts";
 import type { DocPage } from "./page.ts";
-import { renderMarkdown } from "./render.ts";
-import { type Found, mostFound, nearestPages, searchPages } from "./search.ts";
+import { type Found, maxFound, maxQueryCharacters, maxQueryWords, queryWordsOf } from "./search-index.ts";
 
-/** Which paths the documentation answers: all of them are open. */
-export const isDocumentation = (path: string): boolean =>
-  /^\/docs(?:\.md)?(?:\/|$)/.test(path) || ["/llms.txt", "/.well-known/security.txt", "/.well-known/api-catalog"].includes(path);
+const machinePaths = ["/llms.txt", "/robots.txt", "/sitemap.xml", "/.well-known/security.txt", "/.well-known/api-catalog"];
+
+/** Whether the documentation handles a path. All of it is public. */
+export const isDocumentation = (path: string): boolean => /^\/docs(?:\.md)?(?:\/|$)/.test(path) || machinePaths.includes(path);
 
 /** The documentation: pages for people, the same as Markdown, and what machines look for. */
 export function createDocs(catalogue: EventCatalogue) {
   const docs = new Hono<PageEnv>();
-
-  const read = async (c: PageContext) => {
-    const document = await readOpenApi(c.env, c.get("url"));
-    const { origin, pathname } = c.get("url");
-    // Only the samples of operations name ids.
-    const ids = pathname.startsWith("/docs/api/") ? await readOwnIds(c, catalogue) : null;
-    return { document, pages: docPages(document, catalogue, { origin, ids }) };
-  };
+  const readLibrary = libraryOf(catalogue);
+  const read = (c: PageContext) => readLibrary(c.env, c.get("url"));
 
   // What is left of a path that was cut short.
   docs.on("GET", ["/docs/", "/docs/api", "/docs/guides", "/docs/errors", "/docs/events", "/docs/schemas"], (c) => {
@@ -40,20 +35,26 @@ export function createDocs(catalogue: EventCatalogue) {
   });
 
   docs.on("GET", ["/docs/search", "/docs/search.md"], async (c) => {
-    const { pages } = await read(c);
+    const { pages, search } = await read(c);
     const text = c.req.query("q") ?? "";
-    const found = searchPages(pages, text);
+    const words = text.length > maxQueryCharacters ? [] : queryWordsOf(text);
+    const isTooLong = text.length > maxQueryCharacters || words.length > maxQueryWords;
+    const { origin } = c.get("url");
+    const found = isTooLong ? [] : search.find(words).map(({ page, line }) => ({ page, line: servedFrom(line, origin) }));
+    const status = isTooLong ? 400 : 200;
     if (c.get("url").pathname.endsWith(".md") || prefersMarkdown(c))
-      return c.body(searchMarkdown(text, found, pages.length), 200, markdownHeaders);
+      return c.body(isTooLong ? `${tooLong}\n` : searchMarkdown(text, found, pages.length), status, markdownHeaders);
     return showPage(
       c,
-      { title: "Search the documentation", section: "Documentation", trail: [["Documentation", "/docs"]] },
+      { title: "Search the documentation", section: "Documentation", trail: [["Documentation", "/docs"]], status },
       <>
-        <Search text={text} />
+        <Search text={text.slice(0, maxQueryCharacters)} />
         <section class="panel" aria-label="Found">
-          {found.length === 0 ? (
+          {isTooLong ? (
+            <p role="alert">{tooLong}</p>
+          ) : found.length === 0 ? (
             <Empty>
-              {text.trim() === ""
+              {words.length === 0
                 ? "Type what you look for: an operation, an error code, an event, a header."
                 : nothingFound(text, pages.length)}
             </Empty>
@@ -67,28 +68,45 @@ export function createDocs(catalogue: EventCatalogue) {
               ))}
             </ul>
           )}
-          {found.length === mostFound && <p class="quiet">The best {mostFound} are shown. More words narrow it down.</p>}
+          {found.length === maxFound && <p class="quiet">The best {maxFound} are shown. More words narrow it down.</p>}
         </section>
       </>,
     );
   });
 
   docs.on("GET", ["/docs", "/docs.md", "/docs/*"], async (c) => {
-    const { document, pages } = await read(c);
-    const { pathname } = c.get("url");
+    const library = await read(c);
+    const { pathname, origin } = c.get("url");
     const path = pathname.replace(/\.md$/, "");
-    const page = pages.find((each) => each.path === path);
+    const page = library.page(path);
     const isMarkdown = pathname.endsWith(".md") || prefersMarkdown(c);
-    if (!page) return isMarkdown ? c.body(missingMarkdown(pages, path), 404, markdownHeaders) : showMissing(c, pages, path);
-    if (isMarkdown) return c.body(`${page.markdown}\n`, 200, markdownHeaders);
-    return showDoc(c, { page, pages, document });
+    if (!page) return isMarkdown ? c.body(missingMarkdown(library.pages, path), 404, markdownHeaders) : showMissing(c, library.pages, path);
+    const ids = page.kind === "Operation" ? await readOwnIds(c, catalogue) : null;
+    // A page with ids of an account is made anew, and not kept anywhere.
+    const shown = ids === null ? page : library.pageWithIds(page, ids);
+    if (isMarkdown) {
+      c.header("Vary", "Accept");
+      const unchanged = ids === null && unlessKnown(c, etagOf(c, "markdown"));
+      return unchanged || c.body(`${servedFrom(shown.markdown, origin)}\n`, 200, markdownHeaders);
+    }
+    return showDoc(c, library, shown, { isPublic: ids === null });
   });
 
-  docs.get("/llms.txt", async (c) => c.text(llmsText((await read(c)).pages, c.get("url").origin)));
+  docs.get("/llms.txt", async (c) => unlessKnown(c, etagOf(c, "text")) ?? c.text(llmsText((await read(c)).pages, c.get("url").origin)));
 
-  docs.get("/.well-known/security.txt", (c) =>
-    c.text(securityText({ contact: c.env.SECURITY_CONTACT, expires: c.env.SECURITY_EXPIRES, origin: c.get("url").origin })),
-  );
+  docs.get("/robots.txt", (c) => unlessKnown(c, etagOf(c, "text")) ?? c.text(robotsText(c.get("url").origin)));
+
+  docs.get("/sitemap.xml", async (c) => {
+    const unchanged = unlessKnown(c, etagOf(c, "xml"));
+    if (unchanged) return unchanged;
+    return c.body(sitemapXml((await read(c)).pages, c.get("url").origin), 200, { "Content-Type": "application/xml; charset=utf-8" });
+  });
+
+  docs.get("/.well-known/security.txt", (c) => {
+    const { SECURITY_CONTACT: contact, SECURITY_EXPIRES: expires }: { SECURITY_CONTACT: string; SECURITY_EXPIRES: string } = c.env;
+    if (contact === "") return c.text("This deployment names no contact for security reports.\n", 404);
+    return c.text(securityText({ contact, expires, origin: c.get("url").origin }));
+  });
 
   docs.get("/.well-known/api-catalog", (c) => {
     const { origin } = c.get("url");
@@ -100,6 +118,11 @@ export function createDocs(catalogue: EventCatalogue) {
 
   return docs;
 }
+
+/** A tag of what this version of the Worker makes at a path. `form`: all that it is made by, beside the version. */
+const etagOf = (c: PageContext, ...form: string[]) => `W/"${[c.env.VERSION.id, ...form].join(".")}"`;
+
+const tooLong = `A search may have at most ${maxQueryCharacters} characters and ${maxQueryWords} words. Shorten it.`;
 
 const markdownHeaders = { "Content-Type": "text/markdown; charset=utf-8", Vary: "Accept" };
 
@@ -122,26 +145,38 @@ const searchMarkdown = (text: string, found: readonly Found[], count: number) =>
   `# Search the documentation\n\n${found.length === 0 ? nothingFound(text, count) : found.map(({ page, line }) => `${linkTo(page)}: ${line}`).join("\n")}\n`;
 
 const missingMarkdown = (pages: readonly DocPage[], path: string) =>
-  `# There is no such page\n\nNothing is at \`${maskEncodedKeys(path)}\`. The nearest pages:\n\n${nearestPages(pages, path).map(linkTo).join("\n")}\n`;
+  `# There is no such page\n\nNothing is at \`${maskKeys(path)}\`. The nearest pages:\n\n${nearestPages(pages, path).map(linkTo).join("\n")}\n`;
 
-const Search = ({ text = "" }: { text?: string }) => (
+const Search = ({ text }: { text: string }) => (
   <search>
     <form class="filters" method="get" action="/docs/search">
       <label class="unseen" for="docs-search">
         Search the documentation
       </label>
-      <input id="docs-search" class="grow" name="q" type="search" value={text} placeholder="Search operations, guides, errors and events" />
+      <input
+        id="docs-search"
+        class="grow"
+        name="q"
+        type="search"
+        value={text}
+        maxlength={maxQueryCharacters}
+        placeholder="Search operations, guides, errors and events"
+      />
       <button type="submit">Search</button>
     </form>
   </search>
 );
 
-/** A page, with the console where it is one of an operation. */
-function showDoc(c: PageContext, { page, pages, document }: { page: DocPage; pages: readonly DocPage[]; document: JsonObject }) {
-  c.header("Vary", "Accept");
-  const place =
-    page.kind === "Operation" ? operationsIn(document).find(({ operation }) => page.path.endsWith(`/${operation.operationId}`)) : undefined;
+/** Shows a page, with the console if it is one of an operation. `isPublic`: it has nothing of an account. */
+function showDoc(c: PageContext, library: Library, page: DocPage, { isPublic }: { isPublic: boolean }) {
+  c.header("Vary", "Accept, Cookie");
+  const place = library.place(page);
   const demoKey = c.get("isLocal") && isAtThisMachine(c) ? c.env.DEMO_API_KEY : undefined;
+  const { theme, zone } = preferencesOf(c);
+  const isForEverybody = isPublic && !demoKey && !c.get("visitor");
+  const isUsual = !demoKey && c.get("url").search === "";
+  const unchanged = isForEverybody && unlessKnown(c, etagOf(c, "html", theme, zone));
+  if (unchanged) return unchanged;
   return showPage(
     c,
     {
@@ -156,13 +191,14 @@ function showDoc(c: PageContext, { page, pages, document }: { page: DocPage; pag
       ),
     },
     <>
-      <Search />
+      <Search text="" />
       <div class="documentation">
         <div>
-          <article class="panel prose">{raw(renderMarkdown(page.markdown))}</article>
-          {place && <Console document={document} {...place} demoKey={demoKey} given={(name) => c.req.query(name)} />}
+          <article class="panel prose">{raw(servedFrom(library.html(page), c.get("url").origin))}</article>
+          {place && isUsual && raw(library.console(place))}
+          {place && !isUsual && <Console document={library.document} {...place} demoKey={demoKey} given={(name) => c.req.query(name)} />}
         </div>
-        {page.path !== "/docs" && <Contents document={document} pages={pages} path={page.path} />}
+        {page.path !== "/docs" && raw(library.contents(page.path))}
       </div>
       {place && <PageScript name="console" c={c} />}
     </>,
@@ -174,10 +210,10 @@ function showMissing(c: PageContext, pages: readonly DocPage[], path: string) {
     c,
     { title: "There is no such page", section: "Documentation", trail: [["Documentation", "/docs"]], status: 404 },
     <>
-      <Search />
+      <Search text="" />
       <section class="panel" aria-labelledby="near">
         <p>
-          Nothing is at <code class="break">{maskEncodedKeys(path)}</code>.
+          Nothing is at <code class="break">{maskKeys(path)}</code>.
         </p>
         <h2 id="near">The nearest pages</h2>
         <ul class="lines">

@@ -21,6 +21,7 @@ import { maxLiveKeys } from "../keys/bounds.ts";
 import { expiryNoticeMs } from "../keys/key-events.ts";
 import { defaultScopes, scopes } from "../keys/scopes.ts";
 import type { JsonObject } from "../openapi-document.ts";
+import { maxAttemptsPerMinute } from "../operations/sign-in-failures.ts";
 import { units } from "../relative-time.ts";
 import { timeoutMs } from "../webhooks/attempt.ts";
 import { patienceMs } from "../webhooks/deliver.ts";
@@ -87,6 +88,7 @@ export const figures = (document: JsonObject, catalogue: EventCatalogue, origin:
   "session.longest": duration(longestMs),
   "session.fresh": duration(freshMs),
   "invitation.kept": duration(invitationKeptMs),
+  "recovery.attempts": String(maxAttemptsPerMinute),
   "recovery.codes": String(codesOfMember),
   "errors.table": table(
     ["Status", "Code", "What it is"],

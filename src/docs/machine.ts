@@ -27,6 +27,28 @@ export const llmsText = (pages: readonly DocPage[], origin: string): string =>
     "",
   ].join("\n");
 
+/** `/robots.txt` (RFC 9309): crawlers read the documentation and what its pages load. The rest asks for a sign-in or a key. */
+export const robotsText = (origin: string): string =>
+  [
+    "User-agent: *",
+    ...["/docs", "/llms.txt", "/style.css", "/scripts/", "/icon.svg", "/favicon.ico"].map((path) => `Allow: ${path}`),
+    "Disallow: /docs/search",
+    "Disallow: /",
+    "",
+    `Sitemap: ${origin}/sitemap.xml`,
+    "",
+  ].join("\n");
+
+/** `/sitemap.xml` (sitemaps.org): every page of the documentation. */
+export const sitemapXml = (pages: readonly DocPage[], origin: string): string =>
+  [
+    '<?xml version="1.0" encoding="UTF-8"?>',
+    '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">',
+    ...pages.map(({ path }) => `  <url><loc>${origin}${path}</loc></url>`),
+    "</urlset>",
+    "",
+  ].join("\n");
+
 /** `/.well-known/security.txt` (RFC 9116). */
 export const securityText = ({ contact, expires, origin }: { contact: string; expires: string; origin: string }): string =>
   [`Contact: ${contact}`, `Expires: ${expires}`, "Preferred-Languages: en", `Canonical: ${origin}/.well-known/security.txt`, ""].join("\n");

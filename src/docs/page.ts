@@ -11,6 +11,9 @@ export interface DocPage {
   markdown: string;
 }
 
+/** Stands for the origin of the service in what is made once for all of its origins. */
+export const originPlaceholder = "https://origin.invalid";
+
 /** A piece of code in its fence. */
 export const fence = (language: string, code: string) => `\`\`\`${language}\n${code}\n\`\`\``;
 

@@ -224,13 +224,22 @@ const firstSequence = sql.raw(
   "max(value ->> 4 * 1000, 1 + (SELECT coalesce(max(sequence), 0) FROM events AS others WHERE others.account_id = made.value ->> 0))",
 );
 
+const previousOf = ({ previous }: Event): string | null => (previous ? JSON.stringify(previous) : null);
+
 function insertEvents(db: Db, events: readonly Event[], when: SQL, requestId: string | null = null): Statement[] {
-  const rows = events.map((event) => [event.accountId, event.id, event.type, JSON.stringify(event.data), event.createdAt]);
+  const rows = events.map((event) => [
+    event.accountId,
+    event.id,
+    event.type,
+    JSON.stringify(event.data),
+    event.createdAt,
+    previousOf(event),
+  ]);
   return jsonRows(rows).map((made) =>
     raw(
       db,
-      sql`INSERT OR IGNORE INTO events (account_id, id, type, data, created_at, sequence, request_id)
-      SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, key + ${firstSequence}, ${requestId} FROM json_each(${made}) AS made WHERE ${when}`,
+      sql`INSERT OR IGNORE INTO events (account_id, id, type, data, created_at, previous, sequence, request_id)
+      SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, key + ${firstSequence}, ${requestId} FROM json_each(${made}) AS made WHERE ${when}`,
     ),
   );
 }

@@ -1,6 +1,7 @@
 import { and, asc, desc, eq, gt, gte, inArray, lt, lte, or, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
 import { minuteMs } from "../clock.ts";
+import { isOneOf } from "../db/is-one-of.ts";
 import { type Page, pageFrom, scannedAtOnce } from "../db/page.ts";
 import { deliveries, events } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
@@ -29,7 +30,7 @@ export async function listEvents(
     .orderBy(sorted(events.sequence))
     .limit(1)
     .offset(scannedAtOnce - 1);
-  const ofTypes = and(range, inArray(events.type, [...types]), or(sql`(${last}) IS NULL`, isUpTo(events.sequence, sql`(${last})`)));
+  const ofTypes = and(range, isOneOf(events.type, types), or(sql`(${last}) IS NULL`, isUpTo(events.sequence, sql`(${last})`)));
   const [found, [lastScanned]] = await db.batch([
     db
       .select()

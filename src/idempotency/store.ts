@@ -11,12 +11,14 @@ import { hashOf } from "../hash.ts";
 
 export const keptMs = dayMs;
 
-/** What a request is known again by. `operation`: method and path. `fingerprint`: a hash over its query and body. */
+/** What a request is known again by. `operation`: method and path. `fingerprint`: a hash over its query and its body as canonical JSON. */
 export interface IdempotentRequest {
   accountId: string;
   operation: string;
   key: string;
   fingerprint: string;
+  /** A hash over its query and the bytes of its body: what version 0.2.0 stored, which may have stored the first request. */
+  fingerprintOfBytes?: string;
 }
 
 /** A response as it is stored: without what is shown only once. */
@@ -39,7 +41,7 @@ export async function findStored(db: Db, request: IdempotentRequest, now: number
     .from(idempotencyKeys)
     .where(and(ofRequest(request), gt(idempotencyKeys.createdAt, now - keptMs)));
   if (!stored) return null;
-  if (stored.fingerprint !== request.fingerprint) {
+  if (stored.fingerprint !== request.fingerprint && stored.fingerprint !== request.fingerprintOfBytes) {
     throw new Failure("idempotency_key_reused", "This Idempotency-Key was used for another request. Take a new one for each.", {
       faults: [{ header: "Idempotency-Key", code: "reused", detail: "The query or body differs from the first request's." }],
     });

@@ -1,13 +1,13 @@
 import { and, asc, eq, isNull } from "drizzle-orm";
-import { createLocalJWKSet, errors, type JSONWebKeySet, jwtVerify } from "jose";
-import type { Origin } from "../accounts/actor.ts";
-import { minuteMs, secondMs } from "../clock.ts";
+import { createLocalJWKSet, errors, jwtVerify } from "jose";
+import type { Account } from "../accounts/account.ts";
+import { secondMs } from "../clock.ts";
+import type { Db } from "../db/client.ts";
 import { accounts, members } from "../db/schema-main.ts";
-import { withDeadline } from "../deadline.ts";
 import { Failure } from "../errors.ts";
-import type { Outbox } from "../events/commit.ts";
-import { joinByEmail } from "./invitations.ts";
-import type { SignedIn } from "./sessions.ts";
+import { accessKeys } from "./access-keys.ts";
+import { emailKeyOf } from "./email.ts";
+import type { Member } from "./member.ts";
 
 // Cloudflare Access in place of passkeys: it stands before the Worker and sends along who has come, in a token that it signs
 // (https://developers.cloudflare.com/cloudflare-one/identity/authorization-cookie/validating-json/).
@@ -29,26 +29,6 @@ export function accessConfig(env: { ACCESS_TEAM_DOMAIN: string; ACCESS_AUDIENCE:
   return { teamDomain, audience };
 }
 
-const keptMs = 60 * minuteMs;
-const shortestMs = minuteMs;
-const timeoutMs = 5 * secondMs;
-
-/** The keys of each team, as an isolate last read them. */
-const known = new Map<string, { keys: JSONWebKeySet; readAt: number }>();
-
-async function keysOf(teamDomain: string, now: number, oldestMs: number): Promise<JSONWebKeySet> {
-  const kept = known.get(teamDomain);
-  if (kept && now - kept.readAt < oldestMs) return kept.keys;
-  try {
-    const response = await withDeadline(fetch(`${teamDomain}/cdn-cgi/access/certs`), timeoutMs, "Asking Access for its keys");
-    const keys = (await response.json()) as JSONWebKeySet;
-    known.set(teamDomain, { keys, readAt: now });
-    return keys;
-  } catch (cause) {
-    throw new Failure("unavailable", "Cloudflare Access cannot be asked for its keys just now. Try again in a moment.", { cause });
-  }
-}
-
 const refused = (cause?: unknown) => new Failure("forbidden", "Cloudflare Access has not said who you are.", { cause });
 
 /** Whose token it is and when it was made. Throws `forbidden` for any other than one of the team for this application, `unavailable` where the keys cannot be had. */
@@ -57,17 +37,18 @@ export async function verifyAccess(
   token: string,
   now: number,
 ): Promise<{ email: string; issuedAt: number }> {
-  const verify = async (oldestMs: number) =>
-    jwtVerify(token, createLocalJWKSet(await keysOf(teamDomain, now, oldestMs)), {
+  const verify = async (isMissing: boolean) =>
+    jwtVerify(token, createLocalJWKSet(await accessKeys(teamDomain, now, isMissing)), {
       issuer: teamDomain,
       audience,
       algorithms: ["RS256", "ES256"],
       requiredClaims: ["email", "iat", "exp"],
+      currentDate: new Date(now),
     });
   try {
-    const { payload } = await verify(keptMs).catch((error: unknown) => {
+    const { payload } = await verify(false).catch((error: unknown) => {
       // Access has changed its keys since.
-      if (error instanceof errors.JWKSNoMatchingKey) return verify(shortestMs);
+      if (error instanceof errors.JWKSNoMatchingKey) return verify(true);
       throw error;
     });
     if (typeof payload.email !== "string" || payload.email === "") throw refused();
@@ -77,30 +58,26 @@ export async function verifyAccess(
   }
 }
 
-const sameEmail = (email: string) => eq(members.emailKey, email.toLowerCase());
-
-/** The member with this address, who joins now where there is an invitation. Null where nobody has invited them. */
-export async function memberByAccess(
-  outbox: Outbox,
-  now: number,
-  { email, issuedAt, from }: { email: string; issuedAt: number; from: Origin },
-): Promise<SignedIn | null> {
-  let member = await findMember(outbox, email);
-  if (member === null) {
-    await joinByEmail(outbox, now, { email, from });
-    // Of several first visits at once, one joins, and all are by the one who has.
-    member = await findMember(outbox, email);
-  }
-  return member && { ...member, session: null, verifiedAt: issuedAt };
+/** What somebody is in one account. */
+export interface Membership {
+  member: Member;
+  account: Account;
 }
 
-async function findMember({ db }: Outbox, email: string) {
-  const [found] = await db
+/** The accounts that an address is a member of, and what it is there, the first that was joined first. */
+export async function listMemberships(db: Db, email: string): Promise<Membership[]> {
+  const emailKey = emailKeyOf(email);
+  if (emailKey === null) return [];
+  return db
     .select({ member: members, account: accounts })
     .from(members)
     .innerJoin(accounts, eq(accounts.id, members.accountId))
-    .where(and(sameEmail(email), isNull(members.removedAt)))
-    .orderBy(asc(members.createdAt))
-    .limit(1);
-  return found ?? null;
+    .where(and(eq(members.emailKey, emailKey), isNull(members.removedAt)))
+    .orderBy(asc(members.createdAt), asc(members.id));
+}
+
+/** Returns the membership in the account that was chosen, or the only one where none was. Null where that is none: one must be chosen. */
+export function chosenMembership(memberships: readonly Membership[], accountId: string | undefined): Membership | null {
+  if (accountId === undefined) return memberships.length === 1 ? (memberships[0] ?? null) : null;
+  return memberships.find(({ account }) => account.id === accountId) ?? null;
 }

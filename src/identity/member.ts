@@ -4,11 +4,12 @@ import type { Reading } from "../accounts/actor.ts";
 import { audited } from "../audit/audit.ts";
 import { iso } from "../clock.ts";
 import { wrote } from "../db/optimistic-locking.ts";
-import { invitations, members, sessions } from "../db/schema-main.ts";
+import { members, passkeys, recoveryCodes, sessions } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
 import type { Writing } from "../events/commit.ts";
 import { type Event, kindsAbout, newEvent } from "../events/event.ts";
 import { timeOf } from "../iso-text.ts";
+import { endInvitations, endsWith } from "./open-invitations.ts";
 import { type Role, roles } from "./roles.ts";
 
 export type Member = typeof members.$inferSelect;
@@ -80,19 +81,28 @@ export async function readMember({ db, actor }: Reading, id: string): Promise<Me
   return member;
 }
 
-/** The condition that a member is still there and, being an owner, not the last. */
+/** The condition that a member is there with the role that was read and, being an owner, not the last. */
 function mayChange({ accountId, id, role }: Member): SQL {
-  const isThere = sql`EXISTS (SELECT 1 FROM members WHERE id = ${id} AND removed_at IS NULL)`;
+  const isAsRead = sql`EXISTS (SELECT 1 FROM members WHERE id = ${id} AND role = ${role} AND removed_at IS NULL)`;
   const otherOwner = sql`EXISTS (SELECT 1 FROM members WHERE account_id = ${accountId} AND role = 'owner' AND removed_at IS NULL AND id <> ${id})`;
-  return role === "owner" ? sql`${isThere} AND ${otherOwner}` : isThere;
+  return role === "owner" ? sql`(${isAsRead} AND ${otherOwner})` : isAsRead;
 }
 
-const lastOwner = () => new Failure("conflict", "This is the last owner of the account. Make another member an owner first.");
+/** Returns why a member was not changed. Throws `not_found`. */
+async function refusalOf(reading: Reading, { id, role }: Member): Promise<Failure> {
+  const { name, role: current } = await readMember(reading, id);
+  return current === role
+    ? new Failure("conflict", "This is the last owner of the account. Make another member an owner first.")
+    : new Failure("conflict", `Nothing was changed: ${name} is ${current} now, and was ${role} when you asked.`);
+}
 
-/** Removes a member and ends their sessions. Throws `not_found`, and `conflict` for the last owner. */
-export async function removeMember(writing: Writing, id: string): Promise<void> {
+/**
+ * Removes a member as read, with what they sign in with and the invitations that end with them. Throws `not_found`, and `conflict` for the
+ * last owner and where the role was changed meanwhile.
+ */
+export async function removeMember(writing: Writing, member: Member): Promise<void> {
   const { db, now, commit } = writing;
-  const member = await readMember(writing, id);
+  const { id } = member;
   const when = mayChange(member);
   const outcomes = await commit({
     evenWhereFull: true,
@@ -100,7 +110,8 @@ export async function removeMember(writing: Writing, id: string): Promise<void> 
     events: [memberRemoved(member, now)],
     audit: [audited(writing, "member.removed", { type: "member", id, name: member.name })],
     statements: [
-      db.delete(sessions).where(and(eq(sessions.memberId, id), when)),
+      ...endInvitations(writing, endsWith(member, null), when),
+      ...[sessions, passkeys, recoveryCodes].map((table) => db.delete(table).where(and(eq(table.memberId, id), when))),
       db
         .update(members)
         .set({ removedAt: now })
@@ -109,14 +120,17 @@ export async function removeMember(writing: Writing, id: string): Promise<void> 
     ],
     when,
   });
-  if (!wrote(outcomes.at(-1))) throw lastOwner();
+  if (!wrote(outcomes.at(-1))) throw await refusalOf(writing, member);
 }
 
-/** Gives a member another role. Throws `not_found`, and `conflict` for the last owner. */
-export async function changeRole(writing: Writing, id: string, role: Role): Promise<void> {
-  const { db, commit } = writing;
-  const member = await readMember(writing, id);
+/**
+ * Gives a member as read another role, and ends the invitations that it may not make. Throws `not_found`, and `conflict` for the last owner
+ * and where the role was changed meanwhile.
+ */
+export async function changeRole(writing: Writing, member: Member, role: Role): Promise<void> {
   if (member.role === role) return;
+  const { db, commit } = writing;
+  const { id } = member;
   const when = mayChange(member);
   const outcomes = await commit({
     // The roles are in order, the highest first.
@@ -125,6 +139,7 @@ export async function changeRole(writing: Writing, id: string, role: Role): Prom
     events: [],
     audit: [audited(writing, "member.role_changed", { type: "member", id, name: member.name }, ["role"])],
     statements: [
+      ...endInvitations(writing, endsWith(member, role), when),
       db
         .update(members)
         .set({ role })
@@ -133,15 +148,5 @@ export async function changeRole(writing: Writing, id: string, role: Role): Prom
     ],
     when,
   });
-  if (!wrote(outcomes.at(-1))) throw lastOwner();
+  if (!wrote(outcomes.at(-1))) throw await refusalOf(writing, member);
 }
-
-/** Invitations of the account that nobody has taken up and that have not ended. */
-export const listInvitations = ({ db, actor, now }: Reading) =>
-  db
-    .select()
-    .from(invitations)
-    .where(
-      and(eq(invitations.accountId, actor.accountId), eq(invitations.kind, "invite"), isNull(invitations.usedBy), sql`expires_at > ${now}`),
-    )
-    .orderBy(asc(invitations.createdAt));

@@ -11,6 +11,7 @@ import { and, asc, eq, isNull, lt, sql } from "drizzle-orm";
 import { audited } from "../audit/audit.ts";
 import { minuteMs } from "../clock.ts";
 import type { Db } from "../db/client.ts";
+import { isDuplicate } from "../db/failures.ts";
 import { wrote } from "../db/optimistic-locking.ts";
 import { members, passkeys, spentChallenges } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
@@ -31,8 +32,15 @@ export interface RelyingParty {
   secrets: readonly [NamedSecret, ...NamedSecret[]];
 }
 
-/** What a challenge is for: one that was made to sign in confirms nothing else. */
-export type Purpose = "join" | "sign-in" | "confirm" | "add";
+/**
+ * What a challenge is for, and for whom: one that was made to sign in confirms nothing else, and one of another member confirms nothing.
+ * `subjectId`: the member, or the invitation that somebody joins by. Who signs in is not known yet.
+ */
+type Registration = { purpose: "join" | "add"; subjectId: string };
+type Authentication = { purpose: "sign-in" } | { purpose: "confirm"; subjectId: string };
+
+const purposeOf = (ceremony: Registration | Authentication): string =>
+  "subjectId" in ceremony ? `${ceremony.purpose} ${ceremony.subjectId}` : ceremony.purpose;
 
 const challengeMs = 5 * minuteMs;
 const rpName = "Developer Overview";
@@ -40,8 +48,14 @@ const idOf = ({ origin }: RelyingParty) => new URL(origin).hostname;
 
 const refused = (cause?: unknown) => new Failure("forbidden", "The passkey was not taken. Try again, from the beginning.", { cause });
 
+/** Throws `forbidden` for what was signed in a frame on a page of elsewhere: no page of ours is shown in one. */
+function refuseFrames(clientDataJSON: string): void {
+  const { crossOrigin = false, topOrigin } = JSON.parse(Buffer.from(clientDataJSON, "base64url").toString()) as Record<string, unknown>;
+  if (crossOrigin !== false || topOrigin !== undefined) throw refused();
+}
+
 /** Uses up a challenge. False where it is none of ours, was used, has ended or was made for something else. */
-async function spendChallenge(db: Db, { secrets }: RelyingParty, purpose: Purpose, challenge: string, now: number): Promise<boolean> {
+async function spendChallenge(db: Db, { secrets }: RelyingParty, purpose: string, challenge: string, now: number): Promise<boolean> {
   const expiresAt = endOfChallenge(challenge, purpose, now, secrets);
   if (expiresAt === null) return false;
   const [, spent] = await db.batch([
@@ -59,10 +73,10 @@ async function spendChallenge(db: Db, { secrets }: RelyingParty, purpose: Purpos
 export function registrationOptions(
   party: RelyingParty,
   now: number,
-  { name, email, purpose, known = [] }: { name: string; email: string; purpose: "join" | "add"; known?: readonly Passkey[] },
+  { name, email, known = [], ...ceremony }: { name: string; email: string; known?: readonly Passkey[] } & Registration,
 ) {
   return generateRegistrationOptions({
-    challenge: makeChallenge(purpose, now + challengeMs, party.secrets),
+    challenge: makeChallenge(purposeOf(ceremony), now + challengeMs, party.secrets),
     rpName,
     rpID: idOf(party),
     userName: email,
@@ -78,12 +92,14 @@ export async function verifyRegistration(
   db: Db,
   party: RelyingParty,
   now: number,
-  { response, name, purpose }: { response: string; name: string; purpose: "join" | "add" },
+  { response: text, name, ...ceremony }: { response: string; name: string } & Registration,
 ): Promise<NewPasskey> {
   try {
+    const response = JSON.parse(text) as RegistrationResponseJSON;
+    refuseFrames(response.response.clientDataJSON);
     const verified = await verifyRegistrationResponse({
-      response: JSON.parse(response) as RegistrationResponseJSON,
-      expectedChallenge: (challenge) => spendChallenge(db, party, purpose, challenge, now),
+      response,
+      expectedChallenge: (challenge) => spendChallenge(db, party, purposeOf(ceremony), challenge, now),
       expectedOrigin: party.origin,
       expectedRPID: idOf(party),
     });
@@ -96,32 +112,33 @@ export async function verifyRegistration(
 }
 
 /** What a browser is asked to sign by. */
-export const authenticationOptions = (party: RelyingParty, now: number, purpose: "sign-in" | "confirm") =>
+export const authenticationOptions = (party: RelyingParty, now: number, ceremony: Authentication) =>
   generateAuthenticationOptions({
-    challenge: makeChallenge(purpose, now + challengeMs, party.secrets),
+    challenge: makeChallenge(purposeOf(ceremony), now + challengeMs, party.secrets),
     rpID: idOf(party),
     userVerification: "required",
   });
 
-/** Whose passkey has signed. Throws `forbidden` for anything that is not exactly that. `memberId`: only this member's will do. */
+/** Whose passkey has signed. Throws `forbidden` for anything that is not exactly that. To confirm, only the member's own will do. */
 export async function verifyAuthentication(
   db: Db,
   party: RelyingParty,
   now: number,
-  { response: text, purpose, memberId }: { response: string; purpose: "sign-in" | "confirm"; memberId?: string },
+  { response: text, ...ceremony }: { response: string } & Authentication,
 ): Promise<Member> {
   try {
     const response = JSON.parse(text) as AuthenticationResponseJSON;
+    refuseFrames(response.response.clientDataJSON);
     const [found] = await db
       .select({ passkey: passkeys, member: members })
       .from(passkeys)
       .innerJoin(members, eq(members.id, passkeys.memberId))
       .where(and(eq(passkeys.id, String(response.id)), isNull(members.removedAt)));
-    if (!found || (memberId !== undefined && found.member.id !== memberId)) throw refused();
+    if (!found || ("subjectId" in ceremony && found.member.id !== ceremony.subjectId)) throw refused();
     const { passkey, member } = found;
     const { verified, authenticationInfo } = await verifyAuthenticationResponse({
       response,
-      expectedChallenge: (challenge) => spendChallenge(db, party, purpose, challenge, now),
+      expectedChallenge: (challenge) => spendChallenge(db, party, purposeOf(ceremony), challenge, now),
       expectedOrigin: party.origin,
       expectedRPID: idOf(party),
       credential: {
@@ -143,7 +160,10 @@ export async function verifyAuthentication(
 export const listPasskeys = (db: Db, memberId: string): Promise<Passkey[]> =>
   db.select().from(passkeys).where(eq(passkeys.memberId, memberId)).orderBy(asc(passkeys.createdAt));
 
-/** Gives a member one more passkey. */
+export const takenPasskey = (cause: unknown) =>
+  new Failure("conflict", "This passkey is registered already. Make a new one, or use another device.", { cause });
+
+/** Gives a member one more passkey. Throws `conflict` for one that is registered. */
 export async function addPasskey(writing: Writing, member: Pick<Member, "id">, passkey: NewPasskey): Promise<void> {
   const { db, now, commit } = writing;
   await commit({
@@ -151,6 +171,8 @@ export async function addPasskey(writing: Writing, member: Pick<Member, "id">, p
     events: [],
     audit: [audited(writing, "passkey.added", { type: "passkey", id: passkey.id, name: passkey.name })],
     statements: [db.insert(passkeys).values({ ...passkey, memberId: member.id, lastUsedAt: null, createdAt: now })],
+  }).catch((error: unknown) => {
+    throw isDuplicate(error, "passkeys.id") ? takenPasskey(error) : error;
   });
 }
 

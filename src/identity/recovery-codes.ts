@@ -1,4 +1,4 @@
-import { and, count, eq, isNull, sql } from "drizzle-orm";
+import { and, count, eq, isNotNull, isNull, sql } from "drizzle-orm";
 import { audited } from "../audit/audit.ts";
 import type { Db } from "../db/client.ts";
 import { wrote } from "../db/optimistic-locking.ts";
@@ -50,6 +50,16 @@ export async function spendRecoveryCode(db: Db, code: string, now: number, membe
   if (!wrote(spent) || !spent[0]) return null;
   const [member] = await db.select().from(members).where(eq(members.id, spent[0].memberId));
   return member ?? null;
+}
+
+/** Returns whose code it was, if it was spent and the member is still there. */
+export async function readMemberOfSpentCode(db: Db, code: string): Promise<Member | null> {
+  const [found] = await db
+    .select({ member: members })
+    .from(recoveryCodes)
+    .innerJoin(members, eq(members.id, recoveryCodes.memberId))
+    .where(and(eq(recoveryCodes.codeHash, hashOfCode(code)), isNotNull(recoveryCodes.usedAt), isNull(members.removedAt)));
+  return found?.member ?? null;
 }
 
 /** How many codes a member has left. */

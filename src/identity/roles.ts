@@ -22,5 +22,8 @@ export const rolesWith = (permission: Permission): Role[] => roles.filter((role)
 export const mayManage = (own: Role, other: Role): boolean =>
   may(own, "owners") || (may(own, "people") && (other === "viewer" || other === "developer"));
 
+/** The roles that a member of this one may invite to. */
+export const managedBy = (own: Role): Role[] => roles.filter((other) => mayManage(own, other));
+
 /** Scopes that keys of a member may not have. */
 export const withheldScopes = (role: Role): readonly string[] => (role === "developer" ? ["audit:read", "keys:write"] : []);

@@ -5,6 +5,7 @@ import { audited } from "../audit/audit.ts";
 import { dayMs, hourMs, minuteMs } from "../clock.ts";
 import { type Db, raw, type Statement } from "../db/client.ts";
 import { deleteInChunks } from "../db/delete-in-chunks.ts";
+import { insertWhere } from "../db/insert-where.ts";
 import { wrote } from "../db/optimistic-locking.ts";
 import { accounts, members, sessions } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
@@ -38,16 +39,22 @@ export function newSession(memberId: string, now: number, { ip, country, userAge
   };
 }
 
-/** Opens a session for a member who has shown who they are. Answers what its cookie holds. `how`: what the audit says of it. */
+/**
+ * Opens a session for a member who has shown who they are. Returns what its cookie holds. `how`: what the audit says of it. Throws `forbidden`
+ * where the member was removed meanwhile.
+ */
 export async function openSession(outbox: Outbox, member: Member, now: number, from: SessionOrigin, how: string): Promise<string> {
   const { token, row } = newSession(member.id, now, from);
   const actor = { accountId: member.accountId, by: { type: "member" as const, id: member.id }, from };
-  await commitChange(outbox, {
+  const when = sql`EXISTS (SELECT 1 FROM members WHERE id = ${member.id} AND removed_at IS NULL)`;
+  const [opened] = await commitChange(outbox, {
     evenWhereFull: "unrecorded",
     events: [],
     audit: [audited({ actor, now }, "session.started", { type: "session", id: row.id, name: how })],
-    statements: [outbox.db.insert(sessions).values(row), endOldest(outbox.db, member.id)],
+    statements: [insertWhere(outbox.db, sessions, row, when), endOldest(outbox.db, member.id)],
+    when,
   });
+  if (!wrote(opened)) throw new Failure("forbidden", "You are no longer a member of this account.");
   return token;
 }
 

@@ -1,4 +1,5 @@
 import type { Precondition } from "../db/optimistic-locking.ts";
+import { differing, isEmpty } from "../differing.ts";
 import { Failure, invalidMember } from "../errors.ts";
 import { hasRoom, requireBounds, requireRoom } from "./bounds.ts";
 import { requireGrantable } from "./grants.ts";
@@ -14,7 +15,7 @@ export type KeyPatch = Partial<Pick<KeyRow, "name" | "scopes" | "hourlyLimit" | 
 };
 
 /**
- * Changes the members of a key that `patch` has. Throws `not_found`, `precondition_failed`, `conflict` for a revoked key,
+ * Changes the members of a key that `patch` has. Writes nothing, and pushes nothing that is confirmed, if none differs. Throws `not_found`, `precondition_failed`, `conflict` for a revoked key,
  * `forbidden` for more than the acting key may grant, `limit_reached` where an expired key would be one live key too many,
  * `unavailable` where the change is stored but its guard cannot be reached.
  */
@@ -25,7 +26,8 @@ export async function changeKey(writing: KeyContext, id: string, { overlapEndsAt
     holds,
     decide: async (before, own) => {
       if (before.state === "revoked") throw new Failure("conflict", "A revoked key cannot be changed.");
-      const patch = { ...given, ...overlapUntil(before, overlapEndsAt, now) };
+      const patch = differing({ ...given, ...overlapUntil(before, overlapEndsAt, now) }, before);
+      if (isEmpty(patch)) return null;
       const after = { ...before, ...patch };
       const isRevived = statusOf(before, now) !== "active" && statusOf(after, now) === "active";
       if (own) requireGrantable(isRevived ? after : patch, own);
@@ -41,7 +43,8 @@ export async function changeKey(writing: KeyContext, id: string, { overlapEndsAt
 function overlapUntil(before: KeyRow, endsAt: number | null | undefined, now: number): Partial<KeyRow> {
   if (endsAt === undefined) return {};
   const ended = { previousSecretHash: null, overlapEndsAt: null };
-  if (endsAt === null || endsAt <= now) return before.previousSecretHash === null ? {} : ended;
+  const isOver = before.overlapEndsAt === null || before.overlapEndsAt <= now;
+  if (endsAt === null || endsAt <= now) return isOver ? {} : ended;
   if (before.overlapEndsAt === null || endsAt > before.overlapEndsAt)
     throw invalidMember("/overlap_ends_at", "Must not be later than the overlap ends already.", "too_big");
   return { overlapEndsAt: endsAt };

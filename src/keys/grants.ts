@@ -26,3 +26,14 @@ export function requireGrantable(granted: Partial<Permissions>, own: Permissions
     throw forbidden("This key may not grant addresses beyond its own list.");
   }
 }
+
+/** Whether `after` lets a key do more than `before`: another scope, a higher limit, more addresses or a later expiry. */
+export function widens(before: Permissions, after: Permissions): boolean {
+  const expiresLater = before.expiresAt !== null && (after.expiresAt === null || after.expiresAt > before.expiresAt);
+  return (
+    after.scopes.some((scope) => !before.scopes.includes(scope)) ||
+    after.hourlyLimit > before.hourlyLimit ||
+    !isWithin(after.allowedIps, before.allowedIps) ||
+    expiresLater
+  );
+}

@@ -1,5 +1,5 @@
 import { dayMs } from "../clock.ts";
-import { type Event, type EventKind, kindsAbout, newEvent, onceEventId } from "../events/event.ts";
+import { type Event, type EventKind, kindsAbout, newChangeEvent, newEvent, ofChange, onceEventId } from "../events/event.ts";
 import type { Key } from "./key.ts";
 import { KeyData, keyData } from "./key-data.ts";
 
@@ -26,7 +26,10 @@ const kind = kindsAbout(KeyData, {
 });
 
 const created = kind("key.created", "A key was made. Its secret is in no event.");
-const updated = kind("key.updated", "A key was changed, disabled or enabled, or an overlap of its secrets was ended.");
+const updated = ofChange(kind("key.updated", "A key was changed, disabled or enabled, or an overlap of its secrets was ended."), {
+  hourly_limit: 1000,
+  updated_at: "2026-01-30T08:00:00.000Z",
+});
 const rotated = kind("key.rotated", "A key has a new secret.");
 const revoked = kind("key.revoked", "A key was revoked, for good: by a call, or since it was reported as leaked.");
 const expiring = kind("key.expiring", "A key expires in seven days or less. Sent once for each expiry.");
@@ -42,9 +45,11 @@ const maker =
     newEvent(kind, { accountId: key.accountId, now }, keyData(key, now));
 
 export const keyCreated = maker(created);
-export const keyUpdated = maker(updated);
 export const keyRotated = maker(rotated);
 export const keyRevoked = maker(revoked);
+
+export const keyUpdated = (after: Key, now: number, before: Key): Event =>
+  newChangeEvent(updated, { accountId: after.accountId, now }, { before: keyData(before, now), after: keyData(after, now) });
 
 export const keyExpiring = (key: Key, expiresAt: number, now: number): Event => ({
   ...maker(expiring)(key, now),

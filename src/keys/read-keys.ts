@@ -1,4 +1,4 @@
-import { and, desc, eq, gt, isNull, lt, lte, or, type SQL, sql } from "drizzle-orm";
+import { and, desc, eq, gt, isNull, lte, or, type SQL, sql } from "drizzle-orm";
 import type { LogReading, Reading } from "../accounts/actor.ts";
 import { apiKeys } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
@@ -20,7 +20,7 @@ const hasStatus = (status: KeyStatus, now: number): SQL | undefined => {
 /** Keys of the account, newest first. */
 export async function listKeys(
   { db, activity, actor, now }: LogReading,
-  { status, after, limit }: { status?: KeyStatus | undefined; after?: KeyPosition | undefined; limit: number },
+  { statuses, after, limit }: { statuses?: readonly KeyStatus[] | undefined; after?: KeyPosition | undefined; limit: number },
 ): Promise<Key[]> {
   const rows = await db
     .select()
@@ -28,8 +28,8 @@ export async function listKeys(
     .where(
       and(
         eq(apiKeys.accountId, actor.accountId),
-        status && hasStatus(status, now),
-        after && or(lt(apiKeys.createdAt, after.createdAt), and(eq(apiKeys.createdAt, after.createdAt), lt(apiKeys.id, after.id))),
+        statuses && or(...statuses.map((status) => hasStatus(status, now))),
+        after && sql`(${apiKeys.createdAt}, ${apiKeys.id}) < (${after.createdAt}, ${after.id})`,
       ),
     )
     .orderBy(desc(apiKeys.createdAt), desc(apiKeys.id))
@@ -42,9 +42,12 @@ export async function listKeys(
 /** One key of the account, with its last use. Throws `not_found`. */
 export async function readKey(reading: LogReading, id: string): Promise<Key> {
   const row = await readKeyRow(reading, id);
-  const names = await readMakerNames(reading, [row]);
-  return { ...row, ...(await readLastUse(reading, id)), createdByName: names.get(row.createdById ?? "") ?? null };
+  return { ...row, ...(await readLastUse(reading, id)), createdByName: await readMakerName(reading, row) };
 }
+
+/** Returns the name that the maker of a key has now; null if it has none, or is gone. */
+export const readMakerName = async (reading: Reading, row: KeyRow): Promise<string | null> =>
+  (await readMakerNames(reading, [row])).get(row.createdById ?? "") ?? null;
 
 /** The names that those who made these keys have now, by their ids. */
 async function readMakerNames({ db, actor }: Reading, rows: readonly KeyRow[]): Promise<Map<string, string>> {

@@ -78,7 +78,7 @@ export async function adoptConfig(db: Db, row: KeyRow, inForce: KeyConfig): Prom
     { db },
     {
       evenWhereFull: true,
-      events: [event({ ...after, pushedVersion, ...neverUsed }, now)],
+      events: [event({ ...after, pushedVersion, ...neverUsed }, now, { ...row, ...neverUsed })],
       statements: [db.update(apiKeys).set(after).where(asRead(apiKeys, row)).returning({ id: apiKeys.id }), ...suspension],
       when: isUnchanged(db, apiKeys, row),
     },

@@ -4,6 +4,7 @@ import type { Guards } from "../admission/guards.ts";
 import { audited } from "../audit/audit.ts";
 import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../db/optimistic-locking.ts";
 import { apiKeys } from "../db/schema-main.ts";
+import { isEmpty } from "../differing.ts";
 import type { EvenWhereFull, Writing } from "../events/commit.ts";
 import type { Event } from "../events/event.ts";
 import { readLastUse } from "../usage/last-uses.ts";
@@ -11,7 +12,7 @@ import { readActingKey } from "./acting-key.ts";
 import { requireScopesWithin } from "./grants.ts";
 import type { Key, KeyRow } from "./key.ts";
 import { isWaiting, pushKey } from "./push-key.ts";
-import { readKeyRow } from "./read-keys.ts";
+import { readKeyRow, readMakerName } from "./read-keys.ts";
 import { reconcileKey } from "./reconcile-key.ts";
 
 /** A verb that changes a key takes its guard too: a change holds when the verb returns. */
@@ -22,7 +23,7 @@ export interface KeyContext extends Writing, LogReading {
 /** The members that a change sets, the event that it makes, whether it goes on where the account is full, and what besides must hold in D1 for it to be made. */
 export interface KeyUpdate {
   members: Partial<KeyRow>;
-  event: (key: Key, now: number) => Event;
+  event: (after: Key, now: number, before: Key) => Event;
   evenWhereFull: EvenWhereFull;
   when?: SQL;
 }
@@ -63,14 +64,15 @@ export function writeKey(writing: KeyContext, id: string, { holds, decide, resul
     if (own) requireScopesWithin(before.scopes, own);
     const change = await decide(before, own);
     const lastUse = await readLastUse(writing, id);
-    if (change === null || Object.keys(change.members).length === 0) {
+    const createdByName = await readMakerName(writing, before);
+    if (change === null || isEmpty(change.members)) {
       if (isWaiting(before)) await pushKey(writing, id);
-      return { ...before, ...lastUse };
+      return { ...before, ...lastUse, createdByName };
     }
     const { pushedVersion, ...row } = { ...before, ...change.members, version: before.version + 1, ...nextVersion(before, now) };
-    const after = { ...row, pushedVersion, ...lastUse };
+    const after = { ...row, pushedVersion, ...lastUse, createdByName };
     const condition = and(asRead(apiKeys, before), own ? isUnchanged(db, apiKeys, own) : undefined, change.when);
-    const event = change.event(after, now);
+    const event = change.event({ ...row, pushedVersion, ...lastUse }, now, { ...before, ...lastUse });
     const [written] = await commit({
       evenWhereFull: change.evenWhereFull,
       result: result(after),

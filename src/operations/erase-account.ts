@@ -226,6 +226,8 @@ const mainTables: readonly Rows[] = [
   ],
   ["deliveries", `DELETE FROM deliveries WHERE id IN (SELECT id FROM deliveries WHERE account_id = ?1 LIMIT ${rowsAtOnce})`],
   ["redeliveries", pieceOf("redeliveries", "id")],
+  ["counters", allOf("webhook_backlogs")],
+  ["counters", allOf("webhook_settlements")],
   ["webhooks", allOf("webhooks")],
   ["events", pieceOf("events", "id")],
   ["tasks", pieceOf("tasks", "id")],

@@ -6,6 +6,7 @@ import type { Db } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
 import { databaseSizes, jobs } from "../db/schema-main.ts";
 import { withDeadline } from "../deadline.ts";
+import { readSignInFailures } from "./sign-in-failures.ts";
 
 // How the deployment does, over all accounts: for the operator's page, the command line and metrics.
 
@@ -68,7 +69,9 @@ export interface Vitals {
   /** By database: the start of the oldest slice that has ended and is not folded yet; null where there is none. */
   oldestSlices: Record<string, number | null>;
   databases: { binding: string; bytes: number; isFull: boolean; measuredAt: number }[];
-  jobs: { name: string; ranAt: number; tookMs: number; done: number; hasMore: boolean; error: string | null }[];
+  jobs: { name: string; description: string; ranAt: number; tookMs: number; done: number; hasMore: boolean; error: string | null }[];
+  /** Wrong credentials that were sent, by kind. */
+  signInFailures: Record<string, number>;
   unknown: string[];
 }
 
@@ -88,12 +91,13 @@ export async function readVitals(db: Db, env: WriterEnv, now: number): Promise<V
       (SELECT count(*) FROM api_keys WHERE state = 'active' AND (expires_at IS NULL OR expires_at > ${now})) AS live,
       (SELECT count(*) FROM api_keys WHERE pushed_version < version) AS waiting`,
   );
-  const [[counted], backlog, log, sizes, jobRuns, slices] = await Promise.all([
+  const [[counted], backlog, log, sizes, jobRuns, signInFailures, slices] = await Promise.all([
     orElse("accounts and keys", Promise.resolve(counts), []),
     orElse("the backlog of deliveries", readBacklog(db, now), null),
     orElse("the writers of the log", readWriters(env), { journalled: 0, dropped: 0, full: [], unreachable: [] }),
     orElse("the sizes of databases", Promise.resolve(db.select().from(databaseSizes)), []),
     orElse("the jobs of the clock", Promise.resolve(db.select().from(jobs)), []),
+    orElse<Record<string, number>>("failed sign-ins", readSignInFailures(db), {}),
     Promise.all(
       [...activityDatabases(env)].map(
         async ([store, d1]) => [store, await orElse(`what ${store} has to fold`, oldestSlice(d1), null)] as const,
@@ -109,7 +113,16 @@ export async function readVitals(db: Db, env: WriterEnv, now: number): Promise<V
     log,
     oldestSlices: Object.fromEntries(slices),
     databases: sizes,
-    jobs: jobRuns.map(({ name, ranAt, tookMs, done, hasMore, error }) => ({ name, ranAt, tookMs, done, hasMore, error })),
+    jobs: jobRuns.map(({ name, description, ranAt, tookMs, done, hasMore, error }) => ({
+      name,
+      description,
+      ranAt,
+      tookMs,
+      done,
+      hasMore,
+      error,
+    })),
+    signInFailures,
     unknown,
   };
 }

@@ -1,7 +1,39 @@
 import { createMiddleware } from "hono/factory";
+import { minuteMs, secondMs } from "../clock.ts";
+import { connect } from "../db/client.ts";
+import { messagesOf } from "../db/failures.ts";
+import { originOf } from "../http/client-address.ts";
 import { problemType } from "../http/problem.ts";
-import type { OperatorEnv } from "./context.ts";
+import { refuseOperatorToken } from "../operations/sign-in-failures.ts";
+import type { OperatorContext, OperatorEnv } from "./context.ts";
 import { operatorOf, operatorTokens } from "./tokens.ts";
+
+/**
+ * Counts and records a wrong token. Returns whether its source has sent more than ten in the clock minute. A right token is never counted, so
+ * nobody is locked out; a wrong one is refused though D1 does not answer.
+ */
+export const isTooMany = async (c: OperatorContext): Promise<boolean> => {
+  try {
+    return (await refuseOperatorToken(connect(c.env.DB), originOf(c), Date.now())).isTooMany;
+  } catch (error) {
+    console.error("a wrong operator token was not recorded:", messagesOf(error));
+    return false;
+  }
+};
+
+const tooManyTokens = (c: OperatorContext) => {
+  const secondsLeft = Math.ceil((minuteMs - (Date.now() % minuteMs)) / secondMs);
+  const detail = "Too many wrong tokens came from your address. Wait a minute, then try again. The right token is taken at any time.";
+  const body = {
+    type: "about:blank",
+    title: "Too Many Requests",
+    status: 429,
+    detail,
+    code: "too_many_attempts",
+    request_id: c.get("requestId"),
+  };
+  return new Response(JSON.stringify(body), { status: 429, headers: { "Content-Type": problemType, "Retry-After": String(secondsLeft) } });
+};
 
 /** What a call without such a token is told. */
 const code = "invalid_token";
@@ -11,6 +43,7 @@ export const operatorOnly = createMiddleware<OperatorEnv>(async function operato
   const [, sent = ""] = /^bearer +(\S+)$/i.exec(c.req.header("Authorization") ?? "") ?? [];
   const token = sent === "" ? null : operatorOf(c.env, sent);
   if (token === null) {
+    if (sent !== "" && (await isTooMany(c))) return tooManyTokens(c);
     const isConfigured = operatorTokens(c.env).length > 0;
     const detail = isConfigured
       ? "Send the token of an operator: Authorization: Bearer <OPERATOR_TOKEN>."

@@ -6,6 +6,7 @@ import { connectToStore } from "../activity/databases.ts";
 import { connect } from "../db/client.ts";
 import { Failure } from "../errors.ts";
 import type { AppEnv } from "../http/context.ts";
+import { fieldCode } from "../http/inputs/field-code.ts";
 import type { KeyContext } from "../keys/write-key.ts";
 import { type Operating, operatorCommit } from "../operations/operating.ts";
 import { enqueueVia } from "../webhooks/enqueue.ts";
@@ -46,10 +47,10 @@ export async function readBody<Schema extends z.ZodType>(c: OperatorContext, sch
   }
   const read = schema.safeParse(given);
   if (read.success) return read.data;
-  const faults = read.error.issues.map(({ path, message, code }) => ({
-    pointer: path.map((part) => `/${String(part)}`).join(""),
-    detail: message,
-    code,
+  const faults = read.error.issues.map((issue) => ({
+    pointer: issue.path.map((part) => `/${String(part)}`).join(""),
+    detail: issue.message,
+    code: fieldCode(issue),
   }));
   throw new Failure("invalid_body", "The body has members that are not valid.", { faults });
 }

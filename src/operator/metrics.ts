@@ -12,20 +12,22 @@ interface Metric {
   name: string;
   help: string;
   unit?: "seconds" | "bytes";
+  /** A counter only goes up; OpenMetrics wants `_total` after its name. A gauge unless given. */
+  type?: "counter";
   /** By labels; what is not known is left out. */
   values: readonly (readonly [labels: Record<string, string>, value: number | null])[];
 }
 
 const escaped = (value: string) => value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
 
-function textOf({ name, help, unit, values }: Metric): string {
+function textOf({ name, help, unit, type, values }: Metric): string {
   const lines = values
     .filter(([, value]) => value !== null)
     .map(([labels, value]) => {
       const pairs = Object.entries(labels).map(([label, text]) => `${label}="${escaped(text)}"`);
-      return `${name}${pairs.length > 0 ? `{${pairs.join(",")}}` : ""} ${value}\n`;
+      return `${name}${type === "counter" ? "_total" : ""}${pairs.length > 0 ? `{${pairs.join(",")}}` : ""} ${value}\n`;
     });
-  return `# TYPE ${name} gauge\n${unit ? `# UNIT ${name} ${unit}\n` : ""}# HELP ${name} ${help}\n${lines.join("")}`;
+  return `# TYPE ${name} ${type ?? "gauge"}\n${unit ? `# UNIT ${name} ${unit}\n` : ""}# HELP ${name} ${help}\n${lines.join("")}`;
 }
 
 const ageOf = (since: number | null, now: number) => (since === null ? 0 : Math.max(0, now - since) / secondMs);
@@ -100,6 +102,12 @@ function metricsOf(vitals: Vitals, now: number): Metric[] {
       name: "dvo_job_failed",
       help: "Whether a job of the clock failed when it last ran.",
       values: vitals.jobs.map(({ name, error }) => [{ job: name }, Number(error !== null)]),
+    },
+    {
+      name: "dvo_sign_in_failures",
+      type: "counter",
+      help: "Wrong operator tokens and recovery codes that were sent, up to ten a minute of each source.",
+      values: Object.entries(vitals.signInFailures).map(([credential, failures]) => [{ credential }, failures]),
     },
     { name: "dvo_unknown_parts", help: "Parts of this answer that could not be asked for.", values: one(unknown.length) },
   ];

@@ -23,7 +23,10 @@ export interface Outcome {
 }
 
 export interface Job {
+  /** In snake case. Never changes: cursors and alerts go by it. */
   name: string;
+  /** What it does, for people. */
+  description: string;
   /** How often a round begins. One that is not done goes on each minute. */
   everyMs: number;
   /** How much one run does at most. All jobs together stay under a thousand D1 statements. */

@@ -13,7 +13,9 @@ import { pushWaitingKeys } from "../keys/push-key.ts";
 import { finishErasures } from "../operations/erase-account.ts";
 import { deleteOldUsage } from "../usage/retention.ts";
 import { finishDeletions } from "../users/delete-user.ts";
+import { makeRedeliveries } from "../webhooks/redelivery-pieces.ts";
 import { deleteOldDeliveries, deleteOldRedeliveries } from "../webhooks/retention.ts";
+import { finishSettlements } from "../webhooks/settle.ts";
 import { sweepDeliveries } from "../webhooks/sweep.ts";
 import { type AccountsOfStore, accountsInTurn, type Piece } from "./accounts-in-turn.ts";
 import { type Job, type Run, withoutCursor } from "./job.ts";
@@ -21,7 +23,8 @@ import { type Job, type Run, withoutCursor } from "./job.ts";
 /** The jobs of the clock. Cron runs this table every minute. */
 export const jobs: readonly Job[] = [
   {
-    name: "push changes of keys that their guard has not confirmed",
+    name: "push_keys",
+    description: "push changes of keys that their guard has not confirmed",
     everyMs: minuteMs,
     atMost: 500,
     run: async ({ env, outbox, cursor, atMost }) => {
@@ -34,19 +37,22 @@ export const jobs: readonly Job[] = [
     },
   },
   {
-    name: "wake writers whose oldest slice ended a minute ago",
+    name: "wake_log_writers",
+    description: "wake writers whose oldest slice ended a minute ago",
     everyMs: minuteMs,
     atMost: 32,
     run: withoutCursor(({ env, now }) => wakeWriters(env, now)),
   },
   {
-    name: "measure the databases",
+    name: "measure_databases",
+    description: "measure the databases",
     everyMs: minuteMs,
     atMost: 100,
     run: withoutCursor(({ env, outbox, now }) => measureDatabases(outbox.db, [["DB", env.DB], ...activityDatabases(env)], now)),
   },
   {
-    name: "make the events of keys that are about to expire",
+    name: "notify_expiring_keys",
+    description: "make the events of keys that are about to expire",
     everyMs: minuteMs,
     atMost: 30,
     run: withoutCursor(({ env, outbox, now, atMost }) =>
@@ -54,20 +60,23 @@ export const jobs: readonly Job[] = [
     ),
   },
   {
-    name: "finish deletions of users that were broken off",
+    name: "finish_user_deletions",
+    description: "finish deletions of users that were broken off",
     everyMs: minuteMs,
-    // Pieces of a hundred tasks.
+    // Pieces of 500 tasks.
     atMost: 20,
     run: withoutCursor(({ outbox, now, atMost }) => finishDeletions(outbox, now, atMost)),
   },
   {
-    name: "finish erasures of accounts that were broken off, and look again for what was on its way",
+    name: "finish_erasures",
+    description: "finish erasures of accounts that were broken off, and look again for what was on its way",
     everyMs: minuteMs,
     atMost: 3,
     run: withoutCursor(({ env, outbox, now, atMost }) => finishErasures({ db: outbox.db, guards: env.KEY_GUARD, env }, now, atMost)),
   },
   {
-    name: "enqueue deliveries that are due and unclaimed",
+    name: "sweep_deliveries",
+    description: "enqueue deliveries that are due and unclaimed",
     everyMs: minuteMs,
     atMost: 1000,
     run: async ({ env, now, outbox, deliver, cursor, atMost }) => {
@@ -76,40 +85,62 @@ export const jobs: readonly Job[] = [
     },
   },
   {
-    name: "delete entries of the log that are past their keeping",
+    name: "settle_webhooks",
+    description: "hold or end what waits for webhooks that were disabled or deleted",
+    everyMs: minuteMs,
+    // Pieces of 500 deliveries.
+    atMost: 40,
+    run: withoutCursor(({ outbox, atMost }) => finishSettlements(outbox.db, atMost)),
+  },
+  {
+    name: "make_redeliveries",
+    description: "make the next deliveries of redeliveries",
+    everyMs: minuteMs,
+    // Pieces of 500 deliveries, seven statements each.
+    atMost: 15,
+    run: withoutCursor(({ outbox: { db, enqueue = () => {} }, now, atMost }) => makeRedeliveries({ db, enqueue }, now, atMost)),
+  },
+  {
+    name: "delete_old_log_entries",
+    description: "delete entries of the log that are past their keeping",
     everyMs: hourMs,
     // Batches, of 5,000 entries each.
     atMost: 60,
     run: (run) => accountsInTurn(run, (accounts, left) => deleteLogOf(run, accounts, left)),
   },
   {
-    name: "delete hours and days of usage that are past their keeping",
+    name: "delete_old_usage",
+    description: "delete hours and days of usage that are past their keeping",
     everyMs: hourMs,
     // Batches, of a hundred hours each.
     atMost: 20,
     run: (run) => accountsInTurn(run, (accounts, left) => deleteUsageOf(run, accounts, left)),
   },
   {
-    name: "delete events, redeliveries, audit entries and invitations that are past their keeping",
+    name: "delete_old_history",
+    description: "delete events, redeliveries, audit entries and invitations that are past their keeping",
     everyMs: hourMs,
     // Rows.
     atMost: 100_000,
     run: (run) => accountsInTurn(run, (accounts, left) => deleteHistoryOf(run, accounts, left)),
   },
   {
-    name: "delete deliveries that are past their keeping",
+    name: "delete_old_deliveries",
+    description: "delete deliveries that are past their keeping",
     everyMs: hourMs,
     atMost: 100_000,
     run: withoutCursor(({ outbox, now, atMost }) => deleteOldDeliveries(outbox.db, now, atMost)),
   },
   {
-    name: "delete responses whose 24 hours are over",
+    name: "delete_old_responses",
+    description: "delete responses whose 24 hours are over",
     everyMs: hourMs,
     atMost: 100_000,
     run: withoutCursor(({ outbox, now, atMost }) => deleteOldResponses(outbox.db, now, atMost)),
   },
   {
-    name: "delete sessions that have ended",
+    name: "delete_ended_sessions",
+    description: "delete sessions that have ended",
     everyMs: hourMs,
     atMost: 100_000,
     run: withoutCursor(({ outbox, now, atMost }) => deleteOldSessions(outbox.db, now, atMost)),

@@ -1,7 +1,7 @@
 import { minuteMs, secondMs } from "../clock.ts";
 import { connect, type Db } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
-import { type JobRun, keepJobRun, readJobRuns } from "../db/job-runs.ts";
+import { forgetJobs, type JobRun, keepJobRun, readJobRuns } from "../db/job-runs.ts";
 import { withDeadline } from "../deadline.ts";
 import { errorsOf, throwTogether } from "../errors.ts";
 import type { Outbox } from "../events/commit.ts";
@@ -23,14 +23,20 @@ export async function runJobs(env: Env, now: number, deliver: Run["deliver"]): P
   const db = connect(env.DB);
   const outbox: Outbox = { db, enqueue: enqueueVia(env.DELIVERIES, (work) => void enqueued.push(work)) };
   const before = await readJobRuns(db);
-  const due = jobs.filter((job) => isDue(job, before.get(job.name), now));
+  // An earlier release stored the run of a job under its description.
+  const lastRunOf = ({ name, description }: Job) => before.get(name) ?? before.get(description);
+  const due = jobs.filter((job) => isDue(job, lastRunOf(job), now));
   const outcomes = await Promise.allSettled(
     due.map((job) => {
-      const cursor = before.get(job.name)?.cursor ?? "";
+      const cursor = lastRunOf(job)?.cursor ?? "";
       return runJob(db, job, { env, now, outbox, deliver, cursor, atMost: job.atMost, endsAt: Date.now() + longestRunMs });
     }),
   );
   await Promise.all(enqueued);
+  await forgetJobs(
+    db,
+    [...before.keys()].filter((known) => !jobs.some(({ name }) => name === known)),
+  );
   const failed = due.filter((_, index) => outcomes[index]?.status === "rejected").map(({ name }) => name);
   throwTogether(errorsOf(outcomes), `jobs of the clock failed: ${failed.join("; ")}`);
 }
@@ -39,12 +45,21 @@ export async function runJobs(env: Env, now: number, deliver: Run["deliver"]): P
 const isDue = ({ everyMs }: Job, before: JobRun | undefined, now: number): boolean =>
   everyMs <= minuteMs || !before || before.hasMore || before.error !== null || Math.abs(now - before.ranAt) >= everyMs;
 
-async function runJob(db: Db, { name, run }: Job, given: Run): Promise<void> {
+async function runJob(db: Db, { name, description, run }: Job, given: Run): Promise<void> {
   const startedAt = Date.now();
   const failed = (error: unknown): Outcome => ({ done: 0, next: given.cursor || null, errors: [error] });
   const { done, next, errors = [] } = await withDeadline(run(given), givenUpMs, "The run").catch(failed);
   const error = errors.length === 0 ? null : messagesOf(errors[0]);
-  const outcome = { name, cursor: next ?? "", ranAt: given.now, tookMs: Date.now() - startedAt, done, hasMore: next !== null, error };
+  const outcome = {
+    name,
+    description,
+    cursor: next ?? "",
+    ranAt: given.now,
+    tookMs: Date.now() - startedAt,
+    done,
+    hasMore: next !== null,
+    error,
+  };
   if (done > 0 || next !== null || error !== null)
     console.log(JSON.stringify({ job: name, done, tookMs: outcome.tookMs, hasMore: outcome.hasMore, error }));
   await keepJobRun(db, outcome);

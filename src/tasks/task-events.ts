@@ -1,4 +1,4 @@
-import { type Event, kindsAbout, newEvent } from "../events/event.ts";
+import { type Event, kindsAbout, newChangeEvent, newEvent, ofChange } from "../events/event.ts";
 import type { Task } from "./task.ts";
 import { TaskData, taskData } from "./task-data.ts";
 
@@ -21,7 +21,11 @@ const kind = kindsAbout(TaskData, {
 });
 
 const created = kind("task.created", "A task was made.");
-const updated = kind("task.updated", "A task was changed, or has lost its assignee.");
+const updated = ofChange(kind("task.updated", "A task was changed, or has lost its assignee."), {
+  status: "in_progress",
+  completed_at: null,
+  updated_at: "2026-01-30T08:00:00.000Z",
+});
 const completed = kind("task.completed", "The status of a task has become done. Comes beside task.created or task.updated.");
 const deleted = kind("task.deleted", "A task was deleted. It is shown as it was last.");
 
@@ -29,9 +33,12 @@ export const taskEventKinds = [created, updated, completed, deleted];
 
 const event = (kind: typeof created, task: Task, now: number) => newEvent(kind, { accountId: task.accountId, now }, taskData(task));
 
+const changed = (before: Task, after: Task, now: number) =>
+  newChangeEvent(updated, { accountId: after.accountId, now }, { before: taskData(before), after: taskData(after) });
+
 /** What a write of a task makes known. `before`: null where it is new. */
 export function eventsOfTask(before: Task | null, after: Task, now: number): Event[] {
-  const written = event(before === null ? created : updated, after, now);
+  const written = before === null ? event(created, after, now) : changed(before, after, now);
   const isCompleted = after.completedAt !== null && (before === null || before.completedAt === null);
   return isCompleted ? [written, event(completed, after, now)] : [written];
 }

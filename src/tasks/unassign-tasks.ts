@@ -7,9 +7,10 @@ import type { Writing } from "../events/commit.ts";
 import type { Task } from "./task.ts";
 import { eventsOfTask } from "./task-events.ts";
 
-/** As much as one batch changes, in tasks and in characters of their descriptions: D1 does nothing else meanwhile. */
-export const mostAtOnce = 100;
-const mostCharactersAtOnce = 100_000;
+/** As much as one batch changes: D1 does nothing else meanwhile. */
+export const mostAtOnce = 500;
+/** A piece ends with the task whose description crosses this. */
+const mostCharactersAtOnce = 500_000;
 
 const tasksUnchanged = "the tasks are as they were read";
 
@@ -20,12 +21,10 @@ export async function unassignSome(
   atOnce: number,
 ): Promise<"some unassigned" | "changed meanwhile" | "none left"> {
   const { db, actor, now, commit } = writing;
-  const found = await db
+  const assigned = await db
     .select()
     .from(tasks)
-    .where(and(eq(tasks.accountId, actor.accountId), eq(tasks.assigneeId, userId)))
-    .limit(atOnce);
-  const assigned = firstWithin(found, mostCharactersAtOnce);
+    .where(and(eq(tasks.accountId, actor.accountId), sql`${tasks.id} IN (${someAssigned(actor.accountId, userId, atOnce)})`));
   if (assigned.length === 0) return "none left";
   const events = assigned.flatMap((before) => {
     // The statement below computes the same time.
@@ -45,14 +44,11 @@ export async function unassignSome(
   }
 }
 
-/** The first tasks whose descriptions together are within a bound, and one at least. */
-function firstWithin(found: readonly Task[], characters: number): Task[] {
-  let sum = 0;
-  return found.filter(({ description }, index) => {
-    sum += description.length;
-    return sum <= characters || index === 0;
-  });
-}
+/** The ids of at most `atOnce` tasks of a user whose descriptions fit in one piece. Selects at least one where there is one. */
+const someAssigned = (accountId: string, userId: string, atOnce: number): SQL =>
+  sql`SELECT id FROM (SELECT id, sum(length) OVER (ROWS UNBOUNDED PRECEDING) - length AS before
+    FROM (SELECT id, length(description) AS length FROM tasks WHERE account_id = ${accountId} AND assignee_id = ${userId} LIMIT ${atOnce}))
+    WHERE before < ${mostCharactersAtOnce}`;
 
 /** The rows are looked up by what was read, one by one: the other way about, each task of the account would be compared with all of it. */
 export const allUnchanged = (accountId: string, read: readonly Pick<Task, "id" | "revision">[]): SQL =>

@@ -3,6 +3,7 @@ import { isFailedCondition, requireInBatch } from "../db/batch-condition.ts";
 import { type Db, newRevision, type Statement } from "../db/client.ts";
 import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../db/optimistic-locking.ts";
 import { tasks, users } from "../db/schema-main.ts";
+import { differing, isEmpty } from "../differing.ts";
 import { invalidMember } from "../errors.ts";
 import type { Writing } from "../events/commit.ts";
 import { newId } from "../ids.ts";
@@ -29,12 +30,13 @@ export async function createTask({ db, actor, now, commit }: Writing, content: T
   return task;
 }
 
-/** Changes the members that `patch` has. Throws `not_found`, `precondition_failed` and `invalid_body`. */
+/** Changes the members of a task that `patch` has. Writes nothing if none differs. Throws `not_found`, `precondition_failed` and `invalid_body`. */
 export function changeTask(writing: Writing, id: string, patch: Partial<TaskContent>, holds: Precondition): Promise<Task> {
   const { db, now, commit } = writing;
   return withOptimisticLock({ read: () => readTask(writing, id), holds, name: "task" }, async (before) => {
-    if (Object.keys(patch).length === 0) return before;
-    const changed = { ...before, ...patch };
+    const changes = differing(patch, before);
+    if (isEmpty(changes)) return before;
+    const changed = { ...before, ...changes };
     const after = {
       ...changed,
       searchText: searchTextOf(changed),
@@ -46,7 +48,7 @@ export function changeTask(writing: Writing, id: string, patch: Partial<TaskCont
         result: after,
         events: eventsOfTask(before, after, now),
         statements: [
-          ...(patch.assigneeId === undefined ? [] : requireAssignee(db, after)),
+          ...(changes.assigneeId === undefined ? [] : requireAssignee(db, after)),
           db.update(tasks).set(after).where(asRead(tasks, before)).returning({ id: tasks.id }),
         ],
         when: isUnchanged(db, tasks, before),

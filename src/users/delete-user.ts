@@ -11,13 +11,16 @@ import { readUser } from "./read-users.ts";
 import type { User } from "./user.ts";
 import { userDeleted } from "./user-events.ts";
 
-// A user may have any number of tasks, and D1 does nothing else while it runs a batch. So the user is marked first, from when on
-// nobody sees it; its tasks lose their assignee in pieces; the row goes last. What is broken off, the clock goes on with.
+// A user may have any number of tasks, D1 does nothing else while it runs a batch, and an invocation may send it 1,000 statements. So the user
+// is marked first. From then on nobody sees it. Its tasks lose their assignee in pieces, and its row goes last. A scheduled job finishes what
+// breaks off or exceeds what one request may do.
 
-/** How long a deletion may rest before the clock takes it up. */
+/** How long a deletion may rest before the scheduled job takes it up. */
 const abandonedMs = minuteMs;
+/** Pieces of one request. A piece is 8 statements at most. */
+const maxPiecesPerRequest = 20;
 
-/** Deletes a user and leaves its tasks without an assignee. Throws `not_found` and `precondition_failed`. */
+/** Deletes a user and leaves its tasks without an assignee. Above 10,000 tasks, the scheduled job finishes. Throws `not_found` and `precondition_failed`. */
 export async function deleteUser(writing: Writing, id: string, holds: Precondition): Promise<void> {
   const { db, now, commit } = writing;
   const marked = await withOptimisticLock({ read: () => readUser(writing, id), holds, name: "user" }, async (before) => {
@@ -31,7 +34,7 @@ export async function deleteUser(writing: Writing, id: string, holds: Preconditi
     });
     return wrote(written) ? { ...before, deletionRequestedAt, revision } : conflicted;
   });
-  await finishDeletion(writing, marked);
+  await finishDeletion(writing, marked, maxPiecesPerRequest);
 }
 
 /** Goes on with deletions that were broken off, the oldest first: at most `limit` pieces of them in all. One that fails holds up no other. Answers how many pieces were done. */
@@ -57,8 +60,8 @@ export async function finishDeletions(outbox: Outbox, now: number, limit: number
   return pieces;
 }
 
-/** Answers how many pieces it took: with `atMost` of them, it may not be finished. */
-async function finishDeletion(writing: Writing, user: User, atMost = Number.POSITIVE_INFINITY): Promise<number> {
+/** Returns how many pieces it took. After `atMost` pieces, the deletion may be unfinished. */
+async function finishDeletion(writing: Writing, user: User, atMost: number): Promise<number> {
   let atOnce = mostAtOnce;
   for (let pieces = 1; ; pieces++) {
     const startedAt = Date.now();

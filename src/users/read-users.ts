@@ -1,13 +1,14 @@
 import { and, desc, eq, isNull, lt, type SQL, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
+import { isOneOf } from "../db/is-one-of.ts";
 import { newestFirst, type Page } from "../db/page.ts";
 import { users } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
 import type { User } from "./user.ts";
 
 export interface UserFilter {
-  role?: User["role"] | undefined;
-  status?: User["status"] | undefined;
+  roles?: readonly User["role"][] | undefined;
+  statuses?: readonly User["status"][] | undefined;
   /** Part of a name or an address, in any case. */
   q?: string | undefined;
 }
@@ -23,8 +24,8 @@ export function listUsers(
     after === undefined ? undefined : lt(users.id, after),
   );
   const matches = and(
-    filter.role && eq(users.role, filter.role),
-    filter.status && eq(users.status, filter.status),
+    isOneOf(users.role, filter.roles),
+    isOneOf(users.status, filter.statuses),
     // Not LIKE: D1 takes no pattern of more than 50 bytes.
     filter.q === undefined ? undefined : sql`instr(${users.searchText}, ${filter.q.toLowerCase()}) > 0`,
   );

@@ -1,4 +1,4 @@
-import { type Event, type EventKind, kindsAbout, newEvent } from "../events/event.ts";
+import { type Event, type EventKind, kindsAbout, newChangeEvent, newEvent, ofChange } from "../events/event.ts";
 import type { User } from "./user.ts";
 import { UserData, userData } from "./user-data.ts";
 
@@ -17,7 +17,7 @@ const kind = kindsAbout(UserData, {
 });
 
 const created = kind("user.created", "A user was made.");
-const updated = kind("user.updated", "A user was changed.");
+const updated = ofChange(kind("user.updated", "A user was changed."), { role: "viewer", updated_at: "2026-01-30T08:00:00.000Z" });
 const deleted = kind("user.deleted", "A user was deleted. It is shown as it was last.");
 
 export const userEventKinds = [created, updated, deleted];
@@ -28,5 +28,7 @@ const maker =
     newEvent(kind, { accountId: user.accountId, now }, userData(user));
 
 export const userCreated = maker(created);
-export const userUpdated = maker(updated);
 export const userDeleted = maker(deleted);
+
+export const userUpdated = (before: User, after: User, now: number): Event =>
+  newChangeEvent(updated, { accountId: after.accountId, now }, { before: userData(before), after: userData(after) });

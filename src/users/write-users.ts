@@ -2,6 +2,7 @@ import { newRevision } from "../db/client.ts";
 import { isDuplicate } from "../db/failures.ts";
 import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../db/optimistic-locking.ts";
 import { users } from "../db/schema-main.ts";
+import { differing, isEmpty } from "../differing.ts";
 import { Failure } from "../errors.ts";
 import type { Writing } from "../events/commit.ts";
 import { newId } from "../ids.ts";
@@ -37,17 +38,18 @@ export async function createUser({ db, actor, now, commit }: Writing, input: New
   return user;
 }
 
-/** Changes the members that `patch` has. Throws `not_found`, `precondition_failed` and `conflict`. */
+/** Changes the members of a user that `patch` has. Writes nothing if none differs. Throws `not_found`, `precondition_failed` and `conflict`. */
 export function changeUser(writing: Writing, id: string, patch: UserPatch, holds: Precondition): Promise<User> {
   const { db, now, commit } = writing;
   return withOptimisticLock({ read: () => readUser(writing, id), holds, name: "user" }, async (before) => {
-    if (Object.keys(patch).length === 0) return before;
-    const changed = { ...before, ...patch };
+    const changes = differing(patch, before);
+    if (isEmpty(changes)) return before;
+    const changed = { ...before, ...changes };
     const after = { ...changed, ...searchable(changed), ...nextVersion(before, now) };
     const [written] = await orConflict(
       commit({
         result: after,
-        events: [userUpdated(after, now)],
+        events: [userUpdated(before, after, now)],
         statements: [db.update(users).set(after).where(asRead(users, before)).returning({ id: users.id })],
         when: isUnchanged(db, users, before),
       }),

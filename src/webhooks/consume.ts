@@ -2,15 +2,18 @@ import { z } from "zod";
 import { messagesOf } from "../db/failures.ts";
 import type { DeliveryMessage } from "./enqueue.ts";
 
-const deadQueue = /-dead-/;
 const DeliveryBody = z.object({ deliveryId: z.string() });
 
 /**
  * Hands each message of the queue to a delivery and acknowledges it; what cannot be handed on is tried again, and what is no message
- * of ours is reported and acknowledged. Messages that were given up are reported: their deliveries are in D1, where the sweep finds them.
+ * of ours is reported and acknowledged. Messages of the queue `deadQueue` were given up: they are reported, and the sweep finds their deliveries in D1.
  */
-export async function consume(batch: MessageBatch<DeliveryMessage>, deliver: (deliveryId: string) => Promise<void>): Promise<void> {
-  if (deadQueue.test(batch.queue)) {
+export async function consume(
+  batch: MessageBatch<DeliveryMessage>,
+  deadQueue: string,
+  deliver: (deliveryId: string) => Promise<void>,
+): Promise<void> {
+  if (batch.queue === deadQueue) {
     console.error(`${batch.messages.length} messages for deliveries were given up; the sweep goes on with them`);
     batch.ackAll();
     return;

@@ -1,7 +1,8 @@
-import { and, eq, getTableColumns, isNull, sql } from "drizzle-orm";
+import { and, eq, isNull, sql } from "drizzle-orm";
 import { isNotSuspended } from "../accounts/suspension.ts";
 import { dayMs, iso, minuteMs, secondMs } from "../clock.ts";
 import { type Db, raw } from "../db/client.ts";
+import { rowAsJson, rowOfJson } from "../db/row-as-json.ts";
 import { deliveries, webhooks } from "../db/schema-main.ts";
 import type { EnqueueDeliveries } from "../events/commit.ts";
 import { newId } from "../ids.ts";
@@ -39,8 +40,9 @@ interface Claimed {
   attempts_made: number;
   /** Null where the event has been deleted. */
   data: string | null;
+  previous: string | null;
   happened_at: number;
-  /** The webhook's row as JSON; null where it has been deleted. */
+  /** The webhook's row (`rowAsJson`); null where it has been deleted. */
   webhook: string | null;
 }
 
@@ -84,10 +86,10 @@ async function claimDelivery({ db, now }: Delivering, deliveryId: string, claim:
     WHERE id = ${deliveryId} AND status = 'pending' AND next_attempt_at <= ${at + skewMs} AND claimed_until <= ${at} AND ${hasSlot(at)}
       AND ${isNotSuspended(sql`deliveries.account_id`)}
     RETURNING account_id, webhook_id, event_id, event_type, attempts_made,
-      (SELECT data ${ofEvent}) AS data, (SELECT created_at ${ofEvent}) AS happened_at,
-      (SELECT ${webhookAsJson} FROM webhooks WHERE webhooks.account_id = deliveries.account_id AND webhooks.id = deliveries.webhook_id) AS webhook`,
+      (SELECT data ${ofEvent}) AS data, (SELECT previous ${ofEvent}) AS previous, (SELECT created_at ${ofEvent}) AS happened_at,
+      (SELECT ${rowAsJson(webhooks)} FROM webhooks WHERE webhooks.account_id = deliveries.account_id AND webhooks.id = deliveries.webhook_id) AS webhook`,
   );
-  return claimed ? [claimed, claimed.webhook === null ? null : (JSON.parse(claimed.webhook) as Webhook)] : null;
+  return claimed ? [claimed, claimed.webhook === null ? null : rowOfJson(webhooks, claimed.webhook)] : null;
 }
 
 /** Takes back the reservation of a delivery that could be claimed but for the others in flight. Returns whether it is such a one. */
@@ -100,19 +102,11 @@ async function leaveToOthers({ db, now }: Delivering, deliveryId: string): Promi
   return left.length > 0;
 }
 
-/** All of a webhook's row in one value, as Drizzle would read it. */
-const webhookAsJson = sql`json_object(${sql.join(
-  Object.entries(getTableColumns(webhooks)).flatMap(([name, column]) => [
-    sql.raw(`'${name}'`),
-    name === "eventTypes" ? sql`json(${column})` : sql`${column}`,
-  ]),
-  sql.raw(", "),
-)})`;
-
 async function post(delivering: Delivering, delivery: Claimed, webhook: Webhook): Promise<Outcome> {
   const refusal = urlRefusal(webhook.url, delivering.urls);
   if (refusal !== null) return refused(refusal);
-  const body = `{"type":${JSON.stringify(delivery.event_type)},"timestamp":"${iso(delivery.happened_at)}","data":${delivery.data}}`;
+  const previous = delivery.previous === null ? "" : `,"previous":${delivery.previous}`;
+  const body = `{"type":${JSON.stringify(delivery.event_type)},"timestamp":"${iso(delivery.happened_at)}","data":${delivery.data}${previous}}`;
   const secrets = await liveSecrets(delivering, webhook);
   return attempt(delivering, { url: webhook.url, eventId: delivery.event_id, body, secrets });
 }

@@ -1,8 +1,9 @@
 import { and, eq, sql } from "drizzle-orm";
 import type { Db } from "../db/client.ts";
 import { nextVersion, wrote } from "../db/optimistic-locking.ts";
-import { deliveries, webhooks } from "../db/schema-main.ts";
+import { webhooks } from "../db/schema-main.ts";
 import { commitChange, type EnqueueDeliveries } from "../events/commit.ts";
+import { settleFirst } from "./settle.ts";
 import type { Webhook } from "./webhook.ts";
 import { webhookDisabled } from "./webhook-events.ts";
 
@@ -37,12 +38,7 @@ export async function disableWebhook(
       evenWhereFull: true,
       events: [webhookDisabled(after, at)],
       statements: [
-        db
-          .update(deliveries)
-          .set({ status: "held", nextAttemptAt: null })
-          .where(
-            and(eq(deliveries.accountId, webhook.accountId), eq(deliveries.webhookId, webhook.id), eq(deliveries.status, "pending"), when),
-          ),
+        ...settleFirst(db, webhook, "held", when),
         db
           .update(webhooks)
           .set({ state: after.state, disabledReason, revision: after.revision, updatedAt: after.updatedAt })

@@ -1,6 +1,7 @@
-import { and, count, desc, eq, min, sql } from "drizzle-orm";
+import { and, desc, eq, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
-import { attempts, deliveries } from "../db/schema-main.ts";
+import { raw } from "../db/client.ts";
+import { attempts, deliveries, webhookBacklogs } from "../db/schema-main.ts";
 
 /** How a webhook does: of its latest attempts, and of what waits for it. */
 export interface WebhookHealth {
@@ -28,27 +29,31 @@ export async function readHealth({ db, actor }: Reading, webhookId: string): Pro
     .orderBy(desc(deliveries.id))
     .limit(looksAt)
     .as("latest");
-  const [made, waiting] = await db.batch([
+  const [made, [backlog], [oldest]] = await db.batch([
     db
       .select({ id: attempts.id, error: attempts.error, advice: attempts.advice, durationMs: attempts.durationMs })
       .from(attempts)
       .innerJoin(latest, eq(latest.id, attempts.deliveryId)),
     db
-      .select({ status: deliveries.status, count: count(), oldest: min(deliveries.createdAt) })
-      .from(deliveries)
-      .where(and(ofWebhook, sql`${deliveries.status} IN ('pending', 'held')`))
-      .groupBy(deliveries.status),
+      .select()
+      .from(webhookBacklogs)
+      .where(and(eq(webhookBacklogs.accountId, actor.accountId), eq(webhookBacklogs.webhookId, webhookId))),
+    // The first id is the oldest: it begins with the time.
+    raw<{ at: number }>(
+      db,
+      sql`SELECT created_at AS at FROM deliveries WHERE webhook_id = ${webhookId} AND status <> 'delivered' AND status = 'pending' AND +account_id = ${actor.accountId}
+        ORDER BY id LIMIT 1`,
+    ),
   ]);
   const durations = made.map(({ durationMs }) => durationMs).toSorted((a, b) => a - b);
   const failed = made.filter(({ error }) => error !== null).toSorted((a, b) => (a.id < b.id ? 1 : -1))[0];
-  const of = (status: string) => waiting.find((row) => row.status === status);
   return {
     attempts: made.length,
     succeeded: made.filter(({ error }) => error === null).length,
     p95Ms: durations[Math.max(0, Math.ceil(0.95 * durations.length) - 1)] ?? null,
     advice: failed?.advice ?? null,
-    waiting: of("pending")?.count ?? 0,
-    oldestWaitingAt: of("pending")?.oldest ?? null,
-    held: of("held")?.count ?? 0,
+    waiting: backlog?.pending ?? 0,
+    oldestWaitingAt: oldest?.at ?? null,
+    held: backlog?.held ?? 0,
   };
 }

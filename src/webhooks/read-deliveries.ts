@@ -1,5 +1,6 @@
 import { and, asc, desc, eq, lt, type SQL } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
+import { isOneOf } from "../db/is-one-of.ts";
 import { newestFirst, type Page } from "../db/page.ts";
 import { attempts, deliveries } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
@@ -11,8 +12,8 @@ export const deliveryStatuses = deliveries.status.enumValues;
 export const attemptErrors = attempts.error.enumValues;
 
 export interface DeliveryFilter {
-  status?: Delivery["status"] | undefined;
-  eventType?: string | undefined;
+  statuses?: readonly Delivery["status"][] | undefined;
+  eventTypes?: readonly string[] | undefined;
 }
 
 /** Deliveries of a webhook, newest first, from after the one with the id `after`. A filtered page looks at 2,000 at most. Throws `not_found`. */
@@ -28,10 +29,7 @@ export async function listDeliveries(
     eq(deliveries.webhookId, webhookId),
     after === undefined ? undefined : lt(deliveries.id, after),
   );
-  const matches = and(
-    filter.status && eq(deliveries.status, filter.status),
-    filter.eventType === undefined ? undefined : eq(deliveries.eventType, filter.eventType),
-  );
+  const matches = and(isOneOf(deliveries.status, filter.statuses), isOneOf(deliveries.eventType, filter.eventTypes));
   const rows = (where: SQL | undefined) =>
     db
       .select()

@@ -1,10 +1,10 @@
-import { and, eq, lte } from "drizzle-orm";
-import type { Statement } from "../db/client.ts";
+import { and, eq, lte, type SQL, sql } from "drizzle-orm";
+import { raw, type Statement } from "../db/client.ts";
 import { wrote } from "../db/optimistic-locking.ts";
 import { deliveries } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
 import { storeEvent } from "../events/commit.ts";
-import { newEvent } from "../events/event.ts";
+import { newExampleEvent } from "../events/event.ts";
 import { readEvent } from "../events/read-events.ts";
 import { newId } from "../ids.ts";
 import { type Delivery, readDelivery } from "./read-deliveries.ts";
@@ -19,7 +19,7 @@ export async function redeliver(writing: WebhookWriting, deliveryId: string): Pr
   requireActive(await readWebhook(writing, before.webhookId));
   // An event goes after 30 days; a delivery that repeats it may be younger.
   await readEvent(writing, before.eventId);
-  return sendNow(writing, { ...before, redeliveryOf: before.id }, []);
+  return sendNow(writing, { ...before, redeliveryOf: before.id }, (id) => [raw(writing.db, supersedeLatest(before.id, id))]);
 }
 
 /** Throws `not_found`, and `forbidden` where the acting key may not read the event of a delivery. */
@@ -43,10 +43,9 @@ export async function sendTest(writing: WebhookWriting, webhookId: string, type:
   authorizeTest(writing, type);
   requireActive(webhook);
   const kind = catalogue.find(type);
-  const event =
-    type === "webhook.test" || !kind ? testEvent(webhook, now) : newEvent(kind, { accountId: webhook.accountId, now }, kind.example);
+  const event = type === "webhook.test" || !kind ? testEvent(webhook, now) : newExampleEvent(kind, { accountId: webhook.accountId, now });
   const delivery = { accountId: webhook.accountId, webhookId, eventId: event.id, eventType: event.type, redeliveryOf: null };
-  return sendNow(writing, delivery, storeEvent(db, event));
+  return sendNow(writing, delivery, () => storeEvent(db, event));
 }
 
 /** Throws `forbidden` where the acting key may not read events of this type. */
@@ -80,6 +79,14 @@ export async function attemptNow(writing: WebhookWriting, deliveryId: string): P
   if (!wrote(set)) throw new Failure("conflict", "The delivery is not waiting for an attempt: it is being made, or there is none to come.");
 }
 
+/** The latest of the deliveries that repeat one, or that itself, is superseded by another. */
+const supersedeLatest = (deliveryId: string, by: string): SQL =>
+  sql`UPDATE deliveries SET superseded_by = ${by} WHERE id = (
+    WITH RECURSIVE chain (id, next) AS (
+      SELECT id, superseded_by FROM deliveries WHERE id = ${deliveryId}
+      UNION ALL SELECT later.id, later.superseded_by FROM chain JOIN deliveries AS later ON later.id = chain.next
+    ) SELECT id FROM chain ORDER BY id DESC LIMIT 1)`;
+
 /** Makes a delivery by itself, to be attempted at once, after the statements `first`. Returns its id. */
 async function sendNow(
   { db, now, commit, catalogue }: WebhookWriting,
@@ -90,7 +97,7 @@ async function sendNow(
     eventType,
     redeliveryOf,
   }: Pick<Delivery, "accountId" | "webhookId" | "eventId" | "eventType" | "redeliveryOf">,
-  first: Statement[],
+  first: (id: string) => Statement[],
 ): Promise<string> {
   const id = newId("dlv", now);
   const delivery = {
@@ -110,7 +117,7 @@ async function sendNow(
     accountId,
     result: id,
     events: [],
-    statements: [...first, db.insert(deliveries).values(delivery)],
+    statements: [...first(id), db.insert(deliveries).values(delivery)],
     scopes: catalogue.scopesFor([eventType]),
     due: () => [{ id, delayMs: 0 }],
   });

@@ -1,4 +1,4 @@
-import { and, eq, inArray, sql } from "drizzle-orm";
+import { eq, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
 import { type AuditTarget, audited } from "../audit/audit.ts";
 import { newRevision } from "../db/client.ts";
@@ -14,7 +14,8 @@ import {
   withOptimisticLock,
   wrote,
 } from "../db/optimistic-locking.ts";
-import { deliveries, webhooks } from "../db/schema-main.ts";
+import { webhooks } from "../db/schema-main.ts";
+import { differing, isEmpty } from "../differing.ts";
 import { Failure, invalidMember } from "../errors.ts";
 import type { EventCatalogue } from "../events/catalogue.ts";
 import type { Writing } from "../events/commit.ts";
@@ -22,6 +23,7 @@ import { newId } from "../ids.ts";
 import type { NamedSecret } from "../secrets.ts";
 import { readWebhook } from "./read-webhooks.ts";
 import { seal } from "./sealing.ts";
+import { settleFirst, stopSettling } from "./settle.ts";
 import { newWebhookSecret } from "./signature.ts";
 import { type UrlContext, urlRefusal } from "./url-rules.ts";
 import type { Webhook } from "./webhook.ts";
@@ -101,7 +103,7 @@ async function insertWebhook(
 }
 
 /**
- * Changes the members that `patch` has. Enabling sends nothing that was held. Throws `not_found`, `precondition_failed`,
+ * Changes the members of a webhook that `patch` has. Writes nothing if none differs. Enabling sends nothing that was held. Throws `not_found`, `precondition_failed`,
  * `invalid_body` and `forbidden`, the latter also where the acting key may not read what the webhook is sent already.
  */
 export async function changeWebhook(writing: WebhookWriting, id: string, patch: WebhookPatch, holds: Precondition): Promise<Webhook> {
@@ -109,17 +111,20 @@ export async function changeWebhook(writing: WebhookWriting, id: string, patch: 
   if (patch.eventTypes) writing.catalogue.requireReadable(patch.eventTypes, writing.scopes);
   return change(writing, id, holds, async (before) => {
     // What still waits for the old URL goes to the new one, whatever the webhook is sent by now.
-    const types = patch.url === undefined ? [] : await waitingTypes(writing, before);
+    const members = patched(before, patch);
+    const types = members.url === undefined ? [] : await waitingTypes(writing, before);
     writing.catalogue.requireReadable(types, writing.scopes);
-    return { members: patched(before, patch), types };
+    return { members, types };
   });
 }
 
+/** What a patch changes. A webhook that is enabled already goes on failing: what is sent to it says when that is over. */
 function patched(before: Webhook, patch: WebhookPatch): Partial<Webhook> {
-  if (patch.state === "active") return { ...patch, disabledReason: null, failingSince: null };
+  const changes = differing(patch, before);
+  if (changes.state === "active") return { ...changes, disabledReason: null, failingSince: null };
   // Another receiver has not failed yet.
-  const moved = patch.url === undefined || patch.url === before.url ? patch : { ...patch, failingSince: null };
-  return patch.state === "disabled" && before.state !== "disabled" ? { ...moved, disabledReason: "It was disabled by a call." } : moved;
+  const moved = changes.url === undefined ? changes : { ...changes, failingSince: null };
+  return changes.state === "disabled" ? { ...moved, disabledReason: "It was disabled by a call." } : moved;
 }
 
 /** Gives a webhook a new secret, shown this once. For `overlapMs` more, requests carry a signature of the old one too. Throws as `changeWebhook` does. */
@@ -156,21 +161,18 @@ export async function authorizeWebhook(reading: WebhookReading, id: string): Pro
 export function deleteWebhook(writing: WebhookWriting, id: string, holds: Precondition): Promise<void> {
   const { db, commit } = writing;
   return withOptimisticLock({ read: () => readReadable(writing, id), holds, name: "webhook" }, async (before) => {
-    const [, deleted] = await commit({
+    const outcomes = await commit({
       evenWhereFull: true,
       result: null,
       events: [],
       audit: [audited(writing, "webhook.deleted", targetOf(before))],
       statements: [
-        db
-          .update(deliveries)
-          .set({ status: "failed", nextAttemptAt: null })
-          .where(and(ofWebhook(before), inArray(deliveries.status, ["pending", "held"]), isUnchanged(db, webhooks, before))),
+        ...settleFirst(db, before, "failed", isUnchanged(db, webhooks, before)),
         db.delete(webhooks).where(asRead(webhooks, before)).returning({ id: webhooks.id }),
       ],
       when: isUnchanged(db, webhooks, before),
     });
-    return wrote(deleted) ? undefined : conflicted;
+    return wrote(outcomes.at(-1)) ? undefined : conflicted;
   });
 }
 
@@ -185,21 +187,26 @@ function change(
   const { db, now, commit } = writing;
   return withOptimisticLock({ read: () => readReadable(writing, id), holds, name: "webhook" }, async (before) => {
     const { members, types } = await decide(before);
-    if (Object.keys(members).length === 0) return before;
+    if (isEmpty(members)) return before;
     const after = { ...before, ...members, ...nextVersion(before, now) };
     // What the service itself notes of a webhook changes beside this.
     const { failingSince, ...row } = after;
     const set = "failingSince" in members ? after : row;
     const isDisabled = after.state === "disabled" && before.state !== "disabled";
-    const holding = isDisabled ? [holdPending(writing, before)] : [];
+    const when = isUnchanged(db, webhooks, before);
+    const settling = isDisabled
+      ? settleFirst(db, before, "held", when)
+      : after.state === "active" && before.state === "disabled"
+        ? [stopSettling(db, before, when)]
+        : [];
     const outcomes = await commit({
       // A change of anything else waits until there is room.
       evenWhereFull: isDisabled && Object.keys(members).every((member) => member === "state" || member === "disabledReason"),
       result: result(after),
       events: isDisabled ? [webhookDisabled(after, now)] : [],
       audit: [audited(writing, actionOf(before, after), targetOf(after), changesOf(members))],
-      statements: [...holding, db.update(webhooks).set(set).where(asRead(webhooks, before)).returning({ id: webhooks.id })],
-      when: isUnchanged(db, webhooks, before),
+      statements: [...settling, db.update(webhooks).set(set).where(asRead(webhooks, before)).returning({ id: webhooks.id })],
+      when,
       scopes: writing.catalogue.scopesFor([...before.eventTypes, ...after.eventTypes, ...types]),
     });
     return wrote(outcomes.at(-1)) ? after : conflicted;
@@ -226,27 +233,17 @@ const changesOf = (members: Partial<Webhook>): string[] => Object.keys(members).
 
 /** The types of events that are still to be sent to a webhook, or held. */
 async function waitingTypes({ db }: Writing, webhook: Webhook): Promise<string[]> {
-  const rows = await db
-    .selectDistinct({ type: deliveries.eventType })
-    .from(deliveries)
-    .where(and(ofWebhook(webhook), inArray(deliveries.status, ["pending", "held"])));
+  const rows = await db.all<{ type: string }>(
+    sql`SELECT DISTINCT event_type AS type FROM deliveries WHERE webhook_id = ${webhook.id} AND status <> 'delivered' AND status IN ('pending', 'held')`,
+  );
   return rows.map(({ type }) => type);
 }
-
-/** Leaves what is still to be sent to a webhook where it is. */
-const holdPending = (writing: Pick<Writing, "db">, webhook: Webhook) =>
-  writing.db
-    .update(deliveries)
-    .set({ status: "held", nextAttemptAt: null })
-    .where(and(ofWebhook(webhook), eq(deliveries.status, "pending"), isUnchanged(writing.db, webhooks, webhook)));
 
 async function readReadable(reading: WebhookReading, id: string): Promise<Webhook> {
   const webhook = await readWebhook(reading, id);
   reading.catalogue.requireReadable(webhook.eventTypes, reading.scopes);
   return webhook;
 }
-
-const ofWebhook = ({ accountId, id }: Webhook) => and(eq(deliveries.accountId, accountId), eq(deliveries.webhookId, id));
 
 function requireUrl(url: string, urls: UrlContext): void {
   const refusal = urlRefusal(url, urls);

@@ -195,7 +195,9 @@ describe("Somebody who is invited", () => {
     await again.page.getByRole("alert").filter({ hasText: "used before" }).waitFor();
     // Removed, she is out at once.
     await page.goto(at("/settings"));
-    await page.getByRole("row", { name: /Vera/ }).getByRole("button", { name: "Remove" }).click();
+    await page.getByRole("row", { name: /Vera/ }).getByRole("link", { name: "Remove" }).click();
+    faults.push(...(await faultsOf(page)));
+    await page.getByRole("button", { name: "Remove Vera" }).click();
     await page.getByRole("status").filter({ hasText: "Removed." }).waitFor();
     await vera.page.goto(at("/keys"));
     expect(new URL(vera.page.url()).pathname).toBe("/login");

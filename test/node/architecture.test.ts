@@ -114,6 +114,19 @@ describe("The scripts that pages load", () => {
   });
 });
 
+describe("What is published", () => {
+  it("links to no repository of this project: whoever deploys it has another", async () => {
+    const { out } = await run("git", ["ls-files", "-co", "--exclude-standard"]);
+    const files = out
+      .trim()
+      .split("\n")
+      .filter((file) => !file.startsWith("test/released/") && existsSync(join(root, file)));
+    const repository = ["github.com", "developer-overview"].join("/");
+    expect(files.length).toBeGreaterThan(400);
+    expect(files.filter((file) => readFileSync(join(root, file), "utf8").includes(repository))).toEqual([]);
+  });
+});
+
 describe("The documents", () => {
   const documents = [
     ...readdirSync(root).filter((file) => file.endsWith(".md")),

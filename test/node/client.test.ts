@@ -1,15 +1,23 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import {
+  ConnectionError,
   createClient,
   dataOf,
   ProblemError,
   pages,
   problemCodes,
+  responseOf,
+  SecretLostError,
+  TimeoutError,
+  UnexpectedResponseError,
   verifyWebhook,
+  version,
   WebhookVerificationError,
 } from "../../client/src/index.ts";
 import { type Received, startReceiver } from "../../scripts/receiving.ts";
@@ -25,6 +33,51 @@ let worker: RunningWorker;
 const baseUrl = () => `http://localhost:${worker.port}`;
 const newClient = (more: object = {}) => createClient({ baseUrl: baseUrl(), apiKey: worker.key, ...more });
 
+/** Sends to the service, but loses the responses to the first `count` requests: the connection broke after it acted. */
+function losing(count: number) {
+  const sent: Request[] = [];
+  const send = async (request: Request) => {
+    sent.push(request);
+    const response = await fetch(request);
+    if (sent.length > count) return response;
+    await response.arrayBuffer();
+    throw new TypeError("The connection broke off.");
+  };
+  return { sent, fetch: send };
+}
+
+/** Responds with each of these in turn, then by the service. */
+function respondingWith(...responses: { status: number; retryAfter?: string }[]) {
+  const sent: Request[] = [];
+  const send = async (request: Request) => {
+    sent.push(request);
+    const next = responses[sent.length - 1];
+    if (next === undefined) return fetch(request);
+    return new Response("no service of ours", { status: next.status, headers: next.retryAfter ? { "Retry-After": next.retryAfter } : {} });
+  };
+  return { sent, fetch: send };
+}
+
+const rejectionOf = (call: Promise<unknown>): Promise<unknown> =>
+  call.then(
+    () => null,
+    (error: unknown) => error,
+  );
+
+async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
+  const all: Item[] = [];
+  for await (const item of items) all.push(item);
+  return all;
+}
+
+/** A call that must have ended in five seconds, though what it waits for takes longer. */
+async function soon(call: Promise<unknown>): Promise<unknown> {
+  const startedAt = Date.now();
+  const error = await rejectionOf(call);
+  expect(Date.now() - startedAt).toBeLessThan(5000);
+  return error;
+}
+
 beforeAll(async () => {
   worker = await startWorker();
 });
@@ -34,110 +87,295 @@ afterAll(async () => {
 });
 
 describe("The client", () => {
-  it("makes, reads, changes, lists and deletes, typed from the document", async () => {
+  it("makes, reads, changes, lists and deletes by path, typed from the document", async () => {
     const client = newClient();
     const made = await dataOf(client.POST("/api/v1/tasks", { body: { title: "From the client", labels: ["client"] } }));
     const path = { id: made.id };
     const changed = await dataOf(client.PATCH("/api/v1/tasks/{id}", { params: { path }, body: { status: "done" } }));
     expect([made.status, changed.status, changed.completed_at === null]).toEqual(["todo", "done", false]);
-    for (let count = 0; count < 5; count++) await client.POST("/api/v1/tasks", { body: { title: `Page ${count}` } });
-    const titles: string[] = [];
-    for await (const task of pages(client, "/api/v1/tasks", { query: { limit: 2, q: "page" } })) titles.push(task.title);
+    for (let count = 0; count < 5; count++) await client.tasks.create({ title: `Page ${count}` });
+    const titles = (await collect(pages(client, "/api/v1/tasks", { query: { limit: 2, q: "page" } }))).map(({ title }) => title);
     expect(titles).toEqual(["Page 4", "Page 3", "Page 2", "Page 1", "Page 0"]);
     expect((await client.DELETE("/api/v1/tasks/{id}", { params: { path } })).response.status).toBe(204);
   });
 
-  it("rejects with the problem, by its code, with each place that was wrong", async () => {
-    const error = await newClient()
-      .POST("/api/v1/tasks", { body: { title: "" } })
-      .catch((error: unknown) => error);
+  it("takes the URL of the service with and without the path of the API, and refuses what is none", async () => {
+    for (const end of ["", "/", "/api/v1", "/api/v1/"])
+      expect((await newClient({ baseUrl: baseUrl() + end }).me.get()).account.name, end).toBe("Acme");
+    expect(() => newClient({ baseUrl: "localhost:8787" })).toThrow("baseUrl");
+    expect(() => newClient({ baseUrl: "api" })).toThrow(TypeError);
+    expect(() => newClient({ apiKey: undefined })).toThrow("apiKey is missing");
+    await expect((async () => newClient().tasks.get(""))()).rejects.toThrow("needs an id");
+  });
+
+  it("rejects with the problem, which names each member and the request", async () => {
+    const error = (await rejectionOf(newClient().tasks.create({ title: 7, labels: "a" } as never))) as ProblemError;
     expect(error).toBeInstanceOf(ProblemError);
-    const { code, status, errors, requestId } = error as ProblemError;
-    expect([code, status, errors[0]?.pointer]).toEqual(["invalid_body", 422, "/title"]);
+    const { code, status, errors, requestId, message } = error;
+    expect([code, status, errors.map(({ pointer }) => pointer)]).toEqual(["invalid_body", 422, ["/title", "/labels"]]);
     expect(requestId).toMatch(/^req_[0-9a-f]{32}$/);
+    expect(message).toBe(`422 invalid_body: title must be a string; labels must be a list (request ${requestId})`);
+    const absent = (await rejectionOf(newClient().tasks.create({} as never))) as ProblemError;
+    expect(absent.message).toContain("422 invalid_body: title is required (request req_");
+    const query = (await rejectionOf(newClient().tasks.list({ limit: 1000 }).then())) as ProblemError;
+    expect(query.message).toContain("400 invalid_parameter: parameter limit must be a whole number from 1 to 100 (request req_");
+    const missing = (await rejectionOf(newClient().tasks.get("tsk_1"))) as ProblemError;
+    expect(missing.message).toMatch(/^404 not_found: .+[^.] \(request req_[0-9a-f]{32}\)$/);
     expect(problemCodes.toSorted()).toEqual(Object.keys(failures).toSorted());
   });
 
-  it("waits as long as Retry-After says, sends the same Idempotency-Key again, and so acts once", async () => {
-    const keys: (string | null)[] = [];
-    const startedAt = Date.now();
-    const client = newClient({
-      // The first answer is lost on its way, in place of it comes what the service says while it is busy.
-      fetch: async (request: Request) => {
-        keys.push(request.headers.get("Idempotency-Key"));
-        const answer = await fetch(request);
-        return keys.length > 1 ? answer : new Response(null, { status: 503, headers: { "Retry-After": "1" } });
-      },
-    });
-    const made = await dataOf(client.POST("/api/v1/tasks", { body: { title: "Once alone" } }));
-    expect([keys.length, new Set(keys).size, keys[0] !== null, Date.now() - startedAt >= 1000]).toEqual([2, 1, true, true]);
-    const found: string[] = [];
-    for await (const task of pages(newClient(), "/api/v1/tasks", { query: { q: "once alone" } })) found.push(task.id);
-    expect(found).toEqual([made.id]);
+  it("changes only the version that its caller has seen", async () => {
+    const client = newClient();
+    const task = await client.tasks.create({ title: "First version" });
+    const ifMatch = responseOf(task)?.headers.get("ETag") ?? "";
+    await client.tasks.update(task.id, { title: "Second version" }, { ifMatch });
+    const error = (await rejectionOf(client.tasks.update(task.id, { title: "Third version" }, { ifMatch }))) as ProblemError;
+    expect([error.code, (await client.tasks.get(task.id)).title]).toEqual(["precondition_failed", "Second version"]);
   });
 
-  it("waits for no longer than it was told, and not for what nobody asked to send again", async () => {
-    let sent = 0;
-    const answering = (status: number, headers: Record<string, string>) =>
-      newClient({
-        maxWaitMs: 1000,
-        fetch: async () => {
-          sent += 1;
-          return new Response("{}", { status, headers });
-        },
-      });
-    await expect(answering(429, { "Retry-After": "3000" }).GET("/api/v1/me")).rejects.toThrow("429");
-    await expect(answering(500, {}).GET("/api/v1/me")).rejects.toThrow("500");
-    expect(sent).toBe(2);
+  it("is told by the document where the service is", async () => {
+    const { servers } = (await newClient().openapi.get()) as unknown as { servers: { url: string }[] };
+    expect(servers.map(({ url }) => url)).toEqual([baseUrl()]);
   });
 
-  it("gives up a wait with its request, and repeats no DELETE that may have arrived", async () => {
-    const busy = newClient({ fetch: async () => new Response(null, { status: 503, headers: { "Retry-After": "30" } }) });
-    const startedAt = Date.now();
-    await expect(busy.GET("/api/v1/me", { signal: AbortSignal.timeout(100) })).rejects.toThrow("timeout");
-    expect(Date.now() - startedAt).toBeLessThan(5000);
-    let sent = 0;
-    const broken = newClient({
-      fetch: async () => {
-        sent += 1;
-        throw new TypeError("The connection broke off.");
-      },
-    });
-    await expect(broken.DELETE("/api/v1/tasks/{id}", { params: { path: { id: "tsk_1" } } })).rejects.toThrow("broke off");
-    expect(sent).toBe(1);
+  it("says which client it is, in the version of its package", async () => {
+    const packageJson = JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as { version: string };
+    expect(version).toBe(packageJson.version);
+    const { sent, fetch: send } = respondingWith();
+    await newClient({ fetch: send }).me.get();
+    expect(sent[0]?.headers.get("User-Agent")).toBe(`developer-overview-client/${version} (node/${process.versions.node})`);
   });
 
-  it("knows a genuine request of a webhook from any other", async () => {
-    const received: Received[] = [];
-    const receiver = await startReceiver(0, (each) => received.push(each));
-    try {
-      const client = newClient();
-      const { id, secret } = await dataOf(client.POST("/api/v1/webhooks", { body: { url: receiver.url, event_types: ["webhook.test"] } }));
-      await client.POST("/api/v1/webhooks/{id}/test", { params: { path: { id } } });
-      while (received.length === 0) await sleep(50);
-      const { headers, body } = received[0] as Received;
-      const event = verifyWebhook(secret ?? "", headers, body);
-      expect(event.type === "webhook.test" && event.data.webhook_id).toBe(id);
-      expect(() => verifyWebhook(secret ?? "", headers, `${body} `)).toThrow(WebhookVerificationError);
-    } finally {
-      await receiver.stop();
-    }
-  });
-
-  it("is built from the document as it is, and holds what is published", async () => {
+  it("is built from the document as it is", async () => {
     const made = join(mkdtempSync(join(tmpdir(), "client-")), "schema.ts");
     const { scripts } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as { scripts: { types: string } };
     const [command = "", ...args] = scripts.types.replace("src/schema.ts", made).split(" ");
     expect((await run(join(folder, "node_modules/.bin", command), args, { cwd: folder })).code).toBe(0);
     expect(readFileSync(join(folder, "src/schema.ts"), "utf8"), "npm --prefix client run types").toBe(readFileSync(made, "utf8"));
-    const { code, out } = await run("npm", ["pack", "--dry-run", "--json"], { cwd: folder });
-    const files = (JSON.parse(out.slice(out.indexOf("["))) as { files: { path: string }[] }[])[0]?.files.map(({ path }) => path) ?? [];
-    expect([code, files.includes("dist/index.js"), files.includes("dist/index.d.ts"), files.includes("README.md")]).toEqual([
-      0,
-      true,
-      true,
-      true,
+  });
+});
+
+describe("A list", () => {
+  it("is read in pages of a hundred, unless its caller says otherwise, and one page where it is awaited", async () => {
+    const { sent, fetch: send } = respondingWith();
+    const client = newClient({ fetch: send });
+    const limits = () => sent.splice(0).map(({ url }) => new URL(url).searchParams.get("limit"));
+    await collect(client.keys.list());
+    await collect(pages(client, "/api/v1/keys"));
+    expect(limits()).toEqual(["100", "100"]);
+    for (let count = 0; count < 3; count++) await client.tasks.create({ title: `Listed ${count}` });
+    sent.length = 0;
+    expect((await collect(client.tasks.list({ q: "listed", limit: 2 }))).map(({ title }) => title)).toEqual([
+      "Listed 2",
+      "Listed 1",
+      "Listed 0",
     ]);
+    expect(limits()).toEqual(["2", "2"]);
+    const page = await client.tasks.list({ q: "listed", limit: 1 });
+    expect([page.data.length, page.has_more, limits()]).toEqual([1, true, ["1"]]);
+    await client.tasks.list();
+    expect(limits()).toEqual([null]);
+  });
+
+  it("stops with its signal, between two items and in a request", async () => {
+    const client = newClient();
+    const stop = new AbortController();
+    const seen: string[] = [];
+    for (let count = 0; count < 3; count++) await client.tasks.create({ title: `Stopped ${count}` });
+    const listed = (async () => {
+      for await (const { title } of client.tasks.list({ q: "stopped", limit: 2 }, { signal: stop.signal })) {
+        seen.push(title);
+        stop.abort(new Error("enough"));
+      }
+    })();
+    await expect(listed).rejects.toThrow("enough");
+    expect(seen).toEqual(["Stopped 2"]);
+    const hanging = newClient({ fetch: () => new Promise<never>(() => {}) });
+    expect(await soon(collect(pages(hanging, "/api/v1/tasks", { signal: AbortSignal.timeout(100) })))).toHaveProperty(
+      "name",
+      "TimeoutError",
+    );
+    expect(await soon(collect(hanging.events.list({}, { signal: AbortSignal.timeout(100) })))).toHaveProperty("name", "TimeoutError");
+  });
+});
+
+describe("What failed on its way", () => {
+  it.each([500, 502, 503, 504])("is sent again after %i, with the same Idempotency-Key", async (status) => {
+    const { sent, fetch: send } = respondingWith({ status }, { status });
+    const { id } = await newClient({ fetch: send }).tasks.create({ title: `After ${status}` });
+    const keys = sent.map(({ headers }) => headers.get("Idempotency-Key"));
+    expect([keys.length, new Set(keys).size, keys[0] !== null]).toEqual([3, 1, true]);
+    expect((await newClient().tasks.get(id)).title).toBe(`After ${status}`);
+  });
+
+  it("is sent again after a lost connection, and acts once", async () => {
+    const { sent, fetch: send } = losing(1);
+    const made = await newClient({ fetch: send }).tasks.create({ title: "Once alone" });
+    const found = await collect(newClient().tasks.list({ q: "once alone" }));
+    expect([sent.length, found.map(({ id }) => id)]).toEqual([2, [made.id]]);
+  });
+
+  it("is sent again where the connection breaks within the response", async () => {
+    let requests = 0;
+    const server = createServer((_, response) => {
+      requests += 1;
+      response.writeHead(200, { "Content-Type": "application/json", "Content-Length": "17" });
+      response.write('{"openapi":');
+      if (requests === 1) setTimeout(() => response.destroy(), 50);
+      else response.end('"3.1"}');
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as AddressInfo;
+    const document = await newClient({ baseUrl: `http://127.0.0.1:${port}` }).openapi.get();
+    server.close();
+    expect([requests, document.openapi]).toEqual([2, "3.1"]);
+  });
+
+  it("waits as long as Retry-After says, in seconds or as a date", async () => {
+    for (const [name, retryAfter] of [
+      ["seconds", () => "1"],
+      ["date", () => new Date(Date.now() + 2000).toUTCString()],
+    ] as const) {
+      const startedAt = Date.now();
+      await newClient({ fetch: respondingWith({ status: 503, retryAfter: retryAfter() }).fetch }).me.get();
+      expect(Date.now() - startedAt, name).toBeGreaterThanOrEqual(1000);
+    }
+  });
+
+  it("counts a deletion as done that an earlier attempt has made, and repeats no change with a condition", async () => {
+    const client = newClient();
+    const task = await client.tasks.create({ title: "To delete" });
+    const deleting = losing(1);
+    await newClient({ fetch: deleting.fetch }).tasks.delete(task.id);
+    expect([deleting.sent.length, await rejectionOf(client.tasks.get(task.id))]).toEqual([
+      2,
+      expect.objectContaining({ code: "not_found" }),
+    ]);
+    expect(await rejectionOf(client.tasks.delete(task.id))).toHaveProperty("code", "not_found");
+    const other = await client.tasks.create({ title: "To change" });
+    const changing = losing(1);
+    const change = newClient({ fetch: changing.fetch }).tasks.update(other.id, { title: "Changed" }, { ifMatch: "*" });
+    expect(await rejectionOf(change)).toBeInstanceOf(ConnectionError);
+    expect(changing.sent.length).toBe(1);
+  });
+
+  it("is not sent again more often than it may be, nor where nobody asked for it", async () => {
+    for (const [responses, options, sends] of [
+      [[500, 500, 500, 500], {}, 3],
+      [[500, 500], { retries: 1 }, 2],
+      [[500], { retries: 0 }, 1],
+      [[501], {}, 1],
+      [[400], {}, 1],
+      [[429], {}, 1],
+    ] as const) {
+      const { sent, fetch: send } = respondingWith(...responses.map((status) => ({ status })));
+      const error = await rejectionOf(newClient({ fetch: send, ...options }).me.get());
+      expect(error).toBeInstanceOf(UnexpectedResponseError);
+      expect([(error as Error).message, sent.length]).toEqual([expect.stringContaining(`${responses[0]}`), sends]);
+    }
+    const { sent, fetch: send } = respondingWith({ status: 429, retryAfter: "3000" });
+    expect(await soon(newClient({ fetch: send }).me.get())).toHaveProperty("status", 429);
+    expect(sent.length).toBe(1);
+    const report = losing(1);
+    expect(await rejectionOf(newClient({ fetch: report.fetch }).keys.revokeLeaked({ key: "none" }))).toBeInstanceOf(ConnectionError);
+    expect([report.sent.length, report.sent[0]?.headers.has("Authorization")]).toEqual([1, false]);
+  });
+
+  it("says why there was no connection", async () => {
+    const error = await rejectionOf(newClient({ baseUrl: "http://127.0.0.1:9", retries: 1 }).me.get());
+    expect(error).toBeInstanceOf(ConnectionError);
+    expect((error as Error).message).toMatch(/^The connection failed 2 times: .+/);
+  });
+});
+
+describe("A call that takes long", () => {
+  const hanging = () => {
+    let sent = 0;
+    return { count: () => sent, fetch: () => new Promise<never>(() => (sent += 1)) };
+  };
+
+  it("ends after the time of each attempt, and after the time of all", async () => {
+    const each = hanging();
+    const error = await soon(newClient({ fetch: each.fetch, timeoutMs: 100 }).me.get());
+    expect([error instanceof TimeoutError, each.count()]).toEqual([true, 3]);
+    const all = hanging();
+    expect(await soon(newClient({ fetch: all.fetch }).me.get({ timeoutMs: 300, totalTimeoutMs: 400, retries: 100 }))).toBeInstanceOf(
+      TimeoutError,
+    );
+    expect(all.count()).toBeLessThan(3);
+  });
+
+  it("ends where the body of the response stalls", async () => {
+    const server = createServer((_, response) => {
+      response.writeHead(200, { "Content-Type": "application/json" });
+      response.write("{");
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as AddressInfo;
+    const error = await soon(newClient({ baseUrl: `http://127.0.0.1:${port}`, timeoutMs: 200, retries: 0 }).me.get());
+    server.closeAllConnections();
+    server.close();
+    expect(error).toBeInstanceOf(TimeoutError);
+  });
+
+  it("ends at once with its signal: in an attempt, in a wait, and before it is sent", async () => {
+    const stop = () => AbortSignal.timeout(100);
+    const busy = respondingWith({ status: 503, retryAfter: "30" }, { status: 503, retryAfter: "30" }).fetch;
+    expect(await soon(newClient({ fetch: busy }).me.get({ signal: stop() }))).toHaveProperty("name", "TimeoutError");
+    expect(await soon(newClient({ fetch: busy }).GET("/api/v1/me", { signal: stop() }))).toHaveProperty("name", "TimeoutError");
+    const { count, fetch: send } = hanging();
+    expect(await soon(newClient({ fetch: send }).tasks.create({ title: "x" }, { signal: stop() }))).toHaveProperty("name", "TimeoutError");
+    const reason = new Error("Nobody waits any more.");
+    expect(await soon(newClient({ fetch: send }).me.get({ signal: AbortSignal.abort(reason) }))).toBe(reason);
+    expect(count()).toBeLessThanOrEqual(2);
+  });
+});
+
+describe("A secret that is shown once", () => {
+  it("and was lost on its way rejects with what has it and how to make a new one, by method and by path", async () => {
+    const made = losing(1);
+    const error = (await rejectionOf(newClient({ fetch: made.fetch }).keys.create({ name: "Lost" }))) as SecretLostError;
+    expect(error).toBeInstanceOf(SecretLostError);
+    expect(error.message).toContain(`client.keys.rotate("${error.data.id}")`);
+    const { secret_key } = await newClient().keys.rotate(error.data.id);
+    expect((await newClient({ apiKey: secret_key }).me.get()).key.id).toBe(error.data.id);
+    expect(await rejectionOf(newClient({ fetch: losing(1).fetch }).keys.rotate(error.data.id))).toBeInstanceOf(SecretLostError);
+    const call = newClient({ fetch: losing(1).fetch }).POST("/api/v1/webhooks", {
+      body: { url: "http://localhost:9/", event_types: ["*"] },
+    });
+    const webhook = (await rejectionOf(call)) as SecretLostError;
+    expect(webhook.message).toContain(`client.webhooks.rotateSecret("${webhook.data.id}")`);
+    expect((await newClient().webhooks.rotateSecret(webhook.data.id)).secret).toMatch(/^whsec_/);
+    await newClient().webhooks.delete(webhook.data.id);
+  });
+});
+
+describe("A request of a webhook", () => {
+  it("is genuine by any of the webhook's secrets, and by no other", async () => {
+    const received: Received[] = [];
+    const receiver = await startReceiver(0, (each) => received.push(each));
+    try {
+      const client = newClient();
+      const { id, secret } = await client.webhooks.create({ url: receiver.url, event_types: ["webhook.test"] });
+      const rotated = await client.webhooks.rotateSecret(id);
+      await client.webhooks.test(id);
+      while (received.length === 0) await sleep(50);
+      const { headers, body } = received[0] as Received;
+      for (const secrets of [rotated.secret, [secret, rotated.secret], [rotated.secret, secret]]) {
+        const event = verifyWebhook(secrets, headers, body);
+        expect(event.type === "webhook.test" && event.data.webhook_id).toBe(id);
+      }
+      expect(verifyWebhook(rotated.secret, new Headers(headers), new TextEncoder().encode(body)).type).toBe("webhook.test");
+      for (const [secrets, text] of [
+        [secret, body],
+        [[secret, secret], body],
+        [rotated.secret, `${body} `],
+      ] as const)
+        expect(() => verifyWebhook(secrets, headers, text)).toThrow(WebhookVerificationError);
+      expect(() => verifyWebhook([], headers, body)).toThrow("needs a secret");
+    } finally {
+      await receiver.stop();
+    }
   });
 });
 

@@ -1,12 +1,10 @@
-import { chmodSync, copyFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
-import { parseEnv } from "node:util";
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from "vitest";
 import packageJson from "../../package.json" with { type: "json" };
-import { secretNames } from "../../scripts/secrets.ts";
 import { waitForVersion } from "../../scripts/wait-for-version.ts";
 import { copyProject, removeProject, root, run } from "./project.ts";
 import { type RunningWorker, startWorker } from "./worker.ts";
@@ -36,19 +34,29 @@ const record = (changes: Partial<Recording>) => writeFileSync(recordingFile(), J
 const deployWith = (more: Record<string, string>, ...args: string[]) =>
   run(process.execPath, ["scripts/deploy.ts", ...args], {
     cwd: folder,
-    env: { ...process.env, PATH: `${tools}${delimiter}${process.env.PATH}`, RECORDING: recordingFile(), CI: "", ...more },
+    env: {
+      ...process.env,
+      PATH: `${tools}${delimiter}${process.env.PATH}`,
+      RECORDING: recordingFile(),
+      CI: "",
+      CLOUDFLARE_API_TOKEN: "",
+      OPERATOR_TOKEN: "",
+      ...more,
+    },
   });
 const deploy = (...args: string[]) => deployWith({}, ...args);
 
 const first = ["--account", "Acme Ltd", "--email", "ops@acme.dev"];
+/** Each call names the environment: else wrangler would take that of CLOUDFLARE_ENV. */
+const onTop = (call: string) => `${call} --env=`;
 const looking = [
   "whoami --json",
   "secret list --format json",
   "d1 list --json",
   "queues info developer-overview-deliveries",
   "queues info developer-overview-dead-deliveries",
-];
-const migrating = ["d1 migrations apply DB --remote", "d1 migrations apply ACTIVITY_0 --remote"];
+].map(onTop);
+const migrating = ["d1 migrations apply DB --remote", "d1 migrations apply ACTIVITY_0 --remote"].map(onTop);
 const uploading = `deploy --minify --durable-objects-code-update-mode immediate --tag ${packageJson.version} --domain localhost`;
 
 beforeAll(async () => {
@@ -84,12 +92,10 @@ describe("npm run deploy", () => {
     const { calls, secrets, secretsMode, secretsFile } = recording();
     expect(calls).toEqual([
       ...looking,
-      "d1 create developer-overview",
-      "d1 create developer-overview-activity-0",
-      "queues create developer-overview-deliveries",
-      "queues create developer-overview-dead-deliveries",
+      ...["d1 create developer-overview", "d1 create developer-overview-activity-0"].map(onTop),
+      ...["queues create developer-overview-deliveries", "queues create developer-overview-dead-deliveries"].map(onTop),
       ...migrating,
-      `${uploading} --secrets-file FILE`,
+      onTop(`${uploading} --secrets-file FILE`),
     ]);
     expect(Object.keys(secrets)).toEqual([
       "KEY_SIGNING_SECRETS",
@@ -117,9 +123,10 @@ describe("npm run deploy", () => {
     const { code, out } = await deploy(...first);
     expect(code).toBe(0);
     const { calls, secrets: after } = recording();
-    expect(calls).toEqual([...looking.slice(0, 2), "deployments status --json", ...looking.slice(2), ...migrating, uploading]);
+    const status = onTop("deployments status --json");
+    expect(calls).toEqual([...looking.slice(0, 2), status, ...looking.slice(2), ...migrating, onTop(uploading)]);
     expect(after).toEqual(secrets);
-    expect(out).toContain(`npx wrangler rollback ${version}`);
+    expect(out).toContain(`npx wrangler rollback ${version} --durable-objects-code-update-mode immediate --env=\n`);
     expect(out).toMatch(/The account acc_\w+ is there already\. A new setup link/);
   });
 
@@ -139,12 +146,12 @@ describe("npm run deploy", () => {
     const { calls, databases, queues } = recording();
     expect(calls.filter((call) => call.startsWith("d1 create"))).toEqual([]);
     expect([databases.length, queues.length]).toEqual([2, 2]);
-    expect(calls.at(-1)).toBe(`${uploading} --secrets-file FILE`);
+    expect(calls.at(-1)).toBe(onTop(`${uploading} --secrets-file FILE`));
   });
 
   long("does nothing where wrangler is not signed in, or cannot tell what is there", async () => {
     for (const [at, message, exit, said] of [
-      ["whoami", "", 4, "wrangler is not signed in"],
+      ["whoami", "Unable to authenticate request [code: 10001]", 4, "Unable to authenticate request"],
       ["secret list", "fetch failed", 1, "fetch failed"],
       ["queues info", "Authentication error", 1, "Authentication error"],
     ] as const) {
@@ -153,6 +160,20 @@ describe("npm run deploy", () => {
       expect([code, err.includes(said)]).toEqual([exit, true]);
       expect(recording().calls.filter((call) => /create|apply|^deploy/.test(call))).toEqual([]);
     }
+  });
+
+  it("asks nobody who is signed in where the token and the account are set, and shows what wrangler says", async () => {
+    const token = { CLOUDFLARE_API_TOKEN: "x", CLOUDFLARE_ACCOUNT_ID: "y" };
+    record({ failures: [{ at: "secret list", message: "Authentication error [code: 10000]" }] });
+    const { code, err } = await deployWith(token);
+    expect([code, recording().calls, err.includes("Authentication error [code: 10000]")]).toEqual([1, [looking[1]], true]);
+    expect((await deployWith(token, "--dry-run")).out).not.toContain("whoami");
+  });
+
+  it("takes the environment of --env alone, whatever CLOUDFLARE_ENV says", async () => {
+    const { code, out } = await deployWith({ CLOUDFLARE_ENV: "staging" }, "--dry-run");
+    expect([code, out.includes("staging")]).toEqual([0, false]);
+    for (const call of out.matchAll(/wrangler [^,\n]+/g)) expect(call[0]).toMatch(/ --env=$/);
   });
 
   long("makes the operator's token only where it can be kept", async () => {
@@ -178,11 +199,11 @@ describe("npm run deploy", () => {
     for (const step of [
       "wrangler d1 create developer-overview-staging-activity-0",
       "wrangler queues create developer-overview-staging-dead-deliveries",
-      "wrangler d1 migrations apply DB --remote --env staging",
+      "wrangler d1 migrations apply DB --remote --env=staging",
       "OPERATOR_TOKENS",
-      "wrangler deploy --env staging --minify --durable-objects-code-update-mode immediate",
+      "wrangler deploy --minify --durable-objects-code-update-mode immediate",
       "Acme Ltd <ops@acme.dev>",
-      "wrangler rollback <version> --env staging",
+      "wrangler rollback <version> --durable-objects-code-update-mode immediate --env=staging",
     ])
       expect(out).toContain(step);
   });
@@ -220,22 +241,31 @@ describe("Waiting for a version", () => {
   });
 });
 
-describe("Staging", () => {
+describe("Each environment of wrangler.toml", () => {
   interface Config {
     name: string;
     d1_databases: { binding: string; database_name: string; migrations_dir: string }[];
-    queues: { producers: { binding: string }[]; consumers: { queue: string; dead_letter_queue?: string }[] };
-    vars: object;
+    queues: { producers: { binding: string }[]; consumers: { queue: string; dead_letter_queue?: string; max_concurrency?: number }[] };
+    vars: Record<string, unknown>;
     [other: string]: unknown;
   }
 
   const shared = ["durable_objects", "migrations", "secrets", "define", "compatibility_date", "compatibility_flags", "triggers", "assets"];
-  const more = ["observability", "placement", "version_metadata", "rules"];
+  const more = ["limits", "observability", "placement", "version_metadata", "rules"];
 
-  it("binds what production binds, under names of its own", async () => {
+  const config = async (env: string) => {
     const { unstable_readConfig } = await import("wrangler");
-    const config = (env?: string) =>
-      unstable_readConfig({ config: join(root, "wrangler.toml"), ...(env && { env }) }, { hideWarnings: true }) as unknown as Config;
+    return unstable_readConfig({ config: join(root, "wrangler.toml"), env }, { hideWarnings: true }) as unknown as Config;
+  };
+
+  it.each(["", "staging"])("has bounds on CPU and on the queue's consumers, and deploys no database of a laptop: --env=%s", async (env) => {
+    const { limits, queues, d1_databases } = await config(env);
+    expect(limits).toEqual({ cpu_ms: 10_000 });
+    expect(queues.consumers.map(({ max_concurrency }) => max_concurrency)).toEqual([10, 1]);
+    for (const database of d1_databases) expect(Object.keys(database).toSorted()).toEqual(["binding", "database_name", "migrations_dir"]);
+  });
+
+  it("binds the same, staging under names of its own", async () => {
     const shape = (of: Config) => ({
       databases: of.d1_databases.map(({ binding, migrations_dir }) => [binding, migrations_dir]),
       producers: of.queues.producers.map(({ binding }) => binding),
@@ -243,31 +273,20 @@ describe("Staging", () => {
       vars: Object.keys(of.vars),
       rest: [...shared, ...more].map((name) => of[name]),
     });
-    expect(shape(config("staging"))).toEqual(shape(config()));
+    const [production, staging] = [await config(""), await config("staging")];
+    expect(shape(staging)).toEqual(shape(production));
     const names = (of: Config) => [
       of.name,
       ...of.d1_databases.map(({ database_name }) => database_name),
       ...of.queues.consumers.map(({ queue }) => queue),
     ];
-    expect(names(config("staging")).filter((name) => names(config()).includes(name))).toEqual([]);
-  });
-});
-
-describe("The button, and the workflows", () => {
-  it("ask for each secret of the Worker, say what it is, and have no value for it", () => {
-    const { cloudflare } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
-    const example = parseEnv(readFileSync(join(root, ".dev.vars.example"), "utf8"));
-    expect(Object.keys(example).toSorted()).toEqual(secretNames.toSorted());
-    for (const [name, value] of Object.entries(example))
-      expect([value, cloudflare.bindings[name]?.description]).toEqual(["", expect.any(String)]);
+    expect(names(staging).filter((name) => names(production).includes(name))).toEqual([]);
   });
 
-  it("use actions of others by their hash alone", () => {
-    const folder = join(root, ".github/workflows");
-    const used = readdirSync(folder).flatMap((file) =>
-      [...readFileSync(join(folder, file), "utf8").matchAll(/uses: (\S+)/g)].map(([, action]) => action),
-    );
-    expect(used.length).toBeGreaterThan(3);
-    for (const action of used) expect(action).toMatch(/@[0-9a-f]{40}$/);
+  it.each(["", "staging"])("tells the Worker which of its queues has the messages that were given up: --env=%s", async (env) => {
+    const { queues, vars } = await config(env);
+    const dead = queues.consumers.flatMap(({ dead_letter_queue }) => dead_letter_queue ?? []);
+    expect(dead).toEqual([vars.DEAD_DELIVERIES_QUEUE]);
+    expect(queues.consumers.map(({ queue }) => queue)).toContain(vars.DEAD_DELIVERIES_QUEUE);
   });
 });

@@ -61,7 +61,7 @@ describe("Make it yours", () => {
     for (const step of steps) take(step);
     // By default, that each step has its place; in full, what comes of them.
     if (!inject("isLong")) return;
-    const [, commands = ""] = /^## 9\.[\s\S]*?```sh\n([\s\S]*?)```/m.exec(guide) ?? [];
+    const [, commands = ""] = /^## 10\.[\s\S]*?```sh\n([\s\S]*?)```/m.exec(guide) ?? [];
     const [migration = "", format = "", openapi = "", check = "", test = ""] = commands.trim().split("\n");
     expect([check, test]).toEqual(["npm run check", "npm test -- contract document events storage"]);
     await command(migration);

@@ -1,13 +1,14 @@
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { root } from "../../scripts/root.ts";
-import { failures } from "../../src/errors.ts";
+import { failures, fieldErrorCodes } from "../../src/errors.ts";
 import { eventCatalogue } from "../../src/event-catalogue.ts";
-import { isObject, type Json, type JsonObject, operationsIn, resolve } from "../../src/openapi-document.ts";
+import { fieldCode } from "../../src/http/inputs/field-code.ts";
+import { isObject, type Json, type JsonObject, operationsIn, pascalCase, resolve } from "../../src/openapi-document.ts";
 
 // The published document: good enough to make a reference and a client from.
 
@@ -102,5 +103,144 @@ describe("The document", () => {
     expect(Object.keys(document.webhooks as object)).toEqual(eventCatalogue.types);
     const linked = operations.filter(({ operation }) => (operation.responses["201"] as JsonObject | undefined)?.links);
     expect(linked.map(({ operation }) => operation.operationId)).toEqual(["createUser", "createTask", "createKey", "createWebhook"]);
+  });
+});
+
+/** What an operation responds with under a status, by media type. */
+function contentOf(operationId: string, status: string): Record<string, JsonObject> {
+  const found = operations.find(({ operation }) => operation.operationId === operationId);
+  return (found?.operation.responses[status] as JsonObject | undefined)?.content as Record<string, JsonObject>;
+}
+
+/** Every place of the document that is an object, with its path. */
+function* places(node: Json | undefined, at = "#"): Generator<{ at: string; place: JsonObject }> {
+  if (typeof node !== "object" || node === null) return;
+  if (isObject(node)) yield { at, place: node };
+  for (const [name, child] of Object.entries(node)) yield* places(child as Json, `${at}/${name}`);
+}
+
+describe("For those who generate code from it, the document", () => {
+  it("compiles in a strict validator that knows the usual formats", () => {
+    const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, validateFormats: true });
+    (addFormats as unknown as (ajv: Ajv2020) => void)(ajv);
+    ajv.addVocabulary([
+      "example",
+      "discriminator",
+      "x-extensible-enum",
+      "openapi",
+      "info",
+      "servers",
+      "tags",
+      "externalDocs",
+      "components",
+      "paths",
+      "webhooks",
+    ]);
+    ajv.addSchema({ $id: "document", ...document });
+    for (const name of Object.keys(components.schemas as object))
+      expect(() => ajv.compile({ $ref: `document#/components/schemas/${name}` }), name).not.toThrow();
+  });
+
+  it("has either one example or several in a place", () => {
+    const both = [...places(document)].filter(({ place }) => place.example !== undefined && Array.isArray(place.examples));
+    expect(both.map(({ at }) => at)).toEqual([]);
+  });
+
+  it("names what operations share by what it is, and not by a number", () => {
+    for (const kind of ["parameters", "responses", "schemas"])
+      expect(Object.keys(components[kind] as object).filter((name) => /\d$/.test(name))).toEqual([]);
+    expect(Object.keys(components.parameters as object)).toEqual(
+      expect.arrayContaining(["idOfTask", "idOfKey", "keyId", "IdempotencyKey"]),
+    );
+  });
+
+  it("gives no two things one name, where a generator names an enum by its schema and member", () => {
+    const schemas = components.schemas as Record<string, { properties?: Record<string, JsonObject> }>;
+    const names = Object.entries(schemas).flatMap(([name, { properties = {} }]) => [
+      name,
+      ...Object.keys(properties)
+        .filter((member) => properties[member]?.enum !== undefined || properties[member]?.const !== undefined)
+        .map((member) => `${name}${pascalCase(member)}`),
+    ]);
+    expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([]);
+  });
+
+  it("says in each operation which scope it requires", () => {
+    for (const { operation } of operations) {
+      const [requirement] = operation.security as Record<string, string[]>[];
+      const [scope] = Object.values(requirement ?? {})[0] ?? [];
+      const said = requirement ? (scope === undefined ? "Requires a key with any scopes." : `scope \`${scope}\`.`) : "Requires no key.";
+      expect(operation.description).toContain(said);
+    }
+  });
+
+  it("has a shape for each type of event, as webhooks receive it and as it is read, and one that stands for all", () => {
+    const schemas = components.schemas as Record<string, JsonObject>;
+    const refOf = (name: string) => `#/components/schemas/${name}`;
+    const nameOf = (type: string) => `${type.replaceAll(/(?:^|[._])(\w)/g, (_, letter: string) => letter.toUpperCase())}Event`;
+    for (const [shape, named] of [
+      ["WebhookEvent", nameOf],
+      ["Event", (type: string) => `Stored${nameOf(type)}`],
+    ] as const) {
+      const refs = eventCatalogue.types.map((type) => [type, refOf(named(type))]);
+      expect(schemas[shape]?.discriminator).toEqual({ propertyName: "type", mapping: Object.fromEntries(refs) });
+      expect(schemas[shape]?.oneOf).toEqual(refs.map(([, $ref]) => ({ $ref })));
+      for (const { type, schema } of eventCatalogue.kinds) {
+        const { properties, required } = schemas[named(type)] as { properties: Record<string, JsonObject>; required: string[] };
+        expect([properties.type?.const, properties.data]).toEqual([type, { $ref: refOf(schema) }]);
+        expect(required).toEqual(expect.arrayContaining(["type", "data"]));
+      }
+    }
+    for (const [type, item] of Object.entries(document.webhooks as Record<string, { post: JsonObject }>)) {
+      const { content } = item.post.requestBody as { content: Record<string, JsonObject> };
+      expect(content["application/json"]?.schema).toEqual({ $ref: refOf(nameOf(type)) });
+    }
+    expect(schemas.EventPage).toHaveProperty("properties.data.items", { $ref: refOf("Event") });
+    expect(schemas.MemberJoinedEvent?.additionalProperties ?? schemas.Member?.additionalProperties).toBeUndefined();
+  });
+
+  it("shows a secret that is null in a replay alone", () => {
+    const schemas = components.schemas as Record<string, { properties: Record<string, JsonObject> }>;
+    const shownBy = (id: string, status: string) => contentOf(id, status)["application/json"]?.schema;
+    for (const [shape, member, made, rotated] of [
+      ["Key", "secret_key", "createKey", "rotateKey"],
+      ["Webhook", "secret", "createWebhook", "rotateWebhookSecret"],
+    ] as const) {
+      const refs = [`${shape}WithSecret`, `Replayed${shape}`].map((name) => ({ $ref: `#/components/schemas/${name}` }));
+      expect([shownBy(made, "201"), shownBy(rotated, "200")]).toEqual([{ anyOf: refs }, { anyOf: refs }]);
+      expect(schemas[`${shape}WithSecret`]?.properties[member]?.type).toBe("string");
+      expect(schemas[`Replayed${shape}`]?.properties[member]?.type).toContain("null");
+    }
+  });
+
+  it("lists the codes of field errors, those of the validators' own among them, and leaves room for others", () => {
+    const code = resolve(document, "#/components/schemas/Problem/properties/errors/items/properties/code") as JsonObject;
+    expect([code["x-extensible-enum"], code.enum]).toEqual([fieldErrorCodes, undefined]);
+    const own = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" })
+      .filter((file) => file.endsWith(".ts"))
+      .flatMap((file) => [...readFileSync(join(root, "src", file), "utf8").matchAll(/(?:params: \{ code: |\bwrong\()"(\w+)"/g)])
+      .map(([, each]) => each as string);
+    expect(own.length).toBeGreaterThan(3);
+    for (const each of own) expect(fieldErrorCodes).toContain(each);
+    const zodCodes = [
+      "invalid_type",
+      "too_big",
+      "too_small",
+      "invalid_format",
+      "not_multiple_of",
+      "unrecognized_keys",
+      "invalid_union",
+      "invalid_key",
+    ];
+    for (const each of [...zodCodes, "invalid_element", "invalid_value", "custom"])
+      expect(fieldErrorCodes).toContain(fieldCode({ code: each, message: "", path: [] } as never));
+  });
+
+  it("is of one shape in both syntaxes, on a server without a path", () => {
+    for (const id of ["getOpenApi", "getOpenApiYaml"]) {
+      const [media] = Object.values(contentOf(id, "200"));
+      expect(media?.schema).toEqual({ $ref: "#/components/schemas/OpenApiDocument" });
+    }
+    expect((document.servers as JsonObject[]).map(({ url }) => url)).toEqual(["http://localhost:8787"]);
   });
 });

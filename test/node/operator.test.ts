@@ -1,11 +1,13 @@
-import { cpSync, readFileSync, rmSync } from "node:fs";
+import { chmodSync, copyFileSync, cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { join } from "node:path";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
 import { parseEnv } from "node:util";
 import { Webhook } from "standardwebhooks";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
-import { run } from "./project.ts";
+import { keyIdIn } from "../../scripts/operator/keys.ts";
+import { copyProject, removeProject, root, run } from "./project.ts";
 import { type RunningWorker, startWorker } from "./worker.ts";
 
 // `npm run operator`, typed as an operator would, against a Worker of this machine: what the runbooks say, done.
@@ -16,7 +18,8 @@ let account: string;
 const operator = (args: string[], env: Record<string, string> = {}) =>
   run("npm", ["run", "--silent", "operator", "--", ...args], {
     cwd: worker.folder,
-    env: { ...process.env, PORT: String(worker.port), ...env },
+    // Whatever an operator has set on this machine.
+    env: { ...process.env, OPERATOR_REMOTE: "", OPERATOR_TOKEN: "", PORT: String(worker.port), ...env },
   });
 
 /** Runs a command that is expected to be done, and answers what it printed; as JSON where that was asked for. */
@@ -52,8 +55,10 @@ const calledWrongly = [
   [["accounts", "ceiling", "acc_1", "many"], "whole number"],
   [["accounts", "ceiling", "acc_1", "0"], "/limit: "],
   [["accounts", "make", "--name", "x"], "--email is missing"],
-  [["accounts", "list", "--remote", "http://api.example.com"], "--remote takes https://"],
-  [["accounts", "list", "--remote", "api"], "--remote takes the address"],
+  [["accounts", "list", "--remote", "http://api.example.com"], "--remote and OPERATOR_REMOTE take https://"],
+  [["accounts", "list", "--remote", "api"], "--remote and OPERATOR_REMOTE take the address"],
+  [["keys", "revoke", "dvo_short"], "KEY takes the id of a key"],
+  [["secrets", "rotate", "key-signing", "--env", "production"], "--env goes with a deployed Worker"],
   [["accounts", "list", "--remote", "https://api.example.com"], "There is no token for https://api.example.com"],
   [["secrets", "rotate", "keys"], "There are two to rotate"],
 ] as const;
@@ -67,13 +72,16 @@ describe("npm run operator", () => {
     expect((await operator(["accounts", "--help"])).out).not.toContain("guards line-up");
   });
 
-  it.each(inject("isLong") ? calledWrongly : calledWrongly.slice(-2))("ends with 2 and a sentence for %j", async (args, message) => {
+  it.each(inject("isLong") ? calledWrongly : calledWrongly.slice(-3))("ends with 2 and a sentence for %j", async (args, message) => {
     const { code, out, err } = await operator([...args]);
     expect([code, out, err.includes(message), /\n\s+at /.test(err)]).toEqual([2, "", true, false]);
   });
 
   it("ends with 1 where it cannot be done, 3 where nothing answers, 4 where it is refused", async () => {
-    expect(await operator(["accounts", "suspend", "acc_none"])).toMatchObject({ code: 1, err: "There is no such account.\n" });
+    expect(await operator(["accounts", "suspend", "acc_none"])).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(/\nThere is no such account\.\n$/),
+    });
     expect(await operator(["accounts", "list"], { PORT: "59999" })).toMatchObject({
       code: 3,
       err: expect.stringContaining("Nothing answers at"),
@@ -91,6 +99,36 @@ describe("npm run operator", () => {
     expect((await operator(["accounts", "list"], { PORT })).code).toBe(4);
     expect((await operator(["secrets", "list"], { PORT })).code).toBe(3);
     server.close();
+  });
+
+  it("prints on standard error which Worker it calls: the one of --remote, of OPERATOR_REMOTE, or of this machine", async () => {
+    const here = `http://localhost:${worker.port}`;
+    const token = parseEnv(readFileSync(join(worker.folder, ".dev.vars"), "utf8")).OPERATOR_TOKEN ?? "";
+    const backlog = ["deliveries", "backlog", "--json"];
+    const local = await operator(backlog);
+    expect([local.code, local.err, Object.keys(JSON.parse(local.out))]).toEqual([
+      0,
+      `Worker: ${here}, on this machine\n`,
+      expect.arrayContaining(["due"]),
+    ]);
+    const env = { OPERATOR_REMOTE: here, OPERATOR_TOKEN: token };
+    expect(await operator(backlog, { ...env, PORT: "59999" })).toMatchObject({ code: 0, err: `Worker: ${here}\n` });
+    // --remote goes first; where nothing answers, the address is there too.
+    const away = await operator([...backlog, "--remote", "http://localhost:59999"], env);
+    expect([away.code, away.err.split("\n")[0]]).toEqual([3, "Worker: http://localhost:59999"]);
+  });
+
+  it("takes a key in every form in which it is found", async () => {
+    const made = await worker.api("POST", "/keys", { name: "Found", scopes: ["tasks:read"] });
+    const publicPart = made.id.slice("key_".length);
+    for (const found of [made.id, `dvo_${publicPart}`, `dvo_${publicPart}_...`, `dvo_${publicPart}…`, made.secret_key])
+      expect(keyIdIn(found)).toBe(made.id);
+    for (const other of ["", publicPart, `dvo_${publicPart}x`, `key_${publicPart.slice(1)}`, `tsk_${publicPart}`])
+      expect(keyIdIn(other)).toBeNull();
+    await done("keys", "disable", made.secret_key);
+    expect(await me(made.secret_key)).toBe("disabled_key");
+    await done("keys", "revoke", `dvo_${publicPart}`);
+    expect(await me(made.secret_key)).toBe("revoked_key");
   });
 
   it("makes accounts and keys, for people and for programs", async () => {
@@ -135,7 +173,7 @@ describe("npm run operator", () => {
       .trim()
       .split("\n")
       .map((line) => JSON.parse(line));
-    expect([code, err]).toEqual([0, `${lines.length - 1} lines.\n`]);
+    expect([code, err]).toEqual([0, `Worker: http://localhost:${worker.port}, on this machine\n${lines.length - 1} lines.\n`]);
     expect(lines.filter(({ type }) => type === "task").length).toBe(30);
     expect(lines.at(-1)).toEqual({ type: "end", lines: lines.length - 1 });
     const piped = await run("sh", ["-c", `npm run --silent operator -- accounts export ${account} | head -1`], {
@@ -157,6 +195,65 @@ describe("npm run operator", () => {
     expect(await me(key)).toBe("invalid_key");
     expect((await done("accounts", "erase", id, "--yes", "--json")).status).toBe("erased");
     expect((await operator(["accounts", "resume", id])).code).toBe(4);
+  });
+});
+
+describe("npm run operator -- secrets rotate, of a deployed Worker", () => {
+  let checkout: string;
+  let tools: string;
+  const calls = () => JSON.parse(readFileSync(join(tools, "recording.json"), "utf8")).calls as string[];
+
+  // wrangler.toml names two Workers that are not there, and this machine's as a third.
+  beforeAll(() => {
+    checkout = copyProject();
+    const toml = join(checkout, "wrangler.toml");
+    const [production, staging] = readFileSync(toml, "utf8").split("[env.staging]");
+    const placed = [
+      production?.replace('PUBLIC_ORIGIN = ""', 'PUBLIC_ORIGIN = "https://api.acme.dev"'),
+      staging?.replace('PUBLIC_ORIGIN = ""', `PUBLIC_ORIGIN = "https://staging.acme.dev, http://localhost:${worker.port}"`),
+    ];
+    writeFileSync(toml, placed.join("[env.staging]"));
+    tools = mkdtempSync(join(tmpdir(), "wrangler-"));
+    copyFileSync(join(root, "test/node/recording-wrangler.mjs"), join(tools, "wrangler"));
+    chmodSync(join(tools, "wrangler"), 0o755);
+    const failures = [{ at: "secret put", message: "recorded" }];
+    writeFileSync(
+      join(tools, "recording.json"),
+      JSON.stringify({ calls: [], failures, databases: [], queues: [], secrets: {}, version: null }),
+    );
+  });
+
+  afterAll(() => {
+    removeProject(checkout);
+    rmSync(tools, { recursive: true, force: true });
+  });
+
+  const rotate = (...args: string[]) =>
+    run(process.execPath, ["scripts/operator.ts", "secrets", "rotate", "key-signing", ...args], {
+      cwd: checkout,
+      env: {
+        ...process.env,
+        PATH: `${tools}${delimiter}${process.env.PATH}`,
+        RECORDING: join(tools, "recording.json"),
+        OPERATOR_TOKEN: parseEnv(readFileSync(join(worker.folder, ".dev.vars"), "utf8")).OPERATOR_TOKEN,
+      },
+    });
+
+  it("is refused, and changes nothing, where the address is not that of the environment", async () => {
+    const here = `http://localhost:${worker.port}`;
+    for (const [args, message] of [
+      [["--remote", here], "of developer-overview (production), which is at https://api.acme.dev, not of the Worker at http://localhost"],
+      [["--remote", `http://127.0.0.1:${worker.port}`, "--env", "staging"], "of developer-overview-staging (--env staging)"],
+    ] as const) {
+      const { code, out, err } = await rotate(...args);
+      expect([code, out, err.includes(message), calls()], err).toEqual([4, "", true, []]);
+    }
+  });
+
+  it("has wrangler change the environment whose address it is", async () => {
+    const { code, err } = await rotate("--remote", `http://localhost:${worker.port}`, "--env", "staging");
+    expect([code, calls()]).toEqual([1, ["secret put KEY_SIGNING_SECRETS --env=staging"]]);
+    expect(err).toContain("recorded");
   });
 });
 
@@ -272,10 +369,7 @@ describe("What the Worker, its databases and its operator say", () => {
     await new Promise((resolve) => setTimeout(resolve, 1500));
 
     const files = await run("sh", ["-c", "cat .wrangler/state/v3/d1/*/* .wrangler/state/v3/do/*/*"], { cwd: worker.folder });
-    // What wrangler's own server says of each request is not the Worker's, and not there when it is deployed.
-    const log = readFileSync(join(worker.folder, "worker.log"), "utf8")
-      .split("\n")
-      .filter((line) => !line.startsWith("[wrangler"));
+    const log = readFileSync(join(worker.folder, "worker.log"), "utf8").split("\n");
     const places = {
       answers: said.join("\n"),
       export: (await operator(["accounts", "export", account])).out,

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -70,6 +70,14 @@ afterAll(async () => {
 
 describe("Local data of an earlier release", () => {
   it("are named by every command, with the way out, which npm start then takes", async () => {
+    const demoKey = join(folder, ".wrangler/state/demo-key");
+    mkdirSync(join(demoKey, ".."), { recursive: true });
+    writeFileSync(demoKey, "");
+    expect(await run("npm", ["start", "--silent"], { cwd: folder, env: { ...process.env, PORT: String(port) } })).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(/^The local data are of an earlier release/),
+    });
+    rmSync(demoKey);
     const old = ["d1", "execute", "DB", "--local", "--command", "CREATE TABLE accounts (id TEXT PRIMARY KEY)"];
     expect((await run(join(folder, "node_modules/.bin/wrangler"), old, { cwd: folder })).code).toBe(0);
     const env = { ...process.env, PORT: String(port) };
@@ -97,6 +105,18 @@ describe("npm start", () => {
       expect.stringMatching(/^curl /),
       "Ready",
     ]);
+  });
+
+  it("shows its key in no list of processes, and its data, secrets and key to nobody else", () => {
+    const processes = processesOfFolder();
+    expect(processes.length).toBeGreaterThan(2);
+    expect(processes.filter((each) => each.includes(running.demoKey.slice(0, 30)))).toEqual([]);
+    const state = join(folder, ".wrangler/state");
+    const made = [join(folder, ".dev.vars"), state];
+    made.push(...readdirSync(state, { recursive: true, encoding: "utf8" }).map((path) => join(state, path)));
+    expect(made.filter((path) => path.endsWith(".sqlite")).length).toBeGreaterThan(3);
+    const modes = made.map((path) => [path, (statSync(path, { throwIfNoEntry: false })?.mode ?? 0) & 0o077]);
+    expect(modes.filter(([, others]) => others !== 0)).toEqual([]);
   });
 
   it("prints a curl command that works as printed", async () => {

@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
+import { newKeyId } from "../../src/keys/key-format.ts";
 import { browse } from "./browse.ts";
 import { call, makeTenant, within2s } from "./client.ts";
+import { entryOf, write } from "./entries.ts";
 import { newPath, receiver } from "./receiver.ts";
 
 const plain = (html: string) => html.replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ");
@@ -114,6 +116,24 @@ describe("The list of requests", () => {
     const csv = (await get("/activity.csv?status=4xx")).text.trim().split("\r\n");
     expect(csv).toHaveLength(3);
     expect((await get("/activity?status=5xx")).text).toContain("Clear the filter");
+  });
+});
+
+describe("Requests of more different keys than a statement of D1 binds", () => {
+  it("are shown by page, by API and as CSV, with the names of the keys", async () => {
+    const { accountId, keyId, key } = await makeTenant();
+    const now = Date.now();
+    const keys = Array.from({ length: 1100 }, () => newKeyId());
+    await write(keys.map((each, n) => entryOf({ accountId, keyId: each }, now - 1000 - n)));
+    await write([entryOf({ accountId, keyId }, now - 500)]);
+    const { get } = browse(accountId);
+    expect((await call("GET", "/api/v1/activity?limit=100", { key })).body.data.map((each: { key_id: string }) => each.key_id)).toEqual([
+      keyId,
+      ...keys.slice(0, 99),
+    ]);
+    expect((await get("/activity")).status).toBe(200);
+    const rows = (await get("/activity.csv")).text.trim().split("\r\n");
+    expect([rows.length >= 1102, rows.some((row) => row.includes(`,${keyId},Test key,`))]).toEqual([true, true]);
   });
 });
 

@@ -298,7 +298,7 @@ describe("Usage", () => {
     const old = await makeTenant();
     await env.ACTIVITY_WRITER.getByName("ACTIVITY_0/0").write([entryOf(old, Date.now() - 40 * 24 * 60 * minuteMs)]);
     await env.DB.prepare("DELETE FROM jobs").run();
-    await expect(cron()).rejects.toThrow("entries of the log");
+    await expect(cron()).rejects.toThrow("delete_old_log_entries");
     expect(await logOf(old)).toEqual([]);
     await env.DB.prepare("UPDATE accounts SET activity_store = 'ACTIVITY_0' WHERE id = ?").bind(tenant.accountId).run();
   });

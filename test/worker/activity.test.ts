@@ -135,6 +135,8 @@ describe("The log", () => {
     expect(await statuses("&method=POST")).toEqual([201]);
     expect(await statuses("&status=4xx")).toEqual([422, 404]);
     expect(await statuses("&status=404")).toEqual([404]);
+    expect(await statuses("&status=5xx&status=404&status=201")).toEqual([503, 404, 201]);
+    expect(await statuses("&status=3xx&status=200")).toEqual([]);
     expect(await statuses(`&key_id=${other.keyId}`)).toEqual([503]);
     expect(await statuses("&path=/api/v1/tasks/tsk_1")).toEqual([404]);
     expect(await statuses(`&from=${new Date(now - 3000).toISOString()}`)).toEqual([503, 422]);

@@ -44,7 +44,7 @@ const d1Where = (isMeant: (query: string) => boolean, instead: (query: string) =
   });
 
 const job = (name: string) => {
-  const found = jobs.find((each) => each.name.startsWith(name));
+  const found = jobs.find((each) => each.name === name);
   if (!found) throw new Error(`there is no job ${name}`);
   return found;
 };
@@ -83,7 +83,7 @@ describe("A database that hangs", () => {
     const [stuck, after] = [await makeTenant({}, "ACTIVITY_7"), await makeTenant()];
     await write([entryOf(after, hourStart(Date.now()) - 40 * dayMs)]);
     try {
-      const { run: deleteEntries } = job("delete entries of the log");
+      const { run: deleteEntries } = job("delete_old_log_entries");
       const outcome = await deleteEntries(run({ ...env, ACTIVITY_7: hanging } as unknown as Env, 60)).finally(() =>
         env.DB.prepare("UPDATE accounts SET activity_store = 'ACTIVITY_0' WHERE id = ?").bind(stuck.accountId).run(),
       );
@@ -202,9 +202,9 @@ describe("A job that had more to do than it may", () => {
         SELECT 'dlv_000000000001' || printf('%020x', value), ?1, 'whk_1', 'evt_1', 'task.created', 'delivered', 1, 0, 1 FROM json_each(?2) LIMIT 6000`,
       ).bind(accountId, old),
     ]);
-    expect((await job("delete deliveries").run(run(env, 5000))).next).not.toBeNull();
-    expect((await job("delete deliveries").run(run(env, 5000))).next).toBeNull();
-    const events = job("delete events");
+    expect((await job("delete_old_deliveries").run(run(env, 5000))).next).not.toBeNull();
+    expect((await job("delete_old_deliveries").run(run(env, 5000))).next).toBeNull();
+    const events = job("delete_old_history");
     const first = await events.run(run(env, 100_000));
     expect(first.next).not.toBeNull();
     for (let { next } = first, minutes = 0; next !== null && minutes < 10; minutes++)

@@ -149,6 +149,25 @@ describe("A body", () => {
     expect([answer.status, answer.body.code]).toEqual([415, "unsupported_media_type"]);
   });
 
+  it.each(["gzip", "GZIP", "br", "deflate", "zstd", "identity, gzip", "x-nothing"])(
+    "with the Content-Encoding %s is refused, and told that none is taken",
+    async (coding) => {
+      const { key } = await makeTenant();
+      const packed = new Response('{"title":"x"}').body?.pipeThrough(new CompressionStream("gzip"));
+      const body = new Uint8Array(await new Response(packed).arrayBuffer());
+      const answer = await post(key, body, { "Content-Encoding": coding });
+      expect([answer.status, answer.body.code, answer.headers.get("Accept-Encoding")]).toEqual([415, "unsupported_media_type", "identity"]);
+    },
+  );
+
+  it("with the Content-Encoding identity is taken, and without one what is packed is no JSON", async () => {
+    const { key } = await makeTenant();
+    for (const coding of ["identity", "Identity", "identity, identity", ""])
+      expect((await post(key, { title: "x" }, { "Content-Encoding": coding })).status, coding).toBe(201);
+    const packed = new Response('{"title":"x"}').body?.pipeThrough(new CompressionStream("gzip"));
+    expect((await post(key, new Uint8Array(await new Response(packed).arrayBuffer()))).body.code).toBe("malformed_json");
+  });
+
   it("of JSON with a parameter is taken", async () => {
     const { key } = await makeTenant();
     for (const mediaType of ["Application/JSON; charset=utf-8", "application/json ; charset=utf-8", "application/json;"]) {
@@ -219,6 +238,20 @@ describe("A query", () => {
     ["usage/breakdown", "by"],
     ["usage/breakdown?by=user", "by"],
     ["activity?status=6xx", "status"],
+    ["activity?status=4xx&status=200&status=4xx", "status"],
+    [`activity?${Array.from({ length: 21 }, (_, code) => `status=${400 + code}`).join("&")}`, "status"],
+    ["tasks?status=todo&status=later", "status"],
+    ["tasks?status=todo&status=todo", "status"],
+    ["tasks?status=todo,done", "status"],
+    ["tasks?status=", "status"],
+    ["tasks?priority=low&priority=low", "priority"],
+    ["users?role=admin&role=owner", "role"],
+    ["users?status=active&status=active", "status"],
+    ["keys?status=active&status=live", "status"],
+    ["events?type=task.created&type=task.made", "type"],
+    ["events?type=task.created&type=task.created", "type"],
+    ["webhooks/none/deliveries?status=held&status=held", "status"],
+    ["webhooks/none/deliveries?event_type=task.created&event_type=x", "event_type"],
     ["activity?status=40", "status"],
     ["activity?method=get", "method"],
     ["activity?from=yesterday", "from"],
@@ -241,6 +274,8 @@ describe("The order of checks", () => {
     expect(await code("/api/v1/tasks", { body: large, ...text })).toBe("method_not_allowed");
     expect(await code("/api/v1/tasks/none?x=1", { body: large, ...text })).toBe("body_too_large");
     expect(await code("/api/v1/tasks/none?x=1", { body: "{", ...text })).toBe("unsupported_media_type");
+    expect(await code("/api/v1/tasks/none?x=1", { body: large, "Content-Encoding": "gzip" })).toBe("body_too_large");
+    expect(await code("/api/v1/tasks/none?x=1", { body: "{", "If-Match": "x", "Content-Encoding": "gzip" })).toBe("unsupported_media_type");
     expect(await code("/api/v1/tasks/none?x=1", { body: "{" })).toBe("malformed_json");
     expect(await code("/api/v1/tasks/none?x=1", { body: { no: 1 }, "If-Match": "x" })).toBe("invalid_header");
     expect(await code("/api/v1/tasks/none?x=1", { body: { no: 1 } })).toBe("invalid_parameter");

@@ -3,6 +3,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { operatorOn } from "../../src/accounts/actor.ts";
 import { mostStored, type Stored } from "../../src/accounts/storage.ts";
 import { measureDatabases } from "../../src/db/database-sizes.ts";
+import { eventCatalogue } from "../../src/event-catalogue.ts";
 import { commitTo } from "../../src/events/commit.ts";
 import { changeRole } from "../../src/identity/member.ts";
 import { addPasskey } from "../../src/identity/passkeys.ts";
@@ -152,8 +153,8 @@ describe("The main database, where it is full", () => {
     for (const body of [{ hourly_limit: 9 }, { allowed_ips: ["203.0.113.7"] }, { expires_at: new Date(Date.now() + 60_000).toISOString() }])
       expect((await call("PATCH", `/api/v1/keys/${keyId}`, { key, body })).status, JSON.stringify(body)).toBe(200);
     const writing = { db, now: Date.now(), actor: operatorOn(accountId), commit: commitTo({ db }) };
-    await expect(changeRole(writing, admin.member.id, "owner")).rejects.toMatchObject({ code: "unavailable" });
-    await changeRole(writing, admin.member.id, "viewer");
+    await expect(changeRole(writing, admin.member, "owner")).rejects.toMatchObject({ code: "unavailable" });
+    await changeRole(writing, admin.member, "viewer");
     await expect(
       addPasskey(writing, owner.member, { id: crypto.randomUUID(), name: "x", publicKey: "", counter: 0, transports: [] }),
     ).rejects.toMatchObject({ code: "unavailable" });
@@ -204,8 +205,8 @@ describe("A search", () => {
       ).bind(tenant.accountId, made),
       env.DB.prepare(
         `INSERT INTO events (account_id, id, type, data, created_at, sequence)
-        SELECT ?1, 'evt_' || printf('%032x', value), iif(value % 1000 = 7, 'user.created', 'task.created'), '{}', value, value FROM json_each(?2)`,
-      ).bind(tenant.accountId, made),
+        SELECT ?1, 'evt_' || printf('%032x', value), iif(value % 1000 = 7, 'user.created', 'task.created'), ?3, value, value FROM json_each(?2)`,
+      ).bind(tenant.accountId, made, JSON.stringify(eventCatalogue.kinds.find(({ type }) => type === "user.created")?.example)),
     ]);
     return tenant;
   }

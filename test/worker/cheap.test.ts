@@ -75,11 +75,17 @@ it("A burst of health checks asks D1 once, and a failure shows within two second
   }
 });
 
-it("The OpenAPI document is an asset, which nothing is computed for", async () => {
-  const ASSETS = { fetch: vi.fn(async () => new Response("{}", { headers: { ETag: '"a"' } })) } as unknown as Fetcher;
-  const ctx = createExecutionContext();
-  const response = await createApp({ isLocal: true }).fetch(new Request("http://localhost/api/v1/openapi.json"), { ...env, ASSETS }, ctx);
-  expect([await response.text(), response.headers.get("ETag")]).toEqual(["{}", '"a"']);
+it("The OpenAPI document is an asset, which an isolate reads once for each origin that it serves", async () => {
+  const ASSETS = { fetch: vi.fn(() => env.ASSETS.fetch("http://localhost/api/v1/openapi.json")) } as unknown as Fetcher;
+  const app = createApp({ isLocal: true });
+  const etags = new Set<string | null>();
+  for (let n = 0; n < 3; n++) {
+    const request = new Request("http://once.localhost/api/v1/openapi.json");
+    const response = await app.fetch(request, { ...env, PUBLIC_ORIGIN: "https://once.acme.dev", ASSETS }, createExecutionContext());
+    expect((await response.json<{ servers: { url: string }[] }>()).servers[0]?.url).toBe("https://once.acme.dev");
+    etags.add(response.headers.get("ETag"));
+  }
+  expect([etags.size, vi.mocked(ASSETS.fetch).mock.calls.length]).toEqual([1, 1]);
 });
 
 it("A list of a hundred addresses is read once for each configuration of a key, not for each request", async () => {

@@ -89,7 +89,7 @@ export async function makeKey(accountId: string, input: Partial<NewKey> = {}): P
 
 /** Runs the cron job, as of `at`. */
 export async function cron(at = Date.now()): Promise<void> {
-  const { default: worker } = await import("../../src/index.ts");
+  const { default: worker } = await import("./main.ts");
   await worker.scheduled({ scheduledTime: at, cron: "* * * * *", noRetry() {} }, env, createExecutionContext());
 }
 

@@ -25,7 +25,7 @@ const open = operations.filter(({ security }) => security.length === 0);
 it("The checked-in document is the code's, and the one that the Worker serves", async () => {
   expect(published).toEqual(openApiDocument(createResources(eventCatalogue), eventCatalogue));
   const { body, headers } = await call("GET", "/api/v1/openapi.json");
-  expect(body).toEqual(published);
+  expect({ ...body, servers: published.servers }).toEqual(published);
   expect((await call("GET", "/api/v1/openapi.json", { "If-None-Match": headers.get("ETag") })).status).toBe(304);
 });
 

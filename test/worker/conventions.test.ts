@@ -49,6 +49,39 @@ describe("Every answer of the API", () => {
       expect(headers.get("Access-Control-Expose-Headers")).toContain(name);
   });
 
+  it("lets a browser send every header that it asks for, and echoes nothing that is no name of a header", async () => {
+    const ask = async (asked: string) =>
+      (
+        await call("OPTIONS", "/api/v1/tasks", { "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": asked })
+      ).headers.get("Access-Control-Allow-Headers");
+    const traced = "authorization,baggage,cache-control,content-type,traceparent,x-requested-with";
+    expect(await ask(traced)).toBe(traced);
+    expect(await ask("X-Own , x-other,,a b,<b>,é,x:y,*")).toBe("X-Own,x-other,*");
+    expect((await ask(Array.from({ length: 5000 }, (_, n) => `x-${n}`).join(",")))?.length).toBeLessThanOrEqual(4096);
+  });
+
+  it("may be read by a page of another origin, as may what clients read beside the API", async () => {
+    for (const path of ["/health", "/llms.txt", "/.well-known/api-catalog"]) {
+      const answer = await call("GET", path, { Origin: "https://app.example", "Sec-Fetch-Site": "cross-site" });
+      expect([answer.status, answer.headers.get("Access-Control-Allow-Origin")], path).toEqual([200, "*"]);
+      expect(answer.headers.has("Access-Control-Allow-Credentials")).toBe(false);
+      const preflight = await call("OPTIONS", path, {
+        Origin: "https://app.example",
+        "Access-Control-Request-Method": "GET",
+        "Access-Control-Request-Headers": "traceparent",
+      });
+      const { headers } = preflight;
+      expect([preflight.status, headers.get("Access-Control-Allow-Origin"), headers.get("Access-Control-Allow-Headers")]).toEqual([
+        204,
+        "*",
+        "traceparent",
+      ]);
+      expect([headers.get("Allow"), headers.get("Access-Control-Allow-Methods")]).toEqual(["GET, HEAD", "GET, HEAD"]);
+    }
+    for (const path of ["/", "/docs", "/keys", "/login"])
+      expect((await call("GET", path, { Origin: "https://app.example" })).headers.has("Access-Control-Allow-Origin"), path).toBe(false);
+  });
+
   it("shows the limit whenever a key was recognised, refused or not", async () => {
     const { key, accountId } = await makeTenant();
     const { key: bare, keyId } = await makeKey(accountId, { scopes: [] });
@@ -106,6 +139,35 @@ describe("Routes", () => {
     const answer = await call(method, `/api/v1${path}`, { key });
     expect([answer.status, answer.headers.get("Allow")]).toEqual([405, allowed]);
     if (method !== "HEAD") expect(answer.body.code).toBe("method_not_allowed");
+  });
+
+  it.each([
+    ["/users", "GET, HEAD, POST"],
+    ["/users/usr_1", "GET, HEAD, PATCH, DELETE"],
+    ["/me", "GET, HEAD"],
+    ["/keys/key_1/rotate", "POST"],
+    ["/keys/revoke-leaked", "POST"],
+    ["/webhooks/whk_1/deliveries", "GET, HEAD"],
+    ["/openapi.json", "GET, HEAD"],
+  ])("say what they take to OPTIONS, without a key: %s", async (path, allowed) => {
+    const { status, text, headers } = await call("OPTIONS", `/api/v1${path}`);
+    expect([status, text, headers.get("Allow"), headers.get("Access-Control-Allow-Methods")]).toEqual([204, "", allowed, allowed]);
+  });
+
+  it("that are not there answer 404 to OPTIONS, without a key and with one, and none of it is counted", async () => {
+    const { key } = await makeTenant();
+    for (const path of ["/api", "/api/v1", "/api/v1/nothing", "/api/v1/users/", "/api/v1/users/usr_1/more", "/api/v2/users"])
+      for (const sent of [{}, { key }, { Origin: "https://app.example", "Access-Control-Request-Method": "GET" }]) {
+        const { status, body, headers } = await call("OPTIONS", path, sent);
+        expect([status, body.code, body.instance, headers.get("Content-Type")]).toEqual([
+          404,
+          "not_found",
+          path,
+          "application/problem+json",
+        ]);
+        expect([headers.has("Allow"), headers.has("RateLimit"), headers.get("Access-Control-Allow-Origin")]).toEqual([false, false, "*"]);
+      }
+    expect((await call("GET", "/api/v1/me", { key })).headers.get("X-RateLimit-Used")).toBe("1");
   });
 
   it("answer HEAD as GET, without a body", async () => {
@@ -189,7 +251,7 @@ describe("Conditional requests", () => {
       ["PATCH", { name: "Eve" }],
       ["DELETE", undefined],
     ] as const) {
-      for (const stale of [etag, `W/${changed.headers.get("ETag")}`]) {
+      for (const stale of [etag, `W/${etag}`]) {
         const answer = await call(method, path, { key, body, "If-Match": stale });
         expect([answer.status, answer.body.code]).toEqual([412, "precondition_failed"]);
       }
@@ -199,6 +261,56 @@ describe("Conditional requests", () => {
     }
     expect((await call("DELETE", path, { key, "If-Match": changed.headers.get("ETag") })).status).toBe(204);
     expect((await call("DELETE", path, { key, "If-Match": etag })).status).toBe(404);
+  });
+
+  it("count a 304 against the limit like any other response", async () => {
+    const { key } = await makeTenant();
+    const { headers } = await makeUser(key);
+    const known = await call("GET", headers.get("Location") ?? "", { key, "If-None-Match": headers.get("ETag") });
+    expect([known.status, known.headers.get("X-RateLimit-Used")]).toEqual([304, "2"]);
+  });
+
+  describe.each<[string, string, object, object]>([
+    ["a user", "/users", { name: "Ada", email: "ada@example.com" }, { name: "Bob" }],
+    ["a task", "/tasks", { title: "x" }, { title: "y" }],
+    ["a key", "/keys", { name: "x" }, { name: "y" }],
+    ["a webhook", "/webhooks", { url: "https://hooks.acme.dev/", event_types: ["*"] }, { description: "y" }],
+  ])("of %s", (_, list, content, patch) => {
+    const make = async () => {
+      const { key } = await makeTenant();
+      const { headers } = await call("POST", `/api/v1${list}`, { key, body: content });
+      return { key, path: headers.get("Location") ?? "", etag: headers.get("ETag") ?? "" };
+    };
+
+    it("take the weak form of the tag, into which proxies turn it", async () => {
+      const { key, path, etag } = await make();
+      const changed = await call("PATCH", path, { key, body: patch, "If-Match": `W/${etag}` });
+      expect(changed.status).toBe(200);
+      expect((await call("GET", path, { key, "If-Match": `W/${changed.headers.get("ETag")}` })).status).toBe(200);
+      expect((await call("DELETE", path, { key, "If-Match": `W/${etag}` })).body.code).toBe("precondition_failed");
+      expect((await call("DELETE", path, { key, "If-Match": `"other", W/${changed.headers.get("ETag")}` })).status).toBe(204);
+    });
+
+    it("change and delete nothing if If-None-Match names the version, or any", async () => {
+      const { key, path, etag } = await make();
+      const before = (await call("GET", path, { key })).text;
+      for (const [method, body] of [
+        ["PATCH", patch],
+        ["DELETE", undefined],
+      ] as const) {
+        for (const excluded of ["*", etag, `W/${etag}`, `"other", ${etag}`]) {
+          const refused = await call(method, path, { key, body, "If-None-Match": excluded });
+          expect([refused.status, refused.body.code], `${method} ${excluded}`).toEqual([412, "precondition_failed"]);
+        }
+        const both = await call(method, path, { key, body, "If-Match": etag, "If-None-Match": etag });
+        expect(both.body.code).toBe("precondition_failed");
+        const bad = await call(method, path, { key, body, "If-None-Match": "no-quotes" });
+        expect([bad.status, bad.body.errors[0].header]).toEqual([400, "If-None-Match"]);
+      }
+      expect((await call("GET", path, { key })).text).toBe(before);
+      expect((await call("PATCH", path, { key, body: patch, "If-None-Match": '"other"' })).status).toBe(200);
+      expect((await call("DELETE", path, { key, "If-Match": "*", "If-None-Match": etag })).status).toBe(204);
+    });
   });
 
   it("let one of many changes at once through that name the same version; without one, all", async () => {

@@ -5,11 +5,12 @@ import { createApp } from "../../src/app.ts";
 import { minuteMs } from "../../src/clock.ts";
 import { allUnchanged, unassign } from "../../src/tasks/unassign-tasks.ts";
 import { finishDeletions } from "../../src/users/delete-user.ts";
+import { invocations } from "./budget.ts";
 import { answerOf, call, cron, db, makeTenant, type Tenant } from "./client.ts";
 
 // A user may have any number of tasks, and D1 does nothing else while it runs a batch.
 
-async function userWithTasks(tenant: Tenant, tasks: number): Promise<string> {
+async function userWithTasks(tenant: Tenant, tasks: number, description = ""): Promise<string> {
   const { body } = await call("POST", "/api/v1/users", {
     key: tenant.key,
     body: { name: "Ada", email: `${crypto.randomUUID()}@example.com` },
@@ -17,9 +18,9 @@ async function userWithTasks(tenant: Tenant, tasks: number): Promise<string> {
   await env.DB.prepare(
     `INSERT INTO tasks (id, account_id, title, description, search_text, status, priority, assignee_id, labels, revision, created_at, updated_at)
     WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
-    SELECT printf('tsk_%s%08x', lower(hex(randomblob(12))), i), ?2, 'Task ' || i, '', 'task ' || i, 'todo', 'normal', ?3, '[]', lower(hex(randomblob(8))), ?4, ?4 FROM n`,
+    SELECT printf('tsk_%s%08x', lower(hex(randomblob(12))), i), ?2, 'Task ' || i, ?5, 'task ' || i, 'todo', 'normal', ?3, '[]', lower(hex(randomblob(8))), ?4, ?4 FROM n`,
   )
-    .bind(tasks, tenant.accountId, body.id, Date.now())
+    .bind(tasks, tenant.accountId, body.id, Date.now(), description)
     .run();
   return body.id;
 }
@@ -54,6 +55,21 @@ it("Deleting a user with 2,500 tasks unassigns each with one event, and makes th
     .bind(tenant.accountId)
     .all<{ updated_at: number; revision: string }>();
   expect(new Set(rows.map(({ revision }) => revision)).size).toBe(2500);
+}, 60_000);
+
+it("A deletion in more pieces than one request may do responds all the same, and the scheduled job finishes it", async () => {
+  const tenant = await makeTenant();
+  // Each of them is a piece by itself.
+  const id = await userWithTasks(tenant, 25, "x".repeat(500_000));
+  expect((await call("DELETE", `/api/v1/users/${id}`, { key: tenant.key })).status).toBe(204);
+  expect(await assigned(id)).toBe(5);
+  const [request] = invocations("fetch DELETE");
+  // As a user with 100,000 tasks has it: the request stays far below a thousand statements.
+  expect(request?.counts.statements).toBeLessThan(200);
+  expect((await call("GET", `/api/v1/users/${id}`, { key: tenant.key })).status).toBe(404);
+  await cron(Date.now() + 2 * minuteMs);
+  expect([await assigned(id), await count("users WHERE id = ?", id)]).toEqual([0, 0]);
+  expect(await count("events WHERE account_id = ? AND type = 'task.updated'", tenant.accountId)).toBe(25);
 }, 60_000);
 
 it("Its statements look tasks up by what was read, and never the other way about", async () => {

@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { parse } from "yaml";
 import document from "../../public/api/v1/openapi.json";
+import { serversOf } from "../../src/api/document/servers.ts";
 import { type JsonObject, resolve } from "../../src/openapi-document.ts";
 import { call, makeTenant } from "./client.ts";
 import { register } from "./receiver.ts";
@@ -74,7 +76,9 @@ describe("The document", () => {
         expect(new RegExp(pattern).test(value), JSON.stringify(value)).toBe(false);
         expect((await call("POST", `/api/v1${path}`, { key, body: { ...body, [name]: value } })).status).toBe(422);
       }
-      expect(new RegExp(pattern).test(" a\n")).toBe(true);
+      // A title may have lines. Names are one line.
+      expect(new RegExp(pattern).test(" a\n")).toBe(schema === "NewTask");
+      expect(new RegExp(pattern).test(" a")).toBe(true);
     }
     const { pattern = "", maxLength } = property("NewWebhook", "url");
     expect(maxLength).toBe(2048);
@@ -83,6 +87,28 @@ describe("The document", () => {
       expect((await call("POST", "/api/v1/webhooks", { key, body: { url, event_types: ["*"] } })).status).toBe(422);
     }
     expect(new RegExp(pattern).test("https://hooks.acme.dev/x")).toBe(true);
+  });
+
+  it("says which filters take several values: a list, for which the parameter is repeated", () => {
+    const taking = Object.entries(document.paths).flatMap(([path, item]) => {
+      const { parameters = [] } = (item as { get?: { parameters?: { name: string; schema: Property; explode?: boolean }[] } }).get ?? {};
+      return parameters
+        .map(resolved)
+        .filter(({ schema }) => schema.type === "array")
+        .map(({ name, explode }) => [`${path.slice("/api/v1".length)} ${name}`, explode] as const);
+    });
+    expect(taking.map(([name]) => name).toSorted()).toEqual([
+      "/activity status",
+      "/events type",
+      "/keys status",
+      "/tasks priority",
+      "/tasks status",
+      "/users role",
+      "/users status",
+      "/webhooks/{id}/deliveries event_type",
+      "/webhooks/{id}/deliveries status",
+    ]);
+    expect(taking.every(([, explode]) => explode === true)).toBe(true);
   });
 
   it("documents the headers of every answer that a client may get", () => {
@@ -101,6 +127,31 @@ describe("The document", () => {
     expect(headersOf("/api/v1/tasks", "post", "403")).toContain("WWW-Authenticate");
     expect(headersOf("/api/v1/webhooks/{id}/test", "post", "202")).toContain("Location");
     for (const said of ["405", "method_not_allowed", "`Allow`"]) expect(document.info.description).toContain(said);
+  });
+});
+
+describe("The servers of the document", () => {
+  it("are the configured origins, in both syntaxes, under a tag of their own", async () => {
+    const origins = ["https://overview.acme.dev", "https://overview.acme.workers.dev:8443"];
+    for (const [path, read] of [
+      ["/api/v1/openapi.json", (text: string) => JSON.parse(text)],
+      ["/api/v1/openapi.yaml", (text: string) => parse(text)],
+    ] as const) {
+      const { status, text, headers } = await call("GET", path, {});
+      const { servers, ...rest } = read(text) as { servers: { url: string }[]; paths: object };
+      expect([status, servers.map(({ url }) => url)]).toEqual([200, origins]);
+      for (const name of Object.keys(rest.paths)) expect(decodeURI(new URL(origins[0] + name).pathname)).toBe(name);
+      expect({ ...rest, servers: document.servers }).toEqual(document);
+      expect((await call("GET", path, { "If-None-Match": headers.get("ETag") })).status).toBe(304);
+    }
+  });
+
+  it("are the one that was asked, where none is configured, and never a path", () => {
+    expect(serversOf("", "http://localhost:8790").map(({ url }) => url)).toEqual(["http://localhost:8790"]);
+    expect(serversOf(" https://a.example/ ,https://b.example/overview", "x").map(({ url }) => url)).toEqual([
+      "https://a.example",
+      "https://b.example",
+    ]);
   });
 });
 

@@ -3,6 +3,7 @@ import { Validator } from "@cfworker/json-schema";
 import { describe, expect, it } from "vitest";
 import { dayMs, minuteMs } from "../../src/clock.ts";
 import { writeEvents } from "../../src/events/write-events.ts";
+import { hashOf } from "../../src/hash.ts";
 import { testEvent } from "../../src/webhooks/webhook-events.ts";
 import { call, cron, db, makeKey, makeTenant } from "./client.ts";
 import { receivedAt, register, until, verified } from "./receiver.ts";
@@ -28,6 +29,7 @@ describe("An event", () => {
       created_at: task.created_at,
       request_id: requestId,
       data: task,
+      previous: null,
     });
     await call("PATCH", `/api/v1/tasks/${task.id}`, { key, body: { title: "Not wanted" } });
     await new Promise((resolve) => setTimeout(resolve, 300));
@@ -67,6 +69,19 @@ describe("An event", () => {
     expect(data.assignee_id).toBeNull();
     expect(JSON.stringify(body)).not.toContain("secret");
     expect(accountId).toMatch(/^acc_/);
+  });
+
+  it("is found by any of several types, all of which the key must be allowed to read", async () => {
+    const { key, accountId } = await makeTenant();
+    await call("POST", "/api/v1/tasks", { key, body: { title: "x", status: "done" } });
+    await call("POST", "/api/v1/users", { key, body: { name: "Ada", email: "ada@example.com" } });
+    const types = async (query: string) =>
+      (await call("GET", `/api/v1/events?order=asc&${query}`, { key })).body.data.map(({ type }: { type: string }) => type);
+    expect(await types("type=user.created&type=task.completed")).toEqual(["task.completed", "user.created"]);
+    expect(await types("type=task.deleted&type=task.created")).toEqual(["task.created"]);
+    const { key: narrow } = await makeKey(accountId, { scopes: ["webhooks:read", "tasks:read"] });
+    const refused = await call("GET", "/api/v1/events?type=task.created&type=user.created", { key: narrow });
+    expect([refused.status, refused.body.code]).toEqual([403, "forbidden"]);
   });
 
   it("is not missed by a reader who goes on where it was, though it was stored later than its time says", async () => {
@@ -145,6 +160,123 @@ it("Deleting a user while its tasks are deleted and changed tells of each task w
   }
 });
 
+describe("The former values of what changed", () => {
+  const updates = async (key: string, type: string) =>
+    (await call("GET", `/api/v1/events?type=${type}&order=asc&limit=100`, { key })).body.data as {
+      id: string;
+      data: object;
+      previous: object;
+    }[];
+
+  it.each<[string, string, string, object, object, object]>([
+    ["a user", "/users", "user.updated", { name: "Ada", email: "ada@example.com" }, { role: "admin", name: "Ada" }, { role: "member" }],
+    [
+      "a task",
+      "/tasks",
+      "task.updated",
+      { title: "x", labels: ["a"], due_at: "2030-01-01T00:00:00Z" },
+      { status: "done", labels: ["a", "b"], due_at: null },
+      { status: "todo", labels: ["a"], due_at: "2030-01-01T00:00:00.000Z", completed_at: null },
+    ],
+    [
+      "a key",
+      "/keys",
+      "key.updated",
+      { name: "x" },
+      { status: "disabled", allowed_ips: ["203.0.113.7"] },
+      { status: "active", allowed_ips: [] },
+    ],
+  ])("stand beside %s in its event, in GET /events and in what webhooks are sent", async (_, list, type, content, patch, former) => {
+    const { key } = await makeTenant();
+    const { path, secret } = await register(key, { event_types: [type] });
+    const { body: made, headers } = await call("POST", `/api/v1${list}`, { key, body: content });
+    const { body: changed } = await call("PATCH", headers.get("Location") ?? "", { key, body: patch });
+    const previous = { ...former, updated_at: made.updated_at };
+    const [event] = await updates(key, type);
+    expect(event?.previous).toEqual(previous);
+    expect((await call("GET", `/api/v1/events/${event?.id}`, { key })).body.previous).toEqual(previous);
+    const [sent] = await until(
+      () => receivedAt(path),
+      (seen) => seen.length > 0,
+    );
+    expect(sent && verified(secret, sent)).toMatchObject({ type, data: { id: made.id, updated_at: changed.updated_at }, previous });
+  });
+
+  it("are the same in a redelivery", async () => {
+    const { key } = await makeTenant();
+    const { id, path } = await register(key, { event_types: ["task.updated"] });
+    const { headers } = await call("POST", "/api/v1/tasks", { key, body: { title: "One" } });
+    await call("PATCH", headers.get("Location") ?? "", { key, body: { title: "Two" } });
+    const [delivery] = (await call("GET", `/api/v1/webhooks/${id}/deliveries`, { key })).body.data;
+    await call("POST", `/api/v1/deliveries/${delivery.id}/redeliver`, { key });
+    const [first, again] = await until(
+      () => receivedAt(path),
+      (seen) => seen.length > 1,
+    );
+    expect(JSON.parse(first?.body ?? "{}").previous).toMatchObject({ title: "One" });
+    expect(again?.body).toBe(first?.body);
+  });
+
+  it("follow each other: each names the version that its change was made on, though many come at once", async () => {
+    const { key } = await makeTenant();
+    const { body: made, headers } = await call("POST", "/api/v1/tasks", { key, body: { title: "0" } });
+    const path = headers.get("Location") ?? "";
+    await Promise.all(Array.from({ length: 6 }, (_, n) => call("PATCH", path, { key, body: { title: `${n + 1}` } })));
+    let last = { title: made.title, updated_at: made.updated_at };
+    for (const { data, previous } of await updates(key, "task.updated")) {
+      expect(previous).toEqual(last);
+      const { title, updated_at } = data as typeof last;
+      last = { title, updated_at };
+    }
+    expect(last.title).not.toBe("0");
+  });
+
+  it("are of the assignee where a task has lost it with its user", async () => {
+    const { key } = await makeTenant();
+    const user = (await call("POST", "/api/v1/users", { key, body: { name: "Ada", email: "ada@example.com" } })).body.id;
+    const { body: task } = await call("POST", "/api/v1/tasks", { key, body: { title: "x", assignee_id: user } });
+    await call("DELETE", `/api/v1/users/${user}`, { key });
+    expect((await updates(key, "task.updated"))[0]?.previous).toEqual({ assignee_id: user, updated_at: task.updated_at });
+  });
+
+  it("are never a secret: a key and its overlap end without one", async () => {
+    const { key, accountId } = await makeTenant();
+    const { keyId, key: former } = await makeKey(accountId);
+    const { body: rotated } = await call("POST", `/api/v1/keys/${keyId}/rotate`, { key, body: { overlap_seconds: 600 } });
+    await call("PATCH", `/api/v1/keys/${keyId}`, { key, body: { overlap_ends_at: null } });
+    const { results } = await env.DB.prepare("SELECT data, previous, type FROM events WHERE account_id = ?").bind(accountId).all();
+    const stored = JSON.stringify(results);
+    for (const secret of [former, rotated.secret_key]) {
+      expect(stored).not.toContain(secret.slice(21, 50));
+      expect(stored).not.toContain(hashOf(secret));
+    }
+    expect(Object.keys((await updates(key, "key.updated"))[0]?.previous ?? {}).toSorted()).toEqual(["overlap_ends_at", "updated_at"]);
+  });
+
+  it("are null in an event that was stored without them", async () => {
+    const { key, accountId } = await makeTenant();
+    const { headers } = await call("POST", "/api/v1/tasks", { key, body: { title: "x" } });
+    await call("PATCH", headers.get("Location") ?? "", { key, body: { title: "y" } });
+    // As the release before stored it.
+    await env.DB.prepare("UPDATE events SET previous = NULL WHERE account_id = ?").bind(accountId).run();
+    expect((await updates(key, "task.updated"))[0]?.previous).toBeNull();
+  });
+
+  it("are in the test of such a type", async () => {
+    const { key } = await makeTenant();
+    const { id, path } = await register(key, { event_types: ["webhook.test"] });
+    await call("POST", `/api/v1/webhooks/${id}/test`, { key, body: { event_type: "task.updated" } });
+    const [sent] = await until(
+      () => receivedAt(path),
+      (seen) => seen.length > 0,
+    );
+    const types = (await call("GET", "/api/v1/event-types", { key })).body.data;
+    const { example } = types.find(({ type }: { type: string }) => type === "task.updated");
+    expect(example.previous.status).toBe("in_progress");
+    expect(JSON.parse(sent?.body ?? "{}").previous).toEqual(example.previous);
+  });
+});
+
 describe("The service itself makes events", () => {
   it("of a limit that is nearly used, and delivers them without waiting for the sweep", async () => {
     const { key, accountId } = await makeTenant();
@@ -192,7 +324,8 @@ describe("The service itself makes events", () => {
 describe("The catalogue", () => {
   it("has every type with an example that its schema takes, and that real events are like", async () => {
     const { key } = await makeTenant();
-    await call("POST", "/api/v1/tasks", { key, body: { title: "Real" } });
+    const { body: task } = await call("POST", "/api/v1/tasks", { key, body: { title: "Real" } });
+    await call("PATCH", `/api/v1/tasks/${task.id}`, { key, body: { title: "Changed", status: "done" } });
     const { data } = (await call("GET", "/api/v1/event-types", { key })).body;
     // And whatever else an own resource may make.
     expect(data.map(({ type }: { type: string }) => type)).toEqual(
@@ -221,7 +354,7 @@ describe("The catalogue", () => {
     for (const { schema, example } of data) expect(new Validator(schema, "2020-12", false).validate(example).errors).toEqual([]);
     for (const event of (await call("GET", "/api/v1/events", { key })).body.data) {
       const { schema } = data.find(({ type }: { type: string }) => type === event.type);
-      const body = { type: event.type, timestamp: event.created_at, data: event.data };
+      const body = { type: event.type, timestamp: event.created_at, data: event.data, ...(event.previous && { previous: event.previous }) };
       expect(new Validator(schema, "2020-12", false).validate(body).errors).toEqual([]);
     }
   });

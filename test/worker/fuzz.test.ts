@@ -127,7 +127,7 @@ function requestsOf(operation: Described): fc.Arbitrary<{ query: string; sent: C
       Object.fromEntries(
         parameters
           .filter((each) => each.in === place)
-          .map(({ name, schema }) => [name, mostly(fitting(schema).map(String), place === "header" ? fc.constantFrom("", "x", '"') : odd)]),
+          .map(({ name, schema }) => [name, mostly(fitting(schema).map(asText), place === "header" ? fc.constantFrom("", "x", '"') : odd)]),
       ),
       { requiredKeys: parameters.filter((each) => each.in === place && each.required).map(({ name }) => name) },
     );
@@ -138,7 +138,7 @@ function requestsOf(operation: Described): fc.Arbitrary<{ query: string; sent: C
     : fc.constant(null);
   const id = mostly(fc.constant(null), odd);
   return fc.record({ query: named("query"), headers: named("header"), body, type, id }).map(({ query, headers, body, type, id }) => ({
-    query: encoded(query as Record<string, string>),
+    query: encoded(query as Record<string, string | string[]>),
     sent: {
       ...sendable(headers as Record<string, string>),
       ...(body !== undefined && { body: JSON.stringify(body) }),
@@ -148,8 +148,12 @@ function requestsOf(operation: Described): fc.Arbitrary<{ query: string; sent: C
   }));
 }
 
-const encoded = (query: Record<string, string>) => {
-  const text = new URLSearchParams(Object.entries(query).map(([name, value]) => [name, value.toWellFormed()])).toString();
+/** A parameter as it is sent; a list is the parameter repeated. */
+const asText = (value: unknown): string | string[] => (Array.isArray(value) ? value.map(String) : String(value));
+
+const encoded = (query: Record<string, string | string[]>) => {
+  const pairs = Object.entries(query).flatMap(([name, value]) => [value].flat().map((each) => [name, each.toWellFormed()]));
+  const text = new URLSearchParams(pairs).toString();
   return text && `?${text}`;
 };
 

@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { hashOf } from "../../src/hash.ts";
 import { call, makeKey, makeTenant, type Tenant } from "./client.ts";
 
 const post = (key: string, path: string, body: unknown, idempotencyKey: string) =>
@@ -40,6 +41,44 @@ describe("An Idempotency-Key", () => {
     const racing = await Promise.all(["a", "b", "c", "d"].map((title) => post(key, "/tasks", { title }, "two")));
     expect(racing.map(({ status }) => status).toSorted()).toEqual([201, 422, 422, 422]);
     expect(await countTasks(key)).toBe(2);
+  });
+
+  it("takes the same JSON in another way of writing as the same request, and nothing else", async () => {
+    const { key } = await makeTenant();
+    const first = await post(key, "/tasks", '{"title":"é","labels":["a","b"],"description":""}', "one");
+    for (const body of [
+      ' {\n  "labels": ["a", "b"],\t"description": "", "title": "\\u00e9" }\r\n',
+      '\ufeff{"description":"","title":"é","labels":["a","b"]}',
+    ]) {
+      const again = await post(key, "/tasks", body, "one");
+      expect([again.status, again.text, again.headers.get("Idempotent-Replayed")]).toEqual([201, first.text, "true"]);
+    }
+    for (const body of [
+      '{"title":"é","labels":["b","a"],"description":""}',
+      '{"title":"é","labels":["a","b"]}',
+      '{"title":"e\u0301","labels":["a","b"],"description":""}',
+    ])
+      expect((await post(key, "/tasks", body, "one")).body.code, body).toBe("idempotency_key_reused");
+    expect(await countTasks(key)).toBe(1);
+  });
+
+  it("takes a number in another way of writing as the same, and another number as another", async () => {
+    const { key, accountId } = await makeTenant();
+    const { keyId } = await makeKey(accountId);
+    const rotate = (seconds: string) => post(key, `/keys/${keyId}/rotate`, `{"overlap_seconds":${seconds}}`, "one");
+    expect((await rotate("100")).headers.get("Idempotent-Replayed")).toBeNull();
+    for (const same of ["100.0", "1e2", "10E1"]) expect((await rotate(same)).headers.get("Idempotent-Replayed"), same).toBe("true");
+    expect((await rotate("101")).body.code).toBe("idempotency_key_reused");
+  });
+
+  it("is still known if the release before stored the first request, by the bytes of its body", async () => {
+    const { key, accountId } = await makeTenant();
+    const [body, other] = ['{ "title": "x" }', '{"title":"x"}'];
+    const first = await post(key, "/tasks", body, "one");
+    const fingerprint = hashOf(`\n${body}`);
+    await env.DB.prepare("UPDATE idempotency_keys SET fingerprint = ? WHERE account_id = ?").bind(fingerprint, accountId).run();
+    expect((await post(key, "/tasks", body, "one")).text).toBe(first.text);
+    expect((await post(key, "/tasks", other, "one")).body.code).toBe("idempotency_key_reused");
   });
 
   it("belongs to the account and the path", async () => {

@@ -32,6 +32,20 @@ describe("A key", () => {
     expect(page.text).not.toContain(secret.slice(21));
   });
 
+  it("is not made by a form with every scope unticked, which comes back as it was sent", async () => {
+    const { accountId, key } = await makeTenant();
+    const { get, post } = browse(accountId);
+    const { text } = await get("/keys/new");
+    const shown = { nonce: hidden(text, "nonce"), scopes_shown: hidden(text, "scopes_shown") };
+    const refused = await post("/keys", { ...shown, name: "No scope" });
+    expect([refused.status, refused.text.includes("Select at least one scope.")]).toEqual([422, true]);
+    expect([refused.text.includes('value="No scope"'), / checked/.test(refused.text)]).toEqual([true, false]);
+    expect((await call("GET", "/api/v1/keys", { key })).body.data).toHaveLength(1);
+    const made = await post("/keys", { ...shown, name: "One scope", scopes: "tasks:read" });
+    const { body } = await call("GET", `/api/v1/keys/${idIn(made.text)}`, { key });
+    expect(body.scopes).toEqual(["tasks:read"]);
+  });
+
   it("has what the form says", async () => {
     const { accountId, key: owner } = await makeTenant();
     const made = await browse(accountId).post("/keys", {

@@ -74,6 +74,9 @@ describe("A key", () => {
     expect((await call("GET", "/api/v1/keys?status=expired", { key })).body.data.map((each: { id: string }) => each.id)).toEqual([
       other.keyId,
     ]);
+    const both = (await call("GET", "/api/v1/keys?status=expired&status=active", { key })).body.data;
+    expect(both.map(({ status }: { status: string }) => status).toSorted()).toEqual(["active", "expired"]);
+    expect((await call("GET", "/api/v1/keys?status=disabled&status=revoked", { key })).body.data).toEqual([]);
     const later = new Date(Date.now() + 60_000).toISOString();
     expect((await call("PATCH", `/api/v1/keys/${other.keyId}`, { key, body: { expires_at: later } })).body).toMatchObject({
       status: "active",

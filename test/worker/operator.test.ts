@@ -23,7 +23,9 @@ describe("The operator's API", () => {
     ["the token's hash", "Bearer 0000"],
     ["a key", "Bearer dvo_0000000000000000_0000000000000000000000000000000000000000"],
     ["a token in another scheme", `Basic ${operatorToken}`],
-  ])("is closed to %s", async (_, authorization) => {
+  ])("is closed to %s", async (name, authorization) => {
+    // Each name from an address of its own: an address has ten wrong tokens a minute.
+    const from = { "CF-Connecting-IP": `198.18.0.${name.length}` };
     for (const [method, path] of [
       ["GET", "/operator/api/accounts"],
       ["POST", "/operator/api/guards/line-up"],
@@ -31,7 +33,7 @@ describe("The operator's API", () => {
       ["GET", "/operator/api"],
       ["GET", "/metrics"],
     ] as const) {
-      const headers = authorization === undefined ? {} : { Authorization: authorization };
+      const headers = { ...from, ...(authorization !== undefined && { Authorization: authorization }) };
       const answer = await answerOf(await exports.default.fetch(new Request(origin + path, { method, headers })));
       expect([path, answer.status, answer.body.code]).toEqual([path, 401, "invalid_token"]);
       expect(answer.headers.get("WWW-Authenticate")).toBe('Bearer realm="operator"');
@@ -291,7 +293,8 @@ describe("An export", () => {
     const { accountId, key } = await makeTenant();
     const owner = await makePerson(accountId);
     const webhook = await register(key);
-    await call("POST", "/api/v1/users", { key, body: { name: "Ada", email: "ada@example.com" } });
+    const { headers } = await call("POST", "/api/v1/users", { key, body: { name: "Ada", email: "ada@example.com" } });
+    await call("PATCH", headers.get("Location") ?? "", { key, body: { name: "Ada L." } });
     for (let n = 0; n < 3; n++) await call("POST", "/api/v1/tasks", { key, body: { title: `Task ${n}`, labels: ["x"] } });
     await until(
       () => receivedAt(webhook.path),
@@ -306,6 +309,8 @@ describe("An export", () => {
     const lines = await exported(accountId);
     const types = Map.groupBy(lines, ({ type }) => type);
     expect(types.get("task")?.length).toBe(3);
+    const previous = types.get("event")?.flatMap(({ data }) => (data as { previous: unknown }).previous ?? []);
+    expect(previous).toMatchObject([{ name: "Ada" }]);
     expect(types.get("task")?.[0]?.data).toMatchObject({ labels: ["x"], created_at: expect.stringMatching(/Z$/) });
     for (const type of [
       "account",
@@ -343,6 +348,25 @@ async function exported(accountId: string): Promise<Record<string, unknown>[]> {
   }
   return lines;
 }
+
+describe("Long work that a caller says is under way", () => {
+  it("has an entry of the operator's audit for each call", async () => {
+    const { accountId } = await makeTenant();
+    const { body: before } = await operate("GET", "/audit");
+    expect((await operate("GET", `/accounts/${accountId}/export?after=${encodeURIComponent('["account",[]]')}`)).status).toBe(200);
+    expect((await operate("POST", "/guards/line-up", { after: "audit:" })).status).toBe(200);
+    expect((await operate("POST", "/deliveries/drain", { after: "whk_1" })).status).toBe(200);
+    const { body } = await operate("GET", "/audit");
+    const known = before.data.map(({ id }: { id: string }) => id);
+    const added = body.data.filter(({ id }: { id: string }) => !known.includes(id)).toReversed();
+    const continued = { operator: "tests", details: { continued: true } };
+    expect(added).toEqual([
+      expect.objectContaining({ ...continued, action: "account.exported", account_id: accountId }),
+      expect.objectContaining({ ...continued, action: "guards.lined_up" }),
+      expect.objectContaining({ ...continued, action: "deliveries.drained" }),
+    ]);
+  });
+});
 
 describe("An export of much", () => {
   it("is in pieces of a bounded size, which neither skip nor repeat", async () => {
@@ -443,6 +467,8 @@ describe("An erasure", () => {
     // Marks of work to be done, counts, and answers that are kept for a day: of use to nobody outside.
     const notExported = [
       "account_storage",
+      "webhook_backlogs",
+      "webhook_settlements",
       "idempotency_keys",
       "stale_slices",
       "log_starts",

@@ -1,7 +1,9 @@
 import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { createApp } from "../../src/app.ts";
-import { claim, makeSetup } from "../../src/identity/invitations.ts";
+import { minuteMs } from "../../src/clock.ts";
+import { makeSetup } from "../../src/identity/invitations.ts";
+import { claim } from "../../src/identity/join.ts";
 import type { Member } from "../../src/identity/member.ts";
 import type { Role } from "../../src/identity/roles.ts";
 import { type Answer, answerOf, db, origin } from "./client.ts";
@@ -57,6 +59,41 @@ export async function makePerson(accountId: string, role: Role = "owner"): Promi
   });
   const cookie = `session=${claimed.token}`;
   return { member: claimed.member, codes: claimed.codes, cookie, ...withCookie(cookie) };
+}
+
+export interface HeldForm {
+  /** Sends what is left of the form. */
+  release(): Promise<Answer>;
+}
+
+/** Sends half of a form with a session, and waits until the visitor was let in by it: what is done by then was prepared before. */
+export async function holdForm({ member, cookie }: Person, path: string, fields: Record<string, string>): Promise<HeldForm> {
+  await age(member, "last_seen_at", 2 * minuteMs);
+  const seen = () => env.DB.prepare("SELECT max(last_seen_at) AS at FROM sessions WHERE member_id = ?").bind(member.id).first<number>("at");
+  const before = await seen();
+  const body = new TextEncoder().encode(new URLSearchParams(fields).toString().padEnd(64, "&"));
+  const { readable, writable } = new FixedLengthStream(body.length);
+  const headers = {
+    Cookie: cookie,
+    Origin: origin,
+    "Content-Type": "application/x-www-form-urlencoded",
+    "Content-Length": String(body.length),
+  };
+  const ctx = createExecutionContext();
+  const request = new Request(origin + path, { method: "POST", headers, body: readable, redirect: "manual" });
+  const response = Promise.resolve(app.fetch(request, env, ctx));
+  const writer = writable.getWriter();
+  await writer.write(body.subarray(0, 10));
+  while ((await seen()) === before) await new Promise((resolve) => setTimeout(resolve, 10));
+  return {
+    async release() {
+      await writer.write(body.subarray(10));
+      await writer.close();
+      const answer = await answerOf(await response);
+      await waitOnExecutionContext(ctx);
+      return answer;
+    },
+  };
 }
 
 /** Makes it some time since a member last showed who they are. */

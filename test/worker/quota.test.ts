@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { operatorOn } from "../../src/accounts/actor.ts";
-import { reserveBytes, usualQuotaBytes } from "../../src/accounts/storage.ts";
+import { deliveryBytes, reserveBytes, usualQuotaBytes } from "../../src/accounts/storage.ts";
 import { commitTo } from "../../src/events/commit.ts";
 import { replaceRecoveryCodes } from "../../src/identity/recovery-codes.ts";
 import { openSession } from "../../src/identity/sessions.ts";
@@ -132,10 +132,10 @@ describe("An account at its quota", () => {
     const { body: webhook } = await call("POST", "/api/v1/webhooks", { key, body: { url: receiver + newPath(), event_types: ["*"] } });
     for (let n = 0; n < 5; n++) await call("POST", "/api/v1/tasks", { key, body: { title: "x" } });
     await env.DB.prepare("UPDATE deliveries SET status = 'failed', next_attempt_at = NULL WHERE account_id = ?").bind(accountId).run();
-    await fill(tenant, -4 * 1280);
+    await fill(tenant, -4 * deliveryBytes);
     const again = { from: new Date(0).toISOString() };
     expect((await call("POST", `/api/v1/webhooks/${webhook.id}/redeliver`, { key, body: again })).body.code).toBe("limit_reached");
-    await fill(tenant, -5 * 1280);
+    await fill(tenant, -5 * deliveryBytes);
     expect((await call("POST", `/api/v1/webhooks/${webhook.id}/redeliver`, { key, body: again })).body.count).toBe(5);
   });
 });

@@ -1,7 +1,8 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { dayMs, hourMs, minuteMs } from "../../src/clock.ts";
-import { claim, makeSetup } from "../../src/identity/invitations.ts";
+import { makeSetup } from "../../src/identity/invitations.ts";
+import { claim } from "../../src/identity/join.ts";
 import { hidden, labelled } from "./browse.ts";
 import { call, db, makeKey, makeTenant, origin } from "./client.ts";
 import { age, ask, makePerson, withCookie } from "./people.ts";
@@ -11,20 +12,13 @@ const isOut = ({ status, headers }: { status: number; headers: Headers }) =>
 const form = { Origin: origin, "Content-Type": "application/x-www-form-urlencoded" };
 
 describe("Signed out,", () => {
-  it.each([
-    "/",
-    "/keys",
-    "/keys/new",
-    "/settings",
-    "/settings/audit",
-    "/usage.csv",
-    "/activity?status=4xx",
-    "/nothing/there",
-    "/keys/key_1/first-request",
-  ])("%s leads to the sign-in and back", async (path) => {
-    const answer = await ask("GET", path);
-    expect([answer.status, answer.headers.get("Location")]).toEqual([303, `/login?return_to=${encodeURIComponent(path)}`]);
-  });
+  it.each(["/", "/keys", "/keys/new", "/settings", "/settings/audit", "/usage.csv", "/activity?status=4xx", "/keys/key_1/first-request"])(
+    "%s leads to the sign-in and back",
+    async (path) => {
+      const answer = await ask("GET", path);
+      expect([answer.status, answer.headers.get("Location")]).toEqual([303, `/login?return_to=${encodeURIComponent(path)}`]);
+    },
+  );
 
   it("no form does anything", async () => {
     const { key, keyId } = await makeTenant();

@@ -106,6 +106,10 @@ describe("The list of tasks", () => {
     await make(key, { title: "Build", status: "done", priority: "high", due_at: "2030-02-01T00:00:00Z", description: "With ÄRGER" });
     expect(await titles(key, "status=done")).toEqual(["Build"]);
     expect(await titles(key, "priority=low")).toEqual(["Plan"]);
+    await make(key, { title: "Test", status: "cancelled", priority: "urgent" });
+    expect(await titles(key, "status=done&status=todo")).toEqual(["Build", "Plan"]);
+    expect(await titles(key, "status=todo&status=in_progress")).toEqual(["Plan"]);
+    expect(await titles(key, "status=todo&status=done&status=cancelled&priority=low&priority=urgent")).toEqual(["Test", "Plan"]);
     expect(await titles(key, `assignee_id=${user.id}`)).toEqual(["Plan"]);
     expect(await titles(key, "due_before=2030-01-15T00:00:00Z")).toEqual(["Plan"]);
     expect(await titles(key, "due_after=2030-01-15T00:00:00%2B01:00")).toEqual(["Build"]);
@@ -132,6 +136,8 @@ describe("The list of tasks", () => {
     for (let n = 0; n < 3; n++) await make(key, { title: `${n}` });
     const { next_cursor: good } = (await call("GET", "/api/v1/tasks?limit=1", { key })).body;
     expect((await call("GET", `/api/v1/tasks?limit=2&cursor=${good}`, { key })).status).toBe(200);
+    const { next_cursor: several } = (await call("GET", "/api/v1/tasks?limit=1&status=todo&status=done", { key })).body;
+    expect((await call("GET", `/api/v1/tasks?cursor=${several}&status=done&status=todo`, { key })).status).toBe(200);
     const forged = btoa(JSON.stringify({ list: "x", at: { value: 1, id: "tsk_" } }));
     const edited = btoa(
       JSON.stringify({ ...JSON.parse(atob(good.replaceAll("-", "+").replaceAll("_", "/"))), at: { value: null, id: "tsk_0" } }),
@@ -143,6 +149,7 @@ describe("The list of tasks", () => {
       `/tasks?cursor=${edited}`,
       `/tasks?sort=due_at&cursor=${good}`,
       `/tasks?status=done&cursor=${good}`,
+      `/tasks?status=done&cursor=${several}`,
       `/users?cursor=${good}`,
       "/tasks?cursor=",
       "/tasks?cursor=%00",

@@ -10,6 +10,7 @@ import { readBreakdown } from "../../src/usage/read-breakdown.ts";
 import { readUsage } from "../../src/usage/read-usage.ts";
 import { refreshRollUps } from "../../src/usage/refresh-roll-ups.ts";
 import { type WindowName, windowHours, windowsAt } from "../../src/usage/windows.ts";
+import { invocation } from "./budget.ts";
 import { call, makeKey, makeTenant, readingLog, within2s } from "./client.ts";
 import { entryOf, write } from "./entries.ts";
 
@@ -134,101 +135,103 @@ describe("The figures", () => {
 
   it("equal a plain computation over the raw entries, whatever the traffic", async () => {
     await fc.assert(
-      fc.asyncProperty(traffic, fc.integer({ min: 0, max: 60 }), async (list, split) => {
-        const accountId = `acc_${crypto.randomUUID()}`;
-        const entries = list.map(({ at, status, durationMs, count, route, key }) => {
-          const admitted = ![401, 403, 429].includes(status);
-          return entryOf({ accountId, keyId: key }, at, {
-            status,
-            durationMs,
-            route,
-            admitted,
-            counted: admitted,
-            count: admitted ? 1 : count,
+      fc.asyncProperty(traffic, fc.integer({ min: 0, max: 60 }), (list, split) =>
+        invocation("one traffic", async () => {
+          const accountId = `acc_${crypto.randomUUID()}`;
+          const entries = list.map(({ at, status, durationMs, count, route, key }) => {
+            const admitted = ![401, 403, 429].includes(status);
+            return entryOf({ accountId, keyId: key }, at, {
+              status,
+              durationMs,
+              route,
+              admitted,
+              counted: admitted,
+              count: admitted ? 1 : count,
+            });
           });
-        });
-        const reading = readingLog(accountId, now);
-        await write(entries.slice(0, split));
-        await readUsage(await refreshRollUps(reading), { window: "30d" });
-        await write(entries);
-        for (const window of Object.keys(windowHours) as WindowName[]) {
-          for (const keyId of [undefined, "key_a"]) {
-            const usage = await readUsage(await refreshRollUps(reading), { window, keyId });
-            const own = entries.filter((entry) => keyId === undefined || entry.keyId === keyId);
-            const current = plainly(own, usage.window.from, usage.window.to);
-            const former = plainly(own, usage.previous.from, usage.previous.to);
-            expect(usage.totalRequests).toEqual({
-              value: current.requests,
-              previous: former.requests,
-              changePercent: former.requests === 0 ? null : twoDecimals(((current.requests - former.requests) / former.requests) * 100),
-            });
-            const change = (value: number | null, previous: number | null) =>
-              value === null || previous === null ? null : twoDecimals(value - previous);
-            expect(usage.successRate).toEqual({
-              value: current.rate,
-              previous: former.rate,
-              changePoints: change(current.rate, former.rate),
-            });
-            expect(usage.avgResponseTimeMs).toEqual({
-              value: current.average,
-              previous: former.average,
-              changeMs: change(current.average, former.average),
-            });
-            for (const [index, exact] of current.percentiles.entries()) {
-              const shown = [usage.p50Ms, usage.p95Ms, usage.p99Ms][index] as number;
-              if (exact === null) expect(shown).toBeNull();
-              else expect(Math.abs(shown - exact)).toBeLessThanOrEqual(exact * 0.05);
-            }
-            expect(usage.byClass).toEqual(current.byClass);
-            const stepMs = window === "24h" ? hourMs : dayMs;
-            expect(usage.series[0]?.start).toBe(usage.window.from - (usage.window.from % stepMs));
-            for (const [index, { start, requests, successes, averageMs, p50Ms, p95Ms, p99Ms }] of usage.series.entries()) {
-              expect(start).toBe((usage.series[0]?.start ?? 0) + index * stepMs);
-              const bar = plainly(own, Math.max(start, usage.window.from), Math.min(start + stepMs, usage.window.to));
-              expect([requests, successes, averageMs]).toEqual([bar.requests, bar.successes, bar.average]);
-              for (const [place, exact] of bar.percentiles.entries()) {
-                const shown = [p50Ms, p95Ms, p99Ms][place] as number;
+          const reading = readingLog(accountId, now);
+          await write(entries.slice(0, split));
+          await readUsage(await refreshRollUps(reading), { window: "30d" });
+          await write(entries);
+          for (const window of Object.keys(windowHours) as WindowName[]) {
+            for (const keyId of [undefined, "key_a"]) {
+              const usage = await readUsage(await refreshRollUps(reading), { window, keyId });
+              const own = entries.filter((entry) => keyId === undefined || entry.keyId === keyId);
+              const current = plainly(own, usage.window.from, usage.window.to);
+              const former = plainly(own, usage.previous.from, usage.previous.to);
+              expect(usage.totalRequests).toEqual({
+                value: current.requests,
+                previous: former.requests,
+                changePercent: former.requests === 0 ? null : twoDecimals(((current.requests - former.requests) / former.requests) * 100),
+              });
+              const change = (value: number | null, previous: number | null) =>
+                value === null || previous === null ? null : twoDecimals(value - previous);
+              expect(usage.successRate).toEqual({
+                value: current.rate,
+                previous: former.rate,
+                changePoints: change(current.rate, former.rate),
+              });
+              expect(usage.avgResponseTimeMs).toEqual({
+                value: current.average,
+                previous: former.average,
+                changeMs: change(current.average, former.average),
+              });
+              for (const [index, exact] of current.percentiles.entries()) {
+                const shown = [usage.p50Ms, usage.p95Ms, usage.p99Ms][index] as number;
                 if (exact === null) expect(shown).toBeNull();
                 else expect(Math.abs(shown - exact)).toBeLessThanOrEqual(exact * 0.05);
               }
-            }
-          }
-        }
-        for (const window of Object.keys(windowHours) as WindowName[]) {
-          const inWindow = await readHours(await refreshRollUps(reading), { window });
-          const { from, to } = windowsAt(window, now).window;
-          const fullest = Math.max(0, ...inWindow.map(({ requests }) => requests));
-          expect(busiestOf(inWindow)?.requests ?? 0).toBe(fullest);
-          for (const { start, requests } of inWindow)
-            expect(requests).toBe(plainly(entries, Math.max(start, from), Math.min(start + hourMs, to)).requests);
-          const week = weekOf(inWindow);
-          for (const [day, hours] of week.entries())
-            for (const [hour, requests] of hours.entries()) {
-              const own = entries.filter(({ id }) => {
-                const date = new Date(timeOfId(id));
-                return (date.getUTCDay() + 6) % 7 === day && date.getUTCHours() === hour;
-              });
-              expect(requests).toBe(plainly(own, from, to).requests);
-            }
-          for (const by of ["key", "route", "status", "day"] as const) {
-            for (const only of [undefined, "key_a"]) {
-              const all = entries.filter((entry) => only === undefined || entry.keyId === only);
-              const { window: span, shares } = await readBreakdown(await refreshRollUps(reading), { window, by, keyId: only });
-              expect(span).toEqual(windowsAt(window, now).window);
-              expect(shares.reduce((sum, share) => sum + share.requests, 0)).toBe(plainly(all, span.from, span.to).requests);
-              for (const share of shares) {
-                const own = all.filter(
-                  ({ keyId, route, status, id }) =>
-                    ({ key: keyId, route, status: String(status), day: new Date(timeOfId(id)).toISOString().slice(0, 10) })[by] ===
-                    share.value,
-                );
-                const exact = plainly(own, span.from, span.to);
-                expect([share.requests, share.successes, share.averageMs]).toEqual([exact.requests, exact.successes, exact.average]);
+              expect(usage.byClass).toEqual(current.byClass);
+              const stepMs = window === "24h" ? hourMs : dayMs;
+              expect(usage.series[0]?.start).toBe(usage.window.from - (usage.window.from % stepMs));
+              for (const [index, { start, requests, successes, averageMs, p50Ms, p95Ms, p99Ms }] of usage.series.entries()) {
+                expect(start).toBe((usage.series[0]?.start ?? 0) + index * stepMs);
+                const bar = plainly(own, Math.max(start, usage.window.from), Math.min(start + stepMs, usage.window.to));
+                expect([requests, successes, averageMs]).toEqual([bar.requests, bar.successes, bar.average]);
+                for (const [place, exact] of bar.percentiles.entries()) {
+                  const shown = [p50Ms, p95Ms, p99Ms][place] as number;
+                  if (exact === null) expect(shown).toBeNull();
+                  else expect(Math.abs(shown - exact)).toBeLessThanOrEqual(exact * 0.05);
+                }
               }
             }
           }
-        }
-      }),
+          for (const window of Object.keys(windowHours) as WindowName[]) {
+            const inWindow = await readHours(await refreshRollUps(reading), { window });
+            const { from, to } = windowsAt(window, now).window;
+            const fullest = Math.max(0, ...inWindow.map(({ requests }) => requests));
+            expect(busiestOf(inWindow)?.requests ?? 0).toBe(fullest);
+            for (const { start, requests } of inWindow)
+              expect(requests).toBe(plainly(entries, Math.max(start, from), Math.min(start + hourMs, to)).requests);
+            const week = weekOf(inWindow);
+            for (const [day, hours] of week.entries())
+              for (const [hour, requests] of hours.entries()) {
+                const own = entries.filter(({ id }) => {
+                  const date = new Date(timeOfId(id));
+                  return (date.getUTCDay() + 6) % 7 === day && date.getUTCHours() === hour;
+                });
+                expect(requests).toBe(plainly(own, from, to).requests);
+              }
+            for (const by of ["key", "route", "status", "day"] as const) {
+              for (const only of [undefined, "key_a"]) {
+                const all = entries.filter((entry) => only === undefined || entry.keyId === only);
+                const { window: span, shares } = await readBreakdown(await refreshRollUps(reading), { window, by, keyId: only });
+                expect(span).toEqual(windowsAt(window, now).window);
+                expect(shares.reduce((sum, share) => sum + share.requests, 0)).toBe(plainly(all, span.from, span.to).requests);
+                for (const share of shares) {
+                  const own = all.filter(
+                    ({ keyId, route, status, id }) =>
+                      ({ key: keyId, route, status: String(status), day: new Date(timeOfId(id)).toISOString().slice(0, 10) })[by] ===
+                      share.value,
+                  );
+                  const exact = plainly(own, span.from, span.to);
+                  expect([share.requests, share.successes, share.averageMs]).toEqual([exact.requests, exact.successes, exact.average]);
+                }
+              }
+            }
+          }
+        }),
+      ),
       { numRuns: 25 },
     );
   }, 120_000);

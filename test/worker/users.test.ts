@@ -83,6 +83,8 @@ describe("The list of users", () => {
     expect(await names("")).toEqual(["ÉMILE", "Bob 100%_x", "Ada Łukasz"]);
     expect(await names("role=admin")).toEqual(["Ada Łukasz"]);
     expect(await names("status=suspended")).toEqual(["Bob 100%_x"]);
+    expect(await names("role=admin&role=member")).toEqual(["ÉMILE", "Bob 100%_x", "Ada Łukasz"]);
+    expect(await names("role=viewer&role=member&status=suspended")).toEqual(["Bob 100%_x"]);
     expect(await names("q=ADA")).toEqual(["Ada Łukasz"]);
     expect(await names(`q=${encodeURIComponent("łUK")}`)).toEqual(["Ada Łukasz"]);
     expect(await names(`q=${encodeURIComponent("émile")}`)).toEqual(["ÉMILE"]);

@@ -63,6 +63,16 @@ describe("A delivery", () => {
     expect(told && verified(witness.secret, told)).toMatchObject({ type: "webhook.disabled", data: { id: gone.id } });
     await call("POST", "/api/v1/tasks", { key, body: { title: "Two" } });
     expect((await deliveriesOf(tenant, gone.id)).map(({ status }: { status: string }) => status)).toEqual(["held", "failed"]);
+    for (const [query, found] of [
+      ["?status=held&status=failed", ["held", "failed"]],
+      ["?status=delivered&status=failed&event_type=task.created&event_type=task.updated", ["failed"]],
+      ["?status=pending&status=delivered", []],
+      ["?event_type=task.updated&event_type=user.created", []],
+    ] as const)
+      expect(
+        (await deliveriesOf(tenant, gone.id, query)).map(({ status }: { status: string }) => status),
+        query,
+      ).toEqual(found);
     await call("PATCH", `/api/v1/webhooks/${gone.id}`, { key, body: { status: "active", url: receiver + newPath() } });
     await new Promise((resolve) => setTimeout(resolve, 200));
     expect((await deliveriesOf(tenant, gone.id)).map(({ status }: { status: string }) => status)).toEqual(["held", "failed"]);
@@ -209,7 +219,7 @@ describe("The queue", () => {
   it("has each message acknowledged that a delivery took over, and the others tried again", async () => {
     const batch = batchOf("developer-overview-deliveries", ["dlv_good", "dlv_bad"]);
     const deliver = (id: string) => (id === "dlv_bad" ? Promise.reject(new Error("no room")) : Promise.resolve());
-    await consume(batch, deliver);
+    await consume(batch, env.DEAD_DELIVERIES_QUEUE, deliver);
     const { explicitAcks, retryMessages } = await getQueueResult(batch, createExecutionContext());
     expect([explicitAcks, retryMessages.map(({ msgId }) => msgId)]).toEqual([["0"], ["1"]]);
   });
@@ -225,15 +235,22 @@ describe("The queue", () => {
       }));
       const batch = createMessageBatch<DeliveryMessage>("developer-overview-deliveries", messages);
       const delivered: string[] = [];
-      await consume(batch, async (id) => void delivered.push(id));
+      await consume(batch, env.DEAD_DELIVERIES_QUEUE, async (id) => void delivered.push(id));
       expect(delivered).toEqual(["dlv_good"]);
       expect((await getQueueResult(batch, createExecutionContext())).explicitAcks.toSorted()).toEqual(["0", "1"]);
     },
   );
 
+  it("has its messages delivered whatever its name contains, as long as it is not the dead letter queue", async () => {
+    const batch = batchOf("our-dead-letters-deliveries", ["dlv_a"]);
+    const delivered: string[] = [];
+    await consume(batch, env.DEAD_DELIVERIES_QUEUE, async (id) => void delivered.push(id));
+    expect(delivered).toEqual(["dlv_a"]);
+  });
+
   it("has what it gave up taken from it, since the sweep goes on with it", async () => {
     const batch = batchOf("developer-overview-dead-deliveries", ["dlv_a", "dlv_b"]);
-    await consume(batch, () => Promise.reject(new Error("not to be called")));
+    await consume(batch, env.DEAD_DELIVERIES_QUEUE, () => Promise.reject(new Error("not to be called")));
     expect((await getQueueResult(batch, createExecutionContext())).ackAll).toBe(true);
   });
 });

@@ -1,7 +1,6 @@
-import { z } from "zod";
 import type { EventCatalogue } from "../../events/catalogue.ts";
-import type { EventKind } from "../../events/event.ts";
-import type { JsonObject } from "../../openapi-document.ts";
+import { type EventKind, exampleBodyOf } from "../../events/event.ts";
+import { type JsonObject, pascalCase, payloadName } from "../../openapi-document.ts";
 
 // What webhooks are sent, as the `webhooks` of the document: a request for each type of event.
 
@@ -41,47 +40,28 @@ const responses: JsonObject = {
   },
 };
 
-const operationId = (type: string) => `on${type.replaceAll(/(?:^|[._])(\w)/g, (_, letter: string) => letter.toUpperCase())}`;
-
-function requestOf({ type, description, scope, schema, example }: EventKind): JsonObject {
-  return {
-    post: {
-      operationId: operationId(type),
-      summary: type,
-      description: `${description} Reading it needs the scope \`${scope}\`.`,
-      tags: ["Webhooks"],
-      security: [],
-      parameters: headers,
-      requestBody: {
-        required: true,
-        content: {
-          "application/json": {
-            schema: {
-              type: "object",
-              description: "What has happened.",
-              required: ["type", "timestamp", "data"],
-              properties: {
-                type: { type: "string", const: type, description: "The type of the event." },
-                timestamp: { type: "string", format: "date-time", description: "When it happened." },
-                data: { $ref: `#/components/schemas/${schema}` },
-              },
-            },
-            example: { type, timestamp: "2026-01-31T09:30:00.000Z", data: example as JsonObject },
-          },
+const requestOf = (kind: EventKind): JsonObject => ({
+  post: {
+    operationId: `on${pascalCase(kind.type)}`,
+    summary: kind.type,
+    description: `${kind.description} Reading it needs the scope \`${kind.scope}\`.`,
+    tags: ["Webhooks"],
+    security: [],
+    parameters: headers,
+    requestBody: {
+      required: true,
+      content: {
+        "application/json": {
+          schema: { $ref: `#/components/schemas/${payloadName(kind.type)}` },
+          example: exampleBodyOf(kind) as JsonObject,
         },
       },
-      responses,
     },
-  };
-}
+    responses,
+  },
+});
 
-/** Adds the requests that webhooks are sent, and the shapes that nothing else has. */
+/** Adds the requests that webhooks are sent. */
 export function addEventRequests(document: JsonObject, { kinds }: EventCatalogue): void {
-  const { schemas } = document.components as { schemas: JsonObject };
-  for (const { schema, data } of kinds) {
-    if (schema in schemas) continue;
-    const { $schema, ...shape } = z.toJSONSchema(data) as JsonObject;
-    schemas[schema] = { ...shape, description: "What events of this kind are about." };
-  }
   document.webhooks = Object.fromEntries(kinds.map((kind) => [kind.type, requestOf(kind)]));
 }

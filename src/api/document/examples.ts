@@ -9,6 +9,8 @@ export function exampleOf(document: JsonObject, schema: JsonObject): Json | unde
   if (schema.default !== undefined) return schema.default;
   if (Array.isArray(schema.enum)) return schema.enum[0];
   if (Array.isArray(schema.allOf)) return exampleOfAll(document, schema.allOf as JsonObject[]);
+  const [alternative] = (schema.oneOf ?? schema.anyOf ?? []) as JsonObject[];
+  if (alternative) return exampleOf(document, alternative);
   if (isObject(schema.properties)) return exampleOfObject(document, schema);
   if (isObject(schema.items)) {
     const item = exampleOf(document, schema.items);

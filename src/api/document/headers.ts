@@ -22,6 +22,7 @@ export const headers = {
   "WWW-Authenticate": header("The challenge (RFC 6750). On a 403, only where a scope is missing.", { type: "string" }),
   "Accept-Post": header("The media types that a POST here takes.", { type: "string" }),
   "Accept-Patch": header("The media types that a PATCH here takes.", { type: "string" }),
+  "Accept-Encoding": header("`identity`: a body may not be compressed (RFC 9110, 12.5.3).", { type: "string", enum: ["identity"] }),
   "Idempotent-Replayed": header("`true` where this answers a repetition with the same Idempotency-Key.", {
     type: "string",
     enum: ["true"],

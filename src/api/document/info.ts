@@ -32,19 +32,9 @@ export const info = {
   version: packageJson.version,
   summary: "Keys, exact limits, usage, the log of requests and webhooks, beside users and tasks.",
   description,
-  contact: { name: "Developer Overview", url: "https://github.com/developer-overview/developer-overview" },
+  contact: { name: "Developer Overview" },
   license: { name: "MIT", url: "https://opensource.org/license/mit" },
 };
-
-export const servers = [
-  { url: "/", description: "The Worker that serves this document." },
-  { url: "http://localhost:8787", description: "A laptop, after npm start." },
-  {
-    url: "https://{host}",
-    description: "A deployed Worker.",
-    variables: { host: { default: "api.example.com", description: "Its host name." } },
-  },
-];
 
 export const externalDocs = { url: "/docs", description: "Guides, reference, errors and events." };
 

@@ -43,7 +43,7 @@ const headersOf: Record<number, readonly string[]> = {
   401: ["WWW-Authenticate"],
   403: ["WWW-Authenticate"],
   409: ["Retry-After"],
-  415: ["Accept-Post", "Accept-Patch"],
+  415: ["Accept-Post", "Accept-Patch", "Accept-Encoding"],
   429: ["Retry-After"],
   503: ["Retry-After"],
 };

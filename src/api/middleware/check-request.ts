@@ -28,8 +28,18 @@ const headerChecks: Record<string, (c: ApiContext) => unknown> = {
   "Idempotency-Key": idempotencyKeyIn,
 };
 
+/** Throws `unsupported_media_type` for a body that is compressed: nothing here unpacks one. */
+function requireIdentity(c: ApiContext): void {
+  const codings = (c.req.header("Content-Encoding") ?? "").toLowerCase().split(",");
+  if (codings.every((coding) => ["", "identity"].includes(coding.trim()))) return;
+  throw new Failure("unsupported_media_type", "Send the body without Content-Encoding: a compressed body is not supported.", {
+    headers: { "Accept-Encoding": "identity" },
+  });
+}
+
 /** Refuses what is of another media type or not JSON. A body that may be absent, and is, is an empty object. */
 function requireJson(c: ApiContext, { mediaTypes, isBodyRequired }: ApiRoute): void {
+  requireIdentity(c);
   const { bytes } = c.get("body");
   const isAbsent = bytes.length === 0 && !isBodyRequired;
   const sentAs = c.req.header("Content-Type");

@@ -5,11 +5,12 @@ import type { ApiContext } from "../context.ts";
 import { respondEmpty, respondJson } from "../respond.ts";
 
 // An ETag is the row's revision and, where the response also shows what is not in the row, a second part of 12 hex digits that
-// stands for it. If-None-Match compares all of it, If-Match the revision: what a write may lose is in the row.
+// stands for it. A read with If-None-Match compares all of it. Everything else compares the revision: what a write may lose is in the row.
+// A revision names one version exactly, so the weak form of a tag names it too: proxies that compress a response weaken its tag.
 
 export const etagOf = (revision: string, rest?: string): string => (rest === undefined ? `"${revision}"` : `"${revision}.${rest}"`);
 
-const revisionOf = (tag: string): string | undefined => /^"([^".]+)(?:\.[0-9a-f]{12})?"$/.exec(tag)?.[1];
+const revisionOf = (tag: string): string | undefined => /^(?:W\/)?"([^".]+)(?:\.[0-9a-f]{12})?"$/.exec(tag)?.[1];
 
 /** Of a row that is shown with what changes without a write of it. */
 export const etagOfShown = (revision: string, body: object): string => etagOf(revision, hashOf(JSON.stringify(body)).slice(0, 12));
@@ -40,11 +41,13 @@ function isKnown(c: ApiContext, etag: string): boolean {
   return known === "*" || (known?.some((each) => each.replace(/^W\//, "") === etag) ?? false);
 }
 
-/** The precondition of `If-Match`, strong comparison (RFC 9110, 13.1.1). Holds where the header is absent. */
-export function ifMatch(c: ApiContext): Precondition {
-  const wanted = tagsIn(c, "If-Match");
-  if (wanted === null || wanted === "*") return () => true;
-  return (revision) => wanted.some((each) => revisionOf(each) === revision);
+/** Whether one of the tags of `If-Match` or `If-None-Match` names this revision. */
+const names = (tags: string[] | "*", revision: string): boolean => tags === "*" || tags.some((each) => revisionOf(each) === revision);
+
+/** What a change requires by `If-Match` and `If-None-Match` (RFC 9110, 13.2.2). Holds if both are absent. */
+export function preconditionOf(c: ApiContext): Precondition {
+  const [wanted, unwanted] = [tagsIn(c, "If-Match"), tagsIn(c, "If-None-Match")];
+  return (revision) => (wanted === null || names(wanted, revision)) && (unwanted === null || !names(unwanted, revision));
 }
 
 /** One resource, or 304 where the client has it already. Throws `precondition_failed`. */
@@ -54,6 +57,8 @@ export function respondOne<Body extends object>(c: ApiContext, body: Body, etag:
 
 /** 304 where the client has this version already, else null. Throws `precondition_failed`. */
 export function respondNotModified(c: ApiContext, etag: string) {
-  if (!ifMatch(c)(revisionOf(etag) ?? "")) throw new Failure("precondition_failed", "This is not the version that If-Match names.");
+  const wanted = tagsIn(c, "If-Match");
+  if (wanted !== null && !names(wanted, revisionOf(etag) ?? ""))
+    throw new Failure("precondition_failed", "This is not the version that If-Match names.");
   return isKnown(c, etag) ? respondEmpty(304, { ETag: etag }) : null;
 }

@@ -1,5 +1,7 @@
 import { createMiddleware } from "hono/factory";
-import type { AppEnv } from "../../http/context.ts";
+import type { FailureContent } from "../../errors.ts";
+import type { AppContext, AppEnv } from "../../http/context.ts";
+import { problem } from "../../http/problem.ts";
 import { rateLimitHeaders } from "../../http/rate-limit-headers.ts";
 import { respondEmpty } from "../respond.ts";
 
@@ -21,14 +23,39 @@ export const anyOrigin = [
   ["Access-Control-Expose-Headers", exposed.join(",")],
 ] as const;
 
-const preflightHeaders = {
-  "Access-Control-Allow-Methods": "GET,HEAD,POST,PATCH,DELETE",
-  "Access-Control-Allow-Headers": "Authorization,Content-Type,Idempotency-Key,If-Match,If-None-Match",
-  "Access-Control-Max-Age": "86400",
-};
+const usualHeaders = "Authorization,Content-Type,Idempotency-Key,If-Match,If-None-Match";
+const longestHeaderList = 4096;
+/** The name of a header (RFC 9110, 5.6.2). */
+const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
-/** Answers what a browser asks before it sends a request, for which it sends no key. */
-export const preflight = createMiddleware<AppEnv>(async function preflight(c, next) {
-  if (c.req.method === "OPTIONS") return respondEmpty(204, preflightHeaders);
-  return next();
-});
+/**
+ * Responds to every OPTIONS, without a key: with the methods that the path takes, as `Allow` and as what a browser may send from another
+ * origin. `methodsAt`: the methods of a path; undefined for a path that is not there, which is 404.
+ */
+export const options = (methodsAt: (c: AppContext) => readonly string[] | undefined) =>
+  createMiddleware<AppEnv>(async function options(c, next) {
+    if (c.req.method !== "OPTIONS") return next();
+    const methods = methodsAt(c);
+    if (methods === undefined) return problem(c, nothingHere);
+    return respondEmpty(204, {
+      Allow: methods.join(", "),
+      "Access-Control-Allow-Methods": methods.join(", "),
+      "Access-Control-Allow-Headers": allowedHeaders(c.req.header("Access-Control-Request-Headers")),
+      "Access-Control-Max-Age": "86400",
+    });
+  });
+
+const nothingHere: FailureContent = { code: "not_found", message: "There is nothing at this path." };
+
+/**
+ * Returns the headers that a browser may send: those that it asks for, since it sends no credentials by itself and so nothing that one of
+ * them could misuse. What is no name of a header is left out.
+ */
+function allowedHeaders(asked: string | undefined): string {
+  if (asked === undefined) return usualHeaders;
+  const names = asked.slice(0, longestHeaderList).split(",");
+  return names
+    .map((name) => name.trim())
+    .filter((name) => token.test(name))
+    .join(",");
+}

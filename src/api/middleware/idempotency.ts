@@ -4,6 +4,7 @@ import type { Writing } from "../../events/commit.ts";
 import { hashOf } from "../../hash.ts";
 import { AlreadyDone, findStored, type IdempotentRequest, type StoredResponse, storingCommit } from "../../idempotency/store.ts";
 import { actorOf, outboxOf, reading, writing } from "../acting.ts";
+import { canonicalJsonOf } from "../canonical-json.ts";
 import type { ApiContext } from "../context.ts";
 import { respondJson } from "../respond.ts";
 
@@ -81,10 +82,13 @@ function idempotentRequest(c: ApiContext): IdempotentRequest | null {
   const key = idempotencyKeyIn(c);
   if (key === null) return null;
   const { pathname, search } = c.get("url");
+  const { bytes } = c.get("body");
+  const hashWith = (body: string | Uint8Array) => hashOf(Buffer.concat([Buffer.from(`${search}\n`), Buffer.from(body)]));
   return {
     accountId: actorOf(c).accountId,
     operation: `${c.req.method} ${pathname}`,
     key,
-    fingerprint: hashOf(Buffer.concat([Buffer.from(`${search}\n`), c.get("body").bytes])),
+    fingerprint: hashWith(canonicalJsonOf(bytes) ?? bytes),
+    fingerprintOfBytes: hashWith(bytes),
   };
 }

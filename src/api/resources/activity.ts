@@ -11,7 +11,7 @@ import { refusing, requireScope } from "../route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { withConditions } from "../route-parts/requests.ts";
 import { json, notModified } from "../route-parts/responses.ts";
-import { idInput, idParam, pageQuery, time } from "../route-parts/schemas.ts";
+import { idInput, idParam, pageQuery, severalOf, time } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
 
 export const Entry = z
@@ -66,6 +66,8 @@ const entryJson = (entry: ReadEntry): z.infer<typeof Entry> => ({
   secret: entry.secret ?? "current",
 });
 
+const statusForm = /^[1-5](xx|[0-9]{2})$/;
+
 export const activity = createRouter();
 
 const list = createRoute({
@@ -85,11 +87,12 @@ const list = createRoute({
         .enum(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"])
         .optional()
         .openapi({ description: "Only this method: `GET`, `HEAD`, `POST`, `PUT`, `PATCH` or `DELETE`." }),
-      status: z
-        .string()
-        .regex(/^[1-5](xx|[0-9]{2})$/, "Must be a status code or a class, like 404 or 4xx.")
-        .optional()
-        .openapi({ example: "4xx", description: "Only this status, like 404, or this class, like 4xx." }),
+      status: severalOf(
+        z.string().regex(statusForm, "Must be a status code or a class, like 404 or 4xx."),
+        { pattern: statusForm.source },
+        20,
+        "Only these statuses, like 404, or classes, like 4xx: up to 20.",
+      ).openapi({ example: ["4xx"] }),
       key_id: idInput.optional().openapi({ description: "Only requests with this key.", example: "key_4fPq2rT8vX0zB6dH" }),
       path: text(1, 1024).optional().openapi({ description: "Only this path, in whole, as in the entry.", example: "/api/v1/tasks" }),
       from: timeInput
@@ -105,7 +108,7 @@ const list = createRoute({
 
 activity.openapi(list, async (c) => {
   const { limit, cursor, status, key_id: keyId, ...rest } = c.req.valid("query");
-  const filter = { ...rest, keyId, status: status === undefined ? undefined : Number(status.replace("xx", "")) };
+  const filter = { ...rest, keyId, statuses: status?.map((each) => Number(each.replace("xx", ""))) };
   const after = positionAt(c, cursor, z.string());
   const asking = readingLog(c);
   if (keyId !== undefined) await requireKey(asking, keyId);

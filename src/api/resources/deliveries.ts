@@ -18,7 +18,7 @@ import { refusing, requireScope } from "../route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { optionalBody, withConditions, withIdempotencyKey } from "../route-parts/requests.ts";
 import { json, notModified, postJson } from "../route-parts/responses.ts";
-import { idParam, pageQuery, time } from "../route-parts/schemas.ts";
+import { idParam, pageQuery, severalWords, time } from "../route-parts/schemas.ts";
 import { type ApiRouter, createRouter } from "../router.ts";
 
 const Status = z.enum(deliveryStatuses);
@@ -43,7 +43,7 @@ const shape = {
   attempts_made: z.int().openapi({ description: "How many attempts were made, of ten.", example: 1 }),
   next_attempt_at: time
     .nullable()
-    .openapi({ description: "When the next attempt is made; null where there is none to come.", example: null }),
+    .openapi({ description: "When the next attempt is made; null where there is none to come.", examples: [null] }),
   created_at: time.openapi({ description: "When the delivery was set off." }),
 };
 
@@ -122,23 +122,17 @@ export function deliveries(catalogue: EventCatalogue): ApiRouter {
       params: ofWebhook,
       query: z.strictObject({
         ...pageQuery,
-        status: Status.optional().openapi({ description: "Only deliveries with this status: `pending`, `delivered`, `failed` or `held`." }),
-        event_type: z
-          .enum(catalogue.types)
-          .optional()
-          .openapi({
-            description: `Only events of this type: ${catalogue.types.map((type) => `\`${type}\``).join(", ")}.`,
-            example: "task.created",
-          }),
+        status: severalWords(deliveryStatuses, "Only deliveries with one of these statuses"),
+        event_type: severalWords(catalogue.types, "Only events of one of these types"),
       }),
     },
     responses: { 200: json(pageOf(Delivery, "DeliveryPage"), "A page of deliveries.", "Link") },
   });
 
   deliveries.openapi(list, async (c) => {
-    const { limit, cursor, status, event_type: eventType } = c.req.valid("query");
+    const { limit, cursor, status: statuses, event_type: eventTypes } = c.req.valid("query");
     const after = positionAt(c, cursor, z.string());
-    const { rows, next } = await listDeliveries(reading(c), c.req.valid("param").id, { filter: { status, eventType }, after, limit });
+    const { rows, next } = await listDeliveries(reading(c), c.req.valid("param").id, { filter: { statuses, eventTypes }, after, limit });
     return respondPage(c, rows.map(deliveryJson), next);
   });
 
@@ -235,7 +229,7 @@ export function deliveries(catalogue: EventCatalogue): ApiRouter {
           example: "webhook.test",
         }),
     })
-    .openapi("WebhookTest", { description: "What to send as a test." });
+    .openapi("TestRequest", { description: "What to send as a test." });
 
   const test = createRoute({
     method: "post",

@@ -1,14 +1,16 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { Failure } from "../../errors.ts";
+import { hashOf } from "../../hash.ts";
 import { apiBase } from "../base-path.ts";
 import type { ApiContext } from "../context.ts";
-import { respondNotModified } from "../middleware/conditional.ts";
-import { respondStream, respondText } from "../respond.ts";
+import { serversOf, withServers } from "../document/servers.ts";
+import { etagOf, respondNotModified } from "../middleware/conditional.ts";
+import { respondBytes } from "../respond.ts";
 import { publicRoute, refusing } from "../route-parts/access.ts";
 import { withConditions } from "../route-parts/requests.ts";
 import { createRouter } from "../router.ts";
 
-/** The OpenAPI document itself: `npm run openapi` writes it into `public/`, from where it is served as it is. */
+/** The OpenAPI document itself: `npm run openapi` writes it into `public/`, from where it is served with the servers of this deployment. */
 export const document = createRouter();
 
 const requestId = { "X-Request-Id": { $ref: "#/components/headers/X-Request-Id" } };
@@ -16,14 +18,31 @@ const etagHeader = { ETag: { $ref: "#/components/headers/ETag" } };
 const notModified = { 304: { description: "The client has this version already.", headers: { ...requestId, ...etagHeader } } };
 const tags = ["This document"];
 
-/** A file that `npm run openapi` has written, or the answer to a client that has it already. Throws `unavailable`. */
-async function readAsset(c: ApiContext, path: string) {
+/** The document as what it says, in whichever syntax. */
+const OpenApiDocument = z
+  .looseObject({ openapi: z.literal("3.1.0").openapi({ description: "The version of OpenAPI: `3.1.0`." }) })
+  .openapi("OpenApiDocument", { description: "An OpenAPI document." });
+
+interface Served {
+  etag: string;
+  bytes: Uint8Array;
+}
+
+/** What this isolate serves, by path: of the origins that were asked last, since only a laptop has several. */
+const served = new Map<string, Served & { servers: string }>();
+
+/** The document that `npm run openapi` has written, with the servers of this deployment. Throws `unavailable`. */
+async function readServed(c: ApiContext, path: string): Promise<Served> {
+  const servers = serversOf(c.env.PUBLIC_ORIGIN, c.get("url").origin);
+  const key = JSON.stringify(servers);
+  const known = served.get(path);
+  if (known?.servers === key) return known;
   const asset = await c.env.ASSETS.fetch(new URL(apiBase + path, c.get("url")));
-  const etag = asset.headers.get("ETag")?.replace(/^W\//, "");
-  if (!asset.ok || !etag) throw new Failure("unavailable", "The document cannot be read just now. Try again in a moment.");
-  const notModified = respondNotModified(c, etag);
-  if (notModified) await asset.body?.cancel();
-  return { etag, body: asset.body, notModified };
+  if (!asset.ok) throw new Failure("unavailable", "The document cannot be read just now. Try again in a moment.");
+  const text = withServers(new TextDecoder().decode(await asset.arrayBuffer()), servers);
+  const made = { servers: key, etag: etagOf(hashOf(text).slice(0, 16)), bytes: new TextEncoder().encode(text) };
+  served.set(path, made);
+  return made;
 }
 
 const readJson = createRoute({
@@ -31,7 +50,7 @@ const readJson = createRoute({
   path: "/openapi.json",
   operationId: "getOpenApi",
   summary: "Get this document",
-  description: "The contract of this service, made from its code: the same that its documentation shows. Needs no key, and is not counted.",
+  description: "The contract of this service, made from its code: the same that its documentation shows. Not counted.",
   tags,
   ...publicRoute,
   ...refusing("unavailable"),
@@ -42,9 +61,7 @@ const readJson = createRoute({
       headers: { ...requestId, ...etagHeader },
       content: {
         "application/json": {
-          schema: z
-            .looseObject({ openapi: z.literal("3.1.0").openapi({ description: "The version of OpenAPI: `3.1.0`." }) })
-            .openapi("OpenApiDocument", { description: "An OpenAPI document." }),
+          schema: OpenApiDocument,
         },
       },
     },
@@ -53,8 +70,8 @@ const readJson = createRoute({
 });
 
 document.openapi(readJson, async (c) => {
-  const { etag, body, notModified } = await readAsset(c, readJson.path);
-  return notModified ?? respondStream<{ openapi: "3.1.0" }>(body, { ETag: etag });
+  const { etag, bytes } = await readServed(c, readJson.path);
+  return respondNotModified(c, etag) ?? respondBytes<{ openapi: "3.1.0" }>(bytes, { ETag: etag, "Content-Type": "application/json" });
 });
 
 const readYaml = createRoute({
@@ -62,7 +79,7 @@ const readYaml = createRoute({
   path: "/openapi.yaml",
   operationId: "getOpenApiYaml",
   summary: "Get this document as YAML",
-  description: "The same document in YAML, for tools that read nothing else. Needs no key, and is not counted.",
+  description: "The same document in YAML, for tools that read nothing else. Not counted.",
   tags,
   ...publicRoute,
   ...refusing("unavailable"),
@@ -71,13 +88,13 @@ const readYaml = createRoute({
     200: {
       description: "OpenAPI 3.1.0, as YAML.",
       headers: { ...requestId, ...etagHeader },
-      content: { "application/yaml": { schema: z.string().openapi({ description: "The document.", example: "openapi: 3.1.0\n" }) } },
+      content: { "application/yaml": { schema: OpenApiDocument } },
     },
     ...notModified,
   },
 });
 
 document.openapi(readYaml, async (c) => {
-  const { etag, body, notModified } = await readAsset(c, readYaml.path);
-  return notModified ?? respondText(body, { ETag: etag, "Content-Type": "application/yaml" });
+  const { etag, bytes } = await readServed(c, readYaml.path);
+  return respondNotModified(c, etag) ?? respondBytes<{ openapi: "3.1.0" }>(bytes, { ETag: etag, "Content-Type": "application/yaml" });
 });

@@ -2,7 +2,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { z as plain } from "zod";
 import { iso } from "../../clock.ts";
 import type { EventCatalogue } from "../../events/catalogue.ts";
-import type { EventKind, Event as EventRow } from "../../events/event.ts";
+import { type EventKind, type Event as EventRow, exampleBodyOf } from "../../events/event.ts";
 import { listEvents, readEvent } from "../../events/read-events.ts";
 import { hashOf } from "../../hash.ts";
 import { isoText } from "../../iso-text.ts";
@@ -13,7 +13,7 @@ import { refusing, requireScope } from "../route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
 import { withConditions } from "../route-parts/requests.ts";
 import { json, notModified } from "../route-parts/responses.ts";
-import { idParam, pageQuery, time } from "../route-parts/schemas.ts";
+import { idParam, pageQuery, severalWords, time } from "../route-parts/schemas.ts";
 import { type ApiRouter, createRouter } from "../router.ts";
 
 const anyObject = z.record(z.string(), z.unknown());
@@ -32,6 +32,11 @@ export const Event = z
     data: anyObject.openapi({
       description: "What it is about, as `GET /event-types` describes it for the type.",
       example: { id: "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708", title: "Write the release notes" },
+    }),
+    previous: anyObject.nullable().openapi({
+      type: ["object", "null"],
+      description: "In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.",
+      example: null,
     }),
   })
   .openapi("Event", { description: "Something that happened." });
@@ -63,15 +68,14 @@ const eventJson = (event: EventRow): z.infer<typeof Event> => ({
   created_at: iso(event.createdAt),
   request_id: event.requestId ?? null,
   data: event.data,
+  previous: event.previous ?? null,
 });
 
-const typeJson = ({ type, description, scope, data, example }: EventKind) => ({
-  type,
-  description,
-  scope,
-  schema: plain.toJSONSchema(plain.strictObject({ type: plain.literal(type), timestamp: isoText, data })) as Record<string, unknown>,
-  example: { type, timestamp: "2026-01-31T09:30:00.000Z", data: example },
-});
+const typeJson = (kind: EventKind) => {
+  const { type, description, scope, data, previous } = kind;
+  const body = plain.strictObject({ type: plain.literal(type), timestamp: isoText, data, ...(previous && { previous: previous.schema }) });
+  return { type, description, scope, schema: plain.toJSONSchema(body) as Record<string, unknown>, example: exampleBodyOf(kind) };
+};
 
 export function events(catalogue: EventCatalogue): ApiRouter {
   const events = createRouter();
@@ -104,13 +108,7 @@ export function events(catalogue: EventCatalogue): ApiRouter {
     request: {
       query: z.strictObject({
         ...pageQuery,
-        type: z
-          .enum(catalogue.types)
-          .optional()
-          .openapi({
-            description: `Only events of this type: ${catalogue.types.map((type) => `\`${type}\``).join(", ")}.`,
-            example: "task.created",
-          }),
+        type: severalWords(catalogue.types, "Only events of one of these types"),
         order: z
           .enum(["asc", "desc"])
           .default("desc")
@@ -121,9 +119,9 @@ export function events(catalogue: EventCatalogue): ApiRouter {
   });
 
   events.openapi(list, async (c) => {
-    const { limit, cursor, type, order } = c.req.valid("query");
-    if (type !== undefined) catalogue.requireReadable([type], scopesOf(c));
-    const types = type === undefined ? catalogue.readableWith(scopesOf(c)) : [type];
+    const { limit, cursor, type: asked, order } = c.req.valid("query");
+    if (asked !== undefined) catalogue.requireReadable(asked, scopesOf(c));
+    const types = asked ?? catalogue.readableWith(scopesOf(c));
     const after = positionAt(c, cursor, z.int());
     const { rows, next } = await listEvents(reading(c), { types, order, after, limit });
     return respondPage(c, rows.map(eventJson), next);

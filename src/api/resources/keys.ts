@@ -4,23 +4,23 @@ import { KeyPatch, NewKey, Rotation } from "../../http/inputs/key.ts";
 import { signingSecrets } from "../../http/signing-secrets.ts";
 import { changeKey } from "../../keys/change-key.ts";
 import { authorizeNewKey, createKey } from "../../keys/create-key.ts";
-import type { Key as KeyRow } from "../../keys/key.ts";
+import { type Key as KeyRow, keyStatuses } from "../../keys/key.ts";
 import { keyData } from "../../keys/key-data.ts";
 import { listKeys, readKey } from "../../keys/read-keys.ts";
 import { revokeKey } from "../../keys/revoke-key.ts";
 import { authorizeRotation, pushIfWaiting, rotateKey } from "../../keys/rotate-key.ts";
 import { refreshRollUps } from "../../usage/refresh-roll-ups.ts";
 import { reading, readingLog, writing } from "../acting.ts";
-import { etagOfShown, ifMatch, respondOne } from "../middleware/conditional.ts";
+import { etagOfShown, preconditionOf, respondOne } from "../middleware/conditional.ts";
 import { runOnce } from "../middleware/idempotency.ts";
 import { respondEmpty, respondJson } from "../respond.ts";
 import { refusing, requireScope } from "../route-parts/access.ts";
 import { cut, pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
-import { body, mergePatch, omitUndefined, optionalBody, withConditions, withIdempotencyKey, withIfMatch } from "../route-parts/requests.ts";
+import { body, mergePatch, omitUndefined, optionalBody, withConditions, withIdempotencyKey } from "../route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../route-parts/responses.ts";
-import { idParam, pageQuery } from "../route-parts/schemas.ts";
+import { idParam, pageQuery, severalWords } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
-import { Key, KeyWithSecret, Status } from "./key-schemas.ts";
+import { Key, KeyOnce } from "./key-schemas.ts";
 
 const params = idParam("key_4fPq2rT8vX0zB6dH");
 const tags = ["Keys"];
@@ -44,18 +44,18 @@ const list = createRoute({
   description: "The keys of the account, newest first, revoked ones too. Their secrets are not among what is shown.",
   tags,
   ...requireScope("keys:read"),
-  request: { query: z.strictObject({ ...pageQuery, status: Status.optional() }) },
+  request: { query: z.strictObject({ ...pageQuery, status: severalWords(keyStatuses, "Only keys with one of these statuses") }) },
   responses: { 200: json(pageOf(Key, "KeyPage"), "A page of keys.", "Link") },
 });
 
 const Position = z.strictObject({ createdAt: z.int(), id: z.string() });
 
 keys.openapi(list, async (c) => {
-  const { limit, cursor, status } = c.req.valid("query");
+  const { limit, cursor, status: statuses } = c.req.valid("query");
   const asking = readingLog(c);
   const after = positionAt(c, cursor, Position);
   await refreshRollUps(asking);
-  const { rows, last } = cut(await listKeys(asking, { status, after, limit: limit + 1 }), limit);
+  const { rows, last } = cut(await listKeys(asking, { statuses, after, limit: limit + 1 }), limit);
   return respondPage(
     c,
     rows.map((key) => keyData(key, asking.now)),
@@ -76,7 +76,7 @@ const create = createRoute({
   ...withIdempotencyKey,
   request: { body: body(NewKey) },
   responses: {
-    201: postJson(KeyWithSecret, "The new key with its secret.", "Location", "ETag"),
+    201: postJson(KeyOnce, "The new key with its secret.", "Location", "ETag"),
   },
 });
 
@@ -130,7 +130,7 @@ const change = createRoute({
   tags,
   ...requireScope("keys:write"),
   ...refusing("forbidden", "conflict", "limit_reached"),
-  ...withIfMatch,
+  ...withConditions,
   request: { params, body: mergePatch(KeyPatch) },
   responses: { 200: json(Key, "The whole key.", "ETag") },
 });
@@ -147,7 +147,7 @@ keys.openapi(change, async (c) => {
     expiresAt: input.expires_at,
     overlapEndsAt: input.overlap_ends_at,
   });
-  const key = await changeKey(changing, c.req.valid("param").id, patch, ifMatch(c));
+  const key = await changeKey(changing, c.req.valid("param").id, patch, preconditionOf(c));
   return respondJson(keyData(key, changing.now), 200, { ETag: keyEtag(key, changing.now) });
 });
 
@@ -161,13 +161,13 @@ const revoke = createRoute({
   tags,
   ...requireScope("keys:write"),
   ...refusing("forbidden", "conflict"),
-  ...withIfMatch,
+  ...withConditions,
   request: { params },
   responses: { 204: noContent("It is revoked.") },
 });
 
 keys.openapi(revoke, async (c) => {
-  await revokeKey({ ...writing(c), ...readingLog(c), guards: c.env.KEY_GUARD }, c.req.valid("param").id, ifMatch(c));
+  await revokeKey({ ...writing(c), ...readingLog(c), guards: c.env.KEY_GUARD }, c.req.valid("param").id, preconditionOf(c));
   return respondEmpty(204);
 });
 
@@ -183,7 +183,7 @@ const rotate = createRoute({
   ...refusing("forbidden", "conflict"),
   ...withIdempotencyKey,
   request: { params, body: optionalBody(Rotation) },
-  responses: { 200: postJson(KeyWithSecret, "The key with its new secret.", "ETag") },
+  responses: { 200: postJson(KeyOnce, "The key with its new secret.", "ETag") },
 });
 
 keys.openapi(rotate, (c) => {

@@ -32,7 +32,7 @@ const Me = z
         id: z.string().openapi({ description: "The id of the key.", example: "key_4fPq2rT8vX0zB6dH" }),
         name: z.string().openapi({ description: "What it is called.", example: "Continuous integration" }),
         scopes: z.array(z.string()).openapi({ description: "What it may do.", example: ["users:read", "tasks:read"] }),
-        expires_at: time.nullable().openapi({ description: "When it expires; null: never.", example: null }),
+        expires_at: time.nullable().openapi({ description: "When it expires; null: never.", examples: [null] }),
       })
       .openapi({ description: "The key that this request came with." }),
     rate_limit: z.strictObject(limitShape).openapi({ description: "Its limit, this request counted." }),

@@ -1,7 +1,8 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import type { EventCatalogue } from "../../events/catalogue.ts";
 import { timeInput } from "../../http/inputs/values.ts";
-import { authorizeRedeliveries, countRedeliveries, readRedelivery, redeliverAll } from "../../webhooks/redeliver-many.ts";
+import { authorizeRedeliveries, readRedelivery } from "../../webhooks/read-redeliveries.ts";
+import { countRedeliveries, redeliverAll } from "../../webhooks/redeliver-many.ts";
 import { reading, scopesOf, webhookWriting } from "../acting.ts";
 import { apiBase } from "../base-path.ts";
 import { etagOfContent, respondOne } from "../middleware/conditional.ts";
@@ -45,8 +46,9 @@ export function redeliveries(catalogue: EventCatalogue): ApiRouter {
         description: "Events before this time; by default until now.",
         example: "2099-01-01T00:00:00Z",
       }),
-      status: z.enum(["delivered", "failed", "held"]).optional().openapi({
-        description: "Whose latest delivery is `delivered`, `failed` or `held`; by default failed and held.",
+      status: z.enum(["delivered", "failed", "held", "pending"]).optional().openapi({
+        description:
+          "Events whose latest delivery has this status; by default `failed` and `held`. A `pending` delivery ends as `failed`, and the new one takes its place.",
         example: "failed",
       }),
       event_types: z
@@ -69,7 +71,7 @@ export function redeliveries(catalogue: EventCatalogue): ApiRouter {
     operationId: "redeliverMany",
     summary: "Send many events again",
     description:
-      "Sends every event that matches once more: five a second, each as a new delivery with the same `webhook-id`. With `dry_run` it only counts. The webhook must be enabled: else 409 `conflict`.",
+      "Sends every event that matches once more: five a second, each as a new delivery with the same `webhook-id`. The first 500 are made at once, the others before they are due. With `dry_run` it only counts. The webhook must be enabled: else 409 `conflict`.",
     tags,
     ...requireScope("webhooks:write"),
     ...refusing("forbidden", "conflict"),
@@ -93,13 +95,13 @@ export function redeliveries(catalogue: EventCatalogue): ApiRouter {
   redeliveries.openapi(redeliverMany, async (c) => {
     const { from, to, status, event_types: eventTypes, dry_run: isDryRun } = c.req.valid("json");
     const { id } = c.req.valid("param");
-    const filter = { from, to, status, eventTypes };
+    const filter = { from, to, statuses: status && [status], eventTypes };
     const requireAsked = () => catalogue.requireReadable(eventTypes ?? [], scopesOf(c));
     if (isDryRun)
       return runOnce(c, {
         authorize: requireAsked,
         run: (writing) => countRedeliveries(webhookWriting(c, catalogue, writing), id, filter),
-        respond: (count) => ({ status: 200, body: { count } }),
+        respond: ({ count }) => ({ status: 200, body: { count } }),
       });
     return runOnce(c, {
       authorize: async (reading, { id: made }: { id: string; count: number }) => {

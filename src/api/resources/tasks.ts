@@ -1,17 +1,19 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { text, timeInput, timeInputOrNull } from "../../http/inputs/values.ts";
-import { listTasks, readTask, taskSorts } from "../../tasks/read-tasks.ts";
+import { listTasks, readTask } from "../../tasks/read-tasks.ts";
+import { priorities, taskStatuses } from "../../tasks/task.ts";
 import { TaskData, TaskPriority, TaskStatus, taskData } from "../../tasks/task-data.ts";
+import { taskSorts } from "../../tasks/task-order.ts";
 import { changeTask, createTask, deleteTask } from "../../tasks/write-tasks.ts";
 import { reading, writing } from "../acting.ts";
-import { etagOf, ifMatch, respondOne } from "../middleware/conditional.ts";
+import { etagOf, preconditionOf, respondOne } from "../middleware/conditional.ts";
 import { runOnce } from "../middleware/idempotency.ts";
 import { respondEmpty, respondJson } from "../respond.ts";
 import { refusing, requireScope } from "../route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
-import { body, mergePatch, omitUndefined, withConditions, withIdempotencyKey, withIfMatch } from "../route-parts/requests.ts";
+import { body, mergePatch, omitUndefined, withConditions, withIdempotencyKey } from "../route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../route-parts/responses.ts";
-import { idInput, idParam, like, pageQuery } from "../route-parts/schemas.ts";
+import { idInput, idParam, like, pageQuery, severalWords } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
 
 const { shape } = TaskData;
@@ -67,8 +69,8 @@ const list = createRoute({
   request: {
     query: z.strictObject({
       ...pageQuery,
-      status: TaskStatus.optional().openapi({ description: "Only tasks with this status: `todo`, `in_progress`, `done` or `cancelled`." }),
-      priority: TaskPriority.optional().openapi({ description: "Only tasks with this priority: `low`, `normal`, `high` or `urgent`." }),
+      status: severalWords(taskStatuses, "Only tasks with one of these statuses"),
+      priority: severalWords(priorities, "Only tasks with one of these priorities"),
       assignee_id: idInput
         .optional()
         .openapi({ description: "Only the tasks of this user.", example: "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
@@ -97,8 +99,8 @@ const Position = z.strictObject({ value: z.int().nullable(), id: z.string() });
 tasks.openapi(list, async (c) => {
   const { limit, cursor, sort, ...query } = c.req.valid("query");
   const filter = {
-    status: query.status,
-    priority: query.priority,
+    statuses: query.status,
+    priorities: query.priority,
     assigneeId: query.assignee_id,
     dueBefore: query.due_before,
     dueAfter: query.due_after,
@@ -164,7 +166,7 @@ const change = createRoute({
   tags,
   ...requireScope("tasks:write"),
   ...refusing("conflict", "limit_reached"),
-  ...withIfMatch,
+  ...withConditions,
   request: { params, body: mergePatch(TaskPatch) },
   responses: { 200: json(Task, "The whole task.", "ETag") },
 });
@@ -178,7 +180,7 @@ tasks.openapi(change, async (c) => {
     description: description === null ? "" : description,
     labels: labels === null ? [] : labels,
   });
-  const task = await changeTask(writing(c), c.req.valid("param").id, patch, ifMatch(c));
+  const task = await changeTask(writing(c), c.req.valid("param").id, patch, preconditionOf(c));
   return respondJson(taskData(task), 200, { ETag: etagOf(task.revision) });
 });
 
@@ -191,12 +193,12 @@ const remove = createRoute({
   tags,
   ...requireScope("tasks:write"),
   ...refusing("conflict"),
-  ...withIfMatch,
+  ...withConditions,
   request: { params },
   responses: { 204: noContent("It is deleted.") },
 });
 
 tasks.openapi(remove, async (c) => {
-  await deleteTask(writing(c), c.req.valid("param").id, ifMatch(c));
+  await deleteTask(writing(c), c.req.valid("param").id, preconditionOf(c));
   return respondEmpty(204);
 });

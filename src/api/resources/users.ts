@@ -1,22 +1,23 @@
 import { createRoute, z } from "@hono/zod-openapi";
-import { email, text } from "../../http/inputs/values.ts";
+import { email, text, visibleText } from "../../http/inputs/values.ts";
 import { deleteUser } from "../../users/delete-user.ts";
 import { listUsers, readUser } from "../../users/read-users.ts";
+import { roles, userStatuses } from "../../users/user.ts";
 import { UserData, UserRole, UserStatus, userData } from "../../users/user-data.ts";
 import { changeUser, createUser } from "../../users/write-users.ts";
 import { reading, writing } from "../acting.ts";
-import { etagOf, ifMatch, respondOne } from "../middleware/conditional.ts";
+import { etagOf, preconditionOf, respondOne } from "../middleware/conditional.ts";
 import { runOnce } from "../middleware/idempotency.ts";
 import { respondEmpty, respondJson } from "../respond.ts";
 import { refusing, requireScope } from "../route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
-import { body, mergePatch, omitUndefined, withConditions, withIdempotencyKey, withIfMatch } from "../route-parts/requests.ts";
+import { body, mergePatch, omitUndefined, withConditions, withIdempotencyKey } from "../route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../route-parts/responses.ts";
-import { idParam, like, pageQuery } from "../route-parts/schemas.ts";
+import { idParam, like, pageQuery, severalWords } from "../route-parts/schemas.ts";
 import { createRouter } from "../router.ts";
 
 const { shape } = UserData;
-const name = like(text(1, 200), shape.name);
+const name = like(visibleText(1, 200), shape.name);
 const emailAddress = like(email, shape.email);
 
 export const User = z
@@ -48,8 +49,8 @@ const list = createRoute({
   request: {
     query: z.strictObject({
       ...pageQuery,
-      role: UserRole.optional().openapi({ description: "Only users with this role: `admin`, `member` or `viewer`." }),
-      status: UserStatus.optional().openapi({ description: "Only users with this status: `active` or `suspended`." }),
+      role: severalWords(roles, "Only users with one of these roles"),
+      status: severalWords(userStatuses, "Only users with one of these statuses"),
       q: text(1, 200).optional().openapi({ description: "Part of a name or email address, in any case.", example: "ada" }),
     }),
   },
@@ -57,9 +58,9 @@ const list = createRoute({
 });
 
 users.openapi(list, async (c) => {
-  const { limit, cursor, ...filter } = c.req.valid("query");
+  const { limit, cursor, role: roles, status: statuses, q } = c.req.valid("query");
   const after = positionAt(c, cursor, z.string());
-  const { rows, next } = await listUsers(reading(c), { filter, after, limit });
+  const { rows, next } = await listUsers(reading(c), { filter: { roles, statuses, q }, after, limit });
   return respondPage(c, rows.map(userData), next);
 });
 
@@ -118,13 +119,13 @@ const change = createRoute({
   tags,
   ...requireScope("users:write"),
   ...refusing("conflict", "limit_reached"),
-  ...withIfMatch,
+  ...withConditions,
   request: { params, body: mergePatch(UserPatch) },
   responses: { 200: json(User, "The whole user.", "ETag") },
 });
 
 users.openapi(change, async (c) => {
-  const user = await changeUser(writing(c), c.req.valid("param").id, omitUndefined(c.req.valid("json")), ifMatch(c));
+  const user = await changeUser(writing(c), c.req.valid("param").id, omitUndefined(c.req.valid("json")), preconditionOf(c));
   return respondJson(userData(user), 200, { ETag: etagOf(user.revision) });
 });
 
@@ -134,16 +135,16 @@ const remove = createRoute({
   operationId: "deleteUser",
   summary: "Delete a user",
   description:
-    "Deletes the user for good. Their tasks stay, without an assignee: each of these has changed, and sends `task.updated` beside `user.deleted`.",
+    "Deletes the user for good. Their tasks stay, without an assignee: each of these has changed, and sends `task.updated` beside `user.deleted`. Above 10,000 tasks, the response does not wait for all of them: the rest follow within minutes, and `user.deleted` is sent last.",
   tags,
   ...requireScope("users:write"),
   ...refusing("conflict"),
-  ...withIfMatch,
+  ...withConditions,
   request: { params },
   responses: { 204: noContent("It is deleted.") },
 });
 
 users.openapi(remove, async (c) => {
-  await deleteUser(writing(c), c.req.valid("param").id, ifMatch(c));
+  await deleteUser(writing(c), c.req.valid("param").id, preconditionOf(c));
   return respondEmpty(204);
 });

@@ -13,14 +13,14 @@ import {
   rotateWebhookSecret,
 } from "../../webhooks/write-webhooks.ts";
 import { reading, scopesOf, webhookWriting, writing } from "../acting.ts";
-import { etagOfShown, ifMatch, respondOne } from "../middleware/conditional.ts";
+import { etagOfShown, preconditionOf, respondOne } from "../middleware/conditional.ts";
 import { runOnce } from "../middleware/idempotency.ts";
 import { respondEmpty, respondJson } from "../respond.ts";
 import { refusing, requireScope } from "../route-parts/access.ts";
 import { cut, pageOf, positionAt, respondPage } from "../route-parts/pages.ts";
-import { body, mergePatch, omitUndefined, optionalBody, withConditions, withIdempotencyKey, withIfMatch } from "../route-parts/requests.ts";
+import { body, mergePatch, omitUndefined, optionalBody, withConditions, withIdempotencyKey } from "../route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../route-parts/responses.ts";
-import { idParam, pageQuery } from "../route-parts/schemas.ts";
+import { idParam, noSecret, pageQuery } from "../route-parts/schemas.ts";
 import { type ApiRouter, createRouter } from "../router.ts";
 
 const Webhook = z.strictObject(WebhookData.shape).openapi("Webhook", {
@@ -30,12 +30,20 @@ const Webhook = z.strictObject(WebhookData.shape).openapi("Webhook", {
 const WebhookWithSecret = z
   .strictObject({
     ...WebhookData.shape,
-    secret: z.string().nullable().openapi({
-      description: "What signs its requests. Shown this once; null where the answer is a replay.",
+    secret: z.string().openapi({
+      description: "What signs its requests. Shown this once.",
       example: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwbWgtqCk4kwY=",
     }),
   })
   .openapi("WebhookWithSecret", { description: "A webhook with its secret, which is shown this once." });
+
+const ReplayedWebhook = z.strictObject({ ...WebhookData.shape, secret: noSecret }).openapi("ReplayedWebhook", {
+  description:
+    "The response to a repeated request with the same Idempotency-Key, which has the header `Idempotent-Replayed`. It cannot show the secret again. If you did not get the first response, rotate the secret.",
+});
+
+/** The response to a POST that makes a secret. Two shapes: the secret is not nullable where it is shown. */
+const WebhookOnce = z.union([WebhookWithSecret, ReplayedWebhook]);
 
 const params = idParam("whk_019a1b2c3d4e7f8091a2b3c4d5e6f708");
 const tags = ["Webhooks"];
@@ -84,7 +92,7 @@ export function webhooks(catalogue: EventCatalogue): ApiRouter {
     ...withIdempotencyKey,
     request: { body: body(NewWebhook) },
     responses: {
-      201: postJson(WebhookWithSecret, "The new webhook with its secret.", "Location", "ETag"),
+      201: postJson(WebhookOnce, "The new webhook with its secret.", "Location", "ETag"),
     },
   });
 
@@ -130,7 +138,7 @@ export function webhooks(catalogue: EventCatalogue): ApiRouter {
     tags,
     ...requireScope("webhooks:write"),
     ...refusing("forbidden", "conflict", "limit_reached"),
-    ...withIfMatch,
+    ...withConditions,
     request: { params, body: mergePatch(WebhookPatch) },
     responses: { 200: json(Webhook, "The whole webhook.", "ETag") },
   });
@@ -143,7 +151,7 @@ export function webhooks(catalogue: EventCatalogue): ApiRouter {
       eventTypes: input.event_types,
       state: input.status,
     });
-    const webhook = await changeWebhook(webhookWriting(c, catalogue, writing(c)), c.req.valid("param").id, patch, ifMatch(c));
+    const webhook = await changeWebhook(webhookWriting(c, catalogue, writing(c)), c.req.valid("param").id, patch, preconditionOf(c));
     return respondJson(webhookData(webhook), 200, { ETag: webhookEtag(webhook) });
   });
 
@@ -156,13 +164,13 @@ export function webhooks(catalogue: EventCatalogue): ApiRouter {
     tags,
     ...requireScope("webhooks:write"),
     ...refusing("forbidden", "conflict"),
-    ...withIfMatch,
+    ...withConditions,
     request: { params },
     responses: { 204: noContent("It is deleted.") },
   });
 
   webhooks.openapi(remove, async (c) => {
-    await deleteWebhook(webhookWriting(c, catalogue, writing(c)), c.req.valid("param").id, ifMatch(c));
+    await deleteWebhook(webhookWriting(c, catalogue, writing(c)), c.req.valid("param").id, preconditionOf(c));
     return respondEmpty(204);
   });
 
@@ -179,7 +187,7 @@ export function webhooks(catalogue: EventCatalogue): ApiRouter {
     ...withIdempotencyKey,
     request: { params, body: optionalBody(Rotation) },
     responses: {
-      200: postJson(WebhookWithSecret, "The webhook with its new secret.", "ETag"),
+      200: postJson(WebhookOnce, "The webhook with its new secret.", "ETag"),
     },
   });
 

@@ -26,6 +26,9 @@ function checksumOf(c: ApiContext, position: unknown): string {
   const url = new URL(c.get("url"));
   url.searchParams.delete("cursor");
   url.searchParams.delete("limit");
+  // The values of a filter that takes several may come in any order. The sort by name keeps the order of what has one name.
+  const byValue = [...url.searchParams].toSorted(([, one], [, other]) => (one < other ? -1 : 1));
+  url.search = new URLSearchParams(byValue).toString();
   url.searchParams.sort();
   return hashOf(`${url.pathname}${url.search}\n${JSON.stringify(position)}`).slice(0, 12);
 }

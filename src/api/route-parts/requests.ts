@@ -27,11 +27,14 @@ const header = (name: string, description: string, form: { pattern: string; minL
   schema: { type: "string" as const, ...form },
 });
 
-const ifMatch = header("If-Match", "Only the version with this ETag; else 412.", { pattern: tagListPattern });
-const ifNoneMatch = header("If-None-Match", "The ETag that the client has; if it is still the same, 304.", { pattern: tagListPattern });
+const ifMatch = header("If-Match", "Only the version with this ETag, also in its weak form; else 412.", { pattern: tagListPattern });
+const ifNoneMatch = header(
+  "If-None-Match",
+  "The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always.",
+  { pattern: tagListPattern },
+);
 
 // Checked for every operation that names them here (`check-request.ts`), so they stand beside `request`, whose schemas are run.
-export const withIfMatch = { parameters: [ifMatch] };
 export const withConditions = { parameters: [ifMatch, ifNoneMatch] };
 export const withIdempotencyKey = {
   parameters: [

@@ -1,5 +1,5 @@
 import { z } from "@hono/zod-openapi";
-import { type FailureCode, failures } from "../../errors.ts";
+import { type FailureCode, failures, fieldErrorCodes } from "../../errors.ts";
 import { exampleOrigin } from "../../explanations.ts";
 import { rateLimitHeaders } from "../../http/rate-limit-headers.ts";
 
@@ -33,7 +33,12 @@ export const Problem = z
       .array(
         z.strictObject({
           detail: z.string().openapi({ description: "What is wrong there, in a sentence.", example: "This is required." }),
-          code: z.string().openapi({ description: "What is wrong there, for programs.", example: "required" }),
+          code: z.enum(fieldErrorCodes).openapi({
+            description: `What is wrong there, for programs: ${fieldErrorCodes
+              .map((code) => `\`${code}\``)
+              .join(", ")}. New codes may come.`,
+            example: "required",
+          }),
           pointer: z.string().optional().openapi({ description: "The member of the body (RFC 6901).", example: "/title" }),
           parameter: z.string().optional().openapi({ description: "The query parameter.", example: "limit" }),
           header: z.string().optional().openapi({ description: "The header.", example: "Idempotency-Key" }),

@@ -4,6 +4,9 @@ import { text } from "../../http/inputs/values.ts";
 /** A time as the service writes it. */
 export { isoText as time } from "../../iso-text.ts";
 
+/** What a replay has in place of a secret. A string as well in its type: few generators know a member that can only be null. */
+export const noSecret = z.string().nullable().openapi({ description: "Always null: the first response had the secret.", example: null });
+
 /** An id as it comes in a path. What is no id at all is not found, like any other. */
 export const idParam = (example: string) =>
   z.object({ id: z.string().openapi({ param: { name: "id", in: "path", description: "The id of what is asked for." }, example }) });
@@ -14,6 +17,35 @@ export const like = <Input extends z.ZodType>(input: Input, output: z.ZodType): 
   const said: { description: string | undefined; example: unknown } = { description, example: (examples as unknown[] | undefined)?.[0] };
   return input.openapi(said as never);
 };
+
+type Values = readonly [string, ...string[]] | readonly string[];
+
+/** A filter that takes several values: the parameter, once for each. `of`: what it takes; `form`: how the document describes one of them. */
+export const severalOf = <Value extends z.ZodType<string>>(of: Value, form: object, most: number, description: string) =>
+  z
+    .preprocess((given) => (typeof given === "string" ? [given] : given), z.array(of).max(most))
+    .superRefine((values, ctx) => {
+      const twice = values.find((value, index) => values.indexOf(value) < index);
+      if (twice !== undefined) ctx.addIssue({ code: "custom", message: `Give ${twice} once.`, params: { code: "duplicate" } });
+    })
+    .optional()
+    .openapi({
+      type: "array",
+      items: { type: "string", ...form },
+      uniqueItems: true,
+      maxItems: most,
+      description: `${description} Repeat it for several values.`,
+      param: { style: "form", explode: true },
+    });
+
+/** The same for one of a few words. `what`: whose they are, for the description. */
+export const severalWords = <const Words extends Values>(words: Words, what: string) =>
+  severalOf(
+    z.enum(words as unknown as readonly [Words[number], ...Words[number][]]),
+    { enum: [...words] },
+    words.length,
+    `${what}: ${words.map((word) => `\`${word}\``).join(", ")}.`,
+  );
 
 /** An id as it comes in a query or body. */
 export const idInput = text(1, 64);

@@ -1,7 +1,6 @@
 import type { Member } from "../../identity/member.ts";
 import { mayManage, type Role, roles } from "../../identity/roles.ts";
 import type { PageContext } from "../context.ts";
-import { Action } from "./fields.tsx";
 import { Age } from "./time.tsx";
 
 /** The members of an account, with what the visitor may do with each. */
@@ -46,9 +45,9 @@ export const People = ({ members, c, own, now }: { members: readonly Member[]; c
                   </select>
                   <button type="submit">Change role</button>
                 </form>
-                <Action action={`/settings/people/${member.id}/remove`} kind="danger">
-                  Remove
-                </Action>
+                <a class="button danger" href={`/settings/people/${member.id}/remove`}>
+                  Remove<span class="unseen"> {member.name}</span>
+                </a>
               </div>
             )}
           </td>

@@ -1,5 +1,6 @@
 import { Hono } from "hono";
 import type { EventCatalogue } from "../../events/catalogue.ts";
+import { bodyOf } from "../../events/event.ts";
 import { readEvent } from "../../events/read-events.ts";
 import { type Delivery, readDelivery } from "../../webhooks/read-deliveries.ts";
 import { readWebhook } from "../../webhooks/read-webhooks.ts";
@@ -110,9 +111,7 @@ export function deliveriesPages(catalogue: EventCatalogue) {
               <p>
                 <code class="break">{event.id}</code> · <Moment timeMs={event.createdAt} />
               </p>
-              <Code label="What is sent">
-                {JSON.stringify({ type: event.type, timestamp: new Date(event.createdAt).toISOString(), data: event.data }, null, 2)}
-              </Code>
+              <Code label="What is sent">{JSON.stringify(bodyOf(event), null, 2)}</Code>
             </>
           ) : (
             <p class="quiet">It is kept no more: events go after 30 days.</p>

@@ -9,6 +9,7 @@ import { always } from "../../db/optimistic-locking.ts";
 import { KeyPatch } from "../../http/inputs/key.ts";
 import { timeOfId } from "../../ids.ts";
 import { changeKey } from "../../keys/change-key.ts";
+import { widens } from "../../keys/grants.ts";
 import { type Key, statusOf } from "../../keys/key.ts";
 import { readKey, readKeyRow } from "../../keys/read-keys.ts";
 import { percent } from "../../percent.ts";
@@ -24,7 +25,8 @@ import { KeyState } from "../components/status.tsx";
 import { Age, Ahead, Moment } from "../components/time.tsx";
 import { idOf, type PageContext, type PageEnv } from "../context.ts";
 import { countdown, integer, share, wholePercent } from "../format.ts";
-import { asShown, attempt, Form, parseInput, readForm, type Sent } from "../forms.ts";
+import { asShown, attempt, Form, ownValue, parseInput, readForm, type Sent } from "../forms.ts";
+import { askForStepUp } from "../freshness.tsx";
 import { grantableScopes, mayTouch, requireGrantableScopes, visitorMay } from "../permissions.tsx";
 import { KeyFields, keyInputOf } from "./keys.tsx";
 
@@ -64,8 +66,8 @@ export async function showKey(c: PageContext, { form = new Form(), refused }: Se
   const status = statusOf(key, now);
   const done = c.req.query("done") ?? "";
   // An address that was kept may say what is so no longer.
-  const isSo = { disabled: status === "disabled", enabled: key.state === "active", revoked: status === "revoked" }[done] ?? true;
-  const outcome = isSo ? outcomes[done]?.(key) : undefined;
+  const isSo = ownValue({ disabled: status === "disabled", enabled: key.state === "active", revoked: status === "revoked" }, done) ?? true;
+  const outcome = isSo ? ownValue(outcomes, done)?.(key) : undefined;
   const isChangeable = status !== "revoked" && mayTouch(c, key.scopes);
   const overlapEndsAt = key.overlapEndsAt !== null && key.overlapEndsAt > now ? key.overlapEndsAt : null;
   return showPage(
@@ -262,9 +264,12 @@ keyPages.post("/keys/:id", async (c) => {
   const patch = Object.fromEntries(
     Object.entries({ name, scopes, hourlyLimit, allowedIps, expiresAt }).filter(([, value]) => value !== undefined),
   );
+  const asked = widens(before, { ...before, ...patch }) ? await askForStepUp(c) : null;
+  if (asked) return asked;
   const changed = await attempt(async () => {
     requireGrantableScopes(c, [...before.scopes, ...(scopes ?? [])]);
-    return changeKey(keyWriting(c), idOf(c), patch, asShown(form));
+    // Whether it widens was decided by this revision: a later one may be narrower.
+    return changeKey(keyWriting(c), idOf(c), patch, (revision) => revision === before.revision && asShown(form)(revision));
   });
   return "refused" in changed ? showKey(c, { form, refused: changed.refused }) : backToKey(c, "changed");
 });

@@ -14,7 +14,7 @@ import { showPage } from "../components/layout.tsx";
 import { Alert, Empty } from "../components/notice.tsx";
 import { Code, OneTimeSecret, ShownBefore } from "../components/secret.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
-import { attempt, Form, parseInput, type Refused, readForm } from "../forms.ts";
+import { attempt, Form, ownValue, parseInput, type Refused, readForm } from "../forms.ts";
 import { newNonce, runOnce } from "../once.ts";
 import { grantableScopes, requireGrantableScopes, visitorMay } from "../permissions.tsx";
 
@@ -34,7 +34,7 @@ keysPages.get("/keys", async (c) => {
   const { now } = asking;
   const status = keyStatuses.find((each) => each === c.req.query("status"));
   const [keys, days, usages] = await Promise.all([
-    listKeys(asking, { status, after: positionIn(c.req.query("after")), limit: shownAtOnce + 1 }),
+    listKeys(asking, { statuses: status && [status], after: positionIn(c.req.query("after")), limit: shownAtOnce + 1 }),
     // Nor without these, where the log's database is away.
     readDailyRequests(asking, 7).catch(() => new Map<string, number[]>()),
     // The table stands without them where a guard does not answer.
@@ -115,9 +115,9 @@ interface Sent {
 }
 
 function showForm(c: PageContext, { form = new Form(), refused }: Sent = {}) {
-  const preset = presets[c.req.query("preset") ?? ""] ?? presets.default;
+  const preset = ownValue(presets, c.req.query("preset") ?? "") ?? presets.default;
   const { limitCeiling } = c.get("visitor").account;
-  const ticked = form.ticked("scopes") ?? preset?.scopes ?? defaultScopes;
+  const ticked = form.has("scopes_shown") ? form.all("scopes") : (form.ticked("scopes") ?? preset?.scopes ?? defaultScopes);
   return showPage(
     c,
     { title: "Create a key", section: "API Keys", trail: [["API Keys", "/keys"]], status: refused ? 422 : 200 },
@@ -133,6 +133,7 @@ function showForm(c: PageContext, { form = new Form(), refused }: Sent = {}) {
       </nav>
       <form class="panel form" method="post" action="/keys">
         <input type="hidden" name="nonce" value={newNonce()} />
+        <input type="hidden" name="scopes_shown" value="yes" />
         <TextField
           form={form}
           refused={refused}
@@ -222,8 +223,13 @@ export const keyInputOf = (form: Form) => ({
 
 keysPages.get("/keys/new", (c) => showForm(c));
 
+/** Unticked boxes are not sent: a form that showed them and has none selects none. One that did not show them gets the default scopes. */
+const selectsNoScope = (form: Form) => form.has("scopes_shown") && form.all("scopes").length === 0;
+const noScope: Refused = { summary: "The key was not created.", faults: new Map([["scopes", "Select at least one scope."]]) };
+
 keysPages.post("/keys", async (c) => {
   const form = await readForm(c);
+  if (selectsNoScope(form)) return showForm(c, { form, refused: noScope });
   const parsed = parseInput(NewKey, keyInputOf(form));
   if ("refused" in parsed) return showForm(c, { form, refused: parsed.refused });
   const { name, scopes, hourly_limit: hourlyLimit, allowed_ips: allowedIps, expires_at: expiresAt } = parsed.input;

@@ -1,15 +1,15 @@
 import { Hono } from "hono";
-import { Failure } from "../../errors.ts";
 import { commitTo } from "../../events/commit.ts";
-import { text } from "../../http/inputs/values.ts";
+import { visibleText } from "../../http/inputs/values.ts";
 import { addPasskey, listPasskeys, registrationOptions, removePasskey, verifyRegistration } from "../../identity/passkeys.ts";
 import { replaceRecoveryCodes } from "../../identity/recovery-codes.ts";
-import { endSession, type SignedIn } from "../../identity/sessions.ts";
-import { outbox, reading, writing } from "../acting.ts";
+import { endSession, listSessions } from "../../identity/sessions.ts";
+import { reading, unboundOutbox, writing } from "../acting.ts";
 import { showPage } from "../components/layout.tsx";
 import { RecoveryCodes } from "../components/recovery-codes.tsx";
-import { idOf, type PageContext, type PageEnv } from "../context.ts";
+import { idOf, type PageEnv, requireSignedIn } from "../context.ts";
 import { attempt, readForm } from "../forms.ts";
+import { askForStepUp } from "../freshness.tsx";
 import { runOnce } from "../once.ts";
 import { visitorMay } from "../permissions.tsx";
 import { relyingParty } from "../relying-party.ts";
@@ -20,23 +20,27 @@ import { backToSettings, showSettings } from "./settings.tsx";
 export const ownSignInPages = new Hono<PageEnv>();
 
 ownSignInPages.post("/settings/sessions/:id/end", async (c) => {
-  const { signedIn } = c.get("visitor");
-  await endSession(writing(c), idOf(c), visitorMay(c, "sessions") ? undefined : signedIn?.member.id);
+  const own = c.get("visitor").signedIn?.member.id;
+  const endsAnothers = visitorMay(c, "sessions") && (await listSessions(reading(c), own)).every(({ session }) => session.id !== idOf(c));
+  const asked = endsAnothers ? await askForStepUp(c) : null;
+  if (asked) return asked;
+  await endSession(writing(c), idOf(c), endsAnothers ? undefined : own);
   return backToSettings(c, "ended");
 });
-
-/** The one who has signed in. Throws `not_found` where the overview is open, and nobody has. */
-function requireSignedIn(c: PageContext): SignedIn {
-  const { signedIn } = c.get("visitor");
-  if (!signedIn) throw new Failure("not_found", "Nobody has signed in: on this machine the overview is open.");
-  return signedIn;
-}
 
 ownSignInPages.post("/settings/passkeys/options", async (c) => {
   const { member } = requireSignedIn(c);
   const { db, now } = reading(c);
   const known = await listPasskeys(db, member.id);
-  return c.json(await registrationOptions(relyingParty(c), now, { name: member.name, email: member.email, purpose: "add", known }));
+  return c.json(
+    await registrationOptions(relyingParty(c), now, {
+      name: member.name,
+      email: member.email,
+      purpose: "add",
+      subjectId: member.id,
+      known,
+    }),
+  );
 });
 
 ownSignInPages.post("/settings/passkeys", async (c) => {
@@ -45,10 +49,15 @@ ownSignInPages.post("/settings/passkeys", async (c) => {
   const response = form.optional("response");
   // The form comes so where who sent it had first to confirm who they are.
   if (response === undefined) return backToSettings(c, "confirmed");
-  const name = text(1, 100).safeParse(form.text("name"));
+  const name = visibleText(1, 100).safeParse(form.text("name"));
   const { db, now } = reading(c);
   const added = await attempt(async () => {
-    const passkey = await verifyRegistration(db, relyingParty(c), now, { response, name: name.data ?? "Another passkey", purpose: "add" });
+    const passkey = await verifyRegistration(db, relyingParty(c), now, {
+      response,
+      name: name.data ?? "Another passkey",
+      purpose: "add",
+      subjectId: member.id,
+    });
     await addPasskey(writing(c), member, passkey);
   });
   return "refused" in added ? showSettings(c, { refused: added.refused }) : backToSettings(c, "passkey-added");
@@ -88,8 +97,7 @@ ownSignInPages.post("/logout", async (c) => {
   const { signedIn } = c.get("visitor");
   if (signedIn && !signedIn.session) return c.redirect("/cdn-cgi/access/logout", 303);
   // Whoever may do nothing else may still go.
-  const { authority, ...unbound } = outbox(c);
-  if (signedIn?.session) await endSession({ ...reading(c), commit: commitTo(unbound) }, signedIn.session.id, signedIn.member.id);
+  if (signedIn?.session) await endSession({ ...reading(c), commit: commitTo(unboundOutbox(c)) }, signedIn.session.id, signedIn.member.id);
   clearSession(c);
   return c.redirect("/login", 303);
 });

@@ -1,20 +1,21 @@
 import { Hono } from "hono";
 import { Failure } from "../../errors.ts";
-import { email as emailInput } from "../../http/inputs/values.ts";
 import { invite, withdrawInvitation } from "../../identity/invitations.ts";
-import { changeRole, listInvitations, readMember, removeMember } from "../../identity/member.ts";
+import { changeRole, readMember } from "../../identity/member.ts";
+import { listInvitations } from "../../identity/open-invitations.ts";
 import { mayManage, roles } from "../../identity/roles.ts";
 import { reading, writing } from "../acting.ts";
 import { showPage } from "../components/layout.tsx";
 import { CopyButton } from "../components/secret.tsx";
 import { idOf, type PageEnv, roleOf } from "../context.ts";
 import { attempt, readForm } from "../forms.ts";
+import { memberEmail } from "../member-email.ts";
 import { runOnce } from "../once.ts";
 import { showForbidden } from "../permissions.tsx";
 import { relyingParty } from "../relying-party.ts";
 import { backToSettings, showSettings } from "./settings.tsx";
 
-/** Inviting and removing members, and their roles. */
+/** Inviting members, and their roles. */
 export const peoplePages = new Hono<PageEnv>();
 
 peoplePages.post("/settings/invitations", async (c) => {
@@ -26,7 +27,7 @@ peoplePages.post("/settings/invitations", async (c) => {
       refused: { summary: "Nobody was invited.", faults: new Map([["role", `Must be one of ${roles.join(", ")}.`]]) },
     });
   if (!mayManage(roleOf(c.get("visitor")), role)) return showForbidden(c, "owners");
-  const parsed = emailInput.safeParse(form.text("email"));
+  const parsed = memberEmail.safeParse(form.text("email"));
   if (!parsed.success)
     return showSettings(c, {
       form,
@@ -64,19 +65,12 @@ peoplePages.post("/settings/invitations/:id/withdraw", async (c) => {
   return backToSettings(c, "withdrawn");
 });
 
-peoplePages.post("/settings/people/:id/remove", async (c) => {
-  const member = await readMember(reading(c), idOf(c));
-  if (!mayManage(roleOf(c.get("visitor")), member.role)) return showForbidden(c, "owners");
-  const removed = await attempt(() => removeMember(writing(c), member.id));
-  return "refused" in removed ? showSettings(c, { refused: removed.refused }) : backToSettings(c, "removed");
-});
-
 peoplePages.post("/settings/people/:id/role", async (c) => {
   const form = await readForm(c);
   const own = roleOf(c.get("visitor"));
   const member = await readMember(reading(c), idOf(c));
   const role = roles.find((each) => each === form.text("role"));
   if (role === undefined || !mayManage(own, member.role) || !mayManage(own, role)) return showForbidden(c, "owners");
-  const changed = await attempt(() => changeRole(writing(c), member.id, role));
+  const changed = await attempt(() => changeRole(writing(c), member, role));
   return "refused" in changed ? showSettings(c, { refused: changed.refused }) : backToSettings(c, "role");
 });

@@ -26,7 +26,7 @@ export function redeliveryPages(catalogue: EventCatalogue) {
     const status = statusOf(c.req.query("status"));
     const type = catalogue.find(c.req.query("event_type") ?? "")?.type;
     const counting = await attempt(() => countRedeliveries(writing, webhook.id, filterOf(writing.now, status, type)));
-    const count = "refused" in counting ? 0 : counting.result;
+    const { count, pending } = "refused" in counting ? { count: 0, pending: 0 } : counting.result;
     return showPage(
       c,
       {
@@ -46,14 +46,12 @@ export function redeliveryPages(catalogue: EventCatalogue) {
           <form class="filters" method="get" action={`/webhooks/${webhook.id}/redeliver`}>
             <label for="status">Status</label>
             <select id="status" name="status">
-              <option value="">failed and held</option>
-              {deliveryStatuses
-                .filter((each) => each !== "pending")
-                .map((each) => (
-                  <option value={each} selected={each === status}>
-                    {each}
-                  </option>
-                ))}
+              <option value="">failed, held and pending</option>
+              {deliveryStatuses.map((each) => (
+                <option value={each} selected={each === status}>
+                  {each}
+                </option>
+              ))}
             </select>
             <label for="event_type">Type</label>
             <select id="event_type" name="event_type">
@@ -70,6 +68,12 @@ export function redeliveryPages(catalogue: EventCatalogue) {
             Of the last 30 days. Each is sent as a new delivery with the same webhook-id, five a second, so that the receiver is not
             flooded.
           </p>
+          {pending > 0 && (
+            <p>
+              {counted(pending, "delivery", "deliveries")} {pending === 1 ? "is" : "are"} pending. "Redeliver all" sends{" "}
+              {pending === 1 ? "it" : "them"} now instead of at the next attempt.
+            </p>
+          )}
           <p class="buttons">
             {count > 0 && (
               <Action
@@ -119,12 +123,10 @@ export function redeliveryPages(catalogue: EventCatalogue) {
   return pages;
 }
 
-type Repeatable = Exclude<Delivery["status"], "pending">;
-const statusOf = (text: string | undefined): Repeatable | undefined =>
-  (["delivered", "failed", "held"] as const).find((status) => status === text);
+const statusOf = (text: string | undefined): Delivery["status"] | undefined => deliveryStatuses.find((status) => status === text);
 
-const filterOf = (now: number, status: Repeatable | undefined, type: string | undefined) => ({
+const filterOf = (now: number, status: Delivery["status"] | undefined, type: string | undefined) => ({
   from: now - longestSpanMs,
-  status,
+  statuses: status === undefined ? (["failed", "held", "pending"] as const) : [status],
   eventTypes: type === undefined ? undefined : [type],
 });

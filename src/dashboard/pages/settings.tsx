@@ -1,5 +1,6 @@
 import { Hono } from "hono";
-import { listInvitations, listMembers } from "../../identity/member.ts";
+import { listMembers } from "../../identity/member.ts";
+import { listInvitations } from "../../identity/open-invitations.ts";
 import { listPasskeys } from "../../identity/passkeys.ts";
 import { countRecoveryCodes } from "../../identity/recovery-codes.ts";
 import { mayManage, roles } from "../../identity/roles.ts";
@@ -13,14 +14,15 @@ import { SessionsPanel, SignInPanel } from "../components/sign-in-panels.tsx";
 import { Ahead, Moment } from "../components/time.tsx";
 import { type PageContext, type PageEnv, roleOf } from "../context.ts";
 import { integer } from "../format.ts";
-import { Form, readForm, type Sent } from "../forms.ts";
+import { Form, ownValue, readForm, type Sent } from "../forms.ts";
 import { newNonce } from "../once.ts";
 import { visitorMay } from "../permissions.tsx";
 import { isTheme, isZone, pathWithin, remember } from "../preferences.ts";
 
 const outcomes: Record<string, string> = {
   removed: "Removed. Their sessions have ended.",
-  role: "The role was changed. It holds from the next page on.",
+  "removed-with-keys": "Removed. Their sessions have ended, and the keys that you chose are revoked.",
+  role: "The role was changed. It holds from the next page on. Invitations that it may not make have ended.",
   "invited-before": "This form was sent before: the link was shown that once. If it is lost, withdraw the invitation and make another.",
   withdrawn: "Withdrawn. The link does not work any more.",
   ended: "Ended. Whoever had it must sign in again.",
@@ -51,7 +53,7 @@ export async function showSettings(c: PageContext, { form = new Form(), refused 
   ]);
   const own = roleOf(c.get("visitor"));
   const given = roles.filter((role) => mayManage(own, role));
-  const outcome = outcomes[c.req.query("done") ?? ""];
+  const outcome = ownValue(outcomes, c.req.query("done") ?? "");
   return showPage(
     c,
     {
@@ -82,7 +84,7 @@ export async function showSettings(c: PageContext, { form = new Form(), refused 
                 <li>
                   <span class="break">{each.email}</span> <span class="quiet">{each.role}</span>
                   <span class="quiet">
-                    the link ends <Ahead timeMs={each.expiresAt} now={now} />
+                    by <bdi>{each.invitedByName ?? "the operator"}</bdi>, the link ends <Ahead timeMs={each.expiresAt} now={now} />
                   </span>
                   {mayManage(own, each.role) && <Action action={`/settings/invitations/${each.id}/withdraw`}>Withdraw</Action>}
                 </li>
@@ -122,7 +124,10 @@ export async function showSettings(c: PageContext, { form = new Form(), refused 
         </>
       )}
       <section class="panel" aria-labelledby="account-facts">
-        <h2 id="account-facts">The account</h2>
+        <header>
+          <h2 id="account-facts">The account</h2>
+          {signedIn?.session === null && <a href="/access">Your accounts and invitations</a>}
+        </header>
         <dl class="facts">
           <dt>Name</dt>
           <dd>

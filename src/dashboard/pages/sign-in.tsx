@@ -2,24 +2,23 @@ import { Hono } from "hono";
 import { connect } from "../../db/client.ts";
 import { Failure, failures } from "../../errors.ts";
 import { originOf } from "../../http/client-address.ts";
-import { email as emailInput, text } from "../../http/inputs/values.ts";
-import { claim, type Invitation, readInvitation } from "../../identity/invitations.ts";
+import { visibleText } from "../../http/inputs/values.ts";
+import { claim, readInvitation } from "../../identity/join.ts";
 import type { Member } from "../../identity/member.ts";
+import type { Invitation } from "../../identity/open-invitations.ts";
 import { authenticationOptions, registrationOptions, verifyAuthentication, verifyRegistration } from "../../identity/passkeys.ts";
-import { spendRecoveryCode } from "../../identity/recovery-codes.ts";
 import { openSession, type SessionOrigin } from "../../identity/sessions.ts";
-import { enqueueVia } from "../../webhooks/enqueue.ts";
+import { tooManyCodes, trySpendingRecoveryCode } from "../../operations/sign-in-failures.ts";
+import { unboundOutbox } from "../acting.ts";
 import { Page, PageScript } from "../components/layout.tsx";
 import { Alert } from "../components/notice.tsx";
 import { RecoveryCodes } from "../components/recovery-codes.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
 import { type Refused, readForm } from "../forms.ts";
+import { memberEmail } from "../member-email.ts";
 import { pathWithin } from "../preferences.ts";
 import { relyingParty } from "../relying-party.ts";
 import { setSession } from "../session-cookie.ts";
-
-/** Pages for who has not signed in. */
-export const isSignInPage = (path: string): boolean => /^\/(?:login|setup)(?:\/|$)/.test(path);
 
 const longestUserAgent = 256;
 const firstPasskey = "My first passkey";
@@ -27,12 +26,6 @@ const firstPasskey = "My first passkey";
 const sessionOrigin = (c: PageContext): SessionOrigin => ({
   ...originOf(c),
   userAgent: c.req.header("User-Agent")?.slice(0, longestUserAgent).toWellFormed() ?? null,
-});
-
-const outbox = (c: PageContext) => ({
-  db: connect(c.env.DB),
-  enqueue: enqueueVia(c.env.DELIVERIES, (work) => c.executionCtx.waitUntil(work)),
-  requestId: c.get("requestId"),
 });
 
 const reading = (c: PageContext) => ({ db: connect(c.env.DB), now: Date.now() });
@@ -59,6 +52,7 @@ interface Asked {
   refused?: Refused;
 }
 
+/** Pages for people who have not signed in. */
 export const signInPages = new Hono<PageEnv>();
 
 /** Passkeys do not work under an IP address: a laptop's own leads to its name. */
@@ -101,12 +95,12 @@ signInPages.get("/login", (c) => showLogin(c, { returnTo: pathWithin(c.req.query
 
 signInPages.post("/login/options", (c) =>
   answer(c, async () => {
-    return authenticationOptions(relyingParty(c), Date.now(), "sign-in");
+    return authenticationOptions(relyingParty(c), Date.now(), { purpose: "sign-in" });
   }),
 );
 
 async function enter(c: PageContext, member: Member, how: string, returnTo: string) {
-  setSession(c, await openSession(outbox(c), member, Date.now(), sessionOrigin(c), how));
+  setSession(c, await openSession(unboundOutbox(c), member, Date.now(), sessionOrigin(c), how));
   return c.redirect(pathWithin(returnTo), 303);
 }
 
@@ -121,7 +115,7 @@ signInPages.post("/login", async (c) => {
   }
 });
 
-function showRecovery(c: PageContext, { returnTo = "/", refused }: Asked) {
+function showRecovery(c: PageContext, { returnTo = "/", refused, status = 200 }: Asked & { status?: 200 | 403 | 429 }) {
   return c.html(
     <Page title="Use a recovery code">
       <main class="panel notice">
@@ -143,7 +137,7 @@ function showRecovery(c: PageContext, { returnTo = "/", refused }: Asked) {
         </p>
       </main>
     </Page>,
-    refused ? 403 : 200,
+    status,
   );
 }
 
@@ -152,12 +146,12 @@ signInPages.get("/login/recovery", (c) => showRecovery(c, { returnTo: pathWithin
 signInPages.post("/login/recovery", async (c) => {
   const form = await readForm(c);
   const { db, now } = reading(c);
-  const member = await spendRecoveryCode(db, form.text("code"), now);
-  if (!member) {
-    const refused = { summary: "This is no recovery code, or it was used before.", faults: new Map() };
-    return showRecovery(c, { returnTo: pathWithin(form.text("return_to")), refused });
-  }
-  return enter(c, member, "recovery code", form.text("return_to"));
+  const spent = await trySpendingRecoveryCode(db, form.text("code"), now, { confirming: null, from: originOf(c) });
+  if ("member" in spent) return enter(c, spent.member, "recovery code", form.text("return_to"));
+  const isTooMany = spent.refused === "too many";
+  const summary = isTooMany ? tooManyCodes : "This is no recovery code, or it was used before.";
+  const returnTo = pathWithin(form.text("return_to"));
+  return showRecovery(c, { returnTo, refused: { summary, faults: new Map() }, status: isTooMany ? 429 : 403 });
 });
 
 function showSetup(c: PageContext, refused?: Refused) {
@@ -208,10 +202,10 @@ signInPages.post("/setup/check", (c) =>
 
 /** What somebody says of themselves, as it is taken. Throws `invalid_body`. */
 function personOf(invitation: Invitation, name: string, email: string) {
-  const wrongName = text(1, 100).safeParse(name).error?.issues[0]?.message;
+  const wrongName = visibleText(1, 100).safeParse(name).error?.issues[0]?.message;
   if (wrongName) throw new Failure("invalid_body", `Your name: ${wrongName}`);
   if (invitation.kind === "invite") return { name, email: invitation.email };
-  const wrongEmail = emailInput.safeParse(email).error?.issues[0]?.message;
+  const wrongEmail = memberEmail.safeParse(email).error?.issues[0]?.message;
   if (wrongEmail) throw new Failure("invalid_body", `Your email address: ${wrongEmail}`);
   return { name, email };
 }
@@ -221,7 +215,7 @@ signInPages.post("/setup/options", (c) =>
     const form = await readForm(c);
     const invitation = await readInvitation(reading(c), form.text("token"));
     const person = personOf(invitation, form.text("name"), form.text("email"));
-    return registrationOptions(relyingParty(c), Date.now(), { ...person, purpose: "join" });
+    return registrationOptions(relyingParty(c), Date.now(), { ...person, purpose: "join", subjectId: invitation.id });
   }),
 );
 
@@ -236,8 +230,9 @@ signInPages.post("/setup", async (c) => {
       response: form.text("response"),
       name: firstPasskey,
       purpose: "join",
+      subjectId: invitation.id,
     });
-    const claimed = await claim(outbox(c), now, { token, person, passkey, from: sessionOrigin(c) });
+    const claimed = await claim(unboundOutbox(c), now, { token, person, passkey, from: sessionOrigin(c) });
     setSession(c, claimed.token);
     return c.html(
       <Page title="Your recovery codes">

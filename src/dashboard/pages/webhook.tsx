@@ -4,10 +4,10 @@ import type { EventCatalogue } from "../../events/catalogue.ts";
 import { webhookInputs } from "../../http/inputs/webhook.ts";
 import { percent } from "../../percent.ts";
 import { readHealth } from "../../webhooks/health.ts";
-import { type DeliveryFilter, deliveryStatuses, listDeliveries } from "../../webhooks/read-deliveries.ts";
+import { deliveryStatuses, listDeliveries } from "../../webhooks/read-deliveries.ts";
+import { readRedelivery } from "../../webhooks/read-redeliveries.ts";
 import { readWebhook } from "../../webhooks/read-webhooks.ts";
 import { sendTest } from "../../webhooks/redeliver.ts";
-import { readRedelivery } from "../../webhooks/redeliver-many.ts";
 import { type Webhook, webhookData } from "../../webhooks/webhook.ts";
 import { changeWebhook, deleteWebhook } from "../../webhooks/write-webhooks.ts";
 import { reading, webhookWriting } from "../acting.ts";
@@ -20,7 +20,8 @@ import { Age, Ahead, Moment } from "../components/time.tsx";
 import { VerifySnippets } from "../components/verify-snippets.tsx";
 import { idOf, type PageContext, type PageEnv } from "../context.ts";
 import { counted, integer, milliseconds, rate } from "../format.ts";
-import { asShown, attempt, Form, parseInput, readForm, type Sent } from "../forms.ts";
+import { asShown, attempt, Form, ownValue, parseInput, readForm, type Sent } from "../forms.ts";
+import { askForStepUp } from "../freshness.tsx";
 import { newNonce, runOnce } from "../once.ts";
 import { visitorMay } from "../permissions.tsx";
 import { WebhookFields, webhookInputOf, webhooksTrail } from "./webhooks.tsx";
@@ -42,6 +43,12 @@ const outcomes: Record<string, (webhook: Webhook) => [sentence: string, call: st
 /** Back to the page of the webhook, which says what was done. */
 const backToWebhook = (c: PageContext, done: string) => c.redirect(`/webhooks/${idOf(c)}?done=${done}`, 303);
 
+/** Whether a change sends other events, or sends them elsewhere. */
+function redirects({ url, eventTypes }: Webhook, patch: { url?: string; eventTypes?: string[] }): boolean {
+  const isSame = (types: readonly string[]) => types.toSorted().join() === eventTypes.toSorted().join();
+  return (patch.url !== undefined && patch.url !== url) || (patch.eventTypes !== undefined && !isSame(patch.eventTypes));
+}
+
 /** One webhook: how it does, its deliveries, what may be done with it. */
 export function webhookPages(catalogue: EventCatalogue) {
   const pages = new Hono<PageEnv>();
@@ -51,14 +58,15 @@ export function webhookPages(catalogue: EventCatalogue) {
     const asking = reading(c);
     const { now } = asking;
     const webhook = await readWebhook(asking, idOf(c));
-    const filter: DeliveryFilter = {
+    const filter = {
       status: deliveryStatuses.find((status) => status === c.req.query("status")),
       eventType: catalogue.find(c.req.query("event_type") ?? "")?.type,
     };
+    const matching = { statuses: filter.status && [filter.status], eventTypes: filter.eventType ? [filter.eventType] : undefined };
     const redeliveryId = c.req.query("redelivery");
     const [health, deliveries, redelivery] = await Promise.all([
       readHealth(asking, webhook.id),
-      listDeliveries(asking, webhook.id, { filter, after: c.req.query("after"), limit: deliveriesShown }),
+      listDeliveries(asking, webhook.id, { filter: matching, after: c.req.query("after"), limit: deliveriesShown }),
       redeliveryId ? readRedelivery(asking, redeliveryId).catch(() => null) : null,
     ]);
     const { status } = webhookData(webhook);
@@ -67,8 +75,8 @@ export function webhookPages(catalogue: EventCatalogue) {
     const isManageable = visitorMay(c, "webhooks") && isReadable;
     const done = c.req.query("done") ?? "";
     // An address that was kept may say what is so no longer.
-    const isSo = { disabled: webhook.state === "disabled", enabled: webhook.state === "active" }[done] ?? true;
-    const outcome = isSo ? outcomes[done]?.(webhook) : undefined;
+    const isSo = ownValue({ disabled: webhook.state === "disabled", enabled: webhook.state === "active" }, done) ?? true;
+    const outcome = isSo ? ownValue(outcomes, done)?.(webhook) : undefined;
     const { rows: shown, next } = deliveries;
     const query = (more: Record<string, string | undefined>) => {
       const all = { status: filter.status, event_type: filter.eventType, ...more };
@@ -193,10 +201,18 @@ export function webhookPages(catalogue: EventCatalogue) {
         <section class="panel" aria-labelledby="deliveries">
           <header>
             <h2 id="deliveries">Deliveries</h2>
-            {webhook.state === "active" && filter.status !== "pending" && isManageable && (
-              <a class="button" href={query({}).replace(webhook.id, `${webhook.id}/redeliver`)}>
-                Redeliver all
-              </a>
+            {webhook.state === "active" && isManageable && (
+              <>
+                {health.waiting > 0 && (
+                  <span class="quiet">
+                    {integer(health.waiting)} {health.waiting === 1 ? "is" : "are"} pending. "Redeliver all" includes{" "}
+                    {health.waiting === 1 ? "it" : "them"}.
+                  </span>
+                )}
+                <a class="button" href={query({}).replace(webhook.id, `${webhook.id}/redeliver`)}>
+                  Redeliver all
+                </a>
+              </>
             )}
           </header>
           <nav class="filters" aria-label="Deliveries by status">
@@ -287,7 +303,13 @@ export function webhookPages(catalogue: EventCatalogue) {
       ...(description !== undefined && { description: description ?? "" }),
       ...(eventTypes && { eventTypes }),
     };
-    const changed = await attempt(() => changeWebhook(webhookWriting(c, catalogue), idOf(c), patch, asShown(form)));
+    const before = await readWebhook(reading(c), idOf(c));
+    const asked = redirects(before, patch) ? await askForStepUp(c) : null;
+    if (asked) return asked;
+    const changed = await attempt(() =>
+      // Whether it redirects events was decided by this revision.
+      changeWebhook(webhookWriting(c, catalogue), idOf(c), patch, (revision) => revision === before.revision && asShown(form)(revision)),
+    );
     return "refused" in changed ? showWebhook(c, { form, refused: changed.refused }) : backToWebhook(c, "changed");
   });
 

@@ -1,11 +1,13 @@
 import type { EventCatalogue } from "../../events/catalogue.ts";
-import type { JsonObject } from "../../openapi-document.ts";
+import { exampleBodyOf } from "../../events/event.ts";
+import { type JsonObject, payloadName } from "../../openapi-document.ts";
 import { type DocPage, eventPath, jsonFence, paragraphs, schemaPath } from "../page.ts";
 import { memberTable } from "./schemas.ts";
 
 /** A page for each type of event, with what webhooks are sent of it. */
 export const eventPages = (document: JsonObject, { kinds }: EventCatalogue): DocPage[] =>
-  kinds.map(({ type, description, scope, schema, example }) => {
+  kinds.map((kind) => {
+    const { type, description, scope, schema, previous } = kind;
     const { schemas } = document.components as { schemas: Record<string, JsonObject> };
     return {
       path: eventPath(type),
@@ -17,10 +19,11 @@ export const eventPages = (document: JsonObject, { kinds }: EventCatalogue): Doc
         description,
         `To subscribe to it and to read it a key needs the scope \`${scope}\`, beside those of webhooks.`,
         "## What is sent",
-        "The body of the request, which is signed: see [webhooks](/docs/guides/webhooks).",
-        jsonFence({ type, timestamp: "2026-01-31T09:30:00.000Z", data: example }),
+        `The body of the request, a [${payloadName(type)}](${schemaPath(payloadName(type))}), which is signed: see [webhooks](/docs/guides/webhooks).`,
+        jsonFence(exampleBodyOf(kind)),
         "## Its data",
         `\`data\` is a [${schema}](${schemaPath(schema)}).`,
+        previous !== undefined && "`previous` has the former values of the members of `data` that changed, `updated_at` among them.",
         schemas[schema] && memberTable(schemas[schema]),
       ),
     };

@@ -2,23 +2,15 @@ import { STATUS_CODES } from "node:http";
 import { exampleOrigin } from "../../explanations.ts";
 import { isObject, type JsonObject, type Operation, operationsIn, parametersOf, partOf } from "../../openapi-document.ts";
 import type { OwnIds } from "../own-ids.ts";
-import { type DocPage, errorPath, fence, jsonFence, operationPath, paragraphs, schemaPath, table } from "../page.ts";
+import { type DocPage, errorPath, fence, jsonFence, operationPath, originPlaceholder, paragraphs, table } from "../page.ts";
 import { callOf, inCurl, inJavaScript, inPython } from "../samples.ts";
 import { codesOf } from "./errors.ts";
-import { memberTable, typeOf } from "./schemas.ts";
+import { memberTable, shapesOf, typeOf } from "./schemas.ts";
 
-interface Place {
+export interface Place {
   method: string;
   path: string;
   operation: Operation;
-}
-
-/** Who may call it. */
-function accessOf({ operation }: Place): string {
-  const [requirement] = operation.security as Record<string, string[]>[];
-  if (!requirement) return "Needs no key.";
-  const [scope] = Object.values(requirement)[0] ?? [];
-  return scope ? `Needs a key with the scope \`${scope}\`.` : "Needs a key, whatever its scopes.";
 }
 
 function parameterTable(document: JsonObject, { operation }: Place): string {
@@ -52,15 +44,14 @@ function answersOf(document: JsonObject, { operation }: Place): string {
     .map(([status, response]) => {
       const { description, headers, content } = partOf(document, response as JsonObject);
       const [media] = Object.values((content ?? {}) as Record<string, JsonObject>);
-      const ref = isObject(media?.schema) && typeof media.schema.$ref === "string" ? media.schema.$ref.split("/").at(-1) : undefined;
+      const shapes = isObject(media?.schema) ? shapesOf(media.schema) : "";
       return paragraphs(
         `### ${status} ${STATUS_CODES[status] ?? ""}`,
-        `${description}${ref ? ` A [${ref}](${schemaPath(ref)}).` : ""}`,
+        `${description}${shapes && ` Its body is ${shapes}.`}`,
         `Headers: ${Object.keys(headers as JsonObject)
           .map((name) => `\`${name}\``)
           .join(", ")}.`,
-        media?.example !== undefined &&
-          (typeof media.example === "string" ? fence("yaml", media.example.trim()) : jsonFence(media.example)),
+        media?.example !== undefined && jsonFence(media.example),
       );
     });
   return paragraphs("## Answers", ...served);
@@ -82,32 +73,34 @@ function errorsOf(document: JsonObject, { operation }: Place, instance: string):
   );
 }
 
-/** A page for each operation, which begins with the call of it. */
-export const operationPages = (document: JsonObject, served: { origin: string; ids: OwnIds | null }): DocPage[] =>
-  operationsIn(document).map((place) => {
-    const { method, path, operation } = place;
-    const call = callOf(document, place, served);
-    return {
-      path: operationPath(operation.operationId),
-      title: String(operation.summary),
-      kind: "Operation",
-      summary: `${method.toUpperCase()} ${path}. ${String(operation.description)}`,
-      markdown: paragraphs(
-        fence("sh", inCurl(call)),
-        `# ${operation.summary}`,
-        `\`${method.toUpperCase()} ${path}\``,
-        String(operation.description),
-        accessOf(place),
-        path.includes("{") && !served.ids && "The id is an example: put one of yours in its place.",
-        parameterTable(document, place),
-        bodyOf(document, place),
-        "## The same in other languages",
-        "### JavaScript",
-        fence("js", inJavaScript(call)),
-        "### Python",
-        fence("python", inPython(call)),
-        answersOf(document, place),
-        errorsOf(document, place, new URL(call.url).pathname).replaceAll(exampleOrigin, served.origin),
-      ),
-    };
-  });
+/** The page of an operation, which begins with the call of it. `ids`: those that its samples name; null for the examples of the document. */
+export function operationPage(document: JsonObject, place: Place, ids: OwnIds | null): DocPage {
+  const { method, path, operation } = place;
+  const call = callOf(document, place, { origin: originPlaceholder, ids });
+  return {
+    path: operationPath(operation.operationId),
+    title: String(operation.summary),
+    kind: "Operation",
+    summary: `${method.toUpperCase()} ${path}. ${String(operation.description)}`,
+    markdown: paragraphs(
+      fence("sh", inCurl(call)),
+      `# ${operation.summary}`,
+      `\`${method.toUpperCase()} ${path}\``,
+      String(operation.description),
+      path.includes("{") && !ids && "The id is an example: put one of yours in its place.",
+      parameterTable(document, place),
+      bodyOf(document, place),
+      "## The same in other languages",
+      "### JavaScript",
+      fence("js", inJavaScript(call)),
+      "### Python",
+      fence("python", inPython(call)),
+      answersOf(document, place),
+      errorsOf(document, place, new URL(call.url).pathname).replaceAll(exampleOrigin, originPlaceholder),
+    ),
+  };
+}
+
+/** A page for each operation. */
+export const operationPages = (document: JsonObject): DocPage[] =>
+  operationsIn(document).map((place) => operationPage(document, place, null));

@@ -6,7 +6,7 @@ const nameIn = (ref: Json | undefined) => String(ref).split("/").at(-1) ?? "";
 /** What a schema takes, in a few words: "string, date-time, or null". */
 export function typeOf(schema: JsonObject): string {
   if (schema.$ref !== undefined) return `[${nameIn(schema.$ref)}](${schemaPath(nameIn(schema.$ref))})`;
-  const parts = [...((schema.allOf ?? schema.anyOf ?? []) as JsonObject[])].map(typeOf);
+  const parts = ((schema.allOf ?? schema.anyOf ?? schema.oneOf ?? []) as JsonObject[]).map(typeOf);
   if (parts.length > 0) return [...new Set(parts.filter((part) => part !== ""))].join(" or ");
   if (schema.const !== undefined) return `\`${schema.const}\``;
   const types = ([] as Json[])
@@ -14,6 +14,13 @@ export function typeOf(schema: JsonObject): string {
     .map((type) => (type === "array" && isObject(schema.items) ? `list of ${typeOf(schema.items)}` : String(type)));
   return [types.join(" or "), schema.format].filter(Boolean).join(", ");
 }
+
+/** The shapes with a name that a schema allows: "[Key](...)", or empty where it has none. */
+export const shapesOf = (schema: JsonObject): string =>
+  ((schema.oneOf ?? schema.anyOf ?? [schema]) as JsonObject[])
+    .filter(({ $ref }) => $ref !== undefined)
+    .map(typeOf)
+    .join(" or ");
 
 /** The limits that a schema sets. */
 function boundsOf(schema: JsonObject): string {
@@ -64,7 +71,7 @@ export const schemaPages = (document: JsonObject): DocPage[] =>
       markdown: paragraphs(
         `# ${name}`,
         String(schema.description ?? ""),
-        memberTable(schema),
+        schema.oneOf ? `One of ${shapesOf(schema)}.` : memberTable(schema),
         example !== undefined && paragraphs("## Example", jsonFence(example)),
       ),
     };

@@ -1,11 +1,14 @@
 import { z } from "@hono/zod-openapi";
 import { isUnambiguous } from "../../admission/ip-list.ts";
 import { scopes as allScopes, defaultScopes, inOrder } from "../../keys/scopes.ts";
-import { text, timeInputOrNull } from "./values.ts";
+import { timeInputOrNull, visibleText } from "./values.ts";
 
 // What may be said of a key, to the API and in a form.
 
-const name = text(1, 100).openapi({ description: "What the key is for, as people will look for it.", example: "Continuous integration" });
+const name = visibleText(1, 100).openapi({
+  description: "What the key is for, as people will look for it.",
+  example: "Continuous integration",
+});
 const scopes = z
   .array(z.enum(allScopes))
   .transform(inOrder)

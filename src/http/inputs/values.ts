@@ -43,31 +43,58 @@ function bounded(origin: string, bound: "at least" | "at most", count: number): 
   return `be ${bound} ${count}`;
 }
 
-/** Text of `min` to `max` characters (code points) without what no store keeps: NUL and lone surrogates. */
-export const text = (min: number, max: number) =>
+interface RefusedCharacters {
+  pattern: RegExp;
+  message: string;
+  /** The same for the document, whose patterns have no flags: those that have four hex digits. */
+  ranges: string;
+}
+
+const nul: RefusedCharacters = { pattern: /\0/, message: "Must not contain NUL.", ranges: "\\u0000" };
+/** Nobody sees them, and some turn the text around them. Emoji and Persian need the joiners U+200C and U+200D. */
+const hidden: RefusedCharacters = {
+  pattern: /(?![\u200c\u200d])[\p{Cc}\p{Cf}]/u,
+  message: "Must not contain control or invisible characters.",
+  ranges:
+    "\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u0600-\\u0605\\u061c\\u06dd\\u070f\\u0890\\u0891\\u08e2\\u180e\\u200b\\u200e\\u200f\\u202a-\\u202e\\u2060-\\u2064\\u2066-\\u206f\\ufeff\\ufff9-\\ufffb",
+};
+
+const textWithout = ({ pattern, message, ranges }: RefusedCharacters, min: number, max: number) =>
   z
     .string()
     .superRefine((value, ctx) => {
       const wrong = (code: string, message: string) => ctx.addIssue({ code: "custom", message, params: { code } });
-      if (value.includes("\0")) wrong("invalid_text", "Must not contain NUL.");
+      if (pattern.test(value)) wrong("invalid_text", message);
       if (!value.isWellFormed()) wrong("invalid_text", "Must not contain lone surrogates.");
       if (min > 0 && value.trim() === "") return wrong("too_small", "Must not be blank.");
       if ([...value].length > max) wrong("too_big", `Must have at most ${max} characters.`);
     })
-    .openapi({ ...(min > 0 && { minLength: min }), maxLength: max, pattern: min > 0 ? notBlank : withoutNul });
+    .openapi({
+      ...(min > 0 && { minLength: min }),
+      maxLength: max,
+      pattern: min > 0 ? `^[^${ranges}]*[^\\s${ranges}][^${ranges}]*$` : `^[^${ranges}]*$`,
+    });
 
-const withoutNul = "^[^\\u0000]*$";
-const notBlank = "^[^\\u0000]*[^\\s\\u0000][^\\u0000]*$";
+/** Text of `min` to `max` characters (code points) without what no store keeps: NUL and lone surrogates. */
+export const text = (min: number, max: number) => textWithout(nul, min, max);
 
-const atom = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~\\u00a1-\\uffff-]+";
-const label = "[A-Za-z0-9\\u00a1-\\uffff](?:[A-Za-z0-9\\u00a1-\\uffff-]{0,61}[A-Za-z0-9\\u00a1-\\uffff])?";
+/** A name, or another line that people tell things apart by: text without control and invisible characters. */
+export const visibleText = (min: number, max: number) => textWithout(hidden, min, max);
+
+/** What an address may have beside ASCII: everything but the invisible. */
+const beyondAscii =
+  "\\u00a1-\\u00ac\\u00ae-\\u05ff\\u0606-\\u061b\\u061d-\\u06dc\\u06de-\\u070e\\u0710-\\u088f\\u0892-\\u08e1\\u08e3-\\u180d\\u180f-\\u200a\\u200c-\\u200d\\u2010-\\u2029\\u202f-\\u205f\\u2065\\u2070-\\ufefe\\uff00-\\ufff8\\ufffc-\\uffff";
+const atom = `[A-Za-z0-9!#$%&'*+/=?^_\`{|}~${beyondAscii}-]+`;
+const letter = `[A-Za-z0-9${beyondAscii}]`;
+const label = `${letter}(?:[A-Za-z0-9${beyondAscii}-]{0,61}${letter})?`;
 /** Dot-atoms at a name with a dot in it (RFC 5321, 4.1.2), also in other scripts (RFC 6531). No quoted names and no addresses of machines. */
 const emailPattern = `^${atom}(?:\\.${atom})*@${label}(?:\\.${label})+$`;
 
-/** An email address. Whether anybody reads it is not looked at. */
-export const email = text(1, 254)
-  .regex(new RegExp(emailPattern), "Must be an email address.")
-  .openapi({ format: "idn-email", pattern: emailPattern });
+/**
+ * An email address. Whether anybody reads it is not looked at. The document has its pattern and no format: `email` would exclude addresses in other
+ * scripts, and few validators know `idn-email`.
+ */
+export const email = visibleText(1, 254).regex(new RegExp(emailPattern), "Must be an email address.").openapi({ pattern: emailPattern });
 
 const firstTime = Date.parse("0000-01-01T00:00:00Z");
 const endOfTime = Date.parse("9999-12-31T23:59:59.999Z");

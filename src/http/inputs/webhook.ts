@@ -1,7 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import type { EventCatalogue } from "../../events/catalogue.ts";
 import { longestUrl, urlRefusal } from "../../webhooks/url-rules.ts";
-import { text } from "./values.ts";
+import { visibleText } from "./values.ts";
 
 // What may be said of a webhook, to the API and in a form.
 
@@ -19,7 +19,7 @@ const url = z
     example: "https://hooks.acme.dev/overview",
     description: "Where events are posted to: https, a public host name, no user name, no password.",
   });
-const description = text(0, 500).openapi({ description: "What it is for.", example: "Chat room of the team" });
+const description = visibleText(0, 500).openapi({ description: "What it is for.", example: "Chat room of the team" });
 
 const eventTypesOf = ({ types }: EventCatalogue) =>
   z

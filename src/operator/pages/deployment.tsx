@@ -92,8 +92,8 @@ export const Jobs = ({ jobs, now }: { jobs: Vitals["jobs"]; now: number }) => {
           {integer(jobs.length)} jobs, {failed.length === 0 ? "none failed" : `${integer(failed.length)} failed`}
         </summary>
         <Lines>
-          {jobs.map(({ name, done, ranAt, hasMore, error }) => (
-            <Line name={name} isBad={error !== null}>
+          {jobs.map(({ name, description, done, ranAt, hasMore, error }) => (
+            <Line name={description || name} isBad={error !== null}>
               {integer(done)} done <Age timeMs={ranAt} now={now} />
               {hasMore && ", goes on in the next minute"}
               {error !== null && `, failed: ${error}`}

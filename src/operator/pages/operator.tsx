@@ -15,6 +15,7 @@ import {
 } from "../../operations/operator-sessions.ts";
 import { readTraffic } from "../../operations/traffic.ts";
 import { readVitals } from "../../operations/vitals.ts";
+import { isTooMany } from "../authenticate.ts";
 import type { OperatorContext, OperatorEnv } from "../context.ts";
 import { operatorOf, operatorTokens } from "../tokens.ts";
 import { Deployment, Jobs } from "./deployment.tsx";
@@ -63,10 +64,10 @@ const show = (
     { "Cache-Control": "no-store" },
   );
 
-const showSignIn = (c: OperatorContext, fault?: string) =>
+const showSignIn = (c: OperatorContext, fault?: string, status: 403 | 429 = 403) =>
   show(
     c,
-    { title: "Operator", status: fault === undefined ? 200 : 403 },
+    { title: "Operator", status: fault === undefined ? 200 : status },
     <section class="panel notice" aria-label="Sign in">
       {fault !== undefined && (
         <div class="note alert" role="alert">
@@ -127,7 +128,10 @@ operatorPages.get("/operator", async (c) => {
 operatorPages.post("/operator/session", async (c) => {
   const { token: sent } = await c.req.parseBody().catch(() => ({ token: "" }));
   const token = typeof sent === "string" ? operatorOf(c.env, sent.trim()) : null;
-  if (token === null) return showSignIn(c, "This is no token of an operator.");
+  if (token === null) {
+    if (await isTooMany(c)) return showSignIn(c, "Too many wrong tokens came from your address. Wait a minute, then try again.", 429);
+    return showSignIn(c, "This is no token of an operator.");
+  }
   const [db, now] = [connect(c.env.DB), Date.now()];
   const cookie = await openOperatorSession(db, { operator: token.name, operatorTokenHash: token.tokenHash }, now);
   setCookie(c, cookieOf(c), cookie, { ...optionsOf(c), maxAge: operatorSessionMs / secondMs });

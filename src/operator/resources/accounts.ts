@@ -8,7 +8,7 @@ import { iso, isoOrNull, secondMs } from "../../clock.ts";
 import { connect } from "../../db/client.ts";
 import { fullBytes } from "../../db/database-sizes.ts";
 import { Failure } from "../../errors.ts";
-import { text } from "../../http/inputs/values.ts";
+import { visibleText } from "../../http/inputs/values.ts";
 import { claimedOf } from "../../identity/invitations.ts";
 import {
   changeCeiling,
@@ -52,7 +52,7 @@ const reportOf = ({ accountId, erased, requestedAt, finishedAt }: Erasure) => ({
   time_travel_until: finishedAt === null ? null : iso(timeTravelUntil(finishedAt)),
 });
 
-const NewAccount = z.strictObject({ name: text(1, 200), email: z.email().max(254) });
+const NewAccount = z.strictObject({ name: visibleText(1, 200), email: z.email().max(254) });
 
 export const accounts = new Hono<OperatorEnv>();
 
@@ -122,7 +122,8 @@ accounts.get("/accounts/:id/export", async (c) => {
   const { db, now, operator } = operating(c);
   const after = c.req.query("after") ?? "";
   await readAccount(db, idOf(c));
-  if (after === "") await recordOperation(db, { now, operator, action: "account.exported", accountId: idOf(c) });
+  // For each piece: only the caller says where it goes on.
+  await recordOperation(db, { now, operator, action: "account.exported", accountId: idOf(c), details: { continued: after !== "" } });
   const { lines, next } = await exportAccount({ db, env: c.env }, idOf(c), after);
   const ndjson = lines.map((line) => `${JSON.stringify(line)}\n`).join("");
   return c.body(ndjson, 200, { "Content-Type": "application/x-ndjson", ...(next !== null && { "X-Next": encodeURIComponent(next) }) });

@@ -14,7 +14,8 @@ import { sealingSecrets } from "../../webhooks/sealing.ts";
 import { sweepDeliveries } from "../../webhooks/sweep.ts";
 import { type OperatorEnv, operating, readBody } from "../context.ts";
 
-// What an operator does for all accounts at once. What takes long answers after a piece of it, and is called again.
+// What an operator does for all accounts at once. What takes long answers after a piece of it, and is called again. Each call has its entry in the
+// audit: only the caller says whether it is the first.
 
 const enqueuedAtOnce = 1000;
 
@@ -23,7 +24,7 @@ export const maintenance = new Hono<OperatorEnv>();
 maintenance.post("/guards/line-up", async (c) => {
   const { after } = await readBody(c, z.strictObject({ after: z.string().default("") }));
   const { db, now, operator, guards, env } = operating(c);
-  if (after === "") await recordOperation(db, { now, operator, action: "guards.lined_up" });
+  await recordOperation(db, { now, operator, action: "guards.lined_up", details: { continued: after !== "" } });
   return c.json(await lineUpGuards({ db, guards, env }, after));
 });
 
@@ -57,12 +58,9 @@ maintenance.get("/deliveries", async (c) => {
 });
 
 maintenance.post("/deliveries/drain", async (c) => {
-  const { after, goes_on: goesOn } = await readBody(
-    c,
-    z.strictObject({ after: z.string().default(""), goes_on: z.boolean().default(false) }),
-  );
+  const { after } = await readBody(c, z.strictObject({ after: z.string().default("") }));
   const { db, now, operator, env } = operating(c);
-  if (!goesOn) await recordOperation(db, { now, operator, action: "deliveries.drained" });
+  await recordOperation(db, { now, operator, action: "deliveries.drained", details: { continued: after !== "" } });
   const deliver = async () => {
     throw new Failure("unavailable", "The queue takes no messages just now. The clock goes on with what is due, 25 deliveries a minute.");
   };

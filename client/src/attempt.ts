@@ -1,0 +1,47 @@
+import { TimeoutError } from "./errors.ts";
+
+/** Sends one request. Rejects if no response arrives. */
+export type Fetch = (request: Request) => Promise<Response>;
+
+const withoutBody = [101, 204, 205, 304];
+/** Timers take no longer time. */
+const longestTimerMs = 2 ** 31 - 1;
+
+/** Waits for a response and its whole body, so that a connection that breaks in between is seen here. */
+async function whole(responding: Promise<Response>): Promise<Response> {
+  const response = await responding;
+  return new Response(withoutBody.includes(response.status) ? null : await response.arrayBuffer(), response);
+}
+
+/** Sends a request once. Rejects with a `TimeoutError` after `timeoutMs`, and with the signal's reason as soon as the signal aborts. */
+export async function sendOnce(send: Fetch, request: Request, timeoutMs: number): Promise<Response> {
+  const attempt = new AbortController();
+  const giveUp = () => attempt.abort(request.signal.reason);
+  const timer = setTimeout(() => attempt.abort(new TimeoutError(timeoutMs)), Math.min(timeoutMs, longestTimerMs));
+  const stopped = new Promise<never>((_, reject) => {
+    attempt.signal.addEventListener("abort", () => reject(attempt.signal.reason), { once: true });
+  });
+  if (request.signal.aborted) giveUp();
+  else request.signal.addEventListener("abort", giveUp, { once: true });
+  try {
+    return await Promise.race([stopped, whole(send(new Request(request, { signal: attempt.signal })))]);
+  } finally {
+    clearTimeout(timer);
+    request.signal.removeEventListener("abort", giveUp);
+  }
+}
+
+/** Waits. Rejects with the signal's reason as soon as the signal aborts. */
+export const sleep = (ms: number, signal: AbortSignal) =>
+  new Promise<void>((resolve, reject) => {
+    const giveUp = () => {
+      clearTimeout(timer);
+      reject(signal.reason);
+    };
+    const timer = setTimeout(() => {
+      signal.removeEventListener("abort", giveUp);
+      resolve();
+    }, ms);
+    if (signal.aborted) giveUp();
+    else signal.addEventListener("abort", giveUp, { once: true });
+  });

@@ -1,0 +1,71 @@
+/** No response arrived: the connection could not be made, or broke. `cause` is what the platform said. */
+export class ConnectionError extends Error {
+  override readonly name = "ConnectionError";
+
+  constructor(cause: unknown, attempts: number) {
+    const { message, cause: inner } = cause as Partial<Error>;
+    const reason = inner instanceof Error && inner.message !== "" ? inner.message : (message ?? String(cause));
+    super(`The connection failed${attempts > 1 ? ` ${attempts} times` : ""}: ${reason}`, { cause });
+  }
+}
+
+/** The service did not respond in time. What the request asked for may have happened. */
+export class TimeoutError extends Error {
+  override readonly name = "TimeoutError";
+
+  constructor(timeoutMs: number) {
+    super(`The service did not respond within ${Math.max(0, Math.round(timeoutMs))} ms.`);
+  }
+}
+
+/** A response that is neither a success nor a problem: to HEAD, or from something between the client and the service. */
+export class UnexpectedResponseError extends Error {
+  override readonly name = "UnexpectedResponseError";
+  readonly status: number;
+  /** Null where the service did not respond itself. */
+  readonly requestId: string | null;
+  readonly response: Response;
+
+  constructor(response: Response, text: string) {
+    const requestId = response.headers.get("X-Request-Id");
+    const named = [`${response.status} ${response.statusText}`.trim(), text.slice(0, 200)].filter(Boolean).join(": ");
+    super(`Unexpected response: ${named}${requestId === null ? "" : ` (request ${requestId})`}`);
+    this.status = response.status;
+    this.requestId = requestId;
+    this.response = response;
+  }
+}
+
+/** A key or webhook as a replay shows it. */
+interface WithoutSecret {
+  id: string;
+}
+
+/**
+ * The request was done by an earlier attempt, whose response got lost, and with it the secret: the service shows it once. The key or webhook of
+ * `data` exists, so make a new secret: `client.keys.rotate(error.data.id)` or `client.webhooks.rotateSecret(error.data.id)`.
+ */
+export class SecretLostError extends Error {
+  override readonly name = "SecretLostError";
+  readonly data: WithoutSecret;
+  readonly requestId: string | null;
+  readonly response: Response;
+
+  constructor(data: WithoutSecret, response: Response) {
+    const requestId = response.headers.get("X-Request-Id");
+    const remedy = data.id.startsWith("key_") ? `client.keys.rotate("${data.id}")` : `client.webhooks.rotateSecret("${data.id}")`;
+    super(
+      `${data.id} has its secret, but an earlier response that showed it was lost, and it is shown once. Make a new one: ${remedy} (request ${requestId})`,
+    );
+    this.data = data;
+    this.requestId = requestId;
+    this.response = response;
+  }
+}
+
+/** Throws a `SecretLostError` for a replay of what showed a secret. */
+export async function requireSecret(response: Response): Promise<void> {
+  if (!response.headers.has("Idempotent-Replayed")) return;
+  const data = (await response.clone().json()) as WithoutSecret & { secret_key?: string | null; secret?: string | null };
+  if (data.secret_key === null || data.secret === null) throw new SecretLostError(data, response);
+}

@@ -1,0 +1,147 @@
+import type { Fetch } from "./attempt.ts";
+import type { ApiClient } from "./client.ts";
+import { type OperationName, type Operations, operations } from "./operations.ts";
+import { type ItemOf, List, type ListPath, type Page } from "./pages.ts";
+import type { RetryOptions } from "./retry.ts";
+import type { paths } from "./schema.ts";
+
+/** What every method takes as its last argument. */
+export interface CallOptions extends RetryOptions {
+  /** Stops the call at once, its waits and further pages included. */
+  signal?: AbortSignal;
+}
+
+/** The options of a POST. */
+export interface PostOptions extends CallOptions {
+  /** Makes the call act once, also across restarts, for 24 hours. By default a new one for each call. */
+  idempotencyKey?: string;
+}
+
+/** The options of a change and of a deletion. */
+export interface ChangeOptions extends CallOptions {
+  /** The `ETag` of the version that it is about: `responseOf(task).headers.get("ETag")`. Another version is 412 `precondition_failed`. */
+  ifMatch?: string;
+}
+
+type VerbOf<Name extends OperationName> = Name extends `${infer Verb} ${string}` ? Verb : never;
+type PathOf<Name extends OperationName> = Name extends `${string} ${infer Path extends keyof paths}`
+  ? Path
+  : Name extends `${string} ${infer Path extends keyof paths}?`
+    ? Path
+    : never;
+type OperationOf<Name extends OperationName> = paths[PathOf<Name>][Lowercase<VerbOf<Name>> extends infer Method
+  ? Method extends keyof paths[PathOf<Name>]
+    ? Method
+    : "get"
+  : never];
+
+type Json<Content> = Content extends { content: { "application/json": infer Body } } ? Body : never;
+/** A response without its replay: that rejects with a `SecretLostError`. */
+type Shown<Body> = Body extends { secret_key: string | null } | { secret: string | null }
+  ? Body extends { secret_key: string } | { secret: string }
+    ? Body
+    : never
+  : Body;
+type SuccessOf<Operation> = Operation extends { responses: infer Responses }
+  ? Shown<{ [Status in keyof Responses & (200 | 201 | 202)]: Json<Responses[Status]> }[keyof Responses & (200 | 201 | 202)]>
+  : never;
+type OutputOf<Name extends OperationName> = Name extends `${string}.yaml`
+  ? string
+  : [SuccessOf<OperationOf<Name>>] extends [never]
+    ? undefined
+    : SuccessOf<OperationOf<Name>>;
+
+type IdOf<Name extends OperationName> = Name extends `${string}{id}${string}` ? [id: string] : [];
+type BodyOf<Operation> = Operation extends { requestBody: infer Body }
+  ? [body: Json<Body>]
+  : Operation extends { requestBody?: infer Body }
+    ? [body?: Json<NonNullable<Body>>]
+    : [];
+type QueryOf<Operation> = Operation extends { parameters: { query: infer Query } }
+  ? [query: Query]
+  : Operation extends { parameters: { query?: infer Query } }
+    ? [query?: NonNullable<Query>]
+    : [];
+type InputOf<Name extends OperationName> =
+  VerbOf<Name> extends "POST" | "PATCH"
+    ? BodyOf<OperationOf<Name>>
+    : Name extends `LIST ${string}` | `${string}?`
+      ? QueryOf<OperationOf<Name>>
+      : [];
+type OptionsOf<Name extends OperationName> =
+  VerbOf<Name> extends "POST" ? PostOptions : VerbOf<Name> extends "PATCH" | "DELETE" ? ChangeOptions : CallOptions;
+
+type Method<Name extends OperationName> = (
+  ...args: [...IdOf<Name>, ...InputOf<Name>, options?: OptionsOf<Name>]
+) => Name extends `LIST ${infer Path extends ListPath}` ? List<ItemOf<Path>> : Promise<OutputOf<Name>>;
+
+/** A method for each operation: `client.tasks.create({ title: "..." })`. */
+export type Resources = {
+  readonly [Resource in keyof Operations]: {
+    readonly [Name in keyof Operations[Resource]]: Operations[Resource][Name] extends OperationName
+      ? Method<Operations[Resource][Name]>
+      : never;
+  };
+};
+
+const responses = new WeakMap<object, Response>();
+
+/** Returns the response that the result of a method was read from, for its headers; undefined for anything else. */
+export const responseOf = (result: object): Response | undefined => responses.get(result);
+
+type Send = (path: string, init: object) => Promise<{ data: unknown; response: Response }>;
+
+function idIn(name: string, args: unknown[]): { id: string } | undefined {
+  if (!name.includes("{id}")) return undefined;
+  const id = args.shift();
+  if (typeof id !== "string" || id === "") throw new TypeError(`${name} needs an id, and got ${JSON.stringify(id)}.`);
+  return { id };
+}
+
+/** The method of an operation. `retryingWith` sends with the options of one call. */
+function methodOf(client: ApiClient, name: OperationName, retryingWith: (options: RetryOptions) => Fetch) {
+  const [verb = "", target = ""] = name.split(" ");
+  const path = target.replace("?", "");
+  const isList = verb === "LIST";
+  const send = client[isList ? "GET" : (verb as "GET")] as unknown as Send;
+  return (...args: unknown[]) => {
+    const id = idIn(name, args);
+    const input = verb === "GET" || verb === "DELETE" ? (target.endsWith("?") ? args.shift() : undefined) : args.shift();
+    const { signal, idempotencyKey, ifMatch, ...retry } = (args.shift() ?? {}) as PostOptions & ChangeOptions;
+    const header = { ...(idempotencyKey && { "Idempotency-Key": idempotencyKey }), ...(ifMatch && { "If-Match": ifMatch }) };
+    const call = async (query: unknown, body: unknown) => {
+      const { data, response } = await send(path, {
+        params: { path: id, query, header },
+        body,
+        signal,
+        parseAs: path.endsWith(".yaml") ? "text" : "json",
+        fetch: retryingWith(retry),
+      });
+      if (typeof data === "object" && data !== null) responses.set(data, response);
+      return data;
+    };
+    if (isList)
+      return new List(
+        (page) =>
+          call(
+            {
+              ...(page.limit !== undefined && { limit: page.limit }),
+              ...(input as object),
+              ...(page.cursor !== undefined && { cursor: page.cursor }),
+            },
+            undefined,
+          ) as Promise<Page<unknown>>,
+        signal,
+      );
+    return verb === "GET" ? call(input, undefined) : call(undefined, input);
+  };
+}
+
+/** The methods of all operations. */
+export const resourcesOf = (client: ApiClient, retryingWith: (options: RetryOptions) => Fetch): Resources =>
+  Object.fromEntries(
+    Object.entries(operations).map(([resource, methods]) => [
+      resource,
+      Object.fromEntries(Object.entries(methods).map(([method, name]) => [method, methodOf(client, name, retryingWith)])),
+    ]),
+  ) as unknown as Resources;

@@ -1,0 +1,68 @@
+import { join } from "node:path";
+import { CommandError } from "./exit-codes.ts";
+import { root } from "./root.ts";
+
+export interface Database {
+  binding: string;
+  name: string;
+  folder: string;
+}
+
+/** What wrangler.toml says of one environment. */
+export interface Deployment {
+  /** As wrangler.toml names it; empty for the top level, which is production. */
+  env: string;
+  worker: string;
+  databases: Database[];
+  queues: string[];
+  /** Where it is reached; empty until PUBLIC_ORIGIN is set. */
+  origins: string[];
+  /** Where links lead. */
+  origin: string | null;
+}
+
+/** Reads an environment of wrangler.toml. CLOUDFLARE_ENV has no say. Throws `CommandError` where there is none of that name. */
+export async function readDeployment(env: string): Promise<Deployment> {
+  const { unstable_readConfig } = await import("wrangler");
+  let config: ReturnType<typeof unstable_readConfig>;
+  try {
+    config = unstable_readConfig({ config: join(root, "wrangler.toml"), env }, { hideWarnings: true });
+  } catch (error) {
+    throw new CommandError("misuse", (error as Error).message);
+  }
+  const { producers = [], consumers = [] } = config.queues as {
+    producers?: { queue: string }[];
+    consumers?: { queue: string; dead_letter_queue?: string }[];
+  };
+  const queues = [
+    ...producers.map(({ queue }) => queue),
+    ...consumers.flatMap(({ queue, dead_letter_queue: dead }) => [queue, ...(dead ? [dead] : [])]),
+  ];
+  const origins = originsIn(String(config.vars.PUBLIC_ORIGIN ?? ""));
+  return {
+    env,
+    worker: config.name ?? "",
+    databases: (config.d1_databases as { binding: string; database_name: string; migrations_dir: string }[]).map((each) => ({
+      binding: each.binding,
+      name: each.database_name,
+      folder: each.migrations_dir,
+    })),
+    queues: [...new Set(queues)],
+    origins,
+    origin: origins[0] ?? null,
+  };
+}
+
+function originsIn(publicOrigin: string): string[] {
+  const given = publicOrigin
+    .split(",")
+    .map((each) => each.trim())
+    .filter((each) => each !== "");
+  const wrong = given.find((each) => !URL.canParse(each));
+  if (wrong !== undefined) throw new CommandError("misuse", `PUBLIC_ORIGIN has what is no origin: "${wrong}".`);
+  return given.map((each) => new URL(each).origin);
+}
+
+/** The hosts that Cloudflare is asked to serve; not the address that every Worker has anyway. */
+export const domainsOf = ({ origins }: Deployment): string[] =>
+  origins.map((each) => new URL(each).hostname).filter((host) => !host.endsWith(".workers.dev"));

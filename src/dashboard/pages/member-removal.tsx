@@ -1,0 +1,155 @@
+import { Hono } from "hono";
+import { always } from "../../db/optimistic-locking.ts";
+import { Failure } from "../../errors.ts";
+import { type Member, readMember, removeMember } from "../../identity/member.ts";
+import { endsWith, type Invitation, listInvitations } from "../../identity/open-invitations.ts";
+import { mayManage } from "../../identity/roles.ts";
+import { maxLiveKeys } from "../../keys/bounds.ts";
+import { type Key, statusOf } from "../../keys/key.ts";
+import { listKeysKnownTo } from "../../keys/keys-known-to.ts";
+import { revokeKey } from "../../keys/revoke-key.ts";
+import { scopesInWords } from "../../keys/scopes.ts";
+import { keyWriting, reading, upToDate, writing } from "../acting.ts";
+import { KeyText, Unused } from "../components/key-list.tsx";
+import { showPage } from "../components/layout.tsx";
+import { KeyState } from "../components/status.tsx";
+import { Age } from "../components/time.tsx";
+import { idOf, type PageContext, type PageEnv, roleOf } from "../context.ts";
+import { attempt, readForm } from "../forms.ts";
+import { showForbidden } from "../permissions.tsx";
+import { backToSettings, showSettings } from "./settings.tsx";
+
+/** The removal of a member, with the keys and invitations that they leave behind. */
+export const memberRemovalPages = new Hono<PageEnv>();
+
+/** As many as an account may have, and each is revoked in one request. */
+const mostKeys = maxLiveKeys;
+
+const isOwn = (c: PageContext, { id }: Member): boolean => c.get("visitor").signedIn?.member.id === id;
+
+memberRemovalPages.get("/settings/people/:id/remove", async (c) => {
+  const asking = await upToDate(c);
+  const member = await readMember(asking, idOf(c));
+  if (!mayManage(roleOf(c.get("visitor")), member.role)) return showForbidden(c, "owners");
+  const [keys, invitations] = await Promise.all([
+    listKeysKnownTo(asking, member.id, mostKeys),
+    listInvitations(asking, endsWith(member, null)),
+  ]);
+  return showPage(
+    c,
+    { title: `Remove ${member.name}`, section: "Settings", trail: [["Settings", "/settings"]] },
+    <section class="panel">
+      <p>
+        <bdi>{member.name}</bdi> (<span class="break">{member.email}</span>) is{" "}
+        {member.role === "viewer" || member.role === "developer" ? "a" : "an"} {member.role} of this account. Removing them ends their
+        sessions, passkeys and recovery codes at once. To come back, they need a new invitation.
+      </p>
+      <EndingInvitations invitations={invitations} />
+      <form class="form" method="post" action={`/settings/people/${member.id}/remove`}>
+        {keys.length > 0 && <KnownKeys keys={keys} isOwn={isOwn(c, member)} now={asking.now} />}
+        <p class="buttons">
+          <button class="danger" type="submit">
+            <span>
+              Remove <bdi>{member.name}</bdi>
+            </span>
+          </button>
+          <a class="button" href="/settings">
+            Cancel
+          </a>
+        </p>
+      </form>
+    </section>,
+  );
+});
+
+const EndingInvitations = ({ invitations }: { invitations: readonly Invitation[] }) =>
+  invitations.length === 0 ? null : (
+    <>
+      <h2>Invitations that end with them</h2>
+      <ul class="lines">
+        {invitations.map(({ email, role }) => (
+          <li>
+            <span class="break">{email}</span> <span class="quiet">{role}</span>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+
+const KeyName = ({ keyRow }: { keyRow: Key }) => (
+  <>
+    <bdi>{keyRow.name}</bdi> <KeyText keyRow={keyRow} />
+  </>
+);
+
+/** Live keys whose secret the member was shown, to be ticked. Who removes themselves may revoke nothing after it. */
+const KnownKeys = ({ keys, isOwn, now }: { keys: readonly Key[]; isOwn: boolean; now: number }) => (
+  <fieldset class="field choices" aria-describedby="known-keys">
+    <legend>Keys that they made or rotated</legend>
+    <p id="known-keys">
+      {isOwn
+        ? "You know the secrets of these keys. They keep working: revoke those that must not, on their pages, before you leave."
+        : "They have seen the secrets of these keys, which keep working. Tick the keys to revoke. A revoked key is refused everywhere, for good."}
+    </p>
+    <div class="wide">
+      {keys.map((key) => (
+        <div>
+          {isOwn ? (
+            <p>
+              <KeyName keyRow={key} />
+            </p>
+          ) : (
+            <label>
+              <input type="checkbox" name="revoke" value={key.id} aria-describedby={`about-${key.id}`} />
+              <KeyName keyRow={key} />
+            </label>
+          )}
+          <p class="help" id={`about-${key.id}`}>
+            <KeyState status={statusOf(key, now)} /> {scopesInWords(key.scopes)},{" "}
+            {key.lastUsedAt === null ? (
+              <Unused keyRow={key} />
+            ) : (
+              <>
+                last used <Age timeMs={key.lastUsedAt} now={now} />
+              </>
+            )}
+            . <a href={`/keys/${key.id}`}>View key</a>
+          </p>
+        </div>
+      ))}
+    </div>
+  </fieldset>
+);
+
+memberRemovalPages.post("/settings/people/:id/remove", async (c) => {
+  const form = await readForm(c);
+  const member = await readMember(reading(c), idOf(c));
+  if (!mayManage(roleOf(c.get("visitor")), member.role)) return showForbidden(c, "owners");
+  const ticked = form.all("revoke");
+  if (ticked.length > 0 && isOwn(c, member))
+    return showSettings(c, { refused: { summary: "Nothing was changed: revoke your own keys on their pages first.", faults: new Map() } });
+  const known = ticked.length > 0 ? await listKeysKnownTo(keyWriting(c), member.id, mostKeys) : [];
+  const removed = await attempt(() => removeMember(writing(c), member));
+  if ("refused" in removed) return showSettings(c, { refused: removed.refused });
+  const failed = await revokeEach(
+    c,
+    known.filter(({ id }) => ticked.includes(id)),
+  );
+  if (failed.length === 0) return backToSettings(c, ticked.length > 0 ? "removed-with-keys" : "removed");
+  const summary = `${member.name} was removed, but not every key is revoked. ${failed.join(" ")}`;
+  return showSettings(c, { refused: { summary, faults: new Map() } });
+});
+
+/** Revokes keys, each by itself. Returns a sentence for each that could not be, or that is not in force yet. */
+async function revokeEach(c: PageContext, keys: readonly Key[]): Promise<string[]> {
+  const failed: string[] = [];
+  for (const { id, name } of keys) {
+    try {
+      await revokeKey(keyWriting(c), id, always);
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      failed.push(`${name}: ${error.message}`);
+    }
+  }
+  return failed;
+}

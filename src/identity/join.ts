@@ -1,0 +1,172 @@
+import { and, asc, eq, getTableColumns, type SQL, sql } from "drizzle-orm";
+import { readAccount } from "../accounts/account.ts";
+import type { Origin, Reading } from "../accounts/actor.ts";
+import { isNotSuspended, suspended } from "../accounts/suspension.ts";
+import { audited } from "../audit/audit.ts";
+import { type Db, raw, type Statement } from "../db/client.ts";
+import { isDuplicate } from "../db/failures.ts";
+import { insertWhere } from "../db/insert-where.ts";
+import { wrote } from "../db/optimistic-locking.ts";
+import { accounts, invitations, members, passkeys, recoveryCodes, sessions } from "../db/schema-main.ts";
+import { Failure } from "../errors.ts";
+import { commitChange, type Outbox } from "../events/commit.ts";
+import { hashOf } from "../hash.ts";
+import { newId } from "../ids.ts";
+import { emailKeyOf, requireEmailKey } from "./email.ts";
+import { isNoMember } from "./invitations.ts";
+import { type Member, memberJoined } from "./member.ts";
+import { type Invitation, isOpen, isTo } from "./open-invitations.ts";
+import { type NewPasskey, takenPasskey } from "./passkeys.ts";
+import { newRecoveryCodes } from "./recovery-codes.ts";
+import { newSession, type SessionOrigin } from "./sessions.ts";
+
+const endedLink = () => new Failure("conflict", "This link was used before, or has ended. Ask for a new one.");
+
+/** Returns the invitation that a link carries. Throws `conflict` where it was used or has ended. */
+export async function readInvitation({ db, now }: Pick<Reading, "db" | "now">, token: string): Promise<Invitation> {
+  const [invitation] = await db
+    .select()
+    .from(invitations)
+    .where(and(eq(invitations.tokenHash, hashOf(token)), isOpen(now)));
+  if (!invitation) throw endedLink();
+  return invitation;
+}
+
+/** What somebody says of themselves who takes up a link. */
+export interface NewMember {
+  name: string;
+  email: string;
+}
+
+export interface Claimed {
+  member: Member;
+  /** What the cookie of the new session holds. */
+  token: string;
+  /** Shown this once. */
+  codes: string[];
+}
+
+/** A member as an invitation makes one. Throws `invalid_body` for an address that no member can have. */
+const memberOf = ({ accountId, role }: Invitation, { name, email }: NewMember, now: number): Member => ({
+  id: newId("mem", now),
+  accountId,
+  name,
+  email,
+  emailKey: requireEmailKey(email),
+  role,
+  removedAt: null,
+  lastSeenAt: now,
+  createdAt: now,
+});
+
+/**
+ * Makes a member of whoever takes up an invitation, with what else comes with them, all of it or nothing: of two at once, one
+ * wins. Other invitations to their address end with it. Throws `conflict` where the invitation is not open, `account_suspended`.
+ */
+async function takeUp(outbox: Outbox, now: number, { invitation, member, from, alongside = () => [] }: TakingUp): Promise<void> {
+  const { db } = outbox;
+  const { accountId, emailKey } = member;
+  if ((await readAccount(db, accountId)).suspendedAt !== null) throw suspended();
+  const isThis = sql`invitations.token_hash = ${invitation.tokenHash} AND ${isOpen(now)}`;
+  const when = sql`EXISTS (SELECT 1 FROM invitations WHERE ${isThis}) AND ${isNoMember(accountId, emailKey)} AND ${isNotSuspended(accountId)}`;
+  // What comes after the member: by then there is somebody with this address.
+  const isMade = sql`EXISTS (SELECT 1 FROM members WHERE id = ${member.id})`;
+  const actor = { accountId, by: { type: "member" as const, id: member.id }, from };
+  const outcomes = await commitChange(outbox, {
+    events: [memberJoined(member, now)],
+    audit: [audited({ actor, now }, "member.joined", { type: "member", id: member.id, name: member.name })],
+    statements: [
+      insertWhere(db, members, member, when),
+      ...alongside(isMade),
+      raw(db, sql`UPDATE invitations SET used_by = ${member.id} WHERE ${isThis} AND ${isMade} RETURNING 1`),
+      db.delete(invitations).where(sql`${isTo(emailKey)} AND account_id = ${accountId} AND used_by IS NULL AND ${isMade}`),
+    ],
+    when,
+  });
+  if (!wrote(outcomes.at(-2))) throw endedLink();
+}
+
+interface TakingUp {
+  invitation: Invitation;
+  member: Member;
+  from: Origin;
+  /** Statements that make what else comes with the member, where the condition holds. */
+  alongside?: (when: SQL) => Statement[];
+}
+
+/** Makes a member of whoever has a link and a passkey, with recovery codes and a session. Throws `conflict` for a link that was used or has ended, and for a passkey that is registered. */
+export async function claim(
+  outbox: Outbox,
+  now: number,
+  { token, person, passkey, from }: { token: string; person: NewMember; passkey: NewPasskey; from: SessionOrigin },
+): Promise<Claimed> {
+  const { db } = outbox;
+  const invitation = await readInvitation({ db, now }, token);
+  const member = memberOf(invitation, invitation.kind === "invite" ? { ...person, email: invitation.email } : person, now);
+  const { codes, rows } = newRecoveryCodes(member.id);
+  const session = newSession(member.id, now, from);
+  const alongside = (when: SQL) => [
+    insertWhere(db, passkeys, { ...passkey, memberId: member.id, lastUsedAt: now, createdAt: now }, when),
+    ...rows.map((row) => insertWhere(db, recoveryCodes, row, when)),
+    insertWhere(db, sessions, session.row, when),
+  ];
+  await takeUp(outbox, now, { invitation, member, from, alongside }).catch((error: unknown) => {
+    throw isDuplicate(error, "passkeys.id") ? takenPasskey(error) : error;
+  });
+  return { member, token: session.token, codes };
+}
+
+/** An invitation as the invited sees it: to which account, and by whom. */
+export interface Offer {
+  invitation: Invitation;
+  accountName: string;
+  /** Null where the operator made it. */
+  inviter: { name: string; email: string } | null;
+}
+
+/** The most invitations of one address that are shown at once. */
+const mostOffers = 100;
+
+/** The open invitations to an address, the oldest first, to accounts that it is no member of. */
+export async function listOffers(db: Db, email: string, now: number): Promise<Offer[]> {
+  const emailKey = emailKeyOf(email);
+  if (emailKey === null) return [];
+  const rows = await db
+    .select({ invitation: getTableColumns(invitations), accountName: accounts.name, name: members.name, email: members.email })
+    .from(invitations)
+    .innerJoin(accounts, eq(accounts.id, invitations.accountId))
+    .leftJoin(members, eq(members.id, invitations.invitedBy))
+    .where(
+      and(
+        isTo(emailKey),
+        isOpen(now),
+        sql`NOT EXISTS (SELECT 1 FROM members AS own WHERE own.account_id = ${invitations.accountId} AND own.email_key = ${emailKey} AND own.removed_at IS NULL)`,
+      ),
+    )
+    .orderBy(asc(invitations.createdAt), asc(invitations.id))
+    .limit(mostOffers);
+  return rows.map(({ name, email: inviterEmail, ...offer }) => ({
+    ...offer,
+    inviter: name === null || inviterEmail === null ? null : { name, email: inviterEmail },
+  }));
+}
+
+/** Makes a member of whoever has shown that an address is theirs, and takes up this invitation to it. Throws `conflict` where it is none, or not open. */
+export async function joinByEmail(
+  outbox: Outbox,
+  now: number,
+  { email, invitationId, from }: { email: string; invitationId: string; from: Origin },
+): Promise<Member> {
+  const emailKey = emailKeyOf(email);
+  const [invitation] =
+    emailKey === null
+      ? []
+      : await outbox.db
+          .select()
+          .from(invitations)
+          .where(and(eq(invitations.id, invitationId), isTo(emailKey), isOpen(now)));
+  if (!invitation) throw new Failure("conflict", "This invitation was taken up before, or has ended. Ask for a new one.");
+  const member = memberOf(invitation, { name: email.split("@")[0] ?? email, email: invitation.email }, now);
+  await takeUp(outbox, now, { invitation, member, from });
+  return member;
+}

@@ -1,0 +1,50 @@
+import { and, count, desc, eq, sql } from "drizzle-orm";
+import type { Reading } from "../accounts/actor.ts";
+import { deliveries, redeliveries } from "../db/schema-main.ts";
+import { Failure } from "../errors.ts";
+import type { WebhookReading } from "./write-webhooks.ts";
+
+export interface RedeliveryProgress {
+  id: string;
+  count: number;
+  /** How many no longer wait for their first attempt. */
+  sent: number;
+  status: "running" | "done";
+}
+
+/** Returns the latest redelivery of the account; undefined where there was none. */
+export async function readLatestRedelivery({ db, actor }: Reading): Promise<{ id: string } | undefined> {
+  const [latest] = await db
+    .select({ id: redeliveries.id })
+    .from(redeliveries)
+    .where(eq(redeliveries.accountId, actor.accountId))
+    .orderBy(desc(redeliveries.id))
+    .limit(1);
+  return latest;
+}
+
+/** Returns how far a redelivery is. Throws `not_found`. */
+export async function readRedelivery({ db, actor }: Reading, id: string): Promise<RedeliveryProgress> {
+  const [[row], [waiting]] = await db.batch([
+    db
+      .select()
+      .from(redeliveries)
+      .where(and(eq(redeliveries.accountId, actor.accountId), eq(redeliveries.id, id))),
+    db
+      .select({ count: count() })
+      .from(deliveries)
+      .where(and(eq(deliveries.redeliveryId, id), sql`redelivery_id IS NOT NULL AND attempts_made = 0 AND status = 'pending'`)),
+  ]);
+  if (!row) throw new Failure("not_found", "There is no such redelivery.");
+  const unattempted = waiting?.count ?? 0;
+  return { id, count: row.count, sent: row.made - unattempted, status: row.cursor === null && unattempted === 0 ? "done" : "running" };
+}
+
+/** Throws `forbidden` where the acting key may not read all that a redelivery sends. */
+export async function authorizeRedeliveries({ db, actor, catalogue, scopes }: WebhookReading, redeliveryId: string): Promise<void> {
+  const [row] = await db
+    .select({ types: redeliveries.eventTypes })
+    .from(redeliveries)
+    .where(and(eq(redeliveries.accountId, actor.accountId), eq(redeliveries.id, redeliveryId)));
+  catalogue.requireReadable(row?.types ?? [], scopes);
+}

@@ -1,0 +1,188 @@
+import { and, asc, eq, isNotNull, max, type SQL, sql } from "drizzle-orm";
+import { isWithinQuota } from "../accounts/storage.ts";
+import { minuteMs } from "../clock.ts";
+import { type Db, raw, type Statement } from "../db/client.ts";
+import { redeliveries, type StoredRedeliveryFilter } from "../db/schema-main.ts";
+import type { DueDelivery, EnqueueDeliveries } from "../events/commit.ts";
+import { idBound, newId } from "../ids.ts";
+import { paceMs, soonMs } from "./schedule.ts";
+import type { Webhook } from "./webhook.ts";
+
+// A redelivery may be of any number of deliveries, and D1 does nothing else during a statement. So it looks at them in the order of their ids, some
+// at a time, and keeps where it goes on. Of each event, the latest delivery to the webhook counts: the one that nothing supersedes.
+
+export type Redelivery = typeof redeliveries.$inferSelect;
+type Status = StoredRedeliveryFilter["statuses"][number];
+type Target = Pick<Webhook, "accountId" | "id">;
+
+/** As many deliveries as one piece looks at, when it sends and when it only counts. */
+export const sentAtOnce = 500;
+const countedAtOnce = 10_000;
+/** Deliveries are made this long before they are due. */
+const aheadMs = 3 * minuteMs;
+
+/** Deliveries of a webhook in the order of their ids, read from an index that has little else. */
+const looked = ({ accountId, id }: Target, status: Status, after: string, before: string, limit: number): SQL =>
+  status === "delivered"
+    ? sql`SELECT * FROM deliveries WHERE account_id = ${accountId} AND webhook_id = ${id} AND id > ${after} AND id < ${before} ORDER BY id LIMIT ${limit}`
+    : sql`SELECT * FROM deliveries WHERE webhook_id = ${id} AND status <> 'delivered' AND status = ${status} AND id > ${after} AND id < ${before} ORDER BY id LIMIT ${limit}`;
+
+const isWanted = (status: Status, { fromId, toId, eventTypes }: StoredRedeliveryFilter): SQL =>
+  sql`superseded_by IS NULL AND status = ${status} AND event_id >= ${fromId}
+    ${toId === null ? sql`` : sql`AND event_id < ${toId}`}
+    ${eventTypes === null ? sql`` : sql`AND event_type IN (SELECT value FROM json_each(${JSON.stringify(eventTypes)}))`}`;
+
+/** An id below those of all deliveries of these events: a delivery is as young as its event, or younger. */
+const firstAfter = ({ fromId }: StoredRedeliveryFilter): string => fromId.replace("evt_", "dlv_");
+
+/** How many deliveries match a filter, by status and by the type of their events. Reads 10,000 at a time. */
+export async function countMatching(
+  db: Db,
+  webhook: Target,
+  filter: StoredRedeliveryFilter,
+  now: number,
+): Promise<{ byStatus: Map<Status, number>; types: Set<string> }> {
+  const byStatus = new Map<Status, number>();
+  const types = new Set<string>();
+  for (const status of filter.statuses) {
+    for (let after: string | null = firstAfter(filter); after !== null; ) {
+      const found: { type: string; count: number; looked: number; last: string }[] = await db.all(
+        sql`SELECT event_type AS type, sum(${isWanted(status, filter)}) AS count, count(*) AS looked, max(id) AS last
+          FROM (${looked(webhook, status, after, upTo(now), countedAtOnce)}) GROUP BY event_type`,
+      );
+      for (const { type, count } of found) {
+        if (count > 0) types.add(type);
+        byStatus.set(status, (byStatus.get(status) ?? 0) + count);
+      }
+      const seen = found.reduce((sum, each) => sum + each.looked, 0);
+      after =
+        seen < countedAtOnce
+          ? null
+          : (found
+              .map(({ last }) => last)
+              .toSorted()
+              .at(-1) ?? null);
+    }
+  }
+  return { byStatus, types };
+}
+
+/** What is made later is not looked at. */
+const upTo = (now: number): string => idBound("dlv", now + 1);
+
+/** The cursor of a redelivery that has made none of its deliveries. */
+export const firstCursor = (filter: StoredRedeliveryFilter): string => `${filter.statuses[0]} ${firstAfter(filter)}`;
+
+/** One piece of a redelivery: what it writes where the redelivery is still at its cursor, and the redelivery after it. */
+interface Piece {
+  statements: Statement[];
+  /** The deliveries of the piece that are due soon, from what its first statement returned. */
+  due: (made: unknown) => DueDelivery[];
+  after: Redelivery;
+}
+
+/**
+ * Reads the next deliveries of a redelivery and returns the statements that send those that match. A pending one is ended in favour of its
+ * repetition, unless an attempt of it is running. A redelivery ends early if the webhook is disabled or the account reaches its quota.
+ */
+export async function nextPiece(
+  db: Db,
+  redelivery: Redelivery & { filter: StoredRedeliveryFilter; cursor: string },
+  now: number,
+): Promise<Piece> {
+  const { accountId, id, webhookId, cursor } = redelivery;
+  const webhook = { accountId, id: webhookId };
+  const { wanted, nextCursor } = await readNext(db, webhook, redelivery, now);
+  const startAt = await freeFrom(db, webhook, now);
+  const pairs = wanted.map((each, index) => [each.id, newId("dlv", now), startAt + index * paceMs, each.status]);
+  const json = JSON.stringify(pairs);
+  const after = { ...redelivery, cursor: nextCursor, nextAt: startAt + pairs.length * paceMs };
+  const isOpen = sql`EXISTS (SELECT 1 FROM redeliveries WHERE ${ownRow(redelivery)} AND cursor = ${cursor})
+    AND EXISTS (SELECT 1 FROM webhooks WHERE account_id = ${accountId} AND id = ${webhookId} AND state = 'active')
+    AND ${isWithinQuota(accountId)}`;
+  const statements = [
+    raw<{ id: string; at: number }>(
+      db,
+      sql`INSERT INTO deliveries (id, account_id, webhook_id, event_id, event_type, redelivery_of, redelivery_id, status, attempts_made, next_attempt_at, claimed_until, created_at)
+        SELECT pair.value ->> 1, ${accountId}, ${webhookId}, old.event_id, old.event_type, old.id, ${id}, 'pending', 0, pair.value ->> 2, 0, ${now}
+        FROM json_each(${json}) AS pair CROSS JOIN deliveries AS old ON old.id = pair.value ->> 0
+        WHERE old.superseded_by IS NULL AND old.status = pair.value ->> 3 AND old.claimed_until <= ${now} AND ${isOpen}
+        RETURNING id, next_attempt_at AS at`,
+    ),
+    raw(
+      db,
+      sql`UPDATE deliveries SET superseded_by = made.id, status = iif(status = 'pending', 'failed', status), next_attempt_at = NULL
+        FROM (SELECT pair.value ->> 0 AS old, pair.value ->> 1 AS id FROM json_each(${json}) AS pair) AS made
+        WHERE deliveries.id = made.old AND EXISTS (SELECT 1 FROM deliveries AS repetition WHERE repetition.id = made.id)`,
+    ),
+    raw(
+      db,
+      sql`UPDATE redeliveries SET cursor = iif(${isOpen}, ${nextCursor}, NULL), next_at = ${after.nextAt},
+        made = made + (SELECT count(*) FROM json_each(${json}) AS pair CROSS JOIN deliveries ON deliveries.id = pair.value ->> 1)
+        WHERE ${ownRow(redelivery)} AND cursor = ${cursor}`,
+    ),
+    // Less may have been left than was counted: what another redelivery, or the last attempt of one, took meanwhile.
+    raw(db, sql`UPDATE redeliveries SET count = made WHERE ${ownRow(redelivery)} AND cursor IS NULL`),
+  ];
+  const due = (made: unknown) =>
+    (made as { id: string; at: number }[]).filter(({ at }) => at <= now + soonMs).map((each) => ({ id: each.id, delayMs: each.at - now }));
+  return { statements, due, after };
+}
+
+/** Reads the next 500 deliveries, those of one status after those of the other. Returns the ones that match and where the next piece begins. */
+async function readNext(
+  db: Db,
+  webhook: Target,
+  { filter, cursor, createdAt }: { filter: StoredRedeliveryFilter; cursor: string; createdAt: number },
+  now: number,
+): Promise<{ wanted: { id: string; status: Status }[]; nextCursor: string | null }> {
+  const wanted: { id: string; status: Status }[] = [];
+  let [status, after] = cursor.split(" ") as [Status, string];
+  for (let left = sentAtOnce; ; ) {
+    const found = await db.all<{ id: string; isWanted: number }>(
+      sql`SELECT id, (${isWanted(status, filter)} AND claimed_until <= ${now}) AS isWanted
+        FROM (${looked(webhook, status, after, upTo(createdAt), left)}) ORDER BY id`,
+    );
+    for (const each of found) if (each.isWanted === 1) wanted.push({ id: each.id, status });
+    const last = found.at(-1);
+    if (last && found.length === left) return { wanted, nextCursor: `${status} ${last.id}` };
+    left -= found.length;
+    const next = filter.statuses[filter.statuses.indexOf(status) + 1];
+    if (!next) return { wanted, nextCursor: null };
+    [status, after] = [next, firstAfter(filter)];
+  }
+}
+
+const ownRow = ({ accountId, id }: Pick<Redelivery, "accountId" | "id">): SQL =>
+  sql`redeliveries.account_id = ${accountId} AND redeliveries.id = ${id}`;
+
+/** When the next redelivery to a webhook may be due, so that several together keep the pace. */
+async function freeFrom(db: Db, { accountId, id }: Target, now: number): Promise<number> {
+  const [last] = await db
+    .select({ at: max(redeliveries.nextAt) })
+    .from(redeliveries)
+    .where(and(eq(redeliveries.webhookId, id), eq(redeliveries.accountId, accountId)));
+  return Math.max(now, last?.at ?? 0);
+}
+
+/** Goes on with redeliveries whose next deliveries are due within three minutes: at most `limit` pieces in all. Returns how many pieces were done. */
+export async function makeRedeliveries(
+  { db, enqueue }: { db: Db; enqueue: EnqueueDeliveries },
+  now: number,
+  limit: number,
+): Promise<number> {
+  const open = await db.select().from(redeliveries).where(isNotNull(redeliveries.cursor)).orderBy(asc(redeliveries.nextAt)).limit(limit);
+  let pieces = 0;
+  for (let redelivery of open) {
+    while (redelivery.cursor !== null && redelivery.filter !== null && redelivery.nextAt <= now + aheadMs && pieces < limit) {
+      const { filter, cursor } = redelivery;
+      const { statements, due, after } = await nextPiece(db, { ...redelivery, filter, cursor }, now);
+      const [first, ...rest] = statements as [Statement, ...Statement[]];
+      const [made] = await db.batch([first, ...rest]);
+      enqueue(due(made));
+      redelivery = after;
+      pieces++;
+    }
+  }
+  return pieces;
+}

@@ -1,0 +1,71 @@
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { build } from "esbuild";
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { root } from "../../scripts/root.ts";
+import { type RunningWorker, startWorker } from "../node/worker.ts";
+import { startChromium } from "./chromium.ts";
+
+// The client in a page of another origin: what it sends must pass the browser's preflights.
+
+let worker: RunningWorker;
+let browser: Browser;
+let server: Server;
+
+const program = `
+import { createClient, ProblemError } from "./client/src/index.ts";
+globalThis.run = async (baseUrl, apiKey) => {
+  const client = createClient({ baseUrl, apiKey });
+  const { id } = await client.tasks.create({ title: "From a page" });
+  const { status } = await client.tasks.update(id, { status: "done" }, { ifMatch: "*" });
+  let lost = 1;
+  const unsure = createClient({ baseUrl, apiKey, fetch: async (request) => {
+    const response = await fetch(request);
+    if (lost-- > 0) throw new TypeError("Failed to fetch");
+    return response;
+  } });
+  const again = await unsure.tasks.create({ title: "From a page, again" });
+  const titles = [];
+  for await (const { title } of client.tasks.list({ q: "from a page" })) titles.push(title);
+  const secret = await (lost = 1, unsure.keys.create({ name: "Lost" })).catch((error) => error.name);
+  await client.tasks.delete(again.id);
+  const problem = await client.tasks.get(again.id).catch((error) => error instanceof ProblemError && error.code);
+  return { status, titles, secret, problem };
+};`;
+
+beforeAll(async () => {
+  [worker, browser] = await Promise.all([startWorker(), startChromium()]);
+  const { outputFiles } = await build({
+    stdin: { contents: program, resolveDir: root, loader: "ts" },
+    nodePaths: [join(root, "client/node_modules")],
+    bundle: true,
+    format: "esm",
+    write: false,
+  });
+  server = createServer((request, response) => {
+    const isScript = request.url === "/run.js";
+    response.setHeader("Content-Type", isScript ? "text/javascript" : "text/html");
+    response.end(isScript ? outputFiles[0]?.text : '<script type="module" src="/run.js"></script>');
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+});
+
+afterAll(async () => {
+  server?.close();
+  await Promise.all([browser?.close(), worker?.stop()]);
+});
+
+it("The client works in a page of another origin, retries and errors included", async () => {
+  const page = await browser.newPage();
+  await page.goto(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
+  await page.waitForFunction("globalThis.run");
+  const result = await page.evaluate(`run("http://localhost:${worker.port}", ${JSON.stringify(worker.key)})`);
+  expect(result).toEqual({
+    status: "done",
+    titles: ["From a page, again", "From a page"],
+    secret: "SecretLostError",
+    problem: "not_found",
+  });
+});

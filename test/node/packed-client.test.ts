@@ -1,0 +1,95 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { operations } from "../../client/src/operations.ts";
+import { root } from "../../scripts/root.ts";
+import { type JsonObject, operationsIn } from "../../src/openapi-document.ts";
+import { copyProject, removeProject, run } from "./project.ts";
+import { type RunningWorker, startWorker } from "./worker.ts";
+
+// The client as a stranger gets it: packed, installed in an empty folder, compiled under `strict`, and run by the system's own Node.
+
+let worker: RunningWorker;
+const app = mkdtempSync(join(tmpdir(), "client-app-"));
+const packed = mkdtempSync(join(tmpdir(), "client-packed-"));
+/** In full, what a fresh clone has: no packages. In short, the project as it is. */
+const project = inject("isLong") ? copyProject() : root;
+
+beforeAll(async () => {
+  if (project !== root) rmSync(join(project, "node_modules"));
+  worker = await startWorker();
+});
+
+afterAll(async () => {
+  await worker?.stop();
+  if (project !== root) removeProject(project);
+  for (const folder of [app, packed]) rmSync(folder, { recursive: true, force: true });
+});
+
+/** The environment without the Node that the project brings along. */
+const path = (process.env.PATH ?? "")
+  .split(delimiter)
+  .filter((folder) => !folder.includes("node_modules"))
+  .join(delimiter);
+const env = { ...process.env, PATH: path };
+
+const compilerOptions = {
+  module: "nodenext",
+  target: "es2022",
+  lib: ["es2023", "dom", "dom.iterable", "dom.asynciterable"],
+  types: [],
+  strict: true,
+  exactOptionalPropertyTypes: true,
+  noUncheckedIndexedAccess: true,
+};
+
+/** The samples of the client's README, each a module. */
+const samples = () =>
+  [...readFileSync(join(root, "client/README.md"), "utf8").matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(
+    ([, code]) => `declare const process: { env: Record<string, string> };\ndeclare const request: Request;\n${code}export {};\n`,
+  );
+
+describe("The packed client", () => {
+  it("is built by npm pack, and installs in an empty folder", async () => {
+    const { code, err } = await run("npm", ["pack", "--pack-destination", packed], { cwd: join(project, "client"), env });
+    expect(code, err).toBe(0);
+    writeFileSync(join(app, "package.json"), JSON.stringify({ private: true, type: "module" }));
+    const [file = ""] = readdirSync(packed);
+    const installed = await run("npm", ["install", "--prefer-offline", "--no-audit", "--no-fund", join(packed, file)], { cwd: app, env });
+    expect(installed.code, installed.err).toBe(0);
+    expect(readdirSync(join(app, "node_modules/developer-overview-client")).toSorted()).toEqual([
+      "LICENSE",
+      "README.md",
+      "dist",
+      "package.json",
+    ]);
+  });
+
+  it("compiles under strict, its README too, and has a method that works for every operation", async () => {
+    const program = readFileSync(join(root, "test/node/every-method.ts"), "utf8");
+    writeFileSync(join(app, "main.ts"), program.replace("../../client/src/index.ts", "developer-overview-client"));
+    const files = ["main.ts", ...samples().map((_, index) => `readme-${index}.ts`)];
+    for (const [index, code] of samples().entries()) writeFileSync(join(app, `readme-${index}.ts`), code);
+    writeFileSync(join(app, "tsconfig.json"), JSON.stringify({ compilerOptions, files }));
+    const compiled = await run(join(root, "client/node_modules/.bin/tsc"), ["-p", app], { cwd: app });
+    expect([files.length > 1, compiled.out]).toEqual([true, ""]);
+    const { out, err } = await run("node", ["main.js"], {
+      cwd: app,
+      env: { ...env, BASE_URL: `http://localhost:${worker.port}`, API_KEY: worker.key },
+    });
+    expect(err).toBe("");
+    expect(JSON.parse(out)).toEqual({ methods: Object.values(operations).flatMap(Object.keys).length, notCalled: [] });
+  });
+});
+
+describe("The methods of the client", () => {
+  it("are those of the document: each operation has one", () => {
+    const document = JSON.parse(readFileSync(join(root, "public/api/v1/openapi.json"), "utf8")) as JsonObject;
+    const named = Object.values(operations)
+      .flatMap((methods) => Object.values(methods))
+      .map((name) => name.replace("LIST", "GET").replace("?", ""));
+    const documented = operationsIn(document).map(({ method, path }) => `${method.toUpperCase()} ${path}`);
+    expect(named.toSorted()).toEqual(documented.toSorted());
+  });
+});

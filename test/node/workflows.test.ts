@@ -1,0 +1,73 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { parse } from "yaml";
+import { root } from "./project.ts";
+
+interface Step {
+  name?: string;
+  run?: string;
+  env?: object;
+}
+
+const folder = join(root, ".github/workflows");
+const workflow = (file: string) => readFileSync(join(folder, file), "utf8");
+
+describe("The workflows", () => {
+  it("use actions of others by their hash alone", () => {
+    const used = readdirSync(folder).flatMap((file) => [...workflow(file).matchAll(/uses: (\S+)/g)].map(([, action]) => action));
+    expect(used.length).toBeGreaterThan(3);
+    for (const action of used) expect(action).toMatch(/@[0-9a-f]{40}$/);
+  });
+
+  it("install packages in a step without secrets, and run none of their scripts beside secrets", () => {
+    const { jobs, ...rest } = parse(workflow("deploy.yml")) as { jobs: { deploy: { steps: Step[]; env?: object } } };
+    const { steps, ...job } = jobs.deploy;
+    expect(JSON.stringify([rest, job])).not.toContain("secrets.");
+    const withSecrets = steps.filter((step) => JSON.stringify(step).includes("secrets."));
+    expect(withSecrets.map(({ name }) => name)).toEqual(["Deploy"]);
+    expect(withSecrets[0]?.run).toContain("npm run --silent --ignore-scripts deploy");
+    expect(withSecrets[0]?.run).not.toMatch(/npm (ci|install|rebuild|exec)|npx/);
+    const installing = steps.filter(({ run = "" }) => /npm (ci|i|install|rebuild)\b/.test(run));
+    expect(installing.map(({ run }) => run)).toEqual([expect.stringContaining("npm ci --ignore-scripts ")]);
+    expect(installing[0]?.run?.match(/npm rebuild.*/g)).toEqual(["npm rebuild esbuild workerd"]);
+    expect(steps.indexOf(installing[0] as Step)).toBeLessThan(steps.indexOf(withSecrets[0] as Step));
+  });
+
+  it("audit what deploys, development dependencies included", () => {
+    const audits = [...workflow("audit.yml").matchAll(/npm audit.*/g)].map(([command]) => command);
+    expect(audits.filter((command) => !/--omit|--prefix/.test(command))).toHaveLength(1);
+  });
+});
+
+interface Locked {
+  version?: string;
+  integrity?: string;
+  resolved?: string;
+  os?: string[];
+  libc?: string[];
+}
+
+describe("The lockfiles", () => {
+  const entries = ["package-lock.json", "client/package-lock.json", "bench/package-lock.json"].flatMap((file) =>
+    Object.entries((JSON.parse(readFileSync(join(root, file), "utf8")) as { packages: Record<string, Locked> }).packages)
+      .filter(([path]) => path !== "")
+      .map(([path, entry]) => ({ path: `${file} ${path}`, ...entry })),
+  );
+  const unhashed = entries.filter(({ integrity }) => !integrity?.startsWith("sha512-"));
+
+  it("have the hash of every package that a Linux machine with glibc installs, as the one that deploys does", () => {
+    expect(entries.length).toBeGreaterThan(600);
+    const isElsewhere = ({ os = ["linux"], libc = ["glibc"] }: Locked) => !os.includes("linux") || !libc.includes("glibc");
+    expect(unhashed.filter((entry) => !isElsewhere(entry)).map(({ path }) => path)).toEqual([]);
+  });
+
+  it("lack the hash of no more packages than those of other platforms that they lack today", () => {
+    expect(unhashed.filter(({ path }) => !/ node_modules\/@(biomejs\/cli|cloudflare\/workerd)-/.test(path))).toEqual([]);
+    expect(unhashed.length).toBeLessThanOrEqual(14);
+  });
+
+  it("name no registry", () => {
+    expect(entries.filter(({ resolved }) => resolved !== undefined)).toEqual([]);
+  });
+});

@@ -1,0 +1,85 @@
+import { env } from "cloudflare:workers";
+import { expect, it } from "vitest";
+import { hourMs } from "../../src/clock.ts";
+import { labelled } from "./browse.ts";
+import { call, makeKey, makeTenant } from "./client.ts";
+import { age, makePerson, type Person } from "./people.ts";
+
+// What the removal of a member shows before it, and the keys that it revokes with them.
+
+const secretOf = ({ text }: { text: string }) => labelled(text, "Secret key") ?? "";
+const idOf = (secret: string) => `key_${secret.split("_")[1]}`;
+const pathOf = ({ member }: Person) => `/settings/people/${member.id}/remove`;
+
+/** The keys that may be ticked on a page. */
+const offered = ({ text }: { text: string }) => [...text.matchAll(/name="revoke" value="(key_\w+)"/g)].map(([, id]) => id).toSorted();
+const works = async (secret: string) => (await call("GET", "/api/v1/me", { key: secret })).status === 200;
+
+/** An owner and a developer who made one key, rotated another, and has revoked a third. */
+async function makeTeam() {
+  const { accountId, key } = await makeTenant();
+  const [owner, leaver] = [await makePerson(accountId), await makePerson(accountId, "developer")];
+  const made = secretOf(await leaver.post("/keys", { name: "Made by the leaver", scopes: "tasks:read" }));
+  const kept = secretOf(await leaver.post("/keys", { name: "Made too", scopes: "tasks:read" }));
+  const gone = secretOf(await leaver.post("/keys", { name: "Made and revoked", scopes: "tasks:read" }));
+  await leaver.post(`/keys/${idOf(gone)}/revoke`);
+  const others = await makeKey(accountId, { name: "Rotated", scopes: ["tasks:read"] });
+  const rotated = secretOf(await leaver.post(`/keys/${others.keyId}/rotate`, { overlap_seconds: "0" }));
+  return { accountId, key, owner, leaver, made, kept, rotated };
+}
+
+it("The removal of a member shows the live keys that they made or rotated, and revokes those that are ticked", async () => {
+  const { key, owner, leaver, made, kept, rotated } = await makeTeam();
+  const asked = await owner.get(pathOf(leaver));
+  expect(offered(asked)).toEqual([idOf(made), idOf(kept), idOf(rotated)].toSorted());
+  expect([asked.text.includes("Made by the leaver"), asked.text.includes("Made and revoked"), / checked/.test(asked.text)]).toEqual([
+    true,
+    false,
+    false,
+  ]);
+  expect(await works(made)).toBe(true);
+  const removed = await owner.post(pathOf(leaver), { revoke: [idOf(made), idOf(rotated)] });
+  expect(removed.headers.get("Location")).toBe("/settings?done=removed-with-keys");
+  expect((await owner.get("/settings?done=removed-with-keys")).text).toContain("the keys that you chose are revoked");
+  expect([await works(made), await works(rotated), await works(kept), await works(key)]).toEqual([false, false, true, true]);
+  const { data } = (await call("GET", "/api/v1/audit?action=key.revoked", { key })).body;
+  expect(data.map(({ actor }: { actor: { id: string } }) => actor.id)).toEqual([owner.member.id, owner.member.id, leaver.member.id]);
+});
+
+it("The removal of a member revokes no key that they did not know, whatever the form says, and none where nobody is removed", async () => {
+  const { key, accountId, owner, leaver, made } = await makeTeam();
+  const [second, stranger] = [await makePerson(accountId), await makeTenant()];
+  const own = secretOf(await owner.post("/keys", { name: "Of the owner", scopes: "tasks:read" }));
+  const keyIds = [idOf(own), stranger.keyId, "key_1"];
+  expect((await owner.post(pathOf(leaver), { revoke: keyIds })).status).toBe(303);
+  expect([await works(own), await works(stranger.key), await works(made)]).toEqual([true, true, true]);
+  // Who removes themselves can revoke nothing after it.
+  expect((await owner.get(pathOf(owner))).text).toContain("before you leave");
+  expect(offered(await owner.get(pathOf(owner)))).toEqual([]);
+  const refused = await owner.post(pathOf(owner), { revoke: idOf(own) });
+  expect([refused.status, await works(own), (await owner.get("/")).status]).toEqual([422, true, 200]);
+  await second.post(pathOf(second));
+  const last = await owner.post(pathOf(owner));
+  expect([last.status, last.text.includes("last owner"), await works(key)]).toEqual([422, true, true]);
+});
+
+it("The removal of a member says whom it removes, what ends with them, and asks for a recent sign-in", async () => {
+  const { accountId } = await makeTenant();
+  const [owner, admin, viewer] = [await makePerson(accountId), await makePerson(accountId, "admin"), await makePerson(accountId, "viewer")];
+  await admin.post("/settings/invitations", { email: "open@example.com", role: "viewer" });
+  await owner.post("/settings/invitations", { email: "stays@example.com", role: "viewer" });
+  const { text } = await owner.get(pathOf(admin));
+  expect([text.includes(admin.member.email), text.includes("open@example.com"), text.includes("stays@example.com")]).toEqual([
+    true,
+    true,
+    false,
+  ]);
+  expect([(await viewer.get(pathOf(admin))).status, (await admin.get(pathOf(owner))).status]).toEqual([403, 403]);
+  expect((await admin.get(pathOf(viewer))).status).toBe(200);
+  expect((await owner.get("/settings/people/mem_1/remove")).status).toBe(404);
+  await age(owner.member, "verified_at", hourMs);
+  const asked = await owner.post(pathOf(admin), { revoke: ["key_1", "key_2"] });
+  // What was ticked comes along to where it is confirmed.
+  expect([asked.status, asked.text.match(/name="revoke" value="key_\d"/g)?.length]).toEqual([403, 2]);
+  expect(await env.DB.prepare("SELECT removed_at FROM members WHERE id = ?").bind(admin.member.id).first("removed_at")).toBeNull();
+});

@@ -1,0 +1,152 @@
+import { env } from "cloudflare:workers";
+import { drizzle } from "drizzle-orm/d1";
+import { beforeAll, describe, expect, it } from "vitest";
+import { operatorOn } from "../../src/accounts/actor.ts";
+import type { Db } from "../../src/db/client.ts";
+import { listKeys } from "../../src/keys/read-keys.ts";
+import { listTasks, type TaskFilter } from "../../src/tasks/read-tasks.ts";
+import { type TaskPosition, type TaskSort, taskSorts } from "../../src/tasks/task-order.ts";
+import { activity, call, makeTenant, type Tenant } from "./client.ts";
+
+// A page far down a list costs D1 no more than the first.
+
+const taskCount = 6000;
+const start = Date.parse("2030-01-01T00:00:00Z");
+
+interface Made {
+  id: string;
+  updated_at: number;
+  due_at: number | null;
+  status: string;
+}
+
+let tenant: Tenant;
+let user: string;
+let made: Made[];
+
+beforeAll(async () => {
+  tenant = await makeTenant();
+  user = (await call("POST", "/api/v1/users", { key: tenant.key, body: { name: "Ada", email: "ada@example.com" } })).body.id;
+  made = Array.from({ length: taskCount }, (_, n) => ({
+    id: `tsk_${String(n).padStart(32, "0")}`,
+    // Many share a time, and the order is not that of the ids.
+    updated_at: start + ((n * 7919) % 1500),
+    due_at: n % 3 === 0 ? null : start + ((n * 104_729) % 40),
+    status: n % 2 === 0 ? "todo" : "done",
+  }));
+  await env.DB.prepare(
+    `INSERT INTO tasks (account_id, id, title, description, search_text, status, priority, assignee_id, labels, due_at, revision, created_at, updated_at)
+    SELECT ?1, value ->> 'id', 'x', '', 'x', value ->> 'status', 'normal', ?2, '[]', value ->> 'due_at', 'r', 1, value ->> 'updated_at' FROM json_each(?3)`,
+  )
+    .bind(tenant.accountId, user, JSON.stringify(made))
+    .run();
+});
+
+/** A database that notes the statements that it is given. */
+function noting() {
+  const statements: { sql: string; params: unknown[] }[] = [];
+  const logger = { logQuery: (sql: string, params: unknown[]) => void statements.push({ sql, params }) };
+  return { db: drizzle(env.DB, { logger }) as Db, statements };
+}
+
+/** What D1 does for the statements: how it finds the rows, and how many it reads. */
+async function costOf(statements: { sql: string; params: unknown[] }[]) {
+  let rowsRead = 0;
+  const plans: string[] = [];
+  for (const { sql, params } of statements) {
+    const { results } = await env.DB.prepare(`EXPLAIN QUERY PLAN ${sql}`)
+      .bind(...params)
+      .all<{ detail: string }>();
+    plans.push(...results.map(({ detail }) => detail));
+    const { meta } = await env.DB.prepare(sql)
+      .bind(...params)
+      .all();
+    rowsRead += meta.rows_read;
+  }
+  return { rowsRead, plans };
+}
+
+const list = (db: Db, sort: TaskSort, filter: TaskFilter, limit: number, after?: TaskPosition) =>
+  listTasks({ db, now: start, actor: operatorOn(tenant.accountId) }, { filter, sort, limit, after });
+
+/** The order by its definition: by the value, then by the id; without a value last. */
+function inOrder(sort: TaskSort): Made[] {
+  const name = sort.replace("-", "") as "created_at" | "updated_at" | "due_at";
+  const sign = sort.startsWith("-") ? -1 : 1;
+  const valueIn = (task: Made) => (name === "created_at" ? 0 : task[name]);
+  return made.toSorted((a, b) => {
+    const [one, other] = [valueIn(a), valueIn(b)];
+    if (one === null || other === null) return one === other ? sign * (a.id < b.id ? -1 : 1) : one === null ? 1 : -1;
+    return sign * (one - other || (a.id < b.id ? -1 : 1));
+  });
+}
+
+const positionOf = (task: Made, sort: TaskSort): TaskPosition => {
+  const name = sort.replace("-", "") as "created_at" | "updated_at" | "due_at";
+  return { value: name === "created_at" ? null : task[name], id: task.id };
+};
+
+const filters: [string, TaskFilter][] = [
+  ["without a filter", {}],
+  ["changed since a time", { updatedAfter: start + 10 }],
+  ["due within a span", { dueAfter: start + 1, dueBefore: start + 39 }],
+  ["of some statuses", { statuses: ["done", "cancelled"] }],
+  ["of a user", { assigneeId: "set below" }],
+];
+
+describe.each(taskSorts)("Tasks by %s", (sort) => {
+  it.each(filters)("%s: page 200 reads no more rows than the first, by the index of the order", async (_, given) => {
+    const filter = given.assigneeId ? { assigneeId: user } : given;
+    // Where the 200th page of 25 begins.
+    const far = positionOf(inOrder(sort)[199 * 25] as Made, sort);
+    const [first, later] = [noting(), noting()];
+    await list(first.db, sort, filter, 25);
+    await list(later.db, sort, filter, 25, far);
+    const [near, distant] = [await costOf(first.statements), await costOf(later.statements)];
+    // And the row that the page before ended with.
+    expect(distant.rowsRead).toBeLessThanOrEqual(near.rowsRead + 1);
+    for (const plan of [...near.plans, ...distant.plans]) expect(plan).not.toContain("TEMP B-TREE");
+    const index = { created_at: "sqlite_autoindex_tasks_1", updated_at: "tasks_by_update", due_at: "tasks_by_due" }[sort.replace("-", "")];
+    for (const plan of distant.plans.filter((each) => each.includes("tasks"))) expect(plan).toContain(index);
+  });
+
+  it.each(filters)("%s: every match is on one page, in the order", async (_, given) => {
+    const filter = given.assigneeId ? { assigneeId: user } : given;
+    const { updatedAfter = 0, dueAfter, dueBefore, statuses } = filter;
+    const isMatch = (task: Made) =>
+      task.updated_at >= updatedAfter &&
+      (dueAfter === undefined || (task.due_at !== null && task.due_at >= dueAfter)) &&
+      (dueBefore === undefined || (task.due_at !== null && task.due_at < dueBefore)) &&
+      (statuses === undefined || statuses.some((status) => status === task.status));
+    const { db } = noting();
+    const seen: string[] = [];
+    for (let after: TaskPosition | undefined; ; ) {
+      const { rows, next } = await list(db, sort, filter, 700, after);
+      seen.push(...rows.map(({ id }) => id));
+      if (next === null) break;
+      after = next;
+    }
+    const expected = inOrder(sort).filter(isMatch);
+    expect(seen).toEqual(expected.map(({ id }) => id));
+  });
+});
+
+it("A time that tasks are asked for from on is itself within what is asked for", async () => {
+  const { key } = await makeTenant();
+  const { body: task } = await call("POST", "/api/v1/tasks", { key, body: { title: "x", due_at: "2030-01-01T00:00:00Z" } });
+  const found = async (query: string) => (await call("GET", `/api/v1/tasks?${query}`, { key })).body.data.length;
+  for (const sort of taskSorts) {
+    expect(await found(`sort=${sort}&updated_after=${task.updated_at}`), sort).toBe(1);
+    expect(await found(`sort=${sort}&due_after=${task.due_at}`), sort).toBe(1);
+    expect(await found(`sort=${sort}&due_before=${task.due_at}`), sort).toBe(0);
+  }
+});
+
+it("A page of keys goes on in the index of their creation", async () => {
+  const { db, statements } = noting();
+  const reading = { db, activity, now: start, actor: operatorOn(tenant.accountId) };
+  await listKeys(reading, { statuses: ["active"], after: { createdAt: start, id: "key_x" }, limit: 25 });
+  const { plans } = await costOf(statements.filter(({ sql }) => sql.includes("order by")));
+  expect(plans[0]).toContain("api_keys_by_account (account_id=? AND (created_at,id)<(?,?))");
+  expect(plans.join()).not.toContain("TEMP B-TREE");
+});
