@@ -3451,7 +3451,7 @@ export interface components {
                  */
                 advice: string | null;
                 /**
-                 * @description The first 16 KiB of the answer.
+                 * @description The beginning of the answer: up to 16 KiB of the latest attempt if it failed, up to 1,024 characters of earlier ones, 128 bytes of one that delivered.
                  * @example ok
                  */
                 response_body: string;
@@ -8469,7 +8469,7 @@ export interface operations {
             403: components["responses"]["InsufficientScopeOrForbidden"];
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            409: components["responses"]["ConflictOrLimitReached"];
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
