@@ -1,5 +1,5 @@
 import { getCookie, setCookie } from "hono/cookie";
-import { maskEncodedKeys } from "../keys/key-format.ts";
+import { maskKeys } from "../keys/mask-keys.ts";
 import type { PageContext } from "./context.ts";
 
 // What a person has chosen of how pages look, remembered in cookies: so a page is right from its first byte, without script.
@@ -30,4 +30,4 @@ export const isTheme = (text: string): text is Theme => themes.some((theme) => t
 export const isZone = (text: string): text is Zone => zones.some((zone) => zone === text);
 
 /** A path of this origin that a form says to go back to; `/` where it says anything else. */
-export const pathWithin = (text: string): string => (/^\/(?![/\\])[\x21-\x7e]*$/.test(text) ? maskEncodedKeys(text) : "/");
+export const pathWithin = (text: string): string => (/^\/(?![/\\])[\x21-\x7e]*$/.test(text) ? maskKeys(text) : "/");

@@ -6,7 +6,7 @@ import { Empty } from "../dashboard/components/notice.tsx";
 import type { PageContext, PageEnv } from "../dashboard/context.ts";
 import { isAtThisMachine } from "../dashboard/visitor.ts";
 import type { EventCatalogue } from "../events/catalogue.ts";
-import { maskEncodedKeys } from "../keys/key-format.ts";
+import { maskKeys } from "../keys/mask-keys.ts";
 import { type JsonObject, operationsIn, readOpenApi } from "../openapi-document.ts";
 import { docPages } from "./catalogue.ts";
 import { Console } from "./console.tsx";
@@ -122,7 +122,7 @@ const searchMarkdown = (text: string, found: readonly Found[], count: number) =>
   `# Search the documentation\n\n${found.length === 0 ? nothingFound(text, count) : found.map(({ page, line }) => `${linkTo(page)}: ${line}`).join("\n")}\n`;
 
 const missingMarkdown = (pages: readonly DocPage[], path: string) =>
-  `# There is no such page\n\nNothing is at \`${maskEncodedKeys(path)}\`. The nearest pages:\n\n${nearestPages(pages, path).map(linkTo).join("\n")}\n`;
+  `# There is no such page\n\nNothing is at \`${maskKeys(path)}\`. The nearest pages:\n\n${nearestPages(pages, path).map(linkTo).join("\n")}\n`;
 
 const Search = ({ text = "" }: { text?: string }) => (
   <search>
@@ -177,7 +177,7 @@ function showMissing(c: PageContext, pages: readonly DocPage[], path: string) {
       <Search />
       <section class="panel" aria-labelledby="near">
         <p>
-          Nothing is at <code class="break">{maskEncodedKeys(path)}</code>.
+          Nothing is at <code class="break">{maskKeys(path)}</code>.
         </p>
         <h2 id="near">The nearest pages</h2>
         <ul class="lines">

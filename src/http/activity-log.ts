@@ -4,11 +4,11 @@ import { firstStore } from "../activity/databases.ts";
 import type { Entry } from "../activity/entry.ts";
 import type { AggregationKey } from "../activity/refusal-aggregator.ts";
 import { sendEntries, writerOf, writersOf } from "../activity/writers.ts";
-import { maskEncodedKeys } from "../keys/key-format.ts";
+import { maskKeys } from "../keys/mask-keys.ts";
 import { clientCountry } from "./client-address.ts";
 import type { AppContext, AppEnv, RecognizedKey } from "./context.ts";
+import { shownPath } from "./request-path.ts";
 
-const longestPath = 1024;
 const longestUserAgent = 256;
 
 /** One of the isolate for each writer: entries of all its requests are sent together. */
@@ -57,13 +57,10 @@ function entryOf(c: AppContext, { admission }: RecognizedKey, key: AggregationKe
     ...key,
     accountId: admission.key.accountId,
     id: c.get("requestId"),
-    path: maskEncodedKeys(c.get("url").pathname).slice(0, longestPath).toWellFormed(),
+    path: shownPath(c),
     durationMs: now - c.get("startedAt"),
     country: clientCountry(c),
-    userAgent:
-      maskEncodedKeys(c.req.header("User-Agent") ?? "")
-        .slice(0, longestUserAgent)
-        .toWellFormed() || null,
+    userAgent: maskKeys(c.req.header("User-Agent") ?? "", longestUserAgent) || null,
     admitted,
     counted: admitted && c.get("policy")?.isCounted !== false,
     count: 1,

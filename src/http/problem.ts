@@ -1,9 +1,9 @@
 import { HTTPException } from "hono/http-exception";
 import { innermost, isStorageFailure } from "../db/failures.ts";
 import { Failure, type FailureContent, type Fault, failures } from "../errors.ts";
-import { maskEncodedKeys } from "../keys/key-format.ts";
 import type { AppContext } from "./context.ts";
 import { secondsToReset } from "./rate-limit-headers.ts";
+import { shownPath } from "./request-path.ts";
 
 export const problemType = "application/problem+json";
 
@@ -40,14 +40,14 @@ function toFailure(error: unknown): Failure {
 /** The response for a failure, as problem+json. */
 export function problem(c: AppContext, failure: FailureContent): Response {
   const { status, title } = failures[failure.code];
-  const { origin, pathname } = c.get("url");
+  const { origin } = c.get("url");
   const isQuota = failure.code === "rate_limit_exceeded";
   const body: ProblemBody = {
     type: isQuota ? "https://iana.org/assignments/http-problem-types#quota-exceeded" : `${origin}/docs/errors/${failure.code}`,
     title,
     status,
     detail: failure.message,
-    instance: maskEncodedKeys(pathname),
+    instance: shownPath(c),
     code: failure.code,
     request_id: c.get("requestId"),
     ...(failure.faults && failure.faults.length > 0 && { errors: failure.faults }),

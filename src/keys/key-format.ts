@@ -52,26 +52,6 @@ export function newSecretKey(keyId: string, signing: SigningSecret): string {
   return signed + mac(signed, signing.secret);
 }
 
-/** Secret keys, and the tokens of operators, which have no public part. */
-const secretKeys = /(dvo_[0-9A-Za-z]{16})_[0-9A-Za-z_]*|(dvop)_[\w-]+/g;
-
-/** A text in which every secret key is cut to its public part: what is kept, logged or said again of what a client sent goes through here. */
-const maskKeys = (text: string): string => (text.includes("dvo") ? text.replaceAll(secretKeys, "$1$2") : text);
-
-/** The same for a text in which the characters of a key may be percent-encoded, also more than once, as in a path. */
-export function maskEncodedKeys(text: string): string {
-  let plain = text;
-  for (let before = ""; plain !== before; ) {
-    before = plain;
-    plain = plain.replaceAll(/%(?:25|5[Ff]|[3-7][0-9A-Fa-f])/g, (encoded) => {
-      const character = String.fromCharCode(Number.parseInt(encoded.slice(1), 16));
-      return /[\w%]/.test(character) ? character : encoded;
-    });
-  }
-  const masked = maskKeys(plain);
-  return masked === plain ? text : masked;
-}
-
 /** The id of the key that a secret key belongs to, or null where its form or tag is not ours. */
 export function keyIdOf(secretKey: string, signing: readonly SigningSecret[]): string | null {
   const [, publicPart, name, tag] = form.exec(secretKey) ?? [];

@@ -250,6 +250,46 @@ describe("A secret key that a client puts where it does not belong", () => {
     expect(JSON.parse(text).instance).toBe(`/api/v1/users/${masked}`);
   });
 
+  it.each([
+    ["with - for _", (key: string) => key.replaceAll("_", "-")],
+    ["with / inside", (key: string) => `${key.slice(0, 38)}/${key.slice(38)}`],
+    ["without its prefix", (key: string) => key.slice(4)],
+    ["encoded again and again", (key: string) => key.replaceAll("_", "%2525255F").replace("d", "%2564")],
+  ])("is shown nowhere %s: not for a path, a User-Agent, a member, a parameter or a value of a header", async (_, form) => {
+    const { tenant, leaked } = await secrets();
+    const written = form(leaked);
+    const answers = [
+      await call("GET", `/api/v1/users/${written}`, { key: tenant.key }),
+      await call("GET", `/docs/${written}`),
+      await call("GET", "/api/v1/me", { key: tenant.key, "User-Agent": `curl (${written})` }),
+      await call("POST", "/api/v1/tasks", { key: tenant.key, body: { title: "x", [written]: 1 } }),
+      await call("GET", `/api/v1/tasks?${encodeURIComponent(written)}=1`, { key: tenant.key }),
+      await call("GET", `/api/v1/tasks?${written}%ff=1`, { key: tenant.key }),
+      await call("POST", "/api/v1/tasks", { key: tenant.key, body: { title: "x" }, "Idempotency-Key": `${written}é` }),
+      await call("POST", "/api/v1/tasks", { key: tenant.key, body: { title: "x" }, "Content-Type": written }),
+      await call("PATCH", "/api/v1/tasks/tsk_1", { key: tenant.key, body: {}, "If-Match": written }),
+    ];
+    const ofKey = answers.filter(({ headers }) => headers.has("RateLimit"));
+    expect(ofKey.length).toBe(8);
+    const entries = await Promise.all(ofKey.map(({ headers }) => entry(tenant.key, headers.get("X-Request-Id"))));
+    for (const { text } of [...answers, ...entries]) {
+      expect(text).not.toContain(leaked.slice(24, 36));
+      expect(text).not.toContain(leaked.slice(40, 52));
+    }
+  });
+
+  it("is looked for in no more of a path than is shown of it", async () => {
+    const { tenant } = await secrets();
+    for (const path of [`/api/v1/${"%25".repeat(5000)}`, `/api/v1/%${"25".repeat(7000)}41`]) {
+      const { status, body, headers } = await call("GET", path, { key: tenant.key });
+      expect([status, path.startsWith(body.instance)]).toEqual([404, true]);
+      expect(body.instance.length).toBeGreaterThan(1020);
+      expect((await entry(tenant.key, headers.get("X-Request-Id"))).body.path).toBe(body.instance);
+    }
+    const { status, body } = await call("POST", "/api/v1/tasks", { key: tenant.key, body: { [`%${"25".repeat(30_000)}41`]: 1 } });
+    expect([status, body.errors.map(({ pointer = "" }) => pointer.length)]).toEqual([422, expect.arrayContaining([101])]);
+  });
+
   it("is not in the last use of the key that sent it, nor in anything of D1", async () => {
     const { tenant, leaked } = await secrets();
     await call("GET", `/api/v1/tasks/${leaked}`, { key: tenant.key });

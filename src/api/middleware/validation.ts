@@ -2,7 +2,7 @@ import type { Hook } from "@hono/zod-openapi";
 import type { z } from "zod";
 import { Failure, type Fault } from "../../errors.ts";
 import { required } from "../../http/inputs/values.ts";
-import { maskEncodedKeys } from "../../keys/key-format.ts";
+import { maskKeys } from "../../keys/mask-keys.ts";
 import type { ApiContext, ApiEnv } from "../context.ts";
 
 const mostFaults = 100;
@@ -14,13 +14,13 @@ type Issue = z.core.$ZodIssue;
 const pointerOf = (path: readonly PropertyKey[]) =>
   path.map((part) => `/${named(part).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
 
-const named = (part: PropertyKey) => maskEncodedKeys(String(part)).slice(0, longestName).toWellFormed();
+const named = (part: PropertyKey) => maskKeys(String(part), longestName);
 
 const unknown = "This is not known here.";
 
 function faultsOf(issue: Issue, locate: (path: readonly PropertyKey[]) => Partial<Fault>, unknownName: string): Fault[] {
   if (issue.code === "unrecognized_keys") {
-    return issue.keys.map((key) => ({ detail: unknown, code: unknownName, ...locate([...issue.path, key]) }));
+    return issue.keys.slice(0, mostFaults).map((key) => ({ detail: unknown, code: unknownName, ...locate([...issue.path, key]) }));
   }
   if (issue.code === "invalid_type" && issue.message === required) {
     return [{ detail: required, code: "required", ...locate(issue.path) }];
@@ -34,7 +34,10 @@ export const onInvalid: Hook<unknown, ApiEnv, string, unknown> = (result) => {
   if (result.success) return;
   const { issues } = result.error;
   const all = (locate: (path: readonly PropertyKey[]) => Partial<Fault>, unknownName: string) =>
-    issues.flatMap((issue: Issue) => faultsOf(issue, locate, unknownName)).slice(0, mostFaults);
+    issues
+      .slice(0, mostFaults)
+      .flatMap((issue: Issue) => faultsOf(issue, locate, unknownName))
+      .slice(0, mostFaults);
   switch (result.target) {
     case "json":
       throw new Failure("invalid_body", "The body is JSON, but not what this operation takes.", {
@@ -60,17 +63,14 @@ export function refuseQuery(c: ApiContext): void {
 
 /** Refuses parameters whose bytes are no text: `URL` would read them as U+FFFD. */
 export function requireDecodable(c: ApiContext): void {
-  const faults = c
-    .get("url")
-    .search.slice(1)
-    .split("&")
-    .filter((part) => !isDecodable(part))
-    .map((part) => ({
-      detail: "Must be percent-encoded UTF-8.",
-      code: "invalid_encoding",
-      parameter: named(new URLSearchParams(part).keys().next().value ?? ""),
-    }));
-  if (faults.length > 0) throw invalidQuery(faults.slice(0, mostFaults));
+  const faults: Fault[] = [];
+  for (const part of c.get("url").search.slice(1).split("&")) {
+    if (isDecodable(part)) continue;
+    const parameter = named(new URLSearchParams(part).keys().next().value ?? "");
+    faults.push({ detail: "Must be percent-encoded UTF-8.", code: "invalid_encoding", parameter });
+    if (faults.length === mostFaults) break;
+  }
+  if (faults.length > 0) throw invalidQuery(faults);
 }
 
 function isDecodable(part: string): boolean {

@@ -2,7 +2,7 @@ import { raw } from "hono/html";
 import type { Child, PropsWithChildren } from "hono/jsx";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import packageJson from "../../../package.json" with { type: "json" };
-import { maskEncodedKeys } from "../../keys/key-format.ts";
+import { maskKeys } from "../../keys/mask-keys.ts";
 import type { PageContext, Visitor } from "../context.ts";
 import { type Preferences, preferencesOf } from "../preferences.ts";
 import { Note } from "./notice.tsx";
@@ -68,7 +68,7 @@ export function showPage(c: PageContext, { title, section, action, trail = [], s
   // Documentation is open: nobody may have been let in.
   const visitor = c.get("visitor") as Visitor | undefined;
   const { pathname, search } = c.get("url");
-  const here = maskEncodedKeys(c.req.method === "GET" ? pathname + search : pathname);
+  const here = maskKeys(c.req.method === "GET" ? pathname + search : pathname);
   return c.html(
     <Page title={title} theme={theme} zone={zone}>
       <a class="skip" href="#main">

@@ -1,6 +1,6 @@
 import { type Failure, failures } from "../../errors.ts";
 import type { AppContext } from "../../http/context.ts";
-import { maskEncodedKeys } from "../../keys/key-format.ts";
+import { maskKeys } from "../../keys/mask-keys.ts";
 import { Page, showPage } from "../components/layout.tsx";
 import type { PageContext } from "../context.ts";
 
@@ -14,7 +14,7 @@ export function errorPage(c: AppContext, failure: Failure): Response | Promise<R
       <p>
         {status >= 500 && (
           <>
-            <a href={c.req.method === "GET" ? maskEncodedKeys(pathname + search) : "/"}>Try again</a> ·{" "}
+            <a href={c.req.method === "GET" ? maskKeys(pathname + search) : "/"}>Try again</a> ·{" "}
           </>
         )}
         <a href="/">Go to the overview</a>
