@@ -29,6 +29,7 @@ export function startDevWorker(
     "LOCAL_BUILD:true",
   ];
   args.push("--define", `OPEN_OVERVIEW:${!signIn}`, "--var", `PUBLIC_ORIGIN:http://localhost:${port}`);
+  if (log) args.push("--var", "LOG_SAMPLE:1");
   if (demoKey !== undefined) args.push("--var", `DEMO_API_KEY:${demoKey}`);
   // A process group of its own, so that all of it can be ended at once.
   return spawn(process.execPath, [wranglerPath, ...args, "--log-level", log ? "log" : "error", "--show-interactive-dev-session=false"], {

@@ -30,8 +30,7 @@ import { apiSecurityHeaders, pageSecurityHeaders } from "./http/security-headers
 import { standardHeaders } from "./http/standard-headers.ts";
 import { createOperator, isOperatorApi, isOperatorPage } from "./operator/operator.ts";
 
-const isForOperator = ({ req: { path } }: AppContext) => isOperatorApi(path);
-const isApi = ({ req: { path } }: AppContext) => path === apiRoot || path.startsWith(`${apiRoot}/`);
+const isApi = (path: string) => path === apiRoot || path.startsWith(`${apiRoot}/`);
 
 /** Pages that anybody may see. What is not declared here needs a visitor who has been let in. */
 const publicPages = ["/health", "/preferences"];
@@ -47,40 +46,67 @@ const formLimit = bodyLimit({
   },
 });
 
-/** Everything that the Worker answers. `isLocal`: built for a laptop. `isOpen`: the overview is open to whoever sits there. */
+/**
+ * Everything that the Worker answers. Each transport has a list of middleware of its own, so that no request passes what is meant for others.
+ * `isLocal`: built for a laptop. `isOpen`: the overview is open to whoever sits there.
+ */
 export function createApp({ isLocal, isOpen = isLocal }: { isLocal: boolean; isOpen?: boolean }) {
-  const app = new Hono<AppEnv>({ getPath: normalizedPath, router: new RememberingRouter() });
-  const api = createApi(eventCatalogue);
+  const [api, operator, pages] = [createApiApp(isLocal), createOperatorApp(isLocal), createPages(isLocal, isLocal && isOpen)];
+  const appOf = (path: string) => (isApi(path) ? api : isOperatorApi(path) ? operator : pages);
+  const fetch = (request: Request, env: Env, ctx: ExecutionContext) => appOf(normalizedPath(request)).fetch(request, env, ctx);
+  return { fetch, api, operator, pages };
+}
 
-  app.use(requestContext({ isLocal }), requestLine);
-
-  // The way of every request of the API, from its arrival to its route. Behind these, only what is declared public is answered without a key.
+/** The way of every request of the API, from its arrival to its route. Behind these, only what is declared public is answered without a key. */
+function createApiApp(isLocal: boolean) {
+  const { routes, policies } = createApi(eventCatalogue);
+  const app = createTransport(problem);
   app.use(
-    `${apiRoot}/*`,
-    activityLog({ unknownRoute: `${apiBase}/*` }),
-    standardHeaders([...apiSecurityHeaders, ...anyOrigin]),
+    requestContext({
+      isLocal,
+      finish: [standardHeaders([...apiSecurityHeaders, ...anyOrigin]), activityLog({ unknownRoute: `${apiBase}/*` }), requestLine],
+    }),
     preflight,
-    authenticate((c) => api.policies.of(c)),
+    authenticate((c) => policies.of(c)),
     receiveBody,
     admit,
     checkRequest,
+    requireResponse,
   );
-  // And that of everything else.
-  app.use(except((c) => !isForOperator(c), standardHeaders(apiSecurityHeaders)));
-  app.use(except([isApi, isForOperator], standardHeaders([]), pageSecurityHeaders));
-  app.use(except(isApi, formLimit));
-  app.use(except([isApi, isForOperator], sameOrigin));
-  app.use(except([isApi, isForOperator, isPublicPage], admitVisitor({ isOpen: isLocal && isOpen }), requirePermission, requireFreshness));
-  app.use(except(isNoDocumentation, noteVisitor({ isOpen: isLocal && isOpen })));
-  app.use(requireResponse);
+  app.route(apiRoot, routes);
+  return app;
+}
 
-  app.route(apiRoot, api.routes);
+/** What is answered to an operator's token. */
+function createOperatorApp(isLocal: boolean) {
+  const app = createTransport(problem);
+  app.use(requestContext({ isLocal, finish: [standardHeaders(apiSecurityHeaders), requestLine] }), formLimit, requireResponse);
+  app.route("/", createOperator());
+  return app;
+}
+
+/** Pages, forms and what monitors and crawlers read. */
+function createPages(isLocal: boolean, isOpen: boolean) {
+  const app = createTransport(errorPage);
+  app.use(
+    requestContext({ isLocal, finish: [standardHeaders([]), requestLine] }),
+    pageSecurityHeaders,
+    formLimit,
+    sameOrigin,
+    except(isPublicPage, admitVisitor({ isOpen }), requirePermission, requireFreshness),
+    except(isNoDocumentation, noteVisitor({ isOpen })),
+    requireResponse,
+  );
   app.route("/", health);
   app.route("/", createDocs(eventCatalogue));
   app.route("/", createOperator());
   app.route("/", createDashboard(eventCatalogue));
+  return app;
+}
 
-  const fail = (c: AppContext, failure: Failure) => (isApi(c) || isForOperator(c) ? problem(c, failure) : errorPage(c, failure));
+/** `fail`: the response for what went wrong. */
+function createTransport(fail: (c: AppContext, failure: Failure) => Response | Promise<Response>) {
+  const app = new Hono<AppEnv>({ getPath: normalizedPath, router: new RememberingRouter() });
   app.onError((error, c) => fail(c, failureOf(error, c.get("requestId"))));
   app.notFound((c) => fail(c, new Failure("not_found", "There is nothing at this path.")));
   return app;

@@ -1,4 +1,3 @@
-import { createMiddleware } from "hono/factory";
 import { ActivityBuffer } from "../activity/buffer.ts";
 import { firstStore } from "../activity/databases.ts";
 import type { Entry } from "../activity/entry.ts";
@@ -6,7 +5,8 @@ import type { AggregationKey } from "../activity/refusal-aggregator.ts";
 import { sendEntries, writerOf, writersOf } from "../activity/writers.ts";
 import { maskKeys } from "../keys/mask-keys.ts";
 import { clientCountry } from "./client-address.ts";
-import type { AppContext, AppEnv, RecognizedKey } from "./context.ts";
+import type { AppContext, RecognizedKey } from "./context.ts";
+import type { Finish } from "./request-context.ts";
 import { shownPath } from "./request-path.ts";
 
 const longestUserAgent = 256;
@@ -24,9 +24,9 @@ function bufferOf(name: string): ActivityBuffer {
  * Puts every request of a recognised key into the log, once its response is ready: whatever made it, with the status that it has.
  * The entry is stored after the response has gone. `unknownRoute`: what stands for paths that no route has.
  */
-export const activityLog = ({ unknownRoute }: { unknownRoute: string }) =>
-  createMiddleware<AppEnv>(async function activityLog(c, next) {
-    await next();
+export const activityLog =
+  ({ unknownRoute }: { unknownRoute: string }): Finish =>
+  (c) => {
     const recognized = c.get("recognized");
     if (!recognized) return;
     const now = Date.now();
@@ -40,7 +40,7 @@ export const activityLog = ({ unknownRoute }: { unknownRoute: string }) =>
     else buffer.addRefusal(key, c.get("startedAt"), entry);
     if (buffer.isFlushing(now)) return;
     c.executionCtx.waitUntil(buffer.flush((entries, dropped) => sendEntries(c.env, { store, number }, entries, dropped)));
-  });
+  };
 
 const aggregationKey = (c: AppContext, { keyId, ip }: RecognizedKey, unknownRoute: string): AggregationKey => ({
   keyId,
