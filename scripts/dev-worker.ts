@@ -36,6 +36,7 @@ export function startDevWorker(
     "LOCAL_BUILD:true",
   ];
   args.push("--define", `OPEN_OVERVIEW:${!signIn}`, "--var", `PUBLIC_ORIGIN:http://localhost:${port}`);
+  if (log) args.push("--var", "LOG_SAMPLE:1");
   // In place of the one in .dev.vars.
   if (signIn) args.push("--var", "DEMO_API_KEY:");
   // A process group of its own, so that all of it can be ended at once.

@@ -22,24 +22,24 @@ import type { AppContext, AppEnv } from "./http/context.ts";
 import { health } from "./http/health.ts";
 import { failureOf, problem } from "./http/problem.ts";
 import { RememberingRouter } from "./http/remembering-router.ts";
-import { requestContext } from "./http/request-context.ts";
+import { type Finish, requestContext } from "./http/request-context.ts";
 import { requestLine } from "./http/request-line.ts";
 import { normalizedPath } from "./http/request-path.ts";
 import { requireResponse } from "./http/require-response.ts";
 import { sameOrigin } from "./http/same-origin.ts";
 import { apiSecurityHeaders, pageSecurityHeaders } from "./http/security-headers.ts";
 import { standardHeaders } from "./http/standard-headers.ts";
-import { createOperator, isOperatorApi, isOperatorPage } from "./operator/operator.ts";
+import { createOperatorApi, isOperatorApi, isOperatorPage } from "./operator/operator.ts";
+import { operatorPages } from "./operator/pages/operator.tsx";
 
-const isForOperator = ({ req: { path } }: AppContext) => isOperatorApi(path);
-const isApi = ({ req: { path } }: AppContext) => path === apiRoot || path.startsWith(`${apiRoot}/`);
+const isApi = (path: string) => path === apiRoot || path.startsWith(`${apiRoot}/`);
+const isForDocumentation = ({ req: { path } }: AppContext) => isDocumentation(path);
 
-/** Pages that are not the dashboard's: open to everybody, or with sessions of their own. */
-const isElsewhere = ({ req: { path } }: AppContext) => path === "/health" || isDocumentation(path) || isOperatorPage(path);
-const isDashboard = (c: AppContext) => !(isApi(c) || isForOperator(c) || isElsewhere(c));
+/** Pages that are the dashboard's. The others are open to everybody, or have sessions of their own. */
+const isDashboard = ({ req: { path } }: AppContext) => !(path === "/health" || isDocumentation(path) || isOperatorPage(path));
 const isPublicPage = (c: AppContext) => accessOf(c)?.needs === "public";
 /** Where nobody is asked to sign in, and somebody who has keeps the navigation. */
-const isOpenToStrangers = (c: AppContext) => isDocumentation(c.req.path) || (isDashboard(c) && accessOf(c) === undefined);
+const isOpenToStrangers = (c: AppContext) => isForDocumentation(c) || (isDashboard(c) && accessOf(c) === undefined);
 /** What clients read without a key: pages of other origins may, as they may call the API. */
 const openToAnyOrigin = ["/health", "/llms.txt", "/.well-known/api-catalog"];
 const isOpenToAnyOrigin = ({ req: { path } }: AppContext) => openToAnyOrigin.includes(path);
@@ -52,56 +52,83 @@ const formLimit = bodyLimit({
   },
 });
 
-/** Everything that the Worker answers. `isLocal`: built for a laptop. `isOpen`: the overview is open to whoever sits there. */
+/**
+ * Everything that the Worker answers. Each transport has a list of middleware of its own, so that no request passes what is meant for others.
+ * `isLocal`: built for a laptop. `isOpen`: the overview is open to whoever sits there.
+ */
 export function createApp({ isLocal, isOpen = isLocal }: { isLocal: boolean; isOpen?: boolean }) {
-  const app = new Hono<AppEnv>({ getPath: normalizedPath, router: new RememberingRouter() });
-  const api = createApi(eventCatalogue);
+  const [api, operator, pages] = [createApiApp(isLocal), createOperatorApp(isLocal), createPages(isLocal, isLocal && isOpen)];
+  const appOf = (path: string) => (isApi(path) ? api : isOperatorApi(path) ? operator : pages);
+  const fetch = (request: Request, env: Env, ctx: ExecutionContext) => appOf(normalizedPath(request)).fetch(request, env, ctx);
+  return { fetch, api, operator, pages };
+}
 
-  app.use(requestContext({ isLocal }), requestLine);
-
-  // The way of every request of the API, from its arrival to its route. Behind these, only what is declared public is answered without a key.
+/** The way of every request of the API, from its arrival to its route. Behind these, only what is declared public is answered without a key. */
+function createApiApp(isLocal: boolean) {
+  const { routes, policies } = createApi(eventCatalogue);
+  const app = createTransport(problem);
   app.use(
-    `${apiRoot}/*`,
-    activityLog({ unknownRoute: `${apiBase}/*` }),
-    standardHeaders([...apiSecurityHeaders, ...anyOrigin]),
-    options((c) => api.policies.of(c)?.methods),
-    authenticate((c) => api.policies.of(c)),
+    requestContext({
+      isLocal,
+      finish: [standardHeaders([...apiSecurityHeaders, ...anyOrigin]), activityLog({ unknownRoute: `${apiBase}/*` }), requestLine],
+    }),
+    options((c) => policies.of(c)?.methods),
+    authenticate((c) => policies.of(c)),
     receiveBody,
     admit,
     checkRequest,
+    requireResponse,
   );
-  // And that of everything else.
-  app.use(except((c) => !isDocumentation(c.req.path), cachePublic));
-  app.use(except((c) => !isForOperator(c), standardHeaders(apiSecurityHeaders)));
-  app.use(except([isApi, isForOperator], standardHeaders([]), pageSecurityHeaders));
-  app.use(except(isApi, formLimit));
+  app.route(apiRoot, routes);
+  return app;
+}
+
+/** What is answered to an operator's token. */
+function createOperatorApp(isLocal: boolean) {
+  const app = createTransport(problem);
+  app.use(requestContext({ isLocal, finish: [standardHeaders(apiSecurityHeaders), requestLine] }), formLimit, requireResponse);
+  app.route("/", createOperatorApi());
+  return app;
+}
+
+/** Pages, forms and what monitors and crawlers read. */
+function createPages(isLocal: boolean, isOpen: boolean) {
+  const app = createTransport(errorPage);
+  const finish = [
+    standardHeaders([]),
+    where(isOpenToAnyOrigin, standardHeaders(anyOrigin)),
+    where(isForDocumentation, cachePublic),
+    requestLine,
+  ];
   app.use(
+    requestContext({ isLocal, finish }),
+    pageSecurityHeaders,
+    formLimit,
     except(
       (c) => !isOpenToAnyOrigin(c),
-      standardHeaders(anyOrigin),
       options(() => ["GET", "HEAD"]),
     ),
+    sameOrigin,
+    except((c) => !isOpenToStrangers(c), noteVisitor({ isOpen })),
+    except([(c) => !isDashboard(c), isPublicPage], requireDeclaredAccess, admitVisitor({ isOpen }), requirePermission, requireStepUp),
+    requireResponse,
   );
-  app.use(except([isApi, isForOperator], sameOrigin));
-  app.use(except((c) => !isOpenToStrangers(c), noteVisitor({ isOpen: isLocal && isOpen })));
-  app.use(
-    except(
-      [(c) => !isDashboard(c), isPublicPage],
-      requireDeclaredAccess,
-      admitVisitor({ isOpen: isLocal && isOpen }),
-      requirePermission,
-      requireStepUp,
-    ),
-  );
-  app.use(requireResponse);
-
-  app.route(apiRoot, api.routes);
   app.route("/", health);
   app.route("/", createDocs(eventCatalogue));
-  app.route("/", createOperator());
+  app.route("/", operatorPages);
   app.route("/", createDashboard(eventCatalogue));
+  return app;
+}
 
-  const fail = (c: AppContext, failure: Failure) => (isApi(c) || isForOperator(c) ? problem(c, failure) : errorPage(c, failure));
+const where =
+  (isMeant: (c: AppContext) => boolean, finish: Finish): Finish =>
+  (c) => {
+    if (isMeant(c)) finish(c);
+  };
+
+/** `fail`: the response for what went wrong. */
+function createTransport(fail: (c: AppContext, failure: Failure) => Response | Promise<Response>) {
+  const app = new Hono<AppEnv>({ getPath: normalizedPath, router: new RememberingRouter() });
   app.onError((error, c) => fail(c, failureOf(error, c.get("requestId"))));
   app.notFound((c) => fail(c, new Failure("not_found", "There is nothing at this path.")));
   return app;

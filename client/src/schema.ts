@@ -2338,7 +2338,7 @@ export interface components {
              */
             counted: boolean;
             /**
-             * @description 1; in a flood of refusals one entry a second may stand for several, and says for how many.
+             * @description 1. Requests that use none of the limit, refused or not, may share one entry a second, which says for how many it stands.
              * @example 1
              */
             count: number;

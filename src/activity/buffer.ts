@@ -1,7 +1,7 @@
 import { secondMs } from "../clock.ts";
 import { messagesOf } from "../db/failures.ts";
 import { type Entry, entriesAtOnce } from "./entry.ts";
-import { type AggregationKey, RefusalAggregator } from "./refusal-aggregator.ts";
+import { type AggregationKey, EntryAggregator } from "./entry-aggregator.ts";
 
 /** Brings entries to where they are kept for good. `dropped`: how many were lost before; answers how many of those have been reported. Rejects where nobody takes them. */
 export type Send = (entries: Entry[], dropped: number) => Promise<number>;
@@ -23,7 +23,7 @@ const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve,
  */
 export class ActivityBuffer {
   #entries: Entry[] = [];
-  readonly #refusals = new RefusalAggregator();
+  readonly #shared = new EntryAggregator();
   /** What is on its way, and since when. A batch whose request was ended in the middle is taken up again: storing twice does no harm. */
   #sent: { entries: Entry[]; at: number } | null = null;
   #lastSentAt = 0;
@@ -36,9 +36,9 @@ export class ActivityBuffer {
     else if (this.#dropped++ === 0) console.error(`activity entries are dropped: ${mostEntries} wait for a writer already`);
   }
 
-  /** `makeEntry` is called only where the refusal does not go into an entry that is there already. */
-  addRefusal(key: AggregationKey, now: number, makeEntry: () => Entry): void {
-    const own = this.#refusals.aggregate(key, now, makeEntry);
+  /** Adds a request that may share its entry. Calls `makeEntry` only where there is none yet that it shares. */
+  addShared(key: AggregationKey, times: { startedAt: number; endedAt: number }, makeEntry: () => Entry): void {
+    const own = this.#shared.aggregate(key, times, makeEntry);
     if (own) this.add(own);
   }
 
@@ -62,7 +62,7 @@ export class ActivityBuffer {
         this.#flushingUntil = 0;
         if (this.#isSending(Date.now())) continue;
       }
-      // At its end it leaves no refusal behind, since nobody may come after it.
+      // At its end it leaves no shared entry behind, since nobody may come after it.
       isLast = Date.now() >= endsAt;
       const entries = this.#take(Date.now(), isLast);
       if (entries.length > 0) await this.#send(send, entries, isLast);
@@ -77,13 +77,13 @@ export class ActivityBuffer {
   /** How long to wait for more. Null where there is nothing to send. */
   #waitMs(now: number): number | null {
     if (this.#isSending(now)) return this.#entries.length === 0 ? null : shortestWaitMs;
-    if (this.#entries.length === 0 && this.#sent === null) return this.#refusals.closesAt === null ? null : intervalMs;
+    if (this.#entries.length === 0 && this.#sent === null) return this.#shared.closesAt === null ? null : intervalMs;
     return Math.max(0, this.#lastSentAt + intervalMs - now);
   }
 
   /** Takes a batch: first what was sent by a request that ended before it knew. */
-  #take(now: number, openRefusalsToo: boolean): Entry[] {
-    this.#entries.push(...this.#refusals.close(openRefusalsToo ? Number.POSITIVE_INFINITY : now));
+  #take(now: number, openToo: boolean): Entry[] {
+    this.#entries.push(...this.#shared.close(openToo ? Number.POSITIVE_INFINITY : now));
     const abandoned = this.#sent?.entries ?? [];
     this.#sent = null;
     return [...abandoned, ...this.#entries.splice(0, entriesAtOnce)];

@@ -1,8 +1,8 @@
-import { createHash } from "node:crypto";
 import { minuteMs, secondMs, sliceStart } from "../clock.ts";
 import { messagesOf } from "../db/failures.ts";
 import { withDeadline } from "../deadline.ts";
 import { errorsOf, throwTogether } from "../errors.ts";
+import { hashOf } from "../hash.ts";
 import type { ActivityWriter } from "./activity-writer.ts";
 import { activityDatabase, activityDatabases } from "./databases.ts";
 import type { Entry } from "./entry.ts";
@@ -27,8 +27,7 @@ export function writersOf({ ACTIVITY_WRITERS }: Pick<WriterEnv, "ACTIVITY_WRITER
 }
 
 /** The number of the writer that an account's entries go to. */
-export const writerOf = (accountId: string, count: number): number =>
-  createHash("sha256").update(accountId).digest().readUInt32BE() % count;
+export const writerOf = (accountId: string, count: number): number => Number.parseInt(hashOf(accountId).slice(0, 8), 16) % count;
 
 export const writerAt = ({ ACTIVITY_WRITER }: WriterEnv, store: string, number: number) => ACTIVITY_WRITER.getByName(`${store}/${number}`);
 

@@ -8,7 +8,7 @@ export type Guards = DurableObjectNamespace<KeyGuard>;
 
 const timeoutMs = 5 * secondMs;
 
-/** What the guard of a key answers, within 5 s. Throws `unavailable` where it does not. */
+/** Returns what the guard of a key answers. Throws `unavailable` where it does not within 5 s. */
 export async function askGuard<Answer>(
   guards: Guards,
   keyId: string,
@@ -21,17 +21,16 @@ export async function askGuard<Answer>(
   }
 }
 
-/** The admission of one request by the guard of its key, or null where no such key exists. Throws `unavailable`: without its word nobody is let in. */
+/**
+ * Returns the admission of one request by the guard of its key, or null where no such key exists. Throws `unavailable` where the guard does not answer
+ * within 5 s: without its word nobody is let in.
+ */
 export async function askAdmission(guards: Guards, keyId: string, request: AdmissionRequest): Promise<Admission | null> {
-  try {
-    const admission = await guards.getByName(keyId).admit(request);
-    // A guard of a later release may have reasons of its own.
-    if (admission !== null && admission.refusal !== null && !refusalCodes.includes(admission.refusal))
-      throw new Error(`a guard refuses with the unknown code ${admission.refusal}`);
-    return admission;
-  } catch (cause) {
-    throw unreachable(cause);
-  }
+  const admission = await askGuard(guards, keyId, (guard) => guard.admit(request));
+  // A guard of a later release may have reasons of its own.
+  if (admission !== null && admission.refusal !== null && !refusalCodes.includes(admission.refusal))
+    throw unreachable(new Error(`a guard refuses with the unknown code ${admission.refusal}`));
+  return admission;
 }
 
 const unreachable = (cause: unknown) =>

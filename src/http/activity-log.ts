@@ -1,12 +1,12 @@
-import { createMiddleware } from "hono/factory";
 import { ActivityBuffer } from "../activity/buffer.ts";
 import { firstStore } from "../activity/databases.ts";
 import type { Entry } from "../activity/entry.ts";
-import type { AggregationKey } from "../activity/refusal-aggregator.ts";
+import type { AggregationKey } from "../activity/entry-aggregator.ts";
 import { sendEntries, writerOf, writersOf } from "../activity/writers.ts";
 import { maskKeys } from "../keys/mask-keys.ts";
 import { clientCountry } from "./client-address.ts";
-import type { AppContext, AppEnv, RecognizedKey } from "./context.ts";
+import type { AppContext, RecognizedKey } from "./context.ts";
+import type { Finish } from "./request-context.ts";
 import { shownPath } from "./request-path.ts";
 
 const longestUserAgent = 256;
@@ -24,9 +24,9 @@ function bufferOf(name: string): ActivityBuffer {
  * Puts every request of a recognised key into the log, once its response is ready: whatever made it, with the status that it has.
  * The entry is stored after the response has gone. `unknownRoute`: what stands for paths that no route has.
  */
-export const activityLog = ({ unknownRoute }: { unknownRoute: string }) =>
-  createMiddleware<AppEnv>(async function activityLog(c, next) {
-    await next();
+export const activityLog =
+  ({ unknownRoute }: { unknownRoute: string }): Finish =>
+  (c) => {
     const recognized = c.get("recognized");
     if (!recognized) return;
     const now = Date.now();
@@ -34,13 +34,16 @@ export const activityLog = ({ unknownRoute }: { unknownRoute: string }) =>
     const { accountId, activityStore: store = firstStore } = recognized.admission.key;
     const number = writerOf(accountId, writersOf(c.env));
     const buffer = bufferOf(`${store}/${number}`);
-    const entry = () => entryOf(c, recognized, key, now);
-    if (recognized.admission.refusal === null) buffer.add(entry());
-    // Made only where it is kept: in a flood, most refusals go into an entry that is there already.
-    else buffer.addRefusal(key, c.get("startedAt"), entry);
+    // What no limit bounds shares an entry, which is made only where there is none yet: most of a flood makes none.
+    if (isCounted(c, recognized)) buffer.add(entryOf(c, recognized, key, now));
+    else buffer.addShared(key, { startedAt: c.get("startedAt"), endedAt: now }, () => entryOf(c, recognized, key, now));
     if (buffer.isFlushing(now)) return;
     c.executionCtx.waitUntil(buffer.flush((entries, dropped) => sendEntries(c.env, { store, number }, entries, dropped)));
-  });
+  };
+
+/** Whether a request used up one of the key's limit. */
+const isCounted = (c: AppContext, { admission }: RecognizedKey): boolean =>
+  admission.refusal === null && c.get("policy")?.isCounted !== false;
 
 const aggregationKey = (c: AppContext, { keyId, ip }: RecognizedKey, unknownRoute: string): AggregationKey => ({
   keyId,
@@ -51,8 +54,8 @@ const aggregationKey = (c: AppContext, { keyId, ip }: RecognizedKey, unknownRout
   errorCode: c.res.status >= 400 ? (c.get("errorCode") ?? null) : null,
 });
 
-function entryOf(c: AppContext, { admission }: RecognizedKey, key: AggregationKey, now: number): Entry {
-  const admitted = admission.refusal === null;
+function entryOf(c: AppContext, recognized: RecognizedKey, key: AggregationKey, now: number): Entry {
+  const { admission } = recognized;
   return {
     ...key,
     accountId: admission.key.accountId,
@@ -61,8 +64,8 @@ function entryOf(c: AppContext, { admission }: RecognizedKey, key: AggregationKe
     durationMs: now - c.get("startedAt"),
     country: clientCountry(c),
     userAgent: maskKeys(c.req.header("User-Agent") ?? "", longestUserAgent) || null,
-    admitted,
-    counted: admitted && c.get("policy")?.isCounted !== false,
+    admitted: admission.refusal === null,
+    counted: isCounted(c, recognized),
     count: 1,
     secret: admission.secret ?? null,
   };

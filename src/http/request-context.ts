@@ -1,10 +1,16 @@
 import { createMiddleware } from "hono/factory";
 import { newId } from "../ids.ts";
 import { discardBody } from "./body.ts";
-import type { AppEnv } from "./context.ts";
+import type { AppContext, AppEnv } from "./context.ts";
 
-/** Gives a request its id, its clock and its URL, each made once. */
-export const requestContext = ({ isLocal }: { isLocal: boolean }) =>
+/** Does something with a response that is ready, whatever made it. */
+export type Finish = (c: AppContext) => void;
+
+/**
+ * Gives a request its id, its clock and its URL, each made once, and its response to each of `finish` in turn. They are functions and not middleware,
+ * since every middleware that waits for a response costs every request.
+ */
+export const requestContext = ({ isLocal, finish }: { isLocal: boolean; finish: readonly Finish[] }) =>
   createMiddleware<AppEnv>(async function requestContext(c, next) {
     const startedAt = Date.now();
     c.set("startedAt", startedAt);
@@ -12,6 +18,7 @@ export const requestContext = ({ isLocal }: { isLocal: boolean }) =>
     c.set("url", new URL(c.req.url));
     c.set("isLocal", isLocal);
     await next();
+    for (const each of finish) each(c);
     // What nobody has read of the body, nobody will: else the response would wait for all of it to arrive.
     discardBody(c);
   });

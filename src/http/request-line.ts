@@ -1,20 +1,32 @@
-import { createMiddleware } from "hono/factory";
 import { matchedRoutes } from "hono/route";
 import { secondMs } from "../clock.ts";
-import type { AppContext, AppEnv } from "./context.ts";
+import type { AppContext } from "./context.ts";
 
 const methods = ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"];
+const usualSample = 0.01;
 
 /**
- * Logs one line of JSON for each request, under OpenTelemetry's names (semantic conventions for HTTP servers, 1.38). It says which route was asked for,
- * never the path or the query that was sent: a line has no secret and nobody's data.
+ * Logs one line of JSON for each request that failed with 5xx and for a sample of the others, under OpenTelemetry's names (semantic conventions for
+ * HTTP servers, 1.38). It says which route was asked for, never the path or the query that was sent: a line has no secret and nobody's data.
  */
-export const requestLine = createMiddleware<AppEnv>(async function requestLine(c, next) {
-  await next();
-  console.log(JSON.stringify(lineOf(c, Date.now())));
-});
+export function requestLine(c: AppContext): void {
+  const sample = c.res.status >= 500 ? 1 : sampleOf(c.env.LOG_SAMPLE);
+  if (Math.random() < sample) console.log(JSON.stringify(lineOf(c, sample, Date.now())));
+}
 
-function lineOf(c: AppContext, now: number): Record<string, string | number> {
+/** Read from the binding once an isolate. */
+let latest: { text: string | undefined; sample: number } | undefined;
+
+/** Returns the share of requests, 0 to 1, that `LOG_SAMPLE` states: 0.01 unless it is set. One that is not valid is reported, and closes nothing. */
+export function sampleOf(text: string | undefined): number {
+  if (latest?.text === text) return latest?.sample ?? usualSample;
+  const isValid = text === undefined || /^(?:0(?:\.\d+)?|1(?:\.0+)?)$/.test(text);
+  if (!isValid) console.error(`LOG_SAMPLE must be a number from 0 to 1, like 0.01. Until it is, ${usualSample} is used.`);
+  latest = { text, sample: text === undefined || !isValid ? usualSample : Number(text) };
+  return latest.sample;
+}
+
+function lineOf(c: AppContext, sample: number, now: number): Record<string, string | number> {
   const { status } = c.res;
   const recognized = c.get("recognized");
   const route = c.get("policy")?.route ?? pageRoute(c);
@@ -27,6 +39,7 @@ function lineOf(c: AppContext, now: number): Record<string, string | number> {
     ...(error !== undefined && status >= 400 && { "error.type": error }),
     "dvo.request.id": c.get("requestId"),
     ...(recognized && { "dvo.account.id": recognized.admission.key.accountId, "dvo.key.id": recognized.keyId }),
+    ...(sample < 1 && { "dvo.log.sample": sample }),
   };
 }
 

@@ -1,14 +1,13 @@
-import { createMiddleware } from "hono/factory";
-import type { AppEnv } from "./context.ts";
 import { setRateLimitHeaders } from "./rate-limit-headers.ts";
+import type { Finish } from "./request-context.ts";
 
 /**
  * Puts onto every response, whoever made it, what all of them have: `fixed` headers, the request id, the key's limit where one was
  * recognised, and how long it may be kept.
  */
-export const standardHeaders = (fixed: readonly (readonly [name: string, value: string])[]) =>
-  createMiddleware<AppEnv>(async function standardHeaders(c, next) {
-    await next();
+export const standardHeaders =
+  (fixed: readonly (readonly [name: string, value: string])[]): Finish =>
+  (c) => {
     // The headers of a WebSocket's handshake are not ours.
     if (c.res.status === 101) return;
     if (!isMutable(c.res.headers)) c.res = new Response(c.res.body, c.res);
@@ -18,7 +17,7 @@ export const standardHeaders = (fixed: readonly (readonly [name: string, value: 
     headers.set("Cache-Control", headers.has("ETag") ? "private, no-cache" : "no-store");
     const recognized = c.get("recognized");
     if (recognized) setRateLimitHeaders(headers, recognized.admission.rateLimit, Date.now());
-  });
+  };
 
 /** False for a response of `fetch`, and of `Response.redirect`. */
 function isMutable(headers: Headers): boolean {

@@ -2,7 +2,6 @@ import { Hono } from "hono";
 import { operatorOnly } from "./authenticate.ts";
 import type { OperatorEnv } from "./context.ts";
 import { metrics } from "./metrics.ts";
-import { operatorPages } from "./pages/operator.tsx";
 import { accounts } from "./resources/accounts.ts";
 import { keys } from "./resources/keys.ts";
 import { maintenance } from "./resources/maintenance.ts";
@@ -15,14 +14,13 @@ export const isOperatorApi = (path: string): boolean => path === "/metrics" || p
 /** Whether a path is a page of the operator, which has sessions of its own. */
 export const isOperatorPage = (path: string): boolean => path === "/operator" || path.startsWith("/operator/");
 
-/** What the team that runs this deployment reads and changes: by command line, by monitors, and on a page. */
-export function createOperator() {
+/** What the team that runs this deployment reads and changes by command line and by monitors. */
+export function createOperatorApi() {
   const operator = new Hono<OperatorEnv>();
   operator.use("/metrics", operatorOnly);
   operator.use(`${base}/*`, operatorOnly);
   operator.use(base, operatorOnly);
   for (const resource of [accounts, keys, maintenance]) operator.route(base, resource);
   operator.route("/", metrics);
-  operator.route("/", operatorPages);
   return operator;
 }

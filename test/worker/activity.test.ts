@@ -119,6 +119,23 @@ describe("The log", () => {
     expect(entries.length).toBeLessThan(20);
   });
 
+  it("aggregates a flood of requests that use none of the limit: few entries, and figures of all of them", async () => {
+    const tenant = await makeTenant();
+    const { key, keyId } = await makeKey(tenant.accountId, { hourlyLimit: 1 });
+    const limits = await Promise.all(Array.from({ length: 200 }, () => call("GET", "/api/v1/rate-limit", { key })));
+    expect(limits.every(({ status }) => status === 200)).toBe(true);
+    const total = (entries: Shown[]) => entries.reduce((sum, entry) => sum + entry.count, 0);
+    const entries = await within2s(
+      () => log(tenant, `&key_id=${keyId}`),
+      (seen) => total(seen) >= 200,
+    );
+    expect(total(entries)).toBe(200);
+    expect(entries.length).toBeLessThan(20);
+    expect(entries.every(({ status, counted }) => status === 200 && !counted)).toBe(true);
+    const { body: usage } = await call("GET", `/api/v1/usage?window=24h&key_id=${keyId}`, { key: tenant.key });
+    expect([usage.total_requests.value, usage.success_rate.value, usage.by_class["2xx"]]).toEqual([200, 100, 200]);
+  });
+
   it("filters by method, status, class, key, path and time", async () => {
     const tenant = await makeTenant();
     const other = await makeKey(tenant.accountId);

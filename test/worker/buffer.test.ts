@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { ActivityBuffer } from "../../src/activity/buffer.ts";
 import type { Entry } from "../../src/activity/entry.ts";
-import { RefusalAggregator } from "../../src/activity/refusal-aggregator.ts";
+import { EntryAggregator } from "../../src/activity/entry-aggregator.ts";
 import { sendEntries } from "../../src/activity/writers.ts";
 import { makeTenant } from "./client.ts";
 import { entryOf } from "./entries.ts";
@@ -132,7 +132,7 @@ describe("The buffer of an isolate", () => {
     expect([sent, most]).toEqual([added, 1]);
   });
 
-  it("does not let an entry wait for a second of refusals to end", async () => {
+  it("does not let an entry wait for a second of shared ones to end", async () => {
     const buffer = new ActivityBuffer();
     const sent: { id: string; at: number }[] = [];
     const send = async (batch: Entry[]) => {
@@ -141,7 +141,7 @@ describe("The buffer of an isolate", () => {
     };
     const refuse = () => {
       const entry = refusal(Date.now());
-      buffer.addRefusal(entry, Date.now(), () => entry);
+      buffer.addShared(entry, { startedAt: Date.now(), endedAt: Date.now() }, () => entry);
       return buffer.flush(send);
     };
     await sleep(1000 - (Date.now() % 1000));
@@ -173,15 +173,15 @@ describe("The buffer of an isolate", () => {
   });
 });
 
-describe("The aggregator of refusals", () => {
+describe("The aggregator of entries", () => {
   const second = Date.UTC(2026, 10, 21, 7, 30);
-  const aggregate = (aggregator: RefusalAggregator, timeMs: number, more?: Partial<Entry>) => {
+  const aggregate = (aggregator: EntryAggregator, timeMs: number, more?: Partial<Entry>) => {
     const entry = refusal(timeMs, more);
-    return aggregator.aggregate(entry, timeMs, () => entry);
+    return aggregator.aggregate(entry, { startedAt: timeMs, endedAt: timeMs }, () => entry);
   };
 
   it("lets the first of a second stand alone and counts the rest in one", () => {
-    const aggregator = new RefusalAggregator();
+    const aggregator = new EntryAggregator();
     const own = Array.from({ length: 10 }, (_, index) => aggregate(aggregator, second + index));
     expect(own.filter((entry) => entry !== null).length).toBe(1);
     expect(aggregator.close(second + 999)).toEqual([]);
@@ -190,16 +190,26 @@ describe("The aggregator of refusals", () => {
   });
 
   it("asks for no more entries than it hands out", () => {
-    const aggregator = new RefusalAggregator();
+    const aggregator = new EntryAggregator();
     let made = 0;
     const make = () => refusal(second + made++);
-    for (let index = 0; index < 100; index++) aggregator.aggregate(refusal(second), second + index, make);
+    for (let index = 0; index < 100; index++)
+      aggregator.aggregate(refusal(second), { startedAt: second + index, endedAt: second + index }, make);
     expect(made).toBe(2);
     expect(aggregator.close(second + 1000).map(({ count }) => count)).toEqual([99]);
   });
 
+  it("gives a shared entry the mean of its requests' durations", () => {
+    const aggregator = new EntryAggregator();
+    for (const durationMs of [900, 10, 20, 45]) {
+      const entry = refusal(second, { durationMs });
+      aggregator.aggregate(entry, { startedAt: second, endedAt: second + durationMs }, () => entry);
+    }
+    expect(aggregator.close(second + 1000)).toMatchObject([{ count: 3, durationMs: 25 }]);
+  });
+
   it("begins anew with each second, and keeps what differs apart", () => {
-    const aggregator = new RefusalAggregator();
+    const aggregator = new EntryAggregator();
     const differences: Partial<Entry>[] = [
       {},
       { status: 403 },

@@ -81,7 +81,8 @@ it("The OpenAPI document is an asset, which an isolate reads once for each origi
   const etags = new Set<string | null>();
   for (let n = 0; n < 3; n++) {
     const request = new Request("http://once.localhost/api/v1/openapi.json");
-    const response = await app.fetch(request, { ...env, PUBLIC_ORIGIN: "https://once.acme.dev", ASSETS }, createExecutionContext());
+    const bindings = { ...env, PUBLIC_ORIGIN: "https://once.acme.dev", ASSETS } as unknown as Env;
+    const response = await app.fetch(request, bindings, createExecutionContext());
     expect((await response.json<{ servers: { url: string }[] }>()).servers[0]?.url).toBe("https://once.acme.dev");
     etags.add(response.headers.get("ETag"));
   }

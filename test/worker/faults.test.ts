@@ -2,6 +2,7 @@ import { createExecutionContext, runInDurableObject, waitOnExecutionContext } fr
 import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
 import { createApp } from "../../src/app.ts";
+import { grow, hold, release } from "../../src/http/held-bytes.ts";
 import { answerOf, call, cron, makeKey, makeTenant } from "./client.ts";
 
 // The Worker with a part that fails, beside the one with all parts in order.
@@ -53,6 +54,25 @@ it("A request is answered while the log's database and its writers are out of or
   expect(failing).toBeGreaterThan(3);
   const id = answer.headers.get("X-Request-Id");
   expect((await call("GET", `/api/v1/activity/${id}`, { key })).body).toMatchObject({ id, path: "/api/v1/me", status: 200 });
+});
+
+it("A guard that hangs holds a request, and what it holds of its body, for five seconds: then it is refused with 503", async () => {
+  const { key, keyId } = await makeTenant();
+  const mib = 1024 * 1024;
+  const hanging = { getByName: () => ({ admit: () => new Promise(() => {}) }) } as unknown as Env["KEY_GUARD"];
+  const startedAt = Date.now();
+  const answering = callWith({ KEY_GUARD: hanging }, "POST", "/api/v1/tasks", key, { title: "x".repeat(60_000) });
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  // A key may hold half of 16 MiB alone.
+  const other = hold(keyId, Date.now());
+  expect(grow(other, 8 * mib)).toBe(false);
+  const answer = await answering;
+  expect([answer.status, answer.body.code]).toEqual([503, "unavailable"]);
+  expect(Number(answer.headers.get("Retry-After"))).toBeGreaterThanOrEqual(1);
+  expect(Number(answer.headers.get("Retry-After"))).toBeLessThanOrEqual(5);
+  expect(Date.now() - startedAt).toBeGreaterThanOrEqual(4_900);
+  expect(grow(other, 8 * mib)).toBe(true);
+  release(other);
 });
 
 it("A guard that cannot answer lets nobody in: 503", async () => {

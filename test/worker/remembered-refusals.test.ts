@@ -46,6 +46,26 @@ describe("A remembered refusal", () => {
     expect(memory.recall("key_1", request, now + 12)?.refusal).toBe("revoked_key");
   });
 
+  it("takes no more room however many keys, addresses and scopes are denied: 2,000 are held of all of them", () => {
+    const memory = new RememberedRefusals();
+    for (let n = 0; n < 12_000; n++) {
+      const asked = { ...request, ip: `2001:db8::${(n % 7).toString(16)}:${n.toString(16)}` };
+      memory.remember(`key_${n % 500}`, asked, refused("rate_limit_exceeded"), now);
+      expect(memory.size).toBeLessThanOrEqual(2_000);
+      expect(memory.recall(`key_${n % 500}`, asked, now)?.refusal).toBe("rate_limit_exceeded");
+    }
+  });
+
+  it("goes when its second is over, whether or not anybody asks for it again", () => {
+    const memory = new RememberedRefusals();
+    for (let n = 0; n < 1000; n++) memory.remember(`key_${n}`, request, refused("rate_limit_exceeded"), now + n / 2);
+    expect(memory.size).toBe(1000);
+    memory.remember("key_last", request, refused("rate_limit_exceeded"), now + 1500);
+    expect(memory.size).toBe(1);
+    memory.forget("key_last", now + 1600);
+    expect(memory.size).toBe(0);
+  });
+
   it("of a limit gives way at once to a higher limit and to a revocation", async () => {
     const { key, accountId } = await makeTenant();
     const small = await makeKey(accountId, { hourlyLimit: 1 });

@@ -13,8 +13,9 @@ const ctx = createExecutionContext();
 /** The Worker with routes that nobody has declared anything of. */
 function undeclared(handler: (c: AppContext) => Response | Promise<Response>, path = "/api/v1/undeclared") {
   const app = createApp({ isLocal: true });
-  app.get(path, handler);
-  app.post(path, handler);
+  const transport = path.startsWith("/api/") ? app.api : app.pages;
+  transport.get(path, handler);
+  transport.post(path, handler);
   return async (method: string, key?: string, init: RequestInit = {}) => {
     const headers = { ...(key && { Authorization: `Bearer ${key}` }), ...init.headers };
     return app.fetch(new Request(`http://localhost${path}`, { method, ...init, headers }), env, ctx);

@@ -35,7 +35,8 @@ export const Entry = z
     counted: z.boolean().openapi({ description: "Whether it used up one of the limit.", example: true }),
     count: z.int().min(1).openapi({
       example: 1,
-      description: "1; in a flood of refusals one entry a second may stand for several, and says for how many.",
+      description:
+        "1. Requests that use none of the limit, refused or not, may share one entry a second, which says for how many it stands.",
     }),
     secret: z.enum(["current", "previous"]).openapi({
       description: "Which secret of the key it came with: the `current` one, or the `previous` one, from before a rotation.",
