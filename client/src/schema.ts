@@ -3573,7 +3573,7 @@ export interface components {
              */
             to?: string;
             /**
-             * @description Events whose latest delivery has this status; by default `failed` and `held`. A `pending` delivery ends as `failed`, and the new one takes its place.
+             * @description Events whose latest delivery has this status; by default `failed` and `held`. `delivered` sends what arrived once more. A `pending` delivery ends as `failed`, and the new one takes its place.
              * @example failed
              * @enum {string}
              */

@@ -21,6 +21,9 @@ export const isTooMany = async (c: OperatorContext): Promise<boolean> => {
   }
 };
 
+/** The codes of this surface: of a call without a token that is known, and of too many with a wrong one. */
+const [code, tooManyAttempts] = ["invalid_token", "too_many_attempts"];
+
 const tooManyTokens = (c: OperatorContext) => {
   const secondsLeft = Math.ceil((minuteMs - (Date.now() % minuteMs)) / secondMs);
   const detail = "Too many wrong tokens came from your address. Wait a minute, then try again. The right token is taken at any time.";
@@ -29,14 +32,11 @@ const tooManyTokens = (c: OperatorContext) => {
     title: "Too Many Requests",
     status: 429,
     detail,
-    code: "too_many_attempts",
+    code: tooManyAttempts,
     request_id: c.get("requestId"),
   };
   return new Response(JSON.stringify(body), { status: 429, headers: { "Content-Type": problemType, "Retry-After": String(secondsLeft) } });
 };
-
-/** What a call without such a token is told. */
-const code = "invalid_token";
 
 /** Lets in whoever sends the token of an operator, by `Authorization: Bearer` and nowhere else. */
 export const operatorOnly = createMiddleware<OperatorEnv>(async function operatorOnly(c, next) {

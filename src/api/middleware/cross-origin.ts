@@ -1,5 +1,5 @@
 import { createMiddleware } from "hono/factory";
-import type { FailureContent } from "../../errors.ts";
+import { Failure } from "../../errors.ts";
 import type { AppContext, AppEnv } from "../../http/context.ts";
 import { problem } from "../../http/problem.ts";
 import { rateLimitHeaders } from "../../http/rate-limit-headers.ts";
@@ -36,7 +36,7 @@ export const options = (methodsAt: (c: AppContext) => readonly string[] | undefi
   createMiddleware<AppEnv>(async function options(c, next) {
     if (c.req.method !== "OPTIONS") return next();
     const methods = methodsAt(c);
-    if (methods === undefined) return problem(c, nothingHere);
+    if (methods === undefined) return problem(c, new Failure("not_found", "There is nothing at this path."));
     return respondEmpty(204, {
       Allow: methods.join(", "),
       "Access-Control-Allow-Methods": methods.join(", "),
@@ -44,8 +44,6 @@ export const options = (methodsAt: (c: AppContext) => readonly string[] | undefi
       "Access-Control-Max-Age": "86400",
     });
   });
-
-const nothingHere: FailureContent = { code: "not_found", message: "There is nothing at this path." };
 
 /**
  * Returns the headers that a browser may send: those that it asks for, since it sends no credentials by itself and so nothing that one of

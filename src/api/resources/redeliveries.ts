@@ -48,7 +48,7 @@ export function redeliveries(catalogue: EventCatalogue): ApiRouter {
       }),
       status: z.enum(["delivered", "failed", "held", "pending"]).optional().openapi({
         description:
-          "Events whose latest delivery has this status; by default `failed` and `held`. A `pending` delivery ends as `failed`, and the new one takes its place.",
+          "Events whose latest delivery has this status; by default `failed` and `held`. `delivered` sends what arrived once more. A `pending` delivery ends as `failed`, and the new one takes its place.",
         example: "failed",
       }),
       event_types: z
