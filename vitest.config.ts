@@ -11,6 +11,8 @@ const markdownAsText = {
   transform: (code: string, id: string) => (id.endsWith(".md") ? `export default ${JSON.stringify(code)};` : null),
 };
 
+const globalSetup = "./test/node/made-project.ts";
+
 export default defineConfig(async () => ({
   test: {
     // Most of them wait for something: more at once than there are cores.
@@ -58,9 +60,9 @@ export default defineConfig(async () => ({
           isolate: false,
         },
       },
-      { test: { name: "node", include: ["test/node/**/*.test.ts"], testTimeout: 240_000, hookTimeout: 240_000 } },
-      { test: { name: "soak", include: ["test/soak/**/*.test.ts"], hookTimeout: 240_000 } },
-      { test: { name: "browser", include: ["test/browser/**/*.test.ts"], testTimeout: 60_000, hookTimeout: 120_000 } },
+      { test: { name: "node", include: ["test/node/**/*.test.ts"], globalSetup, testTimeout: 240_000, hookTimeout: 240_000 } },
+      { test: { name: "soak", include: ["test/soak/**/*.test.ts"], globalSetup, hookTimeout: 240_000 } },
+      { test: { name: "browser", include: ["test/browser/**/*.test.ts"], globalSetup, testTimeout: 60_000, hookTimeout: 120_000 } },
     ],
   },
 }));

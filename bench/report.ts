@@ -6,6 +6,7 @@ import { median } from "./load.ts";
 import { type Memory, residentOfOurs } from "./memory.ts";
 import { isOfScript } from "./parts.ts";
 import type { Profile } from "./profile.ts";
+import type { Refusal } from "./refusals.ts";
 import { type Figure, type Measured, medianOf, pacedRate, type Ratio, ratioOf, shareOfBare } from "./throughput.ts";
 import { floors } from "./variants.ts";
 
@@ -125,6 +126,19 @@ export function instructionsTable(measured: readonly Instructions[]): string {
     ]),
   );
 }
+
+/** What each shape of request costs beside a usual refusal. */
+export const refusalsTable = (refusals: readonly Refusal[]): string =>
+  table(
+    ["a request without a key", "status", "CPU ms", "times a usual refusal", "lowest and highest round"],
+    refusals.map(({ name, status, cpuMs, ratios }) => [
+      name,
+      String(status),
+      cpuMs.toFixed(3),
+      two(median(ratios)),
+      `${two(Math.min(...ratios))} to ${two(Math.max(...ratios))}`,
+    ]),
+  );
 
 type Goal = [what: string, goal: string, measured: string, floor: string, met: string];
 

@@ -9,6 +9,7 @@ import { measureGrowth } from "./growth.ts";
 import { measureInstructions } from "./instructions.ts";
 import { measureMemory } from "./memory.ts";
 import { measureProfiles } from "./profile.ts";
+import { measureRefusals } from "./refusals.ts";
 import {
   againstTable,
   arrivalTable,
@@ -18,6 +19,7 @@ import {
   instructionsTable,
   memoryTable,
   profileTable,
+  refusalsTable,
   throughputGoalTable,
   throughputTable,
 } from "./report.ts";
@@ -26,7 +28,7 @@ import { measureThroughput } from "./throughput.ts";
 import { startBoth } from "./variants.ts";
 
 // `npm run bench`: everything, more than an hour, and docs/performance.md anew. `npm run bench -- growth` and the like
-// run one part and only print. `instructions` is a part by name alone. `scale` writes its own table, and takes half an hour; `npm run bench -- scale sweep` and the like print one part of it. `npm run bench -- against CHECKOUT` measures the product beside that of
+// run one part and only print. `instructions` and `refusals` are parts by name alone. `scale` writes its own table, and takes half an hour; `npm run bench -- scale sweep` and the like print one part of it. `npm run bench -- against CHECKOUT` measures the product beside that of
 // another checkout of the project, whose packages are installed.
 
 const parts = {
@@ -39,6 +41,7 @@ const parts = {
   growth: async (folder: string) => growthTable(await measureGrowth(folder)),
   memory: async (folder: string) => memoryTable(await measureMemory(folder)),
   profile: async (folder: string) => profileTable(await measureProfiles(folder)),
+  refusals: async (folder: string) => refusalsTable(await measureRefusals(folder)),
   instructions: async (folder: string) => instructionsTable(await measureInstructions(folder)),
 };
 

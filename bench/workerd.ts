@@ -93,9 +93,9 @@ export async function serve(
   const databases = { main: await startD1(folder, "main"), activity: await startD1(folder, "activity") };
   const { main, activity } = await through({ main: databases.main.port, activity: databases.activity.port });
   const addresses = [`--external-addr=main=127.0.0.1:${main}`, `--external-addr=activity=127.0.0.1:${activity}`];
-  const objects = `--directory-path=disk=${join(folder, "objects")}`;
+  const directories = [`--directory-path=disk=${join(folder, "objects")}`, `--directory-path=assets=${join(root, "public")}`];
   const ports = Object.fromEntries((await freePorts(isolates)).map((port, isolate) => [`http${isolate}`, port]));
-  const worker = startWorkerd(folder, "worker.capnp", ports, [objects, ...addresses, ...flags], under);
+  const worker = startWorkerd(folder, "worker.capnp", ports, [...directories, ...addresses, ...flags], under);
   const children = [worker, databases.main.child, databases.activity.child];
   const stop = async () => {
     for (const child of children) await ended(child);
@@ -157,6 +157,8 @@ function workerConfig(classes: string[], { v8Flags, texts, isolates }: { v8Flags
         (name = "ACTIVITY_DAYS", text = "31"),
         (name = "KEY_SIGNING_SECRETS", text = "${signingSecrets}"),
         (name = "PUBLIC_ORIGIN", text = ""),
+        (name = "VERSION", json = "{\\"id\\":\\"bench\\"}"),
+        (name = "ASSETS", service = "assets"),
       ],
     )),`;
   const all = Array.from({ length: isolates }, (_, index) => index);
@@ -168,6 +170,7 @@ ${all.map(isolate).join("\n")}
     (name = "main", external = (http = ())),
     (name = "activity", external = (http = ())),
     (name = "disk", disk = (writable = true)),
+    (name = "assets", disk = ()),
   ],
   sockets = [${all.map((index) => `(name = "http${index}", http = (), service = "isolate${index}")`).join(", ")}],
   v8Flags = ${JSON.stringify(v8Flags)},

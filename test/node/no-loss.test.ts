@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
 import { answers, startDevWorker } from "../../scripts/dev-worker.ts";
 import { faultOf, type Received, type Receiver, startReceiver } from "../../scripts/receiving.ts";
-import { copyProject, freePort, removeProject, run } from "./project.ts";
+import { copyOf, freePort, removeProject } from "./project.ts";
 
 // The real Worker makes changes and sends their events, while its whole runtime is killed with SIGKILL, at random and at each
 // step of an event's way.
@@ -43,36 +43,38 @@ async function startWorker(): Promise<void> {
 }
 
 async function killWorker(): Promise<void> {
+  if (worker.exitCode !== null || worker.signalCode !== null) return;
   const gone = new Promise((resolve) => worker.once("exit", resolve));
   process.kill(-(worker.pid ?? 0), "SIGKILL");
   await gone;
 }
 
-const command = async (...args: string[]) => (await run("npm", ["run", "--silent", ...args], { cwd: folder })).out.trim().split("\n");
-
 beforeAll(async () => {
-  folder = copyProject();
+  const made = inject("made");
+  folder = copyOf(made.folder);
   port = await freePort();
   receiver = await startReceiver(0, (received) => {
     const fault = faultOf(received, secret);
     if (fault !== null) faults.push(fault);
     onReceived();
   });
-  const [account = "", first = ""] = await command("account", "--", "--name", "Faults", "--email", "faults@example.com");
-  keys = [first];
-  // What a killed guard had reserved is lost to its key, so several share the work.
-  for (let index = 1; index < 5; index++)
-    keys.push(
-      ...(await command("key", "--", "--name", `Key ${index}`, "--account", account, "--scopes", "tasks:read,tasks:write,webhooks:read")),
-    );
   await startWorker();
-  const body = JSON.stringify({ url: `${receiver.url}/`, event_types: ["task.created"] });
-  const made = await fetch(`${base()}/api/v1/webhooks`, { method: "POST", headers: headersOf(first), body });
-  ({ secret } = (await made.json()) as { secret: string });
+  const post = async (path: string, body: unknown) => {
+    const response = await fetch(`${base()}/api/v1${path}`, { method: "POST", headers: headersOf(made.key), body: JSON.stringify(body) });
+    return response.json();
+  };
+  keys = [made.key];
+  // What a killed guard had reserved is lost to its key, so several share the work.
+  for (let index = 1; index < 5; index++) {
+    const key = await post("/keys", { name: `Key ${index}`, scopes: ["tasks:read", "tasks:write", "webhooks:read"] });
+    keys.push((key as { secret_key: string }).secret_key);
+  }
+  const webhook = await post("/webhooks", { url: `${receiver.url}/`, event_types: ["task.created"] });
+  ({ secret } = webhook as { secret: string });
 });
 
 afterAll(async () => {
-  await killWorker().catch(() => {});
+  await killWorker();
   await receiver.stop();
   removeProject(folder);
 });
@@ -122,16 +124,20 @@ function reach(point: (typeof points)[number]): Promise<void> {
 
 /** Deliveries that the Worker that has just died had claimed and not recorded, as D1 has it on disk. */
 function claimedNow(): number {
-  const [file = ""] = globSync(join(folder, ".wrangler/state/v3/d1/*/*.sqlite")).filter((name) => !name.endsWith("metadata.sqlite"));
-  const database = new DatabaseSync(file);
-  try {
-    const row = database
-      .prepare("SELECT count(*) AS claimed FROM deliveries WHERE status = 'pending' AND claimed_until > ?")
-      .get(startedAt + leaseMs);
-    return Number(row?.claimed);
-  } finally {
-    database.close();
+  for (const file of globSync(join(folder, ".wrangler/state/v3/d1/*/*.sqlite"))) {
+    const database = new DatabaseSync(file);
+    try {
+      const isMain = database.prepare("SELECT 1 FROM sqlite_master WHERE name = 'deliveries'").get() !== undefined;
+      if (!isMain) continue;
+      const row = database
+        .prepare("SELECT count(*) AS claimed FROM deliveries WHERE status = 'pending' AND claimed_until > ?")
+        .get(startedAt + leaseMs);
+      return Number(row?.claimed);
+    } finally {
+      database.close();
+    }
   }
+  throw new Error("there is no main database");
 }
 
 async function eventIds(): Promise<string[]> {

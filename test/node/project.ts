@@ -18,6 +18,13 @@ export function copyProject(): string {
   return copy;
 }
 
+/** A copy of a copied project, its local data included. */
+export function copyOf(project: string): string {
+  const copy = mkdtempSync(join(tmpdir(), "developer-overview-"));
+  cpSync(project, copy, { recursive: true, verbatimSymlinks: true });
+  return copy;
+}
+
 export const removeProject = (copy: string) => rmSync(copy, { recursive: true, force: true });
 
 export async function freePort(): Promise<number> {

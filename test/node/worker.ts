@@ -1,8 +1,9 @@
 import { openSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { inject } from "vitest";
 import { answers, startDevWorker } from "../../scripts/dev-worker.ts";
-import { copyProject, freePort, removeProject, run } from "./project.ts";
+import { copyOf, freePort, removeProject, run } from "./project.ts";
 
 /** A Worker of its own, with one account and nothing in it. */
 export interface RunningWorker {
@@ -31,13 +32,9 @@ interface Started {
 
 /** Starts the Worker of a copy of the project, as `npm start` runs it. */
 export async function startWorker({ signIn = false, log = false, inspector = 0 }: Started = {}): Promise<RunningWorker> {
-  const folder = copyProject();
+  const { folder: made, key, setup } = inject("made");
+  const folder = copyOf(made);
   const port = await freePort();
-  const made = await run("npm", ["run", "--silent", "account", "--", "--name", "Acme", "--email", "acme@example.com"], {
-    cwd: folder,
-    env: { ...process.env, PORT: String(port) },
-  });
-  const [, key = "", setup = ""] = made.out.trim().split("\n");
   // What it logs goes there, where it is asked to.
   const output = log ? openSync(join(folder, "worker.log"), "a") : undefined;
   const start = async () => {
@@ -77,5 +74,5 @@ export async function startWorker({ signIn = false, log = false, inspector = 0 }
     });
     if (code !== 0) throw new Error(err);
   };
-  return { port, folder, key, setup, stop, restart, sql, api };
+  return { port, folder, key, setup: `http://localhost:${port}${setup}`, stop, restart, sql, api };
 }

@@ -1,0 +1,155 @@
+import { Agent, request } from "node:http";
+import { join } from "node:path";
+import { cpuMsOf, median } from "./load.ts";
+import { forgedKeys, prepare } from "./variants.ts";
+import { bundle, serve } from "./workerd.ts";
+
+const rounds = 3;
+const seconds = 1;
+const warmSeconds = 2;
+const connections = 8;
+
+/** What somebody sends who has no key. `headers`: in turn, where there are several. */
+interface Shape {
+  name: string;
+  method?: string;
+  path: string;
+  headers?: Record<string, string> | Record<string, string>[];
+  body?: string;
+}
+
+export interface Refusal {
+  name: string;
+  /** Of the Worker and its objects, milliseconds for each request. */
+  cpuMs: number;
+  /** In how much of the CPU of a usual refusal, which is measured just before it: one for each round. */
+  ratios: number[];
+  status: number;
+}
+
+const forged = forgedKeys().map((key) => ({ Authorization: `Bearer ${key}` }));
+const [aForgedKey = {}] = forged;
+const page = { "Sec-Fetch-Site": "none", Accept: "text/html" };
+const form = { "Sec-Fetch-Site": "same-origin", "Content-Type": "application/x-www-form-urlencoded" };
+const json = { "Content-Type": "application/json" };
+const encoded = `%${"25".repeat(5_400)}`;
+const operator = { Authorization: `Bearer dvop_${"x".repeat(40)}` };
+
+const usual: Shape = { name: "a forged key", path: "/api/v1/me", headers: forged };
+
+/** The refusals that a client gets that does nothing special come first, then what costs a server more if it is careless. */
+const shapes: Shape[] = [
+  usual,
+  { name: "no key", path: "/api/v1/me" },
+  { name: "a path that is not there", path: "/api/v1/none", headers: aForgedKey },
+  { name: "a path of 11 KB, encoded again and again", path: `/api/v1/${encoded}`, headers: aForgedKey },
+  { name: "a path of 11 KB that looks like keys", path: `/api/v1/${"dvo_".repeat(2_750)}`, headers: aForgedKey },
+  { name: "a path of 2,000 dot segments", path: `/api/v1${"/a/..".repeat(2_000)}/me`, headers: aForgedKey },
+  { name: "a query of 11 KB", path: `/api/v1/tasks?${"a=%C3%A4&".repeat(1_250)}`, headers: aForgedKey },
+  {
+    name: "a body of 64 KiB",
+    method: "POST",
+    path: "/api/v1/tasks",
+    headers: { ...aForgedKey, ...json },
+    body: `{"${"a".repeat(65_000)}":1}`,
+  },
+  { name: "a key of 8 KB", path: "/api/v1/me", headers: { Authorization: `Bearer dvo_${"a".repeat(8_000)}` } },
+  {
+    name: "headers of 8 KB",
+    path: "/api/v1/me",
+    headers: { ...aForgedKey, "User-Agent": "dvo_".repeat(1_000), Cookie: "a=b; ".repeat(800) },
+  },
+  {
+    name: "OPTIONS that asks for 4 KB of headers",
+    method: "OPTIONS",
+    path: "/api/v1/tasks",
+    headers: { Origin: "https://a.example", "Access-Control-Request-Headers": "x-a,".repeat(1_000) },
+  },
+  { name: "the document, known", path: "/api/v1/openapi.json", headers: { "If-None-Match": "*" } },
+  { name: "the document", path: "/api/v1/openapi.json" },
+  { name: "/health", path: "/health" },
+  { name: "a wrong operator's token", path: "/operator/api/accounts", headers: operator },
+  { name: "a page without sign-in", path: "/keys", headers: page },
+  { name: "a page that is not there", path: "/none", headers: page },
+  { name: "a page with a path of 11 KB", path: `/${encoded}`, headers: page },
+  { name: "the sign-in page", path: "/login", headers: page },
+  {
+    name: "a session that is none",
+    path: "/",
+    headers: { ...page, Cookie: `session=${"a".repeat(43)}; __Host-session=${"a".repeat(43)}` },
+  },
+  { name: "a setup link that is none", path: `/setup?token=${"a".repeat(43)}`, headers: page },
+  {
+    name: "a wrong recovery code",
+    method: "POST",
+    path: "/login/recovery",
+    headers: form,
+    body: "email=nobody%40example.com&code=aaaa-aaaa-aaaa-aaaa",
+  },
+  { name: "a form of 64 KiB", method: "POST", path: "/preferences", headers: form, body: `theme=${"a%25".repeat(16_000)}` },
+  { name: "a page of documentation, known", path: "/docs/api/createTask", headers: { ...page, "If-None-Match": "*" } },
+  { name: "a page of documentation", path: "/docs/api/createTask", headers: page },
+  { name: "a page of documentation as Markdown", path: "/docs/api/createTask.md" },
+  { name: "the contents of the documentation", path: "/docs", headers: page },
+  { name: "a page of documentation that is not there", path: `/docs/${"createTsk".repeat(200)}`, headers: page },
+  { name: "a search", path: "/docs/search?q=rate+limit", headers: page },
+  {
+    name: "a search for many words of one letter",
+    path: `/docs/search?q=${"a e i o u s t n ".repeat(6).trim().replaceAll(" ", "+")}`,
+    headers: page,
+  },
+  { name: "a search as Markdown", path: "/docs/search.md?q=rate+limit+key+webhook" },
+  { name: "a search of 11 KB", path: `/docs/search?q=${"a+b+".repeat(2_800)}`, headers: page },
+  { name: "llms.txt", path: "/llms.txt" },
+  { name: "sitemap.xml", path: "/sitemap.xml" },
+];
+
+/** What each shape of a request without a key costs beside a usual refusal, one after the other in each round. */
+export async function measureRefusals(folder: string): Promise<Refusal[]> {
+  await prepare(folder, []);
+  const served = await serve(bundle("src/index.ts", folder), join(folder, "state"));
+  const agent = new Agent({ keepAlive: true, maxSockets: connections });
+  const send = (shape: Shape, forSeconds: number) => flood(served.url, agent, shape, forSeconds, served.pid);
+  try {
+    const measured: Refusal[] = [];
+    await send(usual, 15);
+    for (const shape of shapes) {
+      await send(shape, warmSeconds);
+      const runs: { cpuMs: number; ratio: number; status: number }[] = [];
+      for (let round = 0; round < rounds; round++) {
+        const before = await send(usual, seconds);
+        const run = await send(shape, seconds);
+        runs.push({ ...run, ratio: run.cpuMs / before.cpuMs });
+      }
+      const ratios = runs.map(({ ratio }) => ratio);
+      measured.push({ name: shape.name, cpuMs: median(runs.map(({ cpuMs }) => cpuMs)), ratios, status: runs[0]?.status ?? 0 });
+      console.log(`refusals: ${shape.name}, ${median(ratios).toFixed(2)} times`);
+    }
+    return measured;
+  } finally {
+    agent.destroy();
+    await served.stop();
+  }
+}
+
+/** Sends one shape of request over all connections for some seconds. */
+async function flood(url: string, agent: Agent, shape: Shape, forSeconds: number, pid: number): Promise<{ cpuMs: number; status: number }> {
+  const endsAt = Date.now() + 1000 * forSeconds;
+  const before = cpuMsOf([pid]);
+  let [count, status] = [0, 0];
+  const one = async () => {
+    while (Date.now() < endsAt) status = await sendOne(url, agent, shape, count++);
+  };
+  await Promise.all(Array.from({ length: connections }, one));
+  return { cpuMs: (cpuMsOf([pid]) - before) / count, status };
+}
+
+/** `fetch` would put a path into another form, so this does not use it. */
+const sendOne = (url: string, agent: Agent, { method = "GET", path, headers = {}, body }: Shape, turn: number): Promise<number> =>
+  new Promise((resolve, reject) => {
+    const sent = { "CF-Connecting-IP": "198.51.100.7", ...(Array.isArray(headers) ? headers[turn % headers.length] : headers) };
+    const asked = request(url, { agent, method, path, headers: sent }, (response) => {
+      response.resume().once("end", () => resolve(response.statusCode ?? 0));
+    });
+    asked.once("error", reject).end(body);
+  });

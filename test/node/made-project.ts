@@ -1,0 +1,28 @@
+import type { TestProject } from "vitest/node";
+import { copyProject, removeProject, run } from "./project.ts";
+
+/** A copy of the project with local data: one account and nothing in it. */
+export interface MadeProject {
+  folder: string;
+  /** A key of the account with every scope. */
+  key: string;
+  /** The path and fragment of the link by which its first owner comes in. */
+  setup: string;
+}
+
+declare module "vitest" {
+  interface ProvidedContext {
+    made: MadeProject;
+  }
+}
+
+/** Makes local data once for all test files: each Worker begins on a copy of them. */
+export default async function setup({ provide }: TestProject): Promise<() => void> {
+  const folder = copyProject();
+  const account = ["run", "--silent", "account", "--", "--name", "Acme", "--email", "acme@example.com"];
+  const { code, out, err } = await run("npm", account, { cwd: folder });
+  if (code !== 0) throw new Error(err);
+  const [, key = "", link = ""] = out.trim().split("\n");
+  provide("made", { folder, key, setup: link.slice(link.indexOf("/setup")) });
+  return () => removeProject(folder);
+}
