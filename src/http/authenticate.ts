@@ -25,11 +25,13 @@ export const authenticate = (policyOf: (c: AppContext) => RoutePolicy | undefine
     if (secretKey === "") return problem(c, missingKey);
     const presented = genuineKeys(c.env).identify(secretKey);
     if (presented === null) return problem(c, invalidKey);
-    c.set("presented", presented);
-    const request = admissionRequest(c);
-    const admission = rememberedRefusals.recall(presented.keyId, request, Date.now());
+    const { keyId, secretHash } = presented;
+    const { scope = null, isCounted = true } = policy ?? {};
+    const request = { secretHash, ip: clientAddress(c), scope, counted: isCounted };
+    c.set("presented", { keyId, request });
+    const admission = rememberedRefusals.recall(keyId, request, Date.now());
     if (admission === null) return next();
-    c.set("recognized", { keyId: presented.keyId, ip: request.ip, admission });
+    c.set("recognized", { keyId, ip: request.ip, admission });
     return problem(c, contentOf(request, admission));
   });
 
@@ -39,8 +41,7 @@ const bearerOf = (header: string): string =>
 /** Asks the guard of the request's key whether it may run, and counts it. */
 export const admit = createMiddleware<AppEnv>(async function admit(c, next) {
   if (c.get("policy")?.isPublic) return next();
-  const { keyId } = c.get("presented");
-  const request = admissionRequest(c);
+  const { keyId, request } = c.get("presented");
   const askedAt = Date.now();
   const admission = await askAdmission(c.env.KEY_GUARD, keyId, request);
   if (admission === null) return problem(c, invalidKey);
@@ -48,12 +49,6 @@ export const admit = createMiddleware<AppEnv>(async function admit(c, next) {
   c.set("recognized", { keyId, ip: request.ip, admission });
   return admission.refusal === null ? next() : problem(c, contentOf(request, admission));
 });
-
-function admissionRequest(c: AppContext): AdmissionRequest {
-  const { secretHash } = c.get("presented");
-  const { scope = null, isCounted = true } = c.get("policy") ?? {};
-  return { secretHash, ip: clientAddress(c), scope, counted: isCounted };
-}
 
 const contentOf = ({ scope }: AdmissionRequest, { refusal, rateLimit }: Admission): FailureContent =>
   refusal === null ? invalidKey : refusalContent(refusal, { scope, limit: rateLimit.limit });

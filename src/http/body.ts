@@ -11,6 +11,8 @@ const longestPublicBodyBytes = 1024;
 const firstBufferBytes = 4 * 1024;
 export const longestWaitMs = 15 * secondMs;
 
+const noBody: ReceivedBody = { bytes: new Uint8Array(), failure: null };
+
 /**
  * Reads the bytes of a body before the key is asked: so a key that is revoked while its body is on the way does nothing any more.
  * What is wrong with them is kept, and thrown at whoever reads the body.
@@ -18,9 +20,10 @@ export const longestWaitMs = 15 * secondMs;
 export const receiveBody = createMiddleware<AppEnv>(async function receiveBody(c, next) {
   const policy = c.get("policy");
   // GET and HEAD have none (RFC 9110, 9.3.1), whatever is sent.
-  if (c.req.raw.body === null || policy?.takesBody === false || /^(?:GET|HEAD)$/.test(c.req.raw.method)) {
+  const { method, body: stream } = c.req.raw;
+  if (stream === null || policy?.takesBody === false || method === "GET" || method === "HEAD") {
     discardBody(c);
-    c.set("body", { bytes: new Uint8Array(), failure: null });
+    c.set("body", noBody);
     return next();
   }
   const holding = policy?.isPublic ? null : hold(c.get("presented").keyId, Date.now());

@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import type { Admission } from "../admission/admission.ts";
+import type { Admission, AdmissionRequest } from "../admission/admission.ts";
 import type { FailureCode } from "../errors.ts";
 import type { RoutePolicy } from "./route-policy.ts";
 
@@ -32,10 +32,10 @@ export interface AppEnv {
 
 export type AppContext = Context<AppEnv>;
 
-/** A key whose tag is ours. */
+/** A key whose tag is ours, and what its guard is asked. */
 export interface PresentedKey {
   keyId: string;
-  secretHash: string;
+  request: AdmissionRequest;
 }
 
 export interface RecognizedKey {

@@ -1,3 +1,4 @@
+import type { AppContext } from "./context.ts";
 import { setRateLimitHeaders } from "./rate-limit-headers.ts";
 import type { Finish } from "./request-context.ts";
 
@@ -10,21 +11,20 @@ export const standardHeaders =
   (c) => {
     // The headers of a WebSocket's handshake are not ours.
     if (c.res.status === 101) return;
-    if (!isMutable(c.res.headers)) c.res = new Response(c.res.body, c.res);
-    const { headers } = c.res;
-    for (const [name, value] of fixed) headers.set(name, value);
-    headers.set("X-Request-Id", c.get("requestId"));
-    headers.set("Cache-Control", headers.has("ETag") ? "private, no-cache" : "no-store");
-    const recognized = c.get("recognized");
-    if (recognized) setRateLimitHeaders(headers, recognized.admission.rateLimit, Date.now());
+    try {
+      put(c, fixed);
+    } catch {
+      // Those of `fetch`, and of `Response.redirect`, do not change.
+      c.res = new Response(c.res.body, c.res);
+      put(c, fixed);
+    }
   };
 
-/** False for a response of `fetch`, and of `Response.redirect`. */
-function isMutable(headers: Headers): boolean {
-  try {
-    headers.delete("X-Request-Id");
-    return true;
-  } catch {
-    return false;
-  }
+function put(c: AppContext, fixed: readonly (readonly [name: string, value: string])[]): void {
+  const { headers } = c.res;
+  headers.set("X-Request-Id", c.get("requestId"));
+  for (const [name, value] of fixed) headers.set(name, value);
+  headers.set("Cache-Control", headers.has("ETag") ? "private, no-cache" : "no-store");
+  const recognized = c.get("recognized");
+  if (recognized) setRateLimitHeaders(headers, recognized.admission.rateLimit, Date.now());
 }
