@@ -28,7 +28,7 @@ import { normalizedPath } from "./http/request-path.ts";
 import { requireResponse } from "./http/require-response.ts";
 import { sameOrigin } from "./http/same-origin.ts";
 import { apiSecurityHeaders, pageSecurityHeaders } from "./http/security-headers.ts";
-import { standardHeaders } from "./http/standard-headers.ts";
+import { setHeaders, standardHeaders } from "./http/standard-headers.ts";
 import { createOperatorApi, isOperatorApi, isOperatorPage } from "./operator/operator.ts";
 import { operatorPages } from "./operator/pages/operator.tsx";
 
@@ -70,7 +70,8 @@ function createApiApp(isLocal: boolean) {
   app.use(
     requestContext({
       isLocal,
-      finish: [standardHeaders([...apiSecurityHeaders, ...anyOrigin]), activityLog({ unknownRoute: `${apiBase}/*` }), requestLine],
+      headers: { ...apiSecurityHeaders, ...anyOrigin },
+      finish: [standardHeaders, activityLog({ unknownRoute: `${apiBase}/*` }), requestLine],
     }),
     options((c) => policies.of(c)?.methods),
     authenticate((c) => policies.of(c)),
@@ -86,7 +87,7 @@ function createApiApp(isLocal: boolean) {
 /** What is answered to an operator's token. */
 function createOperatorApp(isLocal: boolean) {
   const app = createTransport(problem);
-  app.use(requestContext({ isLocal, finish: [standardHeaders(apiSecurityHeaders), requestLine] }), formLimit, requireResponse);
+  app.use(requestContext({ isLocal, headers: apiSecurityHeaders, finish: [standardHeaders, requestLine] }), formLimit, requireResponse);
   app.route("/", createOperatorApi());
   return app;
 }
@@ -94,12 +95,7 @@ function createOperatorApp(isLocal: boolean) {
 /** Pages, forms and what monitors and crawlers read. */
 function createPages(isLocal: boolean, isOpen: boolean) {
   const app = createTransport(errorPage);
-  const finish = [
-    standardHeaders([]),
-    where(isOpenToAnyOrigin, standardHeaders(anyOrigin)),
-    where(isForDocumentation, cachePublic),
-    requestLine,
-  ];
+  const finish = [standardHeaders, where(isOpenToAnyOrigin, setHeaders(anyOrigin)), where(isForDocumentation, cachePublic), requestLine];
   app.use(
     requestContext({ isLocal, finish }),
     pageSecurityHeaders,

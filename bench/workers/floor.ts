@@ -34,7 +34,7 @@ app.get("/exchange", async (c) => {
 const identify = (headers: Headers, env: Bindings) =>
   genuineKeys(env).identify((headers.get("Authorization") ?? "").slice("Bearer ".length));
 
-const headersOfAll = { ...Object.fromEntries([...apiSecurityHeaders, ...anyOrigin]), "Cache-Control": "no-store" };
+const headersOfAll = { ...apiSecurityHeaders, ...anyOrigin, "Cache-Control": "no-store" };
 const buffer = new ActivityBuffer();
 const limit = 1_000_000_000;
 const ofAdmitted = new Headers({

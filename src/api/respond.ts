@@ -1,22 +1,24 @@
 import type { TypedResponse } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import type { JSONParsed } from "hono/utils/types";
+import { type Responding, respond } from "../http/standard-headers.ts";
 
-// Typed for the route that gives them. What every response has is put on by the standard headers.
+// Responses with the headers of all, typed for the route that gives them.
 
 /** A JSON response. */
 export const respondJson = <Body extends object, Status extends ContentfulStatusCode>(
+  c: Responding,
   body: Body,
   status: Status,
   headers: Record<string, string> = {},
 ) =>
-  new Response(JSON.stringify(body), { status, headers: { "Content-Type": "application/json", ...headers } }) as Response &
+  respond(c, JSON.stringify(body), status, { "Content-Type": "application/json", ...headers }) as Response &
     TypedResponse<JSONParsed<Body>, Status, "json">;
 
 /** A response whose bytes are there already. Its headers name its media type. */
-export const respondBytes = <Body>(bytes: Uint8Array, headers: Record<string, string>) =>
-  new Response(bytes, { headers }) as Response & TypedResponse<JSONParsed<Body>, 200, "json">;
+export const respondBytes = <Body>(c: Responding, bytes: Uint8Array, headers: Record<string, string>) =>
+  respond(c, bytes, 200, headers) as Response & TypedResponse<JSONParsed<Body>, 200, "json">;
 
 /** A response without a body. */
-export const respondEmpty = <Status extends 202 | 204 | 304>(status: Status, headers: Record<string, string> = {}) =>
-  new Response(null, { status, headers }) as Response & TypedResponse<null, Status, "body">;
+export const respondEmpty = <Status extends 202 | 204 | 304>(c: Responding, status: Status, headers: Record<string, string> = {}) =>
+  respond(c, null, status, headers) as Response & TypedResponse<null, Status, "body">;

@@ -13,6 +13,10 @@ export interface AppEnv {
     startedAt: number;
     /** Where it was sent, as `URL` reads it. */
     url: URL;
+    /** Of every response of the transport that it came by. */
+    transportHeaders: Record<string, string>;
+    /** The response that has the headers of all already. Undefined where none was made with them. */
+    complete: Response | undefined;
     /** Whether this is a build for a laptop. */
     isLocal: boolean;
     /** What is declared of the route. Undefined where nothing is: any key, counted. */

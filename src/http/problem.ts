@@ -4,6 +4,7 @@ import { Failure, type FailureContent, type Fault, failures } from "../errors.ts
 import type { AppContext } from "./context.ts";
 import { secondsToReset } from "./rate-limit-headers.ts";
 import { shownPath } from "./request-path.ts";
+import { respond } from "./standard-headers.ts";
 
 export const problemType = "application/problem+json";
 
@@ -54,10 +55,7 @@ export function problem(c: AppContext, failure: FailureContent): Response {
     ...(isQuota && { "violated-policies": ["hour"] }),
   };
   c.set("errorCode", failure.code);
-  return new Response(JSON.stringify(body), {
-    status,
-    headers: { "Content-Type": problemType, ...failure.headers, ...retryAfter(c, status) },
-  });
+  return respond(c, JSON.stringify(body), status, { "Content-Type": problemType, ...failure.headers, ...retryAfter(c, status) });
 }
 
 /** When to come again: for a used-up limit the end of the window, for what is unavailable a moment, spread so that not all come at once. */

@@ -17,16 +17,18 @@ export const secondsToReset = ({ resetsAt }: RateLimit, now: number): number => 
 export const remainingOf = ({ limit, used }: RateLimit): number => Math.max(0, limit - used);
 
 /**
- * Writes a key's limit into the headers of a response, the one place that does: the fields of draft-ietf-httpapi-ratelimit-headers,
- * which may still change, and the older ones that most clients read.
+ * A key's limit as headers of a response, the one place that makes them: the fields of draft-ietf-httpapi-ratelimit-headers, which may still change,
+ * and the older ones that most clients read.
  */
-export function setRateLimitHeaders(headers: Headers, rateLimit: RateLimit, now: number): void {
+export function rateLimitHeadersOf(rateLimit: RateLimit, now: number): Record<(typeof rateLimitHeaders)[number], string> {
   const { limit, used, resetsAt } = rateLimit;
   const remaining = remainingOf(rateLimit);
-  headers.set("RateLimit-Policy", `"hour";q=${limit};w=3600`);
-  headers.set("RateLimit", `"hour";r=${remaining};t=${secondsToReset(rateLimit, now)}`);
-  headers.set("X-RateLimit-Limit", String(limit));
-  headers.set("X-RateLimit-Remaining", String(remaining));
-  headers.set("X-RateLimit-Used", String(used));
-  headers.set("X-RateLimit-Reset", String(Math.floor(resetsAt / secondMs)));
+  return {
+    "RateLimit-Policy": `"hour";q=${limit};w=3600`,
+    RateLimit: `"hour";r=${remaining};t=${secondsToReset(rateLimit, now)}`,
+    "X-RateLimit-Limit": String(limit),
+    "X-RateLimit-Remaining": String(remaining),
+    "X-RateLimit-Used": String(used),
+    "X-RateLimit-Reset": String(Math.floor(resetsAt / secondMs)),
+  };
 }

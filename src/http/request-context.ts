@@ -6,19 +6,27 @@ import type { AppContext, AppEnv } from "./context.ts";
 /** Does something with a response that is ready, whatever made it. */
 export type Finish = (c: AppContext) => void;
 
+interface RequestOptions {
+  isLocal: boolean;
+  /** Of every response. */
+  headers?: Record<string, string>;
+  finish: readonly Finish[];
+}
+
 /**
  * Gives a request its id, its clock and its URL, each made once, and its response to each of `finish` in turn. They are functions and not middleware,
  * since every middleware that waits for a response costs every request.
  */
-export const requestContext = ({ isLocal, finish }: { isLocal: boolean; finish: readonly Finish[] }) =>
+export const requestContext = ({ isLocal, headers = {}, finish }: RequestOptions) =>
   createMiddleware<AppEnv>(async function requestContext(c, next) {
     const startedAt = Date.now();
     c.set("startedAt", startedAt);
     c.set("requestId", newId("req", startedAt));
     c.set("url", new URL(c.req.url));
     c.set("isLocal", isLocal);
+    c.set("transportHeaders", headers);
     await next();
     for (const each of finish) each(c);
     // What nobody has read of the body, nobody will: else the response would wait for all of it to arrive.
-    discardBody(c);
+    if (c.get("body") === undefined) discardBody(c);
   });

@@ -3,11 +3,11 @@ import { NONCE, secureHeaders } from "hono/secure-headers";
 const strictTransportSecurity = "max-age=63072000; includeSubDomains";
 
 /** On every response of the API: nothing of it is ever a page. */
-export const apiSecurityHeaders: readonly (readonly [string, string])[] = [
-  ["Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"],
-  ["X-Content-Type-Options", "nosniff"],
-  ["Strict-Transport-Security", strictTransportSecurity],
-];
+export const apiSecurityHeaders = {
+  "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+  "X-Content-Type-Options": "nosniff",
+  "Strict-Transport-Security": strictTransportSecurity,
+};
 
 /** On every page. */
 export const pageSecurityHeaders = secureHeaders({

@@ -52,7 +52,7 @@ export function preconditionOf(c: ApiContext): Precondition {
 
 /** One resource, or 304 where the client has it already. Throws `precondition_failed`. */
 export function respondOne<Body extends object>(c: ApiContext, body: Body, etag: string) {
-  return respondNotModified(c, etag) ?? respondJson(body, 200, { ETag: etag });
+  return respondNotModified(c, etag) ?? respondJson(c, body, 200, { ETag: etag });
 }
 
 /** 304 where the client has this version already, else null. Throws `precondition_failed`. */
@@ -60,5 +60,5 @@ export function respondNotModified(c: ApiContext, etag: string) {
   const wanted = tagsIn(c, "If-Match");
   if (wanted !== null && !names(wanted, revisionOf(etag) ?? ""))
     throw new Failure("precondition_failed", "This is not the version that If-Match names.");
-  return isKnown(c, etag) ? respondEmpty(304, { ETag: etag }) : null;
+  return isKnown(c, etag) ? respondEmpty(c, 304, { ETag: etag }) : null;
 }

@@ -18,10 +18,10 @@ const exposed = [
 ];
 
 /** On every response: any origin may call with a key, and nothing that a browser sends by itself counts as one. */
-export const anyOrigin = [
-  ["Access-Control-Allow-Origin", "*"],
-  ["Access-Control-Expose-Headers", exposed.join(",")],
-] as const;
+export const anyOrigin = {
+  "Access-Control-Allow-Origin": "*",
+  "Access-Control-Expose-Headers": exposed.join(","),
+};
 
 const usualHeaders = "Authorization,Content-Type,Idempotency-Key,If-Match,If-None-Match";
 const longestHeaderList = 4096;
@@ -37,7 +37,7 @@ export const options = (methodsAt: (c: AppContext) => readonly string[] | undefi
     if (c.req.method !== "OPTIONS") return next();
     const methods = methodsAt(c);
     if (methods === undefined) return problem(c, new Failure("not_found", "There is nothing at this path."));
-    return respondEmpty(204, {
+    return respondEmpty(c, 204, {
       Allow: methods.join(", "),
       "Access-Control-Allow-Methods": methods.join(", "),
       "Access-Control-Allow-Headers": allowedHeaders(c.req.header("Access-Control-Request-Headers")),

@@ -46,7 +46,7 @@ export async function runOnce<Result, Body extends object, Status extends 200 | 
   c: ApiContext,
   { authorize = () => {}, run, respond: responseFor, beforeReplay = async () => {} }: Post<Result, Body, Status>,
 ) {
-  const respond = ({ status, body, headers }: PostResponse<Body, Status>) => respondJson(body, status, headers);
+  const respond = ({ status, body, headers }: PostResponse<Body, Status>) => respondJson(c, body, status, headers);
   const replay = async ({ status, headers, body }: StoredResponse) => {
     const first = JSON.parse(body) as Body;
     await authorize(reading(c), first);

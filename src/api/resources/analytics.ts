@@ -125,6 +125,7 @@ analytics.openapi(read, async (c) => {
   const figures = await readAnalytics(reading(c), { from, to, interval });
   const { tasks } = figures;
   return respondJson(
+    c,
     {
       from: iso(figures.from),
       to: iso(figures.to),

@@ -71,7 +71,7 @@ const readJson = createRoute({
 
 document.openapi(readJson, async (c) => {
   const { etag, bytes } = await readServed(c, readJson.path);
-  return respondNotModified(c, etag) ?? respondBytes<{ openapi: "3.1.0" }>(bytes, { ETag: etag, "Content-Type": "application/json" });
+  return respondNotModified(c, etag) ?? respondBytes<{ openapi: "3.1.0" }>(c, bytes, { ETag: etag, "Content-Type": "application/json" });
 });
 
 const readYaml = createRoute({
@@ -96,5 +96,5 @@ const readYaml = createRoute({
 
 document.openapi(readYaml, async (c) => {
   const { etag, bytes } = await readServed(c, readYaml.path);
-  return respondNotModified(c, etag) ?? respondBytes<{ openapi: "3.1.0" }>(bytes, { ETag: etag, "Content-Type": "application/yaml" });
+  return respondNotModified(c, etag) ?? respondBytes<{ openapi: "3.1.0" }>(c, bytes, { ETag: etag, "Content-Type": "application/yaml" });
 });

@@ -93,7 +93,7 @@ export function events(catalogue: EventCatalogue): ApiRouter {
     responses: { 200: json(EventTypes, "All of them.") },
   });
 
-  events.openapi(types, () => respondJson({ data: typesJson }, 200));
+  events.openapi(types, (c) => respondJson(c, { data: typesJson }, 200));
 
   const list = createRoute({
     method: "get",

@@ -148,7 +148,7 @@ keys.openapi(change, async (c) => {
     overlapEndsAt: input.overlap_ends_at,
   });
   const key = await changeKey(changing, c.req.valid("param").id, patch, preconditionOf(c));
-  return respondJson(keyData(key, changing.now), 200, { ETag: keyEtag(key, changing.now) });
+  return respondJson(c, keyData(key, changing.now), 200, { ETag: keyEtag(key, changing.now) });
 });
 
 const revoke = createRoute({
@@ -168,7 +168,7 @@ const revoke = createRoute({
 
 keys.openapi(revoke, async (c) => {
   await revokeKey({ ...writing(c), ...readingLog(c), guards: c.env.KEY_GUARD }, c.req.valid("param").id, preconditionOf(c));
-  return respondEmpty(204);
+  return respondEmpty(c, 204);
 });
 
 const rotate = createRoute({

@@ -64,7 +64,7 @@ leakedKeys.openapi(revoke, (c) => {
     };
     c.executionCtx.waitUntil(revokeReported(writing, reported));
   }
-  return respondEmpty(202);
+  return respondEmpty(c, 202);
 });
 
 /** The genuine key that a report names, or null. */

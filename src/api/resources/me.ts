@@ -69,6 +69,7 @@ const read = createRoute({
 me.openapi(read, (c) => {
   const { keyId, key, limit, used, remaining, resetsAt } = inUse(c);
   return respondJson(
+    c,
     {
       account: { id: key.accountId, name: key.accountName },
       key: { id: keyId, name: key.name, scopes: key.scopes, expires_at: isoOrNull(key.expiresAt) },
@@ -93,6 +94,7 @@ const readRateLimit = createRoute({
 me.openapi(readRateLimit, (c) => {
   const { limit, used, remaining, resetsAt } = inUse(c);
   return respondJson(
+    c,
     { policies: [{ name: "hour" as const, limit, used, remaining, percent: percent(used, limit), resets_at: iso(resetsAt) }] },
     200,
   );

@@ -181,7 +181,7 @@ tasks.openapi(change, async (c) => {
     labels: labels === null ? [] : labels,
   });
   const task = await changeTask(writing(c), c.req.valid("param").id, patch, preconditionOf(c));
-  return respondJson(taskData(task), 200, { ETag: etagOf(task.revision) });
+  return respondJson(c, taskData(task), 200, { ETag: etagOf(task.revision) });
 });
 
 const remove = createRoute({
@@ -200,5 +200,5 @@ const remove = createRoute({
 
 tasks.openapi(remove, async (c) => {
   await deleteTask(writing(c), c.req.valid("param").id, preconditionOf(c));
-  return respondEmpty(204);
+  return respondEmpty(c, 204);
 });

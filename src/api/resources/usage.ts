@@ -171,6 +171,7 @@ usage.openapi(read, async (c) => {
   ]);
   const { totalRequests, successRate, avgResponseTimeMs } = figures;
   return respondJson(
+    c,
     {
       as_of: iso(knownAsOf(asking)),
       window: spanJson(figures.window),
@@ -229,6 +230,7 @@ usage.openapi(breakdown, async (c) => {
   const asking = await refreshRollUps(readingLog(c));
   const { window, shares } = await readBreakdown(asking, { window: name, by, keyId: key_id });
   return respondJson(
+    c,
     {
       as_of: iso(knownAsOf(asking)),
       window: spanJson(window),

@@ -126,7 +126,7 @@ const change = createRoute({
 
 users.openapi(change, async (c) => {
   const user = await changeUser(writing(c), c.req.valid("param").id, omitUndefined(c.req.valid("json")), preconditionOf(c));
-  return respondJson(userData(user), 200, { ETag: etagOf(user.revision) });
+  return respondJson(c, userData(user), 200, { ETag: etagOf(user.revision) });
 });
 
 const remove = createRoute({
@@ -146,5 +146,5 @@ const remove = createRoute({
 
 users.openapi(remove, async (c) => {
   await deleteUser(writing(c), c.req.valid("param").id, preconditionOf(c));
-  return respondEmpty(204);
+  return respondEmpty(c, 204);
 });

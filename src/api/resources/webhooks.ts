@@ -152,7 +152,7 @@ export function webhooks(catalogue: EventCatalogue): ApiRouter {
       state: input.status,
     });
     const webhook = await changeWebhook(webhookWriting(c, catalogue, writing(c)), c.req.valid("param").id, patch, preconditionOf(c));
-    return respondJson(webhookData(webhook), 200, { ETag: webhookEtag(webhook) });
+    return respondJson(c, webhookData(webhook), 200, { ETag: webhookEtag(webhook) });
   });
 
   const remove = createRoute({
@@ -171,7 +171,7 @@ export function webhooks(catalogue: EventCatalogue): ApiRouter {
 
   webhooks.openapi(remove, async (c) => {
     await deleteWebhook(webhookWriting(c, catalogue, writing(c)), c.req.valid("param").id, preconditionOf(c));
-    return respondEmpty(204);
+    return respondEmpty(c, 204);
   });
 
   const rotate = createRoute({

@@ -59,7 +59,7 @@ export function positionAt<Position extends z.ZodType>(
 /** Responds with a page; `next` is the position after its last item, null where the list ends. */
 export function respondPage<Item>(c: ApiContext, data: Item[], next: unknown) {
   const nextCursor = next === null ? null : cursorOf(c, next);
-  return respondJson({ data, next_cursor: nextCursor, has_more: nextCursor !== null }, 200, linkTo(c, nextCursor));
+  return respondJson(c, { data, next_cursor: nextCursor, has_more: nextCursor !== null }, 200, linkTo(c, nextCursor));
 }
 
 function linkTo(c: ApiContext, nextCursor: string | null): Record<string, string> {
