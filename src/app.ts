@@ -44,11 +44,13 @@ const isOpenToStrangers = (c: AppContext) => isForDocumentation(c) || (isDashboa
 const openToAnyOrigin = ["/health", "/llms.txt", "/.well-known/api-catalog"];
 const isOpenToAnyOrigin = ({ req: { path } }: AppContext) => openToAnyOrigin.includes(path);
 
-/** No form here is longer. */
+/** More than any form here has: a passkey's answer, or a hundred addresses. */
+const longestFormBytes = 16 * 1024;
+
 const formLimit = bodyLimit({
-  maxSize: 64 * 1024,
+  maxSize: longestFormBytes,
   onError: () => {
-    throw new Failure("body_too_large", "A form may have 64 KiB at most.");
+    throw new Failure("body_too_large", `A form may have ${longestFormBytes / 1024} KiB at most.`);
   },
 });
 

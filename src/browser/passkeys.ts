@@ -23,7 +23,8 @@ function say(form: HTMLElement, text: string): void {
 class Refused extends Error {}
 
 async function post(path: string, form: HTMLFormElement): Promise<Record<string, unknown> | null> {
-  const response = await fetch(path, { method: "POST", body: new FormData(form) });
+  const fields = [...new FormData(form)].map(([name, value]) => [name, String(value)]);
+  const response = await fetch(path, { method: "POST", body: new URLSearchParams(fields) });
   // A page in place of options: whoever sent it must confirm first who they are.
   if (!response.headers.get("Content-Type")?.includes("json")) return null;
   const answer = (await response.json()) as Record<string, unknown>;

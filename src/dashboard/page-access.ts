@@ -30,8 +30,9 @@ const ownSignIn = withStepUp(anyMember);
 
 /** The access of every route of the dashboard, by method and path. A route without a line here is denied. */
 const accessByRoute: Readonly<Record<string, PageAccess>> = {
-  // Middleware: passkeys need a host name.
-  "ALL /:page{login|setup}": open,
+  // Middleware: passkeys need a host name, and no Cloudflare Access.
+  "ALL /login/*": open,
+  "ALL /setup/*": open,
   "GET /login": open,
   "POST /login": open,
   "POST /login/options": open,

@@ -104,6 +104,7 @@ export const apiKeys = sqliteTable(
   },
   (table) => [
     index("api_keys_by_account").on(table.accountId, table.createdAt, table.id),
+    index("api_keys_by_creator").on(table.accountId, table.createdById),
     index("api_keys_unpushed").on(table.id).where(sql`pushed_version < version`),
     index("api_keys_unnotified").on(table.expiresAt).where(sql`notified_expiry IS NOT expires_at AND state <> 'revoked'`),
   ],
@@ -384,8 +385,9 @@ export const audit = sqliteTable(
   },
   (table) => [
     primaryKey({ columns: [table.accountId, table.id] }),
-    // The keys that a member rotated, without a read of the whole log.
+    // What a member knows or made, without a read of the whole log.
     index("audit_rotations").on(table.accountId, table.actorId, table.targetId).where(sql`action = 'key.rotated'`),
+    index("audit_webhooks").on(table.accountId, table.actorId, table.targetId).where(sql`action IN ('webhook.created', 'webhook.updated')`),
   ],
 );
 

@@ -4,12 +4,12 @@ import { connectToStore } from "../activity/databases.ts";
 import { listActivity } from "../activity/read-activity.ts";
 import { refreshBy } from "../activity/writers.ts";
 import type { PageContext } from "../dashboard/context.ts";
+import { isAtThisMachine } from "../dashboard/visitor.ts";
 import { connect } from "../db/client.ts";
 import type { EventCatalogue } from "../events/catalogue.ts";
 import { listEvents } from "../events/read-events.ts";
 import { statusOf } from "../keys/key.ts";
 import { listKeys } from "../keys/read-keys.ts";
-import { isLoopback } from "../loopback.ts";
 import { listTasks } from "../tasks/read-tasks.ts";
 import { refreshRollUps } from "../usage/refresh-roll-ups.ts";
 import { listUsers } from "../users/read-users.ts";
@@ -30,8 +30,7 @@ const mostDeliveries = 10;
  * would delete what they have.
  */
 export async function readOwnIds(c: PageContext, catalogue: EventCatalogue): Promise<OwnIds | null> {
-  // A laptop can be reached under other names, by whoever is on its network or points a name at it.
-  if (!c.get("isLocal") || !isLoopback(c.get("url").hostname)) return null;
+  if (!c.get("isLocal") || !isAtThisMachine(c)) return null;
   const db = connect(c.env.DB);
   const [account] = await listAccounts(db);
   if (!account) return null;

@@ -9,7 +9,7 @@ import type { AppContext, RecognizedKey } from "./context.ts";
 import type { Finish } from "./request-context.ts";
 import { shownPath } from "./request-path.ts";
 
-const longestUserAgent = 256;
+const longestUserAgent = 128;
 
 /** One of the isolate for each writer: entries of all its requests are sent together. */
 const buffers = new Map<string, ActivityBuffer>();

@@ -2,7 +2,8 @@ import { getPath } from "hono/utils/url";
 import { maskKeys } from "../keys/mask-keys.ts";
 import type { AppContext } from "./context.ts";
 
-const longestShown = 1024;
+/** So that an entry of the activity log, with all else that it has, takes less than 1,000 bytes: from there on, SQLite gives each a page of 4 KiB. */
+const longestShown = 384;
 
 /** Whether a URL, as it arrives, may not be in the form that `URL` gives it, or has something encoded, which Hono would decode. */
 const isRaw = /\/\.|\\|%/;
@@ -10,5 +11,5 @@ const isRaw = /\/\.|\\|%/;
 /** The path by which a request is routed: that of its URL, without dot segments and as it is encoded. So what is routed by, logged and shown is one path. */
 export const normalizedPath = (request: Request): string => (isRaw.test(request.url) ? new URL(request.url).pathname : getPath(request));
 
-/** The path as it is logged and repeated: of 1,024 characters at most, with keys masked. */
+/** The path as it is logged and repeated: of 384 characters at most, with keys masked. */
 export const shownPath = (c: AppContext): string => maskKeys(c.get("url").pathname, longestShown);

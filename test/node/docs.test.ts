@@ -27,7 +27,8 @@ let worker: RunningWorker;
 let receiver: { url: string; stop(): Promise<void> };
 const received: Received[] = [];
 const at = (path: string) => `http://localhost:${worker.port}${path}`;
-const textOf = async (path: string) => (await fetch(at(path))).text();
+/** As a browser's address bar asks for it: only then are there ids of the demo account in it. */
+const textOf = async (path: string) => (await fetch(at(path), { headers: { "Sec-Fetch-Site": "none" } })).text();
 
 beforeAll(async () => {
   worker = await startWorker();

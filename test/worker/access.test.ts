@@ -95,6 +95,21 @@ describe("Cloudflare Access", () => {
     ]);
   });
 
+  it("takes no link, passkey or code: whoever holds a link would become a member under the address of somebody else", async () => {
+    const { accountId } = await makeTenant();
+    const owner = await makePerson(accountId);
+    const { sign, ask } = await makeTeam();
+    const email = anyAddress();
+    const invited = await ask("POST", "/settings/invitations", await sign(owner.member.email), `email=${email}&role=viewer`);
+    expect([invited.status, /https:\/\/[\w.:]+\/access,/.test(invited.text), invited.text.includes("/setup#")]).toEqual([200, true, false]);
+    const token = await makeSetup({ db, now: Date.now() }, accountId);
+    for (const path of ["/login", "/login/recovery", "/setup"]) expect((await ask("GET", path, await sign(email))).status, path).toBe(404);
+    for (const path of ["/login", "/login/options", "/login/recovery", "/setup", "/setup/check", "/setup/options"])
+      for (const signed of [null, await sign(email)])
+        expect((await ask("POST", path, signed, `token=${token}&name=x&email=${email}&code=${owner.codes[0]}`)).status, path).toBe(404);
+    expect(await membersBy(email)).toEqual([]);
+  });
+
   it("lets an invited person join by a button that names the account and who invites, once, with the role that they were invited to", async () => {
     const { accountId, key } = await makeTenant();
     const owner = await makePerson(accountId);

@@ -1,4 +1,4 @@
-import { exports } from "cloudflare:workers";
+import { env, exports } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { entriesScannedAtOnce } from "../../src/activity/read-activity.ts";
 import { call, makeKey, makeTenant, origin, type Tenant, within2s } from "./client.ts";
@@ -186,4 +186,15 @@ describe("The log", () => {
     const watcher = await makeKey(tenant.accountId);
     expect((await call("GET", `/api/v1/usage?key_id=${tenant.keyId}&window=24h`, { key: watcher.key })).body.by_class["2xx"]).toBe(6);
   });
+});
+
+it("An entry takes less than 1,000 bytes, whatever was sent: from there on, each would take a page of the database", async () => {
+  const { key } = await makeTenant();
+  const sent = { key, "User-Agent": "x".repeat(2000), "CF-Connecting-IP": "2001:db8:1111:2222:3333:4444:5555:6666" };
+  const answer = await call("GET", `/api/v1/tasks/${"%C3%A9".repeat(2000)}`, sent);
+  const id = answer.headers.get("X-Request-Id") ?? "";
+  const find = () => env.ACTIVITY_0.prepare("SELECT * FROM activity WHERE id = ?").bind(id).first();
+  const row = await within2s(find, (seen) => seen !== null);
+  const bytes = Object.values(row ?? {}).reduce((sum: number, value) => sum + Buffer.byteLength(String(value ?? "")), 0);
+  expect([answer.status, bytes > 400, bytes < 950]).toEqual([404, true, true]);
 });

@@ -15,6 +15,12 @@ const pathOf = ({ member }: Person) => `/settings/people/${member.id}/remove`;
 const offered = ({ text }: { text: string }) => [...text.matchAll(/name="revoke" value="(key_\w+)"/g)].map(([, id]) => id).toSorted();
 const works = async (secret: string) => (await call("GET", "/api/v1/me", { key: secret })).status === 200;
 
+/** Removes a member as the page asks for it, with the keys that it shows. */
+const remove = async (by: Person, who: Person, revoke: readonly string[] = []) => {
+  const shown = [...(await by.get(pathOf(who))).text.matchAll(/name="shown" value="(key_\w+)"/g)].map(([, id = ""]) => id);
+  return by.post(pathOf(who), { revoke, shown });
+};
+
 /** An owner and a developer who made one key, rotated another, and has revoked a third. */
 async function makeTeam() {
   const { accountId, key } = await makeTenant();
@@ -38,7 +44,7 @@ it("The removal of a member shows the live keys that they made or rotated, and r
     false,
   ]);
   expect(await works(made)).toBe(true);
-  const removed = await owner.post(pathOf(leaver), { revoke: [idOf(made), idOf(rotated)] });
+  const removed = await remove(owner, leaver, [idOf(made), idOf(rotated)]);
   expect(removed.headers.get("Location")).toBe("/settings?done=removed-with-keys");
   expect((await owner.get("/settings?done=removed-with-keys")).text).toContain("the keys that you chose are revoked");
   expect([await works(made), await works(rotated), await works(kept), await works(key)]).toEqual([false, false, true, true]);
@@ -51,15 +57,15 @@ it("The removal of a member revokes no key that they did not know, whatever the 
   const [second, stranger] = [await makePerson(accountId), await makeTenant()];
   const own = secretOf(await owner.post("/keys", { name: "Of the owner", scopes: "tasks:read" }));
   const keyIds = [idOf(own), stranger.keyId, "key_1"];
-  expect((await owner.post(pathOf(leaver), { revoke: keyIds })).status).toBe(303);
+  expect((await remove(owner, leaver, keyIds)).status).toBe(303);
   expect([await works(own), await works(stranger.key), await works(made)]).toEqual([true, true, true]);
   // Who removes themselves can revoke nothing after it.
   expect((await owner.get(pathOf(owner))).text).toContain("before you leave");
   expect(offered(await owner.get(pathOf(owner)))).toEqual([]);
-  const refused = await owner.post(pathOf(owner), { revoke: idOf(own) });
+  const refused = await remove(owner, owner, [idOf(own)]);
   expect([refused.status, await works(own), (await owner.get("/")).status]).toEqual([422, true, 200]);
   await second.post(pathOf(second));
-  const last = await owner.post(pathOf(owner));
+  const last = await remove(owner, owner);
   expect([last.status, last.text.includes("last owner"), await works(key)]).toEqual([422, true, true]);
 });
 
@@ -82,4 +88,41 @@ it("The removal of a member says whom it removes, what ends with them, and asks 
   // What was ticked comes along to where it is confirmed.
   expect([asked.status, asked.text.match(/name="revoke" value="key_\d"/g)?.length]).toEqual([403, 2]);
   expect(await env.DB.prepare("SELECT removed_at FROM members WHERE id = ?").bind(admin.member.id).first("removed_at")).toBeNull();
+});
+
+it("The removal of a member shows the keys that were made or rotated by keys of theirs, and the webhooks that they or such keys made", async () => {
+  const { accountId } = await makeTenant();
+  const [owner, leaver] = [await makePerson(accountId), await makePerson(accountId, "admin")];
+  const scopes = ["keys:read", "keys:write", "webhooks:read", "webhooks:write", "tasks:read"];
+  const first = secretOf(await leaver.post("/keys", { name: "First", scopes }));
+  const second = (await call("POST", "/api/v1/keys", { key: first, body: { name: "Second", scopes } })).body;
+  const third = (await call("POST", "/api/v1/keys", { key: second.secret_key, body: { name: "Third", scopes: ["tasks:read"] } })).body;
+  const others = await makeKey(accountId, { name: "Rotated by the second", scopes: ["tasks:read"] });
+  await call("POST", `/api/v1/keys/${others.keyId}/rotate`, { key: second.secret_key, body: { overlap_seconds: 0 } });
+  const url = "https://hooks.acme.dev/leaver";
+  const made = await call("POST", "/api/v1/webhooks", { key: second.secret_key, body: { url, event_types: ["task.created"] } });
+  const page = await owner.get(pathOf(leaver));
+  expect(offered(page)).toEqual([idOf(first), second.id, third.id, others.keyId].toSorted());
+  expect([made.status, page.text.includes(`/webhooks/${made.body.id}`)]).toEqual([201, true]);
+});
+
+it("The removal of a member is asked again where they know a key that was not shown", async () => {
+  const { accountId, owner, leaver, made, kept, rotated } = await makeTeam();
+  const asked = await owner.get(pathOf(leaver));
+  const later = secretOf(await leaver.post("/keys", { name: "Made later", scopes: "tasks:read" }));
+  const refused = await owner.post(pathOf(leaver), { shown: offered(asked) as string[], revoke: [idOf(made)] });
+  expect([refused.status, refused.text.includes("Look at the list again"), offered(refused).includes(idOf(later))]).toEqual([
+    409,
+    true,
+    true,
+  ]);
+  expect([await works(made), await works(later)]).toEqual([true, true]);
+  expect((await leaver.get("/keys")).status).toBe(200);
+  await remove(owner, leaver, [made, kept, rotated, later].map(idOf));
+  expect([await works(made), await works(later), (await leaver.get("/keys")).status, accountId.length > 0]).toEqual([
+    false,
+    false,
+    303,
+    true,
+  ]);
 });

@@ -571,7 +571,7 @@ describe("The operator's page", () => {
     const wrong = await page("POST", "/operator/session", form, "token=dvop_wrong");
     expect([wrong.status, wrong.headers.get("Set-Cookie")]).toEqual([403, null]);
     const broken = await page("POST", "/operator/session", { Origin: origin, "Content-Type": "multipart/form-data" }, "x");
-    expect(broken.status).toBe(403);
+    expect(broken.status).toBe(415);
     const elsewhere = await page("POST", "/operator/session", { ...form, Origin: "https://evil.example" }, `token=${operatorToken}`);
     expect(elsewhere.status).toBe(403);
     const opened = await page("POST", "/operator/session", form, `token=${operatorToken}`);

@@ -235,12 +235,12 @@ describe("A secret key that a client puts where it does not belong", () => {
     for (const [path, userAgent] of [
       [`/api/v1/users/${leaked}`, "test"],
       [`/api/v1/users/${encoded}`, "test"],
-      [`/api/v1/users/${"x".repeat(990)}${leaked}`, "test"],
+      [`/api/v1/users/${"x".repeat(350)}${leaked}`, "test"],
       [`/api/v1/users/%ff${encoded}`, "test"],
       ["/api/v1/me", `curl (${leaked})`],
       ["/api/v1/me", `curl (${encoded})`],
       [`/api/v1/users/${encodeURIComponent(encoded)}`, encodeURIComponent(encodeURIComponent(encoded))],
-      ["/api/v1/me", `${"x".repeat(230)} ${leaked}`],
+      ["/api/v1/me", `${"x".repeat(100)} ${leaked}`],
     ] as const) {
       const { headers, text } = await call("GET", path, { key: tenant.key, "User-Agent": userAgent });
       const secret = leaked.slice(21);
@@ -286,7 +286,7 @@ describe("A secret key that a client puts where it does not belong", () => {
     for (const path of [`/api/v1/${"%25".repeat(5000)}`, `/api/v1/%${"25".repeat(7000)}41`]) {
       const { status, body, headers } = await call("GET", path, { key: tenant.key });
       expect([status, path.startsWith(body.instance)]).toEqual([404, true]);
-      expect(body.instance.length).toBeGreaterThan(1020);
+      expect(body.instance.length).toBeGreaterThan(380);
       expect((await entry(tenant.key, headers.get("X-Request-Id"))).body.path).toBe(body.instance);
     }
     const { status, body } = await call("POST", "/api/v1/tasks", { key: tenant.key, body: { [`%${"25".repeat(30_000)}41`]: 1 } });

@@ -24,6 +24,16 @@ const hidden = [
   "\u2066",
   "\ufeff",
   "\u{e0041}",
+  "\u034f",
+  "\u115f",
+  "\u180b",
+  "\u2028",
+  "\u2029",
+  "\u2800",
+  "\u3164",
+  "\ufe00",
+  "\uffa0",
+  "\u{e0100}",
 ];
 
 describe("A name", () => {
@@ -51,9 +61,12 @@ describe("A name", () => {
   it("with a hidden character is refused for an account and a member too", async () => {
     expect((await operate("POST", "/accounts", { name: "Ac\u202eme", email: "a@example.com" })).status).toBe(422);
     expect(visibleText(1, 100).safeParse("Ada\u200bLovelace").success).toBe(false);
+    // Joiners and selectors join something, and are no name by themselves.
+    for (const name of ["\u200c", "\u200d \ufe0f", "\ufe0e"]) expect(visibleText(1, 100).safeParse(name).success).toBe(false);
+    for (const character of ["\u200c", "\u200d", "\ufe0f"]) expect(email.safeParse(`a${character}da@example.com`).success).toBe(false);
   });
 
-  it.each(["👩‍👩‍👧", "می‌خواهم", "नमस्‍ते", "Éclair & sons", "日本語", "a b", "שלום"])("like %s is taken", async (name) => {
+  it.each(["👩‍👩‍👧", "❤️", "می‌خواهم", "नमस्‍ते", "Éclair & sons", "日本語", "a b", "שלום"])("like %s is taken", async (name) => {
     const { key } = await makeTenant();
     expect((await call("POST", "/api/v1/keys", { key, body: { name } })).body.name).toBe(name);
   });

@@ -9,13 +9,16 @@ import { type Key, statusOf } from "../../keys/key.ts";
 import { listKeysKnownTo } from "../../keys/keys-known-to.ts";
 import { revokeKey } from "../../keys/revoke-key.ts";
 import { scopesInWords } from "../../keys/scopes.ts";
+import type { Webhook } from "../../webhooks/webhook.ts";
+import { listWebhooksOf } from "../../webhooks/webhooks-of.ts";
 import { keyWriting, reading, upToDate, writing } from "../acting.ts";
 import { KeyText, Unused } from "../components/key-list.tsx";
 import { showPage } from "../components/layout.tsx";
+import { Alert } from "../components/notice.tsx";
 import { KeyState } from "../components/status.tsx";
 import { Age } from "../components/time.tsx";
 import { idOf, type PageContext, type PageEnv, roleOf } from "../context.ts";
-import { attempt, readForm } from "../forms.ts";
+import { attempt, type Refused, readForm } from "../forms.ts";
 import { showForbidden } from "../permissions.tsx";
 import { backToSettings, showSettings } from "./settings.tsx";
 
@@ -28,24 +31,39 @@ const mostKeys = maxLiveKeys;
 const isOwn = (c: PageContext, { id }: Member): boolean => c.get("visitor").signedIn?.member.id === id;
 
 memberRemovalPages.get("/settings/people/:id/remove", async (c) => {
-  const asking = await upToDate(c);
-  const member = await readMember(asking, idOf(c));
+  const member = await readMember(reading(c), idOf(c));
   if (!mayManage(roleOf(c.get("visitor")), member.role)) return showForbidden(c, "owners");
-  const [keys, invitations] = await Promise.all([
+  return showRemoval(c, member);
+});
+
+async function showRemoval(c: PageContext, member: Member, refused?: Refused) {
+  const asking = await upToDate(c);
+  const [keys, webhooks, invitations] = await Promise.all([
     listKeysKnownTo(asking, member.id, mostKeys),
+    listWebhooksOf(asking, member.id),
     listInvitations(asking, endsWith(member, null)),
   ]);
   return showPage(
     c,
-    { title: `Remove ${member.name}`, section: "Settings", trail: [["Settings", "/settings"]] },
+    {
+      title: `Remove ${member.name}`,
+      section: "Settings",
+      trail: [["Settings", "/settings"]],
+      ...(refused && { status: 409 }),
+    },
     <section class="panel">
+      <Alert refused={refused} />
       <p>
         <bdi>{member.name}</bdi> (<span class="break">{member.email}</span>) is{" "}
         {member.role === "viewer" || member.role === "developer" ? "a" : "an"} {member.role} of this account. Removing them ends their
         sessions, passkeys and recovery codes at once. To come back, they need a new invitation.
       </p>
       <EndingInvitations invitations={invitations} />
+      <MadeWebhooks webhooks={webhooks} />
       <form class="form" method="post" action={`/settings/people/${member.id}/remove`}>
+        {keys.map(({ id }) => (
+          <input type="hidden" name="shown" value={id} />
+        ))}
         {keys.length > 0 && <KnownKeys keys={keys} isOwn={isOwn(c, member)} now={asking.now} />}
         <p class="buttons">
           <button class="danger" type="submit">
@@ -60,7 +78,25 @@ memberRemovalPages.get("/settings/people/:id/remove", async (c) => {
       </form>
     </section>,
   );
-});
+}
+
+const MadeWebhooks = ({ webhooks }: { webhooks: readonly Webhook[] }) =>
+  webhooks.length === 0 ? null : (
+    <>
+      <h2>Webhooks that they made or changed</h2>
+      <p>These webhooks keep sending events. Disable or delete those that must not.</p>
+      <ul class="lines">
+        {webhooks.map(({ id, url, state }) => (
+          <li>
+            <a class="break" href={`/webhooks/${id}`}>
+              {url}
+            </a>{" "}
+            <span class="quiet">{state}</span>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
 
 const EndingInvitations = ({ invitations }: { invitations: readonly Invitation[] }) =>
   invitations.length === 0 ? null : (
@@ -82,14 +118,14 @@ const KeyName = ({ keyRow }: { keyRow: Key }) => (
   </>
 );
 
-/** Live keys whose secret the member was shown, to be ticked. Who removes themselves may revoke nothing after it. */
+/** Live keys whose secret the member may have, to be ticked. Who removes themselves may revoke nothing after it. */
 const KnownKeys = ({ keys, isOwn, now }: { keys: readonly Key[]; isOwn: boolean; now: number }) => (
   <fieldset class="field choices" aria-describedby="known-keys">
-    <legend>Keys that they made or rotated</legend>
+    <legend>Keys that they know</legend>
     <p id="known-keys">
       {isOwn
-        ? "You know the secrets of these keys. They keep working: revoke those that must not, on their pages, before you leave."
-        : "They have seen the secrets of these keys, which keep working. Tick the keys to revoke. A revoked key is refused everywhere, for good."}
+        ? "You or a key of yours made or rotated these keys. They keep working: revoke those that must not, on their pages, before you leave."
+        : "They, or a key that they know, made or rotated these keys. The keys keep working. Tick the keys to revoke. A revoked key is refused everywhere, for good."}
     </p>
     <div class="wide">
       {keys.map((key) => (
@@ -128,7 +164,13 @@ memberRemovalPages.post("/settings/people/:id/remove", async (c) => {
   const ticked = form.all("revoke");
   if (ticked.length > 0 && isOwn(c, member))
     return showSettings(c, { refused: { summary: "Nothing was changed: revoke your own keys on their pages first.", faults: new Map() } });
-  const known = ticked.length > 0 ? await listKeysKnownTo(keyWriting(c), member.id, mostKeys) : [];
+  const known = await listKeysKnownTo(keyWriting(c), member.id, mostKeys);
+  const shown = form.all("shown");
+  if (known.some(({ id }) => !shown.includes(id)))
+    return showRemoval(c, member, {
+      summary: "Nobody was removed: they know other keys than the page showed. Look at the list again.",
+      faults: new Map(),
+    });
   const removed = await attempt(() => removeMember(writing(c), member));
   if ("refused" in removed) return showSettings(c, { refused: removed.refused });
   const failed = await revokeEach(

@@ -1,5 +1,6 @@
 import { Hono } from "hono";
 import { Failure } from "../../errors.ts";
+import { accessConfig } from "../../identity/access.ts";
 import { invite, withdrawInvitation } from "../../identity/invitations.ts";
 import { changeRole, readMember } from "../../identity/member.ts";
 import { listInvitations } from "../../identity/open-invitations.ts";
@@ -42,12 +43,21 @@ peoplePages.post("/settings/invitations", async (c) => {
     c,
     { title: "Invited", section: "Settings", trail: [["Settings", "/settings"]] },
     <section class="panel">
-      <p role="status">
-        Send this link to {invitation.email}. It makes one member, a {invitation.role}, and works once, for seven days.
-      </p>
-      <section class="secret-text" id="link" aria-label="Invitation link">{`${origin}/setup#${token}`}</section>
-      <CopyButton of="#link" />
-      <p class="quiet">This is the only time that it is shown. If it is lost, withdraw the invitation and make another.</p>
+      {accessConfig(c.env) ? (
+        <p role="status">
+          {invitation.email} can join within seven days, with the role {invitation.role}: at {`${origin}/access`}, signed in by Cloudflare
+          Access with this address.
+        </p>
+      ) : (
+        <>
+          <p role="status">
+            Send this link to {invitation.email}. It makes one member, a {invitation.role}, and works once, for seven days.
+          </p>
+          <section class="secret-text" id="link" aria-label="Invitation link">{`${origin}/setup#${token}`}</section>
+          <CopyButton of="#link" />
+          <p class="quiet">This is the only time that it is shown. If it is lost, withdraw the invitation and make another.</p>
+        </>
+      )}
       <p>
         <a class="button" href="/settings">
           Back to the settings

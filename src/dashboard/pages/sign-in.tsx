@@ -1,8 +1,10 @@
 import { Hono } from "hono";
+import { createMiddleware } from "hono/factory";
 import { connect } from "../../db/client.ts";
 import { Failure, failures } from "../../errors.ts";
 import { originOf } from "../../http/client-address.ts";
 import { visibleText } from "../../http/inputs/values.ts";
+import { accessConfig } from "../../identity/access.ts";
 import { claim, readInvitation } from "../../identity/join.ts";
 import type { Member } from "../../identity/member.ts";
 import type { Invitation } from "../../identity/open-invitations.ts";
@@ -55,12 +57,18 @@ interface Asked {
 /** Pages for people who have not signed in. */
 export const signInPages = new Hono<PageEnv>();
 
-/** Passkeys do not work under an IP address: a laptop's own leads to its name. */
-signInPages.use("/:page{login|setup}", async (c, next) => {
+/**
+ * Where Cloudflare Access says who somebody is, nobody signs in or joins by anything else: a link alone would make its holder a member with the
+ * address of somebody else. Passkeys do not work under an IP address: a laptop's own leads to its name.
+ */
+const passkeysOnly = createMiddleware<PageEnv>(async function passkeysOnly(c, next) {
+  if (accessConfig(c.env)) throw new Failure("not_found", "Here, Cloudflare Access signs people in. Open the overview.");
   const { hostname, port, pathname, search } = c.get("url");
   if (c.req.method === "GET" && hostname === "127.0.0.1") return c.redirect(`http://localhost:${port}${pathname}${search}`, 302);
   return next();
 });
+signInPages.use("/login/*", passkeysOnly);
+signInPages.use("/setup/*", passkeysOnly);
 
 function showLogin(c: PageContext, { returnTo = "/", refused }: Asked) {
   return c.html(

@@ -51,13 +51,16 @@ interface RefusedCharacters {
 }
 
 const nul: RefusedCharacters = { pattern: /\0/, message: "Must not contain NUL.", ranges: "\\u0000" };
-/** Nobody sees them, and some turn the text around them. Emoji and Persian need the joiners U+200C and U+200D. */
+/**
+ * Nobody sees them, and some turn the text around them. Emoji and Persian need two joiners and two selectors, which alone are no text.
+ */
 const hidden: RefusedCharacters = {
-  pattern: /(?![\u200c\u200d])[\p{Cc}\p{Cf}]/u,
+  pattern: /(?![\u200c\u200d]|\ufe0e|\ufe0f)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/u,
   message: "Must not contain control or invisible characters.",
   ranges:
-    "\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u0600-\\u0605\\u061c\\u06dd\\u070f\\u0890\\u0891\\u08e2\\u180e\\u200b\\u200e\\u200f\\u202a-\\u202e\\u2060-\\u2064\\u2066-\\u206f\\ufeff\\ufff9-\\ufffb",
+    "\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u0600-\\u0605\\u061c\\u06dd\\u070f\\u0890\\u0891\\u08e2\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u2800\\u3164\\ufe00-\\ufe0d\\ufeff\\uffa0\\ufff0-\\ufffb",
 };
+const joiners = /[\u200c\u200d]|\ufe0e|\ufe0f/g;
 
 const textWithout = ({ pattern, message, ranges }: RefusedCharacters, min: number, max: number) =>
   z
@@ -66,13 +69,13 @@ const textWithout = ({ pattern, message, ranges }: RefusedCharacters, min: numbe
       const wrong = (code: string, message: string) => ctx.addIssue({ code: "custom", message, params: { code } });
       if (pattern.test(value)) wrong("invalid_text", message);
       if (!value.isWellFormed()) wrong("invalid_text", "Must not contain lone surrogates.");
-      if (min > 0 && value.trim() === "") return wrong("too_small", "Must not be blank.");
+      if (min > 0 && value.replaceAll(joiners, "").trim() === "") return wrong("too_small", "Must not be blank.");
       if ([...value].length > max) wrong("too_big", `Must have at most ${max} characters.`);
     })
     .openapi({
       ...(min > 0 && { minLength: min }),
       maxLength: max,
-      pattern: min > 0 ? `^[^${ranges}]*[^\\s${ranges}][^${ranges}]*$` : `^[^${ranges}]*$`,
+      pattern: min > 0 ? `^[^${ranges}]*[^\\s\\u200c\\u200d\\ufe0e\\ufe0f${ranges}][^${ranges}]*$` : `^[^${ranges}]*$`,
     });
 
 /** Text of `min` to `max` characters (code points) without what no store keeps: NUL and lone surrogates. */
@@ -83,7 +86,7 @@ export const visibleText = (min: number, max: number) => textWithout(hidden, min
 
 /** What an address may have beside ASCII: everything but the invisible. */
 const beyondAscii =
-  "\\u00a1-\\u00ac\\u00ae-\\u05ff\\u0606-\\u061b\\u061d-\\u06dc\\u06de-\\u070e\\u0710-\\u088f\\u0892-\\u08e1\\u08e3-\\u180d\\u180f-\\u200a\\u200c-\\u200d\\u2010-\\u2029\\u202f-\\u205f\\u2065\\u2070-\\ufefe\\uff00-\\ufff8\\ufffc-\\uffff";
+  "\\u00a1-\\u00ac\\u00ae-\\u034e\\u0350-\\u05ff\\u0606-\\u061b\\u061d-\\u06dc\\u06de-\\u070e\\u0710-\\u088f\\u0892-\\u08e1\\u08e3-\\u115e\\u1161-\\u17b3\\u17b6-\\u180a\\u1810-\\u200a\\u2010-\\u2027\\u202f-\\u205f\\u2070-\\u27ff\\u2801-\\u3163\\u3165-\\ufdff\\ufe10-\\ufefe\\uff00-\\uff9f\\uffa1-\\uffef\\ufffc-\\uffff";
 const atom = `[A-Za-z0-9!#$%&'*+/=?^_\`{|}~${beyondAscii}-]+`;
 const letter = `[A-Za-z0-9${beyondAscii}]`;
 const label = `${letter}(?:[A-Za-z0-9${beyondAscii}-]{0,61}${letter})?`;

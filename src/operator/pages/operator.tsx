@@ -4,6 +4,7 @@ import type { Child } from "hono/jsx";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { secondMs } from "../../clock.ts";
 import { Page } from "../../dashboard/components/layout.tsx";
+import { readForm } from "../../dashboard/forms.ts";
 import { connect } from "../../db/client.ts";
 import { isLoopback } from "../../loopback.ts";
 import {
@@ -126,8 +127,7 @@ operatorPages.get("/operator", async (c) => {
 });
 
 operatorPages.post("/operator/session", async (c) => {
-  const { token: sent } = await c.req.parseBody().catch(() => ({ token: "" }));
-  const token = typeof sent === "string" ? operatorOf(c.env, sent.trim()) : null;
+  const token = operatorOf(c.env, (await readForm(c)).text("token"));
   if (token === null) {
     if (await isTooMany(c)) return showSignIn(c, "Too many wrong tokens came from your address. Wait a minute, then try again.", 429);
     return showSignIn(c, "This is no token of an operator.");

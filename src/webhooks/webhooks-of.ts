@@ -1,0 +1,16 @@
+import { and, asc, eq, inArray, sql } from "drizzle-orm";
+import type { Reading } from "../accounts/actor.ts";
+import { webhooks } from "../db/schema-main.ts";
+import { knownTo } from "../keys/keys-known-to.ts";
+import type { Webhook } from "./webhook.ts";
+
+/** Returns the webhooks of the account that a member made or changed, by a page or by a key that they know: the oldest first. */
+export async function listWebhooksOf({ db, actor: { accountId } }: Reading, memberId: string): Promise<Webhook[]> {
+  const touched = sql`(${knownTo(accountId, memberId)} SELECT audit.target_id FROM known JOIN audit ON audit.account_id = ${accountId}
+    AND audit.actor_id = known.id AND action IN ('webhook.created', 'webhook.updated'))`;
+  return db
+    .select()
+    .from(webhooks)
+    .where(and(eq(webhooks.accountId, accountId), inArray(webhooks.id, touched)))
+    .orderBy(asc(webhooks.createdAt), asc(webhooks.id));
+}
