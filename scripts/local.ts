@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { chmodSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { listAccounts } from "../src/accounts/account.ts";
 import { roomiestStore } from "../src/activity/databases.ts";
@@ -42,9 +42,11 @@ export function ensureStateDirectory(): void {
 export const earlierData = () =>
   new Misuse("The local data are of an earlier release, which this one cannot go on with. Begin again with new data: npm start -- --fresh");
 
-/** Brings the local databases to the latest migration. Rejects with what wrangler said where it cannot. */
+/** Brings the local databases to the latest migration, where they are not there yet. Rejects with what wrangler said where it cannot. */
 export async function applyMigrations(): Promise<void> {
   ensureStateDirectory();
+  // To ask takes a third of the time that wrangler takes to find nothing to do.
+  if (existsSync(join(stateDirectory, "v3", "d1")) && (await withBindings(areMigrated))) return;
   for (const { binding } of await databases()) await applyMigrationsTo(binding);
 }
 
@@ -64,7 +66,7 @@ async function applyMigrationsTo(binding: string): Promise<void> {
 /** Runs `work` on the local Worker's D1 and its secrets, which are made where they are missing. The Worker may be running. */
 export async function withLocalData<Result>(work: (data: LocalData) => Promise<Result>): Promise<Result> {
   ensureSecrets();
-  if (!(await withBindings(areMigrated))) await applyMigrations();
+  await applyMigrations();
   const [signing] = signingSecretsIn(localSecrets());
   return withBindings(async (env) => {
     const db = connect(env.DB as D1Database);

@@ -85,7 +85,8 @@ async function call(origin: string, token: string, method: string, path: string,
   } catch (error) {
     const cause = (error as Error).cause as { code?: string; message?: string } | undefined;
     const why = cause?.code ?? cause?.message ?? (error as Error).message;
-    throw new CommandError("unreachable", `Nothing answers at ${origin}: ${why}.`);
+    const hint = isLoopback(new URL(origin).hostname) ? " Where `npm start` has another port, say it here too: PORT=8788." : "";
+    throw new CommandError("unreachable", `Nothing answers at ${origin}: ${why}.${hint}`);
   }
   const { status, headers } = response;
   const isJson = (headers.get("Content-Type") ?? "").includes("json") && !(headers.get("Content-Type") ?? "").includes("ndjson");

@@ -1,6 +1,6 @@
 import createFetchClient, { type Client } from "openapi-fetch";
 import type { Fetch } from "./attempt.ts";
-import { requireSecret } from "./errors.ts";
+import { requireBody, requireSecret } from "./errors.ts";
 import { errorOf } from "./problem.ts";
 import { type Resources, resourcesOf } from "./resources.ts";
 import { type RetryOptions, retrying } from "./retry.ts";
@@ -24,6 +24,7 @@ const reportOfLeak = "/api/v1/keys/revoke-leaked";
 
 /** Returns the URL that the paths of the document are appended to. Throws a `TypeError` for what is no URL. */
 function rootOf(baseUrl: string): string {
+  if (!URL.canParse(baseUrl)) throw new TypeError(`baseUrl must be a URL like https://api.example.com, and is ${baseUrl}.`);
   const { origin, pathname, protocol } = new URL(baseUrl);
   if (protocol !== "https:" && protocol !== "http:") throw new TypeError(`baseUrl must begin with https://, and is ${baseUrl}.`);
   return origin + pathname.replace(/\/+$/, "").replace(/\/api\/v1$/, "");
@@ -41,7 +42,12 @@ export function createClient({
   ...defaults
 }: ClientOptions): ApiClient & Resources {
   if (typeof apiKey !== "string" || apiKey === "") throw new TypeError("apiKey is missing: createClient needs a key, dvo_...");
-  const client = createFetchClient<paths>({ baseUrl: rootOf(baseUrl), fetch: retrying(send, defaults) });
+  const client = createFetchClient<paths>({
+    baseUrl: rootOf(baseUrl),
+    fetch: retrying(send, defaults),
+    // The service does not redirect. Whoever else does would get the key, and a POST would become a GET.
+    redirect: "manual",
+  });
   const agent = userAgent();
   client.use({
     onRequest({ request, schemaPath }) {
@@ -51,8 +57,12 @@ export function createClient({
       if (request.method === "POST" && !request.headers.has("Idempotency-Key")) request.headers.set("Idempotency-Key", crypto.randomUUID());
       return request;
     },
-    async onResponse({ response }) {
-      if (!response.ok && response.status !== 304) throw await errorOf(response);
+    async onResponse({ request, response, schemaPath }) {
+      const isNotModified = response.status === 304 && request.headers.has("If-None-Match");
+      if (isNotModified) return;
+      if (!response.ok) throw await errorOf(response);
+      const isEmpty = request.method === "HEAD" || request.method === "DELETE" || schemaPath === reportOfLeak;
+      if (!isEmpty) await requireBody(response);
       await requireSecret(response);
     },
   });

@@ -36,6 +36,21 @@ export class UnexpectedResponseError extends Error {
   }
 }
 
+/**
+ * Throws an `UnexpectedResponseError` for a success without a body of the service: a sign-in page of a proxy, an empty response, a text that is cut.
+ */
+export async function requireBody(response: Response): Promise<void> {
+  const text = await response.clone().text();
+  const type = response.headers.get("Content-Type") ?? "";
+  if (/^application\/yaml\b/i.test(type) && text !== "") return;
+  if (!/^application\/json\b/i.test(type)) throw new UnexpectedResponseError(response, text);
+  try {
+    JSON.parse(text);
+  } catch {
+    throw new UnexpectedResponseError(response, text);
+  }
+}
+
 /** A key or webhook as a replay shows it. */
 interface WithoutSecret {
   id: string;

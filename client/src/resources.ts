@@ -108,7 +108,12 @@ function methodOf(client: ApiClient, name: OperationName, retryingWith: (options
     const id = idIn(name, args);
     const input = verb === "GET" || verb === "DELETE" ? (target.endsWith("?") ? args.shift() : undefined) : args.shift();
     const { signal, idempotencyKey, ifMatch, ...retry } = (args.shift() ?? {}) as PostOptions & ChangeOptions;
-    const header = { ...(idempotencyKey && { "Idempotency-Key": idempotencyKey }), ...(ifMatch && { "If-Match": ifMatch }) };
+    // An empty one would be sent as none: the change would be made without the condition.
+    if (idempotencyKey === "" || ifMatch === "") throw new TypeError(`${name} got an empty idempotencyKey or ifMatch.`);
+    const header = {
+      ...(idempotencyKey !== undefined && { "Idempotency-Key": idempotencyKey }),
+      ...(ifMatch !== undefined && { "If-Match": ifMatch }),
+    };
     const call = async (query: unknown, body: unknown) => {
       const { data, response } = await send(path, {
         params: { path: id, query, header },

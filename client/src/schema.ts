@@ -2278,7 +2278,7 @@ export interface components {
              */
             method: string;
             /**
-             * @description Its path, without the query string.
+             * @description Its path, without the query string: the first 384 characters.
              * @example /api/v1/tasks
              */
             path: string;
@@ -2323,7 +2323,7 @@ export interface components {
              */
             country: string | null;
             /**
-             * @description Its `User-Agent`.
+             * @description Its `User-Agent`: the first 128 characters.
              * @example acme-sync/1.4
              */
             user_agent: string | null;
@@ -3172,7 +3172,7 @@ export interface components {
          */
         NewWebhook: {
             /**
-             * Format: uri
+             * Format: iri
              * @description Where events are posted to: https, a public host name, no user name, no password.
              * @example https://hooks.acme.dev/overview
              */
@@ -3202,7 +3202,7 @@ export interface components {
          */
         WebhookPatch: {
             /**
-             * Format: uri
+             * Format: iri
              * @description Where events are posted to: https, a public host name, no user name, no password.
              * @example https://hooks.acme.dev/overview
              */
@@ -3442,9 +3442,8 @@ export interface components {
                 /**
                  * @description Why it did not deliver: `unreachable`, `timeout`, `redirect`, `status`, `refused_url`; null where it did.
                  * @example null
-                 * @enum {string|null}
                  */
-                error: "unreachable" | "timeout" | "redirect" | "status" | "refused_url" | null;
+                error: ("unreachable" | "timeout" | "redirect" | "status" | "refused_url") | null;
                 /**
                  * @description What to do about the error, in a sentence; null without one.
                  * @example null

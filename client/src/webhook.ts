@@ -15,24 +15,38 @@ const plain = (headers: GivenHeaders): Record<string, string> =>
     ),
   );
 
+/** A secret of a webhook, or nothing: one that is not set counts as absent. */
+type GivenSecret = string | undefined;
+
 /**
  * Returns the event of a genuine request: one that was signed with a secret of the webhook (`whsec_...`) within the last five minutes. Takes several
- * secrets, of several webhooks or before and after a rotation. `rawBody`: as it came, not as it was parsed. Throws a `WebhookVerificationError`
- * otherwise.
+ * secrets, of several webhooks or before and after a rotation; those that are undefined or empty are passed over. `rawBody`: as it came, not as it was
+ * parsed. Throws a `WebhookVerificationError` otherwise, and a `TypeError` where there is no secret, or one that is none.
  */
-export function verifyWebhook(secrets: string | readonly string[], headers: GivenHeaders, rawBody: string | Uint8Array): WebhookEvent {
+export function verifyWebhook(
+  secrets: GivenSecret | readonly GivenSecret[],
+  headers: GivenHeaders,
+  rawBody: string | Uint8Array,
+): WebhookEvent {
   const text = typeof rawBody === "string" ? rawBody : new TextDecoder().decode(rawBody);
-  const all = typeof secrets === "string" ? [secrets] : secrets;
-  if (all.length === 0) throw new TypeError("verifyWebhook needs a secret of the webhook, and got an empty list.");
+  const verifiers = [secrets].flat().flatMap((secret) => (secret ? [verifierOf(secret)] : []));
+  if (verifiers.length === 0) throw new TypeError("verifyWebhook needs a secret of the webhook, and got none.");
   let reason = "";
-  for (const secret of all) {
-    const verifier = new Verifier(secret);
+  for (const verifier of verifiers) {
     try {
       return verifier.verify(text, plain(headers)) as WebhookEvent;
     } catch (error) {
-      if (!(error instanceof NotGenuine)) throw error;
+      if (!(error instanceof NotGenuine || error instanceof SyntaxError)) throw error;
       reason = error.message;
     }
   }
   throw new WebhookVerificationError(reason);
+}
+
+function verifierOf(secret: string): Verifier {
+  try {
+    return new Verifier(secret);
+  } catch (cause) {
+    throw new TypeError("verifyWebhook got a secret that is none: it begins with whsec_.", { cause });
+  }
 }

@@ -1,7 +1,7 @@
 import { and, asc, eq, inArray, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
+import { knownTo } from "../audit/known-to.ts";
 import { webhooks } from "../db/schema-main.ts";
-import { knownTo } from "../keys/keys-known-to.ts";
 import type { Webhook } from "./webhook.ts";
 
 /** Returns the webhooks of the account that a member made or changed, by a page or by a key that they know: the oldest first. */

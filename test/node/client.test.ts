@@ -103,9 +103,41 @@ describe("The client", () => {
     for (const end of ["", "/", "/api/v1", "/api/v1/"])
       expect((await newClient({ baseUrl: baseUrl() + end }).me.get()).account.name, end).toBe("Acme");
     expect(() => newClient({ baseUrl: "localhost:8787" })).toThrow("baseUrl");
-    expect(() => newClient({ baseUrl: "api" })).toThrow(TypeError);
+    for (const none of ["api", "127.0.0.1:9400"]) expect(() => newClient({ baseUrl: none })).toThrow("baseUrl must be a URL");
     expect(() => newClient({ apiKey: undefined })).toThrow("apiKey is missing");
     await expect((async () => newClient().tasks.get(""))()).rejects.toThrow("needs an id");
+  });
+
+  it.each([
+    ["a sign-in page", () => new Response("<h1>Sign in", { headers: { "Content-Type": "text/html" } })],
+    ["JSON that is cut", () => new Response('{"id":', { headers: { "Content-Type": "application/json" } })],
+    ["an empty body", () => new Response("", { headers: { "Content-Type": "application/json" } })],
+    ["no content", () => new Response(null, { status: 204 })],
+    ["what was not asked for by a tag", () => new Response(null, { status: 304 })],
+  ])("takes %s for no success of the service", async (_, respond) => {
+    const client = newClient({ fetch: async () => respond(), retries: 0 });
+    for (const call of [client.me.get(), client.tasks.create({ title: "x" })])
+      expect(await rejectionOf(call as Promise<unknown>)).toBeInstanceOf(UnexpectedResponseError);
+  });
+
+  it("follows no redirect: it would give the key away, or make a GET of a POST", async () => {
+    const asked: string[] = [];
+    const server = createServer((request, response) => {
+      asked.push(`${request.method} ${request.url}`);
+      response.writeHead(301, { Location: "/elsewhere" }).end();
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const client = newClient({ baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
+    const error = await rejectionOf(client.tasks.create({ title: "x" }));
+    server.close();
+    expect([error instanceof UnexpectedResponseError, asked]).toEqual([true, ["POST /api/v1/tasks"]]);
+  });
+
+  it("refuses an empty condition or key, which would be sent as none", async () => {
+    const { id } = await newClient().tasks.create({ title: "As it is" });
+    await expect((async () => newClient().tasks.update(id, { title: "Changed" }, { ifMatch: "" }))()).rejects.toThrow("empty");
+    await expect((async () => newClient().tasks.create({ title: "x" }, { idempotencyKey: "" }))()).rejects.toThrow("empty");
+    expect((await newClient().tasks.get(id)).title).toBe("As it is");
   });
 
   it("rejects with the problem, which names each member and the request", async () => {
@@ -372,7 +404,12 @@ describe("A request of a webhook", () => {
         [rotated.secret, `${body} `],
       ] as const)
         expect(() => verifyWebhook(secrets, headers, text)).toThrow(WebhookVerificationError);
-      expect(() => verifyWebhook([], headers, body)).toThrow("needs a secret");
+      for (const none of [[], [undefined], ["", undefined], undefined])
+        expect(() => verifyWebhook(none, headers, body)).toThrow("needs a secret");
+      // What is not set, while no rotation runs, is passed over wherever it stands.
+      expect(verifyWebhook([undefined, "", rotated.secret, undefined], headers, body).type).toBe("webhook.test");
+      expect(() => verifyWebhook([rotated.secret, undefined], headers, `${body} `)).toThrow(WebhookVerificationError);
+      expect(() => verifyWebhook([rotated.secret, "whsec_not base64"], headers, body)).toThrow(TypeError);
     } finally {
       await receiver.stop();
     }

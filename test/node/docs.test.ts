@@ -27,8 +27,9 @@ let worker: RunningWorker;
 let receiver: { url: string; stop(): Promise<void> };
 const received: Received[] = [];
 const at = (path: string) => `http://localhost:${worker.port}${path}`;
-/** As a browser's address bar asks for it: only then are there ids of the demo account in it. */
-const textOf = async (path: string) => (await fetch(at(path), { headers: { "Sec-Fetch-Site": "none" } })).text();
+/** As a browser's address bar asks: only then are there ids of the demo account in it. */
+const byAddressBar = { "Sec-Fetch-Site": "none" };
+const textOf = async (path: string) => (await fetch(at(path), { headers: byAddressBar })).text();
 
 beforeAll(async () => {
   worker = await startWorker();
@@ -179,11 +180,11 @@ describe("The documentation", () => {
       const path = waiting.pop() as string;
       if (seen.has(path)) continue;
       seen.add(path);
-      const response = await fetch(at(path), { redirect: "manual" });
+      const response = await fetch(at(path), { headers: byAddressBar, redirect: "manual" });
       const html = await response.text();
       if (response.status !== 200) broken.push(`${path} answers ${response.status}`);
       if (!path.startsWith("/docs") || path.endsWith(".md")) continue;
-      const asked = await fetch(at(path), { headers: { Accept: "text/markdown" } });
+      const asked = await fetch(at(path), { headers: { ...byAddressBar, Accept: "text/markdown" } });
       const [asMarkdown, byName] = [await asked.text(), await textOf(`${path}.md`)];
       if (asMarkdown !== byName || !asked.headers.get("Content-Type")?.startsWith("text/markdown"))
         broken.push(`${path} is not the same as Markdown`);

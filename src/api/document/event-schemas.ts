@@ -10,7 +10,13 @@ import { type JsonObject, payloadName, resolve } from "../../openapi-document.ts
 const storedName = (type: string) => `Stored${payloadName(type)}`;
 
 const reference = (name: string): JsonObject => ({ $ref: `#/components/schemas/${name}` });
-const constant = (type: string): JsonObject => ({ type: "string", const: type, description: `The type of the event: \`${type}\`.` });
+/** Also as an enumeration of one: some generators look for that. */
+const constant = (type: string): JsonObject => ({
+  type: "string",
+  const: type,
+  enum: [type],
+  description: `The type of the event: \`${type}\`.`,
+});
 
 /** The schema of the former values in an event of a change. */
 function previousOf(schema: z.ZodObject): JsonObject {

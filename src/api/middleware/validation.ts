@@ -62,13 +62,14 @@ export function refuseQuery(c: ApiContext): void {
   throw invalidQuery(faults);
 }
 
-/** Refuses parameters whose bytes are no text: `URL` would read them as U+FFFD. */
+/** Refuses parameters whose bytes are no text, which `URL` would read as U+FFFD, and parameters without a name. */
 export function requireDecodable(c: ApiContext): void {
   const faults: Fault[] = [];
   for (const part of c.get("url").search.slice(1).split("&")) {
-    if (isDecodable(part)) continue;
-    const parameter = named(new URLSearchParams(part).keys().next().value ?? "");
-    faults.push({ detail: "Must be percent-encoded UTF-8.", code: "invalid_encoding", parameter });
+    if (part === "") continue;
+    const name = new URLSearchParams(part).keys().next().value ?? "";
+    if (!isDecodable(part)) faults.push({ detail: "Must be percent-encoded UTF-8.", code: "invalid_encoding", parameter: named(name) });
+    else if (name === "") faults.push({ detail: unknown, code: "unknown_parameter", parameter: "" });
     if (faults.length === mostFaults) break;
   }
   if (faults.length > 0) throw invalidQuery(faults);

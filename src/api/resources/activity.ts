@@ -21,7 +21,7 @@ export const Entry = z
       .openapi({ description: "The id of the entry: the `X-Request-Id` of the answer.", example: "req_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
     at: time.openapi({ description: "When the request came." }),
     method: z.string().openapi({ description: "Its method.", example: "GET" }),
-    path: z.string().openapi({ description: "Its path, without the query string.", example: "/api/v1/tasks" }),
+    path: z.string().openapi({ description: "Its path, without the query string: the first 384 characters.", example: "/api/v1/tasks" }),
     route: z.string().openapi({ description: "The path of the operation; `/api/v1/*` where none matched.", example: "/api/v1/tasks" }),
     status: z.int().openapi({ description: "The status of the answer.", example: 200 }),
     reason: z.string().openapi({ description: "That status in words.", example: "OK" }),
@@ -30,7 +30,7 @@ export const Entry = z
     key_name: z.string().openapi({ description: "What that key is called now.", example: "Continuous integration" }),
     ip: z.string().nullable().openapi({ description: "The address that it came from. Kept as long as the entry.", example: "203.0.113.7" }),
     country: z.string().nullable().openapi({ description: "The country of that address, ISO 3166-1, where that is known.", example: "GB" }),
-    user_agent: z.string().nullable().openapi({ description: "Its `User-Agent`.", example: "acme-sync/1.4" }),
+    user_agent: z.string().nullable().openapi({ description: "Its `User-Agent`: the first 128 characters.", example: "acme-sync/1.4" }),
     error_code: z.string().nullable().openapi({ description: "The `code` of the problem; null where it was served.", example: null }),
     counted: z.boolean().openapi({ description: "Whether it used up one of the limit.", example: true }),
     count: z.int().min(1).openapi({

@@ -52,13 +52,10 @@ const AttemptData = z.strictObject({
   at: time.openapi({ description: "When it was made." }),
   status: z.int().nullable().openapi({ description: "The status of the answer; null where there was none.", example: 200 }),
   duration_ms: z.int().openapi({ description: "How long it took, in milliseconds.", example: 84 }),
-  error: z
-    .enum(attemptErrors)
-    .nullable()
-    .openapi({
-      description: `Why it did not deliver: ${attemptErrors.map((error) => `\`${error}\``).join(", ")}; null where it did.`,
-      example: null,
-    }),
+  error: z.union([z.enum(attemptErrors), z.null()]).openapi({
+    description: `Why it did not deliver: ${attemptErrors.map((error) => `\`${error}\``).join(", ")}; null where it did.`,
+    example: null,
+  }),
   advice: z.string().nullable().openapi({ description: "What to do about the error, in a sentence; null without one.", example: null }),
   response_body: z.string().openapi({
     description:
