@@ -1,4 +1,6 @@
 import { createHash } from "node:crypto";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
 
@@ -12,11 +14,13 @@ const markdownAsText = {
 };
 
 const globalSetup = "./test/node/made-project.ts";
+/** The commands that tests from outside start share what V8 has compiled of their packages. */
+const env = { NODE_COMPILE_CACHE: join(tmpdir(), "developer-overview-compiled") };
 
 export default defineConfig(async () => ({
   test: {
     // Most of them wait for something: more at once than there are cores.
-    maxWorkers: 3,
+    maxWorkers: 4,
     // The line of each request would bury what matters.
     onConsoleLog: (text: string) => !text.startsWith('{"http.request.method"'),
     provide: { isLong: process.env.TESTS === "long" },
@@ -60,9 +64,9 @@ export default defineConfig(async () => ({
           isolate: false,
         },
       },
-      { test: { name: "node", include: ["test/node/**/*.test.ts"], globalSetup, testTimeout: 240_000, hookTimeout: 240_000 } },
+      { test: { name: "node", include: ["test/node/**/*.test.ts"], globalSetup, env, testTimeout: 240_000, hookTimeout: 240_000 } },
       { test: { name: "soak", include: ["test/soak/**/*.test.ts"], globalSetup, hookTimeout: 240_000 } },
-      { test: { name: "browser", include: ["test/browser/**/*.test.ts"], globalSetup, testTimeout: 60_000, hookTimeout: 120_000 } },
+      { test: { name: "browser", include: ["test/browser/**/*.test.ts"], globalSetup, env, testTimeout: 60_000, hookTimeout: 120_000 } },
     ],
   },
 }));

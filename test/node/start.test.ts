@@ -219,7 +219,7 @@ describe("The commands", () => {
     expect(body).toMatchObject({ key: { name: "Limited", scopes: ["users:read", "tasks:read"] }, rate_limit: { limit: 7, used: 1 } });
   });
 
-  it("make a further account, and print its id and a key with every scope", async () => {
+  long("make a further account, and print its id and a key with every scope", async () => {
     const { out } = await command("account", "--name", "Second", "--email", "second@example.com");
     const [id, key] = out.trim().split("\n");
     expect((await api("/me", key ?? "")).body.account).toEqual({ id, name: "Second" });
