@@ -3172,7 +3172,6 @@ export interface components {
          */
         NewWebhook: {
             /**
-             * Format: iri
              * @description Where events are posted to: https, a public host name, no user name, no password.
              * @example https://hooks.acme.dev/overview
              */
@@ -3202,7 +3201,6 @@ export interface components {
          */
         WebhookPatch: {
             /**
-             * Format: iri
              * @description Where events are posted to: https, a public host name, no user name, no password.
              * @example https://hooks.acme.dev/overview
              */

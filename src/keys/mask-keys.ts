@@ -1,19 +1,19 @@
 /** So much more than is kept is looked at, so that a key across the cut is seen whole: it has 61 characters, each of up to 9 where it was encoded again and again. */
 const marginLength = 512;
 
-const separator = "(?:%[0-9A-Fa-f]{2}|[^0-9A-Za-z]){1,3}";
+const separator = "(?:%[0-9A-Fa-f]{2}|[^0-9A-Za-z]){1,16}";
 const word = "[A-Z]?[a-z]+(?![0-9A-Za-z])";
 const further = `(?:[-_][\\w-]*|${separator}(?!${word})[0-9A-Za-z]+)`;
 
 /**
- * What may be a secret: a key, whatever stands between its parts and inside its secret part; the token of an operator; and a run of characters of
+ * What may be a secret: a key, whatever stands between its parts and inside its secret part; the token of an operator; the secret of a webhook; and a run of characters of
  * which the secret part of a key, or half of it, could consist. A word ends a key: in `<key>/tasks` it is no part of it.
  */
 const suspects = new RegExp(
-  `(?<![0-9A-Za-z]{13})[Dd][Vv][Oo]${separator}([0-9A-Za-z]{16})[0-9A-Za-z]*${further}*|([Dd][Vv][Oo][Pp])${further}+|[0-9A-Za-z]{20,}`,
+  `(?<![0-9A-Za-z]{13})[Dd][Vv][Oo]${separator}([0-9A-Za-z]{16})[0-9A-Za-z]*${further}*|([Dd][Vv][Oo][Pp])${further}+|(whsec)_[\\w+/=-]+|[0-9A-Za-z]{20,}`,
   "g",
 );
-const mayHaveSuspects = /[Dd][Vv][Oo]|%|[0-9A-Za-z]{20}/;
+const mayHaveSuspects = /[Dd][Vv][Oo]|whsec|%|[0-9A-Za-z]{20}/;
 const changesOfKind = /[a-z](?=[A-Z0-9])|[A-Z](?=[a-z0-9])|[0-9](?=[A-Za-z])/g;
 const secretLength = 40;
 
@@ -33,9 +33,9 @@ export function maskKeys(text: string, maxLength = 2048): string {
   const start = text.slice(0, maxLength + marginLength);
   if (!mayHaveSuspects.test(start)) return cut(start, maxLength);
   const plain = decodeFully(start);
-  const masked = plain.replaceAll(suspects, (found, publicPart?: string, operators?: string) => {
+  const masked = plain.replaceAll(suspects, (found, publicPart?: string, operators?: string, ofWebhook?: string) => {
     if (publicPart !== undefined) return `dvo_${publicPart}`;
-    return operators ?? (looksRandom(found) ? "***" : found);
+    return operators ?? ofWebhook ?? (looksRandom(found) ? "***" : found);
   });
   return cut(masked === plain ? start : masked, maxLength);
 }

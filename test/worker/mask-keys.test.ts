@@ -37,15 +37,25 @@ const forms: [what: string, form: (key: string) => string][] = [
   ["cut in the middle by /", (of) => `${of.slice(0, 41)}/${of.slice(41)}`],
   ["cut in the middle by an encoded /", (of) => `${of.slice(0, 41)}%2F${of.slice(41)}`],
   ["cut in the middle by ..", (of) => `${of.slice(0, 41)}..${of.slice(41)}`],
+  [
+    "with many separators",
+    (of) => `dvo____${partsOf(of).publicPart}____${partsOf(of).secretPart.slice(0, 19)}.${partsOf(of).secretPart.slice(19)}`,
+  ],
+  ["cut by four separators", (of) => `${of.slice(0, 40)},,,,${of.slice(40)}`],
   ["cut into four", (of) => `${of.slice(0, 30)}/${of.slice(30, 40)}-${of.slice(40, 50)} ${of.slice(50)}`],
 ];
 
 describe("A key in a text", () => {
   it.each(forms)("is masked %s", (_, form) => {
     const left = keys.map((each) => longestLeft(maskKeys(`/api/v1/users/${form(each)}/tasks`), partsOf(each)));
-    // A piece by chance: four characters that stand elsewhere too, or the small letters between two cuts, which could be a word.
-    expect(left.filter((length) => length > 10)).toEqual([]);
+    // A piece by chance: four characters that stand elsewhere too, or the small letters between two cuts, at most eleven, which could be a word.
+    expect(left.filter((length) => length > 11)).toEqual([]);
     expect(left.filter((length) => length > 4).length).toBeLessThan(25);
+  });
+
+  it("is masked beside the secret of a webhook, which is masked in whole", () => {
+    for (const secret of ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_a+b/c=", "whsec_abcdefghijklmnopqrstuvwxyz012345"])
+      expect(maskKeys(`/api/v1/${secret}?${key}`)).toBe(`/api/v1/whsec?dvo_${partsOf(key).publicPart}`);
   });
 
   it("without its first half, or its second, is masked but for one in a hundred", () => {

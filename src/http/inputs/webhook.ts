@@ -13,7 +13,6 @@ const url = z
     if (refusal !== null) ctx.addIssue({ code: "custom", message: refusal, params: { code: "refused_url" } });
   })
   .openapi({
-    format: "iri",
     pattern: "^[hH][tT][tT][pP][sS]?://[^/\\s\\\\]",
     maxLength: longestUrl,
     example: "https://hooks.acme.dev/overview",
