@@ -8,7 +8,7 @@ import { startChromium } from "./chromium.ts";
 // What holds for every page, in both themes and at both widths: nothing of accessibility to complain of, nothing that scrolls sideways, nothing
 // from elsewhere, no violated policy, and little to load.
 
-const longName = `${"😀".repeat(90)} ‏مفتاح الخلفية`;
+const longName = `${"😀".repeat(90)} مفتاح الخلفية`;
 let worker: RunningWorker;
 let browser: Browser;
 let paths: string[];

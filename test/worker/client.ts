@@ -9,6 +9,7 @@ import { createKey, type NewKey } from "../../src/keys/create-key.ts";
 import { signingSecretsIn } from "../../src/keys/key-format.ts";
 import { scopes } from "../../src/keys/scopes.ts";
 import { foldAccount } from "../../src/usage/refresh-roll-ups.ts";
+import { invocation } from "./budget.ts";
 import { checkAnswer } from "./documented.ts";
 
 export const origin = "http://localhost";
@@ -80,10 +81,8 @@ export async function makeTenant(input: Partial<NewKey> = {}, activityStore = fi
 
 /** A further key of an account, made by the operator. */
 export async function makeKey(accountId: string, input: Partial<NewKey> = {}): Promise<{ keyId: string; key: string }> {
-  const made = await createKey(
-    { db, now: Date.now(), actor: operatorOn(accountId), commit: commitTo({ db }), signing: signing[0] },
-    { name: "Test key", scopes: [...scopes], ...input },
-  );
+  const making = { db, now: Date.now(), actor: operatorOn(accountId), commit: commitTo({ db }), signing: signing[0] };
+  const made = await invocation("making a key", () => createKey(making, { name: "Test key", scopes: [...scopes], ...input }));
   return { keyId: made.key.id, key: made.secretKey };
 }
 
