@@ -20,7 +20,7 @@ const env = { NODE_COMPILE_CACHE: join(tmpdir(), "developer-overview-compiled") 
 export default defineConfig(async () => ({
   test: {
     // Most of them wait for something: more at once than there are cores.
-    maxWorkers: 4,
+    maxWorkers: 3,
     // The line of each request would bury what matters.
     onConsoleLog: (text: string) => !text.startsWith('{"http.request.method"'),
     provide: { isLong: process.env.TESTS === "long" },
