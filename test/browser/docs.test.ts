@@ -38,6 +38,21 @@ describe("The documentation", () => {
 });
 
 describe("Printed", () => {
+  it("breaks no word in a column of a table", async () => {
+    await page.setViewportSize({ width: 1280, height: 900 });
+    await page.goto(at("/docs/api/createTask"));
+    const broken = await page.evaluate(`[...document.querySelectorAll(".prose td:not(:last-child)")].flatMap((cell) => {
+      const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+      for (let text; (text = texts.nextNode()); ) {
+        const range = document.createRange();
+        range.selectNodeContents(text);
+        if (/^\\w+$/.test(text.data) && range.getClientRects().length > 1) return [text.data];
+      }
+      return [];
+    })`);
+    expect(broken).toEqual([]);
+  });
+
   it("a page is its text alone, and no line of code is cut off", async () => {
     const printed = await browser.newPage({ viewport: { width: 700, height: 900 } });
     await printed.emulateMedia({ media: "print" });
