@@ -4,21 +4,9 @@ import { dayMs, minuteMs } from "../../src/clock.ts";
 import { connect } from "../../src/db/client.ts";
 import { writeEvents } from "../../src/events/write-events.ts";
 import { deliver } from "../../src/webhooks/deliver.ts";
-import { sealingSecrets } from "../../src/webhooks/sealing.ts";
 import { testEvent } from "../../src/webhooks/webhook-events.ts";
 import { call, cron, db, makeTenant, type Tenant } from "./client.ts";
-import { deliveriesOf, newPath, receivedAt, register, until } from "./receiver.ts";
-
-const delivering = (more: object = {}) => ({
-  db,
-  fetch: (input: RequestInfo | URL, init?: RequestInit) => fetch(input, init),
-  now: Date.now,
-  random: Math.random,
-  sealing: sealingSecrets(env),
-  urls: { isLocal: true, ownHosts: [] },
-  enqueue: () => {},
-  ...more,
-});
+import { deliveriesOf, delivering, newPath, receivedAt, register, until } from "./receiver.ts";
 
 /** An event with a delivery that nobody has been told of. */
 async function unsent(tenant: Tenant, path = newPath()) {

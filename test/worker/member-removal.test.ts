@@ -111,7 +111,7 @@ it("The removal of a member is asked again where they know a key that was not sh
   const asked = await owner.get(pathOf(leaver));
   const later = secretOf(await leaver.post("/keys", { name: "Made later", scopes: "tasks:read" }));
   const refused = await owner.post(pathOf(leaver), { shown: offered(asked) as string[], revoke: [idOf(made)] });
-  expect([refused.status, refused.text.includes("Look at the list again"), offered(refused).includes(idOf(later))]).toEqual([
+  expect([refused.status, refused.text.includes("Check the list, then try again"), offered(refused).includes(idOf(later))]).toEqual([
     409,
     true,
     true,

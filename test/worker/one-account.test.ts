@@ -2,11 +2,10 @@ import { env } from "cloudflare:workers";
 import { expect, inject, it } from "vitest";
 import { reserveBytes, usualQuotaBytes } from "../../src/accounts/storage.ts";
 import { deliver } from "../../src/webhooks/deliver.ts";
-import { sealingSecrets } from "../../src/webhooks/sealing.ts";
 import { invocation } from "./budget.ts";
-import { call, db, makeKey, makeTenant } from "./client.ts";
+import { call, makeKey, makeTenant } from "./client.ts";
 import { operate } from "./operate.ts";
-import { deliveriesOf, newPath, receivedAt, register, until } from "./receiver.ts";
+import { deliveriesOf, delivering, newPath, receivedAt, register, until } from "./receiver.ts";
 
 // One account does what it can to fill the main database: many keys, many webhooks whose receivers fail at length, the largest bodies, and whatever it
 // may still do at its quota, again and again. Another account works beside it.
@@ -58,15 +57,6 @@ async function work(key: string, isOver: () => boolean) {
 /** Makes attempts that are due, whenever they were to be made: as many as `atMost`. */
 async function hurry(accountId: string, atMost: number): Promise<void> {
   let made = 0;
-  const delivering = {
-    db,
-    fetch: (input: RequestInfo | URL, init?: RequestInit) => fetch(input, init),
-    now: Date.now,
-    random: Math.random,
-    sealing: sealingSecrets(env),
-    urls: { isLocal: true, ownHosts: [] },
-    enqueue: () => {},
-  };
   while (made < atMost) {
     const { results } = await env.DB.prepare(
       `UPDATE deliveries SET next_attempt_at = 0 WHERE id IN (SELECT id FROM deliveries WHERE account_id = ? AND status = 'pending' AND claim IS NULL
@@ -76,7 +66,7 @@ async function hurry(accountId: string, atMost: number): Promise<void> {
       .all<{ id: string }>();
     if (results.length === 0) return;
     for (let from = 0; from < results.length; from += 10)
-      await Promise.all(results.slice(from, from + 10).map(({ id }) => invocation("a delivery", () => deliver(delivering, id))));
+      await Promise.all(results.slice(from, from + 10).map(({ id }) => invocation("a delivery", () => deliver(delivering(), id))));
     made += results.length;
   }
 }
@@ -132,8 +122,8 @@ it("One account cannot fill the main database, nor stop another", async () => {
   expect([...statuses.keys()].toSorted()).toEqual(["201", "409 limit_reached"]);
   await expectBounded();
 
-  // What the other account has made known meanwhile arrives. This is looked at now, since the attempts below are made beside the queue, which is then
-  // full of messages of deliveries that are over.
+  // The events of the other account arrive. The test checks this before it makes attempts by itself: these leave the queue full of messages for
+  // deliveries that are done.
   const due = await until(
     () => deliveriesOf(neighbour, theirs.id, `?status=pending&limit=100`),
     (seen) => seen.every(({ created_at }: { created_at: string }) => Date.parse(created_at) > floodedAt),

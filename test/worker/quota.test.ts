@@ -6,11 +6,10 @@ import { commitTo } from "../../src/events/commit.ts";
 import { replaceRecoveryCodes } from "../../src/identity/recovery-codes.ts";
 import { openSession } from "../../src/identity/sessions.ts";
 import { deliver } from "../../src/webhooks/deliver.ts";
-import { sealingSecrets } from "../../src/webhooks/sealing.ts";
 import { call, db, makeKey, makeTenant, type Tenant } from "./client.ts";
 import { operate } from "./operate.ts";
 import { makePerson } from "./people.ts";
-import { newPath, receiver } from "./receiver.ts";
+import { delivering, newPath, receiver } from "./receiver.ts";
 
 const first = <Value>(sql: string, accountId: string, column: string) => env.DB.prepare(sql).bind(accountId).first<Value>(column);
 const bytesOf = async (accountId: string) =>
@@ -192,15 +191,10 @@ describe("An account that has used up its reserve, too", () => {
     const before = await bytesOf(accountId);
     const attempt = (status: number) =>
       deliver(
-        {
-          db,
+        delivering({
           fetch: async () => new Response("x".repeat(16 * 1024), { status }),
           now: () => Date.now() + (status === 200 ? 60_000 : 0),
-          random: Math.random,
-          sealing: sealingSecrets(env),
-          urls: { isLocal: true, ownHosts: [] },
-          enqueue: () => {},
-        },
+        }),
         id,
       );
     await attempt(500);

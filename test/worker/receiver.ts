@@ -1,7 +1,9 @@
+import { env } from "cloudflare:workers";
 import { Webhook } from "standardwebhooks";
 import { expect, inject } from "vitest";
 import type { Received } from "../../scripts/receiving.ts";
-import { call, type Tenant } from "./client.ts";
+import { sealingSecrets } from "../../src/webhooks/sealing.ts";
+import { call, db, type Tenant } from "./client.ts";
 
 export const receiver = inject("receiver");
 
@@ -9,6 +11,18 @@ export const receiver = inject("receiver");
 export const newPath = (behaviour = "take") => `/${behaviour}/${crypto.randomUUID()}`;
 
 export const receivedAt = async (path: string): Promise<Received[]> => (await fetch(`${receiver}/received?path=${path}`)).json();
+
+/** Returns what `deliver` needs to make an attempt here and now. `more` replaces parts of it. */
+export const delivering = (more: object = {}) => ({
+  db,
+  fetch: (input: RequestInfo | URL, init?: RequestInit) => fetch(input, init),
+  now: Date.now,
+  random: Math.random,
+  sealing: sealingSecrets(env),
+  urls: { isLocal: true, ownHosts: [] },
+  enqueue: () => {},
+  ...more,
+});
 
 /** Repeats a look until it shows what is wanted, for eight seconds. */
 export async function until<Seen>(look: () => Promise<Seen>, isWanted: (seen: Seen) => boolean): Promise<Seen> {

@@ -6,10 +6,9 @@ import { commitTo } from "../../src/events/commit.ts";
 import { replaceRecoveryCodes } from "../../src/identity/recovery-codes.ts";
 import { mostSessions, openSession } from "../../src/identity/sessions.ts";
 import { deliver } from "../../src/webhooks/deliver.ts";
-import { sealingSecrets } from "../../src/webhooks/sealing.ts";
 import { call, db, makeTenant } from "./client.ts";
 import { makePerson } from "./people.ts";
-import { deliveriesOf, newPath, register, until } from "./receiver.ts";
+import { deliveriesOf, delivering, newPath, register, until } from "./receiver.ts";
 
 /** Of the operator, who keeps them when the account is erased, and the counters themselves. */
 const uncounted = ["account_storage", "erasures", "operator_audit"];
@@ -137,19 +136,7 @@ describe("The bytes of an account", () => {
           .all<{ id: string }>();
         const body = some(["", "x".repeat(16 * 1024), "\ufffd".repeat(5000)]);
         const fetch = async () => new Response(body, { status: some([200, 500]) });
-        for (const { id } of results.slice(0, 3))
-          await deliver(
-            {
-              db,
-              fetch,
-              now: Date.now,
-              random: Math.random,
-              sealing: sealingSecrets(env),
-              urls: { isLocal: true, ownHosts: [] },
-              enqueue: () => {},
-            },
-            id,
-          );
+        for (const { id } of results.slice(0, 3)) await deliver(delivering({ fetch }), id);
       },
     };
     for (const name of ["task", "task", "user", "user", "key", "key"]) await steps[name]?.();
