@@ -14,7 +14,7 @@ const markdownAsText = {
 };
 
 const globalSetup = "./test/node/made-project.ts";
-/** The commands that tests from outside start share what V8 has compiled of their packages. */
+/** The commands that the tests start share one cache of compiled code. */
 const env = { NODE_COMPILE_CACHE: join(tmpdir(), "developer-overview-compiled") };
 
 export default defineConfig(async () => ({

@@ -42,10 +42,10 @@ export function ensureStateDirectory(): void {
 export const earlierData = () =>
   new Misuse("The local data are of an earlier release, which this one cannot go on with. Begin again with new data: npm start -- --fresh");
 
-/** Brings the local databases to the latest migration, where they are not there yet. Rejects with what wrangler said where it cannot. */
+/** Applies the migrations that the local databases lack. Rejects with the output of wrangler if it fails. */
 export async function applyMigrations(): Promise<void> {
   ensureStateDirectory();
-  // To ask takes a third of the time that wrangler takes to find nothing to do.
+  // This check takes a third of the time of a wrangler run that has nothing to apply.
   if (existsSync(join(stateDirectory, "v3", "d1")) && (await withBindings(areMigrated))) return;
   for (const { binding } of await databases()) await applyMigrationsTo(binding);
 }

@@ -85,7 +85,7 @@ async function call(origin: string, token: string, method: string, path: string,
   } catch (error) {
     const cause = (error as Error).cause as { code?: string; message?: string } | undefined;
     const why = cause?.code ?? cause?.message ?? (error as Error).message;
-    const hint = isLoopback(new URL(origin).hostname) ? " Where `npm start` has another port, say it here too: PORT=8788." : "";
+    const hint = isLoopback(new URL(origin).hostname) ? " If `npm start` runs on another port, set PORT here too." : "";
     throw new CommandError("unreachable", `Nothing answers at ${origin}: ${why}.${hint}`);
   }
   const { status, headers } = response;

@@ -44,7 +44,7 @@ const isOpenToStrangers = (c: AppContext) => isForDocumentation(c) || (isDashboa
 const openToAnyOrigin = ["/health", "/llms.txt", "/.well-known/api-catalog"];
 const isOpenToAnyOrigin = ({ req: { path } }: AppContext) => openToAnyOrigin.includes(path);
 
-/** More than any form here has: a passkey's answer, or a hundred addresses. */
+/** Enough for the largest form: a passkey response, or a hundred addresses. */
 const longestFormBytes = 16 * 1024;
 
 const formLimit = bodyLimit({

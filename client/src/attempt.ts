@@ -10,7 +10,7 @@ const longestTimerMs = 2 ** 31 - 1;
 /** Waits for a response and its whole body, so that a connection that breaks in between is seen here. */
 async function whole(responding: Promise<Response>): Promise<Response> {
   const response = await responding;
-  // How browsers show a redirect that is not followed; no `Response` is made with this status.
+  // A browser shows an unfollowed redirect with status 0, and no `Response` can be constructed with it.
   if (response.status === 0) return response;
   return new Response(withoutBody.includes(response.status) ? null : await response.arrayBuffer(), response);
 }

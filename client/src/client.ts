@@ -45,7 +45,7 @@ export function createClient({
   const client = createFetchClient<paths>({
     baseUrl: rootOf(baseUrl),
     fetch: retrying(send, defaults),
-    // The service does not redirect. Whoever else does would get the key, and a POST would become a GET.
+    // The service never redirects. Another server that does would get the key, and a POST would become a GET.
     redirect: "manual",
   });
   const agent = userAgent();

@@ -18,7 +18,7 @@ export class TimeoutError extends Error {
   }
 }
 
-/** A response that is neither a success nor a problem: to HEAD, or from something between the client and the service. */
+/** The response is not one of the service: it came from a proxy, is a redirect, or has an empty or truncated body. Also a failed HEAD. */
 export class UnexpectedResponseError extends Error {
   override readonly name = "UnexpectedResponseError";
   readonly status: number;
@@ -36,9 +36,7 @@ export class UnexpectedResponseError extends Error {
   }
 }
 
-/**
- * Throws an `UnexpectedResponseError` for a success without a body of the service: a sign-in page of a proxy, an empty response, a text that is cut.
- */
+/** Throws an `UnexpectedResponseError` if the body of a success is not JSON or YAML: a sign-in page, an empty or a truncated body. */
 export async function requireBody(response: Response): Promise<void> {
   const text = await response.clone().text();
   const type = response.headers.get("Content-Type") ?? "";

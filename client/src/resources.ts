@@ -108,8 +108,8 @@ function methodOf(client: ApiClient, name: OperationName, retryingWith: (options
     const id = idIn(name, args);
     const input = verb === "GET" || verb === "DELETE" ? (target.endsWith("?") ? args.shift() : undefined) : args.shift();
     const { signal, idempotencyKey, ifMatch, ...retry } = (args.shift() ?? {}) as PostOptions & ChangeOptions;
-    // An empty one would be sent as none: the change would be made without the condition.
-    if (idempotencyKey === "" || ifMatch === "") throw new TypeError(`${name} got an empty idempotencyKey or ifMatch.`);
+    // `fetch` would drop an empty header, and the change would be made without the condition.
+    if (idempotencyKey === "" || ifMatch === "") throw new TypeError(`${name}: idempotencyKey and ifMatch must not be empty.`);
     const header = {
       ...(idempotencyKey !== undefined && { "Idempotency-Key": idempotencyKey }),
       ...(ifMatch !== undefined && { "If-Match": ifMatch }),

@@ -15,13 +15,13 @@ const plain = (headers: GivenHeaders): Record<string, string> =>
     ),
   );
 
-/** A secret of a webhook, or nothing: one that is not set counts as absent. */
+/** A webhook secret. Undefined and empty secrets are skipped. */
 type GivenSecret = string | undefined;
 
 /**
  * Returns the event of a genuine request: one that was signed with a secret of the webhook (`whsec_...`) within the last five minutes. Takes several
- * secrets, of several webhooks or before and after a rotation; those that are undefined or empty are passed over. `rawBody`: as it came, not as it was
- * parsed. Throws a `WebhookVerificationError` otherwise, and a `TypeError` where there is no secret, or one that is none.
+ * secrets, of several webhooks or before and after a rotation; undefined and empty ones are skipped. `rawBody`: the body before parsing. Throws a
+ * `WebhookVerificationError` for any other request, and a `TypeError` if there is no secret or one has the wrong form.
  */
 export function verifyWebhook(
   secrets: GivenSecret | readonly GivenSecret[],
@@ -47,6 +47,6 @@ function verifierOf(secret: string): Verifier {
   try {
     return new Verifier(secret);
   } catch (cause) {
-    throw new TypeError("verifyWebhook got a secret that is none: it begins with whsec_.", { cause });
+    throw new TypeError("verifyWebhook got an invalid secret. Webhook secrets begin with whsec_.", { cause });
   }
 }

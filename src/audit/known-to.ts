@@ -1,11 +1,11 @@
 import { type SQL, sql } from "drizzle-orm";
 
 /**
- * A table `known` of a member and the keys of the account whose secret they may have: those that they made or rotated, those that such a key made
- * or rotated, and so on.
+ * Returns a `WITH` clause for a table `known`: the ids of a member and of the keys whose secret the member may have. These are the keys that the member
+ * made or rotated, the keys that those keys made or rotated, and so on.
  */
 export const knownTo = (accountId: string, memberId: string): SQL =>
-  // The action as a literal: SQLite takes the partial index for no bound value.
+  // A literal, not a parameter: SQLite uses the partial index only for a literal.
   sql`WITH RECURSIVE known (id) AS (
     SELECT ${memberId}
     UNION SELECT made.id FROM known JOIN api_keys AS made ON made.account_id = ${accountId} AND made.created_by_id = known.id

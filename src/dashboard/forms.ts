@@ -61,17 +61,17 @@ export class Form {
   }
 }
 
-/** More than any form here has: the removal of a member, with a box for each of 50 keys. */
+/** Enough for the largest form: the removal of a member, with two fields for each of 50 keys. */
 const maxFields = 200;
 
 /**
- * Reads what a form was sent with, as browsers send forms without files. Throws `unsupported_media_type` for anything else, and `body_too_large`
- * for more than 200 fields, before it reads any of them: everybody may send a form.
+ * Reads a urlencoded form. Throws `unsupported_media_type` for other bodies. Throws `body_too_large` for more than 200 fields before it parses any,
+ * because clients can send forms without signing in.
  */
 export async function readForm(c: Pick<PageContext, "req">): Promise<Form> {
   const [mediaType = ""] = (c.req.header("Content-Type") ?? "").toLowerCase().split(";");
   if (mediaType.trim() !== "application/x-www-form-urlencoded")
-    throw new Failure("unsupported_media_type", "Send a form, as application/x-www-form-urlencoded.");
+    throw new Failure("unsupported_media_type", "Send the form as application/x-www-form-urlencoded.");
   const text = new TextDecoder().decode(await c.req.arrayBuffer());
   if (text.split("&", maxFields + 1).length > maxFields)
     throw new Failure("body_too_large", `A form may have ${maxFields} fields at most.`);

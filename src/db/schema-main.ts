@@ -27,7 +27,7 @@ export const accounts = sqliteTable("accounts", {
 });
 
 /**
- * How much an account stores: rows of what is bounded by number, and the bytes of all its rows. Triggers of the tables keep it, whoever writes to them. Each
+ * How much an account stores: rows of what is bounded by number, and the bytes of all its rows. Triggers of the tables keep it, so every writer is counted. Each
  * table that has rows of an account has a generated column `row_bytes` and three triggers, which stand in the migration, where Drizzle does not see them.
  */
 export const accountStorage = sqliteTable("account_storage", {
@@ -263,7 +263,7 @@ export const deliveries = sqliteTable(
   ],
 );
 
-/** How many deliveries wait for each webhook. Triggers of `deliveries` maintain it, whoever writes to them: they stand in the migration. */
+/** How many deliveries wait for each webhook. Triggers of `deliveries` maintain it: see the migration. */
 export const webhookBacklogs = sqliteTable(
   "webhook_backlogs",
   {
@@ -511,7 +511,7 @@ export const spentChallenges = sqliteTable(
 
 /**
  * Attempts to sign in with an operator token or a recovery code, by source and clock minute. A source has one of 4,096 rows, by its hash:
- * whoever sends from many addresses makes no more.
+ * many addresses make no more rows.
  */
 export const signInAttempts = sqliteTable("sign_in_attempts", {
   slot: integer().primaryKey(),

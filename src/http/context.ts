@@ -13,9 +13,9 @@ export interface AppEnv {
     startedAt: number;
     /** Where it was sent, as `URL` reads it. */
     url: URL;
-    /** Of every response of the transport that it came by. */
+    /** The headers of every response of this transport. */
     transportHeaders: Record<string, string>;
-    /** The response that has the headers of all already. Undefined where none was made with them. */
+    /** The response that has the standard headers already. Undefined if there is none. */
     complete: Response | undefined;
     /** Whether this is a build for a laptop. */
     isLocal: boolean;
@@ -36,7 +36,7 @@ export interface AppEnv {
 
 export type AppContext = Context<AppEnv>;
 
-/** A key whose tag is ours, and what its guard is asked. */
+/** A key with a valid tag, and the request for its guard. */
 export interface PresentedKey {
   keyId: string;
   request: AdmissionRequest;

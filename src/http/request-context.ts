@@ -8,7 +8,7 @@ export type Finish = (c: AppContext) => void;
 
 interface RequestOptions {
   isLocal: boolean;
-  /** Of every response. */
+  /** The headers of every response of the transport. */
   headers?: Record<string, string>;
   finish: readonly Finish[];
 }

@@ -2,7 +2,7 @@ import { getPath } from "hono/utils/url";
 import { maskKeys } from "../keys/mask-keys.ts";
 import type { AppContext } from "./context.ts";
 
-/** So that an entry of the activity log, with all else that it has, takes less than 1,000 bytes: from there on, SQLite gives each a page of 4 KiB. */
+/** Keeps an entry of the activity log below 1,000 bytes. Above that, SQLite stores each entry on a page of its own, of 4 KiB. */
 const longestShown = 384;
 
 /** Whether a URL, as it arrives, may not be in the form that `URL` gives it, or has something encoded, which Hono would decode. */

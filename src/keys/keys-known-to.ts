@@ -6,7 +6,7 @@ import { apiKeys } from "../db/schema-main.ts";
 import { readLastUses } from "../usage/last-uses.ts";
 import type { Key } from "./key.ts";
 
-/** Returns the live keys of the account whose secret a member may have: newest first, at most `limit`. */
+/** Returns the live keys whose secret a member may have, newest first, at most `limit`. */
 export async function listKeysKnownTo({ db, activity, actor, now }: LogReading, memberId: string, limit: number): Promise<Key[]> {
   const rows = await db
     .select()

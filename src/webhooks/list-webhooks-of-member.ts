@@ -4,8 +4,8 @@ import { knownTo } from "../audit/known-to.ts";
 import { webhooks } from "../db/schema-main.ts";
 import type { Webhook } from "./webhook.ts";
 
-/** Returns the webhooks of the account that a member made or changed, by a page or by a key that they know: the oldest first. */
-export async function listWebhooksOf({ db, actor: { accountId } }: Reading, memberId: string): Promise<Webhook[]> {
+/** Returns the webhooks that a member, or a key that they know, made or changed: oldest first. */
+export async function listWebhooksOfMember({ db, actor: { accountId } }: Reading, memberId: string): Promise<Webhook[]> {
   const touched = sql`(${knownTo(accountId, memberId)} SELECT audit.target_id FROM known JOIN audit ON audit.account_id = ${accountId}
     AND audit.actor_id = known.id AND action IN ('webhook.created', 'webhook.updated'))`;
   return db

@@ -6,7 +6,7 @@ export interface MadeProject {
   folder: string;
   /** A key of the account with every scope. */
   key: string;
-  /** The path and fragment of the link by which its first owner comes in. */
+  /** The path and fragment of the setup link for its first owner. */
   setup: string;
 }
 
@@ -16,7 +16,7 @@ declare module "vitest" {
   }
 }
 
-/** Makes local data once for all test files: each Worker begins on a copy of them. */
+/** Makes local data once for all test files. Each Worker starts on a copy. */
 export default async function setup({ provide }: TestProject): Promise<() => void> {
   const folder = copyProject();
   const account = ["run", "--silent", "account", "--", "--name", "Acme", "--email", "acme@example.com"];

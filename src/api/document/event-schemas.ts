@@ -10,7 +10,7 @@ import { type JsonObject, payloadName, resolve } from "../../openapi-document.ts
 const storedName = (type: string) => `Stored${payloadName(type)}`;
 
 const reference = (name: string): JsonObject => ({ $ref: `#/components/schemas/${name}` });
-/** Also as an enumeration of one: some generators look for that. */
+/** With `enum` beside `const`: some generators read only `enum`. */
 const constant = (type: string): JsonObject => ({
   type: "string",
   const: type,

@@ -6,7 +6,7 @@ import { Code } from "./secret.tsx";
 import { StatusCode } from "./status.tsx";
 import { Ahead, Moment } from "./time.tsx";
 
-/** How many attempts were made of which nothing is stored. One that is being made is not over yet. */
+/** Returns the number of attempts that are counted but not stored. A running attempt is not one of them. */
 const unrecorded = ({ attemptsMade, attempts, claim }: Delivery & { attempts: readonly Attempt[] }) =>
   attemptsMade - attempts.length - (claim === null ? 0 : 1);
 

@@ -186,9 +186,7 @@ export function showPage(c: PageContext, { title, section, action, trail = [], s
           </fieldset>
         </form>
         <p>
-          {visitor && !visitor.signedIn && (
-            <>Local mode: whoever sits at this machine sees these pages. A deployed Worker keeps them closed. </>
-          )}
+          {visitor && !visitor.signedIn && <>Local mode: anyone at this machine sees these pages. A deployed Worker requires sign-in. </>}
           Version {version} · <a href="/health">Status</a>
         </p>
       </footer>

@@ -9,8 +9,8 @@ import { type Key, statusOf } from "../../keys/key.ts";
 import { listKeysKnownTo } from "../../keys/keys-known-to.ts";
 import { revokeKey } from "../../keys/revoke-key.ts";
 import { scopesInWords } from "../../keys/scopes.ts";
+import { listWebhooksOfMember } from "../../webhooks/list-webhooks-of-member.ts";
 import type { Webhook } from "../../webhooks/webhook.ts";
-import { listWebhooksOf } from "../../webhooks/webhooks-of.ts";
 import { keyWriting, reading, upToDate, writing } from "../acting.ts";
 import { KeyText, Unused } from "../components/key-list.tsx";
 import { showPage } from "../components/layout.tsx";
@@ -40,7 +40,7 @@ async function showRemoval(c: PageContext, member: Member, refused?: Refused) {
   const asking = await upToDate(c);
   const [keys, webhooks, invitations] = await Promise.all([
     listKeysKnownTo(asking, member.id, mostKeys),
-    listWebhooksOf(asking, member.id),
+    listWebhooksOfMember(asking, member.id),
     listInvitations(asking, endsWith(member, null)),
   ]);
   return showPage(
@@ -84,7 +84,7 @@ const MadeWebhooks = ({ webhooks }: { webhooks: readonly Webhook[] }) =>
   webhooks.length === 0 ? null : (
     <>
       <h2>Webhooks that they made or changed</h2>
-      <p>These webhooks keep sending events. Disable or delete those that must not.</p>
+      <p>These webhooks keep sending events. Disable or delete the webhooks that must stop.</p>
       <ul class="lines">
         {webhooks.map(({ id, url, state }) => (
           <li>
@@ -118,14 +118,14 @@ const KeyName = ({ keyRow }: { keyRow: Key }) => (
   </>
 );
 
-/** Live keys whose secret the member may have, to be ticked. Who removes themselves may revoke nothing after it. */
+/** Shows the live keys whose secret the member may have, with a box to tick. Who removes themselves may revoke nothing after it. */
 const KnownKeys = ({ keys, isOwn, now }: { keys: readonly Key[]; isOwn: boolean; now: number }) => (
   <fieldset class="field choices" aria-describedby="known-keys">
     <legend>Keys that they know</legend>
     <p id="known-keys">
       {isOwn
-        ? "You or a key of yours made or rotated these keys. They keep working: revoke those that must not, on their pages, before you leave."
-        : "They, or a key that they know, made or rotated these keys. The keys keep working. Tick the keys to revoke. A revoked key is refused everywhere, for good."}
+        ? "You, or a key that you know, made or rotated these keys. They keep working. Revoke the keys that must stop, on their pages, before you leave."
+        : "This member, or a key that they know, made or rotated these keys. The keys keep working. Tick the keys to revoke. A revoked key never works again."}
     </p>
     <div class="wide">
       {keys.map((key) => (
@@ -168,7 +168,7 @@ memberRemovalPages.post("/settings/people/:id/remove", async (c) => {
   const shown = form.all("shown");
   if (known.some(({ id }) => !shown.includes(id)))
     return showRemoval(c, member, {
-      summary: "Nobody was removed: they know other keys than the page showed. Look at the list again.",
+      summary: "Nobody was removed. The member knows keys that the page did not show. Check the list, then try again.",
       faults: new Map(),
     });
   const removed = await attempt(() => removeMember(writing(c), member));

@@ -22,7 +22,7 @@ import { isTheme, isZone, pathWithin, remember } from "../preferences.ts";
 const outcomes: Record<string, string> = {
   removed: "Removed. Their sessions have ended.",
   "removed-with-keys": "Removed. Their sessions have ended, and the keys that you chose are revoked.",
-  role: "The role was changed. It holds from the next page on. Invitations that it may not make have ended. Keys that they made keep their scopes: look at them under API Keys.",
+  role: "The role was changed. It holds from the next page on. Invitations that it may not make have ended. Keys that this member made keep their scopes. Review them under API Keys.",
   "invited-before": "This form was sent before: the link was shown that once. If it is lost, withdraw the invitation and make another.",
   withdrawn: "Withdrawn. The link does not work any more.",
   ended: "Ended. Whoever had it must sign in again.",

@@ -58,11 +58,12 @@ interface Asked {
 export const signInPages = new Hono<PageEnv>();
 
 /**
- * Where Cloudflare Access says who somebody is, nobody signs in or joins by anything else: a link alone would make its holder a member with the
- * address of somebody else. Passkeys do not work under an IP address: a laptop's own leads to its name.
+ * Responds 404 under Cloudflare Access: with a link alone, its holder could join under another person's address. Redirects from 127.0.0.1 to localhost,
+ * because passkeys need a host name.
  */
 const passkeysOnly = createMiddleware<PageEnv>(async function passkeysOnly(c, next) {
-  if (accessConfig(c.env)) throw new Failure("not_found", "Here, Cloudflare Access signs people in. Open the overview.");
+  if (accessConfig(c.env))
+    throw new Failure("not_found", "This deployment signs people in with Cloudflare Access. Open the overview instead.");
   const { hostname, port, pathname, search } = c.get("url");
   if (c.req.method === "GET" && hostname === "127.0.0.1") return c.redirect(`http://localhost:${port}${pathname}${search}`, 302);
   return next();
