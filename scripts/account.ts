@@ -5,7 +5,7 @@ import { scopes } from "../src/keys/scopes.ts";
 import { makeAccount } from "../src/operations/change-account.ts";
 import { operatorCommit } from "../src/operations/operating.ts";
 import { Misuse, optionsOf, run } from "./command.ts";
-import { withLocalData } from "./local.ts";
+import { withLocalData } from "./local-data.ts";
 
 // The short form of `operator accounts make` and `operator keys make`, on the data of this machine, whether the Worker runs or not.
 

@@ -4,7 +4,7 @@ import { createKey } from "../src/keys/create-key.ts";
 import { scopes as allScopes, inOrder } from "../src/keys/scopes.ts";
 import { operatorCommit } from "../src/operations/operating.ts";
 import { Misuse, optionsOf, run } from "./command.ts";
-import { withLocalData } from "./local.ts";
+import { withLocalData } from "./local-data.ts";
 
 // The short form of `operator keys make`, on the data of this machine, whether the Worker runs or not.
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Misuse } from "./command.ts";
 import { answers, startDevWorker } from "./dev-worker.ts";
-import { applyMigrations, earlierData, ensureStateDirectory, seedLocalData, setupLink, stateDirectory } from "./local.ts";
+import { applyMigrations, earlierData, ensureStateDirectory, seedLocalData, stateDirectory } from "./local.ts";
 import { ensureSecrets, localSecrets, setLocalSecret } from "./local-secrets.ts";
 
 // `npm start`: everything from an empty clone to a Worker that answers, and nothing left behind when it ends.
@@ -121,7 +121,7 @@ async function start(): Promise<void> {
   const demoKey = await prepare(fresh);
 
   say("Starting the Worker ...");
-  const setup = signIn ? await setupLink(port) : null;
+  const setup = signIn ? await (await import("./local-data.ts")).setupLink(port) : null;
   const worker = startDevWorker(port, { signIn, log });
   let isStopping = false;
   const stop = async (code: number) => {

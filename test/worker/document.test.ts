@@ -90,25 +90,27 @@ describe("The document", () => {
   });
 
   it("says which filters take several values: a list, for which the parameter is repeated", () => {
-    const taking = Object.entries(document.paths).flatMap(([path, item]) => {
+    const filters = Object.entries(document.paths).flatMap(([path, item]) => {
       const { parameters = [] } = (item as { get?: { parameters?: { name: string; schema: Property; explode?: boolean }[] } }).get ?? {};
-      return parameters
-        .map(resolved)
-        .filter(({ schema }) => schema.type === "array")
-        .map(({ name, explode }) => [`${path.slice("/api/v1".length)} ${name}`, explode] as const);
+      return parameters.map(resolved).map((parameter) => ({ ...parameter, filter: `${path.slice("/api/v1".length)} ${parameter.name}` }));
     });
-    expect(taking.map(([name]) => name).toSorted()).toEqual([
-      "/activity status",
-      "/events type",
-      "/keys status",
-      "/tasks priority",
-      "/tasks status",
-      "/users role",
-      "/users status",
-      "/webhooks/{id}/deliveries event_type",
-      "/webhooks/{id}/deliveries status",
-    ]);
-    expect(taking.every(([, explode]) => explode === true)).toBe(true);
+    const taking = filters.filter(({ schema }) => schema.type === "array");
+    expect(taking.map(({ filter }) => filter)).toEqual(
+      expect.arrayContaining([
+        "/activity status",
+        "/events type",
+        "/keys status",
+        "/tasks priority",
+        "/tasks status",
+        "/users role",
+        "/users status",
+        "/webhooks/{id}/deliveries event_type",
+        "/webhooks/{id}/deliveries status",
+      ]),
+    );
+    const ofWords = filters.filter(({ name }) => ["status", "type", "event_type", "role", "priority"].includes(name));
+    expect(ofWords).toEqual(taking);
+    expect(taking.every(({ explode }) => explode === true)).toBe(true);
   });
 
   it("documents the headers of every answer that a client may get", () => {
