@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { existsSync, statfsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
@@ -12,6 +13,11 @@ const markdownAsText = {
   name: "markdown-as-text",
   transform: (code: string, id: string) => (id.endsWith(".md") ? `export default ${JSON.stringify(code)};` : null),
 };
+
+// SQLite waits for the disk at each commit: the data of the tests are kept in memory where the machine has a file system there, and room in it.
+const inMemory = "/dev/shm";
+const hasRoom = ({ bavail, bsize }: { bavail: number; bsize: number }) => bavail * bsize > 4 * 1024 ** 3;
+if (existsSync(inMemory) && hasRoom(statfsSync(inMemory))) process.env.TMPDIR = inMemory;
 
 const globalSetup = "./test/node/made-project.ts";
 /** The commands that the tests start share one cache of compiled code. */

@@ -1,9 +1,10 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, globSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
-import { copyProject, freePort, removeProject, run } from "./project.ts";
+import { copyOf, freePort, removeProject, run } from "./project.ts";
 
 // `npm start` and its sisters, typed as a stranger would, in an empty folder. One Worker serves all of these tests, in order.
 
@@ -62,7 +63,7 @@ const api = async (path: string, key: string, init: RequestInit = {}) => {
 const command = (name: string, ...args: string[]) => run("npm", ["run", "--silent", name, "--", ...args], { cwd: folder });
 
 beforeAll(async () => {
-  folder = copyProject();
+  folder = copyOf(inject("made").folder);
   port = await freePort();
 });
 
@@ -83,8 +84,12 @@ describe("Local data of an earlier release", () => {
       });
       rmSync(demoKey);
     }
-    const old = ["d1", "execute", "DB", "--local", "--command", "CREATE TABLE accounts (id TEXT PRIMARY KEY)"];
-    expect((await run(join(folder, "node_modules/.bin/wrangler"), old, { cwd: folder })).code).toBe(0);
+    rmSync(join(folder, ".wrangler/state/migrated"));
+    for (const file of globSync(join(folder, ".wrangler/state/v3/d1/*/*.sqlite"))) {
+      const database = new DatabaseSync(file);
+      database.exec("DROP TABLE IF EXISTS d1_migrations");
+      database.close();
+    }
     const env = { ...process.env, PORT: String(port) };
     const commands = [
       ["start", "--silent"],
