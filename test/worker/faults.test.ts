@@ -37,9 +37,6 @@ it("A request that needs D1 while D1 is out of order is refused with 503, and sa
 
 it("A request is answered while the log's database and its writers are out of order, and its entry is not lost", async () => {
   const { key } = await makeTenant();
-  await call("GET", "/api/v1/me", { key });
-  // The isolate's buffer has been sent.
-  await new Promise((resolve) => setTimeout(resolve, 500));
   let failing = 0;
   const away = new Proxy(env.ACTIVITY_WRITER, {
     get: (target, name) =>
@@ -48,12 +45,17 @@ it("A request is answered while the log's database and its writers are out of or
         : Reflect.get(target, name),
   });
   const parts = { ACTIVITY_0: broken("D1_ERROR: Network connection lost"), ACTIVITY_WRITER: away };
-  const answer = await callWith(parts, "GET", "/api/v1/me", key);
-  expect(answer.status).toBe(200);
-  await waitOnExecutionContext(ctx);
+  const ids: (string | null)[] = [];
+  // A request of another test may still flush the isolate's buffer, and would take its entry along.
+  while (failing === 0 && ids.length < 50) {
+    const answer = await callWith(parts, "GET", "/api/v1/me", key);
+    expect(answer.status).toBe(200);
+    ids.push(answer.headers.get("X-Request-Id"));
+    await waitOnExecutionContext(ctx);
+  }
   expect(failing).toBeGreaterThan(3);
-  const id = answer.headers.get("X-Request-Id");
-  expect((await call("GET", `/api/v1/activity/${id}`, { key })).body).toMatchObject({ id, path: "/api/v1/me", status: 200 });
+  for (const id of ids)
+    expect((await call("GET", `/api/v1/activity/${id}`, { key })).body).toMatchObject({ id, path: "/api/v1/me", status: 200 });
 });
 
 it("A guard that hangs holds a request, and what it holds of its body, for five seconds: then it is refused with 503", async () => {
