@@ -15,6 +15,8 @@ export type AttemptError = (typeof attempts.error.enumValues)[number];
 
 /** What came of one POST. `error` null: it was delivered. */
 export interface Outcome {
+  /** When it was begun, in Unix milliseconds. */
+  at: number;
   status: number | null;
   durationMs: number;
   error: AttemptError | null;
@@ -43,8 +45,9 @@ export interface Message {
 const nothing = { status: null, responseBody: "", bodyIsCut: false, responseHeaders: {}, retryAfterMs: null };
 
 /** An attempt that was not made, since the URL may not be called. */
-export const refused = (reason: string): Outcome => ({
+export const refused = (reason: string, at: number): Outcome => ({
   ...nothing,
+  at,
   durationMs: 0,
   error: "refused_url",
   advice: `${reason} Give the webhook another URL.`,
@@ -52,34 +55,35 @@ export const refused = (reason: string): Outcome => ({
 
 /** Signs an event and posts it, once. An answer of 2xx within 15 s delivers it; redirects are not followed. Never rejects. */
 export async function attempt({ fetch, now }: Posting, { url, eventId, body, secrets }: Message): Promise<Outcome> {
-  const startedAt = now();
+  const at = now();
   const signal = AbortSignal.timeout(timeoutMs);
   try {
     const headers = {
       "Content-Type": "application/json",
       "User-Agent": "Developer-Overview",
-      ...signatureHeaders(eventId, body, secrets, startedAt),
+      ...signatureHeaders(eventId, body, secrets, at),
     };
     const response = await fetch(url, { method: "POST", headers, body, redirect: "manual", signal });
-    const durationMs = now() - startedAt;
+    const durationMs = now() - at;
     const { body: bodyBytes, headers: headersBytes } = response.ok ? kept.success : kept.failure;
     return {
       ...verdictOf(response),
+      at,
       durationMs,
       ...(await beginningOf(response, signal, bodyBytes)),
       responseHeaders: headersOf(response, headersBytes),
       retryAfterMs: pauseOf(response, now()),
     };
   } catch (error) {
-    const durationMs = now() - startedAt;
+    const durationMs = now() - at;
     if (signal.aborted) {
       const advice = `There was no answer within ${timeoutMs / secondMs} seconds. Answer with 2xx first and do the work afterwards.`;
-      return { ...nothing, durationMs, error: "timeout", advice };
+      return { ...nothing, at, durationMs, error: "timeout", advice };
     }
     console.log("a receiver could not be reached:", String(error));
     const advice =
       "No connection could be made, or it broke off. Check that the host's name resolves, that it listens and that its certificate is valid.";
-    return { ...nothing, durationMs, error: "unreachable", advice };
+    return { ...nothing, at, durationMs, error: "unreachable", advice };
   }
 }
 

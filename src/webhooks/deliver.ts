@@ -104,7 +104,7 @@ async function leaveToOthers({ db, now }: Delivering, deliveryId: string): Promi
 
 async function post(delivering: Delivering, delivery: Claimed, webhook: Webhook): Promise<Outcome> {
   const refusal = urlRefusal(webhook.url, delivering.urls);
-  if (refusal !== null) return refused(refusal);
+  if (refusal !== null) return refused(refusal, delivering.now());
   const previous = delivery.previous === null ? "" : `,"previous":${delivery.previous}`;
   const body = `{"type":${JSON.stringify(delivery.event_type)},"timestamp":"${iso(delivery.happened_at)}","data":${delivery.data}${previous}}`;
   const secrets = await liveSecrets(delivering, webhook);
@@ -133,7 +133,7 @@ async function record(
   const status = outcome.error === null ? "delivered" : again === null ? "failed" : "pending";
   const isMine = and(eq(deliveries.id, deliveryId), eq(deliveries.claim, claim));
   const { retryAfterMs, ...result } = outcome;
-  const values = { deliveryId, id: newId("att", at), at: at - outcome.durationMs, ...result };
+  const values = { deliveryId, id: newId("att", outcome.at), ...result };
   // What was held or ended meanwhile does not come back for another attempt.
   const isOver = sql`status <> 'pending' AND ${Number(again !== null)}`;
   const [, recorded, next] = await db.batch([

@@ -84,16 +84,6 @@ describe("What is generated", () => {
     expect([code, err]).toEqual([0, ""]);
     expect(readdirSync(join(scratch, folder)), out).toEqual(before);
   });
-
-  it("has types that are the bindings'", async () => {
-    const { code, out } = await run("wrangler", ["types", "--include-runtime=false", "--check"]);
-    expect(code, out).toBe(0);
-  });
-
-  it("has an OpenAPI document that a public linter finds nothing in", async () => {
-    const { code, err } = await run("redocly", ["lint", "public/api/v1/openapi.json"]);
-    expect(code, err).toBe(0);
-  });
 });
 
 describe("A Worker that is deployed", () => {

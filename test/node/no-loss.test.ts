@@ -19,7 +19,7 @@ const leaseMs = 60_000;
 
 /** When to kill: each is reached by what is seen from outside. */
 const allPoints = ["after the commit", "after the wake-up", "after the claim", "after the POST", "during the sweep", "at random"] as const;
-const points = inject("isLong") ? allPoints : (["after the commit", "after the claim", "during the sweep"] as const);
+const points = inject("isLong") ? allPoints : (["after the claim"] as const);
 
 let folder: string;
 let port: number;

@@ -243,7 +243,7 @@ describe("The commands", () => {
     ["account", ["--name", "x"], "--email takes"],
   ] as const;
 
-  it.each(isLong ? refused : refused.slice(-2))("refuse %s %j in a sentence", async (name, args, message) => {
+  it.each(isLong ? refused : refused.slice(-1))("refuse %s %j in a sentence", async (name, args, message) => {
     const { code, out, err } = await command(name, ...args);
     expect([code, out]).toEqual([1, ""]);
     expect(err).toContain(message);

@@ -258,6 +258,21 @@ it("A receiver that does not answer for 15 seconds has failed, and one that nobo
   expect(row).toEqual({ error: "unreachable", advice: expect.stringContaining("certificate") });
 });
 
+it("An attempt has the time at which it was begun, however long its receiver goes on answering", async () => {
+  const { deliveryId } = await unsent(await makeTenant());
+  const startedAt = Date.now();
+  const pull = async (controller: ReadableStreamDefaultController) => {
+    await new Promise((resolve) => setTimeout(resolve, 1500));
+    controller.close();
+  };
+  await deliver(delivering({ fetch: async () => new Response(new ReadableStream({ pull })) }), deliveryId);
+  const { at } = (await env.DB.prepare("SELECT at FROM attempts WHERE delivery_id = ?").bind(deliveryId).first<{ at: number }>()) ?? {
+    at: 0,
+  };
+  expect(at).toBeGreaterThanOrEqual(startedAt);
+  expect(at - startedAt).toBeLessThan(1000);
+});
+
 it("A URL that may no longer be called is refused at the attempt", async () => {
   const tenant = await makeTenant();
   const { deliveryId, path } = await unsent(tenant);
