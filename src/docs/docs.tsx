@@ -1,7 +1,7 @@
 import { Hono } from "hono";
 import { accepts } from "hono/accepts";
 import { raw } from "hono/html";
-import { PageScript, showPage } from "../dashboard/components/layout.tsx";
+import { framed, PageScript, showPage } from "../dashboard/components/layout.tsx";
 import { Empty } from "../dashboard/components/notice.tsx";
 import type { PageContext, PageEnv } from "../dashboard/context.ts";
 import { preferencesOf } from "../dashboard/preferences.ts";
@@ -10,6 +10,7 @@ import type { EventCatalogue } from "../events/catalogue.ts";
 import { maskKeys } from "../keys/mask-keys.ts";
 import { unlessKnown } from "./caching.ts";
 import { Console } from "./console.tsx";
+import { KeptPages } from "./kept-pages.ts";
 import { type Library, libraryOf, servedFrom } from "./library.ts";
 import { apiCatalog, llmsText, robotsText, securityText, sitemapXml } from "./machine.ts";
 import { nearestPages } from "./nearest-pages.ts";
@@ -26,6 +27,7 @@ export const isDocumentation = (path: string): boolean => /^\/docs(?:\.md)?(?:\/
 export function createDocs(catalogue: EventCatalogue) {
   const docs = new Hono<PageEnv>();
   const readLibrary = libraryOf(catalogue);
+  const kept = new KeptPages();
   const read = (c: PageContext) => readLibrary(c.env, c.get("url"));
 
   // What is left of a path that was cut short.
@@ -89,7 +91,7 @@ export function createDocs(catalogue: EventCatalogue) {
       const unchanged = ids === null && unlessKnown(c, etagOf(c, "markdown"));
       return unchanged || c.body(`${servedFrom(shown.markdown, origin)}\n`, 200, markdownHeaders);
     }
-    return showDoc(c, library, shown, { isPublic: ids === null });
+    return showDoc(c, library, shown, { isPublic: ids === null, kept });
   });
 
   docs.get("/llms.txt", async (c) => unlessKnown(c, etagOf(c, "text")) ?? c.text(llmsText((await read(c)).pages, c.get("url").origin)));
@@ -136,6 +138,9 @@ function byWeight(accepted: { type: string; q: number }[], { supports, default: 
   return liked[0]?.type ?? usual;
 }
 
+/** Unless it is public: src/docs/caching.ts. */
+const uncached = { "Cache-Control": "no-store" };
+
 const nothingFound = (text: string, count: number) =>
   `Nothing has “${text}”. ${count} pages were looked through: guides, operations, events, errors and schemas.`;
 
@@ -168,41 +173,51 @@ const Search = ({ text }: { text: string }) => (
 );
 
 /** Shows a page, with the console if it is one of an operation. `isPublic`: it has nothing of an account. */
-function showDoc(c: PageContext, library: Library, page: DocPage, { isPublic }: { isPublic: boolean }) {
+async function showDoc(c: PageContext, library: Library, page: DocPage, { isPublic, kept }: { isPublic: boolean; kept: KeptPages }) {
   c.header("Vary", "Accept, Cookie");
   const place = library.place(page);
   const demoKey = c.get("isLocal") && isAtThisMachine(c) ? c.env.DEMO_API_KEY : undefined;
   const { theme, zone } = preferencesOf(c);
+  const { origin, search } = c.get("url");
   const isForEverybody = isPublic && !demoKey && !c.get("visitor");
-  const isUsual = !demoKey && c.get("url").search === "";
+  const isUsual = !demoKey && search === "";
   const unchanged = isForEverybody && unlessKnown(c, etagOf(c, "html", theme, zone));
   if (unchanged) return unchanged;
-  return showPage(
-    c,
-    {
-      title: page.title,
-      section: "Documentation",
-      trail: page.path === "/docs" ? [] : [["Documentation", "/docs"]],
-      action: (
-        <>
-          {place && <a href="#try-it">Try it</a>}
-          <a href={`${page.path}.md`}>As Markdown</a>
-        </>
-      ),
-    },
-    <>
-      <Search text="" />
-      <div class="documentation">
-        <div>
-          <article class="panel prose">{raw(servedFrom(library.html(page), c.get("url").origin))}</article>
-          {place && isUsual && raw(library.console(place))}
-          {place && !isUsual && <Console document={library.document} {...place} demoKey={demoKey} given={(name) => c.req.query(name)} />}
+  const make = () =>
+    framed(
+      c,
+      {
+        title: page.title,
+        section: "Documentation",
+        trail: page.path === "/docs" ? [] : [["Documentation", "/docs"]],
+        action: (
+          <>
+            {place && <a href="#try-it">Try it</a>}
+            <a href={`${page.path}.md`}>As Markdown</a>
+          </>
+        ),
+      },
+      <>
+        <Search text="" />
+        <div class={page.path === "/docs" ? "documentation" : "documentation with-contents"}>
+          <div>
+            <article class="panel prose">{raw(servedFrom(library.html(page), origin))}</article>
+            {place && isUsual && raw(library.console(place))}
+            {place && !isUsual && <Console document={library.document} {...place} demoKey={demoKey} given={(name) => c.req.query(name)} />}
+          </div>
+          {page.path !== "/docs" && raw(library.contents(page.path))}
         </div>
-        {page.path !== "/docs" && raw(library.contents(page.path))}
-      </div>
-      {place && <PageScript name="console" c={c} />}
-    </>,
-  );
+        {place && <PageScript name="console" c={c} />}
+      </>,
+    );
+  if (!isForEverybody || !isUsual) return c.html(make(), 200, uncached);
+  const name = [origin, page.path, theme, zone].join(" ");
+  const nonce = c.get("secureHeadersNonce") ?? "";
+  const known = kept.read(name, nonce);
+  if (known !== undefined) return c.html(known, 200, uncached);
+  const html = String(await make());
+  kept.keep(name, nonce, html);
+  return c.html(html, 200, uncached);
 }
 
 function showMissing(c: PageContext, pages: readonly DocPage[], path: string) {

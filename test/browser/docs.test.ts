@@ -1,3 +1,5 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type RunningWorker, startWorker } from "../node/worker.ts";
@@ -34,6 +36,33 @@ describe("The documentation", () => {
     // The rest of it stays closed.
     await page.getByRole("link", { name: "Overview", exact: true }).click();
     expect(new URL(page.url()).pathname).toBe("/login");
+  });
+});
+
+describe("A page that comes in two parts", () => {
+  it("moves nothing when the second one arrives", async () => {
+    const slow = createServer(async ({ url }, answer) => {
+      const response = await fetch(at(url ?? ""), { headers: { Accept: "text/html" } });
+      const body = Buffer.from(await response.arrayBuffer());
+      const type = response.headers.get("Content-Type") ?? "";
+      answer.writeHead(response.status, { "Content-Type": type });
+      if (!type.startsWith("text/html")) return answer.end(body);
+      answer.write(body.subarray(0, body.length / 2));
+      setTimeout(() => answer.end(body.subarray(body.length / 2)), 400);
+    });
+    await new Promise<void>((resolve) => slow.listen(0, "127.0.0.1", resolve));
+    const client = await browser.newPage({ viewport: { width: 1280, height: 720 } });
+    await client.addInitScript(`
+      window.moved = 0;
+      new PerformanceObserver((list) => list.getEntries().forEach((entry) => { moved += entry.value; })).observe({ type: "layout-shift", buffered: true });
+    `);
+    for (const path of ["/docs/api/createTask", "/docs/guides/webhooks"]) {
+      await client.goto(`http://127.0.0.1:${(slow.address() as AddressInfo).port}${path}`);
+      await client.waitForTimeout(600);
+      expect(await client.evaluate("moved"), path).toBeLessThan(0.02);
+    }
+    await client.close();
+    slow.close();
   });
 });
 

@@ -149,6 +149,22 @@ describe("Public documentation", () => {
     },
   );
 
+  it("has the nonce of its own policy each time, and the looks that were asked for", async () => {
+    const askIn = async (theme: string) => {
+      const { headers, text } = await ask("/docs/api/createTask", { Cookie: `theme=${theme}` });
+      const [, nonce = ""] = /'nonce-([^']+)'/.exec(headers.get("Content-Security-Policy") ?? "") ?? [];
+      const own = [...text.matchAll(/nonce="([^"]*)"/g)].map(([, each]) => each);
+      return { nonce, own, theme: /data-theme="(\w+)"/.exec(text)?.[1] };
+    };
+    const nonces = new Set<string>();
+    for (const theme of ["dark", "light", "dark", "light", "dark"]) {
+      const seen = await askIn(theme);
+      expect(seen).toEqual({ nonce: expect.stringMatching(/^.{16,}$/), own: [seen.nonce, seen.nonce], theme });
+      nonces.add(seen.nonce);
+    }
+    expect(nonces.size).toBe(5);
+  });
+
   it("is another page in other colours, and for people who like Markdown", async () => {
     const tagOf = async (headers: Record<string, string>) => (await ask("/docs/guides/limits", headers)).headers.get("ETag");
     const tags = await Promise.all([{}, { Cookie: "theme=dark" }, { Cookie: "zone=local" }, { Accept: "text/markdown" }].map(tagOf));

@@ -63,13 +63,17 @@ interface Shown {
 }
 
 /** A page in the frame of the overview: header, navigation, heading, footer. */
-export function showPage(c: PageContext, { title, section, action, trail = [], status = 200 }: Shown, children: Child) {
+export const showPage = (c: PageContext, shown: Shown, children: Child) =>
+  c.html(framed(c, shown, children), shown.status ?? 200, { "Cache-Control": "no-store" });
+
+/** The page that `showPage` shows. */
+export function framed(c: PageContext, { title, section, action, trail = [] }: Shown, children: Child) {
   const { theme, zone } = preferencesOf(c);
   // Documentation is open: nobody may have been let in.
   const visitor = c.get("visitor") as Visitor | undefined;
   const { pathname, search } = c.get("url");
   const here = maskKeys(c.req.method === "GET" ? pathname + search : pathname);
-  return c.html(
+  return (
     <Page title={title} theme={theme} zone={zone}>
       <a class="skip" href="#main">
         Skip to the content
@@ -191,8 +195,6 @@ export function showPage(c: PageContext, { title, section, action, trail = [], s
         </p>
       </footer>
       <PageScript name="overview" c={c} />
-    </Page>,
-    status,
-    { "Cache-Control": "no-store" },
+    </Page>
   );
 }
