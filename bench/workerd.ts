@@ -157,6 +157,8 @@ function workerConfig(classes: string[], { v8Flags, texts, isolates }: { v8Flags
         (name = "ACTIVITY_DAYS", text = "31"),
         (name = "KEY_SIGNING_SECRETS", text = "${signingSecrets}"),
         (name = "PUBLIC_ORIGIN", text = ""),
+        (name = "ACCESS_TEAM_DOMAIN", text = ""),
+        (name = "ACCESS_AUDIENCE", text = ""),
         (name = "VERSION", json = "{\\"id\\":\\"bench\\"}"),
         (name = "ASSETS", service = "assets"),
       ],

@@ -62,6 +62,9 @@ interface Shown {
   status?: ContentfulStatusCode;
 }
 
+/** Of an address that a choice of theme comes back to. A longer query is left behind: each page would carry it. */
+const longestSearch = 2000;
+
 /** A page in the frame of the overview: header, navigation, heading, footer. */
 export const showPage = (c: PageContext, shown: Shown, children: Child) =>
   c.html(framed(c, shown, children), shown.status ?? 200, { "Cache-Control": "no-store" });
@@ -72,7 +75,7 @@ export function framed(c: PageContext, { title, section, action, trail = [] }: S
   // Documentation is open: nobody may have been let in.
   const visitor = c.get("visitor") as Visitor | undefined;
   const { pathname, search } = c.get("url");
-  const here = maskKeys(c.req.method === "GET" ? pathname + search : pathname);
+  const here = maskKeys(c.req.method === "GET" && search.length <= longestSearch ? pathname + search : pathname);
   return (
     <Page title={title} theme={theme} zone={zone}>
       <a class="skip" href="#main">
