@@ -3,7 +3,7 @@ import type { DocPage } from "./page.ts";
 
 const maxNearest = 5;
 /** No page has a longer name. What is longer is compared by its beginning. */
-const maxNameCharacters = 64;
+const maxNameCharacters = 32;
 
 /** Returns the pages whose paths are nearest to one that is not there. */
 export function nearestPages(pages: readonly DocPage[], path: string): DocPage[] {
