@@ -147,7 +147,9 @@ async function flood(url: string, agent: Agent, shape: Shape, forSeconds: number
 /** `fetch` would put a path into another form, so this does not use it. */
 const sendOne = (url: string, agent: Agent, { method = "GET", path, headers = {}, body }: Shape, turn: number): Promise<number> =>
   new Promise((resolve, reject) => {
-    const sent = { "CF-Connecting-IP": "198.51.100.7", ...(Array.isArray(headers) ? headers[turn % headers.length] : headers) };
+    // Pages of sign-in lead from 127.0.0.1 to there, since passkeys need a name.
+    const host = `localhost:${new URL(url).port}`;
+    const sent = { Host: host, "CF-Connecting-IP": "198.51.100.7", ...(Array.isArray(headers) ? headers[turn % headers.length] : headers) };
     const asked = request(url, { agent, method, path, headers: sent }, (response) => {
       response.resume().once("end", () => resolve(response.statusCode ?? 0));
     });
