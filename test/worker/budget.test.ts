@@ -62,7 +62,8 @@ it("Requests, calls of objects, batches of the queue and runs of cron are invoca
     "scheduled",
   ])
     expect(invocations(name), name).not.toEqual([]);
-  expect(countsOf("queue")).toMatchObject({ statements: 0, workerCalls: 2 });
+  // Beside this one there may be batches of the real queue.
+  expect(invocations("queue").map(({ counts }) => counts)).toContainEqual(expect.objectContaining({ statements: 0, workerCalls: 2 }));
   expect(countsOf("fetch POST /api/v1/tasks")?.statements).toBeGreaterThan(2);
 });
 

@@ -29,7 +29,11 @@ async function lateness(otherBehaviour: string): Promise<number> {
 }
 
 it("Receivers that hang hold up no other", async () => {
-  const usual = await lateness("take");
-  const besideHanging = await lateness("hang");
-  expect(besideHanging).toBeLessThanOrEqual(2 * Math.max(usual, noiseMs));
-});
+  // A machine that does other things for a second makes either late: what holds up the others does so each time.
+  const ratios: number[] = [];
+  while (ratios.length < 3 && !ratios.some((ratio) => ratio <= 2)) {
+    const usual = await lateness("take");
+    ratios.push((await lateness("hang")) / Math.max(usual, noiseMs));
+  }
+  expect(Math.min(...ratios)).toBeLessThanOrEqual(2);
+}, 60_000);
