@@ -14,7 +14,7 @@ const markdownAsText = {
   transform: (code: string, id: string) => (id.endsWith(".md") ? `export default ${JSON.stringify(code)};` : null),
 };
 
-// SQLite waits for the disk at each commit: the data of the tests are kept in memory where the machine has a file system there, and room in it.
+// SQLite waits for the disk at each commit. So the tests keep their data in memory, if /dev/shm has room for them.
 const inMemory = "/dev/shm";
 const hasRoom = ({ bavail, bsize }: { bavail: number; bsize: number }) => bavail * bsize > 4 * 1024 ** 3;
 if (existsSync(inMemory) && hasRoom(statfsSync(inMemory))) process.env.TMPDIR = inMemory;

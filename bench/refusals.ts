@@ -147,7 +147,7 @@ async function flood(url: string, agent: Agent, shape: Shape, forSeconds: number
 /** `fetch` would put a path into another form, so this does not use it. */
 const sendOne = (url: string, agent: Agent, { method = "GET", path, headers = {}, body }: Shape, turn: number): Promise<number> =>
   new Promise((resolve, reject) => {
-    // Pages of sign-in lead from 127.0.0.1 to there, since passkeys need a name.
+    // Under 127.0.0.1 the sign-in pages would redirect to localhost, because passkeys need a host name.
     const host = `localhost:${new URL(url).port}`;
     const sent = { Host: host, "CF-Connecting-IP": "198.51.100.7", ...(Array.isArray(headers) ? headers[turn % headers.length] : headers) };
     const asked = request(url, { agent, method, path, headers: sent }, (response) => {

@@ -1,7 +1,7 @@
 import { Hono } from "hono";
 import { accepts } from "hono/accepts";
 import { raw } from "hono/html";
-import { framed, PageScript, showPage } from "../dashboard/components/layout.tsx";
+import { framed, PageScript, showPage, uncached } from "../dashboard/components/layout.tsx";
 import { Empty } from "../dashboard/components/notice.tsx";
 import type { PageContext, PageEnv } from "../dashboard/context.ts";
 import { preferencesOf } from "../dashboard/preferences.ts";
@@ -137,9 +137,6 @@ function byWeight(accepted: { type: string; q: number }[], { supports, default: 
   const liked = accepted.filter(({ type, q }) => q > 0 && supports.includes(type)).toSorted((a, b) => b.q - a.q);
   return liked[0]?.type ?? usual;
 }
-
-/** Unless it is public: src/docs/caching.ts. */
-const uncached = { "Cache-Control": "no-store" };
 
 const nothingFound = (text: string, count: number) =>
   `Nothing has “${text}”. ${count} pages were looked through: guides, operations, events, errors and schemas.`;

@@ -46,7 +46,7 @@ it("A request is answered while the log's database and its writers are out of or
   });
   const parts = { ACTIVITY_0: broken("D1_ERROR: Network connection lost"), ACTIVITY_WRITER: away };
   const ids: (string | null)[] = [];
-  // A request of another test may still flush the isolate's buffer, or has ended in the middle of that: for twenty seconds it is left to it.
+  // A request of another test may still be flushing this buffer, or may have ended while it did. Then the buffer waits twenty seconds for it.
   for (const giveUpAt = Date.now() + 25_000; failing === 0 && Date.now() < giveUpAt; ) {
     const answer = await callWith(parts, "GET", "/api/v1/me", key);
     expect(answer.status).toBe(200);

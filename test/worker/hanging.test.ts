@@ -29,7 +29,7 @@ async function lateness(otherBehaviour: string): Promise<number> {
 }
 
 it("Receivers that hang hold up no other", async () => {
-  // A machine that does other things for a second makes either late: what holds up the others does so each time.
+  // Other work on the machine can delay one round. A real hold-up would delay every round.
   const ratios: number[] = [];
   while (ratios.length < 3 && !ratios.some((ratio) => ratio <= 2)) {
     const usual = await lateness("take");

@@ -62,14 +62,17 @@ interface Shown {
   status?: ContentfulStatusCode;
 }
 
-/** Of an address that a choice of theme comes back to. A longer query is left behind: each page would carry it. */
+/** A page whose query is longer does not keep it when the theme is changed. */
 const longestSearch = 2000;
+
+/** What every page says that has something of an account in it. */
+export const uncached = { "Cache-Control": "no-store" };
 
 /** A page in the frame of the overview: header, navigation, heading, footer. */
 export const showPage = (c: PageContext, shown: Shown, children: Child) =>
-  c.html(framed(c, shown, children), shown.status ?? 200, { "Cache-Control": "no-store" });
+  c.html(framed(c, shown, children), shown.status ?? 200, uncached);
 
-/** The page that `showPage` shows. */
+/** Returns the HTML that `showPage` responds with. */
 export function framed(c: PageContext, { title, section, action, trail = [] }: Shown, children: Child) {
   const { theme, zone } = preferencesOf(c);
   // Documentation is open: nobody may have been let in.
