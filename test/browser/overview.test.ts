@@ -96,6 +96,22 @@ describe("A page", () => {
   });
 });
 
+describe("The name of the account", () => {
+  it("and its tags are whole at 360 pixels", async () => {
+    await worker.sql("UPDATE accounts SET sample_until = 32503680000000");
+    const page = await browser.newPage({ viewport: { width: 360, height: 640 } });
+    try {
+      await page.goto(at("localhost", "/"));
+      await page.getByText("Sample data", { exact: true }).waitFor();
+      const ends = await page.evaluate(`[...document.querySelectorAll(".where > *")].map((part) => part.getBoundingClientRect().right)`);
+      expect(Math.max(...(ends as number[]))).toBeLessThanOrEqual(360);
+    } finally {
+      await page.close();
+      await worker.sql("UPDATE accounts SET sample_until = NULL");
+    }
+  });
+});
+
 describe("The usage page", () => {
   it("moves by itself, keeps open what was opened, and stands still while it is paused", async () => {
     const ask = () => worker.api("GET", "/me");
