@@ -33,6 +33,9 @@ const page = { "Sec-Fetch-Site": "none", Accept: "text/html" };
 const form = { "Sec-Fetch-Site": "same-origin", "Content-Type": "application/x-www-form-urlencoded" };
 const json = { "Content-Type": "application/json" };
 const encoded = `%${"25".repeat(5_400)}`;
+const madeUpSessions = ["session", "__Host-session", "operator", "__Host-operator"]
+  .map((name) => `${name}=${"a".repeat(43)}.${"a".repeat(43)}%3D`)
+  .join("; ");
 const operator = { Authorization: `Bearer dvop_${"x".repeat(40)}` };
 
 const usual: Shape = { name: "a forged key", path: "/api/v1/me", headers: forged };
@@ -73,11 +76,8 @@ const shapes: Shape[] = [
   { name: "a page that is not there", path: "/none", headers: page },
   { name: "a page with a path of 11 KB", path: `/${encoded}`, headers: page },
   { name: "the sign-in page", path: "/login", headers: page },
-  {
-    name: "a session that is none",
-    path: "/",
-    headers: { ...page, Cookie: `session=${"a".repeat(43)}; __Host-session=${"a".repeat(43)}` },
-  },
+  { name: "a session that is none", path: "/", headers: { ...page, Cookie: madeUpSessions } },
+  { name: "an operator's session that is none", path: "/operator", headers: { ...page, Cookie: madeUpSessions } },
   { name: "a setup link that is none", path: `/setup?token=${"a".repeat(43)}`, headers: page },
   {
     name: "a wrong recovery code",

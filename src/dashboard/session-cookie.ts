@@ -1,4 +1,5 @@
-import { deleteCookie, getCookie, setCookie } from "hono/cookie";
+import { deleteCookie } from "hono/cookie";
+import { readSigned, setSigned } from "../http/signed-cookie.ts";
 import { isLoopback } from "../loopback.ts";
 import type { PageContext } from "./context.ts";
 
@@ -11,10 +12,11 @@ const nameOf = (c: PageContext) => (isPlain(c) ? "session" : "__Host-session");
 
 const options = (c: PageContext) => ({ path: "/", httpOnly: true, secure: !isPlain(c), sameSite: "Lax" }) as const;
 
-/** What the cookie of a session holds; undefined where there is none. */
-export const sessionToken = (c: PageContext): string | undefined => getCookie(c, nameOf(c));
+/** What the cookie of a session holds; undefined where there is none that was made here. */
+export const sessionToken = (c: PageContext): Promise<string | undefined> => readSigned(c, nameOf(c));
 
-export const setSession = (c: PageContext, token: string): void => setCookie(c, nameOf(c), token, { ...options(c), maxAge: fourteenDays });
+export const setSession = (c: PageContext, token: string): Promise<void> =>
+  setSigned(c, nameOf(c), token, { ...options(c), maxAge: fourteenDays });
 
 export const clearSession = (c: PageContext): void => void deleteCookie(c, nameOf(c), options(c));
 

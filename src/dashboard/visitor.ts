@@ -59,7 +59,7 @@ async function findVisitor(c: PageContext, isOpen: boolean): Promise<Found> {
   const access = accessConfig(c.env);
   if (access) return visitorByAccess(c, access);
   const now = Date.now();
-  const token = sessionToken(c);
+  const token = await sessionToken(c);
   const signedIn = token === undefined ? null : await readSession(db, token, now);
   if (!signedIn) return { instead: () => sendTo(c, "/login") };
   c.executionCtx.waitUntil(touchSession(db, signedIn.session, now));

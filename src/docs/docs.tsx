@@ -1,7 +1,7 @@
 import { Hono } from "hono";
 import { accepts } from "hono/accepts";
 import { raw } from "hono/html";
-import { framed, PageScript, showPage, uncached } from "../dashboard/components/layout.tsx";
+import { framed, longestSearch, PageScript, showPage, uncached } from "../dashboard/components/layout.tsx";
 import { Empty } from "../dashboard/components/notice.tsx";
 import type { PageContext, PageEnv } from "../dashboard/context.ts";
 import { preferencesOf } from "../dashboard/preferences.ts";
@@ -37,6 +37,8 @@ export function createDocs(catalogue: EventCatalogue) {
   });
 
   docs.on("GET", ["/docs/search", "/docs/search.md"], async (c) => {
+    // No form sends one of this length, and a page costs several refusals.
+    if (c.get("url").search.length > longestSearch) return c.body(`${tooLong}\n`, 400, markdownHeaders);
     const { pages, search } = await read(c);
     const text = c.req.query("q") ?? "";
     const words = text.length > maxQueryCharacters ? [] : queryWordsOf(text);

@@ -48,16 +48,26 @@ const idOf = ({ origin }: RelyingParty) => new URL(origin).hostname;
 
 const refused = (cause?: unknown) => new Failure("forbidden", "The passkey was not taken. Try again, from the beginning.", { cause });
 
-/** Throws `forbidden` for what was signed in a frame on a page of elsewhere: no page of ours is shown in one. */
-function refuseFrames(clientDataJSON: string): void {
-  const { crossOrigin = false, topOrigin } = JSON.parse(Buffer.from(clientDataJSON, "base64url").toString()) as Record<string, unknown>;
-  if (crossOrigin !== false || topOrigin !== undefined) throw refused();
+/**
+ * The challenge that was signed, and when it ends. Throws `forbidden` where it is none of ours, has ended or was made for something else, and for
+ * what was signed in a frame on a page of elsewhere: no page of ours is shown in one.
+ */
+function signedChallenge(
+  clientDataJSON: string,
+  { secrets }: RelyingParty,
+  purpose: string,
+  now: number,
+): [challenge: string, endsAt: number] {
+  const data = JSON.parse(Buffer.from(clientDataJSON, "base64url").toString()) as Record<string, unknown>;
+  if ((data.crossOrigin ?? false) !== false || data.topOrigin !== undefined) throw refused();
+  const challenge = String(data.challenge);
+  const endsAt = endOfChallenge(challenge, purpose, now, secrets);
+  if (endsAt === null) throw refused();
+  return [challenge, endsAt];
 }
 
-/** Uses up a challenge. False where it is none of ours, was used, has ended or was made for something else. */
-async function spendChallenge(db: Db, { secrets }: RelyingParty, purpose: string, challenge: string, now: number): Promise<boolean> {
-  const expiresAt = endOfChallenge(challenge, purpose, now, secrets);
-  if (expiresAt === null) return false;
+/** Uses up a challenge that was signed. Throws `forbidden` where it was used before. */
+async function spendChallenge(db: Db, challenge: string, expiresAt: number, now: number): Promise<void> {
   const [, spent] = await db.batch([
     db.delete(spentChallenges).where(lt(spentChallenges.expiresAt, now)),
     db
@@ -66,7 +76,7 @@ async function spendChallenge(db: Db, { secrets }: RelyingParty, purpose: string
       .onConflictDoNothing()
       .returning({ expiresAt: spentChallenges.expiresAt }),
   ]);
-  return wrote(spent);
+  if (!wrote(spent)) throw refused();
 }
 
 /** What a browser is asked to make a passkey by. */
@@ -96,14 +106,15 @@ export async function verifyRegistration(
 ): Promise<NewPasskey> {
   try {
     const response = JSON.parse(text) as RegistrationResponseJSON;
-    refuseFrames(response.response.clientDataJSON);
+    const [expectedChallenge, endsAt] = signedChallenge(response.response.clientDataJSON, party, purposeOf(ceremony), now);
     const verified = await verifyRegistrationResponse({
       response,
-      expectedChallenge: (challenge) => spendChallenge(db, party, purposeOf(ceremony), challenge, now),
+      expectedChallenge,
       expectedOrigin: party.origin,
       expectedRPID: idOf(party),
     });
     if (!verified.verified) throw refused();
+    await spendChallenge(db, expectedChallenge, endsAt, now);
     const { id, publicKey, counter, transports = [] } = verified.registrationInfo.credential;
     return { id, name, publicKey: Buffer.from(publicKey).toString("base64url"), counter, transports };
   } catch (cause) {
@@ -128,7 +139,7 @@ export async function verifyAuthentication(
 ): Promise<Member> {
   try {
     const response = JSON.parse(text) as AuthenticationResponseJSON;
-    refuseFrames(response.response.clientDataJSON);
+    const [expectedChallenge, endsAt] = signedChallenge(response.response.clientDataJSON, party, purposeOf(ceremony), now);
     const [found] = await db
       .select({ passkey: passkeys, member: members })
       .from(passkeys)
@@ -138,7 +149,7 @@ export async function verifyAuthentication(
     const { passkey, member } = found;
     const { verified, authenticationInfo } = await verifyAuthenticationResponse({
       response,
-      expectedChallenge: (challenge) => spendChallenge(db, party, purposeOf(ceremony), challenge, now),
+      expectedChallenge,
       expectedOrigin: party.origin,
       expectedRPID: idOf(party),
       credential: {
@@ -149,6 +160,7 @@ export async function verifyAuthentication(
       },
     });
     if (!verified) throw refused();
+    await spendChallenge(db, expectedChallenge, endsAt, now);
     await db.update(passkeys).set({ counter: authenticationInfo.newCounter, lastUsedAt: now }).where(eq(passkeys.id, passkey.id));
     return member;
   } catch (cause) {

@@ -342,7 +342,8 @@ describe("What the Worker, its databases and its operator say", () => {
     const link = (await done("owners", "link", account)) as string;
     const form = { Origin: at("").replace(/\/$/, ""), "Content-Type": "application/x-www-form-urlencoded" };
     const opened = await fetch(at("/operator/session"), { method: "POST", redirect: "manual", headers: form, body: `token=${token}` });
-    const session = /^operator=([\w-]+)/.exec(opened.headers.get("Set-Cookie") ?? "")?.[1] ?? "";
+    const cookie = /^operator=[^;]+/.exec(opened.headers.get("Set-Cookie") ?? "")?.[0] ?? "";
+    const session = /=([\w-]+)/.exec(cookie)?.[1] ?? "";
     const named = Object.entries(vars).filter(([name]) => /_SECRETS(_2)?$/.test(name));
     const secrets = [
       worker.key.slice(21),
@@ -358,7 +359,7 @@ describe("What the Worker, its databases and its operator say", () => {
     const said: string[] = [];
     const headers = { Authorization: `Bearer ${worker.key}`, "User-Agent": worker.key, "Idempotency-Key": worker.key };
     for (const path of [`/api/v1/tasks/${worker.key}`, `/api/v1/users?q=${worker.key}`, `/operator?token=${token}`, `/nothing/${token}`])
-      said.push(await (await fetch(at(path), { headers: { ...headers, Cookie: `operator=${session}` } })).text());
+      said.push(await (await fetch(at(path), { headers: { ...headers, Cookie: cookie } })).text());
     const body = JSON.stringify({ title: "", [worker.key]: secret });
     said.push(
       await (
@@ -368,7 +369,7 @@ describe("What the Worker, its databases and its operator say", () => {
     for (const path of ["/health", "/metrics", "/operator/api/accounts", "/operator/api/secrets", "/operator/api/audit"])
       said.push(await (await fetch(at(path), { headers: { Authorization: `Bearer ${token}` } })).text());
     for (const path of ["/keys", "/webhooks", "/activity", "/settings/audit", "/operator"])
-      said.push(await (await fetch(at(path), { headers: { "Sec-Fetch-Site": "none", Cookie: `operator=${session}` } })).text());
+      said.push(await (await fetch(at(path), { headers: { "Sec-Fetch-Site": "none", Cookie: cookie } })).text());
     await new Promise((resolve) => setTimeout(resolve, 1500));
 
     const files = await run("sh", ["-c", "cat .wrangler/state/v3/d1/*/* .wrangler/state/v3/do/*/*"], { cwd: worker.folder });

@@ -85,7 +85,8 @@ describe("A search of the documentation", () => {
     const long = await ask(`/docs/search?q=${"a".repeat(maxQueryCharacters + 1)}`);
     const many = await ask(`/docs/search?q=${Array.from({ length: maxQueryWords + 1 }, (_, n) => `w${n}`).join("+")}`);
     const asMarkdown = await ask(`/docs/search.md?q=${"a+".repeat(8000)}`);
-    for (const { status, text } of [long, many, asMarkdown])
+    const endless = await ask(`/docs/search?q=${"a+".repeat(5000)}`);
+    for (const { status, text } of [long, many, asMarkdown, endless])
       expect([status, text.includes("A search may have at most 200 characters and 10 words.")]).toEqual([400, true]);
     const most = await ask(`/docs/search?q=${"a".repeat(maxQueryCharacters)}`);
     expect([most.status, most.text.includes("pages were looked through")]).toEqual([200, true]);

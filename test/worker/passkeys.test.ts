@@ -107,4 +107,20 @@ describe("A challenge", () => {
     const { body: own } = await post("/setup/options", fields);
     expect((await post("/setup", { ...fields, response: await device.register(own) })).status).toBe(200);
   });
+
+  it("is used up by what was truly signed, once, and by nothing else", async () => {
+    const { accountId } = await makeTenant();
+    const person = await makePerson(accountId);
+    const [device, forger] = [await makeAuthenticator(), await makeAuthenticator()];
+    await add(person, device);
+    const spent = () => env.DB.prepare("SELECT count(*) AS count FROM spent_challenges").first<number>("count");
+    const before = await spent();
+    const { body } = await post("/login/options");
+    const [genuine, forged] = [await device.sign(body), await forger.sign(body)];
+    const { response } = JSON.parse(forged);
+    const send = (signed: string) => post("/login", { response: signed, return_to: "/" });
+    for (let n = 0; n < 3; n++) expect((await send(JSON.stringify({ ...JSON.parse(genuine), response }))).status).toBe(403);
+    expect(await spent()).toBe(before);
+    expect([(await send(genuine)).status, (await send(genuine)).status]).toEqual([303, 403]);
+  });
 });

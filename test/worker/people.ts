@@ -1,7 +1,9 @@
 import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { generateSignedCookie } from "hono/cookie";
 import { createApp } from "../../src/app.ts";
 import { minuteMs } from "../../src/clock.ts";
+import { cookieSecrets } from "../../src/http/signed-cookie.ts";
 import { makeSetup } from "../../src/identity/invitations.ts";
 import { claim } from "../../src/identity/join.ts";
 import type { Member } from "../../src/identity/member.ts";
@@ -22,10 +24,16 @@ export interface Person {
 }
 
 /** One request to the closed overview. */
-export async function ask(method: string, path: string, headers: Record<string, string> = {}, body?: string): Promise<Answer> {
+export async function ask(
+  method: string,
+  path: string,
+  headers: Record<string, string> = {},
+  body?: string,
+  bindings: Env = env,
+): Promise<Answer> {
   const ctx = createExecutionContext();
   const request = new Request(origin + path, { method, headers, redirect: "manual", ...(body !== undefined && { body }) });
-  const answer = await answerOf(await app.fetch(request, env, ctx));
+  const answer = await answerOf(await app.fetch(request, bindings, ctx));
   await waitOnExecutionContext(ctx);
   return answer;
 }
@@ -43,6 +51,15 @@ export function withCookie(cookie: string): Pick<Person, "get" | "post"> {
   };
 }
 
+/** The cookie of a session, as a browser sends it. */
+export async function sessionCookie(token: string): Promise<string> {
+  const [set = ""] = (await generateSignedCookie("session", token, cookieSecrets(env)[0] ?? "")).split(";");
+  return set;
+}
+
+/** The token of the session that a cookie holds. */
+export const tokenIn = (cookie: string): string => /=([\w-]{43})\./.exec(cookie)?.[1] ?? "";
+
 const from = { ip: "203.0.113.7", country: "NO", userAgent: "A browser" };
 
 /** A member with a role, who has just joined. */
@@ -57,7 +74,7 @@ export async function makePerson(accountId: string, role: Role = "owner"): Promi
     passkey: { id, name: "A passkey", publicKey: "", counter: 0, transports: [] },
     from,
   });
-  const cookie = `session=${claimed.token}`;
+  const cookie = await sessionCookie(claimed.token);
   return { member: claimed.member, codes: claimed.codes, cookie, ...withCookie(cookie) };
 }
 

@@ -5,7 +5,7 @@ import { makeSetup } from "../../src/identity/invitations.ts";
 import { claim } from "../../src/identity/join.ts";
 import { hidden, labelled } from "./browse.ts";
 import { call, db, makeKey, makeTenant, origin } from "./client.ts";
-import { age, ask, makePerson, withCookie } from "./people.ts";
+import { age, ask, makePerson, tokenIn, withCookie } from "./people.ts";
 
 const isOut = ({ status, headers }: { status: number; headers: Headers }) =>
   status === 303 && /^\/login/.test(headers.get("Location") ?? "");
@@ -97,7 +97,7 @@ describe("A link", () => {
     const { cookie, codes } = await makePerson(accountId);
     for (const table of ["invitations", "sessions", "recovery_codes", "audit", "events"]) {
       const text = JSON.stringify((await env.DB.prepare(`SELECT * FROM ${table}`).all()).results);
-      for (const secret of [token, cookie.split("=")[1] ?? "", codes[0] ?? ""]) expect(text, table).not.toContain(secret);
+      for (const secret of [token, tokenIn(cookie), codes[0] ?? ""]) expect(text, table).not.toContain(secret);
     }
   });
 });
@@ -142,13 +142,26 @@ describe("A session", () => {
   it("is a new one at each sign-in: none that was set before is taken up", async () => {
     const { accountId } = await makeTenant();
     const { codes } = await makePerson(accountId);
-    const planted = "a".repeat(43);
+    const planted = `${"a".repeat(43)}.${"a".repeat(43)}=`;
     const body = new URLSearchParams({ code: codes[0] ?? "" }).toString();
     const entered = await ask("POST", "/login/recovery", { ...form, Cookie: `session=${planted}` }, body);
     const cookie = entered.headers.get("Set-Cookie") ?? "";
-    expect(cookie).toMatch(/^session=[\w-]{43}; Max-Age=1209600; Path=\/; HttpOnly; SameSite=Lax$/);
+    expect(cookie).toMatch(/^session=[\w-]{43}\.[\w%]{43,90}; Max-Age=1209600; Path=\/; HttpOnly; SameSite=Lax$/);
     expect(cookie).not.toContain(planted);
     expect(isOut(await withCookie(`session=${planted}`).get("/"))).toBe(true);
+  });
+
+  it("that somebody has made up costs no query", async () => {
+    const { accountId } = await makeTenant();
+    const { cookie } = await makePerson(accountId);
+    const [token, signature] = cookie.split(".");
+    const madeUp = [`session=${"a".repeat(43)}`, `session=${"a".repeat(43)}.${signature}`, `${token}.${"a".repeat(43)}%3D`];
+    const withoutDatabase = { ...env, DB: undefined as never };
+    for (const each of madeUp) {
+      const { status, headers } = await ask("GET", "/keys", { Cookie: each }, undefined, withoutDatabase);
+      expect([each, status, headers.get("Location")]).toEqual([each, 303, "/login?return_to=%2Fkeys"]);
+    }
+    expect((await ask("GET", "/keys", { Cookie: cookie }, undefined, withoutDatabase)).status).toBe(500);
   });
 
   it("is ended by its member, and by an admin, not by another member, nor from another account", async () => {

@@ -63,7 +63,7 @@ interface Shown {
 }
 
 /** A page whose query is longer does not keep it when the theme is changed. */
-const longestSearch = 2000;
+export const longestSearch = 2000;
 
 /** What every page says that has something of an account in it. */
 export const uncached = { "Cache-Control": "no-store" };

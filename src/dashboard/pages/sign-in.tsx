@@ -109,7 +109,7 @@ signInPages.post("/login/options", (c) =>
 );
 
 async function enter(c: PageContext, member: Member, how: string, returnTo: string) {
-  setSession(c, await openSession(unboundOutbox(c), member, Date.now(), sessionOrigin(c), how));
+  await setSession(c, await openSession(unboundOutbox(c), member, Date.now(), sessionOrigin(c), how));
   return c.redirect(pathWithin(returnTo), 303);
 }
 
@@ -242,7 +242,7 @@ signInPages.post("/setup", async (c) => {
       subjectId: invitation.id,
     });
     const claimed = await claim(unboundOutbox(c), now, { token, person, passkey, from: sessionOrigin(c) });
-    setSession(c, claimed.token);
+    await setSession(c, claimed.token);
     return c.html(
       <Page title="Your recovery codes">
         <main class="panel notice">

@@ -1,11 +1,12 @@
 import { Hono } from "hono";
-import { deleteCookie, getCookie, setCookie } from "hono/cookie";
+import { deleteCookie } from "hono/cookie";
 import type { Child } from "hono/jsx";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { secondMs } from "../../clock.ts";
 import { Page } from "../../dashboard/components/layout.tsx";
 import { readForm } from "../../dashboard/forms.ts";
 import { connect } from "../../db/client.ts";
+import { readSigned, setSigned } from "../../http/signed-cookie.ts";
 import { isLoopback } from "../../loopback.ts";
 import {
   closeOperatorSession,
@@ -30,7 +31,7 @@ const optionsOf = (c: OperatorContext) => ({ path: "/", httpOnly: true, secure: 
 
 /** The session of whoever looks, where its token is still one of an operator. */
 async function sessionOf(c: OperatorContext): Promise<OperatorSession | null> {
-  const cookie = getCookie(c, cookieOf(c));
+  const cookie = await readSigned(c, cookieOf(c));
   const session = cookie === undefined ? null : await readOperatorSession(connect(c.env.DB), cookie, Date.now());
   return session && operatorTokens(c.env).some(({ tokenHash }) => tokenHash === session.operatorTokenHash) ? session : null;
 }
@@ -134,12 +135,12 @@ operatorPages.post("/operator/session", async (c) => {
   }
   const [db, now] = [connect(c.env.DB), Date.now()];
   const cookie = await openOperatorSession(db, { operator: token.name, operatorTokenHash: token.tokenHash }, now);
-  setCookie(c, cookieOf(c), cookie, { ...optionsOf(c), maxAge: operatorSessionMs / secondMs });
+  await setSigned(c, cookieOf(c), cookie, { ...optionsOf(c), maxAge: operatorSessionMs / secondMs });
   return c.redirect("/operator", 303);
 });
 
 operatorPages.post("/operator/sign-out", async (c) => {
-  const cookie = getCookie(c, cookieOf(c));
+  const cookie = await readSigned(c, cookieOf(c));
   if (cookie !== undefined) await closeOperatorSession(connect(c.env.DB), cookie);
   deleteCookie(c, cookieOf(c), optionsOf(c));
   return c.redirect("/operator", 303);

@@ -1,0 +1,21 @@
+import type { Context } from "hono";
+import { getSignedCookie, setSignedCookie } from "hono/cookie";
+import type { CookieOptions } from "hono/utils/cookie";
+import { sealingSecrets } from "../webhooks/sealing.ts";
+
+// The cookies of sessions are signed, so that one that somebody has made up is refused without a query. Whether a session lives is for D1 to say.
+
+/** What signs cookies: the first signs new ones, all of them verify. */
+export const cookieSecrets = (env: object): string[] => sealingSecrets(env).map(({ secret }) => `cookies ${secret}`);
+
+/** What a cookie holds; undefined where there is none, or none that was signed here. */
+export async function readSigned<E extends { Bindings: Env }>(c: Context<E>, name: string): Promise<string | undefined> {
+  for (const secret of cookieSecrets(c.env)) {
+    const value = await getSignedCookie(c, secret, name);
+    if (value) return value;
+  }
+  return undefined;
+}
+
+export const setSigned = <E extends { Bindings: Env }>(c: Context<E>, name: string, value: string, options: CookieOptions): Promise<void> =>
+  setSignedCookie(c, name, value, cookieSecrets(c.env)[0] ?? "", options);
