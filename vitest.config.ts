@@ -7,7 +7,7 @@ import { defineConfig } from "vitest/config";
 
 // `test/worker` runs inside workerd, on real D1 and Durable Objects; `test/node` starts commands as people do; `test/browser` opens the
 // pages in the system's Chromium, which `npm test` does not ask for. What
-// takes minutes at its full size has a short form, which `npm test` runs, and a long one (`npm run test:long`): `inject("isLong")`.
+// takes minutes at its full size has a short form, which `npm test` runs, and a long one (`npm run test:long`): `inject("isLong")`, and the tag `long`.
 /** Markdown is text, as wrangler.toml has it. */
 const markdownAsText = {
   name: "markdown-as-text",
@@ -30,6 +30,7 @@ export default defineConfig(async () => ({
     // The line of each request would bury what matters.
     onConsoleLog: (text: string) => !text.startsWith('{"http.request.method"'),
     provide: { isLong: process.env.TESTS === "long" },
+    tags: [{ name: "long", description: "Has a long form, or is one." }],
     projects: [
       {
         plugins: [

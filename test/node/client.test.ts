@@ -416,7 +416,7 @@ describe("A request of a webhook", () => {
   });
 });
 
-describe.runIf(inject("isLong"))("Another generator", () => {
+describe.runIf(inject("isLong"))("Another generator", { tags: ["long"] }, () => {
   it("makes a client of the document that compiles and works", async () => {
     const made = mkdtempSync(join(folder, "generated-"));
     try {

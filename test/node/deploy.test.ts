@@ -86,37 +86,41 @@ afterAll(async () => {
 const long = it.runIf(inject("isLong"));
 
 describe("npm run deploy", () => {
-  long("makes what is missing, migrates before it switches, waits for the new version, and prints the setup link", async () => {
-    const { code, out, err } = await deploy(...first);
-    expect([code, err.includes("ERROR")]).toEqual([0, false]);
-    const { calls, secrets, secretsMode, secretsFile } = recording();
-    expect(calls).toEqual([
-      ...looking,
-      ...["d1 create developer-overview", "d1 create developer-overview-activity-0"].map(onTop),
-      ...["queues create developer-overview-deliveries", "queues create developer-overview-dead-deliveries"].map(onTop),
-      ...migrating,
-      onTop(`${uploading} --secrets-file FILE`),
-    ]);
-    expect(Object.keys(secrets)).toEqual([
-      "KEY_SIGNING_SECRETS",
-      "KEY_SIGNING_SECRETS_2",
-      "WEBHOOK_SEALING_SECRETS",
-      "WEBHOOK_SEALING_SECRETS_2",
-      "OPERATOR_TOKENS",
-    ]);
-    expect([secretsMode, existsSync(secretsFile ?? "")]).toEqual(["600", false]);
-    const tokens = join(folder, ".operator-tokens");
-    expect((statSync(tokens).mode & 0o777).toString(8)).toBe("600");
-    const [, token = ""] = readFileSync(tokens, "utf8").trim().split("=");
-    expect(token).toMatch(/^dvop_/);
-    for (const secret of [token, ...Object.values(secrets)]) expect(out + err).not.toContain(secret.split(":").at(-1));
-    expect(out).toContain("developer-overview is new. This will:");
-    expect(out).toMatch(/answers as .*: pass\./);
-    const link = /http:\/\/localhost:\d+\/setup#[\w-]{43}/.exec(out)?.[0] ?? "";
-    expect((await fetch(link)).status).toBe(200);
-  });
+  long(
+    "makes what is missing, migrates before it switches, waits for the new version, and prints the setup link",
+    { tags: ["long"] },
+    async () => {
+      const { code, out, err } = await deploy(...first);
+      expect([code, err.includes("ERROR")]).toEqual([0, false]);
+      const { calls, secrets, secretsMode, secretsFile } = recording();
+      expect(calls).toEqual([
+        ...looking,
+        ...["d1 create developer-overview", "d1 create developer-overview-activity-0"].map(onTop),
+        ...["queues create developer-overview-deliveries", "queues create developer-overview-dead-deliveries"].map(onTop),
+        ...migrating,
+        onTop(`${uploading} --secrets-file FILE`),
+      ]);
+      expect(Object.keys(secrets)).toEqual([
+        "KEY_SIGNING_SECRETS",
+        "KEY_SIGNING_SECRETS_2",
+        "WEBHOOK_SEALING_SECRETS",
+        "WEBHOOK_SEALING_SECRETS_2",
+        "OPERATOR_TOKENS",
+      ]);
+      expect([secretsMode, existsSync(secretsFile ?? "")]).toEqual(["600", false]);
+      const tokens = join(folder, ".operator-tokens");
+      expect((statSync(tokens).mode & 0o777).toString(8)).toBe("600");
+      const [, token = ""] = readFileSync(tokens, "utf8").trim().split("=");
+      expect(token).toMatch(/^dvop_/);
+      for (const secret of [token, ...Object.values(secrets)]) expect(out + err).not.toContain(secret.split(":").at(-1));
+      expect(out).toContain("developer-overview is new. This will:");
+      expect(out).toMatch(/answers as .*: pass\./);
+      const link = /http:\/\/localhost:\d+\/setup#[\w-]{43}/.exec(out)?.[0] ?? "";
+      expect((await fetch(link)).status).toBe(200);
+    },
+  );
 
-  long("run again, makes nothing anew, says how to go back, and makes no second account", async () => {
+  long("run again, makes nothing anew, says how to go back, and makes no second account", { tags: ["long"] }, async () => {
     await deploy(...first);
     const { secrets, version } = recording();
     record({ calls: [] });
@@ -136,7 +140,7 @@ describe("npm run deploy", () => {
     ["d1 migrations apply ACTIVITY_0", "D1_ERROR: near"],
   ] as const;
 
-  long.each(breaks)("broken off at %s, goes on from there when it is run again", async (at, message) => {
+  long.each(breaks)("broken off at %s, goes on from there when it is run again", { tags: ["long"] }, async (at, message) => {
     record({ failures: [{ at, message }] });
     const broken = await deploy(...first);
     expect([broken.code, broken.err.includes(message), broken.out.includes("setup#")]).toEqual([1, true, false]);
@@ -149,7 +153,7 @@ describe("npm run deploy", () => {
     expect(calls.at(-1)).toBe(onTop(`${uploading} --secrets-file FILE`));
   });
 
-  long("does nothing where wrangler is not signed in, or cannot tell what is there", async () => {
+  long("does nothing where wrangler is not signed in, or cannot tell what is there", { tags: ["long"] }, async () => {
     for (const [at, message, exit, said] of [
       ["whoami", "Unable to authenticate request [code: 10001]", 4, "Unable to authenticate request"],
       ["secret list", "fetch failed", 1, "fetch failed"],
@@ -162,13 +166,17 @@ describe("npm run deploy", () => {
     }
   });
 
-  it("asks nobody who is signed in where the token and the account are set, and shows what wrangler says", async () => {
-    const token = { CLOUDFLARE_API_TOKEN: "x", CLOUDFLARE_ACCOUNT_ID: "y" };
-    record({ failures: [{ at: "secret list", message: "Authentication error [code: 10000]" }] });
-    const { code, err } = await deployWith(token);
-    expect([code, recording().calls, err.includes("Authentication error [code: 10000]")]).toEqual([1, [looking[1]], true]);
-    expect((await deployWith(token, "--dry-run")).out).not.toContain("whoami");
-  });
+  long(
+    "asks nobody who is signed in where the token and the account are set, and shows what wrangler says",
+    { tags: ["long"] },
+    async () => {
+      const token = { CLOUDFLARE_API_TOKEN: "x", CLOUDFLARE_ACCOUNT_ID: "y" };
+      record({ failures: [{ at: "secret list", message: "Authentication error [code: 10000]" }] });
+      const { code, err } = await deployWith(token);
+      expect([code, recording().calls, err.includes("Authentication error [code: 10000]")]).toEqual([1, [looking[1]], true]);
+      expect((await deployWith(token, "--dry-run")).out).not.toContain("whoami");
+    },
+  );
 
   it("takes the environment of --env alone, whatever CLOUDFLARE_ENV says", async () => {
     const { code, out } = await deployWith({ CLOUDFLARE_ENV: "staging" }, "--dry-run");
@@ -176,7 +184,7 @@ describe("npm run deploy", () => {
     for (const call of out.matchAll(/wrangler [^,\n]+/g)) expect(call[0]).toMatch(/ --env=$/);
   });
 
-  long("makes the operator's token only where it can be kept", async () => {
+  long("makes the operator's token only where it can be kept", { tags: ["long"] }, async () => {
     const lost = await deployWith({ CI: "true" });
     expect([lost.code, lost.err.includes("Deploy once from a laptop")]).toEqual([4, true]);
     const nowhere = await deploy("--env", "staging");
@@ -184,7 +192,7 @@ describe("npm run deploy", () => {
     expect(recording().calls.filter((call) => /create|apply|^deploy/.test(call))).toEqual([]);
   });
 
-  long("runs once at a time", async () => {
+  long("runs once at a time", { tags: ["long"] }, async () => {
     const [one, other] = await Promise.all([deploy(), deploy()]);
     expect([one.code, other.code].toSorted()).toEqual([0, 4]);
     expect(one.err + other.err).toContain("Another deploy runs from here");

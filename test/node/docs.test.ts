@@ -81,6 +81,7 @@ describe("A sample of the reference", () => {
   // In short, curl alone; in full, the other languages too.
   it.each(inject("isLong") ? ["sh", "js", "python"] : ["sh"])(
     "in %s runs as it stands and gets the status that is documented",
+    { tags: ["long"] },
     async (language) => {
       await makeThings();
       const wrong: string[] = [];

@@ -1,3 +1,4 @@
+/** @module-tag long */
 import type { ChildProcess } from "node:child_process";
 import { globSync } from "node:fs";
 import { join } from "node:path";

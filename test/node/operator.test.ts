@@ -45,7 +45,8 @@ beforeAll(async () => {
 afterAll(() => worker?.stop());
 
 /** What takes many commands, each a process of its own, or starting the Worker again. */
-const long = it.runIf(inject("isLong"));
+const isLong = inject("isLong");
+const long = it.runIf(isLong);
 
 /** Each is a process of its own: a few of them by default. */
 const calledWrongly = [
@@ -75,10 +76,14 @@ describe("npm run operator", () => {
     expect((await operator(["accounts", "--help"])).out).not.toContain("guards line-up");
   });
 
-  it.each(inject("isLong") ? calledWrongly : calledWrongly.slice(-3))("ends with 2 and a sentence for %j", async (args, message) => {
-    const { code, out, err } = await operator([...args]);
-    expect([code, out, err.includes(message), /\n\s+at /.test(err)]).toEqual([2, "", true, false]);
-  });
+  it.each(isLong ? calledWrongly : calledWrongly.slice(-3))(
+    "ends with 2 and a sentence for %j",
+    { tags: ["long"] },
+    async (args, message) => {
+      const { code, out, err } = await operator([...args]);
+      expect([code, out, err.includes(message), /\n\s+at /.test(err)]).toEqual([2, "", true, false]);
+    },
+  );
 
   it("ends with 1 where it cannot be done, 3 where nothing answers, 4 where it is refused", async () => {
     expect(await operator(["accounts", "suspend", "acc_none"])).toMatchObject({
@@ -151,7 +156,7 @@ describe("npm run operator", () => {
     expect(await me(key)).toBe("revoked_key");
   });
 
-  long("suspends, resumes, bounds and looks at an account", async () => {
+  long("suspends, resumes, bounds and looks at an account", { tags: ["long"] }, async () => {
     await done("accounts", "suspend", account);
     expect(await me(worker.key)).toBe("account_suspended");
     await done("accounts", "resume", account);
@@ -186,7 +191,7 @@ describe("npm run operator", () => {
     expect([piped.code, piped.err.includes("EPIPE"), JSON.parse(piped.out).type]).toEqual([0, false, "account"]);
   });
 
-  long("erases an account only where that is said, and reports what is gone and what Cloudflare keeps", async () => {
+  long("erases an account only where that is said, and reports what is gone and what Cloudflare keeps", { tags: ["long"] }, async () => {
     const [id = ""] = ((await done("accounts", "make", "--name", "Gone", "--email", "gone@example.com")) as string).split("\n");
     const key = (await done("keys", "make", id, "--name", "Gone")) as string;
     expect(await me(key)).toBe(200);
@@ -201,7 +206,7 @@ describe("npm run operator", () => {
   });
 });
 
-describe("npm run operator -- secrets rotate, of a deployed Worker", () => {
+describe.runIf(isLong)("npm run operator -- secrets rotate, of a deployed Worker", { tags: ["long"] }, () => {
   let checkout: string;
   let tools: string;
   const calls = () => JSON.parse(readFileSync(join(tools, "recording.json"), "utf8")).calls as string[];
@@ -261,7 +266,7 @@ describe("npm run operator -- secrets rotate, of a deployed Worker", () => {
 });
 
 describe("The runbooks", () => {
-  long("rotate the secrets of the Worker without refusing a key or losing a webhook", async () => {
+  long("rotate the secrets of the Worker without refusing a key or losing a webhook", { tags: ["long"] }, async () => {
     const received: { headers: Record<string, string>; body: string }[] = [];
     const receiver = createServer(async (request, response) => {
       let body = "";
@@ -301,7 +306,7 @@ describe("The runbooks", () => {
     receiver.close();
   });
 
-  long("bring guards in line after D1 was set back in time", async () => {
+  long("bring guards in line after D1 was set back in time", { tags: ["long"] }, async () => {
     const databases = join(worker.folder, ".wrangler/state/v3/d1");
     const saved = join(worker.folder, ".wrangler/d1-before");
     const before = await worker.api("POST", "/keys", { name: "Revoked after", scopes: ["tasks:read"] });

@@ -73,7 +73,7 @@ afterAll(async () => {
 });
 
 describe("Local data of an earlier release", () => {
-  it("are named by every command, with the way out, which npm start then takes", async () => {
+  it("are named by every command, with the way out, which npm start then takes", { tags: ["long"] }, async () => {
     if (isLong) {
       const demoKey = join(folder, ".wrangler/state/demo-key");
       mkdirSync(join(demoKey, ".."), { recursive: true });
@@ -173,7 +173,7 @@ describe("npm start", () => {
     [{ PORT: "http" }, [], "PORT must be a number"],
     [{ PORT: "70000" }, [], "PORT must be a number"],
     [{}, ["--", "--frehs"], "Unknown option --frehs"],
-  ])("refuses %j %j", async (env, args, message) => {
+  ])("refuses %j %j", { tags: ["long"] }, async (env, args, message) => {
     const { code, err } = await run("npm", ["start", "--silent", ...args], { cwd: folder, env: { ...process.env, ...env } });
     expect([code, err.includes(message)]).toEqual([1, true]);
   });
@@ -224,7 +224,7 @@ describe("The commands", () => {
     expect(body).toMatchObject({ key: { name: "Limited", scopes: ["users:read", "tasks:read"] }, rate_limit: { limit: 7, used: 1 } });
   });
 
-  long("make a further account, and print its id and a key with every scope", async () => {
+  long("make a further account, and print its id and a key with every scope", { tags: ["long"] }, async () => {
     const { out } = await command("account", "--name", "Second", "--email", "second@example.com");
     const [id, key] = out.trim().split("\n");
     expect((await api("/me", key ?? "")).body.account).toEqual({ id, name: "Second" });
@@ -243,7 +243,7 @@ describe("The commands", () => {
     ["account", ["--name", "x"], "--email takes"],
   ] as const;
 
-  it.each(isLong ? refused : refused.slice(-1))("refuse %s %j in a sentence", async (name, args, message) => {
+  it.each(isLong ? refused : refused.slice(-1))("refuse %s %j in a sentence", { tags: ["long"] }, async (name, args, message) => {
     const { code, out, err } = await command(name, ...args);
     expect([code, out]).toEqual([1, ""]);
     expect(err).toContain(message);
@@ -270,7 +270,7 @@ describe("Stopping and starting again", () => {
     expect((await api("/tasks?q=from%20the%20test", before)).body.data.length).toBe(1);
   });
 
-  long("leaves no process behind when npm alone gets SIGTERM", async () => {
+  long("leaves no process behind when npm alone gets SIGTERM", { tags: ["long"] }, async () => {
     await stop(running, "SIGTERM", false);
     expect(processesOfFolder()).toEqual([]);
     running = await start();
@@ -318,7 +318,7 @@ describe("Stopping and starting again", () => {
     expect(settled.filter(({ id }) => !logged.has(id))).toEqual([]);
   });
 
-  long("leaves no record of requests on disk but the log, and removes what an earlier start has left", async () => {
+  long("leaves no record of requests on disk but the log, and removes what an earlier start has left", { tags: ["long"] }, async () => {
     const recorded = join(folder, ".wrangler/state/v3/observability");
     expect(existsSync(recorded)).toBe(false);
     mkdirSync(recorded, { recursive: true });

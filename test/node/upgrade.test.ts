@@ -1,3 +1,4 @@
+/** @module-tag long */
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";

@@ -1,3 +1,4 @@
+/** @module-tag long */
 import fc from "fast-check";
 import { describe, expect, inject, it } from "vitest";
 import { type Call, call, makeTenant } from "./client.ts";

@@ -1,3 +1,4 @@
+/** @module-tag long */
 import { env } from "cloudflare:workers";
 import { expect, inject, it } from "vitest";
 import { reserveBytes, usualQuotaBytes } from "../../src/accounts/storage.ts";
