@@ -1,9 +1,11 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { globSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { describe, expect, it } from "vitest";
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, inject, it } from "vitest";
 import { unstable_splitSqlQuery } from "wrangler";
-import { root } from "./project.ts";
+import { copyProject, removeProject, root, run } from "./project.ts";
 
 // `wrangler d1 migrations apply --remote` sends each migration as one text, and D1 splits it into statements. Wrangler itself splits it for the local
 // runtime, by other rules: a migration can pass on a laptop and fail on Cloudflare with "incomplete input".
@@ -63,3 +65,46 @@ describe("A migration", () => {
     expect(splitAsD1(sql)).not.toEqual(splitAsSqlite(sql));
   });
 });
+
+describe("The migrations of the local databases", () => {
+  it.runIf(inject("isLong"))("go on where they were killed, in the middle of a file", { tags: ["long"] }, async () => {
+    const folder = copyProject();
+    const file = join(folder, "migrations/main/0004_members.sql");
+    const text = readFileSync(file, "utf8");
+    const slow =
+      "CREATE TABLE slow AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000000) SELECT count(*) FROM n";
+    const make = [process.execPath, "scripts/account.ts", "--name", "Acme", "--email", "acme@example.com"] as const;
+    try {
+      writeFileSync(file, `${text}\n--> statement-breakpoint\n${slow};`);
+      const killed = spawn(make[0], make.slice(1), { cwd: folder, stdio: "ignore", detached: true });
+      const ended = new Promise((resolve) => killed.once("exit", resolve));
+      while (appliedIn(folder) < 4) await sleep(20);
+      process.kill(-(killed.pid ?? 0), "SIGKILL");
+      await ended;
+      expect(appliedIn(folder)).toBe(4);
+      writeFileSync(file, text);
+
+      const { code, err } = await run(make[0], make.slice(1), { cwd: folder });
+      expect([code, appliedIn(folder)], err).toEqual([0, migrations.filter((each) => each.startsWith("main/")).length]);
+      const listed = await run(join(root, "node_modules/.bin/wrangler"), ["d1", "migrations", "list", "DB", "--local"], { cwd: folder });
+      expect(listed.out).toContain("No migrations to apply");
+    } finally {
+      removeProject(folder);
+    }
+  });
+});
+
+/** How many files of migrations the main database of a project says were applied. */
+function appliedIn(folder: string): number {
+  for (const file of globSync(join(folder, ".wrangler/state/v3/d1/*/*.sqlite"))) {
+    try {
+      const database = new DatabaseSync(file, { readOnly: true });
+      const rows = database.prepare("SELECT name FROM d1_migrations").all();
+      database.close();
+      if (rows.some(({ name }) => name === "0000_main.sql")) return rows.length;
+    } catch {
+      // It is not there yet, or is being written.
+    }
+  }
+  return 0;
+}
