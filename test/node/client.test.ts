@@ -20,9 +20,11 @@ import {
   version,
   WebhookVerificationError,
 } from "../../client/src/index.ts";
+import { operations } from "../../client/src/operations.ts";
 import { type Received, startReceiver } from "../../scripts/receiving.ts";
 import { root } from "../../scripts/root.ts";
 import { failures } from "../../src/errors.ts";
+import { type JsonObject, operationsIn } from "../../src/openapi-document.ts";
 import { run } from "./project.ts";
 import { type RunningWorker, startWorker } from "./worker.ts";
 
@@ -413,6 +415,17 @@ describe("A request of a webhook", () => {
     } finally {
       await receiver.stop();
     }
+  });
+});
+
+describe("The methods of the client", () => {
+  it("are those of the document: each operation has one", () => {
+    const document = JSON.parse(readFileSync(join(root, "public/api/v1/openapi.json"), "utf8")) as JsonObject;
+    const named = Object.values(operations)
+      .flatMap((methods) => Object.values(methods))
+      .map((name) => name.replace("LIST", "GET").replace("?", ""));
+    const documented = operationsIn(document).map(({ method, path }) => `${method.toUpperCase()} ${path}`);
+    expect(named.toSorted()).toEqual(documented.toSorted());
   });
 });
 
