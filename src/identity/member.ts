@@ -3,6 +3,7 @@ import { z } from "zod";
 import type { Reading } from "../accounts/actor.ts";
 import { audited } from "../audit/audit.ts";
 import { iso } from "../clock.ts";
+import type { Statement } from "../db/client.ts";
 import { wrote } from "../db/optimistic-locking.ts";
 import { members, passkeys, recoveryCodes, sessions } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
@@ -97,10 +98,11 @@ async function refusalOf(reading: Reading, { id, role }: Member): Promise<Failur
 }
 
 /**
- * Removes a member as read, with what they sign in with and the invitations that end with them. Throws `not_found`, and `conflict` for the
+ * Removes a member as read, with what they sign in with and the invitations that end with them. `alongside`: the statements that go with it, on
+ * its condition. Throws `not_found`, and `conflict` for the
  * last owner and where the role was changed meanwhile.
  */
-export async function removeMember(writing: Writing, member: Member): Promise<void> {
+export async function removeMember(writing: Writing, member: Member, alongside: (when: SQL) => Statement[] = () => []): Promise<void> {
   const { db, now, commit } = writing;
   const { id } = member;
   const when = mayChange(member);
@@ -110,6 +112,7 @@ export async function removeMember(writing: Writing, member: Member): Promise<vo
     events: [memberRemoved(member, now)],
     audit: [audited(writing, "member.removed", { type: "member", id, name: member.name })],
     statements: [
+      ...alongside(when),
       ...endInvitations(writing, endsWith(member, null), when),
       ...[sessions, passkeys, recoveryCodes].map((table) => db.delete(table).where(and(eq(table.memberId, id), when))),
       db

@@ -1,7 +1,8 @@
-import { and, desc, inArray, sql } from "drizzle-orm";
-import type { LogReading } from "../accounts/actor.ts";
+import { and, desc, inArray, type SQL, sql } from "drizzle-orm";
+import type { LogReading, Reading } from "../accounts/actor.ts";
 import { isLive } from "../admission/live-keys.ts";
 import { knownTo } from "../audit/known-to.ts";
+import { raw, type Statement } from "../db/client.ts";
 import { apiKeys } from "../db/schema-main.ts";
 import { readLastUses } from "../usage/last-uses.ts";
 import type { Key } from "./key.ts";
@@ -17,3 +18,19 @@ export async function listKeysKnownTo({ db, activity, actor, now }: LogReading, 
   const lastUseOf = await readLastUses({ activity, actor });
   return rows.map((row) => ({ ...row, ...lastUseOf(row.id) }));
 }
+
+/**
+ * Returns the statement that disables the active keys whose secret a member may have, where `when` holds, but those in `spared`. A key that is
+ * disabled makes and rotates no other one.
+ */
+export const disableKeysKnownTo = (
+  { db, actor: { accountId }, now }: Reading,
+  memberId: string,
+  { spared, when }: { spared: readonly string[]; when: SQL },
+): Statement =>
+  raw(
+    db,
+    sql`UPDATE api_keys SET state = 'disabled', version = version + 1, revision = lower(hex(randomblob(8))), updated_at = max(${now}, updated_at + 1)
+      WHERE account_id = ${accountId} AND state = 'active' AND id IN (${knownTo(accountId, memberId)} SELECT id FROM known)
+      AND id NOT IN (SELECT value FROM json_each(${JSON.stringify(spared)})) AND ${when}`,
+  );

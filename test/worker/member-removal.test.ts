@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { hourMs } from "../../src/clock.ts";
-import { labelled } from "./browse.ts";
+import { hidden, labelled } from "./browse.ts";
 import { call, makeKey, makeTenant } from "./client.ts";
 import { age, makePerson, type Person } from "./people.ts";
 
@@ -15,11 +15,22 @@ const pathOf = ({ member }: Person) => `/settings/people/${member.id}/remove`;
 const offered = ({ text }: { text: string }) => [...text.matchAll(/name="revoke" value="(key_\w+)"/g)].map(([, id]) => id).toSorted();
 const works = async (secret: string) => (await call("GET", "/api/v1/me", { key: secret })).status === 200;
 
+/** What the form of the page sends, with none of its boxes ticked. */
+const formOf = ({ text }: { text: string }) => ({
+  listed: hidden(text, "listed"),
+  shown: [...text.matchAll(/name="shown" value="(key_\w+)"/g)].map(([, id = ""]) => id),
+});
+
 /** Removes a member as the page asks for it, with the keys that it shows. */
 const remove = async (by: Person, who: Person, revoke: readonly string[] = []) => {
-  const shown = [...(await by.get(pathOf(who))).text.matchAll(/name="shown" value="(key_\w+)"/g)].map(([, id = ""]) => id);
-  return by.post(pathOf(who), { revoke, shown });
+  return by.post(pathOf(who), { ...formOf(await by.get(pathOf(who))), revoke });
 };
+
+/** An owner, an admin, and a key with every scope. */
+async function makeAdminWithKey() {
+  const { accountId, key } = await makeTenant();
+  return { key, owner: await makePerson(accountId), leaver: await makePerson(accountId, "admin") };
+}
 
 /** An owner and a developer who made one key, rotated another, and has revoked a third. */
 async function makeTeam() {
@@ -46,7 +57,7 @@ it("The removal of a member shows the live keys that they made or rotated, and r
   expect(await works(made)).toBe(true);
   const removed = await remove(owner, leaver, [idOf(made), idOf(rotated)]);
   expect(removed.headers.get("Location")).toBe("/settings?done=removed-with-keys");
-  expect((await owner.get("/settings?done=removed-with-keys")).text).toContain("the keys that you chose are revoked");
+  expect((await owner.get("/settings?done=removed-with-keys")).text).toContain("The keys that you chose, and those made since");
   expect([await works(made), await works(rotated), await works(kept), await works(key)]).toEqual([false, false, true, true]);
   const { data } = (await call("GET", "/api/v1/audit?action=key.revoked", { key })).body;
   expect(data.map(({ actor }: { actor: { id: string } }) => actor.id)).toEqual([owner.member.id, owner.member.id, leaver.member.id]);
@@ -106,23 +117,64 @@ it("The removal of a member shows the keys that were made or rotated by keys of 
   expect([made.status, page.text.includes(`/webhooks/${made.body.id}`)]).toEqual([201, true]);
 });
 
-it("The removal of a member is asked again where they know a key that was not shown", async () => {
-  const { accountId, owner, leaver, made, kept, rotated } = await makeTeam();
-  const asked = await owner.get(pathOf(leaver));
-  const later = secretOf(await leaver.post("/keys", { name: "Made later", scopes: "tasks:read" }));
-  const refused = await owner.post(pathOf(leaver), { shown: offered(asked) as string[], revoke: [idOf(made)] });
-  expect([refused.status, refused.text.includes("Check the list, then try again"), offered(refused).includes(idOf(later))]).toEqual([
+it("The removal of a member is asked again where the form has not shown the keys that they know", async () => {
+  const { owner, leaver, made, kept } = await makeTeam();
+  const refused = await owner.post(pathOf(leaver), { revoke: [idOf(made)] });
+  expect([refused.status, refused.text.includes("Check the list, then try again"), offered(refused).includes(idOf(kept))]).toEqual([
     409,
     true,
     true,
   ]);
-  expect([await works(made), await works(later)]).toEqual([true, true]);
-  expect((await leaver.get("/keys")).status).toBe(200);
-  await remove(owner, leaver, [made, kept, rotated, later].map(idOf));
-  expect([await works(made), await works(later), (await leaver.get("/keys")).status, accountId.length > 0]).toEqual([
-    false,
-    false,
-    303,
-    true,
-  ]);
+  expect([await works(made), (await leaver.get("/keys")).status]).toEqual([true, 200]);
+});
+
+it("The removal of a member revokes the keys that were made since the page was opened, whether or not it showed others", async () => {
+  const { owner, leaver, made, kept, rotated } = await makeTeam();
+  const form = formOf(await owner.get(pathOf(leaver)));
+  const later = secretOf(await leaver.post("/keys", { name: "Made later", scopes: "tasks:read" }));
+  const removed = await owner.post(pathOf(leaver), form);
+  expect(removed.headers.get("Location")).toBe("/settings?done=removed-with-keys");
+  expect([await works(later), await works(made), await works(kept), await works(rotated)]).toEqual([false, true, true, true]);
+});
+
+it("The removal of a member cannot be put off by keys that come and go", async () => {
+  const { owner, leaver } = await makeAdminWithKey();
+  const first = secretOf(await leaver.post("/keys", { name: "First", scopes: ["keys:read", "keys:write"] }));
+  const form = formOf(await owner.get(pathOf(leaver)));
+  const next = (await call("POST", "/api/v1/keys", { key: first, body: { name: "Next", scopes: ["keys:write"] } })).body;
+  await call("DELETE", `/api/v1/keys/${idOf(first)}`, { key: next.secret_key });
+  expect((await owner.post(pathOf(leaver), form)).status).toBe(303);
+  expect([await works(next.secret_key), (await leaver.get("/keys")).status]).toEqual([false, 303]);
+});
+
+it("The removal of a member leaves no moment in which a key that ends with them could make another", async () => {
+  const { owner, leaver, key } = await makeAdminWithKey();
+  const scopes = ["keys:read", "keys:write", "tasks:read"];
+  const secrets: string[] = [];
+  for (const name of ["One", "Two", "Three"]) secrets.push(secretOf(await leaver.post("/keys", { name, scopes })));
+  const form = { ...formOf(await owner.get(pathOf(leaver))), revoke: secrets.map(idOf) };
+  // Between the removal and the first revocation, each key tries.
+  let tried: number[] | undefined;
+  const batch: D1Database["batch"] = async (statements) => {
+    const results = await env.DB.batch(statements);
+    const isRemoved = await env.DB.prepare("SELECT removed_at FROM members WHERE id = ?").bind(leaver.member.id).first("removed_at");
+    if (isRemoved !== null && tried === undefined) {
+      tried = [];
+      const ways = secrets.flatMap((secret) => [
+        call("POST", "/api/v1/keys", { key: secret, body: { name: "Too late", scopes } }),
+        call("POST", `/api/v1/keys/${idOf(secret)}/rotate`, { key: secret, body: { overlap_seconds: 0 } }),
+        call("PATCH", `/api/v1/keys/${idOf(secret)}`, { key: secret, body: { status: "active" } }),
+      ]);
+      tried = (await Promise.all(ways)).map(({ status }) => status);
+    }
+    return results as never;
+  };
+  const watched = new Proxy(env.DB, { get: (db, name) => (name === "batch" ? batch : Reflect.get(db, name).bind(db)) });
+  const removed = await owner.post(pathOf(leaver), form, {}, { ...env, DB: watched });
+  expect(removed.headers.get("Location")).toBe("/settings?done=removed-with-keys");
+  expect(tried?.length).toBe(9);
+  expect(tried?.filter((status) => status < 400)).toEqual([]);
+  const { data } = (await call("GET", "/api/v1/keys?status=active", { key })).body;
+  expect(data.map(({ name }: { name: string }) => name)).toEqual(["Test key"]);
+  expect((await call("GET", "/api/v1/audit?action=key.revoked", { key })).body.data).toHaveLength(3);
 });

@@ -20,7 +20,12 @@ export interface Person {
   codes: string[];
   cookie: string;
   get(path: string, headers?: Record<string, string>): Promise<Answer>;
-  post(path: string, fields?: Record<string, string | readonly string[]>, headers?: Record<string, string>): Promise<Answer>;
+  post(
+    path: string,
+    fields?: Record<string, string | readonly string[]>,
+    headers?: Record<string, string>,
+    bindings?: Env,
+  ): Promise<Answer>;
 }
 
 /** One request to the closed overview. */
@@ -42,11 +47,11 @@ export async function ask(
 export function withCookie(cookie: string): Pick<Person, "get" | "post"> {
   return {
     get: (path, headers = {}) => ask("GET", path, { Cookie: cookie, ...headers }),
-    post(path, fields = {}, headers = {}) {
+    post(path, fields = {}, headers = {}, bindings = env) {
       const body = new URLSearchParams();
       for (const [name, value] of Object.entries(fields)) for (const each of [value].flat()) body.append(name, each);
       const own = { Cookie: cookie, Origin: origin, "Content-Type": "application/x-www-form-urlencoded" };
-      return ask("POST", path, { ...own, ...headers }, body.toString());
+      return ask("POST", path, { ...own, ...headers }, body.toString(), bindings);
     },
   };
 }

@@ -6,7 +6,7 @@ import { endsWith, type Invitation, listInvitations } from "../../identity/open-
 import { mayManage } from "../../identity/roles.ts";
 import { maxLiveKeys } from "../../keys/bounds.ts";
 import { type Key, statusOf } from "../../keys/key.ts";
-import { listKeysKnownTo } from "../../keys/keys-known-to.ts";
+import { disableKeysKnownTo, listKeysKnownTo } from "../../keys/keys-known-to.ts";
 import { revokeKey } from "../../keys/revoke-key.ts";
 import { scopesInWords } from "../../keys/scopes.ts";
 import { listWebhooksOfMember } from "../../webhooks/list-webhooks-of-member.ts";
@@ -61,6 +61,7 @@ async function showRemoval(c: PageContext, member: Member, refused?: Refused) {
       <EndingInvitations invitations={invitations} />
       <MadeWebhooks webhooks={webhooks} />
       <form class="form" method="post" action={`/settings/people/${member.id}/remove`}>
+        <input type="hidden" name="listed" value="yes" />
         {keys.map(({ id }) => (
           <input type="hidden" name="shown" value={id} />
         ))}
@@ -125,7 +126,7 @@ const KnownKeys = ({ keys, isOwn, now }: { keys: readonly Key[]; isOwn: boolean;
     <p id="known-keys">
       {isOwn
         ? "You, or a key that you know, made or rotated these keys. They keep working. Revoke the keys that must stop, on their pages, before you leave."
-        : "This member, or a key that they know, made or rotated these keys. The keys keep working. Tick the keys to revoke. A revoked key never works again."}
+        : "This member, or a key that they know, made or rotated these keys. The keys keep working. Tick the keys to revoke. Keys that are made from now on are revoked too. A revoked key never works again."}
     </p>
     <div class="wide">
       {keys.map((key) => (
@@ -164,20 +165,21 @@ memberRemovalPages.post("/settings/people/:id/remove", async (c) => {
   const ticked = form.all("revoke");
   if (ticked.length > 0 && isOwn(c, member))
     return showSettings(c, { refused: { summary: "Nothing was changed: revoke your own keys on their pages first.", faults: new Map() } });
-  const known = await listKeysKnownTo(keyWriting(c), member.id, mostKeys);
-  const shown = form.all("shown");
-  if (known.some(({ id }) => !shown.includes(id)))
+  const known = () => listKeysKnownTo(keyWriting(c), member.id, mostKeys);
+  if (form.text("listed") === "" && (await known()).length > 0)
     return showRemoval(c, member, {
-      summary: "Nobody was removed. The member knows keys that the page did not show. Check the list, then try again.",
+      summary: "Nobody was removed. The member knows keys. Check the list, then try again.",
       faults: new Map(),
     });
-  const removed = await attempt(() => removeMember(writing(c), member));
-  if ("refused" in removed) return showSettings(c, { refused: removed.refused });
-  const failed = await revokeEach(
-    c,
-    known.filter(({ id }) => ticked.includes(id)),
+  const spared = isOwn(c, member) ? null : form.all("shown").filter((id) => !ticked.includes(id));
+  // With the removal, since whoever has such a key could make the next one before it is revoked.
+  const removed = await attempt(() =>
+    removeMember(writing(c), member, (when) => (spared === null ? [] : [disableKeysKnownTo(writing(c), member.id, { spared, when })])),
   );
-  if (failed.length === 0) return backToSettings(c, ticked.length > 0 ? "removed-with-keys" : "removed");
+  if ("refused" in removed) return showSettings(c, { refused: removed.refused });
+  const ending = spared === null ? [] : (await known()).filter(({ id }) => !spared.includes(id));
+  const failed = await revokeEach(c, ending);
+  if (failed.length === 0) return backToSettings(c, ending.length > 0 ? "removed-with-keys" : "removed");
   const summary = `${member.name} was removed, but not every key is revoked. ${failed.join(" ")}`;
   return showSettings(c, { refused: { summary, faults: new Map() } });
 });

@@ -21,7 +21,8 @@ import { isTheme, isZone, pathWithin, remember } from "../preferences.ts";
 
 const outcomes: Record<string, string> = {
   removed: "Removed. Their sessions have ended.",
-  "removed-with-keys": "Removed. Their sessions have ended, and the keys that you chose are revoked.",
+  "removed-with-keys":
+    "Removed. Their sessions have ended. The keys that you chose, and those made since you opened the page, are revoked.",
   role: "The role was changed. It holds from the next page on. Invitations that it may not make have ended. Keys that this member made keep their scopes. Review them under API Keys.",
   "invited-before": "This form was sent before: the link was shown that once. If it is lost, withdraw the invitation and make another.",
   withdrawn: "Withdrawn. The link does not work any more.",
