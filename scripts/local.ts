@@ -15,6 +15,8 @@ export const quiet = {
   ...process.env,
   // Else the local runtime keeps every request's URL and statements on disk for ever, and takes half as many.
   X_LOCAL_OBSERVABILITY: process.env.X_LOCAL_OBSERVABILITY ?? "false",
+  // Else anyone on this machine, and a page of any port of it, may run SQL on the local databases.
+  X_LOCAL_EXPLORER: "false",
   CI: "true",
   CLOUDFLARE_CF_FETCH_ENABLED: "false",
   WRANGLER_SEND_METRICS: "false",

@@ -163,6 +163,15 @@ describe("npm start", () => {
     expect([response.status, response.headers.get("X-Content-Type-Options")]).toEqual([200, "nosniff"]);
   });
 
+  it("lets nobody at its databases past the overview", async () => {
+    for (const path of ["/cdn-cgi/explorer", "/cdn-cgi/explorer/api/d1/database"])
+      expect((await fetch(url() + path)).status, path).toBe(404);
+    const body = JSON.stringify({ sql: "SELECT 1" });
+    const headers = { "Content-Type": "application/json" };
+    const asked = await fetch(`${url()}/cdn-cgi/explorer/api/d1/database/DB/raw`, { method: "POST", headers, body });
+    expect(asked.status).toBe(404);
+  });
+
   it("says that a port is taken, and how to choose another", async () => {
     const { code, err } = await run("npm", ["start", "--silent"], { cwd: folder, env: { ...process.env, PORT: String(port) } });
     expect(code).toBe(1);
