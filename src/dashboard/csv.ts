@@ -1,5 +1,5 @@
-/** What a spreadsheet may take for a formula: one of these characters, also full-width, after any invisible characters and blanks. */
-const formula = /^[\p{Cc}\p{Cf}\p{Z}]*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/u;
+/** What a spreadsheet may take for a formula: one of these characters, also small or full-width, after any invisible characters, marks and blanks. */
+const formula = /^[\p{C}\p{Z}\p{M}]*[=+\-@\t\r\n\u2212\ufe62\ufe63\ufe66\ufe6b\uff1d\uff0b\uff0d\uff20]/u;
 
 /** A cell as RFC 4180 has it. What a spreadsheet may take for a formula gets a quote before it. */
 function cell(value: string | number | null): string {

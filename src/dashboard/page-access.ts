@@ -82,7 +82,7 @@ const accessByRoute: Readonly<Record<string, PageAccess>> = {
   // If the URL or the event types change.
   "POST /webhooks/:id": withStepUpSometimes(webhooks),
   "POST /webhooks/:id/disable": webhooks,
-  "POST /webhooks/:id/enable": webhooks,
+  "POST /webhooks/:id/enable": withStepUp(webhooks),
   "POST /webhooks/:id/test": webhooks,
   "GET /webhooks/:id/rotate-secret": webhooks,
   "POST /webhooks/:id/rotate-secret": withStepUp(webhooks),

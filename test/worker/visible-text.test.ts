@@ -115,6 +115,10 @@ describe("A CSV", () => {
     "－1",
     "＠x",
     " \u200b＝1",
+    "\ufe0f=1",
+    "\u0301=1",
+    "\ufe661",
+    "\u22121",
   ])("puts a quote before %j, which a spreadsheet may run", (value) => {
     expect(quotedIn(value)).toBe(true);
   });
