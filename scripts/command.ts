@@ -19,8 +19,12 @@ export async function run(command: () => Promise<string>): Promise<void> {
   try {
     process.stdout.write(`${await command()}\n`);
   } catch (error) {
-    if (error instanceof Failure) console.error([error.message, ...error.faults.map((fault) => fault.detail)].join(" "));
+    if (error instanceof Failure) console.error(sentencesOf(error));
     else console.error(error instanceof Misuse ? error.message : error);
     process.exitCode = 1;
   }
 }
+
+/** What was wrong, in words of the command: it has no body. */
+const sentencesOf = ({ message, faults }: Failure): string =>
+  faults.length === 0 ? message : faults.map(({ pointer = "", detail }) => `${pointer.slice(1)}: ${detail}`).join("\n");
