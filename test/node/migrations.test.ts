@@ -66,6 +66,55 @@ describe("A migration", () => {
   });
 });
 
+describe("The bytes that a row is counted with", () => {
+  const account = `acc_${"0".repeat(32)}`;
+  const idOf = (prefix: string, n: number) => `${prefix}_${String(n).padStart(32, "0")}`;
+  const hash = (n: number) => String(n).padStart(64, "0");
+  const long = "x".repeat(240);
+  const email = (n: number, before = "") => `${before}${n}@acme.dev`;
+  const member = (n: number, before = "") => ({ name: "Ada", email: email(n, before), email_key: email(n, before), role: "viewer" });
+  const user = (n: number, before = "") => ({ ...member(n, before), search_text: "ada", status: "active" });
+  const entry = { actor_type: "key", actor_id: idOf("key", 1), target_type: "webhook", target_id: idOf("whk", 1), changes: "[]" };
+  const key = { name: "A key", last4: "x7Qa", scopes: "[]", allowed_ips: "[]", created_by_type: "key", created_by_id: idOf("key", 1) };
+
+  it.each<[table: string, name: string, row: (n: number) => Record<string, string | number>]>([
+    ["users", "of a user", (n) => ({ id: idOf("usr", n), ...user(n) })],
+    ["users", "of a user with a long address", (n) => ({ id: idOf("usr", n), ...user(n, long) })],
+    ["members", "of a member", (n) => ({ id: idOf("mem", n), ...member(n) })],
+    ["members", "of a member with a long address", (n) => ({ id: idOf("mem", n), ...member(n, long) })],
+    [
+      "invitations",
+      "of a long address",
+      (n) => ({ token_hash: hash(n), id: idOf("inv", n), kind: "invite", role: "viewer", email: email(n, long) }),
+    ],
+    ["audit", "of an entry about a key", (n) => ({ id: idOf("aud", n), action: "key.updated", ...entry })],
+    ["audit", "of an entry about a webhook", (n) => ({ id: idOf("aud", n), action: "webhook.updated", ...entry })],
+    ["audit", "of an entry about a rotation", (n) => ({ id: idOf("aud", n), action: "key.rotated", ...entry })],
+    ["api_keys", "of a key", (n) => ({ id: idOf("key", n), secret_hash: hash(n), state: "revoked", ...key })],
+  ])("are those that the file grows by, or more: %s, %s", (table, _, row) => {
+    const sqlite = new DatabaseSync(":memory:");
+    for (const file of migrations.filter((each) => each.startsWith("main/")).toSorted())
+      for (const statement of splitAsD1(readFileSync(join(root, "migrations", file), "utf8"))) sqlite.prepare(statement).run();
+    const read = (sql: string) => Number(Object.values(sqlite.prepare(sql).get() ?? {})[0]);
+    const size = () => read("PRAGMA page_count") * read("PRAGMA page_size");
+    const needed = sqlite.prepare(`SELECT name, type FROM pragma_table_info('${table}') WHERE "notnull" AND dflt_value IS NULL`).all();
+    const rest = Object.fromEntries(
+      needed.map(({ name, type }) => [name, String(type).toLowerCase() === "integer" ? 1_790_000_000_000 : ""]),
+    );
+    sqlite.exec("PRAGMA foreign_keys = OFF; BEGIN");
+    const before = size();
+    for (let n = 0; n < 4000; n++) {
+      const values = { ...rest, account_id: account, revision: "0123456789abcdef", ...row(n) };
+      const names = Object.keys(values).filter((name) => name !== "revision" || name in rest);
+      const put = `INSERT INTO ${table} (${names.join(", ")}) VALUES (${names.map((name) => `:${name}`).join(", ")})`;
+      sqlite.prepare(put).run(Object.fromEntries(names.map((name) => [name, values[name as keyof typeof values] ?? null])) as never);
+    }
+    const counted = read(`SELECT bytes FROM account_storage WHERE account_id = '${account}'`) / (size() - before);
+    expect(counted).toBeGreaterThan(0.95);
+    expect(counted).toBeLessThan(1.4);
+  });
+});
+
 describe("The migrations of the local databases", () => {
   it.runIf(inject("isLong"))("go on where they were killed, in the middle of a file", { tags: ["long"] }, async () => {
     const folder = copyProject();
