@@ -48,6 +48,7 @@ const shapes: Shape[] = [
   { name: "a path of 11 KB, encoded again and again", path: `/api/v1/${encoded}`, headers: aForgedKey },
   { name: "a path of 11 KB that looks like keys", path: `/api/v1/${"dvo_".repeat(2_750)}`, headers: aForgedKey },
   { name: "a path of 2,000 dot segments", path: `/api/v1${"/a/..".repeat(2_000)}/me`, headers: aForgedKey },
+  { name: "a path of 5,500 segments", path: `/api/v1${"/a".repeat(5_500)}`, headers: aForgedKey },
   { name: "a query of 11 KB", path: `/api/v1/tasks?${"a=%C3%A4&".repeat(1_250)}`, headers: aForgedKey },
   {
     name: "a body of 64 KiB",
@@ -75,6 +76,7 @@ const shapes: Shape[] = [
   { name: "a page without sign-in", path: "/keys", headers: page },
   { name: "a page that is not there", path: "/none", headers: page },
   { name: "a page with a path of 11 KB", path: `/${encoded}`, headers: page },
+  { name: "a page with a path of 5,500 segments", path: "/a".repeat(5_500), headers: page },
   { name: "the sign-in page", path: "/login", headers: page },
   { name: "a session that is none", path: "/", headers: { ...page, Cookie: madeUpSessions } },
   { name: "an operator's session that is none", path: "/operator", headers: { ...page, Cookie: madeUpSessions } },

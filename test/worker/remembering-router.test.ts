@@ -39,4 +39,11 @@ describe("The router", () => {
     expect(["/api/v1/me", "/api/v1/keys/revoke-leaked"].map(isRemembered)).toEqual([true, true]);
     expect(["/api/v1/keys/key_1", "/api/v1/made-up", "/"].map(isRemembered)).toEqual([false, false, false]);
   });
+
+  it("searches for the beginning alone of a path that is longer than any route", () => {
+    const { remembering, trie } = routers();
+    const long = `/api/v1${"/a".repeat(5000)}`;
+    expect(remembering.match("GET", long)).toEqual(trie.match("GET", long.slice(0, 1024)));
+    expect(remembering.match("GET", long)[0].map(([handler]) => handler)).toEqual(["ALL /api/*", "ALL *"]);
+  });
 });
