@@ -1,8 +1,18 @@
 import type { Result, Router } from "hono/router";
 import { TrieRouter } from "hono/router/trie-router";
 
-/** No route is as long. What follows is not searched for: a search takes time for each segment. */
-const longestPath = 1024;
+/** No route has as many segments. What follows them is not searched for, since a search takes time for each. */
+const mostSegments = 20;
+
+/** The first segments of a path: a path with more matches what they match. */
+function beginningOf(path: string): string {
+  let end = 0;
+  for (let segments = 0; segments < mostSegments; segments++) {
+    end = path.indexOf("/", end + 1);
+    if (end === -1) return path;
+  }
+  return path.slice(0, end);
+}
 
 /**
  * Hono's TrieRouter, which remembers what it found for paths without a parameter, since every search costs as much as a hash.
@@ -16,6 +26,7 @@ export class RememberingRouter<Handler> implements Router<Handler> {
   readonly #found = new Map<string, Result<Handler>>();
 
   add(method: string, path: string, handler: Handler): void {
+    if (beginningOf(path) !== path) throw new Error(`${path} has more than ${mostSegments} segments`);
     this.#all.add(method, path, handler);
     if (!/[:*]/.test(path)) this.#fixedPaths.add(path);
   }
@@ -24,7 +35,7 @@ export class RememberingRouter<Handler> implements Router<Handler> {
     const name = `${method} ${path}`;
     const known = this.#found.get(name);
     if (known) return known;
-    const found = this.#all.match(method, path.slice(0, longestPath));
+    const found = this.#all.match(method, beginningOf(path));
     if (this.#fixedPaths.has(path)) this.#found.set(name, found);
     return found;
   }
