@@ -1,4 +1,3 @@
-/** @module-tag long */
 import { abortAllDurableObjects, evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, inject, it, vi } from "vitest";
@@ -16,16 +15,22 @@ const admit = (keyId: string, key: string) => askAdmission(env.KEY_GUARD, keyId,
 const limit = inject("isLong") ? 5000 : 500;
 
 describe("A limit", () => {
-  it(`of ${limit} admits exactly as many of ${1.2 * limit} requests at once, and shows each of them another count`, async () => {
+  it(`of ${limit} admits exactly as many of ${1.2 * limit} requests at once, and shows each of them another count`, {
+    tags: ["long"],
+    timeout: 180_000,
+  }, async () => {
     const { key } = await makeTenant({ hourlyLimit: limit });
     const answers = await Promise.all(Array.from({ length: 1.2 * limit }, () => call("GET", "/api/v1/me", { key })));
     const admitted = answers.filter(({ status }) => status === 200);
     expect(admitted.length).toBe(limit);
     expect(new Set(admitted.map(({ headers }) => headers.get("X-RateLimit-Used"))).size).toBe(limit);
     expect(answers.filter(({ status }) => status === 429).length).toBe(0.2 * limit);
-  }, 180_000);
+  });
 
-  it("is never passed though the object is killed again and again, and each kill costs at most 63", async () => {
+  it("is never passed though the object is killed again and again, and each kill costs at most 63", {
+    tags: ["long"],
+    timeout: 180_000,
+  }, async () => {
     const { key, keyId } = await makeTenant({ hourlyLimit: limit });
     let admitted = 0;
     let unanswered = 0;
@@ -56,7 +61,7 @@ describe("A limit", () => {
     expect(admitted).toBeLessThanOrEqual(limit);
     expect(admitted).toBeGreaterThanOrEqual(limit - 63 * kills - unanswered);
     expect(kills).toBeGreaterThan(inject("isLong") ? 10 : 3);
-  }, 180_000);
+  });
 
   it("is exact in each of two hours, though the clock steps back between them", async () => {
     const { accountId } = await makeTenant();
