@@ -156,6 +156,7 @@ function workerConfig(classes: string[], { v8Flags, texts, isolates }: { v8Flags
         (name = "ACTIVITY_WRITERS", text = "4"),
         (name = "ACTIVITY_DAYS", text = "31"),
         (name = "KEY_SIGNING_SECRETS", text = "${signingSecrets}"),
+        (name = "WEBHOOK_SEALING_SECRETS", text = "a:${"sealing-secret-of-the-bench".padEnd(40, "-")}"),
         (name = "PUBLIC_ORIGIN", text = ""),
         (name = "ACCESS_TEAM_DOMAIN", text = ""),
         (name = "ACCESS_AUDIENCE", text = ""),

@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { getSignedCookie, setSignedCookie } from "hono/cookie";
+import { getCookie, getSignedCookie, setSignedCookie } from "hono/cookie";
 import type { CookieOptions } from "hono/utils/cookie";
 import { sealingSecrets } from "../webhooks/sealing.ts";
 
@@ -10,6 +10,7 @@ export const cookieSecrets = (env: object): string[] => sealingSecrets(env).map(
 
 /** What a cookie holds; undefined where there is none, or none that was signed here. */
 export async function readSigned<E extends { Bindings: Env }>(c: Context<E>, name: string): Promise<string | undefined> {
+  if (getCookie(c, name) === undefined) return undefined;
   for (const secret of cookieSecrets(c.env)) {
     const value = await getSignedCookie(c, secret, name);
     if (value) return value;
