@@ -25,6 +25,6 @@ export async function run(command: () => Promise<string>): Promise<void> {
   }
 }
 
-/** What was wrong, in words of the command: it has no body. */
+/** Names each value that is wrong. The message speaks of a body, which a command does not have. */
 const sentencesOf = ({ message, faults }: Failure): string =>
-  faults.length === 0 ? message : faults.map(({ pointer = "", detail }) => `${pointer.slice(1)}: ${detail}`).join("\n");
+  faults.length === 0 ? message : faults.map(({ pointer, detail }) => (pointer ? `${pointer.slice(1)}: ${detail}` : detail)).join("\n");

@@ -3,7 +3,7 @@ import { getCookie, getSignedCookie, setSignedCookie } from "hono/cookie";
 import type { CookieOptions } from "hono/utils/cookie";
 import { sealingSecrets } from "../webhooks/sealing.ts";
 
-// The cookies of sessions are signed, so that one that somebody has made up is refused without a query. Whether a session lives is for D1 to say.
+// The cookies of sessions are signed: a made-up one is refused without a query. D1 says whether a session lives.
 
 /** What signs cookies: the first signs new ones, all of them verify. */
 export const cookieSecrets = (env: object): string[] => sealingSecrets(env).map(({ secret }) => `cookies ${secret}`);

@@ -172,7 +172,7 @@ memberRemovalPages.post("/settings/people/:id/remove", async (c) => {
       faults: new Map(),
     });
   const spared = isOwn(c, member) ? null : form.all("shown").filter((id) => !ticked.includes(id));
-  // With the removal, since whoever has such a key could make the next one before it is revoked.
+  // In the same write: otherwise such a key could make the next one before it is revoked.
   const removed = await attempt(() =>
     removeMember(writing(c), member, (when) => (spared === null ? [] : [disableKeysKnownTo(writing(c), member.id, { spared, when })])),
   );
