@@ -20,7 +20,7 @@ export async function measureArrival(): Promise<Arrival> {
   const receiver = await startReceiver(0);
   const port = await freePort();
   const command = ["run", "--silent", "account", "--", "--name", "Bench", "--email", "bench@example.com"];
-  const key = (await run("npm", command, { cwd: folder })).out.trim().split("\n").at(-1);
+  const [, key = ""] = (await run("npm", command, { cwd: folder })).out.trim().split("\n");
   const worker = startDevWorker(port, { folder });
   const kill = () => worker.pid && process.kill(-worker.pid, "SIGKILL");
   const brokenOff = () => {
@@ -28,12 +28,14 @@ export async function measureArrival(): Promise<Arrival> {
     removeProject(folder);
   };
   process.once("exit", brokenOff);
-  const send = (path: string, body: object) =>
-    fetch(`http://localhost:${port}/api/v1${path}`, {
+  const send = async (path: string, body: object) => {
+    const response = await fetch(`http://localhost:${port}/api/v1${path}`, {
       method: "POST",
       headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" },
       body: JSON.stringify(body),
     });
+    if (!response.ok) throw new Error(`${path} answered ${response.status}: ${await response.text()}`);
+  };
   try {
     while (!(await answers(`http://localhost:${port}/health`))) await sleep(50);
     await send("/webhooks", { url: `${receiver.url}/`, event_types: ["task.created"] });
