@@ -1,5 +1,5 @@
 import { hashOf } from "../hash.ts";
-import { keyIdOf, type SigningSecret } from "./key-format.ts";
+import { keyIdOf, type SigningSecret, statedIdOf } from "./key-format.ts";
 
 const mostRemembered = 10_000;
 
@@ -9,7 +9,9 @@ const mostRemembered = 10_000;
  */
 export class GenuineKeys {
   readonly #signing: readonly SigningSecret[];
-  readonly #keyIds = new Map<string, string>();
+  /** The hashes of the genuine secret keys of each key. */
+  readonly #hashes = new Map<string, string[]>();
+  #size = 0;
 
   constructor(signing: readonly SigningSecret[]) {
     this.#signing = signing;
@@ -17,13 +19,23 @@ export class GenuineKeys {
 
   /** The hash of a secret key and the id of its key; null where it is made up. */
   identify(secretKey: string): { secretHash: string; keyId: string } | null {
-    const secretHash = hashOf(secretKey);
-    const known = this.#keyIds.get(secretHash);
-    if (known !== undefined) return { secretHash, keyId: known };
+    // A made-up key has an id that no other has, so that it is not hashed.
+    const known = this.#hashes.get(statedIdOf(secretKey));
+    const knownHash = known && hashOf(secretKey);
+    if (knownHash !== undefined && known?.includes(knownHash)) return { secretHash: knownHash, keyId: statedIdOf(secretKey) };
     const keyId = keyIdOf(secretKey, this.#signing);
     if (keyId === null) return null;
-    if (this.#keyIds.size >= mostRemembered) this.#keyIds.clear();
-    this.#keyIds.set(secretHash, keyId);
+    const secretHash = knownHash ?? hashOf(secretKey);
+    this.#remember(keyId, secretHash);
     return { secretHash, keyId };
+  }
+
+  #remember(keyId: string, secretHash: string): void {
+    if (this.#size >= mostRemembered) {
+      this.#hashes.clear();
+      this.#size = 0;
+    }
+    this.#hashes.set(keyId, [...(this.#hashes.get(keyId) ?? []), secretHash]);
+    this.#size++;
   }
 }
