@@ -6,7 +6,7 @@ import type { Webhook } from "./webhook.ts";
 
 /** Returns the webhooks that a member, or a key that they know, made or changed: oldest first. */
 export async function listWebhooksOfMember({ db, actor: { accountId } }: Reading, memberId: string): Promise<Webhook[]> {
-  const touched = sql`(${knownTo(accountId, memberId)} SELECT audit.target_id FROM known JOIN audit ON audit.account_id = ${accountId}
+  const touched = sql`(${knownTo(accountId, memberId)} SELECT audit.target_id FROM known CROSS JOIN audit ON audit.account_id = ${accountId}
     AND audit.actor_id = known.id AND action IN ('webhook.created', 'webhook.updated'))`;
   return db
     .select()

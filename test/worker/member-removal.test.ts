@@ -1,8 +1,10 @@
 import { env } from "cloudflare:workers";
+import { type SQL, sql } from "drizzle-orm";
 import { expect, it } from "vitest";
+import { knownTo } from "../../src/audit/known-to.ts";
 import { hourMs } from "../../src/clock.ts";
 import { hidden, labelled } from "./browse.ts";
-import { call, makeKey, makeTenant } from "./client.ts";
+import { call, db, makeKey, makeTenant } from "./client.ts";
 import { age, makePerson, type Person } from "./people.ts";
 
 // What the removal of a member shows before it, and the keys that it revokes with them.
@@ -99,6 +101,23 @@ it("The removal of a member says whom it removes, what ends with them, and asks 
   // What was ticked comes along to where it is confirmed.
   expect([asked.status, asked.text.match(/name="revoke" value="key_\d"/g)?.length]).toEqual([403, 2]);
   expect(await env.DB.prepare("SELECT removed_at FROM members WHERE id = ?").bind(admin.member.id).first("removed_at")).toBeNull();
+});
+
+it("The keys that a member knows are found by who made them, whatever other keys the account has", async () => {
+  const { accountId, keyId } = await makeTenant();
+  const { member } = await makePerson(accountId, "developer");
+  const copy = (id: SQL, values: SQL) =>
+    db.run(sql`INSERT INTO api_keys (id, account_id, name, last4, secret_hash, scopes, state, hourly_limit, allowed_ips, version, pushed_version,
+      revision, created_by_type, created_by_id, created_at, updated_at) SELECT ${id}, account_id, name, last4, secret_hash, scopes, 'revoked',
+      hourly_limit, allowed_ips, 1, 1, revision, 'member', ${member.id}, created_at, updated_at FROM api_keys, (${values}) WHERE api_keys.id = ${keyId}`);
+  const many = 400;
+  await copy(
+    sql`printf('key_%s%07d', ${member.id.slice(-9)}, n)`,
+    sql`WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < ${many}) SELECT n FROM counted`,
+  );
+  const { results, meta } = await db.run(sql`${knownTo(accountId, member.id)} SELECT id FROM known`);
+  expect(results).toHaveLength(1 + many);
+  expect(meta.rows_read).toBeLessThan(10 * many);
 });
 
 it("The removal of a member shows the keys that were made or rotated by keys of theirs, and the webhooks that they or such keys made", async () => {
