@@ -1,4 +1,4 @@
-import { and, desc, eq, gt, isNull, sql } from "drizzle-orm";
+import { and, desc, eq, gt, inArray, isNull, type SQL, sql } from "drizzle-orm";
 import type { Account } from "../accounts/account.ts";
 import type { Origin, Reading } from "../accounts/actor.ts";
 import { audited } from "../audit/audit.ts";
@@ -13,6 +13,7 @@ import { commitChange, type Outbox, type Writing } from "../events/commit.ts";
 import { hashOf } from "../hash.ts";
 import { newId } from "../ids.ts";
 import type { Member } from "./member.ts";
+import { managedBy } from "./roles.ts";
 import { newToken } from "./tokens.ts";
 
 export type Session = typeof sessions.$inferSelect;
@@ -102,30 +103,30 @@ export async function touchSession(db: Db, { tokenHash, lastSeenAt, memberId }: 
 export const confirmSession = (db: Db, { tokenHash }: Session, now: number) =>
   db.update(sessions).set({ verifiedAt: now }).where(eq(sessions.tokenHash, tokenHash));
 
-/** The live sessions of the account's members, the latest first. `memberId`: of this one alone. */
-export const listSessions = ({ db, actor, now }: Reading, memberId?: string) =>
+/** The sessions that a member may end: their own, and those of members that they may remove. */
+const endableBy = ({ id, accountId, role }: Member): SQL =>
+  sql`${sessions.memberId} IN (SELECT id FROM members WHERE account_id = ${accountId} AND (id = ${id} OR ${inArray(sql`role`, managedBy(role))}))`;
+
+/** The live sessions that a member may end, the latest first. */
+export const listSessions = ({ db, now }: Reading, member: Member) =>
   db
     .select({ session: sessions, member: members })
     .from(sessions)
     .innerJoin(members, eq(members.id, sessions.memberId))
-    .where(and(eq(members.accountId, actor.accountId), memberId === undefined ? undefined : eq(sessions.memberId, memberId), isLive(now)))
+    .where(and(endableBy(member), isLive(now)))
     .orderBy(desc(sessions.lastSeenAt));
 
-/** Ends a session of the account. `memberId`: only one of this member. Throws `not_found`. */
-export async function endSession(writing: Writing, id: string, memberId?: string): Promise<void> {
-  const { db, actor, commit } = writing;
-  const own = and(
-    eq(sessions.id, id),
-    sql`member_id IN (SELECT id FROM members WHERE account_id = ${actor.accountId})`,
-    memberId === undefined ? undefined : eq(sessions.memberId, memberId),
-  );
+/** Ends a session that a member may end. Throws `not_found` for any other. */
+export async function endSession(writing: Writing, id: string, member: Member): Promise<void> {
+  const { db, commit } = writing;
+  const endable = and(eq(sessions.id, id), endableBy(member));
   const [ended] = await commit({
     evenWhereFull: "unrecorded",
     result: null,
     events: [],
     audit: [audited(writing, "session.ended", { type: "session", id, name: null })],
-    statements: [db.delete(sessions).where(own).returning({ id: sessions.id })],
-    when: sql`EXISTS (SELECT 1 FROM sessions WHERE ${own})`,
+    statements: [db.delete(sessions).where(endable).returning({ id: sessions.id })],
+    when: sql`EXISTS (SELECT 1 FROM sessions WHERE ${endable})`,
   });
   if (!wrote(ended)) throw new Failure("not_found", "There is no such session.");
 }

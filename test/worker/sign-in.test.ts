@@ -182,6 +182,21 @@ describe("A session", () => {
     expect(isOut(await other.get("/"))).toBe(true);
   });
 
+  it("is ended by an admin only where the admin may remove its member, so that nobody keeps an owner out", async () => {
+    const { accountId } = await makeTenant();
+    const [owner, admin] = [await makePerson(accountId), await makePerson(accountId, "admin")];
+    const others = [owner, await makePerson(accountId, "admin"), await makePerson(accountId, "developer")];
+    const ids = await Promise.all(
+      others.map(({ member }) => env.DB.prepare("SELECT id FROM sessions WHERE member_id = ?").bind(member.id).first<string>("id")),
+    );
+    const { text } = await admin.get("/settings");
+    expect(ids.map((id) => text.includes(`/settings/sessions/${id}/end`))).toEqual([false, false, true]);
+    const statuses = await Promise.all(ids.map(async (id) => (await admin.post(`/settings/sessions/${id}/end`)).status));
+    expect(statuses).toEqual([404, 404, 303]);
+    expect(await Promise.all(others.map(async (each) => isOut(await each.get("/"))))).toEqual([false, false, true]);
+    expect((await owner.post(`/settings/sessions/${ids[1]}/end`)).status).toBe(303);
+  });
+
   it("cannot be used by a page of elsewhere", async () => {
     const { accountId, keyId, key } = await makeTenant();
     const { post } = await makePerson(accountId);

@@ -11,20 +11,19 @@ import { idOf, type PageEnv, requireSignedIn } from "../context.ts";
 import { attempt, readForm } from "../forms.ts";
 import { askForStepUp } from "../freshness.tsx";
 import { runOnce } from "../once.ts";
-import { visitorMay } from "../permissions.tsx";
 import { relyingParty } from "../relying-party.ts";
 import { clearSession } from "../session-cookie.ts";
 import { backToSettings, showSettings } from "./settings.tsx";
 
-/** A visitor's own sessions, passkeys and recovery codes, and those sessions that an admin may end. */
+/** A visitor's own sessions, passkeys and recovery codes, and the sessions of others that they may end. */
 export const ownSignInPages = new Hono<PageEnv>();
 
 ownSignInPages.post("/settings/sessions/:id/end", async (c) => {
-  const own = c.get("visitor").signedIn?.member.id;
-  const endsAnothers = visitorMay(c, "sessions") && (await listSessions(reading(c), own)).every(({ session }) => session.id !== idOf(c));
-  const asked = endsAnothers ? await askForStepUp(c) : null;
+  const { member } = requireSignedIn(c);
+  const ended = (await listSessions(reading(c), member)).find(({ session }) => session.id === idOf(c));
+  const asked = ended && ended.member.id !== member.id ? await askForStepUp(c) : null;
   if (asked) return asked;
-  await endSession(writing(c), idOf(c), endsAnothers ? undefined : own);
+  await endSession(writing(c), idOf(c), member);
   return backToSettings(c, "ended");
 });
 
@@ -97,7 +96,7 @@ ownSignInPages.post("/logout", async (c) => {
   const { signedIn } = c.get("visitor");
   if (signedIn && !signedIn.session) return c.redirect("/cdn-cgi/access/logout", 303);
   // Whoever may do nothing else may still go.
-  if (signedIn?.session) await endSession({ ...reading(c), commit: commitTo(unboundOutbox(c)) }, signedIn.session.id, signedIn.member.id);
+  if (signedIn?.session) await endSession({ ...reading(c), commit: commitTo(unboundOutbox(c)) }, signedIn.session.id, signedIn.member);
   clearSession(c);
   return c.redirect("/login", 303);
 });

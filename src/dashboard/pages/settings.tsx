@@ -48,7 +48,7 @@ export async function showSettings(c: PageContext, { form = new Form(), refused 
   const [members, invitations, sessions, passkeys, codesLeft] = await Promise.all([
     listMembers(asking),
     listInvitations(asking),
-    listSessions(asking, visitorMay(c, "sessions") ? undefined : signedIn?.member.id),
+    signedIn ? listSessions(asking, signedIn.member) : [],
     signedIn ? listPasskeys(asking.db, signedIn.member.id) : [],
     signedIn ? countRecoveryCodes(asking.db, signedIn.member.id) : 0,
   ]);
@@ -109,7 +109,7 @@ export async function showSettings(c: PageContext, { form = new Form(), refused 
               </select>
               <p class="help" id="role-help">
                 Viewers look at everything but secrets. Developers also manage keys and webhooks. Admins also invite viewers and developers,
-                end sessions and read the audit log. Owners do everything.
+                end their sessions and read the audit log. Owners do everything.
               </p>
             </div>
             <button class="main" type="submit">
