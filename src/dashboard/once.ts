@@ -1,5 +1,6 @@
 import { type Commit, commitTo } from "../events/commit.ts";
 import { hashOf } from "../hash.ts";
+import { urlOf } from "../http/request-url.ts";
 import { AlreadyDone, findStored, storingCommit } from "../idempotency/store.ts";
 import { outbox, reading } from "./acting.ts";
 import type { PageContext } from "./context.ts";
@@ -21,7 +22,7 @@ export async function runOnce<Result>(
 ): Promise<{ result: Result } | { repeated: string }> {
   const nonce = form.text("nonce");
   const { db, actor, now } = reading(c);
-  const { pathname } = c.get("url");
+  const { pathname } = urlOf(c);
   const request = { accountId: actor.accountId, operation: `POST ${pathname}`, key: nonce.slice(0, 255), fingerprint: hashOf(nonce) };
   if (nonce === "") return { result: await run(commitTo(outbox(c))) };
   const before = await findStored(db, request, now);

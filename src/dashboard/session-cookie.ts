@@ -1,4 +1,5 @@
 import { deleteCookie } from "hono/cookie";
+import { urlOf } from "../http/request-url.ts";
 import { readSigned, setSigned } from "../http/signed-cookie.ts";
 import { isLoopback } from "../loopback.ts";
 import type { PageContext } from "./context.ts";
@@ -6,7 +7,7 @@ import type { PageContext } from "./context.ts";
 const fourteenDays = 14 * 24 * 3600;
 
 /** Browsers take `__Host-` on https alone; a laptop has http, and its own machine only. */
-const isPlain = (c: PageContext) => c.get("isLocal") && c.get("url").protocol === "http:" && isLoopback(c.get("url").hostname);
+const isPlain = (c: PageContext) => c.get("isLocal") && urlOf(c).protocol === "http:" && isLoopback(urlOf(c).hostname);
 
 const nameOf = (c: PageContext) => (isPlain(c) ? "session" : "__Host-session");
 

@@ -2,6 +2,7 @@ import { getCookie } from "hono/cookie";
 import { createMiddleware } from "hono/factory";
 import { listAccounts } from "../accounts/account.ts";
 import { connect } from "../db/client.ts";
+import { urlOf } from "../http/request-url.ts";
 import { type AccessConfig, accessConfig, chosenMembership, listMemberships, verifyAccess } from "../identity/access.ts";
 import { listOffers } from "../identity/join.ts";
 import { readSession, touchSession } from "../identity/sessions.ts";
@@ -18,14 +19,14 @@ import { accessToken, sessionToken } from "./session-cookie.ts";
  */
 export function isAtThisMachine(c: PageContext): boolean {
   const site = c.req.header("Sec-Fetch-Site");
-  return isLoopback(c.get("url").hostname) && (site === "none" || site === "same-origin");
+  return isLoopback(urlOf(c).hostname) && (site === "none" || site === "same-origin");
 }
 
 /** The page of ours that a form was on; the overview where the browser does not say. */
 function pageBefore(c: PageContext): string {
   const referrer = c.req.header("Referer") ?? "";
   const url = URL.canParse(referrer) ? new URL(referrer) : null;
-  return url?.host === c.get("url").host ? pathWithin(url.pathname + url.search) : "/";
+  return url?.host === urlOf(c).host ? pathWithin(url.pathname + url.search) : "/";
 }
 
 /** A visitor, or what is answered in place of the page. */
@@ -68,7 +69,7 @@ async function findVisitor(c: PageContext, isOpen: boolean): Promise<Found> {
 
 /** Sends a visitor to sign in, or to choose an account, and from there back to the page. */
 function sendTo(c: PageContext, page: "/login" | "/access"): Response {
-  const { pathname, search } = c.get("url");
+  const { pathname, search } = urlOf(c);
   if (c.req.method === "GET") return c.redirect(`${page}?return_to=${encodeURIComponent(pathname + search)}`, 303);
   // A form that was sent too late did nothing: that is said, and the page that it was on is come back to.
   return c.redirect(`${page}?return_to=${encodeURIComponent(pageBefore(c))}&unsent=1`, 303);

@@ -7,6 +7,7 @@ import type { PageContext, PageEnv } from "../dashboard/context.ts";
 import { preferencesOf } from "../dashboard/preferences.ts";
 import { isAtThisMachine } from "../dashboard/visitor.ts";
 import type { EventCatalogue } from "../events/catalogue.ts";
+import { requestOrigin, urlOf } from "../http/request-url.ts";
 import { maskKeys } from "../keys/mask-keys.ts";
 import { unlessKnown } from "./caching.ts";
 import { Console } from "./console.tsx";
@@ -28,25 +29,25 @@ export function createDocs(catalogue: EventCatalogue) {
   const docs = new Hono<PageEnv>();
   const readLibrary = libraryOf(catalogue);
   const kept = new KeptPages();
-  const read = (c: PageContext) => readLibrary(c.env, c.get("url"));
+  const read = (c: PageContext) => readLibrary(c.env, urlOf(c));
 
   // What is left of a path that was cut short.
   docs.on("GET", ["/docs/", "/docs/api", "/docs/guides", "/docs/errors", "/docs/events", "/docs/schemas"], (c) => {
     const part = { api: "#reference", guides: "#guides", errors: "#errors", events: "#events", schemas: "#schemas" };
-    return c.redirect(`/docs${part[c.get("url").pathname.slice("/docs/".length) as keyof typeof part] ?? ""}`, 302);
+    return c.redirect(`/docs${part[urlOf(c).pathname.slice("/docs/".length) as keyof typeof part] ?? ""}`, 302);
   });
 
   docs.on("GET", ["/docs/search", "/docs/search.md"], async (c) => {
     // No form sends one of this length, and a page costs several refusals.
-    if (c.get("url").search.length > longestSearch) return c.body(`${tooLong}\n`, 400, markdownHeaders);
+    if (urlOf(c).search.length > longestSearch) return c.body(`${tooLong}\n`, 400, markdownHeaders);
     const { pages, search } = await read(c);
     const text = c.req.query("q") ?? "";
     const words = text.length > maxQueryCharacters ? [] : queryWordsOf(text);
     const isTooLong = text.length > maxQueryCharacters || words.length > maxQueryWords;
-    const { origin } = c.get("url");
+    const origin = requestOrigin(c);
     const found = isTooLong ? [] : search.find(words).map(({ page, line }) => ({ page, line: servedFrom(line, origin) }));
     const status = isTooLong ? 400 : 200;
-    if (c.get("url").pathname.endsWith(".md") || prefersMarkdown(c))
+    if (urlOf(c).pathname.endsWith(".md") || prefersMarkdown(c))
       return c.body(isTooLong ? `${tooLong}\n` : searchMarkdown(text, found, pages.length), status, markdownHeaders);
     return showPage(
       c,
@@ -80,7 +81,7 @@ export function createDocs(catalogue: EventCatalogue) {
 
   docs.on("GET", ["/docs", "/docs.md", "/docs/*"], async (c) => {
     const library = await read(c);
-    const { pathname, origin } = c.get("url");
+    const { pathname, origin } = urlOf(c);
     const path = pathname.replace(/\.md$/, "");
     const page = library.page(path);
     const isMarkdown = pathname.endsWith(".md") || prefersMarkdown(c);
@@ -96,24 +97,24 @@ export function createDocs(catalogue: EventCatalogue) {
     return showDoc(c, library, shown, { isPublic: ids === null, kept });
   });
 
-  docs.get("/llms.txt", async (c) => unlessKnown(c, etagOf(c, "text")) ?? c.text(llmsText((await read(c)).pages, c.get("url").origin)));
+  docs.get("/llms.txt", async (c) => unlessKnown(c, etagOf(c, "text")) ?? c.text(llmsText((await read(c)).pages, requestOrigin(c))));
 
-  docs.get("/robots.txt", (c) => unlessKnown(c, etagOf(c, "text")) ?? c.text(robotsText(c.get("url").origin)));
+  docs.get("/robots.txt", (c) => unlessKnown(c, etagOf(c, "text")) ?? c.text(robotsText(requestOrigin(c))));
 
   docs.get("/sitemap.xml", async (c) => {
     const unchanged = unlessKnown(c, etagOf(c, "xml"));
     if (unchanged) return unchanged;
-    return c.body(sitemapXml((await read(c)).pages, c.get("url").origin), 200, { "Content-Type": "application/xml; charset=utf-8" });
+    return c.body(sitemapXml((await read(c)).pages, requestOrigin(c)), 200, { "Content-Type": "application/xml; charset=utf-8" });
   });
 
   docs.get("/.well-known/security.txt", (c) => {
     const { SECURITY_CONTACT: contact, SECURITY_EXPIRES: expires }: { SECURITY_CONTACT: string; SECURITY_EXPIRES: string } = c.env;
     if (contact === "") return c.text("This deployment names no contact for security reports.\n", 404);
-    return c.text(securityText({ contact, expires, origin: c.get("url").origin }));
+    return c.text(securityText({ contact, expires, origin: requestOrigin(c) }));
   });
 
   docs.get("/.well-known/api-catalog", (c) => {
-    const { origin } = c.get("url");
+    const origin = requestOrigin(c);
     return c.body(JSON.stringify(apiCatalog(origin)), 200, {
       "Content-Type": 'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"',
       Link: `<${origin}/.well-known/api-catalog>; rel="api-catalog"`,
@@ -177,7 +178,7 @@ async function showDoc(c: PageContext, library: Library, page: DocPage, { isPubl
   const place = library.place(page);
   const demoKey = c.get("isLocal") && isAtThisMachine(c) ? c.env.DEMO_API_KEY : undefined;
   const { theme, zone } = preferencesOf(c);
-  const { origin, search } = c.get("url");
+  const { origin, search } = urlOf(c);
   const isForEverybody = isPublic && !demoKey && !c.get("visitor");
   const isUsual = !demoKey && search === "";
   const unchanged = isForEverybody && unlessKnown(c, etagOf(c, "html", theme, zone));

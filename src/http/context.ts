@@ -11,8 +11,8 @@ export interface AppEnv {
     requestId: string;
     /** When the request reached the Worker, in milliseconds since the epoch. */
     startedAt: number;
-    /** Where it was sent, as `URL` reads it. */
-    url: URL;
+    /** Where it was sent, once somebody has asked: `urlOf`. */
+    url: URL | undefined;
     /** The headers of every response of this transport. */
     transportHeaders: Record<string, string>;
     /** The response that has the standard headers already. Undefined if there is none. */

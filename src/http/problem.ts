@@ -4,6 +4,7 @@ import { Failure, type FailureContent, type Fault, failures } from "../errors.ts
 import type { AppContext } from "./context.ts";
 import { secondsToReset } from "./rate-limit-headers.ts";
 import { shownPath } from "./request-path.ts";
+import { requestOrigin } from "./request-url.ts";
 import { respond } from "./standard-headers.ts";
 
 export const problemType = "application/problem+json";
@@ -41,7 +42,7 @@ function toFailure(error: unknown): Failure {
 /** The response for a failure, as problem+json. */
 export function problem(c: AppContext, failure: FailureContent): Response {
   const { status, title } = failures[failure.code];
-  const { origin } = c.get("url");
+  const origin = requestOrigin(c);
   const isQuota = failure.code === "rate_limit_exceeded";
   const body: ProblemBody = {
     type: isQuota ? "https://iana.org/assignments/http-problem-types#quota-exceeded" : `${origin}/docs/errors/${failure.code}`,

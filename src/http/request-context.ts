@@ -14,7 +14,7 @@ interface RequestOptions {
 }
 
 /**
- * Gives a request its id, its clock and its URL, each made once, and its response to each of `finish` in turn. They are functions and not middleware,
+ * Gives a request its id and its clock, each made once, and its response to each of `finish` in turn. They are functions and not middleware,
  * since every middleware that waits for a response costs every request.
  */
 export const requestContext = ({ isLocal, headers = {}, finish }: RequestOptions) =>
@@ -22,7 +22,6 @@ export const requestContext = ({ isLocal, headers = {}, finish }: RequestOptions
     const startedAt = Date.now();
     c.set("startedAt", startedAt);
     c.set("requestId", newId("req", startedAt));
-    c.set("url", new URL(c.req.url));
     c.set("isLocal", isLocal);
     c.set("transportHeaders", headers);
     await next();

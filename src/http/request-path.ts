@@ -8,8 +8,14 @@ const longestShown = 384;
 /** Whether a URL, as it arrives, may not be in the form that `URL` gives it, or has something encoded, which Hono would decode. */
 const isRaw = /\/\.|\\|%/;
 
+/** The last request and its path. A request is asked for its path more than once, one request after the other. */
+let latest: { request: Request; path: string } | undefined;
+
 /** The path by which a request is routed: that of its URL, without dot segments and as it is encoded. So what is routed by, logged and shown is one path. */
-export const normalizedPath = (request: Request): string => (isRaw.test(request.url) ? new URL(request.url).pathname : getPath(request));
+export function normalizedPath(request: Request): string {
+  if (latest?.request !== request) latest = { request, path: isRaw.test(request.url) ? new URL(request.url).pathname : getPath(request) };
+  return latest.path;
+}
 
 /** The path as it is logged and repeated: of 384 characters at most, with keys masked. */
-export const shownPath = (c: AppContext): string => maskKeys(c.get("url").pathname, longestShown);
+export const shownPath = (c: AppContext): string => maskKeys(c.req.path, longestShown);

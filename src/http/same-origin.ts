@@ -1,6 +1,7 @@
 import { createMiddleware } from "hono/factory";
 import { Failure } from "../errors.ts";
 import type { AppEnv } from "./context.ts";
+import { requestOrigin } from "./request-url.ts";
 
 /**
  * Refuses what changes something and does not say that it comes from a page of this origin, whatever it carries. Browsers say so by
@@ -8,7 +9,7 @@ import type { AppEnv } from "./context.ts";
  */
 export const sameOrigin = createMiddleware<AppEnv>(async function sameOrigin(c, next) {
   if (/^(?:GET|HEAD|OPTIONS)$/.test(c.req.method)) return next();
-  const [site, origin, own] = [c.req.header("Sec-Fetch-Site"), c.req.header("Origin"), c.get("url").origin];
+  const [site, origin, own] = [c.req.header("Sec-Fetch-Site"), c.req.header("Origin"), requestOrigin(c)];
   // Both where both are there: neither can be made to say so by a page of elsewhere.
   const isOwn =
     (site === undefined || site === "same-origin") && (origin === undefined || origin === own) && (site ?? origin) !== undefined;

@@ -2,6 +2,7 @@ import type { Reading } from "../../accounts/actor.ts";
 import { Failure } from "../../errors.ts";
 import type { Writing } from "../../events/commit.ts";
 import { hashOf } from "../../hash.ts";
+import { urlOf } from "../../http/request-url.ts";
 import { AlreadyDone, findStored, type IdempotentRequest, type StoredResponse, storingCommit } from "../../idempotency/store.ts";
 import { actorOf, outboxOf, reading, writing } from "../acting.ts";
 import { canonicalJsonOf } from "../canonical-json.ts";
@@ -81,7 +82,7 @@ export async function runOnce<Result, Body extends object, Status extends 200 | 
 function idempotentRequest(c: ApiContext): IdempotentRequest | null {
   const key = idempotencyKeyIn(c);
   if (key === null) return null;
-  const { pathname, search } = c.get("url");
+  const { pathname, search } = urlOf(c);
   const { bytes } = c.get("body");
   const hashWith = (body: string | Uint8Array) => hashOf(Buffer.concat([Buffer.from(`${search}\n`), Buffer.from(body)]));
   return {

@@ -3,6 +3,7 @@ import type { z } from "zod";
 import { Failure, type Fault, type FieldErrorCode } from "../../errors.ts";
 import { fieldCode } from "../../http/inputs/field-code.ts";
 import { required } from "../../http/inputs/values.ts";
+import { hasQuery, urlOf } from "../../http/request-url.ts";
 import { maskKeys } from "../../keys/mask-keys.ts";
 import type { ApiContext, ApiEnv } from "../context.ts";
 
@@ -56,7 +57,8 @@ const invalidQuery = (faults: Fault[]) => new Failure("invalid_parameter", "The 
 
 /** Refuses every parameter, for an operation that takes none. */
 export function refuseQuery(c: ApiContext): void {
-  const names = [...new Set(c.get("url").searchParams.keys())];
+  if (!hasQuery(c)) return;
+  const names = [...new Set(urlOf(c).searchParams.keys())];
   if (names.length === 0) return;
   const faults = names.slice(0, mostFaults).map((name): Fault => ({ detail: unknown, code: "unknown_parameter", parameter: named(name) }));
   throw invalidQuery(faults);
@@ -64,8 +66,9 @@ export function refuseQuery(c: ApiContext): void {
 
 /** Refuses parameters whose bytes are no text, which `URL` would read as U+FFFD, and parameters without a name. */
 export function requireDecodable(c: ApiContext): void {
+  if (!hasQuery(c)) return;
   const faults: Fault[] = [];
-  for (const part of c.get("url").search.slice(1).split("&")) {
+  for (const part of urlOf(c).search.slice(1).split("&")) {
     if (part === "") continue;
     const name = new URLSearchParams(part).keys().next().value ?? "";
     if (!isDecodable(part)) faults.push({ detail: "Must be percent-encoded UTF-8.", code: "invalid_encoding", parameter: named(name) });

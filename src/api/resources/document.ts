@@ -1,6 +1,7 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { Failure } from "../../errors.ts";
 import { hashOf } from "../../hash.ts";
+import { requestOrigin, urlOf } from "../../http/request-url.ts";
 import { apiBase } from "../base-path.ts";
 import type { ApiContext } from "../context.ts";
 import { serversOf, withServers } from "../document/servers.ts";
@@ -33,11 +34,11 @@ const served = new Map<string, Served & { servers: string }>();
 
 /** The document that `npm run openapi` has written, with the servers of this deployment. Throws `unavailable`. */
 async function readServed(c: ApiContext, path: string): Promise<Served> {
-  const servers = serversOf(c.env.PUBLIC_ORIGIN, c.get("url").origin);
+  const servers = serversOf(c.env.PUBLIC_ORIGIN, requestOrigin(c));
   const key = JSON.stringify(servers);
   const known = served.get(path);
   if (known?.servers === key) return known;
-  const asset = await c.env.ASSETS.fetch(new URL(apiBase + path, c.get("url")));
+  const asset = await c.env.ASSETS.fetch(new URL(apiBase + path, urlOf(c)));
   if (!asset.ok) throw new Failure("unavailable", "The document cannot be read just now. Try again in a moment.");
   const text = withServers(new TextDecoder().decode(await asset.arrayBuffer()), servers);
   const made = { servers: key, etag: etagOf(hashOf(text).slice(0, 16)), bytes: new TextEncoder().encode(text) };

@@ -1,6 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import { Failure } from "../../errors.ts";
 import { hashOf } from "../../hash.ts";
+import { urlOf } from "../../http/request-url.ts";
 import type { ApiContext } from "../context.ts";
 import { respondJson } from "../respond.ts";
 
@@ -23,7 +24,7 @@ export const pageOf = <Item extends z.ZodType>(item: Item, name: string) =>
 
 /** Tells a cursor of this list from one of another: a checksum of the position and everything in the query but where the page begins and how long it is. It is no secret: a position that somebody makes up shows nothing but the account's own. */
 function checksumOf(c: ApiContext, position: unknown): string {
-  const url = new URL(c.get("url"));
+  const url = new URL(urlOf(c));
   url.searchParams.delete("cursor");
   url.searchParams.delete("limit");
   // The values of a filter that takes several may come in any order. The sort by name keeps the order of what has one name.
@@ -64,7 +65,7 @@ export function respondPage<Item>(c: ApiContext, data: Item[], next: unknown) {
 
 function linkTo(c: ApiContext, nextCursor: string | null): Record<string, string> {
   if (nextCursor === null) return {};
-  const url = new URL(c.get("url"));
+  const url = new URL(urlOf(c));
   url.searchParams.set("cursor", nextCursor);
   return { Link: `<${url}>; rel="next"` };
 }

@@ -2,6 +2,7 @@ import { raw } from "hono/html";
 import type { Child, PropsWithChildren } from "hono/jsx";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import packageJson from "../../../package.json" with { type: "json" };
+import { urlOf } from "../../http/request-url.ts";
 import { maskKeys } from "../../keys/mask-keys.ts";
 import type { PageContext, Visitor } from "../context.ts";
 import { type Preferences, preferencesOf } from "../preferences.ts";
@@ -77,7 +78,7 @@ export function framed(c: PageContext, { title, section, action, trail = [] }: S
   const { theme, zone } = preferencesOf(c);
   // Documentation is open: nobody may have been let in.
   const visitor = c.get("visitor") as Visitor | undefined;
-  const { pathname, search } = c.get("url");
+  const { pathname, search } = urlOf(c);
   const here = maskKeys(c.req.method === "GET" && search.length <= longestSearch ? pathname + search : pathname);
   return (
     <Page title={title} theme={theme} zone={zone}>

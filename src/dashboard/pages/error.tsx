@@ -1,5 +1,6 @@
 import { type Failure, failures } from "../../errors.ts";
 import type { AppContext } from "../../http/context.ts";
+import { urlOf } from "../../http/request-url.ts";
 import { maskKeys } from "../../keys/mask-keys.ts";
 import { Page, showPage } from "../components/layout.tsx";
 import type { PageContext } from "../context.ts";
@@ -7,7 +8,7 @@ import type { PageContext } from "../context.ts";
 /** The page for what went wrong outside the API: what it is, where to go, and the id to ask about. */
 export function errorPage(c: AppContext, failure: Failure): Response | Promise<Response> {
   const { status, title } = failures[failure.code];
-  const { pathname, search } = c.get("url");
+  const { pathname, search } = urlOf(c);
   const what = (
     <>
       <p role="alert">{failure.message}</p>

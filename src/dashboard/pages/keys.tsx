@@ -2,6 +2,7 @@ import { Hono } from "hono";
 import { readLiveUsages } from "../../admission/rate-limit-usage.ts";
 import { dayMs } from "../../clock.ts";
 import { NewKey } from "../../http/inputs/key.ts";
+import { requestOrigin } from "../../http/request-url.ts";
 import { createKey } from "../../keys/create-key.ts";
 import { type Key, keyStatuses, statusOf } from "../../keys/key.ts";
 import { type KeyPosition, listKeys } from "../../keys/read-keys.ts";
@@ -258,7 +259,7 @@ export function showSecret(
   c: PageContext,
   { title, key, secretKey, call, done }: { title: string; key: Key; secretKey: string; call: string; done?: string },
 ) {
-  const { origin } = c.get("url");
+  const origin = requestOrigin(c);
   const path = `/keys/${key.id}`;
   return showPage(
     c,

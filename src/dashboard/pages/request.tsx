@@ -3,6 +3,7 @@ import { type ReadEntry, readEntry } from "../../activity/read-activity.ts";
 import { actorNameOf, listAudit } from "../../audit/audit.ts";
 import { iso, minuteMs, secondMs } from "../../clock.ts";
 import { readEventsOfRequest } from "../../events/read-events.ts";
+import { requestOrigin, urlOf } from "../../http/request-url.ts";
 import { timeOfId } from "../../ids.ts";
 import { readKeyRow } from "../../keys/read-keys.ts";
 import { type Operation, operationsIn, readOpenApi } from "../../openapi-document.ts";
@@ -55,7 +56,7 @@ requestPages.get("/activity/:id", async (c) => {
   const entry = await readEntry(asking, c.req.param("id"));
   const limitOf = async () => (await readKeyRow(asking, entry.keyId)).hourlyLimit;
   const explanation = explain(entry, entry.status === 429 ? await limitOf().catch(() => undefined) : undefined);
-  const operation = operationsIn(await readOpenApi(c.env, c.get("url"))).find(
+  const operation = operationsIn(await readOpenApi(c.env, urlOf(c))).find(
     ({ method, path }) => method.toUpperCase() === entry.method.replace("HEAD", "GET") && path === entry.route,
   )?.operation;
   const missingScope = entry.errorCode === "insufficient_scope" ? scopeOf(operation) : undefined;
@@ -64,7 +65,7 @@ requestPages.get("/activity/:id", async (c) => {
   const around = visitorMay(c, "audit")
     ? (await listAudit(asking, { filter: { from: at - aroundMs, to: at + aroundMs }, limit: mostAround })).rows
     : [];
-  const { origin } = c.get("url");
+  const origin = requestOrigin(c);
   return showPage(
     c,
     { title: `${entry.method} ${entry.path}`, section: "Activity", trail: [["Activity", "/activity"]] },

@@ -4,6 +4,7 @@ import { connect } from "../../db/client.ts";
 import { Failure, failures } from "../../errors.ts";
 import { originOf } from "../../http/client-address.ts";
 import { visibleText } from "../../http/inputs/values.ts";
+import { urlOf } from "../../http/request-url.ts";
 import { accessConfig } from "../../identity/access.ts";
 import { claim, readInvitation } from "../../identity/join.ts";
 import type { Member } from "../../identity/member.ts";
@@ -64,7 +65,7 @@ export const signInPages = new Hono<PageEnv>();
 const passkeysOnly = createMiddleware<PageEnv>(async function passkeysOnly(c, next) {
   if (accessConfig(c.env))
     throw new Failure("not_found", "This deployment signs people in with Cloudflare Access. Open the overview instead.");
-  const { hostname, port, pathname, search } = c.get("url");
+  const { hostname, port, pathname, search } = urlOf(c);
   if (c.req.method === "GET" && hostname === "127.0.0.1") return c.redirect(`http://localhost:${port}${pathname}${search}`, 302);
   return next();
 });

@@ -6,6 +6,7 @@ import { secondMs } from "../../clock.ts";
 import { Page } from "../../dashboard/components/layout.tsx";
 import { readForm } from "../../dashboard/forms.ts";
 import { connect } from "../../db/client.ts";
+import { urlOf } from "../../http/request-url.ts";
 import { readSigned, setSigned } from "../../http/signed-cookie.ts";
 import { isLoopback } from "../../loopback.ts";
 import {
@@ -25,7 +26,7 @@ import { TrafficPanels } from "./traffic.tsx";
 
 // The operator's page: how the deployment does, and which accounts to look at. It changes nothing: the command line does.
 
-const isPlain = (c: OperatorContext) => c.get("isLocal") && c.get("url").protocol === "http:" && isLoopback(c.get("url").hostname);
+const isPlain = (c: OperatorContext) => c.get("isLocal") && urlOf(c).protocol === "http:" && isLoopback(urlOf(c).hostname);
 const cookieOf = (c: OperatorContext) => (isPlain(c) ? "operator" : "__Host-operator");
 const optionsOf = (c: OperatorContext) => ({ path: "/", httpOnly: true, secure: !isPlain(c), sameSite: "Strict" }) as const;
 
