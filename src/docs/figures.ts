@@ -14,7 +14,7 @@ import { eventsKeptMs } from "../events/retention.ts";
 import { faultCodes } from "../explanations.ts";
 import { longestBodyBytes, longestWaitMs } from "../http/body.ts";
 import { keptMs as idempotencyKeptMs } from "../idempotency/store.ts";
-import { keptMs as invitationKeptMs } from "../identity/invitations.ts";
+import { keptMs as invitationKeptMs, mostPeople } from "../identity/invitations.ts";
 import { codesOfMember } from "../identity/recovery-codes.ts";
 import { freshMs, idleMs, longestMs } from "../identity/sessions.ts";
 import { maxLiveKeys } from "../keys/bounds.ts";
@@ -57,6 +57,7 @@ export const figures = (document: JsonObject, catalogue: EventCatalogue, origin:
   "body.kib": String(longestBodyBytes / 1024),
   "body.wait": duration(longestWaitMs),
   "keys.most": String(maxLiveKeys),
+  "people.most": integer(mostPeople),
   "keys.expiryNotice": duration(expiryNoticeMs),
   "scopes.all": list(scopes),
   "scopes.usual": list(defaultScopes),

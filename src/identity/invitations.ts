@@ -52,7 +52,17 @@ export async function claimedOf(db: Db, accountIds: readonly string[]): Promise<
 export const isNoMember = (accountId: string, emailKey: string): SQL =>
   sql`NOT EXISTS (SELECT 1 FROM members WHERE account_id = ${accountId} AND email_key = ${emailKey} AND removed_at IS NULL)`;
 
-/** Invites somebody, for seven days. Returns what the link carries, shown this once. Throws `conflict` for who is a member already, and `invalid_body`. */
+/** Members and open invitations that an account may have. It bounds their sessions too, which are opened even where the account's storage is full. */
+export const mostPeople = 1_000;
+
+const peopleOf = (accountId: string, now: number): SQL =>
+  sql`((SELECT count(*) FROM members WHERE account_id = ${accountId} AND removed_at IS NULL)
+    + (SELECT count(*) FROM invitations WHERE account_id = ${accountId} AND used_by IS NULL AND expires_at > ${now}))`;
+
+/**
+ * Invites somebody, for seven days. Returns what the link carries, shown this once. Throws `conflict` for who is a member already, `limit_reached` where
+ * the account has all the people that it may have, and `invalid_body`.
+ */
 export async function invite(
   writing: Writing,
   { email, role }: { email: string; role: Role },
@@ -71,16 +81,24 @@ export async function invite(
     expiresAt: now + keptMs,
     createdAt: now,
   };
+  const people = peopleOf(actor.accountId, now);
   const isNew = isNoMember(actor.accountId, requireEmailKey(email));
+  const when = sql`(${isNew} AND ${people} < ${mostPeople})`;
   const [made] = await commit({
     result: null,
     events: [memberInvited({ ...invitation, name: "" }, now)],
     audit: [audited(writing, "member.invited", { type: "invitation", id: invitation.id, name: email }, ["role"])],
-    statements: [insertWhere(db, invitations, invitation, isNew)],
-    when: isNew,
+    statements: [insertWhere(db, invitations, invitation, when)],
+    when,
   });
-  if (!wrote(made)) throw new Failure("conflict", "Somebody with this address is a member already.");
-  return { invitation, token };
+  if (wrote(made)) return { invitation, token };
+  const [counted] = await db.all<{ people: number }>(sql`SELECT ${people} AS people`);
+  throw counted && counted.people >= mostPeople
+    ? new Failure(
+        "limit_reached",
+        `An account may have ${mostPeople.toLocaleString("en")} members and open invitations. Remove or withdraw some first.`,
+      )
+    : new Failure("conflict", "Somebody with this address is a member already.");
 }
 
 /** Ends an invitation that nobody has taken up. Throws `not_found`. */

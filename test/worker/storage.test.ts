@@ -2,7 +2,9 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { operatorOn } from "../../src/accounts/actor.ts";
 import { deliveryBytes, includedAttemptBytes } from "../../src/accounts/storage.ts";
+import { dayMs } from "../../src/clock.ts";
 import { commitTo } from "../../src/events/commit.ts";
+import { mostPeople } from "../../src/identity/invitations.ts";
 import { replaceRecoveryCodes } from "../../src/identity/recovery-codes.ts";
 import { mostSessions, openSession } from "../../src/identity/sessions.ts";
 import { deliver } from "../../src/webhooks/deliver.ts";
@@ -194,6 +196,24 @@ describe("The bytes of an account", () => {
     expect(counted / grown).toBeLessThan(1.2);
     expect(await bytesOf(accountId)).toBe(await recounted(accountId));
   });
+});
+
+it("An account has 1,000 members and open invitations at most, so that nobody fills the database with people", async () => {
+  const { accountId } = await makeTenant();
+  const owner = await makePerson(accountId);
+  const put = (n: number) =>
+    env.DB.prepare(
+      `INSERT INTO invitations (token_hash, id, account_id, kind, role, email, invited_by, expires_at, created_at)
+        WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < ?)
+        SELECT 'hash-' || ? || n, 'inv_' || ? || n, ?, 'invite', 'viewer', n || '@acme.dev', ?, ?, 0 FROM counted`,
+    ).bind(n, accountId, accountId, accountId, owner.member.id, Date.now() + dayMs);
+  await put(mostPeople - 2).run();
+  const invite = (email: string) => owner.post("/settings/invitations", { email, role: "viewer", nonce: crypto.randomUUID() });
+  expect((await invite("last@acme.dev")).status).toBe(200);
+  const refused = await invite("late@acme.dev");
+  expect([refused.status, refused.text.includes("1,000 members and open invitations")]).toEqual([422, true]);
+  await env.DB.prepare("UPDATE invitations SET expires_at = 0 WHERE account_id = ? AND email = '1@acme.dev'").bind(accountId).run();
+  expect((await invite("late@acme.dev")).status).toBe(200);
 });
 
 it("A member has 50 sessions at most: the one after that ends the oldest", async () => {
