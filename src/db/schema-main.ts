@@ -387,7 +387,9 @@ export const audit = sqliteTable(
     primaryKey({ columns: [table.accountId, table.id] }),
     // What a member knows or made, without a read of the whole log.
     index("audit_rotations").on(table.accountId, table.actorId, table.targetId).where(sql`action = 'key.rotated'`),
-    index("audit_webhooks").on(table.accountId, table.actorId, table.targetId).where(sql`action IN ('webhook.created', 'webhook.updated')`),
+    index("audit_webhooks")
+      .on(table.accountId, table.actorId, table.targetId)
+      .where(sql`action IN ('webhook.created', 'webhook.updated', 'webhook.secret_rotated', 'webhook.enabled')`),
   ],
 );
 

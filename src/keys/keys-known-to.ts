@@ -19,9 +19,12 @@ export async function listKeysKnownTo({ db, activity, actor, now }: LogReading, 
   return rows.map((row) => ({ ...row, ...lastUseOf(row.id) }));
 }
 
+/** Names a key as it is now: a key that was changed has another name. */
+export const keyAsShown = ({ id, revision }: Pick<Key, "id" | "revision">): string => `${id}.${revision}`;
+
 /**
- * Returns the statement that disables the active keys whose secret a member may have, where `when` holds, but those in `spared`. A key that is
- * disabled makes and rotates no other one.
+ * Returns the statement that disables the active keys whose secret a member may have, where `when` holds, but those in `spared`, which are as
+ * `keyAsShown` names them. A key that is disabled makes and rotates no other one.
  */
 export const disableKeysKnownTo = (
   { db, actor: { accountId }, now }: Reading,
@@ -32,5 +35,5 @@ export const disableKeysKnownTo = (
     db,
     sql`UPDATE api_keys SET state = 'disabled', version = version + 1, revision = lower(hex(randomblob(8))), updated_at = max(${now}, updated_at + 1)
       WHERE account_id = ${accountId} AND state = 'active' AND id IN (${knownTo(accountId, memberId)} SELECT id FROM known)
-      AND id NOT IN (SELECT value FROM json_each(${JSON.stringify(spared)})) AND ${when}`,
+      AND id || '.' || revision NOT IN (SELECT value FROM json_each(${JSON.stringify(spared)})) AND ${when}`,
   );

@@ -20,7 +20,8 @@ const works = async (secret: string) => (await call("GET", "/api/v1/me", { key: 
 /** What the form of the page sends, with none of its boxes ticked. */
 const formOf = ({ text }: { text: string }) => ({
   listed: hidden(text, "listed"),
-  shown: [...text.matchAll(/name="shown" value="(key_\w+)"/g)].map(([, id = ""]) => id),
+  shown: [...text.matchAll(/name="shown" value="([\w.]+)"/g)].map(([, shown = ""]) => shown),
+  shown_webhook: [...text.matchAll(/name="shown_webhook" value="([\w.]+)"/g)].map(([, shown = ""]) => shown),
 });
 
 /** Removes a member as the page asks for it, with the keys that it shows. */
@@ -154,6 +155,40 @@ it("The removal of a member revokes the keys that were made since the page was o
   const removed = await owner.post(pathOf(leaver), form);
   expect(removed.headers.get("Location")).toBe("/settings?done=removed-with-keys");
   expect([await works(later), await works(made), await works(kept), await works(rotated)]).toEqual([false, true, true, true]);
+});
+
+it("The removal of a member disables the keys that were changed since the page was opened, so that none does more than it showed", async () => {
+  const { owner, leaver, key, kept, made } = await makeTeam();
+  await leaver.post(`/keys/${idOf(made)}/disable`);
+  const form = formOf(await owner.get(pathOf(leaver)));
+  await leaver.post(`/keys/${idOf(made)}/enable`);
+  await call("PATCH", `/api/v1/keys/${idOf(kept)}`, { key, body: { scopes: ["tasks:read", "users:read"] } });
+  expect([await works(kept), await works(made)]).toEqual([true, true]);
+  const removed = await owner.post(pathOf(leaver), form);
+  expect(removed.headers.get("Location")).toBe("/settings?done=removed-with-changed");
+  expect([await works(kept), await works(made)]).toEqual([false, false]);
+  for (const secret of [kept, made]) expect((await call("GET", `/api/v1/keys/${idOf(secret)}`, { key })).body.status).toBe("disabled");
+  await owner.post(`/keys/${idOf(kept)}/enable`);
+  expect(await works(kept)).toBe(true);
+});
+
+it("The removal of a member disables the webhooks that they made or changed since the page was opened, and shows those whose secret they know", async () => {
+  const { owner, leaver, key } = await makeAdminWithKey();
+  const make = async (path: string) =>
+    (await call("POST", "/api/v1/webhooks", { key, body: { url: `https://hooks.acme.dev/${path}`, event_types: ["task.created"] } })).body;
+  const [others, rotated, changed] = [await make("others"), await make("rotated"), await make("changed")];
+  await leaver.post(`/webhooks/${rotated.id}/rotate-secret`, { overlap_seconds: "0" });
+  await leaver.post(`/webhooks/${changed.id}`, { url: "https://hooks.acme.dev/mine", event_types: "task.created" });
+  const page = await owner.get(pathOf(leaver));
+  expect([others, rotated, changed].map(({ id }) => page.text.includes(`/webhooks/${id}`))).toEqual([false, true, true]);
+  const form = formOf(page);
+  await leaver.post("/webhooks", { url: "https://hooks.acme.dev/late", event_types: "task.created" });
+  await leaver.post(`/webhooks/${changed.id}`, { url: "https://hooks.acme.dev/mine-too", event_types: "task.created" });
+  const removed = await owner.post(pathOf(leaver), form);
+  expect(removed.headers.get("Location")).toBe("/settings?done=removed-with-changed");
+  const { data } = (await call("GET", "/api/v1/webhooks", { key })).body;
+  const statusOf = Object.fromEntries(data.map(({ url, status }: { url: string; status: string }) => [url.split("/").at(-1), status]));
+  expect(statusOf).toEqual({ others: "active", rotated: "active", "mine-too": "disabled", late: "disabled" });
 });
 
 it("The removal of a member cannot be put off by keys that come and go", async () => {

@@ -1,40 +1,54 @@
 import { Hono } from "hono";
 import { always } from "../../db/optimistic-locking.ts";
 import { Failure } from "../../errors.ts";
+import type { EventCatalogue } from "../../events/catalogue.ts";
 import { type Member, readMember, removeMember } from "../../identity/member.ts";
 import { endsWith, type Invitation, listInvitations } from "../../identity/open-invitations.ts";
 import { mayManage } from "../../identity/roles.ts";
 import { maxLiveKeys } from "../../keys/bounds.ts";
+import { changeKey } from "../../keys/change-key.ts";
 import { type Key, statusOf } from "../../keys/key.ts";
-import { disableKeysKnownTo, listKeysKnownTo } from "../../keys/keys-known-to.ts";
+import { disableKeysKnownTo, keyAsShown, listKeysKnownTo } from "../../keys/keys-known-to.ts";
 import { revokeKey } from "../../keys/revoke-key.ts";
 import { scopesInWords } from "../../keys/scopes.ts";
 import { listWebhooksOfMember } from "../../webhooks/list-webhooks-of-member.ts";
 import type { Webhook } from "../../webhooks/webhook.ts";
-import { keyWriting, reading, upToDate, writing } from "../acting.ts";
+import { changeWebhook } from "../../webhooks/write-webhooks.ts";
+import { keyWriting, reading, upToDate, webhookWriting, writing } from "../acting.ts";
 import { KeyText, Unused } from "../components/key-list.tsx";
 import { showPage } from "../components/layout.tsx";
 import { Alert } from "../components/notice.tsx";
 import { KeyState } from "../components/status.tsx";
 import { Age } from "../components/time.tsx";
 import { idOf, type PageContext, type PageEnv, roleOf } from "../context.ts";
-import { attempt, type Refused, readForm } from "../forms.ts";
+import { attempt, type Form, type Refused, readForm } from "../forms.ts";
 import { showForbidden } from "../permissions.tsx";
 import { backToSettings, showSettings } from "./settings.tsx";
 
-/** The removal of a member, with the keys and invitations that they leave behind. */
-export const memberRemovalPages = new Hono<PageEnv>();
+/** The removal of a member, with the keys, webhooks and invitations that they leave behind. */
+export function memberRemovalPages(catalogue: EventCatalogue) {
+  const pages = new Hono<PageEnv>();
+
+  pages.get("/settings/people/:id/remove", async (c) => {
+    const member = await readMember(reading(c), idOf(c));
+    if (!mayManage(roleOf(c.get("visitor")), member.role)) return showForbidden(c, "owners");
+    return showRemoval(c, member);
+  });
+
+  pages.post("/settings/people/:id/remove", async (c) => {
+    const form = await readForm(c);
+    const member = await readMember(reading(c), idOf(c));
+    if (!mayManage(roleOf(c.get("visitor")), member.role)) return showForbidden(c, "owners");
+    return isOwn(c, member) ? leave(c, form, member) : remove(c, form, member, catalogue);
+  });
+
+  return pages;
+}
 
 /** As many as an account may have, and each is revoked in one request. */
 const mostKeys = maxLiveKeys;
 
 const isOwn = (c: PageContext, { id }: Member): boolean => c.get("visitor").signedIn?.member.id === id;
-
-memberRemovalPages.get("/settings/people/:id/remove", async (c) => {
-  const member = await readMember(reading(c), idOf(c));
-  if (!mayManage(roleOf(c.get("visitor")), member.role)) return showForbidden(c, "owners");
-  return showRemoval(c, member);
-});
 
 async function showRemoval(c: PageContext, member: Member, refused?: Refused) {
   const asking = await upToDate(c);
@@ -62,8 +76,11 @@ async function showRemoval(c: PageContext, member: Member, refused?: Refused) {
       <MadeWebhooks webhooks={webhooks} />
       <form class="form" method="post" action={`/settings/people/${member.id}/remove`}>
         <input type="hidden" name="listed" value="yes" />
-        {keys.map(({ id }) => (
-          <input type="hidden" name="shown" value={id} />
+        {keys.map((key) => (
+          <input type="hidden" name="shown" value={keyAsShown(key)} />
+        ))}
+        {webhooks.map((webhook) => (
+          <input type="hidden" name="shown_webhook" value={webhookAsShown(webhook)} />
         ))}
         {keys.length > 0 && <KnownKeys keys={keys} isOwn={isOwn(c, member)} now={asking.now} />}
         <p class="buttons">
@@ -85,7 +102,10 @@ const MadeWebhooks = ({ webhooks }: { webhooks: readonly Webhook[] }) =>
   webhooks.length === 0 ? null : (
     <>
       <h2>Webhooks that they made or changed</h2>
-      <p>These webhooks keep sending events. Disable or delete the webhooks that must stop.</p>
+      <p>
+        These webhooks keep sending events. Disable or delete the webhooks that must stop. Webhooks that they make or change from now on are
+        disabled.
+      </p>
       <ul class="lines">
         {webhooks.map(({ id, url, state }) => (
           <li>
@@ -126,7 +146,7 @@ const KnownKeys = ({ keys, isOwn, now }: { keys: readonly Key[]; isOwn: boolean;
     <p id="known-keys">
       {isOwn
         ? "You, or a key that you know, made or rotated these keys. They keep working. Revoke the keys that must stop, on their pages, before you leave."
-        : "This member, or a key that they know, made or rotated these keys. The keys keep working. Tick the keys to revoke. Keys that are made from now on are revoked too. A revoked key never works again."}
+        : "This member, or a key that they know, made or rotated these keys. The keys keep working. Tick the keys to revoke. Keys that are made from now on are revoked too, and keys that are changed from now on are disabled. A revoked key never works again."}
     </p>
     <div class="wide">
       {keys.map((key) => (
@@ -158,41 +178,84 @@ const KnownKeys = ({ keys, isOwn, now }: { keys: readonly Key[]; isOwn: boolean;
   </fieldset>
 );
 
-memberRemovalPages.post("/settings/people/:id/remove", async (c) => {
-  const form = await readForm(c);
-  const member = await readMember(reading(c), idOf(c));
-  if (!mayManage(roleOf(c.get("visitor")), member.role)) return showForbidden(c, "owners");
-  const ticked = form.all("revoke");
-  if (ticked.length > 0 && isOwn(c, member))
+/** Whether the form comes from a page that listed the keys. Whoever knows none needs no list. */
+const hasListed = (form: Form, known: readonly Key[]): boolean => form.text("listed") !== "" || known.length === 0;
+
+const unlisted: Refused = {
+  summary: "Nobody was removed. The member knows keys. Check the list, then try again.",
+  faults: new Map(),
+};
+
+/** Removes the visitor. They may change nothing after it, so their keys and webhooks stay as they are. */
+async function leave(c: PageContext, form: Form, member: Member) {
+  if (form.all("revoke").length > 0)
     return showSettings(c, { refused: { summary: "Nothing was changed: revoke your own keys on their pages first.", faults: new Map() } });
-  const known = () => listKeysKnownTo(keyWriting(c), member.id, mostKeys);
-  if (form.text("listed") === "" && (await known()).length > 0)
-    return showRemoval(c, member, {
-      summary: "Nobody was removed. The member knows keys. Check the list, then try again.",
-      faults: new Map(),
-    });
-  const spared = isOwn(c, member) ? null : form.all("shown").filter((id) => !ticked.includes(id));
+  if (!hasListed(form, await listKnown(c, member))) return showRemoval(c, member, unlisted);
+  const removed = await attempt(() => removeMember(writing(c), member));
+  return "refused" in removed ? showSettings(c, { refused: removed.refused }) : backToSettings(c, "removed");
+}
+
+const listKnown = (c: PageContext, { id }: Member) => listKeysKnownTo(keyWriting(c), id, mostKeys);
+
+/**
+ * Removes a member. Of the keys that they know, those that the form shows and does not tick stay, where they are still as it shows them. One that was
+ * changed since is disabled, and any other is revoked. A webhook of theirs that was made or changed since is disabled.
+ */
+async function remove(c: PageContext, form: Form, member: Member, catalogue: EventCatalogue) {
+  if (!hasListed(form, await listKnown(c, member))) return showRemoval(c, member, unlisted);
+  const ticked = form.all("revoke");
+  const spared = form.all("shown").filter((shown) => !ticked.some((id) => shown.startsWith(`${id}.`)));
   // In the same write: otherwise such a key could make the next one before it is revoked.
   const removed = await attempt(() =>
-    removeMember(writing(c), member, (when) => (spared === null ? [] : [disableKeysKnownTo(writing(c), member.id, { spared, when })])),
+    removeMember(writing(c), member, (when) => [disableKeysKnownTo(writing(c), member.id, { spared, when })]),
   );
   if ("refused" in removed) return showSettings(c, { refused: removed.refused });
-  const ending = spared === null ? [] : (await known()).filter(({ id }) => !spared.includes(id));
-  const failed = await revokeEach(c, ending);
-  if (failed.length === 0) return backToSettings(c, ending.length > 0 ? "removed-with-keys" : "removed");
-  const summary = `${member.name} was removed, but not every key is revoked. ${failed.join(" ")}`;
-  return showSettings(c, { refused: { summary, faults: new Map() } });
-});
+  const ending = (await listKnown(c, member)).filter((key) => !spared.includes(keyAsShown(key)));
+  const isSpared = ({ id }: Key) => spared.some((shown) => shown.startsWith(`${id}.`));
+  const webhooks = webhookWriting(c, catalogue);
+  const changed = (await listWebhooksOfMember(webhooks, member.id)).filter(
+    (each) => !form.all("shown_webhook").includes(webhookAsShown(each)),
+  );
+  const failed = [
+    ...(await forEach(
+      ending,
+      ({ name }) => name,
+      async (key) => {
+        // A key that is disabled already is only told to its guard.
+        if (isSpared(key)) await changeKey(keyWriting(c), key.id, { state: "disabled" }, always);
+        else await revokeKey(keyWriting(c), key.id, always);
+      },
+    )),
+    ...(await forEach(
+      changed,
+      ({ url }) => url,
+      async ({ id }) => void (await changeWebhook(webhooks, id, { state: "disabled" }, always)),
+    )),
+  ];
+  if (failed.length > 0) {
+    const summary = `${member.name} was removed, but not all that ends with them has ended. ${failed.join(" ")}`;
+    return showSettings(c, { refused: { summary, faults: new Map() } });
+  }
+  if (changed.length > 0 || ending.some(isSpared)) return backToSettings(c, "removed-with-changed");
+  return backToSettings(c, ending.length > 0 ? "removed-with-keys" : "removed");
+}
 
-/** Revokes keys, each by itself. Returns a sentence for each that could not be, or that is not in force yet. */
-async function revokeEach(c: PageContext, keys: readonly Key[]): Promise<string[]> {
+/** Names a webhook as it is now: a webhook that was changed has another name. */
+const webhookAsShown = ({ id, revision }: Webhook): string => `${id}.${revision}`;
+
+/** Does the same with each, one after the other. Returns a sentence for each that could not be done, or that is not in force yet. */
+async function forEach<Item>(
+  items: readonly Item[],
+  nameOf: (item: Item) => string,
+  work: (item: Item) => Promise<void>,
+): Promise<string[]> {
   const failed: string[] = [];
-  for (const { id, name } of keys) {
+  for (const item of items) {
     try {
-      await revokeKey(keyWriting(c), id, always);
+      await work(item);
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
-      failed.push(`${name}: ${error.message}`);
+      failed.push(`${nameOf(item)}: ${error.message}`);
     }
   }
   return failed;
