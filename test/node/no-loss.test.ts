@@ -5,8 +5,9 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
-import { answers, startDevWorker } from "../../scripts/dev-worker.ts";
+import { answers } from "../../scripts/dev-worker.ts";
 import { faultOf, type Received, type Receiver, startReceiver } from "../../scripts/receiving.ts";
+import { type BundledWorker, bundleOf, startBundled } from "./bundled-worker.ts";
 import { copyOf, freePort, removeProject } from "./project.ts";
 
 // The real Worker makes changes and sends their events, while its whole runtime is killed with SIGKILL, at random and at each
@@ -24,6 +25,7 @@ const points = inject("isLong") ? allPoints : (["after the claim"] as const);
 
 let folder: string;
 let port: number;
+let bundle: BundledWorker;
 let worker: ChildProcess;
 let receiver: Receiver;
 let keys: string[];
@@ -40,7 +42,7 @@ const base = () => `http://localhost:${port}`;
 
 async function startWorker(): Promise<void> {
   startedAt = Date.now();
-  worker = startDevWorker(port, { folder });
+  worker = startBundled(bundle, port);
   while (!(await answers(`${base()}/health`))) await sleep(50);
 }
 
@@ -54,6 +56,7 @@ async function killWorker(): Promise<void> {
 beforeAll(async () => {
   const made = inject("made");
   folder = copyOf(made.folder);
+  bundle = await bundleOf(folder);
   port = await freePort();
   receiver = await startReceiver(0, (received) => {
     const fault = faultOf(received, secret);

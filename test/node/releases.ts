@@ -20,12 +20,17 @@ export interface Bundles {
 
 export async function bundle(): Promise<Bundles> {
   const next = mkdtempSync(join(tmpdir(), "next-"));
+  await bundleInto(next);
+  return { folders: { released: join(released, "worker"), next }, remove: () => rmSync(next, { recursive: true, force: true }) };
+}
+
+/** Bundles the working tree as a local build, as wrangler would upload it. */
+export async function bundleInto(folder: string): Promise<void> {
   const defines = ["LOCAL_BUILD:true", "OPEN_OVERVIEW:true"].flatMap((define) => ["--define", define]);
-  const { code, err } = await run(join(root, "node_modules/.bin/wrangler"), ["deploy", "--dry-run", ...defines, "--outdir", next], {
+  const { code, err } = await run(join(root, "node_modules/.bin/wrangler"), ["deploy", "--dry-run", ...defines, "--outdir", folder], {
     env: { ...process.env, CI: "true", WRANGLER_SEND_METRICS: "false" },
   });
   if (code !== 0) throw new Error(err);
-  return { folders: { released: join(released, "worker"), next }, remove: () => rmSync(next, { recursive: true, force: true }) };
 }
 
 export const migrationsOf = (release: Release): Record<string, string[]> => {
@@ -37,6 +42,19 @@ export const migrationsOf = (release: Release): Record<string, string[]> => {
       .map((file) => readFileSync(join(folder, name, file), "utf8"));
   return { DB: read("main"), ACTIVITY_0: read("activity") };
 };
+
+/** What wrangler has bundled into a folder, as options of Miniflare: the script, and the guides as text. */
+export const modulesOf = (folder: string) => ({
+  modules: readdirSync(folder)
+    .filter((file) => file === "index.js" || (file.endsWith(".md") && file !== "README.md"))
+    .toSorted((a, b) => Number(b === "index.js") - Number(a === "index.js"))
+    .map((file) => ({
+      type: file === "index.js" ? ("ESModule" as const) : ("Text" as const),
+      path: join(folder, file),
+      contents: readFileSync(join(folder, file), "utf8"),
+    })),
+  modulesRoot: folder,
+});
 
 const secret = (name: string) => `${name}:${`${name}-secret-of-the-upgrade-tests`.padEnd(40, "-")}`;
 const signing = {
@@ -59,15 +77,7 @@ export async function startRelease(bundles: Bundles, state: string, release: Rel
       name,
       compatibilityDate: compatibility_date ?? "",
       compatibilityFlags: compatibility_flags,
-      modules: readdirSync(folder)
-        .filter((file) => file === "index.js" || (file.endsWith(".md") && file !== "README.md"))
-        .toSorted((a, b) => Number(b === "index.js") - Number(a === "index.js"))
-        .map((file) => ({
-          type: file === "index.js" ? ("ESModule" as const) : ("Text" as const),
-          path: join(folder, file),
-          contents: readFileSync(join(folder, file), "utf8"),
-        })),
-      modulesRoot: folder,
+      ...modulesOf(folder),
       d1Databases: { DB: "main", ACTIVITY_0: "activity-0" },
       durableObjects: { KEY_GUARD: object("KeyGuard"), ACTIVITY_WRITER: object("ActivityWriter") },
       queueProducers: { DELIVERIES: { queueName: "deliveries" } },
