@@ -1,4 +1,4 @@
-import { and, asc, eq, isNotNull, max, type SQL, sql } from "drizzle-orm";
+import { and, asc, eq, isNotNull, lte, max, type SQL, sql } from "drizzle-orm";
 import { isWithinQuota } from "../accounts/storage.ts";
 import { minuteMs } from "../clock.ts";
 import { type Db, raw, type Statement } from "../db/client.ts";
@@ -165,24 +165,46 @@ async function freeFrom(db: Db, { accountId, id }: Target, now: number): Promise
   return Math.max(now, last?.at ?? 0);
 }
 
-/** Goes on with redeliveries whose next deliveries are due within three minutes: at most `limit` pieces in all. Returns how many pieces were done. */
+/** Whether the next deliveries of a redelivery are due within three minutes. */
+const isDue = ({ cursor, nextAt }: Redelivery, now: number): boolean => cursor !== null && nextAt <= now + aheadMs;
+
+/** Redeliveries with deliveries to make: the first of each account, then the second of each, and so on. */
+const readDue = (db: Db, now: number, limit: number): Promise<Redelivery[]> =>
+  db
+    .select()
+    .from(redeliveries)
+    .where(and(isNotNull(redeliveries.cursor), lte(redeliveries.nextAt, now + aheadMs)))
+    .orderBy(sql`row_number() OVER (PARTITION BY ${redeliveries.accountId} ORDER BY ${redeliveries.nextAt})`, asc(redeliveries.nextAt))
+    .limit(limit);
+
+/**
+ * Goes on with redeliveries whose next deliveries are due within three minutes: at most `limit` pieces in all. Accounts take turns, a piece each, so that
+ * none waits for all of another's. Returns how many pieces were done.
+ */
 export async function makeRedeliveries(
   { db, enqueue }: { db: Db; enqueue: EnqueueDeliveries },
   now: number,
   limit: number,
 ): Promise<number> {
-  const open = await db.select().from(redeliveries).where(isNotNull(redeliveries.cursor)).orderBy(asc(redeliveries.nextAt)).limit(limit);
+  const turns = [...Map.groupBy(await readDue(db, now, limit), ({ accountId }) => accountId).values()];
   let pieces = 0;
-  for (let redelivery of open) {
-    while (redelivery.cursor !== null && redelivery.filter !== null && redelivery.nextAt <= now + aheadMs && pieces < limit) {
-      const { filter, cursor } = redelivery;
-      const { statements, due, after } = await nextPiece(db, { ...redelivery, filter, cursor }, now);
-      const [first, ...rest] = statements as [Statement, ...Statement[]];
-      const [made] = await db.batch([first, ...rest]);
-      enqueue(due(made));
-      redelivery = after;
-      pieces++;
-    }
+  for (; pieces < limit; pieces++) {
+    const [redelivery, ...others] = turns.shift() ?? [];
+    if (!redelivery) break;
+    const after = await makePiece(db, enqueue, redelivery, now);
+    const left = isDue(after, now) ? [after, ...others] : others;
+    if (left.length > 0) turns.push(left);
   }
   return pieces;
+}
+
+/** Makes the next deliveries of a redelivery. Returns the redelivery after them. */
+async function makePiece(db: Db, enqueue: EnqueueDeliveries, redelivery: Redelivery, now: number): Promise<Redelivery> {
+  const { filter, cursor } = redelivery;
+  if (filter === null || cursor === null) return { ...redelivery, cursor: null };
+  const { statements, due, after } = await nextPiece(db, { ...redelivery, filter, cursor }, now);
+  const [first, ...rest] = statements as [Statement, ...Statement[]];
+  const [made] = await db.batch([first, ...rest]);
+  enqueue(due(made));
+  return after;
 }

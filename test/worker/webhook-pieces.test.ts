@@ -129,6 +129,19 @@ describe("A redelivery of many", () => {
     expect(progress).toMatchObject({ count: 1200, status: "running" });
   });
 
+  it("takes turns with those of other accounts, so that none waits for redeliveries that look at much and match nothing", async () => {
+    const from = new Date(Date.now() - minuteMs).toISOString();
+    const busy = await webhookWith({ delivered: 3000 });
+    const nothing = { from, status: "delivered", event_types: ["user.deleted"] };
+    for (let n = 0; n < 6; n++) await call("POST", `/api/v1/webhooks/${busy.id}/redeliver`, { key: busy.key, body: nothing });
+    const { key, id } = await webhookWith({ failed: 1200 });
+    const { body } = await call("POST", `/api/v1/webhooks/${id}/redeliver`, { key, body: { from } });
+    const made = () => env.DB.prepare("SELECT made FROM redeliveries WHERE id = ?").bind(body.id).first("made");
+    expect(await made()).toBe(500);
+    await makeRedeliveries({ db, enqueue: () => {} }, Date.now(), 5);
+    expect(await made()).toBe(1000);
+  });
+
   it("counts any number of deliveries in statements that each read a bounded number", async () => {
     const { key, id } = await webhookWith({ delivered: 25_000, failed: 7 });
     const from = new Date(Date.now() - minuteMs).toISOString();
