@@ -26,8 +26,21 @@ export function writersOf({ ACTIVITY_WRITERS }: Pick<WriterEnv, "ACTIVITY_WRITER
   return count;
 }
 
+const mostRemembered = 10_000;
+/** By account: every request asks for it, and a hash costs more than the rest of its way into the log. */
+const numbers = new Map<string, number>();
+
+function numberOf(accountId: string): number {
+  const known = numbers.get(accountId);
+  if (known !== undefined) return known;
+  if (numbers.size >= mostRemembered) numbers.clear();
+  const number = Number.parseInt(hashOf(accountId).slice(0, 8), 16);
+  numbers.set(accountId, number);
+  return number;
+}
+
 /** The number of the writer that an account's entries go to. */
-export const writerOf = (accountId: string, count: number): number => Number.parseInt(hashOf(accountId).slice(0, 8), 16) % count;
+export const writerOf = (accountId: string, count: number): number => numberOf(accountId) % count;
 
 export const writerAt = ({ ACTIVITY_WRITER }: WriterEnv, store: string, number: number) => ACTIVITY_WRITER.getByName(`${store}/${number}`);
 
