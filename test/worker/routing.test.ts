@@ -1,8 +1,10 @@
 import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { createApp } from "../../src/app.ts";
 import type { AppContext } from "../../src/http/context.ts";
+import { normalizedPath } from "../../src/http/request-path.ts";
 import { newSecretKey } from "../../src/keys/key-format.ts";
 import { answerOf, call, makeKey, makeTenant, within2s } from "./client.ts";
 
@@ -128,6 +130,20 @@ describe("A route that fails as none should", () => {
     expect([answer.status, answer.headers.get("X-Frame-Options")]).toEqual([404, "DENY"]);
     expect(answer.text).toContain(answer.headers.get("X-Request-Id"));
   });
+});
+
+it("A path is that of its URL, with whatever characters it arrives", () => {
+  const pathOf = (url: string) => normalizedPath({ url } as Request);
+  // Over HTTP they arrive as they are; `Request` would encode them first.
+  const text = fc.oneof(fc.string(), fc.string({ unit: "binary" }), fc.webPath());
+  fc.assert(
+    fc.property(text, (path) => {
+      const url = `https://overview.acme.dev/${path}`;
+      expect(pathOf(url)).toBe(new URL(url).pathname);
+    }),
+    { numRuns: 500 },
+  );
+  expect(pathOf('https://overview.acme.dev/api/v1/a"b')).toBe("/api/v1/a%22b");
 });
 
 describe("A path with something encoded", () => {
