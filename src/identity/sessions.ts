@@ -107,14 +107,27 @@ export const confirmSession = (db: Db, { tokenHash }: Session, now: number) =>
 const endableBy = ({ id, accountId, role }: Member): SQL =>
   sql`${sessions.memberId} IN (SELECT id FROM members WHERE account_id = ${accountId} AND (id = ${id} OR ${inArray(sql`role`, managedBy(role))}))`;
 
-/** The live sessions that a member may end, the latest first. */
+/** As many sessions as a list has: all of a member's own, and the latest of others. */
+export const mostListed = 2 * mostSessions;
+
+/** The live sessions that a member may end, at most 100: first their own, then those of others, each the latest first. */
 export const listSessions = ({ db, now }: Reading, member: Member) =>
   db
     .select({ session: sessions, member: members })
     .from(sessions)
     .innerJoin(members, eq(members.id, sessions.memberId))
     .where(and(endableBy(member), isLive(now)))
-    .orderBy(desc(sessions.lastSeenAt));
+    .orderBy(desc(eq(sessions.memberId, member.id)), desc(sessions.lastSeenAt))
+    .limit(mostListed);
+
+/** Whose session that is, where a member may end it. Null where they may not. */
+export async function readEndable({ db }: Reading, id: string, member: Member): Promise<string | null> {
+  const [found] = await db
+    .select({ memberId: sessions.memberId })
+    .from(sessions)
+    .where(and(eq(sessions.id, id), endableBy(member)));
+  return found?.memberId ?? null;
+}
 
 /** Ends a session that a member may end. Throws `not_found` for any other. */
 export async function endSession(writing: Writing, id: string, member: Member): Promise<void> {

@@ -197,6 +197,22 @@ describe("A session", () => {
     expect((await owner.post(`/settings/sessions/${ids[1]}/end`)).status).toBe(303);
   });
 
+  it("is listed among a hundred at most, first the visitor's own", async () => {
+    const { accountId } = await makeTenant();
+    const [owner, viewer] = [await makePerson(accountId), await makePerson(accountId, "viewer")];
+    const own = await env.DB.prepare("SELECT id FROM sessions WHERE member_id = ?").bind(owner.member.id).first<string>("id");
+    await env.DB.prepare(
+      `INSERT INTO sessions (token_hash, id, member_id, verified_at, last_seen_at, created_at)
+        WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < 300)
+        SELECT ?1 || n, 'ses_' || ?1 || n, ?1, ?2, ?2, ?2 FROM counted`,
+    )
+      .bind(viewer.member.id, Date.now() + minuteMs)
+      .run();
+    const { text } = await owner.get("/settings");
+    expect(text.match(/End session/g)).toHaveLength(100);
+    expect([text.includes(`/settings/sessions/${own}/end`), text.includes("the latest of others")]).toEqual([true, true]);
+  });
+
   it("cannot be used by a page of elsewhere", async () => {
     const { accountId, keyId, key } = await makeTenant();
     const { post } = await makePerson(accountId);

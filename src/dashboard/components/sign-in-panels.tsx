@@ -1,6 +1,6 @@
 import type { Member } from "../../identity/member.ts";
 import type { Passkey } from "../../identity/passkeys.ts";
-import type { Session, SignedIn } from "../../identity/sessions.ts";
+import { mostListed, type Session, type SignedIn } from "../../identity/sessions.ts";
 import { deviceOf } from "../device.ts";
 import { newNonce } from "../once.ts";
 import { Action } from "./fields.tsx";
@@ -33,6 +33,7 @@ export const SessionsPanel = ({
         </li>
       ))}
     </ul>
+    {sessions.length === mostListed && <p>These are your sessions and the latest of others.</p>}
     <p class="quiet">A session ends after twelve hours without a page, and after fourteen days.</p>
   </section>
 );
