@@ -388,7 +388,7 @@ export const audit = sqliteTable(
     // What a member knows or made, without a read of the whole log.
     index("audit_rotations").on(table.accountId, table.actorId, table.targetId).where(sql`action = 'key.rotated'`),
     index("audit_webhooks")
-      .on(table.accountId, table.actorId, table.targetId)
+      .on(table.accountId, table.actorId, table.action, table.targetId)
       .where(sql`action IN ('webhook.created', 'webhook.updated', 'webhook.secret_rotated', 'webhook.enabled')`),
   ],
 );

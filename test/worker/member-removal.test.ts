@@ -1,8 +1,11 @@
 import { env } from "cloudflare:workers";
 import { type SQL, sql } from "drizzle-orm";
+import { drizzle } from "drizzle-orm/d1";
 import { expect, it } from "vitest";
+import { operatorOn } from "../../src/accounts/actor.ts";
 import { knownTo } from "../../src/audit/known-to.ts";
 import { hourMs } from "../../src/clock.ts";
+import { listWebhooksOfMember } from "../../src/webhooks/list-webhooks-of-member.ts";
 import { hidden, labelled } from "./browse.ts";
 import { call, db, makeKey, makeTenant } from "./client.ts";
 import { age, makePerson, type Person } from "./people.ts";
@@ -104,7 +107,7 @@ it("The removal of a member says whom it removes, what ends with them, and asks 
   expect(await env.DB.prepare("SELECT removed_at FROM members WHERE id = ?").bind(admin.member.id).first("removed_at")).toBeNull();
 });
 
-it("The keys that a member knows are found by who made them, whatever other keys the account has", async () => {
+it("The keys that a member knows, and the webhooks that such keys made, are found by who made them, whatever else the account has", async () => {
   const { accountId, keyId } = await makeTenant();
   const { member } = await makePerson(accountId, "developer");
   const copy = (id: SQL, values: SQL) =>
@@ -119,6 +122,16 @@ it("The keys that a member knows are found by who made them, whatever other keys
   const { results, meta } = await db.run(sql`${knownTo(accountId, member.id)} SELECT id FROM known`);
   expect(results).toHaveLength(1 + many);
   expect(meta.rows_read).toBeLessThan(10 * many);
+  await db.run(sql`INSERT INTO audit (account_id, id, actor_type, actor_id, action, target_type, target_id, target_name, changes)
+    SELECT account_id, 'aud_' || id, 'member', ${member.id}, 'key.created', 'key', id, name, '[]' FROM api_keys WHERE account_id = ${accountId}`);
+  const statements: [string, unknown[]][] = [];
+  const noting = drizzle(env.DB, { logger: { logQuery: (query, values) => void statements.push([query, values]) } }) as typeof db;
+  await listWebhooksOfMember({ db: noting, actor: operatorOn(accountId), now: Date.now() }, member.id);
+  const [query, values] = statements[0] ?? ["", []];
+  const listed = await env.DB.prepare(query)
+    .bind(...values)
+    .run();
+  expect(listed.meta.rows_read).toBeLessThan(10 * many);
 });
 
 it("The removal of a member shows the keys that were made or rotated by keys of theirs, and the webhooks that they or such keys made", async () => {

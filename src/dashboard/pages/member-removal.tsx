@@ -212,26 +212,27 @@ async function remove(c: PageContext, form: Form, member: Member, catalogue: Eve
   if ("refused" in removed) return showSettings(c, { refused: removed.refused });
   const ending = (await listKnown(c, member)).filter((key) => !spared.includes(keyAsShown(key)));
   const isSpared = ({ id }: Key) => spared.some((shown) => shown.startsWith(`${id}.`));
+  // The keys first: they act, and webhooks only listen.
+  const failed = await forEach(
+    ending,
+    ({ name }) => name,
+    async (key) => {
+      // A key that is disabled already is only told to its guard.
+      if (isSpared(key)) await changeKey(keyWriting(c), key.id, { state: "disabled" }, always);
+      else await revokeKey(keyWriting(c), key.id, always);
+    },
+  );
   const webhooks = webhookWriting(c, catalogue);
   const changed = (await listWebhooksOfMember(webhooks, member.id)).filter(
     (each) => !form.all("shown_webhook").includes(webhookAsShown(each)),
   );
-  const failed = [
-    ...(await forEach(
-      ending,
-      ({ name }) => name,
-      async (key) => {
-        // A key that is disabled already is only told to its guard.
-        if (isSpared(key)) await changeKey(keyWriting(c), key.id, { state: "disabled" }, always);
-        else await revokeKey(keyWriting(c), key.id, always);
-      },
-    )),
+  failed.push(
     ...(await forEach(
       changed,
       ({ url }) => url,
       async ({ id }) => void (await changeWebhook(webhooks, id, { state: "disabled" }, always)),
     )),
-  ];
+  );
   if (failed.length > 0) {
     const summary = `${member.name} was removed, but not all that ends with them has ended. ${failed.join(" ")}`;
     return showSettings(c, { refused: { summary, faults: new Map() } });
