@@ -18,12 +18,13 @@ describe("The jobs of the clock", () => {
     const kept = await runs();
     expect(kept.map(({ name }) => name).toSorted()).toEqual(jobs.map(({ name }) => name).toSorted());
     for (const run of kept) expect(run).toMatchObject({ ran_at: now, error: null });
-    // Within the hour, those that begin a round each hour wait for the next.
+    // Within the hour, those that begin a round each hour wait for the next, but where they have left something: of other tests, here.
+    const leftSomething = kept.filter(({ has_more }) => has_more === 1).map(({ name }) => name);
     await cron(now + 60_000);
     const again = (await runs()).filter(({ ran_at }) => ran_at === now + 60_000).map(({ name }) => name);
     expect(again.toSorted()).toEqual(
       jobs
-        .filter(({ everyMs }) => everyMs < hourMs)
+        .filter(({ name, everyMs }) => everyMs < hourMs || leftSomething.includes(name))
         .map(({ name }) => name)
         .toSorted(),
     );
