@@ -210,7 +210,7 @@ describe("A session", () => {
       .run();
     const { text } = await owner.get("/settings");
     expect(text.match(/End session/g)).toHaveLength(100);
-    expect([text.includes(`/settings/sessions/${own}/end`), text.includes("the latest of others")]).toEqual([true, true]);
+    expect([text.includes(`/settings/sessions/${own}/end`), text.includes("the latest of other members")]).toEqual([true, true]);
   });
 
   it("cannot be used by a page of elsewhere", async () => {

@@ -33,7 +33,7 @@ export const SessionsPanel = ({
         </li>
       ))}
     </ul>
-    {sessions.length === mostListed && <p>These are your sessions and the latest of others.</p>}
+    {sessions.length === mostListed && <p>These are your own sessions and the latest of other members.</p>}
     <p class="quiet">A session ends after twelve hours without a page, and after fourteen days.</p>
   </section>
 );
