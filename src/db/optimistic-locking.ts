@@ -16,6 +16,9 @@ export interface Versioned {
 
 type VersionedTable = SQLiteTable & Record<"accountId" | "id" | "revision", SQLiteColumn>;
 
+/** Names a version of a row: a row that was changed has another name. */
+export const versionName = ({ id, revision }: Pick<Versioned, "id" | "revision">): string => `${id}.${revision}`;
+
 /** Returns whether what the caller requires (`If-Match`, `If-None-Match`) holds for the revision of what it is about to change. */
 export type Precondition = (revision: string) => boolean;
 

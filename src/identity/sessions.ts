@@ -120,8 +120,8 @@ export const listSessions = ({ db, now }: Reading, member: Member) =>
     .orderBy(desc(eq(sessions.memberId, member.id)), desc(sessions.lastSeenAt))
     .limit(mostListed);
 
-/** Whose session that is, where a member may end it. Null where they may not. */
-export async function readEndable({ db }: Reading, id: string, member: Member): Promise<string | null> {
+/** Returns the id of the member that a session is of. Null for a session that `member` may not end. */
+export async function readMemberOfSession({ db }: Reading, id: string, member: Member): Promise<string | null> {
   const [found] = await db
     .select({ memberId: sessions.memberId })
     .from(sessions)

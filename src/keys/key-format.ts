@@ -28,15 +28,15 @@ function randomBase62(length: number): string {
   return out;
 }
 
-/** The HMAC of each secret, begun: to begin it takes as long as to end it. */
-const begun = new WeakMap<SigningSecret, ReturnType<typeof beginMac>>();
+/** The HMAC of each secret before it has read anything: to make it takes as long as to use it. */
+const unusedMacs = new WeakMap<SigningSecret, ReturnType<typeof newMac>>();
 
-const beginMac = ({ secret }: SigningSecret) => hmac.create(sha256, utf8ToBytes(secret));
+const newMac = ({ secret }: SigningSecret) => hmac.create(sha256, utf8ToBytes(secret));
 
 function mac(signed: string, signing: SigningSecret): string {
-  const started = begun.get(signing) ?? beginMac(signing);
-  begun.set(signing, started);
-  const digest = new DataView(started.clone().update(utf8ToBytes(signed)).digest().buffer);
+  const unused = unusedMacs.get(signing) ?? newMac(signing);
+  unusedMacs.set(signing, unused);
+  const digest = new DataView(unused.clone().update(utf8ToBytes(signed)).digest().buffer);
   let rest = digest.getUint16(0) * 2 ** 32 + digest.getUint32(2);
   let out = "";
   for (let i = 0; i < macLength; i++) {

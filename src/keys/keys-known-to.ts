@@ -19,12 +19,9 @@ export async function listKeysKnownTo({ db, activity, actor, now }: LogReading, 
   return rows.map((row) => ({ ...row, ...lastUseOf(row.id) }));
 }
 
-/** Names a key as it is now: a key that was changed has another name. */
-export const keyAsShown = ({ id, revision }: Pick<Key, "id" | "revision">): string => `${id}.${revision}`;
-
 /**
  * Returns the statement that disables the active keys whose secret a member may have, where `when` holds, but those in `spared`, which are as
- * `keyAsShown` names them. A key that is disabled makes and rotates no other one.
+ * `versionName` has them. A key that is disabled makes and rotates no other one.
  */
 export const disableKeysKnownTo = (
   { db, actor: { accountId }, now }: Reading,

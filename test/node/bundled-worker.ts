@@ -6,11 +6,8 @@ import { bundleInto, modulesOf } from "./releases.ts";
 // The Worker as wrangler bundles it, on its runtime alone: for a test that starts it dozens of times. wrangler, which starts a Worker in the same way,
 // bundles it anew each time, and takes two thirds of the CPU of such a start for itself.
 
-/** The file with the options that it is started with. */
-export type BundledWorker = string;
-
-/** Bundles the Worker of a copy of the project, with the options of its wrangler.toml and its secrets; its data stay in the copy. */
-export async function bundleOf(folder: string): Promise<BundledWorker> {
+/** Bundles the Worker of a copy of the project, with the options of its wrangler.toml and its secrets; its data stay in the copy. Returns the file with the options that it is started with. */
+export async function bundleOf(folder: string): Promise<string> {
   const { unstable_getMiniflareWorkerOptions: optionsOf } = await import("wrangler");
   const bundle = join(folder, "bundle");
   await bundleInto(bundle);
@@ -24,6 +21,6 @@ export async function bundleOf(folder: string): Promise<BundledWorker> {
 }
 
 /** Starts it as a process group of its own, which can be killed. */
-export function startBundled(bundle: BundledWorker, port: number): ChildProcess {
+export function startBundled(bundle: string, port: number): ChildProcess {
   return spawn(process.execPath, [join(import.meta.dirname, "run-bundle.ts"), bundle, String(port)], { stdio: "inherit", detached: true });
 }

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
 import { answers } from "../../scripts/dev-worker.ts";
 import { faultOf, type Received, type Receiver, startReceiver } from "../../scripts/receiving.ts";
-import { type BundledWorker, bundleOf, startBundled } from "./bundled-worker.ts";
+import { bundleOf, startBundled } from "./bundled-worker.ts";
 import { copyOf, freePort, removeProject } from "./project.ts";
 
 // The real Worker makes changes and sends their events, while its whole runtime is killed with SIGKILL, at random and at each
@@ -25,7 +25,8 @@ const points = inject("isLong") ? allPoints : (["after the claim"] as const);
 
 let folder: string;
 let port: number;
-let bundle: BundledWorker;
+/** The file that the Worker is started with. */
+let bundle: string;
 let worker: ChildProcess;
 let receiver: Receiver;
 let keys: string[];

@@ -1,5 +1,5 @@
 import { Hono } from "hono";
-import { always } from "../../db/optimistic-locking.ts";
+import { always, versionName } from "../../db/optimistic-locking.ts";
 import { Failure } from "../../errors.ts";
 import type { EventCatalogue } from "../../events/catalogue.ts";
 import { type Member, readMember, removeMember } from "../../identity/member.ts";
@@ -8,7 +8,7 @@ import { mayManage } from "../../identity/roles.ts";
 import { maxLiveKeys } from "../../keys/bounds.ts";
 import { changeKey } from "../../keys/change-key.ts";
 import { type Key, statusOf } from "../../keys/key.ts";
-import { disableKeysKnownTo, keyAsShown, listKeysKnownTo } from "../../keys/keys-known-to.ts";
+import { disableKeysKnownTo, listKeysKnownTo } from "../../keys/keys-known-to.ts";
 import { revokeKey } from "../../keys/revoke-key.ts";
 import { scopesInWords } from "../../keys/scopes.ts";
 import { listWebhooksOfMember } from "../../webhooks/list-webhooks-of-member.ts";
@@ -77,10 +77,10 @@ async function showRemoval(c: PageContext, member: Member, refused?: Refused) {
       <form class="form" method="post" action={`/settings/people/${member.id}/remove`}>
         <input type="hidden" name="listed" value="yes" />
         {keys.map((key) => (
-          <input type="hidden" name="shown" value={keyAsShown(key)} />
+          <input type="hidden" name="shown" value={versionName(key)} />
         ))}
         {webhooks.map((webhook) => (
-          <input type="hidden" name="shown_webhook" value={webhookAsShown(webhook)} />
+          <input type="hidden" name="shown_webhook" value={versionName(webhook)} />
         ))}
         {keys.length > 0 && <KnownKeys keys={keys} isOwn={isOwn(c, member)} now={asking.now} />}
         <p class="buttons">
@@ -178,7 +178,7 @@ const KnownKeys = ({ keys, isOwn, now }: { keys: readonly Key[]; isOwn: boolean;
   </fieldset>
 );
 
-/** Whether the form comes from a page that listed the keys. Whoever knows none needs no list. */
+/** Whether the form comes from a page that listed the keys. A member who knows none needs no list. */
 const hasListed = (form: Form, known: readonly Key[]): boolean => form.text("listed") !== "" || known.length === 0;
 
 const unlisted: Refused = {
@@ -210,10 +210,10 @@ async function remove(c: PageContext, form: Form, member: Member, catalogue: Eve
     removeMember(writing(c), member, (when) => [disableKeysKnownTo(writing(c), member.id, { spared, when })]),
   );
   if ("refused" in removed) return showSettings(c, { refused: removed.refused });
-  const ending = (await listKnown(c, member)).filter((key) => !spared.includes(keyAsShown(key)));
+  const ending = (await listKnown(c, member)).filter((key) => !spared.includes(versionName(key)));
   const isSpared = ({ id }: Key) => spared.some((shown) => shown.startsWith(`${id}.`));
   // The keys first: they act, and webhooks only listen.
-  const failed = await forEach(
+  const failed = await attemptEach(
     ending,
     ({ name }) => name,
     async (key) => {
@@ -224,10 +224,10 @@ async function remove(c: PageContext, form: Form, member: Member, catalogue: Eve
   );
   const webhooks = webhookWriting(c, catalogue);
   const changed = (await listWebhooksOfMember(webhooks, member.id)).filter(
-    (each) => !form.all("shown_webhook").includes(webhookAsShown(each)),
+    (each) => !form.all("shown_webhook").includes(versionName(each)),
   );
   failed.push(
-    ...(await forEach(
+    ...(await attemptEach(
       changed,
       ({ url }) => url,
       async ({ id }) => void (await changeWebhook(webhooks, id, { state: "disabled" }, always)),
@@ -241,11 +241,8 @@ async function remove(c: PageContext, form: Form, member: Member, catalogue: Eve
   return backToSettings(c, ending.length > 0 ? "removed-with-keys" : "removed");
 }
 
-/** Names a webhook as it is now: a webhook that was changed has another name. */
-const webhookAsShown = ({ id, revision }: Webhook): string => `${id}.${revision}`;
-
 /** Does the same with each, one after the other. Returns a sentence for each that could not be done, or that is not in force yet. */
-async function forEach<Item>(
+async function attemptEach<Item>(
   items: readonly Item[],
   nameOf: (item: Item) => string,
   work: (item: Item) => Promise<void>,

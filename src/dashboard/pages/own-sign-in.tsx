@@ -3,7 +3,7 @@ import { commitTo } from "../../events/commit.ts";
 import { visibleText } from "../../http/inputs/values.ts";
 import { addPasskey, listPasskeys, registrationOptions, removePasskey, verifyRegistration } from "../../identity/passkeys.ts";
 import { replaceRecoveryCodes } from "../../identity/recovery-codes.ts";
-import { endSession, readEndable } from "../../identity/sessions.ts";
+import { endSession, readMemberOfSession } from "../../identity/sessions.ts";
 import { reading, unboundOutbox, writing } from "../acting.ts";
 import { showPage } from "../components/layout.tsx";
 import { RecoveryCodes } from "../components/recovery-codes.tsx";
@@ -20,7 +20,7 @@ export const ownSignInPages = new Hono<PageEnv>();
 
 ownSignInPages.post("/settings/sessions/:id/end", async (c) => {
   const { member } = requireSignedIn(c);
-  const whose = await readEndable(reading(c), idOf(c), member);
+  const whose = await readMemberOfSession(reading(c), idOf(c), member);
   const asked = whose !== null && whose !== member.id ? await askForStepUp(c) : null;
   if (asked) return asked;
   await endSession(writing(c), idOf(c), member);
