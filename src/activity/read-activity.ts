@@ -1,6 +1,6 @@
 import { and, desc, eq, gte, lt, or, type SQL, sql } from "drizzle-orm";
 import type { LogReading } from "../accounts/actor.ts";
-import { isOneOf } from "../db/is-one-of.ts";
+import { isOneOf, isOwnOneOf } from "../db/is-one-of.ts";
 import { newestFirst } from "../db/page.ts";
 import { activity } from "../db/schema-activity.ts";
 import { apiKeys } from "../db/schema-main.ts";
@@ -81,8 +81,7 @@ async function withKeyNames({ db, actor }: LogReading, entries: readonly Entry[]
   const keys = await db
     .select({ id: apiKeys.id, name: apiKeys.name })
     .from(apiKeys)
-    // As one parameter: D1 binds 100 at most, and a CSV reads 1,000 entries at a time.
-    .where(and(eq(apiKeys.accountId, actor.accountId), sql`${apiKeys.id} IN (SELECT value FROM json_each(${JSON.stringify(ids)}))`));
+    .where(isOwnOneOf(apiKeys, actor.accountId, ids));
   const names = new Map(keys.map(({ id, name }) => [id, name]));
   return entries.map((entry) => ({ ...entry, keyName: names.get(entry.keyId) ?? null }));
 }

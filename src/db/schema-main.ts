@@ -105,6 +105,8 @@ export const apiKeys = sqliteTable(
   (table) => [
     index("api_keys_by_account").on(table.accountId, table.createdAt, table.id),
     index("api_keys_by_creator").on(table.accountId, table.createdById),
+    index("api_keys_by_state").on(table.accountId, table.state, table.createdAt, table.id, table.expiresAt),
+    index("api_keys_live").on(table.accountId, table.expiresAt).where(sql`state <> 'revoked'`),
     index("api_keys_unpushed").on(table.id).where(sql`pushed_version < version`),
     index("api_keys_unnotified").on(table.expiresAt).where(sql`notified_expiry IS NOT expires_at AND state <> 'revoked'`),
   ],
@@ -320,7 +322,7 @@ export const redeliveries = sqliteTable(
   (table) => [
     primaryKey({ columns: [table.accountId, table.id] }),
     index("redeliveries_by_webhook").on(table.webhookId, table.nextAt),
-    index("redeliveries_unfinished").on(table.id).where(sql`cursor IS NOT NULL`),
+    index("redeliveries_unfinished").on(table.accountId, table.nextAt).where(sql`cursor IS NOT NULL`),
   ],
 );
 
@@ -387,6 +389,9 @@ export const audit = sqliteTable(
     primaryKey({ columns: [table.accountId, table.id] }),
     // What a member knows or made, without a read of the whole log.
     index("audit_rotations").on(table.accountId, table.actorId, table.targetId).where(sql`action = 'key.rotated'`),
+    index("audit_sign_ins")
+      .on(table.accountId, table.actorId, table.id)
+      .where(sql`action IN ('passkey.added', 'passkey.removed', 'recovery_codes.made', 'session.started', 'session.ended')`),
     index("audit_webhooks")
       .on(table.accountId, table.actorId, table.action, table.targetId)
       .where(sql`action IN ('webhook.created', 'webhook.updated', 'webhook.secret_rotated', 'webhook.enabled')`),
@@ -411,7 +416,7 @@ export const members = sqliteTable(
     createdAt: integer("created_at").notNull(),
   },
   (table) => [
-    index("members_by_account").on(table.accountId),
+    index("members_by_account").on(table.accountId, table.removedAt, table.emailKey),
     uniqueIndex("members_by_email").on(table.emailKey, table.accountId).where(sql`removed_at IS NULL`),
   ],
 );
@@ -494,7 +499,7 @@ export const invitations = sqliteTable(
     createdAt: integer("created_at").notNull(),
   },
   (table) => [
-    index("invitations_by_account").on(table.accountId),
+    index("invitations_by_account").on(table.accountId, table.expiresAt),
     // `lower` of SQLite folds ASCII letters alone, as `emailKey` of a member does.
     index("invitations_by_email").on(sql`lower(email)`).where(sql`used_by IS NULL`),
   ],

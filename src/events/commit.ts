@@ -28,6 +28,8 @@ export interface Change<Result> {
   when?: SQL;
   /** What the audit log says of it. */
   audit?: readonly AuditEntry[];
+  /** On what condition the audit log says it. */
+  auditWhen?: SQL;
   /** Scopes that the one who acts must still have as it is written, besides that of the operation. */
   scopes?: readonly string[];
   /** The account whose storage it adds to, where neither an event, an audit entry nor `adds` names it. */
@@ -89,13 +91,13 @@ const mayStoreMore = (what: Stored) => `the account may store more ${what}`;
  */
 export async function commitChange(outbox: Outbox, change: AnyChange, first: Statement[] = []): Promise<unknown[]> {
   const { db, enqueue = () => {}, requestId } = outbox;
-  const { events, statements, when = sql`true`, audit = [], due = () => [] } = change;
+  const { events, statements, when = sql`true`, audit = [], auditWhen = sql`true`, due = () => [] } = change;
   const { ofEvents, ofAudit } = recordingOf(change);
   const { inserts, fanOuts } = storeEvents(db, events, ofEvents === null ? when : sql`${when} AND ${ofEvents}`, requestId);
   const dropped = ofEvents === null ? [] : [countDropped(db, change, sql`${when} AND NOT (${ofEvents})`)];
   const required = conditionsOf(outbox, change);
   const conditions = required.length > 0 ? [requireInBatch(db, ...required)] : [];
-  const entries = storeAudit(db, audit, ofAudit === null ? when : sql`${when} AND ${ofAudit}`);
+  const entries = storeAudit(db, audit, sql`${when} AND ${auditWhen} AND ${ofAudit ?? sql`true`}`);
   const before = [...conditions, ...first, ...entries, ...dropped, ...inserts];
   const [head, ...tail] = [...before, ...fanOuts, ...statements];
   if (!head) return [];
@@ -212,6 +214,13 @@ function storeEvents(
 
 /** The time of the event, what tells it from others of that millisecond, and the number of the webhook in its account: no two pairs share one. */
 const deliveryId = sql.raw("'dlv_' || substr(events.id, 5, 12) || substr(events.id, -16) || printf('%04x', webhooks.number)");
+
+/** The delivery of each of these events to each webhook, by its id: reads no others. */
+export const readFirstDeliveries = (db: Db, eventIds: readonly string[]): Promise<{ id: string; eventId: string }[]> =>
+  db.all(
+    sql`SELECT deliveries.id, event_id AS eventId FROM json_each(${JSON.stringify(eventIds.map((id) => `dlv_${id.slice(4, 16)}${id.slice(-16)}`))}) AS prefix
+      CROSS JOIN deliveries ON deliveries.id >= prefix.value AND deliveries.id < prefix.value || 'g' ORDER BY deliveries.id`,
+  );
 
 /** The statements that store an event for nobody yet. */
 export const storeEvent = (db: Db, event: Event): Statement[] => insertEvents(db, [event], sql`true`);

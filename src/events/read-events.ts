@@ -1,11 +1,12 @@
-import { and, asc, desc, eq, gt, gte, inArray, lt, lte, or, sql } from "drizzle-orm";
+import { and, asc, desc, eq, gt, gte, lt, lte, or, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
 import { minuteMs } from "../clock.ts";
 import { isOneOf } from "../db/is-one-of.ts";
 import { type Page, pageFrom, scannedAtOnce } from "../db/page.ts";
-import { deliveries, events } from "../db/schema-main.ts";
+import { events } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
 import { idBound, timeOfId } from "../ids.ts";
+import { readFirstDeliveries } from "./commit.ts";
 import type { Event } from "./event.ts";
 
 /** An event as it is read, with its sequence number in the account. */
@@ -57,7 +58,7 @@ export async function readEvent({ db, actor }: Reading, id: string): Promise<Eve
 const madeWithinMs = 5 * minuteMs;
 const mostOfRequest = 20;
 
-/** The first events that a request has caused, and the deliveries of each. */
+/** The first events that a request has caused, and the delivery of each to each webhook. Redeliveries are not among them. */
 export async function readEventsOfRequest({ db, actor }: Reading, requestId: string): Promise<{ event: Event; deliveryIds: string[] }[]> {
   const at = timeOfId(requestId);
   const found = await db
@@ -74,20 +75,9 @@ export async function readEventsOfRequest({ db, actor }: Reading, requestId: str
     .orderBy(asc(events.id))
     .limit(mostOfRequest);
   if (found.length === 0) return [];
-  const sent = await db
-    .select({ id: deliveries.id, eventId: deliveries.eventId })
-    .from(deliveries)
-    .where(
-      and(
-        eq(deliveries.accountId, actor.accountId),
-        gt(deliveries.id, idBound("dlv", at)),
-        lt(deliveries.id, idBound("dlv", at + madeWithinMs)),
-        inArray(
-          deliveries.eventId,
-          found.map(({ id }) => id),
-        ),
-      ),
-    )
-    .limit(mostOfRequest * mostOfRequest);
+  const sent = await readFirstDeliveries(
+    db,
+    found.map(({ id }) => id),
+  );
   return found.map((event) => ({ event, deliveryIds: sent.filter(({ eventId }) => eventId === event.id).map(({ id }) => id) }));
 }

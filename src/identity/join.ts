@@ -127,7 +127,10 @@ export interface Offer {
 /** The most invitations of one address that are shown at once. */
 const mostOffers = 100;
 
-/** The open invitations to an address, the oldest first, to accounts that it is no member of. */
+/**
+ * The open invitations to an address, to accounts that it is no member of: the first of each account, then the second of each, and so on. So no
+ * account hides those of others.
+ */
 export async function listOffers(db: Db, email: string, now: number): Promise<Offer[]> {
   const emailKey = emailKeyOf(email);
   if (emailKey === null) return [];
@@ -143,7 +146,11 @@ export async function listOffers(db: Db, email: string, now: number): Promise<Of
         sql`NOT EXISTS (SELECT 1 FROM members AS own WHERE own.account_id = ${invitations.accountId} AND own.email_key = ${emailKey} AND own.removed_at IS NULL)`,
       ),
     )
-    .orderBy(asc(invitations.createdAt), asc(invitations.id))
+    .orderBy(
+      sql`row_number() OVER (PARTITION BY ${invitations.accountId} ORDER BY ${invitations.createdAt}, ${invitations.id})`,
+      asc(invitations.createdAt),
+      asc(invitations.id),
+    )
     .limit(mostOffers);
   return rows.map(({ name, email: inviterEmail, ...offer }) => ({
     ...offer,

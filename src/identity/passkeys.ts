@@ -9,7 +9,9 @@ import {
 } from "@simplewebauthn/server";
 import { and, asc, eq, isNull, lt, sql } from "drizzle-orm";
 import { audited } from "../audit/audit.ts";
+import { mayChangeSignIn, orTooManyChanges } from "../audit/own-sign-in.ts";
 import { minuteMs } from "../clock.ts";
+import { isFailedCondition, requireInBatch } from "../db/batch-condition.ts";
 import type { Db } from "../db/client.ts";
 import { isDuplicate } from "../db/failures.ts";
 import { wrote } from "../db/optimistic-locking.ts";
@@ -44,6 +46,13 @@ const purposeOf = (ceremony: Registration | Authentication): string =>
 
 const challengeMs = 5 * minuteMs;
 const rpName = "Developer Overview";
+/** As long as WebAuthn lets an id be: https://www.w3.org/TR/webauthn-3/#credential-id */
+const mostIdBytes = 1023;
+/** Four times as long as that of an RSA key of 4,096 bits. */
+const mostPublicKeyBytes = 2048;
+const knownTransports = ["ble", "cable", "hybrid", "internal", "nfc", "smart-card", "usb"];
+/** Passkeys that a member may have. */
+export const mostPasskeys = 20;
 const idOf = ({ origin }: RelyingParty) => new URL(origin).hostname;
 
 const refused = (cause?: unknown) => new Failure("forbidden", "The passkey was not taken. Try again, from the beginning.", { cause });
@@ -114,9 +123,11 @@ export async function verifyRegistration(
       expectedRPID: idOf(party),
     });
     if (!verified.verified) throw refused();
-    await spendChallenge(db, expectedChallenge, endsAt, now);
     const { id, publicKey, counter, transports = [] } = verified.registrationInfo.credential;
-    return { id, name, publicKey: Buffer.from(publicKey).toString("base64url"), counter, transports };
+    if (Buffer.from(id, "base64url").length > mostIdBytes || publicKey.length > mostPublicKeyBytes) throw refused();
+    await spendChallenge(db, expectedChallenge, endsAt, now);
+    const known = [...new Set<string>(transports)].filter((transport) => knownTransports.includes(transport));
+    return { id, name, publicKey: Buffer.from(publicKey).toString("base64url"), counter, transports: known };
   } catch (cause) {
     throw refused(cause);
   }
@@ -175,16 +186,30 @@ export const listPasskeys = (db: Db, memberId: string): Promise<Passkey[]> =>
 export const takenPasskey = (cause: unknown) =>
   new Failure("conflict", "This passkey is registered already. Make a new one, or use another device.", { cause });
 
-/** Gives a member one more passkey. Throws `conflict` for one that is registered. */
+const mayHaveMore = "the member may have one more passkey";
+
+/** What the audit log calls a passkey: its id may be long. */
+const auditIdOf = ({ id }: Pick<Passkey, "id">): string => hashOf(id).slice(0, 32);
+
+/** Gives a member one more passkey. Throws `conflict` for one that is registered, and `limit_reached`. */
 export async function addPasskey(writing: Writing, member: Pick<Member, "id">, passkey: NewPasskey): Promise<void> {
   const { db, now, commit } = writing;
   await commit({
     result: null,
     events: [],
-    audit: [audited(writing, "passkey.added", { type: "passkey", id: passkey.id, name: passkey.name })],
-    statements: [db.insert(passkeys).values({ ...passkey, memberId: member.id, lastUsedAt: null, createdAt: now })],
+    audit: [audited(writing, "passkey.added", { type: "passkey", id: auditIdOf(passkey), name: passkey.name })],
+    statements: [
+      requireInBatch(
+        db,
+        { holds: sql`(SELECT count(*) FROM passkeys WHERE member_id = ${member.id}) < ${mostPasskeys}`, name: mayHaveMore },
+        mayChangeSignIn(writing),
+      ),
+      db.insert(passkeys).values({ ...passkey, memberId: member.id, lastUsedAt: null, createdAt: now }),
+    ],
   }).catch((error: unknown) => {
-    throw isDuplicate(error, "passkeys.id") ? takenPasskey(error) : error;
+    if (isFailedCondition(error, mayHaveMore))
+      throw new Failure("limit_reached", `You may have ${mostPasskeys} passkeys. Remove one that is no longer used.`, { cause: error });
+    throw isDuplicate(error, "passkeys.id") ? takenPasskey(error) : orTooManyChanges(error);
   });
 }
 
@@ -201,7 +226,7 @@ export async function removePasskey(writing: Writing, member: Pick<Member, "id">
     evenWhereFull: true,
     result: null,
     events: [],
-    audit: [audited(writing, "passkey.removed", { type: "passkey", id, name: own.name })],
+    audit: [audited(writing, "passkey.removed", { type: "passkey", id: auditIdOf(own), name: own.name })],
     statements: [
       db
         .delete(passkeys)

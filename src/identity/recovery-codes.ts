@@ -1,5 +1,7 @@
 import { and, count, eq, isNotNull, isNull, sql } from "drizzle-orm";
 import { audited } from "../audit/audit.ts";
+import { mayChangeSignIn, orTooManyChanges } from "../audit/own-sign-in.ts";
+import { requireInBatch } from "../db/batch-condition.ts";
 import type { Db } from "../db/client.ts";
 import { wrote } from "../db/optimistic-locking.ts";
 import { members, recoveryCodes } from "../db/schema-main.ts";
@@ -71,7 +73,7 @@ export async function countRecoveryCodes(db: Db, memberId: string): Promise<numb
   return left?.count ?? 0;
 }
 
-/** Gives a member eight new codes, shown this once, and ends the ones before. */
+/** Gives a member eight new codes, shown this once, and ends the ones before. Throws `limit_reached`. */
 export async function replaceRecoveryCodes(writing: Writing, member: Pick<Member, "id" | "name">): Promise<string[]> {
   const { db, commit } = writing;
   const { codes, rows } = newRecoveryCodes(member.id);
@@ -80,7 +82,13 @@ export async function replaceRecoveryCodes(writing: Writing, member: Pick<Member
     result: null,
     events: [],
     audit: [audited(writing, "recovery_codes.made", { type: "member", id: member.id, name: member.name })],
-    statements: [db.delete(recoveryCodes).where(eq(recoveryCodes.memberId, member.id)), db.insert(recoveryCodes).values(rows)],
+    statements: [
+      requireInBatch(db, mayChangeSignIn(writing)),
+      db.delete(recoveryCodes).where(eq(recoveryCodes.memberId, member.id)),
+      db.insert(recoveryCodes).values(rows),
+    ],
+  }).catch((error: unknown) => {
+    throw orTooManyChanges(error);
   });
   return codes;
 }

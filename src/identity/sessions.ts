@@ -2,6 +2,7 @@ import { and, desc, eq, gt, inArray, isNull, type SQL, sql } from "drizzle-orm";
 import type { Account } from "../accounts/account.ts";
 import type { Origin, Reading } from "../accounts/actor.ts";
 import { audited } from "../audit/audit.ts";
+import { takesOwnChange } from "../audit/own-sign-in.ts";
 import { dayMs, hourMs, minuteMs } from "../clock.ts";
 import { type Db, raw, type Statement } from "../db/client.ts";
 import { deleteInChunks } from "../db/delete-in-chunks.ts";
@@ -51,6 +52,7 @@ export async function openSession(outbox: Outbox, member: Member, now: number, f
   const [opened] = await commitChange(outbox, {
     evenWhereFull: "unrecorded",
     events: [],
+    auditWhen: takesOwnChange({ actor, now }),
     audit: [audited({ actor, now }, "session.started", { type: "session", id: row.id, name: how })],
     statements: [insertWhere(outbox.db, sessions, row, when), endOldest(outbox.db, member.id)],
     when,
@@ -137,6 +139,7 @@ export async function endSession(writing: Writing, id: string, member: Member): 
     evenWhereFull: "unrecorded",
     result: null,
     events: [],
+    auditWhen: sql`(${takesOwnChange(writing)} OR EXISTS (SELECT 1 FROM sessions WHERE ${endable} AND member_id <> ${member.id}))`,
     audit: [audited(writing, "session.ended", { type: "session", id, name: null })],
     statements: [db.delete(sessions).where(endable).returning({ id: sessions.id })],
     when: sql`EXISTS (SELECT 1 FROM sessions WHERE ${endable})`,

@@ -1,6 +1,8 @@
 import { and, desc, eq, gt, isNull, lte, or, type SQL, sql } from "drizzle-orm";
+import { unionAll } from "drizzle-orm/sqlite-core";
 import type { LogReading, Reading } from "../accounts/actor.ts";
-import { apiKeys } from "../db/schema-main.ts";
+import { isOwnOneOf } from "../db/is-one-of.ts";
+import { apiKeys, members } from "../db/schema-main.ts";
 import { Failure } from "../errors.ts";
 import { readLastUse, readLastUses } from "../usage/last-uses.ts";
 import type { Key, KeyRow, KeyStatus } from "./key.ts";
@@ -22,18 +24,25 @@ export async function listKeys(
   { db, activity, actor, now }: LogReading,
   { statuses, after, limit }: { statuses?: readonly KeyStatus[] | undefined; after?: KeyPosition | undefined; limit: number },
 ): Promise<Key[]> {
-  const rows = await db
-    .select()
-    .from(apiKeys)
-    .where(
-      and(
-        eq(apiKeys.accountId, actor.accountId),
-        statuses && or(...statuses.map((status) => hasStatus(status, now))),
-        after && sql`(${apiKeys.createdAt}, ${apiKeys.id}) < (${after.createdAt}, ${after.id})`,
-      ),
-    )
-    .orderBy(desc(apiKeys.createdAt), desc(apiKeys.id))
-    .limit(limit);
+  const having = (status?: KeyStatus) =>
+    db
+      .select()
+      .from(apiKeys)
+      .where(
+        and(
+          eq(apiKeys.accountId, actor.accountId),
+          status && hasStatus(status, now),
+          after && sql`(${apiKeys.createdAt}, ${apiKeys.id}) < (${after.createdAt}, ${after.id})`,
+        ),
+      )
+      .orderBy(desc(apiKeys.createdAt), desc(apiKeys.id))
+      .limit(limit);
+  // Each status by itself: an index has the keys of a state in their order.
+  const found = await Promise.all((statuses ? [...new Set(statuses)] : [undefined]).map(having));
+  const rows = found
+    .flat()
+    .toSorted((a, b) => b.createdAt - a.createdAt || (a.id < b.id ? 1 : -1))
+    .slice(0, limit);
   const lastUseOf = await readLastUses({ activity, actor });
   const names = await readMakerNames({ db, actor, now }, rows);
   return rows.map((row) => ({ ...row, ...lastUseOf(row.id), createdByName: names.get(row.createdById ?? "") ?? null }));
@@ -51,11 +60,17 @@ export const readMakerName = async (reading: Reading, row: KeyRow): Promise<stri
 
 /** The names that those who made these keys have now, by their ids. */
 async function readMakerNames({ db, actor }: Reading, rows: readonly KeyRow[]): Promise<Map<string, string>> {
-  const ids = JSON.stringify([...new Set(rows.flatMap(({ createdById }) => createdById ?? []))]);
-  if (ids === "[]") return new Map();
-  const found = await db.all<{ id: string; name: string }>(
-    sql`SELECT id, name FROM members WHERE account_id = ${actor.accountId} AND id IN (SELECT value FROM json_each(${ids}))
-      UNION ALL SELECT id, name FROM api_keys WHERE account_id = ${actor.accountId} AND id IN (SELECT value FROM json_each(${ids}))`,
+  const ids = [...new Set(rows.flatMap(({ createdById }) => createdById ?? []))];
+  if (ids.length === 0) return new Map();
+  const found = await unionAll(
+    db
+      .select({ id: members.id, name: members.name })
+      .from(members)
+      .where(isOwnOneOf(members, actor.accountId, ids)),
+    db
+      .select({ id: apiKeys.id, name: apiKeys.name })
+      .from(apiKeys)
+      .where(isOwnOneOf(apiKeys, actor.accountId, ids)),
   );
   return new Map(found.map(({ id, name }) => [id, name]));
 }

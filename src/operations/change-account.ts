@@ -1,8 +1,9 @@
-import { and, eq, gt, isNotNull, isNull, ne, sql } from "drizzle-orm";
+import { and, desc, eq, gt, isNotNull, isNull, ne, sql } from "drizzle-orm";
 import { type Account, createAccount, newAccountId, readAccount } from "../accounts/account.ts";
 import { operatorOn } from "../accounts/actor.ts";
 import { mostStored, type Stored, usualQuotaBytes } from "../accounts/storage.ts";
 import { askGuard, type Guards } from "../admission/guards.ts";
+import { isLive } from "../admission/live-keys.ts";
 import { type AuditTarget, audited } from "../audit/audit.ts";
 import type { Db } from "../db/client.ts";
 import { always } from "../db/optimistic-locking.ts";
@@ -59,11 +60,11 @@ async function setSuspension(operating: Operating & { guards: Guards }, accountI
     events: [],
     audit: [audited({ actor: operatorOn(accountId), now }, action, targetOf(account))],
     statements: [
-      // A guard takes what has a later version than it has.
+      // A guard takes what has a later version than it has. That of an expired key learns of it with the change that gives the key another expiry.
       db
         .update(apiKeys)
         .set({ version: sql`version + 1`, revision: sql`lower(hex(randomblob(8)))` })
-        .where(and(eq(apiKeys.accountId, accountId), ne(apiKeys.state, "revoked"), when)),
+        .where(and(isLive(accountId, now), when)),
       db.update(accounts).set({ suspendedAt }).where(isOther).returning({ id: accounts.id }),
     ],
     when,
@@ -82,7 +83,9 @@ export async function changeCeiling(
   const above = await db
     .select({ id: apiKeys.id })
     .from(apiKeys)
-    .where(and(eq(apiKeys.accountId, accountId), ne(apiKeys.state, "revoked"), gt(apiKeys.hourlyLimit, limitCeiling)));
+    .where(and(eq(apiKeys.accountId, accountId), ne(apiKeys.state, "revoked"), gt(apiKeys.hourlyLimit, limitCeiling)))
+    // The live ones first: there may be any number of expired ones.
+    .orderBy(desc(isLive(accountId, now)));
   const actor = operatorOn(accountId);
   for (const { id } of above) {
     const commit = operatorCommit(operating, "key.limited", { accountId, targetId: id, details: { limit: limitCeiling } });

@@ -1,4 +1,4 @@
-import { asc, lt } from "drizzle-orm";
+import { asc, lt, sql } from "drizzle-orm";
 import { systemOn } from "../accounts/actor.ts";
 import { minuteMs } from "../clock.ts";
 import { isDanglingReference } from "../db/failures.ts";
@@ -37,14 +37,14 @@ export async function deleteUser(writing: Writing, id: string, holds: Preconditi
   await finishDeletion(writing, marked, maxPiecesPerRequest);
 }
 
-/** Goes on with deletions that were broken off, the oldest first: at most `limit` pieces of them in all. One that fails holds up no other. Answers how many pieces were done. */
+/** Goes on with deletions that were broken off, the oldest of each account first, then the second of each: at most `limit` pieces in all. One that fails holds up no other. Answers how many pieces were done. */
 export async function finishDeletions(outbox: Outbox, now: number, limit: number): Promise<number> {
   const { db } = outbox;
   const marked = await db
     .select()
     .from(users)
     .where(lt(users.deletionRequestedAt, now - abandonedMs))
-    .orderBy(asc(users.deletionRequestedAt))
+    .orderBy(sql`row_number() OVER (PARTITION BY ${users.accountId} ORDER BY ${users.deletionRequestedAt})`, asc(users.deletionRequestedAt))
     .limit(limit);
   const errors: unknown[] = [];
   let pieces = 0;

@@ -19,7 +19,7 @@ export async function redeliver(writing: WebhookWriting, deliveryId: string): Pr
   requireActive(await readWebhook(writing, before.webhookId));
   // An event goes after 30 days; a delivery that repeats it may be younger.
   await readEvent(writing, before.eventId);
-  return sendNow(writing, { ...before, redeliveryOf: before.id }, (id) => [raw(writing.db, supersedeLatest(before.id, id))]);
+  return sendNow(writing, { ...before, redeliveryOf: before.id }, (id) => [raw(writing.db, supersedeAll(before.id, id))]);
 }
 
 /** Throws `not_found`, and `forbidden` where the acting key may not read the event of a delivery. */
@@ -79,13 +79,13 @@ export async function attemptNow(writing: WebhookWriting, deliveryId: string): P
   if (!wrote(set)) throw new Failure("conflict", "The delivery is not waiting for an attempt: it is being made, or there is none to come.");
 }
 
-/** The latest of the deliveries that repeat one, or that itself, is superseded by another. */
-const supersedeLatest = (deliveryId: string, by: string): SQL =>
-  sql`UPDATE deliveries SET superseded_by = ${by} WHERE id = (
+/** A delivery, and all that superseded it, are superseded by another. So a chain is gone through once, however often the delivery is repeated. */
+const supersedeAll = (deliveryId: string, by: string): SQL =>
+  sql`UPDATE deliveries SET superseded_by = ${by} WHERE id IN (
     WITH RECURSIVE chain (id, next) AS (
       SELECT id, superseded_by FROM deliveries WHERE id = ${deliveryId}
       UNION ALL SELECT later.id, later.superseded_by FROM chain JOIN deliveries AS later ON later.id = chain.next
-    ) SELECT id FROM chain ORDER BY id DESC LIMIT 1)`;
+    ) SELECT id FROM chain)`;
 
 /** Makes a delivery by itself, to be attempted at once, after the statements `first`. Returns its id. */
 async function sendNow(

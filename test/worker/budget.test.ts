@@ -53,6 +53,11 @@ it("Requests, calls of objects, batches of the queue and runs of cron are invoca
   await worker.queue(createMessageBatch("developer-overview-deliveries", messages), env, ctx);
   await worker.scheduled(createScheduledController(), env, ctx);
   await waitOnExecutionContext(ctx);
+  // The log is written when the isolate's buffer is sent.
+  await until(
+    async () => invocations("ActivityWriter.write"),
+    (writes) => writes.length > 0,
+  );
   for (const name of [
     "fetch POST /api/v1/tasks",
     "KeyGuard.admit",

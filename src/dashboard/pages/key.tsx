@@ -280,9 +280,11 @@ for (const [verb, state, done] of [
 ] as const)
   keyPages.post(`/keys/:id/${verb}`, async (c) => {
     const changed = await attempt(async () => {
-      // What ends the use of a key is open to whoever may see keys: it may have leaked.
-      if (state === "active") requireGrantableScopes(c, (await readKeyRow(reading(c), idOf(c))).scopes);
-      return changeKey(keyWriting(c), idOf(c), { state }, always);
+      // Everybody who sees keys may disable one: it may have leaked.
+      if (state === "disabled") return changeKey(keyWriting(c), idOf(c), { state }, always);
+      const { scopes, revision } = await readKeyRow(reading(c), idOf(c));
+      requireGrantableScopes(c, scopes);
+      return changeKey(keyWriting(c), idOf(c), { state }, (current) => current === revision);
     });
     return "refused" in changed ? showKey(c, { refused: changed.refused }) : backToKey(c, done);
   });
