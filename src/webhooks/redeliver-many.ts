@@ -1,5 +1,9 @@
+import { sql } from "drizzle-orm";
 import { deliveryBytes } from "../accounts/storage.ts";
+import { insertWhere } from "../db/insert-where.ts";
+import { wrote } from "../db/optimistic-locking.ts";
 import { redeliveries, type StoredRedeliveryFilter } from "../db/schema-main.ts";
+import { Failure } from "../errors.ts";
 import { eventsKeptMs } from "../events/retention.ts";
 import { idBound, newId } from "../ids.ts";
 import type { Delivery } from "./read-deliveries.ts";
@@ -32,9 +36,12 @@ export async function countRedeliveries(writing: WebhookWriting, webhookId: stri
   return { count, pending };
 }
 
+/** Redeliveries of many that an account may have with deliveries still to be made. */
+export const mostUnfinished = 20;
+
 /**
  * Sends all that match once more, five a second and after what is redelivered to the webhook already: the first 500 at once, the rest by a
- * scheduled job. Throws as `redeliver` does.
+ * scheduled job. Throws as `redeliver` does, and `limit_reached`.
  */
 export async function redeliverAll(
   writing: WebhookWriting,
@@ -60,15 +67,19 @@ export async function redeliverAll(
   };
   const { statements, due } = await nextPiece(db, redelivery, now);
   const result = { id: redelivery.id, count };
-  await commit({
+  const when = sql`(SELECT count(*) FROM redeliveries WHERE account_id = ${actor.accountId} AND cursor IS NOT NULL) < ${mostUnfinished}`;
+  const [inserted] = await commit({
     accountId: actor.accountId,
     addsBytes: count * deliveryBytes,
     result,
     events: [],
-    statements: [db.insert(redeliveries).values(redelivery), ...statements],
+    statements: [insertWhere(db, redeliveries, redelivery, when), ...statements],
+    when,
     scopes: catalogue.scopesFor(types),
     due: ([, made]) => due(made),
   });
+  if (!wrote(inserted))
+    throw new Failure("limit_reached", `${mostUnfinished} redeliveries of this account are still being made. Wait until one is done.`);
   return result;
 }
 

@@ -1,4 +1,4 @@
-import { eq, sql } from "drizzle-orm";
+import { and, eq, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
 import { type AuditTarget, audited } from "../audit/audit.ts";
 import { newRevision } from "../db/client.ts";
@@ -14,7 +14,7 @@ import {
   withOptimisticLock,
   wrote,
 } from "../db/optimistic-locking.ts";
-import { webhooks } from "../db/schema-main.ts";
+import { webhookBacklogs, webhooks } from "../db/schema-main.ts";
 import { differing, isEmpty } from "../differing.ts";
 import { Failure, invalidMember } from "../errors.ts";
 import type { EventCatalogue } from "../events/catalogue.ts";
@@ -231,8 +231,16 @@ const memberNames: Record<string, string> = {
 
 const changesOf = (members: Partial<Webhook>): string[] => Object.keys(members).flatMap((member) => memberNames[member] ?? []);
 
-/** The types of events that are still to be sent to a webhook, or held. */
+/** As many waiting deliveries as are read for the types of their events: D1 does nothing else meanwhile. */
+const mostRead = 10_000;
+
+/** The types of events that are still to be sent to a webhook, or held. Of more than 10,000: `*`, since any type may be among them. */
 async function waitingTypes({ db }: Writing, webhook: Webhook): Promise<string[]> {
+  const [backlog] = await db
+    .select({ waiting: sql<number>`${webhookBacklogs.pending} + ${webhookBacklogs.held}` })
+    .from(webhookBacklogs)
+    .where(and(eq(webhookBacklogs.accountId, webhook.accountId), eq(webhookBacklogs.webhookId, webhook.id)));
+  if (backlog && backlog.waiting > mostRead) return ["*"];
   const rows = await db.all<{ type: string }>(
     sql`SELECT DISTINCT event_type AS type FROM deliveries WHERE webhook_id = ${webhook.id} AND status <> 'delivered' AND status IN ('pending', 'held')`,
   );

@@ -6,6 +6,7 @@ import { createApp } from "../../src/app.ts";
 import { hourMs, minuteMs } from "../../src/clock.ts";
 import { verifyAccess } from "../../src/identity/access.ts";
 import { makeSetup } from "../../src/identity/invitations.ts";
+import { listOffers } from "../../src/identity/join.ts";
 import { hidden } from "./browse.ts";
 import { answerOf, call, db, makeTenant, origin } from "./client.ts";
 import { ask as askClosed, makePerson } from "./people.ts";
@@ -138,6 +139,24 @@ describe("Cloudflare Access", () => {
     const id = await env.DB.prepare("SELECT id FROM members WHERE email = ?").bind(email).first<string>("id");
     await owner.post(`/settings/people/${id}/remove`);
     expect((await ask("GET", "/keys", token)).status).toBe(403);
+  });
+
+  it("shows the invitations of each account, however many another has made", async () => {
+    const [one, other] = [(await makeTenant()).accountId, (await makeTenant()).accountId];
+    const email = `${crypto.randomUUID()}@acme.dev`;
+    const invited = (accountId: string, count: number, createdAt: number) =>
+      env.DB.prepare(
+        `INSERT INTO invitations (token_hash, id, account_id, kind, role, email, expires_at, created_at)
+        WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < ?1)
+        SELECT lower(hex(randomblob(32))), 'inv_' || lower(hex(randomblob(16))), ?2, 'invite', 'viewer', ?3, ?4 + 86400000, ?4 FROM counted`,
+      )
+        .bind(count, accountId, email, createdAt)
+        .run();
+    await invited(one, 150, Date.now() - 1000);
+    await invited(other, 1, Date.now());
+    const offers = await listOffers(db, email, Date.now());
+    expect(offers).toHaveLength(100);
+    expect(offers.slice(0, 2).map(({ invitation }) => invitation.accountId)).toEqual([one, other]);
   });
 
   it("gives a removed member nothing but a new invitation, which takes the button again", async () => {

@@ -76,7 +76,7 @@ export async function makeAuthenticator(id = base64url(crypto.getRandomValues(ne
         [-2, Buffer.from(x, "base64url")],
         [-3, Buffer.from(y, "base64url")],
       ];
-      const length = Buffer.from([0, credentialId.length]);
+      const length = Buffer.from([credentialId.length >> 8, credentialId.length & 255]);
       const attested = Buffer.concat([Buffer.alloc(16), length, credentialId, cbor(new Map(numbers))]);
       // User present, user verified, attested credential data included.
       const authData = await authenticatorData(0x45, attested);

@@ -149,6 +149,19 @@ it("A user that is being deleted is given no further task", async () => {
   expect(await count("events WHERE account_id = ? AND type LIKE 'task.%'", accountId)).toBe(1);
 });
 
+it("The deletions of accounts take turns, so that none waits for all of another's", async () => {
+  const [many, few] = [await makeTenant(), await makeTenant()];
+  const first = await Promise.all([1, 2, 3].map(() => userWithTasks(many, 1)));
+  const last = await userWithTasks(few, 1);
+  const mark = (id: string, at: number) => env.DB.prepare("UPDATE users SET deletion_requested_at = ? WHERE id = ?").bind(at, id).run();
+  for (const id of first) await mark(id, 1000);
+  await mark(last, 2000);
+  // A piece that leaves no task, and one that deletes the user.
+  await finishDeletions({ db }, Date.now(), 4);
+  expect(await count("users WHERE id = ?", last)).toBe(0);
+  expect(await count("users WHERE account_id = ?", many.accountId)).toBeGreaterThan(0);
+});
+
 it("One deletion that cannot be finished holds up no other", async () => {
   const tenants = [await makeTenant(), await makeTenant()];
   const ids = await Promise.all(tenants.map((tenant) => userWithTasks(tenant, 5)));

@@ -134,6 +134,24 @@ it("The keys that a member knows, and the webhooks that such keys made, are foun
   expect(listed.meta.rows_read).toBeLessThan(10 * many);
 });
 
+it("Who was removed, and invited again to the same address, is still known by the keys from before", async () => {
+  const { accountId } = await makeTenant();
+  const [owner, before] = [await makePerson(accountId), await makePerson(accountId, "admin")];
+  const made = await before.post("/keys", { name: "From before", scopes: ["keys:read", "keys:write"] });
+  const secret = secretOf(made);
+  // Removed by somebody who saw the key, and left it alive.
+  expect((await owner.post(pathOf(before), formOf(await owner.get(pathOf(before))))).status).toBe(303);
+  const again = await makePerson(accountId, "admin");
+  await env.DB.prepare("UPDATE members SET email = ?1, email_key = ?1 WHERE id = ?2").bind(before.member.email, again.member.id).run();
+  const other = await makePerson(accountId, "admin");
+  expect((await owner.get(pathOf(other))).text).not.toContain("From before");
+  const page = await owner.get(pathOf(again));
+  expect(page.text).toContain("From before");
+  expect(await works(secret)).toBe(true);
+  expect((await owner.post(pathOf(again), { ...formOf(page), revoke: offered(page).join() })).status).toBe(303);
+  expect(await works(secret)).toBe(false);
+});
+
 it("The removal of a member shows the keys that were made or rotated by keys of theirs, and the webhooks that they or such keys made", async () => {
   const { accountId } = await makeTenant();
   const [owner, leaver] = [await makePerson(accountId), await makePerson(accountId, "admin")];

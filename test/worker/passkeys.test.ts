@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { hourMs } from "../../src/clock.ts";
 import { makeSetup } from "../../src/identity/invitations.ts";
+import { mostPasskeys } from "../../src/identity/passkeys.ts";
 import { type Authenticator, type ClientData, makeAuthenticator } from "./authenticator.ts";
 import { labelled } from "./browse.ts";
 import { db, makeTenant, origin } from "./client.ts";
@@ -31,6 +32,23 @@ describe("A passkey", () => {
     const { body } = await person.post("/confirm/options");
     const made = await person.post("/keys", { name: "Confirmed", scopes: "tasks:read", confirm_response: await device.sign(body) });
     expect(labelled(made.text, "Secret key")).toMatch(/^dvo_/);
+  });
+
+  it("with a longer id than a passkey can have is refused, and so is the twenty-first of a member", async () => {
+    const person = await makePerson((await makeTenant()).accountId, "viewer");
+    const withId = (length: number) => makeAuthenticator(Buffer.alloc(length, crypto.randomUUID()).toString("base64url"));
+    expect((await add(person, await withId(1024))).text).toContain("The passkey was not taken.");
+    const longest = await withId(1023);
+    expect((await add(person, longest)).status).toBe(303);
+    const entry = await env.DB.prepare("SELECT length(target_id) AS length FROM audit WHERE account_id = ? AND action = 'passkey.added'")
+      .bind(person.member.accountId)
+      .first("length");
+    expect(entry).toBe(32);
+    // Two there are: that of the link, and this one.
+    for (let n = 2; n < mostPasskeys; n++) expect((await add(person, await makeAuthenticator())).status).toBe(303);
+    const oneMore = await add(person, await makeAuthenticator());
+    expect([oneMore.status, oneMore.text.includes(`You may have ${mostPasskeys} passkeys.`)]).toEqual([422, true]);
+    expect((await signIn(longest)).status).toBe(303);
   });
 
   it("that is registered already is refused in a sentence, to who adds one and to who joins by one", async () => {

@@ -3,9 +3,11 @@ import { describe, expect, it } from "vitest";
 import { dayMs, hourMs, minuteMs } from "../../src/clock.ts";
 import { makeSetup } from "../../src/identity/invitations.ts";
 import { claim } from "../../src/identity/join.ts";
+import { openSession } from "../../src/identity/sessions.ts";
+import { idBound } from "../../src/ids.ts";
 import { hidden, labelled } from "./browse.ts";
 import { call, db, makeKey, makeTenant, origin } from "./client.ts";
-import { age, ask, makePerson, tokenIn, withCookie } from "./people.ts";
+import { age, ask, makePerson, sessionCookie, tokenIn, withCookie } from "./people.ts";
 
 const isOut = ({ status, headers }: { status: number; headers: Headers }) =>
   status === 303 && /^\/login/.test(headers.get("Location") ?? "");
@@ -195,6 +197,33 @@ describe("A session", () => {
     expect(statuses).toEqual([404, 404, 303]);
     expect(await Promise.all(others.map(async (each) => isOut(await each.get("/"))))).toEqual([false, false, true]);
     expect((await owner.post(`/settings/sessions/${ids[1]}/end`)).status).toBe(303);
+  });
+
+  it("is in the audit log for the first 200 changes of its member's sign-in in a day; after them it opens unrecorded, and no codes are made", async () => {
+    const { accountId } = await makeTenant();
+    const person = await makePerson(accountId, "viewer");
+    const entries = () => env.DB.prepare("SELECT count(*) AS count FROM audit WHERE account_id = ?").bind(accountId).first<number>("count");
+    const before = (await entries()) ?? 0;
+    const makeCodes = () => person.post("/settings/recovery-codes", { nonce: crypto.randomUUID().replaceAll("-", "") });
+    const opens = () => openSession({ db }, person.member, Date.now(), { ip: null, country: null, userAgent: null }, "passkey");
+    const started = `INSERT INTO audit (account_id, id, actor_type, actor_id, action, target_type, target_id, changes)
+      WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < 198)
+      SELECT ?1, ?2 || printf('%020d', n), 'member', ?3, 'session.started', 'session', 'ses_1', '[]' FROM counted`;
+    await env.DB.prepare(started).bind(accountId, idBound("aud", Date.now()), person.member.id).run();
+    expect((await makeCodes()).status).toBe(200);
+    await opens();
+    expect(await entries()).toBe(before + 200);
+    const token = await opens();
+    expect((await withCookie(await sessionCookie(token)).get("/settings")).status).toBe(200);
+    const refused = await makeCodes();
+    expect([refused.status, refused.text.includes("changed 200 times in 24 hours")]).toEqual([409, true]);
+    expect((await person.post("/logout")).status).toBe(303);
+    expect(await entries()).toBe(before + 200);
+    await env.DB.prepare("UPDATE audit SET id = ?1 || substr(id, -20) WHERE account_id = ?2")
+      .bind(idBound("aud", Date.now() - dayMs - minuteMs), accountId)
+      .run();
+    await opens();
+    expect(await entries()).toBe(before + 201);
   });
 
   it("is listed among a hundred at most, first the visitor's own", async () => {

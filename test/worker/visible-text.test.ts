@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { csvOf } from "../../src/dashboard/csv.ts";
+import { csvOf, readRows } from "../../src/dashboard/csv.ts";
 import { email, visibleText } from "../../src/http/inputs/values.ts";
 import { browse } from "./browse.ts";
 import { call, makeTenant } from "./client.ts";
@@ -125,6 +125,18 @@ describe("A CSV", () => {
 
   it.each(["GET", "1=1", "a-b", " a", "/api/v1/tasks?x==", "2026-01-01", "👩‍👩‍👧"])("leaves %j as it is", (value) => {
     expect(quotedIn(value)).toBe(false);
+  });
+
+  it("has the first 10,000 rows, and is refused where little is found in many pages", async () => {
+    const page =
+      (rows: number, last: number) =>
+      async ({ after = "0", limit }: { after: string | undefined; limit: number }) => ({
+        rows: Array.from({ length: Math.min(rows, limit) }, () => "row"),
+        next: Number(after) === last ? null : String(Number(after) + 1),
+      });
+    expect(await readRows(page(1000, 1e9))).toHaveLength(10_000);
+    expect(await readRows(page(1, 99))).toHaveLength(100);
+    await expect(readRows(page(1, 100))).rejects.toThrow("Choose a shorter time");
   });
 
   it("of activity puts it before what a client sent", async () => {

@@ -2,13 +2,14 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { dayMs, minuteMs } from "../../src/clock.ts";
 import { newId } from "../../src/ids.ts";
+import { mostUnfinished } from "../../src/webhooks/redeliver-many.ts";
 import { makeRedeliveries } from "../../src/webhooks/redelivery-pieces.ts";
 import { paceMs } from "../../src/webhooks/schedule.ts";
 import { finishSettlements } from "../../src/webhooks/settle.ts";
 import { browse } from "./browse.ts";
 import { invocations } from "./budget.ts";
-import { call, db, makeTenant } from "./client.ts";
-import { newPath, register, until } from "./receiver.ts";
+import { call, db, makeKey, makeTenant } from "./client.ts";
+import { newPath, receiver, register, until } from "./receiver.ts";
 
 // A webhook may have hundreds of thousands of deliveries. What is done about them is done in pieces, and what is shown of them is counted as it changes.
 
@@ -142,6 +143,27 @@ describe("A redelivery of many", () => {
     expect(await made()).toBe(1000);
   });
 
+  it("is one of twenty at most that an account has with deliveries still to be made", async () => {
+    const { key, id } = await webhookWith({ failed: 501 });
+    const from = new Date(Date.now() - minuteMs).toISOString();
+    await env.DB.prepare(
+      "UPDATE deliveries SET event_type = 'task.deleted' WHERE id = (SELECT min(id) FROM deliveries WHERE webhook_id = ?)",
+    )
+      .bind(id)
+      .run();
+    const redeliver = (idempotencyKey?: string) =>
+      call("POST", `/api/v1/webhooks/${id}/redeliver`, {
+        key,
+        body: { from, status: "failed", event_types: ["task.deleted"] },
+        ...(idempotencyKey && { headers: { "Idempotency-Key": idempotencyKey } }),
+      });
+    for (let n = 0; n < mostUnfinished; n++) expect((await redeliver()).status).toBe(202);
+    const refused = await redeliver("one-too-many");
+    expect([refused.status, refused.body.code]).toEqual([409, "limit_reached"]);
+    await makeRedeliveries({ db, enqueue: () => {} }, Date.now(), 100);
+    expect((await redeliver("one-too-many")).status).toBe(202);
+  });
+
   it("counts any number of deliveries in statements that each read a bounded number", async () => {
     const { key, id } = await webhookWith({ delivered: 25_000, failed: 7 });
     const from = new Date(Date.now() - minuteMs).toISOString();
@@ -182,4 +204,36 @@ describe("A redelivery of many", () => {
     expect(Math.max(...repeated.map(({ next_attempt_at }) => next_attempt_at ?? 0))).toBeLessThan(now + 30_000 + 6 * minuteMs);
     expect(left.filter((each) => each.redelivery_id === null).map(({ status }) => status)).toEqual(Array(36).fill("failed"));
   });
+});
+
+it("A delivery that was repeated many times is repeated without a walk through all of its repetitions", async () => {
+  const { key, accountId, id } = await webhookWith({ failed: 1001 });
+  const oldest = await env.DB.prepare("SELECT min(id) AS id FROM deliveries WHERE webhook_id = ?").bind(id).first<string>("id");
+  await env.DB.prepare(
+    `UPDATE deliveries SET event_id = (SELECT event_id FROM deliveries WHERE id = ?1),
+      superseded_by = (SELECT id FROM deliveries AS later WHERE later.webhook_id = ?2 AND later.id > deliveries.id ORDER BY id LIMIT 1) WHERE webhook_id = ?2`,
+  )
+    .bind(oldest, id)
+    .run();
+  const event = await env.DB.prepare("SELECT event_id FROM deliveries WHERE id = ?").bind(oldest).first<string>("event_id");
+  await env.DB.prepare("INSERT INTO events (account_id, id, type, data, sequence, created_at) VALUES (?, ?, 'task.created', '{}', 1, ?)")
+    .bind(accountId, event, Date.now())
+    .run();
+  const again = () => call("POST", `/api/v1/deliveries/${oldest}/redeliver`, { key });
+  const first = (await again()).body.id;
+  const pointing = (to: string) =>
+    env.DB.prepare("SELECT count(*) AS count FROM deliveries WHERE superseded_by = ?").bind(to).first("count");
+  expect(await pointing(first)).toBe(1001);
+  const second = (await again()).body.id;
+  // The oldest and the first repetition: the thousand between them are passed over.
+  expect([await pointing(first), await pointing(second)]).toEqual([1000, 2]);
+});
+
+it("Another URL of a webhook for which more than 10,000 deliveries wait takes a key that reads events of all types", async () => {
+  const { accountId, id } = await webhookWith({ held: 9_990 });
+  const { key } = await makeKey(accountId, { scopes: ["webhooks:read", "webhooks:write", "tasks:read", "users:read"] });
+  const move = () => call("PATCH", `/api/v1/webhooks/${id}`, { key, body: { url: `${receiver}/${crypto.randomUUID()}` } });
+  expect((await move()).status).toBe(200);
+  await makeDeliveries(accountId, id, "held", 20);
+  expect((await move()).body.code).toBe("forbidden");
 });

@@ -1,5 +1,5 @@
 import { Hono } from "hono";
-import { listActivity, type ReadEntry } from "../../activity/read-activity.ts";
+import { listActivity } from "../../activity/read-activity.ts";
 import { iso } from "../../clock.ts";
 import { Failure } from "../../errors.ts";
 import { timeOfId } from "../../ids.ts";
@@ -9,13 +9,11 @@ import { ActivityTable } from "../components/activity-table.tsx";
 import { PauseButton, showPage } from "../components/layout.tsx";
 import { Empty } from "../components/notice.tsx";
 import type { PageEnv } from "../context.ts";
-import { csvOf } from "../csv.ts";
+import { csvOf, readRows } from "../csv.ts";
 import { counted } from "../format.ts";
 import { readKeyChoices } from "../key-choices.ts";
 
 const shownAtOnce = 50;
-const mostCsvRows = 10_000;
-const csvPage = 1000;
 export const activityPages = new Hono<PageEnv>();
 
 activityPages.get("/activity", async (c) => {
@@ -171,13 +169,10 @@ activityPages.get("/activity.csv", async (c) => {
   const { filter, ignored } = queryIn(c);
   if (ignored.length > 0) throw new Failure("invalid_parameter", `Nothing can be filtered by ${ignored.join(" ")}.`);
   const asking = readingLog(c);
-  const rows: ReadEntry[] = [];
-  for (let after: string | undefined; rows.length < mostCsvRows; ) {
-    const { entries, next } = await listActivity(asking, { filter, after, limit: csvPage });
-    rows.push(...entries);
-    if (next === null) break;
-    after = next;
-  }
+  const rows = await readRows(async (position) => {
+    const { entries, next } = await listActivity(asking, { filter, ...position });
+    return { rows: entries, next };
+  });
   const columns = [
     "id",
     "at",

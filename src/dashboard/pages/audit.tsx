@@ -1,5 +1,5 @@
 import { Hono } from "hono";
-import { type AuditFilter, actorNameOf, listAudit, partyTypes, type ReadAuditEntry } from "../../audit/audit.ts";
+import { type AuditFilter, actorNameOf, listAudit, partyTypes } from "../../audit/audit.ts";
 import { iso } from "../../clock.ts";
 import { timeOfId } from "../../ids.ts";
 import { reading } from "../acting.ts";
@@ -7,10 +7,9 @@ import { showPage } from "../components/layout.tsx";
 import { Empty } from "../components/notice.tsx";
 import { Moment } from "../components/time.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
-import { csvOf } from "../csv.ts";
+import { csvOf, readRows } from "../csv.ts";
 
 const shownAtOnce = 50;
-const mostCsvRows = 10_000;
 
 /** A time of the address; undefined where there is none. */
 const timeIn = (text = ""): number | undefined => (Number.isNaN(Date.parse(text)) ? undefined : Date.parse(text));
@@ -128,13 +127,7 @@ auditPages.get("/settings/audit", async (c) => {
 });
 
 auditPages.get("/settings/audit.csv", async (c) => {
-  const entries: ReadAuditEntry[] = [];
-  for (let after: string | undefined; entries.length < mostCsvRows; ) {
-    const { rows, next } = await listAudit(reading(c), { filter: filterOf(c), after, limit: mostCsvRows - entries.length });
-    entries.push(...rows);
-    if (next === null) break;
-    after = next;
-  }
+  const entries = await readRows((position) => listAudit(reading(c), { filter: filterOf(c), ...position }));
   const csv = csvOf(
     ["id", "at", "action", "target_type", "target_id", "target_name", "actor_type", "actor_id", "actor_name", "ip", "country", "changes"],
     entries.map((entry) => [
