@@ -73,14 +73,23 @@ export const listMembers = ({ db, actor }: Reading): Promise<Member[]> =>
     .orderBy(asc(members.createdAt), asc(members.id));
 
 /** One member of the account. Throws `not_found`. */
-export async function readMember({ db, actor }: Reading, id: string): Promise<Member> {
+export async function readMember(reading: Reading, id: string): Promise<Member> {
+  const member = await readPresentOrFormer(reading, id);
+  if (member.removedAt !== null) throw noSuchMember();
+  return member;
+}
+
+/** One member of the account, who may have been removed. Throws `not_found`. */
+export async function readPresentOrFormer({ db, actor }: Reading, id: string): Promise<Member> {
   const [member] = await db
     .select()
     .from(members)
-    .where(and(eq(members.accountId, actor.accountId), eq(members.id, id), isNull(members.removedAt)));
-  if (!member) throw new Failure("not_found", "There is no such member.");
+    .where(and(eq(members.accountId, actor.accountId), eq(members.id, id)));
+  if (!member) throw noSuchMember();
   return member;
 }
+
+const noSuchMember = () => new Failure("not_found", "There is no such member.");
 
 /** The condition that a member is there with the role that was read and, being an owner, not the last. */
 function mayChange({ accountId, id, role }: Member): SQL {

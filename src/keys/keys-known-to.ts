@@ -4,6 +4,7 @@ import { isLive } from "../admission/live-keys.ts";
 import { knownTo } from "../audit/known-to.ts";
 import { raw, type Statement } from "../db/client.ts";
 import { apiKeys } from "../db/schema-main.ts";
+import type { Writing } from "../events/commit.ts";
 import { readLastUses } from "../usage/last-uses.ts";
 import type { Key } from "./key.ts";
 
@@ -34,3 +35,9 @@ export const disableKeysKnownTo = (
       WHERE account_id = ${accountId} AND state = 'active' AND id IN (${knownTo(accountId, memberId)} SELECT id FROM known)
       AND id || '.' || revision NOT IN (SELECT value FROM json_each(${JSON.stringify(spared)})) AND ${when}`,
   );
+
+/** Disables the active keys whose secret a former member may have, as above. */
+export async function disableKeysOfFormer(writing: Writing, memberId: string, spared: readonly string[]): Promise<void> {
+  const statements = [disableKeysKnownTo(writing, memberId, { spared, when: sql`true` })];
+  await writing.commit({ evenWhereFull: true, result: null, events: [], statements });
+}

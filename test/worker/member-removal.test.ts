@@ -222,6 +222,23 @@ it("The removal of a member disables the webhooks that they made or changed sinc
   expect(statusOf).toEqual({ others: "active", rotated: "active", "mine-too": "disabled", late: "disabled" });
 });
 
+it("What a member left behind can be revoked after they were removed: by a page that was open, and from the audit log", async () => {
+  const { owner, leaver, made, kept } = await makeTeam();
+  const colleague = await makePerson(owner.member.accountId);
+  const form = formOf(await owner.get(pathOf(leaver)));
+  expect((await colleague.post(pathOf(leaver), formOf(await colleague.get(pathOf(leaver))))).status).toBe(303);
+  expect([await works(made), await works(kept)]).toEqual([true, true]);
+  const ended = await owner.post(pathOf(leaver), { ...form, revoke: idOf(made) });
+  expect(ended.headers.get("Location")).toBe("/settings?done=ended-behind");
+  expect([await works(made), await works(kept)]).toEqual([false, true]);
+  const audit = await owner.get("/settings/audit");
+  expect(audit.text).toContain(`href="${pathOf(leaver)}"`);
+  const page = await owner.get(pathOf(leaver));
+  expect([page.text.includes("is no longer a member"), offered(page).includes(idOf(kept))]).toEqual([true, true]);
+  await owner.post(pathOf(leaver), { ...formOf(page), revoke: idOf(kept) });
+  expect(await works(kept)).toBe(false);
+});
+
 it("The removal of a member cannot be put off by keys that come and go", async () => {
   const { owner, leaver } = await makeAdminWithKey();
   const first = secretOf(await leaver.post("/keys", { name: "First", scopes: ["keys:read", "keys:write"] }));

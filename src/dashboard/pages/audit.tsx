@@ -103,6 +103,11 @@ auditPages.get("/settings/audit", async (c) => {
                   </th>
                   <td class="name">
                     <bdi>{entry.targetName ?? entry.targetId}</bdi>
+                    {entry.action === "member.removed" && (
+                      <div>
+                        <a href={`/settings/people/${entry.targetId}/remove`}>What they left behind</a>
+                      </div>
+                    )}
                   </td>
                   <td class="name">
                     <bdi>{actorNameOf(entry)}</bdi> {entry.actorId && <span class="quiet">{entry.actorType}</span>}

@@ -2,13 +2,13 @@ import { Hono } from "hono";
 import { always, versionName } from "../../db/optimistic-locking.ts";
 import { Failure } from "../../errors.ts";
 import type { EventCatalogue } from "../../events/catalogue.ts";
-import { type Member, readMember, removeMember } from "../../identity/member.ts";
+import { type Member, readPresentOrFormer, removeMember } from "../../identity/member.ts";
 import { endsWith, type Invitation, listInvitations } from "../../identity/open-invitations.ts";
 import { mayManage } from "../../identity/roles.ts";
 import { maxLiveKeys } from "../../keys/bounds.ts";
 import { changeKey } from "../../keys/change-key.ts";
 import { type Key, statusOf } from "../../keys/key.ts";
-import { disableKeysKnownTo, listKeysKnownTo } from "../../keys/keys-known-to.ts";
+import { disableKeysKnownTo, disableKeysOfFormer, listKeysKnownTo } from "../../keys/keys-known-to.ts";
 import { revokeKey } from "../../keys/revoke-key.ts";
 import { scopesInWords } from "../../keys/scopes.ts";
 import { listWebhooksOfMember } from "../../webhooks/list-webhooks-of-member.ts";
@@ -25,19 +25,19 @@ import { attempt, type Form, type Refused, readForm } from "../forms.ts";
 import { showForbidden } from "../permissions.tsx";
 import { backToSettings, showSettings } from "./settings.tsx";
 
-/** The removal of a member, with the keys, webhooks and invitations that they leave behind. */
+/** The removal of a member, with the keys, webhooks and invitations that they leave behind. Of a former member, what they have left behind. */
 export function memberRemovalPages(catalogue: EventCatalogue) {
   const pages = new Hono<PageEnv>();
 
   pages.get("/settings/people/:id/remove", async (c) => {
-    const member = await readMember(reading(c), idOf(c));
+    const member = await readPresentOrFormer(reading(c), idOf(c));
     if (!mayManage(roleOf(c.get("visitor")), member.role)) return showForbidden(c, "owners");
     return showRemoval(c, member);
   });
 
   pages.post("/settings/people/:id/remove", async (c) => {
     const form = await readForm(c);
-    const member = await readMember(reading(c), idOf(c));
+    const member = await readPresentOrFormer(reading(c), idOf(c));
     if (!mayManage(roleOf(c.get("visitor")), member.role)) return showForbidden(c, "owners");
     return isOwn(c, member) ? leave(c, form, member) : remove(c, form, member, catalogue);
   });
@@ -47,6 +47,8 @@ export function memberRemovalPages(catalogue: EventCatalogue) {
 
 /** As many as an account may have, and each is revoked in one request. */
 const mostKeys = maxLiveKeys;
+
+const isFormer = ({ removedAt }: Member): boolean => removedAt !== null;
 
 const isOwn = (c: PageContext, { id }: Member): boolean => c.get("visitor").signedIn?.member.id === id;
 
@@ -60,7 +62,7 @@ async function showRemoval(c: PageContext, member: Member, refused?: Refused) {
   return showPage(
     c,
     {
-      title: `Remove ${member.name}`,
+      title: isFormer(member) ? `What ${member.name} left behind` : `Remove ${member.name}`,
       section: "Settings",
       trail: [["Settings", "/settings"]],
       ...(refused && { status: 409 }),
@@ -68,9 +70,10 @@ async function showRemoval(c: PageContext, member: Member, refused?: Refused) {
     <section class="panel">
       <Alert refused={refused} />
       <p>
-        <bdi>{member.name}</bdi> (<span class="break">{member.email}</span>) is{" "}
-        {member.role === "viewer" || member.role === "developer" ? "a" : "an"} {member.role} of this account. Removing them ends their
-        sessions, passkeys and recovery codes at once. To come back, they need a new invitation.
+        <bdi>{member.name}</bdi> (<span class="break">{member.email}</span>){" "}
+        {isFormer(member)
+          ? "is no longer a member of this account. Keys that they know still work unless you revoke them."
+          : `is ${member.role === "viewer" || member.role === "developer" ? "a" : "an"} ${member.role} of this account. Removing them ends their sessions, passkeys and recovery codes at once. To come back, they need a new invitation.`}
       </p>
       <EndingInvitations invitations={invitations} />
       <MadeWebhooks webhooks={webhooks} />
@@ -85,9 +88,13 @@ async function showRemoval(c: PageContext, member: Member, refused?: Refused) {
         {keys.length > 0 && <KnownKeys keys={keys} isOwn={isOwn(c, member)} now={asking.now} />}
         <p class="buttons">
           <button class="danger" type="submit">
-            <span>
-              Remove <bdi>{member.name}</bdi>
-            </span>
+            {isFormer(member) ? (
+              "Revoke the ticked keys"
+            ) : (
+              <span>
+                Remove <bdi>{member.name}</bdi>
+              </span>
+            )}
           </button>
           <a class="button" href="/settings">
             Cancel
@@ -207,7 +214,9 @@ async function remove(c: PageContext, form: Form, member: Member, catalogue: Eve
   const spared = form.all("shown").filter((shown) => !ticked.some((id) => shown.startsWith(`${id}.`)));
   // In the same write: otherwise such a key could make the next one before it is revoked.
   const removed = await attempt(() =>
-    removeMember(writing(c), member, (when) => [disableKeysKnownTo(writing(c), member.id, { spared, when })]),
+    isFormer(member)
+      ? disableKeysOfFormer(writing(c), member.id, spared)
+      : removeMember(writing(c), member, (when) => [disableKeysKnownTo(writing(c), member.id, { spared, when })]),
   );
   if ("refused" in removed) return showSettings(c, { refused: removed.refused });
   const ending = (await listKnown(c, member)).filter((key) => !spared.includes(versionName(key)));
@@ -234,9 +243,10 @@ async function remove(c: PageContext, form: Form, member: Member, catalogue: Eve
     )),
   );
   if (failed.length > 0) {
-    const summary = `${member.name} was removed, but not all that ends with them has ended. ${failed.join(" ")}`;
+    const summary = `${member.name} was removed, but not all that ends with them has ended: try again from the audit log. ${failed.join(" ")}`;
     return showSettings(c, { refused: { summary, faults: new Map() } });
   }
+  if (isFormer(member)) return backToSettings(c, "ended-behind");
   if (changed.length > 0 || ending.some(isSpared)) return backToSettings(c, "removed-with-changed");
   return backToSettings(c, ending.length > 0 ? "removed-with-keys" : "removed");
 }

@@ -21,6 +21,7 @@ import { isTheme, isZone, pathWithin, remember } from "../preferences.ts";
 
 const outcomes: Record<string, string> = {
   removed: "Removed. Their sessions have ended.",
+  "ended-behind": "Done. The keys that you did not tick still work.",
   "removed-with-keys":
     "Removed. Their sessions have ended. The keys that you chose, and those made since you opened the page, are revoked.",
   "removed-with-changed":
