@@ -9,6 +9,8 @@ import { eventsOfTask } from "./task-events.ts";
 
 /** As much as one batch changes: D1 does nothing else meanwhile. */
 export const mostAtOnce = 500;
+/** Each task has a delivery to each webhook of the account. */
+const mostDeliveriesAtOnce = 2_500;
 /** A piece ends with the task whose description crosses this. */
 const mostCharactersAtOnce = 500_000;
 
@@ -44,10 +46,14 @@ export async function unassignSome(
   }
 }
 
-/** The ids of at most `atOnce` tasks of a user whose descriptions fit in one piece. Selects at least one where there is one. */
+/**
+ * The ids of at most `atOnce` tasks of a user whose descriptions, and the deliveries of whose events, fit in one piece. Selects at least one where there
+ * is one.
+ */
 const someAssigned = (accountId: string, userId: string, atOnce: number): SQL =>
   sql`SELECT id FROM (SELECT id, sum(length) OVER (ROWS UNBOUNDED PRECEDING) - length AS before
-    FROM (SELECT id, length(description) AS length FROM tasks WHERE account_id = ${accountId} AND assignee_id = ${userId} LIMIT ${atOnce}))
+    FROM (SELECT id, length(description) AS length FROM tasks WHERE account_id = ${accountId} AND assignee_id = ${userId}
+      LIMIT max(1, min(${atOnce}, ${mostDeliveriesAtOnce} / max(1, (SELECT count(*) FROM webhooks WHERE account_id = ${accountId}))))))
     WHERE before < ${mostCharactersAtOnce}`;
 
 /** The rows are looked up by what was read, one by one: the other way about, each task of the account would be compared with all of it. */

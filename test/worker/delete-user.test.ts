@@ -1,9 +1,11 @@
 import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
+import { systemOn } from "../../src/accounts/actor.ts";
 import { createApp } from "../../src/app.ts";
 import { minuteMs } from "../../src/clock.ts";
-import { allUnchanged, unassign } from "../../src/tasks/unassign-tasks.ts";
+import { commitTo } from "../../src/events/commit.ts";
+import { allUnchanged, unassign, unassignSome } from "../../src/tasks/unassign-tasks.ts";
 import { finishDeletions } from "../../src/users/delete-user.ts";
 import { invocations } from "./budget.ts";
 import { answerOf, call, cron, db, makeTenant, type Tenant } from "./client.ts";
@@ -147,6 +149,21 @@ it("A user that is being deleted is given no further task", async () => {
   ];
   for (const { status, body } of given) expect([status, body.errors?.[0].code]).toEqual([422, "unknown_user"]);
   expect(await count("events WHERE account_id = ? AND type LIKE 'task.%'", accountId)).toBe(1);
+});
+
+it("A piece of a deletion makes 2,500 deliveries at most, however many webhooks want its events", async () => {
+  const tenant = await makeTenant();
+  const id = await userWithTasks(tenant, 300);
+  await env.DB.prepare(
+    `INSERT INTO webhooks (account_id, id, number, url, description, event_types, state, sealed_secret, revision, created_at, updated_at)
+    WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20)
+    SELECT ?1, 'whk_' || lower(hex(randomblob(16))), i, 'https://hooks.acme.dev/' || i, '', '["task.updated"]', 'disabled', '', '0', 1, 1 FROM n`,
+  )
+    .bind(tenant.accountId)
+    .run();
+  const writing = { db, now: Date.now(), actor: systemOn(tenant.accountId), commit: commitTo({ db }) };
+  expect(await unassignSome(writing, id, 500)).toBe("some unassigned");
+  expect([await assigned(id), await count("deliveries WHERE account_id = ?", tenant.accountId)]).toEqual([300 - 125, 2500]);
 });
 
 it("The deletions of accounts take turns, so that none waits for all of another's", async () => {
