@@ -4,6 +4,7 @@ import { entriesScannedAtOnce } from "../activity/read-activity.ts";
 import { usualDays } from "../activity/retention.ts";
 import { lines } from "../admission/limit-events.ts";
 import { auditKeptMs } from "../audit/audit.ts";
+import { mostOwnChanges } from "../audit/own-sign-in.ts";
 import { dayMs, secondMs } from "../clock.ts";
 import { integer } from "../dashboard/format.ts";
 import { scannedAtOnce } from "../db/page.ts";
@@ -15,6 +16,7 @@ import { faultCodes } from "../explanations.ts";
 import { longestBodyBytes, longestWaitMs } from "../http/body.ts";
 import { keptMs as idempotencyKeptMs } from "../idempotency/store.ts";
 import { keptMs as invitationKeptMs, mostPeople } from "../identity/invitations.ts";
+import { mostPasskeys } from "../identity/passkeys.ts";
 import { codesOfMember } from "../identity/recovery-codes.ts";
 import { freshMs, idleMs, longestMs } from "../identity/sessions.ts";
 import { maxLiveKeys } from "../keys/bounds.ts";
@@ -25,6 +27,7 @@ import { maxAttemptsPerMinute } from "../operations/sign-in-failures.ts";
 import { units } from "../relative-time.ts";
 import { timeoutMs } from "../webhooks/attempt.ts";
 import { patienceMs } from "../webhooks/deliver.ts";
+import { mostUnfinished } from "../webhooks/redeliver-many.ts";
 import { delaysMs, jitter, longestRetryAfterMs, mostAttempts, paceMs } from "../webhooks/schedule.ts";
 import { mostWebhooks } from "../webhooks/write-webhooks.ts";
 import { errorPath, eventPath, table } from "./page.ts";
@@ -58,6 +61,9 @@ export const figures = (document: JsonObject, catalogue: EventCatalogue, origin:
   "body.wait": duration(longestWaitMs),
   "keys.most": String(maxLiveKeys),
   "people.most": integer(mostPeople),
+  "passkeys.most": String(mostPasskeys),
+  "signIn.changes": String(mostOwnChanges),
+  "redeliveries.most": String(mostUnfinished),
   "keys.expiryNotice": duration(expiryNoticeMs),
   "scopes.all": list(scopes),
   "scopes.usual": list(defaultScopes),
