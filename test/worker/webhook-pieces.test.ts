@@ -1,6 +1,9 @@
 import { env } from "cloudflare:workers";
+import { drizzle } from "drizzle-orm/d1";
 import { describe, expect, it } from "vitest";
+import { operatorOn } from "../../src/accounts/actor.ts";
 import { dayMs, minuteMs } from "../../src/clock.ts";
+import { readEventsOfRequest } from "../../src/events/read-events.ts";
 import { newId } from "../../src/ids.ts";
 import { mostUnfinished } from "../../src/webhooks/redeliver-many.ts";
 import { makeRedeliveries } from "../../src/webhooks/redelivery-pieces.ts";
@@ -236,4 +239,30 @@ it("Another URL of a webhook for which more than 10,000 deliveries wait takes a 
   expect((await move()).status).toBe(200);
   await makeDeliveries(accountId, id, "held", 20);
   expect((await move()).body.code).toBe("forbidden");
+});
+
+it("The deliveries of an event are found by its id, whatever else the account has", async () => {
+  const { key } = await makeTenant();
+  const webhooks = [
+    (await register(key, { event_types: ["user.created"] })).id,
+    (await register(key, { event_types: ["user.created", "task.created"] })).id,
+  ];
+  const { headers } = await call("POST", "/api/v1/users", { key, body: { name: "Ada", email: "ada@example.com" } });
+  const requestId = headers.get("X-Request-Id") ?? "";
+  const { accountId, id } = (await env.DB.prepare("SELECT account_id AS accountId, id FROM events WHERE request_id = ?")
+    .bind(requestId)
+    .first<{ accountId: string; id: string }>()) ?? { accountId: "", id: "" };
+  await makeDeliveries(accountId, webhooks[0] ?? "", "failed", 2000);
+  const statements: [string, unknown[]][] = [];
+  const noting = drizzle(env.DB, { logger: { logQuery: (query, values) => void statements.push([query, values]) } }) as typeof db;
+  const caused = await readEventsOfRequest({ db: noting, actor: operatorOn(accountId), now: Date.now() }, requestId);
+  expect(caused.map(({ event, deliveryIds }) => [event.id, deliveryIds.length])).toEqual([[id, 2]]);
+  let read = 0;
+  for (const [query, values] of statements)
+    read += (
+      await env.DB.prepare(query)
+        .bind(...values)
+        .run()
+    ).meta.rows_read;
+  expect(read).toBeLessThan(20);
 });
