@@ -33,6 +33,7 @@ export async function changeKey(writing: KeyContext, id: string, { overlapEndsAt
       if (own) requireGrantable(isRevived ? after : patch, own);
       const update = { members: patch, event: keyUpdated, evenWhereFull: evenWhereFullOf(before, after, writing.actor) };
       if (!isExpired(before, now) || isExpired(after, now)) return update;
+      await requireBounds(writing, { hourlyLimit: after.hourlyLimit });
       await requireRoom(writing);
       return { ...update, when: hasRoom(writing) };
     },

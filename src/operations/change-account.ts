@@ -1,4 +1,4 @@
-import { and, desc, eq, gt, isNotNull, isNull, ne, sql } from "drizzle-orm";
+import { and, eq, gt, isNotNull, isNull, sql } from "drizzle-orm";
 import { type Account, createAccount, newAccountId, readAccount } from "../accounts/account.ts";
 import { operatorOn } from "../accounts/actor.ts";
 import { mostStored, type Stored, usualQuotaBytes } from "../accounts/storage.ts";
@@ -72,7 +72,7 @@ async function setSuspension(operating: Operating & { guards: Guards }, accountI
   return pushKeysOf(operating, accountId);
 }
 
-/** Sets the highest hourly limit that a key of the account may have. Keys above it are lowered to it when this returns. Throws `not_found` and `unavailable`. Answers their ids. */
+/** Sets the highest hourly limit that a key of the account may have. Live keys above it are lowered to it when this returns. Throws `not_found` and `unavailable`. Answers their ids. */
 export async function changeCeiling(
   operating: Operating & { guards: Guards; activity: Db },
   accountId: string,
@@ -83,9 +83,8 @@ export async function changeCeiling(
   const above = await db
     .select({ id: apiKeys.id })
     .from(apiKeys)
-    .where(and(eq(apiKeys.accountId, accountId), ne(apiKeys.state, "revoked"), gt(apiKeys.hourlyLimit, limitCeiling)))
-    // The live ones first: there may be any number of expired ones.
-    .orderBy(desc(isLive(accountId, now)));
+    // An expired key above it is given no other expiry.
+    .where(and(isLive(accountId, now), gt(apiKeys.hourlyLimit, limitCeiling)));
   const actor = operatorOn(accountId);
   for (const { id } of above) {
     const commit = operatorCommit(operating, "key.limited", { accountId, targetId: id, details: { limit: limitCeiling } });

@@ -150,6 +150,32 @@ describe("A suspended account", () => {
     expect(await operationsOn(accountId)).toEqual(["account.resumed", "account.suspended"]);
   });
 
+  it("is suspended, resumed and lowered by its live keys alone, however many have expired; an expired one comes back within the ceiling", async () => {
+    const { accountId, key, keyId } = await makeTenant();
+    const { keyId: last, key: lastSecret } = await makeKey(accountId);
+    const expire = (id: string) => env.DB.prepare("UPDATE api_keys SET expires_at = 1 WHERE id = ?").bind(id).run();
+    await expire(last);
+    await env.DB.prepare(
+      `INSERT INTO api_keys (id, account_id, name, last4, secret_hash, scopes, state, hourly_limit, allowed_ips, expires_at, version, pushed_version,
+        revision, created_at, updated_at)
+      WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < 1000)
+      SELECT id || n, account_id, name, last4, secret_hash, scopes, state, hourly_limit, allowed_ips, 1, 1, 1, revision, 1, 1 FROM api_keys, counted WHERE id = ?`,
+    )
+      .bind(keyId)
+      .run();
+    expect((await operate("POST", `/accounts/${accountId}/suspend`)).body.keys).toBe(1);
+    expect((await operate("POST", `/accounts/${accountId}/resume`)).body.keys).toBe(1);
+    expect((await operate("PUT", `/accounts/${accountId}/ceiling`, { limit: 100 })).body.lowered).toEqual([keyId]);
+    const owner = await makePerson(accountId);
+    const revive = (more: Record<string, string>) =>
+      owner.post(`/keys/${last}`, { expires_at: new Date(Date.now() + dayMs).toISOString().slice(0, 16), ...more });
+    const refused = await revive({});
+    expect([refused.status, refused.text.includes("Must be at most 100")]).toEqual([422, true]);
+    expect((await revive({ hourly_limit: "100" })).status).toBe(303);
+    const { status, headers } = await call("GET", "/api/v1/me", { key: lastSecret });
+    expect([status, headers.get("X-RateLimit-Limit")]).toEqual([200, "100"]);
+  });
+
   it("changes nothing more by a request that was admitted before", async () => {
     const { accountId, key } = await makeTenant();
     expect(await me(key)).toBe(200);
