@@ -151,7 +151,7 @@ describe("A suspended account", () => {
   });
 
   it("is suspended, resumed and lowered by its live keys alone, however many have expired; an expired one comes back within the ceiling", async () => {
-    const { accountId, key, keyId } = await makeTenant();
+    const { accountId, keyId } = await makeTenant();
     const { keyId: last, key: lastSecret } = await makeKey(accountId);
     const expire = (id: string) => env.DB.prepare("UPDATE api_keys SET expires_at = 1 WHERE id = ?").bind(id).run();
     await expire(last);
