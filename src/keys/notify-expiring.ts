@@ -1,21 +1,36 @@
-import { and, asc, eq, exists, lte, sql } from "drizzle-orm";
+import { and, asc, eq, exists, gt, lte, sql } from "drizzle-orm";
 import { type StoreReading, systemOn } from "../accounts/actor.ts";
 import { accounts, apiKeys } from "../db/schema-main.ts";
 import { errorsOf, throwTogether } from "../errors.ts";
 import { commitChange, type Outbox } from "../events/commit.ts";
 import { neverUsed, readLastUse } from "../usage/last-uses.ts";
-import { isExpired, type KeyRow } from "./key.ts";
+import type { KeyRow } from "./key.ts";
 import { expiryNoticeMs, keyExpiring } from "./key-events.ts";
 
-/** Makes the event of keys that expire within seven days, once for each expiry: at most `limit` of them. One that fails holds up no other. */
+/** As many keys that have expired unseen as one run passes over. */
+const mostPassedOver = 1000;
+
+/**
+ * Makes the event of keys that expire within seven days, once for each expiry: at most `limit` of them. Accounts take turns: the first of each, then
+ * the second of each, and so on. One that fails holds up no other.
+ */
 export async function notifyExpiring(outbox: Outbox & StoreReading, now: number, limit: number): Promise<number> {
   const { db } = outbox;
+  // One that has expired unseen, while nothing ran or others had their turn, is no longer about to.
+  await db.run(sql`UPDATE api_keys SET notified_expiry = expires_at WHERE id IN (SELECT id FROM api_keys
+    WHERE notified_expiry IS NOT expires_at AND state <> 'revoked' AND expires_at <= ${now} LIMIT ${mostPassedOver})`);
   const expiring = await db
     .select({ row: apiKeys, store: accounts.activityStore })
     .from(apiKeys)
     .innerJoin(accounts, eq(accounts.id, apiKeys.accountId))
-    .where(and(sql`notified_expiry IS NOT expires_at AND state <> 'revoked'`, lte(apiKeys.expiresAt, now + expiryNoticeMs)))
-    .orderBy(asc(apiKeys.expiresAt))
+    .where(
+      and(
+        sql`notified_expiry IS NOT expires_at AND state <> 'revoked'`,
+        gt(apiKeys.expiresAt, now),
+        lte(apiKeys.expiresAt, now + expiryNoticeMs),
+      ),
+    )
+    .orderBy(sql`row_number() OVER (PARTITION BY ${apiKeys.accountId} ORDER BY ${apiKeys.expiresAt})`, asc(apiKeys.expiresAt))
     .limit(limit);
   const outcomes = await Promise.allSettled(expiring.map(({ row, store }) => notify(outbox, now, row, store)));
   throwTogether(errorsOf(outcomes), "the event of some keys that expire could not be made");
@@ -29,8 +44,7 @@ async function notify(outbox: Outbox & StoreReading, now: number, row: KeyRow, s
   const isDue = and(eq(apiKeys.id, row.id), eq(apiKeys.revision, row.revision), sql`notified_expiry IS NOT expires_at`);
   await commitChange(outbox, {
     evenWhereFull: true,
-    // One that has expired unseen, while nothing ran, is no longer about to.
-    events: isExpired(row, now) ? [] : [keyExpiring({ ...row, ...neverUsed, ...lastUse }, row.expiresAt, now)],
+    events: [keyExpiring({ ...row, ...neverUsed, ...lastUse }, row.expiresAt, now)],
     statements: [db.update(apiKeys).set({ notifiedExpiry: row.expiresAt }).where(isDue)],
     when: exists(db.select({ id: apiKeys.id }).from(apiKeys).where(isDue)),
   });

@@ -53,7 +53,7 @@ export async function unassignSome(
 const someAssigned = (accountId: string, userId: string, atOnce: number): SQL =>
   sql`SELECT id FROM (SELECT id, sum(length) OVER (ROWS UNBOUNDED PRECEDING) - length AS before
     FROM (SELECT id, length(description) AS length FROM tasks WHERE account_id = ${accountId} AND assignee_id = ${userId}
-      LIMIT max(1, min(${atOnce}, ${mostDeliveriesAtOnce} / max(1, (SELECT count(*) FROM webhooks WHERE account_id = ${accountId}))))))
+      LIMIT max(1, min(${atOnce}, CAST(${mostDeliveriesAtOnce} / max(1, (SELECT count(*) FROM webhooks WHERE account_id = ${accountId})) AS INTEGER)))))
     WHERE before < ${mostCharactersAtOnce}`;
 
 /** The rows are looked up by what was read, one by one: the other way about, each task of the account would be compared with all of it. */

@@ -308,6 +308,24 @@ describe("The service itself makes events", () => {
     expect(await expiring()).toHaveLength(2);
   });
 
+  it("of keys that expire, of each account in turn, so that none waits for all keys of another", async () => {
+    const [many, few] = [await makeTenant(), await makeTenant()];
+    const soon = Date.now() + dayMs;
+    await env.DB.prepare(
+      `INSERT INTO api_keys (id, account_id, name, last4, secret_hash, scopes, state, hourly_limit, allowed_ips, expires_at, version, pushed_version,
+        revision, created_at, updated_at)
+      WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < 300)
+      SELECT id || n, account_id, name, last4, secret_hash, scopes, state, hourly_limit, allowed_ips, ?, 1, 1, revision, 1, 1 FROM api_keys, counted WHERE id = ?`,
+    )
+      .bind(soon, many.keyId)
+      .run();
+    const { keyId } = await makeKey(few.accountId, { expiresAt: soon + dayMs });
+    await cron();
+    const { data } = (await call("GET", "/api/v1/events?type=key.expiring", { key: few.key })).body;
+    expect(data).toMatchObject([{ data: { id: keyId } }]);
+    await env.DB.prepare("UPDATE api_keys SET state = 'revoked' WHERE account_id = ?").bind(many.accountId).run();
+  });
+
   it("of a key that was reported as leaked", async () => {
     const { key, accountId } = await makeTenant();
     const { path, secret } = await register(key, { event_types: ["key.revoked"] });
