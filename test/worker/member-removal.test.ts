@@ -223,7 +223,7 @@ it("The removal of a member disables the webhooks that they made or changed sinc
 });
 
 it("What a member left behind can be revoked after they were removed: by a page that was open, and from the audit log", async () => {
-  const { owner, leaver, made, kept } = await makeTeam();
+  const { owner, leaver, made, kept, rotated } = await makeTeam();
   const colleague = await makePerson(owner.member.accountId);
   const form = formOf(await owner.get(pathOf(leaver)));
   expect((await colleague.post(pathOf(leaver), formOf(await colleague.get(pathOf(leaver))))).status).toBe(303);
@@ -235,8 +235,13 @@ it("What a member left behind can be revoked after they were removed: by a page 
   expect(audit.text).toContain(`href="${pathOf(leaver)}"`);
   const page = await owner.get(pathOf(leaver));
   expect([page.text.includes("is no longer a member"), offered(page).includes(idOf(kept))]).toEqual([true, true]);
-  await owner.post(pathOf(leaver), { ...formOf(page), revoke: idOf(kept) });
-  expect(await works(kept)).toBe(false);
+  await owner.post(pathOf(leaver), { ...formOf(page), revoke: [idOf(kept), idOf(rotated)] });
+  expect([await works(kept), await works(rotated)]).toEqual([false, false]);
+  const after = await owner.get(pathOf(leaver));
+  expect([after.text.includes("No key that they know works any more."), after.text.includes("Revoke the ticked keys")]).toEqual([
+    true,
+    false,
+  ]);
 });
 
 it("The removal of a member cannot be put off by keys that come and go", async () => {

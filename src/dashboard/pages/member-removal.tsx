@@ -72,7 +72,7 @@ async function showRemoval(c: PageContext, member: Member, refused?: Refused) {
       <p>
         <bdi>{member.name}</bdi> (<span class="break">{member.email}</span>){" "}
         {isFormer(member)
-          ? "is no longer a member of this account. Keys that they know still work unless you revoke them."
+          ? `is no longer a member of this account. ${keys.length > 0 ? "Keys that they know still work." : "No key that they know works any more."}`
           : `is ${member.role === "viewer" || member.role === "developer" ? "a" : "an"} ${member.role} of this account. Removing them ends their sessions, passkeys and recovery codes at once. To come back, they need a new invitation.`}
       </p>
       <EndingInvitations invitations={invitations} />
@@ -87,15 +87,17 @@ async function showRemoval(c: PageContext, member: Member, refused?: Refused) {
         ))}
         {keys.length > 0 && <KnownKeys keys={keys} isOwn={isOwn(c, member)} now={asking.now} />}
         <p class="buttons">
-          <button class="danger" type="submit">
-            {isFormer(member) ? (
-              "Revoke the ticked keys"
-            ) : (
-              <span>
-                Remove <bdi>{member.name}</bdi>
-              </span>
-            )}
-          </button>
+          {(keys.length > 0 || !isFormer(member)) && (
+            <button class="danger" type="submit">
+              {isFormer(member) ? (
+                "Revoke the ticked keys"
+              ) : (
+                <span>
+                  Remove <bdi>{member.name}</bdi>
+                </span>
+              )}
+            </button>
+          )}
           <a class="button" href="/settings">
             Cancel
           </a>
