@@ -70,7 +70,8 @@ async function findVisitor(c: PageContext, isOpen: boolean): Promise<Found> {
 /** Sends a visitor to sign in, or to choose an account, and from there back to the page. */
 function sendTo(c: PageContext, page: "/login" | "/access"): Response {
   const { pathname, search } = urlOf(c);
-  if (c.req.method === "GET") return c.redirect(`${page}?return_to=${encodeURIComponent(pathname + search)}`, 303);
+  if (c.req.method === "GET" || c.req.method === "HEAD")
+    return c.redirect(`${page}?return_to=${encodeURIComponent(pathname + search)}`, 303);
   // A form that was sent too late did nothing: that is said, and the page that it was on is come back to.
   return c.redirect(`${page}?return_to=${encodeURIComponent(pageBefore(c))}&unsent=1`, 303);
 }

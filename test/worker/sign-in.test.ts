@@ -17,8 +17,10 @@ describe("Signed out,", () => {
   it.each(["/", "/keys", "/keys/new", "/settings", "/settings/audit", "/usage.csv", "/activity?status=4xx", "/keys/key_1/first-request"])(
     "%s leads to the sign-in and back",
     async (path) => {
-      const answer = await ask("GET", path);
-      expect([answer.status, answer.headers.get("Location")]).toEqual([303, `/login?return_to=${encodeURIComponent(path)}`]);
+      for (const method of ["GET", "HEAD"]) {
+        const answer = await ask(method, path);
+        expect([answer.status, answer.headers.get("Location")]).toEqual([303, `/login?return_to=${encodeURIComponent(path)}`]);
+      }
     },
   );
 
