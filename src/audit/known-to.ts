@@ -8,7 +8,8 @@ export const knownTo = (accountId: string, memberId: string): SQL =>
   // CROSS JOIN: SQLite then goes from what is known to what it made. In the other order each step reads all keys of the account.
   // A literal, not a parameter: SQLite uses the partial index only for a literal.
   sql`WITH RECURSIVE known (id) AS (
-    SELECT id FROM members WHERE account_id = ${accountId} AND email_key = (SELECT email_key FROM members WHERE id = ${memberId})
+    SELECT ${memberId}
+    UNION SELECT id FROM members WHERE account_id = ${accountId} AND removed_at IS NOT NULL AND email_key = (SELECT email_key FROM members WHERE id = ${memberId})
     UNION SELECT made.id FROM known CROSS JOIN api_keys AS made ON made.account_id = ${accountId} AND made.created_by_id = known.id
     UNION SELECT audit.target_id FROM known CROSS JOIN audit ON audit.account_id = ${accountId} AND audit.actor_id = known.id AND action = 'key.rotated'
   )`;

@@ -2,37 +2,34 @@ import { type SQL, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
 import { dayMs } from "../clock.ts";
 import { type BatchCondition, isFailedCondition } from "../db/batch-condition.ts";
-import { Failure } from "../errors.ts";
 import { idBound } from "../ids.ts";
 
-/** Changes of a member's own sign-in in 24 hours that the audit log takes: entries stay 400 days, and every member may make them. */
-export const mostOwnChanges = 200;
+// Every member, a viewer too, may change their own sign-in, and each change leaves an entry in the audit log for 400 days. So the log takes only so
+// many in 24 hours. Each kind is counted by itself: nobody hides one by many of another.
 
-/** How many changes of their own sign-in the acting member has made in the last 24 hours, for D1; at most one more than the audit log takes. */
-const ownChanges = ({ actor, now }: Pick<Reading, "actor" | "now">): SQL =>
-  // Literals, not parameters: SQLite uses the partial index only for literals.
+/** Entries of a kind that the audit log takes of a member in 24 hours. A sign-in by recovery code is always recorded: there are only so many codes. */
+export const mostOwn = { "passkey.added": 20, "recovery_codes.made": 20, "session.started": 200, "session.ended": 200 } as const;
+type OwnAction = keyof typeof mostOwn;
+
+type Acting = Pick<Reading, "actor" | "now">;
+
+/** How many entries of a kind there are of the acting member in the last 24 hours; at most one more than the log takes. */
+const countOf = ({ actor, now }: Acting, action: OwnAction): SQL =>
+  // Literals, not parameters, in the list: SQLite uses the partial index only for literals.
   sql`(SELECT count(*) FROM (SELECT 1 FROM audit WHERE account_id = ${actor.accountId} AND actor_id = ${actor.by.id} AND id >= ${idBound("aud", now - dayMs)}
-    AND action IN ('passkey.added', 'passkey.removed', 'recovery_codes.made', 'session.started', 'session.ended') LIMIT ${mostOwnChanges + 1}))`;
+    AND action IN ('passkey.added', 'passkey.removed', 'recovery_codes.made', 'session.started', 'session.ended') AND action = ${action}
+    LIMIT ${mostOwn[action] + 1}))`;
 
-/** The condition that the audit log takes one more change of the acting member's own sign-in. */
-export const takesOwnChange = (reading: Pick<Reading, "actor" | "now">): SQL => sql`${ownChanges(reading)} < ${mostOwnChanges}`;
+/** The condition that the audit log takes one more of the acting member. */
+export const takesOwn = (acting: Acting, action: OwnAction): SQL => sql`${countOf(acting, action)} < ${mostOwn[action]}`;
 
-const tooManyChanges = "the member has not changed their sign-in too often";
+const nameOf = (action: OwnAction): string => `the log takes one more ${action}`;
 
-/** The same, in a batch that has stored the entry of this change already. */
-export const mayChangeSignIn = (reading: Pick<Reading, "actor" | "now">): BatchCondition => ({
-  holds: sql`${ownChanges(reading)} <= ${mostOwnChanges}`,
-  name: tooManyChanges,
+/** The same, for a batch that has stored the entry already. */
+export const mayStoreOwn = (acting: Acting, action: OwnAction): BatchCondition => ({
+  holds: sql`${countOf(acting, action)} <= ${mostOwn[action]}`,
+  name: nameOf(action),
 });
 
-/** What to throw for an error of a batch with `mayChangeSignIn`. */
-export const orTooManyChanges = (error: unknown): unknown =>
-  isFailedCondition(error, tooManyChanges)
-    ? new Failure(
-        "limit_reached",
-        `Your passkeys, recovery codes and sessions changed ${mostOwnChanges} times in 24 hours. Try again tomorrow.`,
-        {
-          cause: error,
-        },
-      )
-    : error;
+/** Whether a batch failed since the log takes no more. */
+export const isOneTooMany = (error: unknown, action: OwnAction): boolean => isFailedCondition(error, nameOf(action));

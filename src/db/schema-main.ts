@@ -416,8 +416,9 @@ export const members = sqliteTable(
     createdAt: integer("created_at").notNull(),
   },
   (table) => [
-    index("members_by_account").on(table.accountId, table.removedAt, table.emailKey),
+    index("members_by_account").on(table.accountId, table.removedAt),
     uniqueIndex("members_by_email").on(table.emailKey, table.accountId).where(sql`removed_at IS NULL`),
+    index("former_members_by_email").on(table.emailKey, table.accountId).where(sql`removed_at IS NOT NULL`),
   ],
 );
 

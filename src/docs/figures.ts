@@ -4,7 +4,7 @@ import { entriesScannedAtOnce } from "../activity/read-activity.ts";
 import { usualDays } from "../activity/retention.ts";
 import { lines } from "../admission/limit-events.ts";
 import { auditKeptMs } from "../audit/audit.ts";
-import { mostOwnChanges } from "../audit/own-sign-in.ts";
+import { mostOwn } from "../audit/own-sign-in.ts";
 import { dayMs, secondMs } from "../clock.ts";
 import { integer } from "../dashboard/format.ts";
 import { scannedAtOnce } from "../db/page.ts";
@@ -62,7 +62,8 @@ export const figures = (document: JsonObject, catalogue: EventCatalogue, origin:
   "keys.most": String(maxLiveKeys),
   "people.most": integer(mostPeople),
   "passkeys.most": String(mostPasskeys),
-  "signIn.changes": String(mostOwnChanges),
+  "signIn.changes": String(mostOwn["passkey.added"]),
+  "signIn.recorded": String(mostOwn["session.started"]),
   "redeliveries.most": String(mostUnfinished),
   "keys.expiryNotice": duration(expiryNoticeMs),
   "scopes.all": list(scopes),

@@ -122,7 +122,7 @@ export async function removeMember(writing: Writing, member: Member, alongside: 
     audit: [audited(writing, "member.removed", { type: "member", id, name: member.name })],
     statements: [
       ...alongside(when),
-      ...endInvitations(writing, endsWith(member, null), when),
+      ...endInvitations(writing, endsWith(member, null, now), when),
       ...[sessions, passkeys, recoveryCodes].map((table) => db.delete(table).where(and(eq(table.memberId, id), when))),
       db
         .update(members)
@@ -141,7 +141,7 @@ export async function removeMember(writing: Writing, member: Member, alongside: 
  */
 export async function changeRole(writing: Writing, member: Member, role: Role): Promise<void> {
   if (member.role === role) return;
-  const { db, commit } = writing;
+  const { db, now, commit } = writing;
   const { id } = member;
   const when = mayChange(member);
   const outcomes = await commit({
@@ -151,7 +151,7 @@ export async function changeRole(writing: Writing, member: Member, role: Role): 
     events: [],
     audit: [audited(writing, "member.role_changed", { type: "member", id, name: member.name }, ["role"])],
     statements: [
-      ...endInvitations(writing, endsWith(member, role), when),
+      ...endInvitations(writing, endsWith(member, role, now), when),
       db
         .update(members)
         .set({ role })

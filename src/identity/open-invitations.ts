@@ -37,11 +37,11 @@ export const listInvitations = ({ db, actor, now }: Reading, which?: SQL): Promi
  * The condition for invitations that end when a member gets another role, or (null) is removed: those that they made and may not make any
  * more, those to their own address and, with an owner, the setup link: nobody knows who has it.
  */
-export function endsWith({ id, accountId, emailKey, role: before }: Member, role: Role | null): SQL {
+export function endsWith({ id, accountId, emailKey, role: before }: Member, role: Role | null, now: number): SQL {
   const still = JSON.stringify(role === null ? [] : managedBy(role));
   const isMadeInVain = sql`(invitations.invited_by = ${id} AND invitations.role NOT IN (SELECT value FROM json_each(${still})))`;
   const isSetup = before === "owner" ? sql`invitations.kind = 'setup'` : sql`false`;
-  return sql`(invitations.account_id = ${accountId} AND invitations.used_by IS NULL AND (${isMadeInVain} OR ${isTo(emailKey)} OR ${isSetup}))`;
+  return sql`(invitations.account_id = ${accountId} AND invitations.used_by IS NULL AND invitations.expires_at > ${now} AND (${isMadeInVain} OR ${isTo(emailKey)} OR ${isSetup}))`;
 }
 
 /** The statements that end invitations, where `when` holds, and say so in the audit log. */

@@ -9,7 +9,7 @@ import {
 } from "@simplewebauthn/server";
 import { and, asc, eq, isNull, lt, sql } from "drizzle-orm";
 import { audited } from "../audit/audit.ts";
-import { mayChangeSignIn, orTooManyChanges } from "../audit/own-sign-in.ts";
+import { isOneTooMany, mayStoreOwn, mostOwn } from "../audit/own-sign-in.ts";
 import { minuteMs } from "../clock.ts";
 import { isFailedCondition, requireInBatch } from "../db/batch-condition.ts";
 import type { Db } from "../db/client.ts";
@@ -202,14 +202,18 @@ export async function addPasskey(writing: Writing, member: Pick<Member, "id">, p
       requireInBatch(
         db,
         { holds: sql`(SELECT count(*) FROM passkeys WHERE member_id = ${member.id}) < ${mostPasskeys}`, name: mayHaveMore },
-        mayChangeSignIn(writing),
+        mayStoreOwn(writing, "passkey.added"),
       ),
       db.insert(passkeys).values({ ...passkey, memberId: member.id, lastUsedAt: null, createdAt: now }),
     ],
   }).catch((error: unknown) => {
     if (isFailedCondition(error, mayHaveMore))
       throw new Failure("limit_reached", `You may have ${mostPasskeys} passkeys. Remove one that is no longer used.`, { cause: error });
-    throw isDuplicate(error, "passkeys.id") ? takenPasskey(error) : orTooManyChanges(error);
+    if (isOneTooMany(error, "passkey.added"))
+      throw new Failure("limit_reached", `You added ${mostOwn["passkey.added"]} passkeys in 24 hours. Try again tomorrow.`, {
+        cause: error,
+      });
+    throw isDuplicate(error, "passkeys.id") ? takenPasskey(error) : error;
   });
 }
 

@@ -1,10 +1,11 @@
 import { and, count, eq, isNotNull, isNull, sql } from "drizzle-orm";
 import { audited } from "../audit/audit.ts";
-import { mayChangeSignIn, orTooManyChanges } from "../audit/own-sign-in.ts";
+import { isOneTooMany, mayStoreOwn, mostOwn } from "../audit/own-sign-in.ts";
 import { requireInBatch } from "../db/batch-condition.ts";
 import type { Db } from "../db/client.ts";
 import { wrote } from "../db/optimistic-locking.ts";
 import { members, recoveryCodes } from "../db/schema-main.ts";
+import { Failure } from "../errors.ts";
 import type { Writing } from "../events/commit.ts";
 import { hashOf } from "../hash.ts";
 import type { Member } from "./member.ts";
@@ -73,22 +74,41 @@ export async function countRecoveryCodes(db: Db, memberId: string): Promise<numb
   return left?.count ?? 0;
 }
 
-/** Gives a member eight new codes, shown this once, and ends the ones before. Throws `limit_reached`. */
+/**
+ * Gives a member eight new codes, shown this once, and ends the ones before. Throws `limit_reached` where the member has made too many; the ones before
+ * end all the same, since somebody else may have them.
+ */
 export async function replaceRecoveryCodes(writing: Writing, member: Pick<Member, "id" | "name">): Promise<string[]> {
   const { db, commit } = writing;
   const { codes, rows } = newRecoveryCodes(member.id);
-  await commit({
-    evenWhereFull: "within the reserve",
-    result: null,
-    events: [],
-    audit: [audited(writing, "recovery_codes.made", { type: "member", id: member.id, name: member.name })],
-    statements: [
-      requireInBatch(db, mayChangeSignIn(writing)),
-      db.delete(recoveryCodes).where(eq(recoveryCodes.memberId, member.id)),
-      db.insert(recoveryCodes).values(rows),
-    ],
-  }).catch((error: unknown) => {
-    throw orTooManyChanges(error);
-  });
-  return codes;
+  const endBefore = db.delete(recoveryCodes).where(eq(recoveryCodes.memberId, member.id));
+  const target = { type: "member", id: member.id, name: member.name } as const;
+  try {
+    await commit({
+      evenWhereFull: "within the reserve",
+      result: null,
+      events: [],
+      audit: [audited(writing, "recovery_codes.made", target)],
+      statements: [requireInBatch(db, mayStoreOwn(writing, "recovery_codes.made")), endBefore, db.insert(recoveryCodes).values(rows)],
+    });
+    return codes;
+  } catch (error) {
+    if (!isOneTooMany(error, "recovery_codes.made")) throw error;
+    await commit({
+      evenWhereFull: true,
+      result: null,
+      events: [],
+      audit: [audited(writing, "recovery_codes.ended", target)],
+      statements: [endBefore],
+      when: sql`EXISTS (SELECT 1 FROM recovery_codes WHERE member_id = ${member.id})`,
+    });
+    const most = mostOwn["recovery_codes.made"];
+    throw new Failure(
+      "limit_reached",
+      `You made recovery codes ${most} times in 24 hours. The last ones have ended. Make new ones tomorrow.`,
+      {
+        cause: error,
+      },
+    );
+  }
 }

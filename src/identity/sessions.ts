@@ -2,7 +2,7 @@ import { and, desc, eq, gt, inArray, isNull, type SQL, sql } from "drizzle-orm";
 import type { Account } from "../accounts/account.ts";
 import type { Origin, Reading } from "../accounts/actor.ts";
 import { audited } from "../audit/audit.ts";
-import { takesOwnChange } from "../audit/own-sign-in.ts";
+import { takesOwn } from "../audit/own-sign-in.ts";
 import { dayMs, hourMs, minuteMs } from "../clock.ts";
 import { type Db, raw, type Statement } from "../db/client.ts";
 import { deleteInChunks } from "../db/delete-in-chunks.ts";
@@ -41,6 +41,9 @@ export function newSession(memberId: string, now: number, { ip, country, userAge
   };
 }
 
+/** What the audit log says of a sign-in by recovery code. */
+export const byRecoveryCode = "recovery code";
+
 /**
  * Opens a session for a member who has shown who they are. Returns what its cookie holds. `how`: what the audit says of it. Throws `forbidden`
  * where the member was removed meanwhile.
@@ -52,7 +55,7 @@ export async function openSession(outbox: Outbox, member: Member, now: number, f
   const [opened] = await commitChange(outbox, {
     evenWhereFull: "unrecorded",
     events: [],
-    auditWhen: takesOwnChange({ actor, now }),
+    auditWhen: how === byRecoveryCode ? sql`true` : takesOwn({ actor, now }, "session.started"),
     audit: [audited({ actor, now }, "session.started", { type: "session", id: row.id, name: how })],
     statements: [insertWhere(outbox.db, sessions, row, when), endOldest(outbox.db, member.id)],
     when,
@@ -107,7 +110,7 @@ export const confirmSession = (db: Db, { tokenHash }: Session, now: number) =>
 
 /** The sessions that a member may end: their own, and those of members that they may remove. */
 const endableBy = ({ id, accountId, role }: Member): SQL =>
-  sql`${sessions.memberId} IN (SELECT id FROM members WHERE account_id = ${accountId} AND (id = ${id} OR ${inArray(sql`role`, managedBy(role))}))`;
+  sql`${sessions.memberId} IN (SELECT id FROM members WHERE account_id = ${accountId} AND removed_at IS NULL AND (id = ${id} OR ${inArray(sql`role`, managedBy(role))}))`;
 
 /** As many sessions as a list has: all of a member's own, and the latest of others. */
 export const mostListed = 2 * mostSessions;
@@ -139,7 +142,7 @@ export async function endSession(writing: Writing, id: string, member: Member): 
     evenWhereFull: "unrecorded",
     result: null,
     events: [],
-    auditWhen: sql`(${takesOwnChange(writing)} OR EXISTS (SELECT 1 FROM sessions WHERE ${endable} AND member_id <> ${member.id}))`,
+    auditWhen: sql`(${takesOwn(writing, "session.ended")} OR EXISTS (SELECT 1 FROM sessions WHERE ${endable} AND member_id <> ${member.id}))`,
     audit: [audited(writing, "session.ended", { type: "session", id, name: null })],
     statements: [db.delete(sessions).where(endable).returning({ id: sessions.id })],
     when: sql`EXISTS (SELECT 1 FROM sessions WHERE ${endable})`,

@@ -32,7 +32,7 @@ export const disableKeysKnownTo = (
   raw(
     db,
     sql`UPDATE api_keys SET state = 'disabled', version = version + 1, revision = lower(hex(randomblob(8))), updated_at = max(${now}, updated_at + 1)
-      WHERE account_id = ${accountId} AND state = 'active' AND id IN (${knownTo(accountId, memberId)} SELECT id FROM known)
+      WHERE ${isLive(accountId, now)} AND state = 'active' AND id IN (${knownTo(accountId, memberId)} SELECT id FROM known)
       AND id || '.' || revision NOT IN (SELECT value FROM json_each(${JSON.stringify(spared)})) AND ${when}`,
   );
 

@@ -1,5 +1,6 @@
 import { and, asc, eq, gt, lt, sql } from "drizzle-orm";
 import type { Guards } from "../admission/guards.ts";
+import { isLive } from "../admission/live-keys.ts";
 import { configColumns, readConfig } from "../admission/read-config.ts";
 import { rememberedRefusals } from "../admission/remembered-refusals.ts";
 import { secondMs } from "../clock.ts";
@@ -72,7 +73,7 @@ async function pushOnce({ db, guards }: Push, keyId: string): Promise<void> {
 export const isWaiting = (key: { version: number; pushedVersion: number }): boolean => key.pushedVersion < key.version;
 
 /**
- * Brings stored changes of an account to the guards of all its keys. When this returns, they hold for every request that starts from now on.
+ * Brings stored changes of an account to the guards of all its live keys. When this returns, they hold for every request that starts from now on.
  * Throws `unavailable` where a guard has not confirmed for 5 s: the changes are stored, and the clock goes on pushing. Answers how many keys it were.
  */
 export async function pushKeysOf(push: Push, accountId: string): Promise<number> {
@@ -86,7 +87,7 @@ export async function pushKeysOf(push: Push, accountId: string): Promise<number>
     const [waiting] = await push.db
       .select({ id: apiKeys.id })
       .from(apiKeys)
-      .where(and(sql`pushed_version < version`, eq(apiKeys.accountId, accountId)))
+      .where(and(sql`pushed_version < version`, isLive(accountId, Date.now())))
       .limit(1);
     if (!waiting) return pushed;
     if (Date.now() + pauseMs > giveUpAt)
@@ -101,7 +102,7 @@ export async function pushKeysOf(push: Push, accountId: string): Promise<number>
 /**
  * Pushes keys whose guard has not confirmed their latest version, in the order of their ids from after `cursor`: at most `limit`. One whose
  * guard cannot be reached is passed over, and comes again in the next round. Answers the last id; null where there are no more.
- * `accountId`: those of this account alone.
+ * `accountId`: the live ones of this account alone.
  */
 export async function pushWaitingKeys(
   push: Push,
@@ -114,9 +115,7 @@ export async function pushWaitingKeys(
     .select({ id: apiKeys.id, ...configColumns })
     .from(apiKeys)
     .innerJoin(accounts, eq(accounts.id, apiKeys.accountId))
-    .where(
-      and(sql`pushed_version < version`, gt(apiKeys.id, cursor), accountId === undefined ? undefined : eq(apiKeys.accountId, accountId)),
-    )
+    .where(and(sql`pushed_version < version`, gt(apiKeys.id, cursor), accountId === undefined ? undefined : isLive(accountId, Date.now())))
     .orderBy(asc(apiKeys.id))
     .limit(limit);
   const confirmed: [string, number][] = [];

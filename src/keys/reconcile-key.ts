@@ -1,6 +1,7 @@
 import { and, eq, isNull, ne, sql } from "drizzle-orm";
 import type { KeyConfig } from "../admission/admission.ts";
 import { askGuard, type Guards } from "../admission/guards.ts";
+import { isLive } from "../admission/live-keys.ts";
 import type { Db } from "../db/client.ts";
 import { asRead, isUnchanged, nextVersion, wrote } from "../db/optimistic-locking.ts";
 import { accounts, apiKeys } from "../db/schema-main.ts";
@@ -61,9 +62,8 @@ export async function adoptConfig(db: Db, row: KeyRow, inForce: KeyConfig): Prom
             .set({ version: sql`version + 1`, revision: sql`lower(hex(randomblob(8)))` })
             .where(
               and(
-                eq(apiKeys.accountId, row.accountId),
+                isLive(row.accountId, now),
                 ne(apiKeys.id, row.id),
-                ne(apiKeys.state, "revoked"),
                 sql`EXISTS (SELECT 1 FROM accounts WHERE accounts.id = ${row.accountId} AND suspended_at IS NULL)`,
               ),
             ),

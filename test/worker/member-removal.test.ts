@@ -119,6 +119,9 @@ it("The keys that a member knows, and the webhooks that such keys made, are foun
     sql`printf('key_%s%07d', ${member.id.slice(-9)}, n)`,
     sql`WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < ${many}) SELECT n FROM counted`,
   );
+  await db.run(sql`INSERT INTO members (id, account_id, name, email, email_key, role, removed_at, created_at)
+    WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < 4000)
+    SELECT printf('mem_%s%07d', ${member.id.slice(-9)}, n), ${accountId}, 'Former', n || '@example.com', n || '@example.com', 'viewer', 1, 1 FROM counted`);
   const { results, meta } = await db.run(sql`${knownTo(accountId, member.id)} SELECT id FROM known`);
   expect(results).toHaveLength(1 + many);
   expect(meta.rows_read).toBeLessThan(10 * many);

@@ -163,10 +163,19 @@ describe("A suspended account", () => {
     )
       .bind(keyId)
       .run();
+    const owner = await makePerson(accountId);
+    const maker = await makePerson(accountId, "admin");
+    await env.DB.prepare("UPDATE api_keys SET created_by_type = 'member', created_by_id = ? WHERE account_id = ? AND expires_at = 1")
+      .bind(maker.member.id, accountId)
+      .run();
+    expect((await owner.post(`/settings/people/${maker.member.id}/remove`, { listed: "yes" })).status).toBe(303);
+    expect(await countOf("SELECT count(*) AS count FROM api_keys WHERE account_id = ? AND version > 1", accountId)).toBe(0);
+    // Of expired keys it would tell the guards one by one.
+    await env.DB.prepare("UPDATE api_keys SET version = 2 WHERE account_id = ? AND expires_at = 1 AND id <> ?").bind(accountId, last).run();
     expect((await operate("POST", `/accounts/${accountId}/suspend`)).body.keys).toBe(1);
     expect((await operate("POST", `/accounts/${accountId}/resume`)).body.keys).toBe(1);
+    await env.DB.prepare("UPDATE api_keys SET pushed_version = version WHERE account_id = ? AND expires_at = 1").bind(accountId).run();
     expect((await operate("PUT", `/accounts/${accountId}/ceiling`, { limit: 100 })).body.lowered).toEqual([keyId]);
-    const owner = await makePerson(accountId);
     const revive = (more: Record<string, string>) =>
       owner.post(`/keys/${last}`, { expires_at: new Date(Date.now() + dayMs).toISOString().slice(0, 16), ...more });
     const refused = await revive({});

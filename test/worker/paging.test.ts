@@ -44,11 +44,20 @@ beforeAll(async () => {
     .run();
 });
 
-/** A database that notes the statements that it is given. */
+/** A database that notes the statements that it is given, those of batches too. */
 function noting() {
   const statements: { sql: string; params: unknown[] }[] = [];
-  const logger = { logQuery: (sql: string, params: unknown[]) => void statements.push({ sql, params }) };
-  return { db: drizzle(env.DB, { logger }) as Db, statements };
+  const prepare = (query: string) => {
+    const statement = env.DB.prepare(query);
+    return {
+      bind(...params: unknown[]) {
+        statements.push({ sql: query, params });
+        return statement.bind(...params);
+      },
+    };
+  };
+  const noting = { prepare, batch: (all: D1PreparedStatement[]) => env.DB.batch(all) };
+  return { db: drizzle(noting as unknown as D1Database) as Db, statements };
 }
 
 /** What D1 does for the statements: how it finds the rows, and how many it reads. */
@@ -147,7 +156,7 @@ it("A time that tasks are asked for from on is itself within what is asked for",
 it.each<[name: string, statuses: KeyStatus[] | undefined, index: string]>([
   ["of any status", undefined, "api_keys_by_account (account_id=? AND (created_at,id)<(?,?))"],
   ["of one status", ["disabled"], "api_keys_by_state (account_id=? AND state=? AND (created_at,id)<(?,?))"],
-  ["of several statuses", ["active", "expired", "revoked"], "api_keys_by_state (account_id=? AND state=? AND (created_at,id)<(?,?))"],
+  ["of several statuses", ["expired", "disabled", "revoked"], "api_keys_by_state (account_id=? AND state=? AND (created_at,id)<(?,?))"],
 ])("A page of keys %s goes on in an index that has them in their order", async (_, statuses, index) => {
   const { db, statements } = noting();
   const reading = { db, activity, now: start, actor: operatorOn(tenant.accountId) };
@@ -169,8 +178,9 @@ it("Live keys, a key and the maker of a key are found without the revoked and th
   const { db, statements } = noting();
   const reading = { db, activity, now: Date.now(), actor: operatorOn(accountId) };
   await requireRoom(reading);
+  await listKeys(reading, { statuses: ["active"], limit: 25 });
   await readKey(reading, keyId);
   const ofKeys = statements.filter(({ sql }) => sql.includes("api_keys"));
-  expect(ofKeys.length).toBeGreaterThanOrEqual(3);
-  expect((await costOf(ofKeys)).rowsRead).toBeLessThan(20);
+  expect(ofKeys.length).toBeGreaterThanOrEqual(4);
+  expect((await costOf(ofKeys)).rowsRead).toBeLessThan(30);
 });

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { hourMs } from "../../src/clock.ts";
 import { makeSetup } from "../../src/identity/invitations.ts";
-import { mostPasskeys } from "../../src/identity/passkeys.ts";
+import { listPasskeys, mostPasskeys } from "../../src/identity/passkeys.ts";
 import { type Authenticator, type ClientData, makeAuthenticator } from "./authenticator.ts";
 import { labelled } from "./browse.ts";
 import { db, makeTenant, origin } from "./client.ts";
@@ -46,9 +46,16 @@ describe("A passkey", () => {
     expect(entry).toBe(32);
     // Two there are: that of the link, and this one.
     for (let n = 2; n < mostPasskeys; n++) expect((await add(person, await makeAuthenticator())).status).toBe(303);
-    const oneMore = await add(person, await makeAuthenticator());
-    expect([oneMore.status, oneMore.text.includes(`You may have ${mostPasskeys} passkeys.`)]).toEqual([422, true]);
+    const refused = (answer: { status: number; text: string }, why: string) =>
+      expect([answer.status, answer.text.includes(why)]).toEqual([422, true]);
+    refused(await add(person, await makeAuthenticator()), `You may have ${mostPasskeys} passkeys.`);
     expect((await signIn(longest)).status).toBe(303);
+    // The nineteen that were added, and one more; that of the link was not added.
+    await person.post(`/settings/passkeys/${longest.id}/remove`);
+    expect((await add(person, await makeAuthenticator())).status).toBe(303);
+    const [first] = await listPasskeys(db, person.member.id);
+    await person.post(`/settings/passkeys/${first?.id}/remove`);
+    refused(await add(person, await makeAuthenticator()), "You added 20 passkeys in 24 hours.");
   });
 
   it("that is registered already is refused in a sentence, to who adds one and to who joins by one", async () => {

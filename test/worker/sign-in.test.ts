@@ -3,15 +3,25 @@ import { describe, expect, it } from "vitest";
 import { dayMs, hourMs, minuteMs } from "../../src/clock.ts";
 import { makeSetup } from "../../src/identity/invitations.ts";
 import { claim } from "../../src/identity/join.ts";
-import { openSession } from "../../src/identity/sessions.ts";
+import { byRecoveryCode, openSession } from "../../src/identity/sessions.ts";
 import { idBound } from "../../src/ids.ts";
 import { hidden, labelled } from "./browse.ts";
 import { call, db, makeKey, makeTenant, origin } from "./client.ts";
-import { age, ask, makePerson, sessionCookie, tokenIn, withCookie } from "./people.ts";
+import { age, ask, makePerson, type Person, sessionCookie, tokenIn, withCookie } from "./people.ts";
 
 const isOut = ({ status, headers }: { status: number; headers: Headers }) =>
   status === 303 && /^\/login/.test(headers.get("Location") ?? "");
 const form = { Origin: origin, "Content-Type": "application/x-www-form-urlencoded" };
+
+/** Puts entries about a member's own sign-in into the audit log. */
+const storeOwn = ({ member }: Person, action: string, count: number) =>
+  env.DB.prepare(
+    `INSERT INTO audit (account_id, id, actor_type, actor_id, action, target_type, target_id, changes)
+    WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < ?5)
+    SELECT ?1, ?2 || printf('%020d', n), 'member', ?3, ?4, 'session', 'ses_1', '[]' FROM counted`,
+  )
+    .bind(member.accountId, idBound("aud", Date.now()), member.id, action, count)
+    .run();
 
 describe("Signed out,", () => {
   it.each(["/", "/keys", "/keys/new", "/settings", "/settings/audit", "/usage.csv", "/activity?status=4xx", "/keys/key_1/first-request"])(
@@ -201,31 +211,40 @@ describe("A session", () => {
     expect((await owner.post(`/settings/sessions/${ids[1]}/end`)).status).toBe(303);
   });
 
-  it("is in the audit log for the first 200 changes of its member's sign-in in a day; after them it opens unrecorded, and no codes are made", async () => {
+  it("by passkey is in the audit log 200 times a day, and one by recovery code always", async () => {
     const { accountId } = await makeTenant();
     const person = await makePerson(accountId, "viewer");
     const entries = () => env.DB.prepare("SELECT count(*) AS count FROM audit WHERE account_id = ?").bind(accountId).first<number>("count");
+    await storeOwn(person, "session.started", 199);
     const before = (await entries()) ?? 0;
-    const makeCodes = () => person.post("/settings/recovery-codes", { nonce: crypto.randomUUID().replaceAll("-", "") });
-    const opens = () => openSession({ db }, person.member, Date.now(), { ip: null, country: null, userAgent: null }, "passkey");
-    const started = `INSERT INTO audit (account_id, id, actor_type, actor_id, action, target_type, target_id, changes)
-      WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < 198)
-      SELECT ?1, ?2 || printf('%020d', n), 'member', ?3, 'session.started', 'session', 'ses_1', '[]' FROM counted`;
-    await env.DB.prepare(started).bind(accountId, idBound("aud", Date.now()), person.member.id).run();
-    expect((await makeCodes()).status).toBe(200);
-    await opens();
-    expect(await entries()).toBe(before + 200);
-    const token = await opens();
-    expect((await withCookie(await sessionCookie(token)).get("/settings")).status).toBe(200);
-    const refused = await makeCodes();
-    expect([refused.status, refused.text.includes("changed 200 times in 24 hours")]).toEqual([409, true]);
+    const opens = (how: string) => openSession({ db }, person.member, Date.now(), { ip: null, country: null, userAgent: null }, how);
+    await opens("passkey");
+    expect(await entries()).toBe(before + 1);
+    const token = await opens("passkey");
+    expect([await entries(), (await withCookie(await sessionCookie(token)).get("/settings")).status]).toEqual([before + 1, 200]);
+    await opens(byRecoveryCode);
     expect((await person.post("/logout")).status).toBe(303);
-    expect(await entries()).toBe(before + 200);
+    expect(await entries()).toBe(before + 3);
     await env.DB.prepare("UPDATE audit SET id = ?1 || substr(id, -20) WHERE account_id = ?2")
       .bind(idBound("aud", Date.now() - dayMs - minuteMs), accountId)
       .run();
-    await opens();
-    expect(await entries()).toBe(before + 201);
+    await opens("passkey");
+    expect(await entries()).toBe(before + 4);
+  });
+
+  it("of one's own leaves 200 entries a day when it ends, and one of somebody else always", async () => {
+    const { accountId } = await makeTenant();
+    const [owner, viewer] = [await makePerson(accountId), await makePerson(accountId, "viewer")];
+    await storeOwn(owner, "session.ended", 200);
+    const ended = () =>
+      env.DB.prepare("SELECT count(*) AS count FROM audit WHERE account_id = ? AND action = 'session.ended'")
+        .bind(accountId)
+        .first("count");
+    const sessionOf = ({ member }: Person) => env.DB.prepare("SELECT id FROM sessions WHERE member_id = ?").bind(member.id).first("id");
+    expect((await owner.post(`/settings/sessions/${await sessionOf(viewer)}/end`)).status).toBe(303);
+    expect(await ended()).toBe(201);
+    expect((await owner.post("/logout")).status).toBe(303);
+    expect(await ended()).toBe(201);
   });
 
   it("is listed among a hundred at most, first the visitor's own", async () => {
@@ -269,6 +288,21 @@ describe("A recovery code", () => {
     const body = new URLSearchParams({ code: gone.codes[0] ?? "" }).toString();
     expect((await ask("POST", "/login/recovery", form, body)).status).toBe(403);
   });
+});
+
+it("Recovery codes are made twenty times a day; whoever asks again ends those that are there", async () => {
+  const { accountId } = await makeTenant();
+  const person = await makePerson(accountId, "viewer");
+  const make = () => person.post("/settings/recovery-codes", { nonce: crypto.randomUUID().replaceAll("-", "") });
+  await storeOwn(person, "recovery_codes.made", 19);
+  expect((await make()).status).toBe(200);
+  const count = (sql: string, value: string) => env.DB.prepare(`SELECT count(*) AS count FROM ${sql}`).bind(value).first<number>("count");
+  expect(await count("recovery_codes WHERE member_id = ?", person.member.id)).toBe(8);
+  const refused = await make();
+  expect([refused.status, refused.text.includes("You made recovery codes 20 times in 24 hours.")]).toEqual([409, true]);
+  expect(await count("recovery_codes WHERE member_id = ?", person.member.id)).toBe(0);
+  await make();
+  expect(await count("audit WHERE account_id = ? AND action = 'recovery_codes.ended'", accountId)).toBe(1);
 });
 
 describe("Who has not shown for ten minutes who they are", () => {

@@ -57,7 +57,7 @@ async function showRemoval(c: PageContext, member: Member, refused?: Refused) {
   const [keys, webhooks, invitations] = await Promise.all([
     listKeysKnownTo(asking, member.id, mostKeys),
     listWebhooksOfMember(asking, member.id),
-    listInvitations(asking, endsWith(member, null)),
+    listInvitations(asking, endsWith(member, null, asking.now)),
   ]);
   return showPage(
     c,

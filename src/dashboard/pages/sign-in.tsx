@@ -10,7 +10,7 @@ import { claim, readInvitation } from "../../identity/join.ts";
 import type { Member } from "../../identity/member.ts";
 import type { Invitation } from "../../identity/open-invitations.ts";
 import { authenticationOptions, registrationOptions, verifyAuthentication, verifyRegistration } from "../../identity/passkeys.ts";
-import { openSession, type SessionOrigin } from "../../identity/sessions.ts";
+import { byRecoveryCode, openSession, type SessionOrigin } from "../../identity/sessions.ts";
 import { tooManyCodes, trySpendingRecoveryCode } from "../../operations/sign-in-failures.ts";
 import { unboundOutbox } from "../acting.ts";
 import { Page, PageScript } from "../components/layout.tsx";
@@ -157,7 +157,7 @@ signInPages.post("/login/recovery", async (c) => {
   const form = await readForm(c);
   const { db, now } = reading(c);
   const spent = await trySpendingRecoveryCode(db, form.text("code"), now, { confirming: null, from: originOf(c) });
-  if ("member" in spent) return enter(c, spent.member, "recovery code", form.text("return_to"));
+  if ("member" in spent) return enter(c, spent.member, byRecoveryCode, form.text("return_to"));
   const isTooMany = spent.refused === "too many";
   const summary = isTooMany ? tooManyCodes : "This is no recovery code, or it was used before.";
   const returnTo = pathWithin(form.text("return_to"));
