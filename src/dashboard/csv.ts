@@ -15,7 +15,7 @@ export async function readRows<Row>(
   let after: string | undefined;
   for (let pages = 0; found.length < mostRows; pages++) {
     if (pages === mostPages)
-      throw new Failure("limit_reached", "Little matches the filter in a long time. Choose a shorter time, or another filter.");
+      throw new Failure("limit_reached", "The filter matches little. Choose a shorter time, or another filter.");
     const { rows, next } = await readPage({ after, limit: rowsAtOnce });
     found.push(...rows);
     if (next === null) break;
