@@ -14,8 +14,7 @@ export async function readRows<Row>(
   const found: Row[] = [];
   let after: string | undefined;
   for (let pages = 0; found.length < mostRows; pages++) {
-    if (pages === mostPages)
-      throw new Failure("limit_reached", "The filter matches little. Choose a shorter time, or another filter.");
+    if (pages === mostPages) throw new Failure("limit_reached", "The filter matches little. Choose a shorter time, or another filter.");
     const { rows, next } = await readPage({ after, limit: rowsAtOnce });
     found.push(...rows);
     if (next === null) break;

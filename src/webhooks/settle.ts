@@ -38,23 +38,38 @@ export const settleFirst = (db: Db, { accountId, id }: Pick<Webhook, "accountId"
 export const stopSettling = (db: Db, { accountId, id }: Pick<Webhook, "accountId" | "id">, when: SQL): Statement =>
   raw(db, sql`DELETE FROM webhook_settlements WHERE account_id = ${accountId} AND webhook_id = ${id} AND ${when}`);
 
-/** Goes on with settlements: at most `limit` pieces of 500 deliveries in all. Returns how many pieces were done. */
+/**
+ * Goes on with settlements: at most `limit` pieces of 500 deliveries in all, a piece of each in turn. Those of an account come after the first of each
+ * other account. Returns how many pieces were done.
+ */
 export async function finishSettlements(db: Db, limit: number): Promise<number> {
-  const open = await db.select().from(webhookSettlements).orderBy(webhookSettlements.webhookId).limit(limit);
+  let open = await db
+    .select()
+    .from(webhookSettlements)
+    .orderBy(sql`row_number() OVER (PARTITION BY ${webhookSettlements.accountId} ORDER BY ${webhookSettlements.webhookId})`)
+    .limit(limit);
   let pieces = 0;
-  for (const { accountId, webhookId, status } of open) {
-    const own = and(
-      eq(webhookSettlements.accountId, accountId),
-      eq(webhookSettlements.webhookId, webhookId),
-      eq(webhookSettlements.status, status),
-    );
-    for (let changed = settledAtOnce; changed === settledAtOnce && pieces < limit; pieces++) {
-      const [settled] = await db.batch([
-        settle(db, webhookId, status, sql`EXISTS (SELECT 1 FROM webhook_settlements WHERE ${own})`),
-        db.delete(webhookSettlements).where(and(own, sql`NOT EXISTS (${waiting(webhookId, status)})`)),
-      ]);
-      changed = settled.length;
+  while (open.length > 0 && pieces < limit) {
+    const unfinished: typeof open = [];
+    for (const settlement of open.slice(0, limit - pieces)) {
+      pieces++;
+      if (await settlePiece(db, settlement)) unfinished.push(settlement);
     }
+    open = unfinished;
   }
   return pieces;
+}
+
+/** Returns whether deliveries are left. */
+async function settlePiece(db: Db, { accountId, webhookId, status }: typeof webhookSettlements.$inferSelect): Promise<boolean> {
+  const own = and(
+    eq(webhookSettlements.accountId, accountId),
+    eq(webhookSettlements.webhookId, webhookId),
+    eq(webhookSettlements.status, status),
+  );
+  const [settled] = await db.batch([
+    settle(db, webhookId, status, sql`EXISTS (SELECT 1 FROM webhook_settlements WHERE ${own})`),
+    db.delete(webhookSettlements).where(and(own, sql`NOT EXISTS (${waiting(webhookId, status)})`)),
+  ]);
+  return settled.length === settledAtOnce;
 }

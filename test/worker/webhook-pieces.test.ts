@@ -65,6 +65,21 @@ describe("Disabling a webhook", () => {
   });
 });
 
+it("The rest of many webhooks of an account keeps that of another account's webhook waiting for a piece of each at most", async () => {
+  const many = await webhookWith({ pending: 1 });
+  const ids = [many.id, ...(await Promise.all([1, 2, 3].map(async () => (await register(many.key, {}, newPath("fail"))).id)))];
+  const few = await webhookWith({ pending: 1100 });
+  for (const id of ids) await makeDeliveries(many.accountId, id, "pending", 2000);
+  for (const [key, id] of [...ids.map((id) => [many.key, id]), [few.key, few.id]] as [string, string][])
+    await call("PATCH", `/api/v1/webhooks/${id}`, { key, body: { status: "disabled" } });
+  // Each has held its first 500.
+  expect((await statusesOf(few.id)).held).toBe(500);
+  await finishSettlements(db, 10);
+  expect(await statusesOf(few.id)).toEqual({ held: 1100 });
+  await finishSettlements(db, 40);
+  for (const id of ids) expect((await statusesOf(id)).pending).toBeUndefined();
+});
+
 it("Deleting a webhook ends what is pending or held, the first 500 at once and the rest by a scheduled job", async () => {
   const { key, id } = await webhookWith({ pending: 400, held: 400, failed: 2, delivered: 3 });
   expect((await call("DELETE", `/api/v1/webhooks/${id}`, { key })).status).toBe(204);
