@@ -1,6 +1,7 @@
 import { count, eq, type SQL, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
 import { isLive } from "../admission/live-keys.ts";
+import { dayMs } from "../clock.ts";
 import type { Db } from "../db/client.ts";
 import { accounts, apiKeys } from "../db/schema-main.ts";
 import { Failure, type Fault } from "../errors.ts";
@@ -11,11 +12,30 @@ export const maxLiveKeys = 50;
 
 const countLive = ({ db, actor, now }: Reading) => db.select({ live: count() }).from(apiKeys).where(isLive(actor.accountId, now));
 
+/** Keys that an account may make in 24 hours, since their rows stay: whatever goes over all keys of an account goes over a bounded number for long. */
+export const mostMade = 1_000;
+
+/** The condition, for D1, that the account may make one more key. */
+export const mayMakeMore = ({ actor, now }: Pick<Reading, "actor" | "now">): SQL =>
+  sql`(SELECT count(*) FROM (SELECT 1 FROM api_keys WHERE account_id = ${actor.accountId} AND created_at > ${now - dayMs} LIMIT ${mostMade})) < ${mostMade}`;
+
 /** The condition, for D1, that the account may have one more live key. */
 export const hasRoom = (reading: Reading): SQL => sql`(${countLive(reading)}) < ${maxLiveKeys}`;
 
 export const noRoom = () =>
   new Failure("limit_reached", `An account may have ${maxLiveKeys} live keys. Revoke one that is no longer used.`);
+
+const tooManyMade = () =>
+  new Failure(
+    "limit_reached",
+    `An account may make ${mostMade.toLocaleString("en")} keys in 24 hours. Rotate a key in place of making another, or wait.`,
+  );
+
+/** Throws `limit_reached` where the account has made all the keys that it may make in 24 hours. */
+export async function requireMayMake(reading: Reading): Promise<void> {
+  const [made] = await reading.db.all<{ more: number }>(sql`SELECT ${mayMakeMore(reading)} AS more`);
+  if (made?.more !== 1) throw tooManyMade();
+}
 
 /** Throws `limit_reached` where the account has all the live keys that it may have. */
 export async function requireRoom(reading: Reading): Promise<void> {

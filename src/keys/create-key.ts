@@ -9,7 +9,7 @@ import type { Writing } from "../events/commit.ts";
 import { hashOf } from "../hash.ts";
 import { neverUsed } from "../usage/last-uses.ts";
 import { readActingKey } from "./acting-key.ts";
-import { hasRoom, noRoom, readCeiling, requireBounds } from "./bounds.ts";
+import { hasRoom, mayMakeMore, noRoom, readCeiling, requireBounds, requireMayMake } from "./bounds.ts";
 import { type Permissions, requireGrantable } from "./grants.ts";
 import type { Key, KeyRow } from "./key.ts";
 import { keyCreated } from "./key-events.ts";
@@ -26,7 +26,7 @@ export interface NewKey {
 
 /**
  * Makes a key and its secret, which is shown this once. What the input leaves open is as wide as the acting key's own.
- * Throws `forbidden` for more than that, `invalid_body` over the account's ceiling, `limit_reached` at 50 live keys.
+ * Throws `forbidden` for more than that, `invalid_body` over the account's ceiling, `limit_reached` at 50 live keys and at 1,000 made in 24 hours.
  */
 export async function createKey(writing: Writing & { signing: SigningSecret }, input: NewKey): Promise<{ key: Key; secretKey: string }> {
   await requireBounds(writing, input);
@@ -35,6 +35,7 @@ export async function createKey(writing: Writing & { signing: SigningSecret }, i
     const made = await insertKey(writing, input, own);
     if (made !== null) return made;
     if (own && (await readActingKey(writing))?.revision !== own.revision) return conflicted;
+    await requireMayMake(writing);
     throw noRoom();
   });
 }
@@ -78,7 +79,7 @@ async function insertKey(
     previousSignedBy: null,
   };
   const key = { ...row, ...neverUsed };
-  const when = and(hasRoom(writing), own ? isUnchanged(db, apiKeys, own) : undefined) as SQL;
+  const when = and(hasRoom(writing), mayMakeMore(writing), own ? isUnchanged(db, apiKeys, own) : undefined) as SQL;
   const [made] = await commit({
     result: { key, secretKey },
     events: [keyCreated(key, now)],

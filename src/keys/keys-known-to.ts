@@ -16,7 +16,10 @@ export async function listKeysKnownTo({ db, activity, actor, now }: LogReading, 
     .where(and(isLive(actor.accountId, now), inArray(apiKeys.id, sql`(${knownTo(actor.accountId, memberId)} SELECT id FROM known)`)))
     .orderBy(desc(apiKeys.createdAt), desc(apiKeys.id))
     .limit(limit);
-  const lastUseOf = await readLastUses({ activity, actor });
+  const lastUseOf = await readLastUses(
+    { activity, actor },
+    rows.map(({ id }) => id),
+  );
   return rows.map((row) => ({ ...row, ...lastUseOf(row.id) }));
 }
 

@@ -48,7 +48,10 @@ export async function listKeys(
     .flat()
     .toSorted((a, b) => b.createdAt - a.createdAt || (a.id < b.id ? 1 : -1))
     .slice(0, limit);
-  const lastUseOf = await readLastUses({ activity, actor });
+  const lastUseOf = await readLastUses(
+    { activity, actor },
+    rows.map(({ id }) => id),
+  );
   const names = await readMakerNames({ db, actor, now }, rows);
   return rows.map((row) => ({ ...row, ...lastUseOf(row.id), createdByName: names.get(row.createdById ?? "") ?? null }));
 }

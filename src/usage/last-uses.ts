@@ -2,6 +2,7 @@ import { and, eq } from "drizzle-orm";
 import type { LogReading } from "../accounts/actor.ts";
 import { secondMs } from "../clock.ts";
 import { messagesOf } from "../db/failures.ts";
+import { isOneOf } from "../db/is-one-of.ts";
 import { keyUses } from "../db/schema-activity.ts";
 import { withDeadline } from "../deadline.ts";
 import { timeOfId } from "../ids.ts";
@@ -26,12 +27,17 @@ const toLastUse = ({ entryId, path }: { entryId: string; path: string }): LastUs
 type Asked = Pick<LogReading, "activity" | "actor">;
 
 /**
- * The last uses of keys of the account, by the key's id, as far as the roll-ups go. Keys can be looked at and changed while the log's
+ * The last uses of these keys of the account, by the key's id, as far as the roll-ups go. Keys can be looked at and changed while the log's
  * database is away: their last use is not known then.
  */
-export async function readLastUses({ activity, actor }: Asked): Promise<(keyId: string) => LastUse> {
+export async function readLastUses({ activity, actor }: Asked, keyIds: readonly string[]): Promise<(keyId: string) => LastUse> {
   try {
-    const rows = await inTime(activity.select().from(keyUses).where(eq(keyUses.accountId, actor.accountId)));
+    const rows = await inTime(
+      activity
+        .select()
+        .from(keyUses)
+        .where(and(eq(keyUses.accountId, actor.accountId), isOneOf(keyUses.keyId, keyIds))),
+    );
     const uses = new Map(rows.map((row) => [row.keyId, toLastUse(row)]));
     return (keyId) => uses.get(keyId) ?? neverUsed;
   } catch (error) {

@@ -2,13 +2,14 @@ import { env } from "cloudflare:workers";
 import { drizzle } from "drizzle-orm/d1";
 import { beforeAll, describe, expect, it } from "vitest";
 import { operatorOn } from "../../src/accounts/actor.ts";
+import { dayMs } from "../../src/clock.ts";
 import type { Db } from "../../src/db/client.ts";
-import { requireRoom } from "../../src/keys/bounds.ts";
+import { mostMade, requireRoom } from "../../src/keys/bounds.ts";
 import type { KeyStatus } from "../../src/keys/key.ts";
 import { listKeys, readKey } from "../../src/keys/read-keys.ts";
 import { listTasks, type TaskFilter } from "../../src/tasks/read-tasks.ts";
 import { type TaskPosition, type TaskSort, taskSorts } from "../../src/tasks/task-order.ts";
-import { activity, call, makeTenant, type Tenant } from "./client.ts";
+import { activity, call, db, makeTenant, type Tenant } from "./client.ts";
 
 // A page far down a list costs D1 no more than the first.
 
@@ -45,10 +46,10 @@ beforeAll(async () => {
 });
 
 /** A database that notes the statements that it is given, those of batches too. */
-function noting() {
+function noting(d1: D1Database = env.DB) {
   const statements: { sql: string; params: unknown[] }[] = [];
   const prepare = (query: string) => {
-    const statement = env.DB.prepare(query);
+    const statement = d1.prepare(query);
     return {
       bind(...params: unknown[]) {
         statements.push({ sql: query, params });
@@ -56,20 +57,22 @@ function noting() {
       },
     };
   };
-  const noting = { prepare, batch: (all: D1PreparedStatement[]) => env.DB.batch(all) };
+  const noting = { prepare, batch: (all: D1PreparedStatement[]) => d1.batch(all) };
   return { db: drizzle(noting as unknown as D1Database) as Db, statements };
 }
 
 /** What D1 does for the statements: how it finds the rows, and how many it reads. */
-async function costOf(statements: { sql: string; params: unknown[] }[]) {
+async function costOf(statements: { sql: string; params: unknown[] }[], d1: D1Database = env.DB) {
   let rowsRead = 0;
   const plans: string[] = [];
   for (const { sql, params } of statements) {
-    const { results } = await env.DB.prepare(`EXPLAIN QUERY PLAN ${sql}`)
+    const { results } = await d1
+      .prepare(`EXPLAIN QUERY PLAN ${sql}`)
       .bind(...params)
       .all<{ detail: string }>();
     plans.push(...results.map(({ detail }) => detail));
-    const { meta } = await env.DB.prepare(sql)
+    const { meta } = await d1
+      .prepare(sql)
       .bind(...params)
       .all();
     rowsRead += meta.rows_read;
@@ -183,4 +186,34 @@ it("Live keys, a key and the maker of a key are found without the revoked and th
   const ofKeys = statements.filter(({ sql }) => sql.includes("api_keys"));
   expect(ofKeys.length).toBeGreaterThanOrEqual(4);
   expect((await costOf(ofKeys)).rowsRead).toBeLessThan(30);
+});
+
+it("The last uses of keys are read for the keys of the page alone, and an account makes 1,000 keys in 24 hours at most", async () => {
+  const { accountId, key, keyId } = await makeTenant();
+  const copy = (made: number) =>
+    env.DB.prepare(
+      `INSERT INTO api_keys (id, account_id, name, last4, secret_hash, scopes, state, hourly_limit, allowed_ips, version, pushed_version, revision, created_at, updated_at)
+      WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < ?2)
+      SELECT id || '_' || n, account_id, name, last4, secret_hash, scopes, 'revoked', hourly_limit, allowed_ips, 1, 1, revision, ?3, ?3 FROM api_keys, counted WHERE id = ?1`,
+    )
+      .bind(keyId, mostMade - 1, made)
+      .run();
+  await copy(Date.now());
+  const create = () => call("POST", "/api/v1/keys", { key, body: { name: "One more" } });
+  const refused = await create();
+  expect([refused.status, refused.body.code, refused.body.detail.includes("1,000 keys in 24 hours")]).toEqual([409, "limit_reached", true]);
+  await env.DB.prepare("UPDATE api_keys SET created_at = created_at - ? WHERE account_id = ? AND id <> ?")
+    .bind(dayMs, accountId, keyId)
+    .run();
+  expect((await create()).status).toBe(201);
+  const uses = "INSERT INTO key_uses (account_id, key_id, entry_id, path) SELECT ?, value, 'req_1', '/' FROM json_each(?)";
+  const { results } = await env.DB.prepare("SELECT id FROM api_keys WHERE account_id = ?").bind(accountId).all<{ id: string }>();
+  await activity.$client
+    .prepare(uses)
+    .bind(accountId, JSON.stringify(results.map(({ id }) => id)))
+    .run();
+  const { db: log, statements } = noting(activity.$client);
+  await listKeys({ db, activity: log, now: Date.now(), actor: operatorOn(accountId) }, { limit: 10 });
+  expect(statements).toHaveLength(1);
+  expect((await costOf(statements, activity.$client)).rowsRead).toBeLessThan(50);
 });
