@@ -5,12 +5,11 @@ import { makeSetup } from "../../src/identity/invitations.ts";
 import { listPasskeys, mostPasskeys } from "../../src/identity/passkeys.ts";
 import { type Authenticator, type ClientData, makeAuthenticator } from "./authenticator.ts";
 import { labelled } from "./browse.ts";
-import { db, makeTenant, origin } from "./client.ts";
-import { age, ask, makePerson, type Person } from "./people.ts";
+import { db, makeTenant } from "./client.ts";
+import { age, ask, form, makePerson, type Person } from "./people.ts";
 
 // The pages' side of passkeys, with a device that can also sign what no browser would.
 
-const form = { Origin: origin, "Content-Type": "application/x-www-form-urlencoded" };
 const post = (path: string, fields: Record<string, string> = {}) => ask("POST", path, form, new URLSearchParams(fields).toString());
 
 /** Registers a passkey for a member who has signed in. */

@@ -8,6 +8,7 @@ import { makeSetup } from "../../src/identity/invitations.ts";
 import { claim } from "../../src/identity/join.ts";
 import type { Member } from "../../src/identity/member.ts";
 import type { Role } from "../../src/identity/roles.ts";
+import { idBound } from "../../src/ids.ts";
 import { type Answer, answerOf, db, origin } from "./client.ts";
 
 // Members, made by the code that the pages use but for the passkey itself, for which it takes a browser (test/browser/sign-in.test.ts),
@@ -50,8 +51,7 @@ export function withCookie(cookie: string): Pick<Person, "get" | "post"> {
     post(path, fields = {}, headers = {}, bindings = env) {
       const body = new URLSearchParams();
       for (const [name, value] of Object.entries(fields)) for (const each of [value].flat()) body.append(name, each);
-      const own = { Cookie: cookie, Origin: origin, "Content-Type": "application/x-www-form-urlencoded" };
-      return ask("POST", path, { ...own, ...headers }, body.toString(), bindings);
+      return ask("POST", path, { Cookie: cookie, ...form, ...headers }, body.toString(), bindings);
     },
   };
 }
@@ -121,3 +121,20 @@ export async function holdForm({ member, cookie }: Person, path: string, fields:
 /** Makes it some time since a member last showed who they are. */
 export const age = (member: Member, column: "verified_at" | "last_seen_at" | "created_at", ms: number) =>
   env.DB.prepare(`UPDATE sessions SET ${column} = ${column} - ? WHERE member_id = ?`).bind(ms, member.id).run();
+
+/** The headers of a form that a page of ours sends. */
+export const form = { Origin: origin, "Content-Type": "application/x-www-form-urlencoded" };
+
+/** Whether a response leads to the sign-in. */
+export const isOut = ({ status, headers }: { status: number; headers: Headers }) =>
+  status === 303 && /^\/login/.test(headers.get("Location") ?? "");
+
+/** Puts entries about a member's own sign-in into the audit log. */
+export const storeOwn = ({ member }: Person, action: string, count: number) =>
+  env.DB.prepare(
+    `INSERT INTO audit (account_id, id, actor_type, actor_id, action, target_type, target_id, changes)
+    WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < ?5)
+    SELECT ?1, ?2 || printf('%020d', n), 'member', ?3, ?4, 'session', 'ses_1', '[]' FROM counted`,
+  )
+    .bind(member.accountId, idBound("aud", Date.now()), member.id, action, count)
+    .run();
