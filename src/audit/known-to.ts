@@ -2,7 +2,7 @@ import { type SQL, sql } from "drizzle-orm";
 
 /**
  * Returns a `WITH` clause for a table `known`: the ids of a member and of the keys whose secret the member may have. These are the keys that the member
- * made or rotated, the keys that those keys made or rotated, and so on. Who was removed and invited again to the same address is the same person.
+ * made or rotated, the keys that those keys made or rotated, and so on. A member who was removed and invited again to the same address is one person.
  */
 export const knownTo = (accountId: string, memberId: string): SQL =>
   // CROSS JOIN: SQLite then goes from what is known to what it made. In the other order each step reads all keys of the account.

@@ -31,5 +31,5 @@ export const mayStoreOwn = (acting: Acting, action: OwnAction): BatchCondition =
   name: nameOf(action),
 });
 
-/** Whether a batch failed since the log takes no more. */
+/** Whether a batch failed because the log takes no more. */
 export const isOneTooMany = (error: unknown, action: OwnAction): boolean => isFailedCondition(error, nameOf(action));

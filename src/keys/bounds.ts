@@ -12,7 +12,7 @@ export const maxLiveKeys = 50;
 
 const countLive = ({ db, actor, now }: Reading) => db.select({ live: count() }).from(apiKeys).where(isLive(actor.accountId, now));
 
-/** Keys that an account may make in 24 hours, since their rows stay: whatever goes over all keys of an account goes over a bounded number for long. */
+/** Keys that an account may make in 24 hours. The rows of revoked and expired keys stay, and some queries read all of them. */
 export const mostMade = 1_000;
 
 /** The condition, for D1, that the account may make one more key. */

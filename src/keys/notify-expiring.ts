@@ -16,7 +16,7 @@ const mostPassedOver = 1000;
  */
 export async function notifyExpiring(outbox: Outbox & StoreReading, now: number, limit: number): Promise<number> {
   const { db } = outbox;
-  // One that has expired unseen, while nothing ran or others had their turn, is no longer about to.
+  // A key that expired before its turn came gets no event: it is no longer about to expire.
   await db.run(sql`UPDATE api_keys SET notified_expiry = expires_at WHERE id IN (SELECT id FROM api_keys
     WHERE notified_expiry IS NOT expires_at AND state <> 'revoked' AND expires_at <= ${now} LIMIT ${mostPassedOver})`);
   const expiring = await db

@@ -18,7 +18,7 @@ export interface KeyPosition {
 const isListed = (accountId: string, status: KeyStatus | undefined, now: number): SQL | undefined => {
   const own = eq(apiKeys.accountId, accountId);
   if (status === undefined) return own;
-  // The `+` keeps SQLite from reading all active keys, most of which may have expired.
+  // The `+` keeps SQLite from reading all active keys: most may have expired.
   if (status === "active") return and(isLive(accountId, now), sql`+${apiKeys.state} = 'active'`);
   if (status === "expired") return and(own, eq(apiKeys.state, "active"), lte(apiKeys.expiresAt, now));
   return and(own, eq(apiKeys.state, status));

@@ -60,7 +60,7 @@ async function setSuspension(operating: Operating & { guards: Guards }, accountI
     events: [],
     audit: [audited({ actor: operatorOn(accountId), now }, action, targetOf(account))],
     statements: [
-      // A guard takes what has a later version than it has. That of an expired key learns of it with the change that gives the key another expiry.
+      // A guard takes what has a later version than it has. The guard of an expired key is told when the key gets another expiry.
       db
         .update(apiKeys)
         .set({ version: sql`version + 1`, revision: sql`lower(hex(randomblob(8)))` })
