@@ -3,9 +3,11 @@ import { createMiddleware } from "hono/factory";
 import { connect } from "../db/client.ts";
 import { Failure } from "../errors.ts";
 import { originOf } from "../http/client-address.ts";
+import type { Member } from "../identity/member.ts";
 import { authenticationOptions, verifyAuthentication } from "../identity/passkeys.ts";
-import { confirmSession, freshMs, type SignedIn } from "../identity/sessions.ts";
+import { byRecoveryCode, confirmSession, freshMs, type Session } from "../identity/sessions.ts";
 import { tooManyCodes, trySpendingRecoveryCode } from "../operations/sign-in-failures.ts";
+import { unboundOutbox } from "./acting.ts";
 import { PageScript, showPage } from "./components/layout.tsx";
 import { Alert } from "./components/notice.tsx";
 import { type PageContext, type PageEnv, requireSignedIn } from "./context.ts";
@@ -37,14 +39,14 @@ export async function askForStepUp(c: PageContext): Promise<Response | null> {
   const form = await readForm(c);
   if (signedIn.session === null) return askToSignInAgain(c, form);
   if (form.optional("confirm_response") === undefined && form.optional("confirm_code") === undefined) return askToConfirm(c, form);
-  const refused = await confirm(c, signedIn, form);
+  const refused = await confirm(c, signedIn.member, signedIn.session, form);
   if (refused) return askToConfirm(c, form, refused);
   // A recovery code is spent by now: a second question in the same request must not ask for another.
   c.set("visitor", { ...visitor, signedIn: { ...signedIn, verifiedAt: Date.now() } });
   return null;
 }
 
-async function confirm(c: PageContext, { session, member }: SignedIn, form: Form): Promise<Refused | null> {
+async function confirm(c: PageContext, member: Member, session: Session, form: Form): Promise<Refused | null> {
   const db = connect(c.env.DB);
   const now = Date.now();
   const code = form.optional("confirm_code");
@@ -64,7 +66,7 @@ async function confirm(c: PageContext, { session, member }: SignedIn, form: Form
     if (error instanceof Failure && error.code === "forbidden") return { summary: error.message, faults: new Map() };
     throw error;
   }
-  if (session) await confirmSession(db, session, now);
+  await confirmSession(unboundOutbox(c), member, session, now, originOf(c), code === undefined ? "passkey" : byRecoveryCode);
   return null;
 }
 

@@ -104,9 +104,16 @@ export async function touchSession(db: Db, { tokenHash, lastSeenAt, memberId }: 
   ]);
 }
 
-/** Notes that whoever has the session has just shown who they are. */
-export const confirmSession = (db: Db, { tokenHash }: Session, now: number) =>
-  db.update(sessions).set({ verifiedAt: now }).where(eq(sessions.tokenHash, tokenHash));
+/** Notes that a member has just shown who they are in a session. `how`: the audit log says it where it was by recovery code. */
+export async function confirmSession(outbox: Outbox, member: Member, { id, tokenHash }: Session, now: number, from: Origin, how: string) {
+  const actor = { accountId: member.accountId, by: { type: "member" as const, id: member.id }, from };
+  await commitChange(outbox, {
+    evenWhereFull: "unrecorded",
+    events: [],
+    audit: how === byRecoveryCode ? [audited({ actor, now }, "session.confirmed", { type: "session", id, name: how })] : [],
+    statements: [outbox.db.update(sessions).set({ verifiedAt: now }).where(eq(sessions.tokenHash, tokenHash))],
+  });
+}
 
 /** The sessions that a member may end: their own, and those of members that they may remove. */
 const endableBy = ({ id, accountId, role }: Member): SQL =>

@@ -152,6 +152,15 @@ describe("Who has not shown for ten minutes who they are", () => {
     expect(labelled((await post("/keys", { name: "Again" })).text, "Secret key")).toMatch(/^dvo_/);
   });
 
+  it("leaves an audit entry where a recovery code confirmed it", async () => {
+    const { accountId, key: owner } = await makeTenant();
+    const { member, post, codes } = await makePerson(accountId);
+    await age(member, "verified_at", 11 * minuteMs);
+    await post("/keys", { name: "Later", confirm_code: codes[0] ?? "" });
+    const { body } = await call("GET", "/api/v1/audit?action=session.confirmed", { key: owner });
+    expect(body.data).toMatchObject([{ actor: { id: member.id }, target: { type: "session", name: "recovery code" } }]);
+  });
+
   it("makes recovery codes and an invitation once for each form, however often it is sent", async () => {
     const { accountId } = await makeTenant();
     const { get, post } = await makePerson(accountId);
