@@ -3,9 +3,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { load, median, pace, type Run, type Variant } from "./load.ts";
 import { startVariants } from "./variants.ts";
 
-/** All variants are started anew so often, so that the luck of one process is not taken for its variant's. */
-const starts = 3;
-const roundsOfStart = 2;
+/** How often all variants are started anew, so that the luck of one process is not taken for its variant's, and how many rounds each start has. */
+interface Rounds {
+  starts: number;
+  ofStart: number;
+}
+const usualRounds: Rounds = { starts: 3, ofStart: 2 };
 /** Runs under full load in a round, for one at the even pace: their figures differ more from run to run than variants do from each other. */
 const loadsInRound = 2;
 const seconds = 2;
@@ -28,19 +31,28 @@ export interface Measured {
   paced: Run[];
 }
 
+interface Measurement {
+  startAll?: (folder: string, start: number) => Promise<{ variants: Variant[]; stop(): Promise<void> }>;
+  rounds?: Rounds;
+  isPaced?: boolean;
+}
+
 /**
  * Every variant in turn, again and again, so that what else the machine does falls on all of them. The first is bare. `startAll`: which
- * variants, by default those of the comparison; `isPaced`: whether at an even pace too.
+ * variants, by default those of the comparison, and in which order at each start; `isPaced`: whether at an even pace too.
  */
-export async function measureThroughput(folder: string, { startAll = startVariants, isPaced = true } = {}): Promise<Measured[]> {
+export async function measureThroughput(
+  folder: string,
+  { startAll = startVariants, rounds: { starts, ofStart } = usualRounds, isPaced = true }: Measurement = {},
+): Promise<Measured[]> {
   const measured = new Map<string, Measured>();
   for (let start = 0; start < starts; start++) {
-    const { variants, stop } = await startAll(join(folder, `start-${start}`));
+    const { variants, stop } = await startAll(join(folder, `start-${start}`), start);
     try {
       for (const variant of variants) await runOf(variant, warmSeconds);
-      for (let round = 0; round < roundsOfStart; round++) {
+      for (let round = 0; round < ofStart; round++) {
         await measureRound(variants, measured, isPaced);
-        console.log(`throughput: round ${start * roundsOfStart + round + 1} of ${starts * roundsOfStart}`);
+        console.log(`throughput: round ${start * ofStart + round + 1} of ${starts * ofStart}`);
       }
     } finally {
       await stop();

@@ -97,13 +97,16 @@ async function useUp(url: string, key: string): Promise<void> {
   await fetch(url, { headers: { Authorization: `Bearer ${key}` } });
 }
 
-/** Bare, and the product of this checkout and of another, side by side. */
-export async function startBoth(folder: string, other: string): Promise<{ variants: Variant[]; stop(): Promise<void> }> {
+/** Bare, and the product of this checkout and of another, side by side. They take turns at being first, so that neither gains by its place. */
+export async function startBoth(folder: string, other: string, start: number): Promise<{ variants: Variant[]; stop(): Promise<void> }> {
   const bare = await serve(bundle("bench/workers/bare.ts", join(folder, "bare")), join(folder, "bare"));
-  const products = [
-    await startProduct(join(folder, "ours"), "ours", root),
-    await startProduct(join(folder, "other"), "the other checkout", other),
+  const both = [
+    { name: "ours", checkout: root },
+    { name: "the other checkout", checkout: other },
   ];
+  const products: Awaited<ReturnType<typeof startProduct>>[] = [];
+  for (const { name, checkout } of start % 2 === 0 ? both : both.toReversed())
+    products.push(await startProduct(join(folder, name.replaceAll(" ", "-")), name, checkout));
   const [keys = []] = products.map((product) => product.keys);
   const variants = [
     { name: "bare", url: bare.url, keys, status: 200, pids: bare.pids },
