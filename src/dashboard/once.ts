@@ -29,7 +29,14 @@ export async function runOnce<Result>(
   if (before) return { repeated: before.body };
   try {
     return {
-      result: await run(storingCommit(outbox(c), request, now, (result: Result) => ({ status: 200, headers: {}, body: idOf(result) }))),
+      // Not counted: a client of the API that has stored all its responses closes no form.
+      result: await run(
+        storingCommit(outbox(c), { ...request, isCounted: false }, now, (result: Result) => ({
+          status: 200,
+          headers: {},
+          body: idOf(result),
+        })),
+      ),
     };
   } catch (error) {
     if (!(error instanceof AlreadyDone)) throw error;

@@ -19,7 +19,7 @@ import { keptMs as invitationKeptMs, mostPeople } from "../identity/invitations.
 import { mostPasskeys } from "../identity/passkeys.ts";
 import { codesOfMember } from "../identity/recovery-codes.ts";
 import { freshMs, idleMs, longestMs } from "../identity/sessions.ts";
-import { maxLiveKeys, mostMade } from "../keys/bounds.ts";
+import { maxLiveKeys, mostMade, reservedForRole } from "../keys/bounds.ts";
 import { expiryNoticeMs } from "../keys/key-events.ts";
 import { defaultScopes, scopes } from "../keys/scopes.ts";
 import type { JsonObject } from "../openapi-document.ts";
@@ -61,6 +61,8 @@ export const figures = (document: JsonObject, catalogue: EventCatalogue, origin:
   "body.wait": duration(longestWaitMs),
   "keys.most": String(maxLiveKeys),
   "keys.made": integer(mostMade),
+  "keys.madeByAdmin": integer(reservedForRole),
+  "keys.madeByOwner": integer(2 * reservedForRole),
   "people.most": integer(mostPeople),
   "passkeys.most": String(mostPasskeys),
   "signIn.changes": String(mostOwn["passkey.added"]),

@@ -49,16 +49,22 @@ export async function findStored(db: Db, request: IdempotentRequest, now: number
   return stored;
 }
 
+/** Where a response is stored. `isCounted`: whether the account may store only so many: those of its API. */
+interface Storing extends IdempotentRequest {
+  isCounted: boolean;
+}
+
 /**
  * A commit that writes the final response in the change's own batch, first: either both happen or neither. Of two requests
  * with one key, the later fails on the primary key, and its change with it: that throws `AlreadyDone`.
  */
 export const storingCommit =
-  <Result>(outbox: Outbox, request: IdempotentRequest, now: number, responseFor: (result: Result) => StoredResponse): Commit =>
+  <Result>(outbox: Outbox, request: Storing, now: number, responseFor: (result: Result) => StoredResponse): Commit =>
   async (change) => {
     const response = responseFor(change.result as unknown as Result);
     try {
-      const kept = change.evenWhereFull ? [] : [{ accountId: request.accountId, what: "idempotencyKeys" as const }];
+      const isBounded = request.isCounted && !change.evenWhereFull;
+      const kept = isBounded ? [{ accountId: request.accountId, what: "idempotencyKeys" as const }] : [];
       const adds = [...(change.adds ?? []), ...kept];
       return await commitChange(outbox, { ...change, adds }, storeResponse(outbox.db, request, response, now, change.when));
     } catch (error) {

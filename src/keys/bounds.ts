@@ -14,10 +14,18 @@ const countLive = ({ db, actor, now }: Reading) => db.select({ live: count() }).
 
 /** Keys that an account may make in 24 hours. The rows of revoked and expired keys stay, and some queries read all of them. */
 export const mostMade = 1_000;
+/** Keys beyond those, so that nobody stops a role above theirs by making keys: as many for admins, and as many again for owners. */
+export const reservedForRole = 100;
 
-/** The condition, for D1, that the account may make one more key. */
-export const mayMakeMore = ({ actor, now }: Pick<Reading, "actor" | "now">): SQL =>
-  sql`(SELECT count(*) FROM (SELECT 1 FROM api_keys WHERE account_id = ${actor.accountId} AND created_at > ${now - dayMs} LIMIT ${mostMade})) < ${mostMade}`;
+/** The condition, for D1, that whoever acts may make one more key. The operator always may. */
+export const mayMakeMore = ({ actor, now }: Pick<Reading, "actor" | "now">): SQL => {
+  if (actor.by.type === "operator") return sql`true`;
+  const most = sql`(SELECT ${mostMade} + ${reservedForRole} * coalesce(max(CASE role WHEN 'owner' THEN 2 WHEN 'admin' THEN 1 ELSE 0 END), 0)
+    FROM members WHERE id = ${actor.by.id})`;
+  const made = sql`SELECT count(*) FROM (SELECT 1 FROM api_keys WHERE account_id = ${actor.accountId} AND created_at > ${now - dayMs}
+    LIMIT ${mostMade + 2 * reservedForRole})`;
+  return sql`(${made}) < ${most}`;
+};
 
 /** The condition, for D1, that the account may have one more live key. */
 export const hasRoom = (reading: Reading): SQL => sql`(${countLive(reading)}) < ${maxLiveKeys}`;
@@ -28,7 +36,7 @@ export const noRoom = () =>
 const tooManyMade = () =>
   new Failure(
     "limit_reached",
-    `An account may make ${mostMade.toLocaleString("en")} keys in 24 hours. Rotate a key in place of making another, or wait.`,
+    `An account may make ${mostMade.toLocaleString("en")} keys in 24 hours; its admins and owners may make some more. Rotate a key in place of making another, or wait.`,
   );
 
 /** Throws `limit_reached` where the account has made all the keys that it may make in 24 hours. */

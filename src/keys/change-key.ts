@@ -2,7 +2,7 @@ import type { Precondition } from "../db/optimistic-locking.ts";
 import { differing, isEmpty } from "../differing.ts";
 import { Failure, invalidMember } from "../errors.ts";
 import { hasRoom, requireBounds, requireRoom } from "./bounds.ts";
-import { requireGrantable } from "./grants.ts";
+import { requireGrantable, widens } from "./grants.ts";
 import { isExpired, type Key, type KeyRow, statusOf } from "./key.ts";
 import { keyUpdated } from "./key-events.ts";
 import { evenWhereFullOf } from "./tightening.ts";
@@ -30,7 +30,8 @@ export async function changeKey(writing: KeyContext, id: string, { overlapEndsAt
       if (isEmpty(patch)) return null;
       const after = { ...before, ...patch };
       const isRevived = statusOf(before, now) !== "active" && statusOf(after, now) === "active";
-      if (own) requireGrantable(isRevived ? after : patch, own);
+      // A key that may do more than before, or works again, is as one that is made: all of it must be within the acting key.
+      if (own) requireGrantable(isRevived || widens(before, after) ? after : patch, own);
       const update = { members: patch, event: keyUpdated, evenWhereFull: evenWhereFullOf(before, after, writing.actor) };
       if (!isExpired(before, now) || isExpired(after, now)) return update;
       await requireBounds(writing, { hourlyLimit: after.hourlyLimit });

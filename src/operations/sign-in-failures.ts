@@ -41,8 +41,7 @@ function networkOf(ip: string | null): string {
   return address instanceof ipaddr.IPv4 ? address.toString() : address.parts.slice(0, 4).join(":");
 }
 
-const nameOf = ({ credential, member, from }: Source) =>
-  hashOf(`${credential} ${member?.accountId ?? ""} ${networkOf(from.ip)}`).slice(0, 32);
+const nameOf = ({ credential, member, from }: Source) => hashOf(`${credential} ${member?.id ?? ""} ${networkOf(from.ip)}`).slice(0, 32);
 const slotOf = (name: string) => Number.parseInt(name.slice(0, 8), 16) % slots;
 
 /** The attempts that this isolate has counted in the minute, so that a flood does not ask D1 for each. */

@@ -37,7 +37,7 @@ export async function deleteUser(writing: Writing, id: string, holds: Preconditi
   await finishDeletion(writing, marked, maxPiecesPerRequest);
 }
 
-/** Goes on with deletions that were broken off, the oldest of each account first, then the second of each: at most `limit` pieces in all. One that fails holds up no other. Answers how many pieces were done. */
+/** Goes on with deletions that were broken off, at most `limit` pieces in all. Accounts take turns, a piece each, and the oldest of an account is finished first. One that fails holds up no other. Answers how many pieces were done. */
 export async function finishDeletions(outbox: Outbox, now: number, limit: number): Promise<number> {
   const { db } = outbox;
   const marked = await db
@@ -46,33 +46,41 @@ export async function finishDeletions(outbox: Outbox, now: number, limit: number
     .where(lt(users.deletionRequestedAt, now - abandonedMs))
     .orderBy(sql`row_number() OVER (PARTITION BY ${users.accountId} ORDER BY ${users.deletionRequestedAt})`, asc(users.deletionRequestedAt))
     .limit(limit);
+  const deletions = marked.map((user) => ({ user, atOnce: mostAtOnce }));
+  const turns = [...Map.groupBy(deletions, ({ user }) => user.accountId).values()];
   const errors: unknown[] = [];
   let pieces = 0;
-  for (const user of marked) {
-    if (pieces >= limit) break;
+  for (; pieces < limit; pieces++) {
+    const [deletion, ...others] = turns.shift() ?? [];
+    if (!deletion) break;
+    const { user } = deletion;
     const writing = { db, now, actor: systemOn(user.accountId), commit: commitTo(outbox) };
-    pieces += await finishDeletion(writing, user, limit - pieces).catch((error: unknown) => {
+    const next = await doPiece(writing, user, deletion.atOnce).catch((error: unknown) => {
       errors.push(error);
-      return 1;
+      return null;
     });
+    const left = next === null ? others : [{ user, atOnce: next }, ...others];
+    if (left.length > 0) turns.push(left);
   }
   throwTogether(errors, "some deletions of users could not be finished");
   return pieces;
 }
 
-/** Returns how many pieces it took. After `atMost` pieces, the deletion may be unfinished. */
-async function finishDeletion(writing: Writing, user: User, atMost: number): Promise<number> {
-  let atOnce = mostAtOnce;
-  for (let pieces = 1; ; pieces++) {
-    const startedAt = Date.now();
-    const outcome = await unassignSome(writing, user.id, atOnce);
-    if (outcome === "none left" && (await deleteRow(writing, user))) return pieces;
-    if (pieces >= atMost) return pieces;
-    // A piece that somebody changed something of is tried again as two.
-    atOnce = outcome === "changed meanwhile" ? Math.max(1, Math.floor(atOnce / 2)) : mostAtOnce;
-    // Most of the time is for everybody else.
-    await new Promise((resolve) => setTimeout(resolve, Math.max(1, 1.5 * (Date.now() - startedAt))));
-  }
+/** After `atMost` pieces, the deletion may be unfinished. */
+async function finishDeletion(writing: Writing, user: User, atMost: number): Promise<void> {
+  let atOnce: number | null = mostAtOnce;
+  for (let pieces = 0; pieces < atMost && atOnce !== null; pieces++) atOnce = await doPiece(writing, user, atOnce);
+}
+
+/** Does the next piece of a deletion. Returns how many tasks the piece after it may take; null where the user is deleted. */
+async function doPiece(writing: Writing, user: User, atOnce: number): Promise<number | null> {
+  const startedAt = Date.now();
+  const outcome = await unassignSome(writing, user.id, atOnce);
+  if (outcome === "none left" && (await deleteRow(writing, user))) return null;
+  // Most of the time is for everybody else.
+  await new Promise((resolve) => setTimeout(resolve, Math.max(1, 1.5 * (Date.now() - startedAt))));
+  // A piece that somebody changed something of is tried again as two.
+  return outcome === "changed meanwhile" ? Math.max(1, Math.floor(atOnce / 2)) : mostAtOnce;
 }
 
 /** Returns false where a task was given to the user meanwhile. */

@@ -82,13 +82,15 @@ describe("What an account stores", () => {
     expect((await call("DELETE", `/api/v1/tasks/${task.body.id}`, { key })).status).toBe(204);
   });
 
-  it("is bounded: beyond its kept responses a POST works without an Idempotency-Key", async () => {
+  it("is bounded: beyond its kept responses a POST works without an Idempotency-Key, and so do forms of pages", async () => {
     const tenant = await makeTenant();
     const { key } = tenant;
     await almostFull(tenant, "idempotencyKeys", 0);
     const refused = await call("POST", "/api/v1/tasks", { key, body: { title: "x" }, "Idempotency-Key": "one" });
     expect([refused.status, refused.body.code]).toEqual([409, "limit_reached"]);
     expect((await call("POST", "/api/v1/tasks", { key, body: { title: "x" } })).status).toBe(201);
+    const { post } = await makePerson(tenant.accountId);
+    expect((await post("/keys", { name: "By page", nonce: "one" })).status).toBe(200);
   });
 });
 

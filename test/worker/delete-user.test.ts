@@ -179,6 +179,16 @@ it("The deletions of accounts take turns, so that none waits for all of another'
   expect(await count("users WHERE account_id = ?", many.accountId)).toBeGreaterThan(0);
 });
 
+it("A large deletion leaves the pieces of a run to those of other accounts, too", async () => {
+  const [large, small] = [await makeTenant(), await makeTenant()];
+  const [first, last] = [await userWithTasks(large, 5 * 500), await userWithTasks(small, 1)];
+  const mark = (id: string, at: number) => env.DB.prepare("UPDATE users SET deletion_requested_at = ? WHERE id = ?").bind(at, id).run();
+  await mark(first, 1000);
+  await mark(last, 2000);
+  await finishDeletions({ db }, Date.now(), 6);
+  expect([await count("users WHERE id = ?", last), await count("users WHERE id = ?", first)]).toEqual([0, 1]);
+});
+
 it("One deletion that cannot be finished holds up no other", async () => {
   const tenants = [await makeTenant(), await makeTenant()];
   const ids = await Promise.all(tenants.map((tenant) => userWithTasks(tenant, 5)));

@@ -49,6 +49,24 @@ describe("What a key may grant", () => {
     expect(await ask("DELETE", fast.keyId)).toBe(204);
   });
 
+  it("is not passed by widening a key whose expiry, addresses or limit go beyond its own", async () => {
+    const { key, accountId } = await makeTenant({ ...limited, expiresAt: Date.now() + 3_600_000 });
+    const endless = { scopes: ["tasks:read"], hourlyLimit: 50, allowedIps: ["198.51.100.1"] };
+    const end = Date.now() + 3_000_000;
+    const ids = [
+      await makeKey(accountId, endless),
+      await makeKey(accountId, { ...endless, expiresAt: end, allowedIps: [] }),
+      await makeKey(accountId, { ...endless, expiresAt: end, hourlyLimit: 5000 }),
+    ];
+    const patch = async (id: string, body: object) => (await call("PATCH", `/api/v1/keys/${id}`, { key, body, ...from })).status;
+    for (const { keyId } of ids) {
+      expect(await patch(keyId, { scopes: ["tasks:read", "keys:write"] })).toBe(403);
+      expect(await patch(keyId, { name: "Renamed" })).toBe(200);
+    }
+    const within = await makeKey(accountId, { ...endless, expiresAt: end });
+    expect(await patch(within.keyId, { scopes: ["tasks:read", "keys:write"] })).toBe(200);
+  });
+
   it("is not passed by reviving a key that has more and has expired, nor by enabling one", async () => {
     const { key, accountId } = await makeTenant({ ...limited, scopes: [...limited.scopes, "users:read"] });
     const sleeping = await makeKey(accountId, { scopes: ["users:read"], expiresAt: Date.now() + 100 });

@@ -4,12 +4,15 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { operatorOn } from "../../src/accounts/actor.ts";
 import { dayMs } from "../../src/clock.ts";
 import type { Db } from "../../src/db/client.ts";
-import { mostMade, requireRoom } from "../../src/keys/bounds.ts";
+import type { Role } from "../../src/identity/roles.ts";
+import { mostMade, requireRoom, reservedForRole } from "../../src/keys/bounds.ts";
 import type { KeyStatus } from "../../src/keys/key.ts";
 import { listKeys, readKey } from "../../src/keys/read-keys.ts";
 import { listTasks, type TaskFilter } from "../../src/tasks/read-tasks.ts";
 import { type TaskPosition, type TaskSort, taskSorts } from "../../src/tasks/task-order.ts";
 import { activity, call, db, makeTenant, type Tenant } from "./client.ts";
+import { operate } from "./operate.ts";
+import { makePerson } from "./people.ts";
 
 // A page far down a list costs D1 no more than the first.
 
@@ -188,20 +191,27 @@ it("Live keys, a key and the maker of a key are found without the revoked and th
   expect((await costOf(ofKeys)).rowsRead).toBeLessThan(30);
 });
 
-it("The last uses of keys are read for the keys of the page alone, and an account makes 1,000 keys in 24 hours at most", async () => {
+it("The last uses of keys are read for the keys of the page alone, and an account makes 1,000 keys in 24 hours, admins 100 and owners 200 more", async () => {
   const { accountId, key, keyId } = await makeTenant();
-  const copy = (made: number) =>
+  const copy = (made: number, many: number) =>
     env.DB.prepare(
       `INSERT INTO api_keys (id, account_id, name, last4, secret_hash, scopes, state, hourly_limit, allowed_ips, version, pushed_version, revision, created_at, updated_at)
       WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < ?2)
-      SELECT id || '_' || n, account_id, name, last4, secret_hash, scopes, 'revoked', hourly_limit, allowed_ips, 1, 1, revision, ?3, ?3 FROM api_keys, counted WHERE id = ?1`,
+      SELECT id || '_' || lower(hex(randomblob(8))), account_id, name, last4, secret_hash, scopes, 'revoked', hourly_limit, allowed_ips, 1, 1, revision, ?3, ?3 FROM api_keys, counted WHERE id = ?1`,
     )
-      .bind(keyId, mostMade - 1, made)
+      .bind(keyId, many, made)
       .run();
-  await copy(Date.now());
+  await copy(Date.now(), mostMade - 1);
   const create = () => call("POST", "/api/v1/keys", { key, body: { name: "One more" } });
   const refused = await create();
   expect([refused.status, refused.body.code, refused.body.detail.includes("1,000 keys in 24 hours")]).toEqual([409, "limit_reached", true]);
+  const byRole = async (role: Role) => (await (await makePerson(accountId, role)).post("/keys", { name: "By page" })).status;
+  expect([await byRole("developer"), await byRole("admin")]).toEqual([422, 200]);
+  await copy(Date.now(), reservedForRole - 1);
+  expect([await byRole("admin"), await byRole("owner")]).toEqual([422, 200]);
+  await copy(Date.now(), reservedForRole - 1);
+  expect(await byRole("owner")).toBe(422);
+  expect((await operate("POST", `/accounts/${accountId}/keys`, { name: "By the operator" })).status).toBe(201);
   await env.DB.prepare("UPDATE api_keys SET created_at = created_at - ? WHERE account_id = ? AND id <> ?")
     .bind(dayMs, accountId, keyId)
     .run();

@@ -118,7 +118,7 @@ describe("A wrong recovery code", { timeout: 60_000 }, () => {
     expect(data).toMatchObject([{ actor: { type: "system" }, target: { type: "member", id: member.id }, ip }]);
   });
 
-  it("of a member who confirms that it is them is in the account's audit log, and bounded apart from strangers at the same address", async () => {
+  it("of a member who confirms that it is them is in the account's audit log, and bounded apart from strangers and other members at the same address", async () => {
     await earlyInMinute();
     const { accountId, key } = await makeTenant();
     const { member, codes, post } = await makePerson(accountId);
@@ -129,6 +129,10 @@ describe("A wrong recovery code", { timeout: 60_000 }, () => {
     for (let n = 0; n < 10; n++) expect(await confirm("wrong", ip)).toContain("not one of your recovery codes");
     expect(await confirm("wrong", ip)).toContain("Too many wrong codes");
     expect((await enter("wrong", ip)).status).toBe(403);
+    const other = await makePerson(accountId);
+    await age(other.member, "verified_at", hourMs);
+    const made = await other.post("/keys", { name: "y", confirm_code: other.codes[0] ?? "" }, { "CF-Connecting-IP": ip });
+    expect(made.text).toContain('aria-label="Secret key"');
     // From another address the same person goes on.
     expect(await confirm(codes[0] ?? "", newAddress())).toContain('aria-label="Secret key"');
     const { data } = (await call("GET", "/api/v1/audit?action=recovery_code.refused", { key })).body;

@@ -66,7 +66,9 @@ export async function runOnce<Result, Body extends object, Status extends 200 | 
     return { status, headers, body: JSON.stringify(stored) };
   };
   try {
-    return respond(responseFor(await run({ ...reading(c), commit: storingCommit(outboxOf(c), request, now, toStore) })));
+    return respond(
+      responseFor(await run({ ...reading(c), commit: storingCommit(outboxOf(c), { ...request, isCounted: true }, now, toStore) })),
+    );
   } catch (error) {
     if (!(error instanceof AlreadyDone)) throw error;
     const winner = await findStored(db, request, now);
