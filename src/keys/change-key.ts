@@ -1,3 +1,4 @@
+import { type SQL, sql } from "drizzle-orm";
 import type { Precondition } from "../db/optimistic-locking.ts";
 import { differing, isEmpty } from "../differing.ts";
 import { Failure, invalidMember } from "../errors.ts";
@@ -5,6 +6,7 @@ import { hasRoom, requireBounds, requireRoom } from "./bounds.ts";
 import { requireGrantable, widens } from "./grants.ts";
 import { isExpired, type Key, type KeyRow, statusOf } from "./key.ts";
 import { keyUpdated } from "./key-events.ts";
+import { expiredBeforeRemoval } from "./keys-known-to.ts";
 import { evenWhereFullOf } from "./tightening.ts";
 import { type KeyContext, writeKey } from "./write-key.ts";
 
@@ -16,7 +18,7 @@ export type KeyPatch = Partial<Pick<KeyRow, "name" | "scopes" | "hourlyLimit" | 
 
 /**
  * Changes the members of a key that `patch` has. Writes nothing, and pushes nothing that is confirmed, if none differs. Throws `not_found`, `precondition_failed`, `conflict` for a revoked key,
- * `forbidden` for more than the acting key may grant, `limit_reached` where an expired key would be one live key too many,
+ * `forbidden` for more than the acting key may grant, `limit_reached` where an expired key would be one live key too many, `conflict` where a member who may have its secret was removed since,
  * `unavailable` where the change is stored but its guard cannot be reached.
  */
 export async function changeKey(writing: KeyContext, id: string, { overlapEndsAt, ...given }: KeyPatch, holds: Precondition): Promise<Key> {
@@ -36,9 +38,18 @@ export async function changeKey(writing: KeyContext, id: string, { overlapEndsAt
       if (!isExpired(before, now) || isExpired(after, now)) return update;
       await requireBounds(writing, { hourlyLimit: after.hourlyLimit });
       await requireRoom(writing);
-      return { ...update, when: hasRoom(writing) };
+      const isDead = expiredBeforeRemoval(before, before.expiresAt ?? 0);
+      await requireAlive(writing, isDead);
+      return { ...update, when: sql`${hasRoom(writing)} AND NOT ${isDead}` };
     },
   });
+}
+
+/** Throws `conflict` where a key had expired before somebody was removed who may have its secret: nobody was asked whether it may live on. */
+async function requireAlive({ db }: KeyContext, isDead: SQL): Promise<void> {
+  const [found] = await db.all<{ dead: number }>(sql`SELECT ${isDead} AS dead`);
+  if (found?.dead === 1)
+    throw new Failure("conflict", "A member who may know the secret of this key was removed after it had expired. Make a new key.");
 }
 
 /** What ending the overlap at a time changes. Throws `invalid_body` where it would go on for longer, or there is none. */

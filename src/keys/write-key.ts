@@ -23,6 +23,8 @@ export interface KeyContext extends Writing, LogReading {
 /** The members that a change sets, the event that it makes, whether it goes on where the account is full, and what besides must hold in D1 for it to be made. */
 export interface KeyUpdate {
   members: Partial<KeyRow>;
+  /** The key as the event and the audit log have it from before, where another write began the change. */
+  was?: KeyRow;
   event: (after: Key, now: number, before: Key) => Event;
   evenWhereFull: EvenWhereFull;
   when?: SQL;
@@ -72,12 +74,13 @@ export function writeKey(writing: KeyContext, id: string, { holds, decide, resul
     const { pushedVersion, ...row } = { ...before, ...change.members, version: before.version + 1, ...nextVersion(before, now) };
     const after = { ...row, pushedVersion, ...lastUse, createdByName };
     const condition = and(asRead(apiKeys, before), own ? isUnchanged(db, apiKeys, own) : undefined, change.when);
-    const event = change.event({ ...row, pushedVersion, ...lastUse }, now, { ...before, ...lastUse });
+    const was = change.was ?? before;
+    const event = change.event({ ...row, pushedVersion, ...lastUse }, now, { ...was, ...lastUse });
     const [written] = await commit({
       evenWhereFull: change.evenWhereFull,
       result: result(after),
       events: [event],
-      audit: [audited(writing, actionOf(event.type, before, after), { type: "key", id, name: after.name }, changesOf(change.members))],
+      audit: [audited(writing, actionOf(event.type, was, after), { type: "key", id, name: after.name }, changesOf(change.members))],
       statements: [db.update(apiKeys).set(row).where(condition).returning({ id: apiKeys.id })],
       when: exists(db.select({ id: apiKeys.id }).from(apiKeys).where(condition)),
     });

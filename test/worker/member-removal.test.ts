@@ -1,4 +1,5 @@
 import { env } from "cloudflare:workers";
+import { setTimeout } from "node:timers/promises";
 import { type SQL, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import { expect, it } from "vitest";
@@ -201,7 +202,17 @@ it("The removal of a member disables the keys that were changed since the page w
   const removed = await owner.post(pathOf(leaver), form);
   expect(removed.headers.get("Location")).toBe("/settings?done=removed-with-changed");
   expect([await works(kept), await works(made)]).toEqual([false, false]);
-  for (const secret of [kept, made]) expect((await call("GET", `/api/v1/keys/${idOf(secret)}`, { key })).body.status).toBe("disabled");
+  for (const secret of [kept, made]) {
+    expect((await call("GET", `/api/v1/keys/${idOf(secret)}`, { key })).body.status).toBe("disabled");
+    const [entry] = (await call("GET", `/api/v1/audit?action=key.disabled&target=${idOf(secret)}`, { key })).body.data;
+    expect(entry).toMatchObject({ actor: { id: owner.member.id }, changes: ["status"] });
+    const { results } = await env.DB.prepare(
+      "SELECT data FROM events WHERE account_id = ? AND type = 'key.updated' AND data ->> 'id' = ? ORDER BY sequence DESC",
+    )
+      .bind(owner.member.accountId, idOf(secret))
+      .all<{ data: string }>();
+    expect(JSON.parse(results[0]?.data ?? "{}")).toMatchObject({ status: "disabled" });
+  }
   await owner.post(`/keys/${idOf(kept)}/enable`);
   expect(await works(kept)).toBe(true);
 });
@@ -287,4 +298,29 @@ it("The removal of a member leaves no moment in which a key that ends with them 
   const { data } = (await call("GET", "/api/v1/keys?status=active", { key })).body;
   expect(data.map(({ name }: { name: string }) => name)).toEqual(["Test key"]);
   expect((await call("GET", "/api/v1/audit?action=key.revoked", { key })).body.data).toHaveLength(3);
+});
+
+it("A key that had expired when its maker was removed never works again; one that expired after it can", async () => {
+  const { key, owner, leaver, made, kept, rotated } = await makeTeam();
+  const patch = async (secret: string, expiresAt: number | null) => {
+    const body = { expires_at: expiresAt === null ? null : new Date(expiresAt).toISOString() };
+    return call("PATCH", `/api/v1/keys/${idOf(secret)}`, { key, body });
+  };
+  const soon = Date.now() + 1000;
+  for (const secret of [made, rotated]) expect((await patch(secret, soon)).status).toBe(200);
+  const others = await makeKey(owner.member.accountId, { scopes: ["tasks:read"], expiresAt: soon });
+  await setTimeout(1100);
+  expect(offered(await owner.get(pathOf(leaver)))).toEqual([idOf(kept)]);
+  await remove(owner, leaver);
+  for (const secret of [made, rotated]) {
+    const refused = await patch(secret, null);
+    expect([refused.status, refused.body.code, refused.body.detail.includes("Make a new key")]).toEqual([409, "conflict", true]);
+    expect(await works(secret)).toBe(false);
+  }
+  expect([(await patch(others.key, null)).status, await works(others.key)]).toEqual([200, true]);
+  // It was shown at the removal, and was to live on.
+  await patch(kept, Date.now() + 500);
+  await setTimeout(600);
+  expect(await works(kept)).toBe(false);
+  expect([(await patch(kept, null)).status, await works(kept)]).toEqual([200, true]);
 });

@@ -6,9 +6,8 @@ import { type Member, readPresentOrFormer, removeMember } from "../../identity/m
 import { endsWith, type Invitation, listInvitations } from "../../identity/open-invitations.ts";
 import { mayManage } from "../../identity/roles.ts";
 import { maxLiveKeys } from "../../keys/bounds.ts";
-import { changeKey } from "../../keys/change-key.ts";
 import { type Key, statusOf } from "../../keys/key.ts";
-import { disableKeysKnownTo, disableKeysOfFormer, listKeysKnownTo } from "../../keys/keys-known-to.ts";
+import { disableKeysKnownTo, disableKeysOfFormer, listKeysKnownTo, tellDisabled } from "../../keys/keys-known-to.ts";
 import { revokeKey } from "../../keys/revoke-key.ts";
 import { scopesInWords } from "../../keys/scopes.ts";
 import { listWebhooksOfMember } from "../../webhooks/list-webhooks-of-member.ts";
@@ -228,8 +227,7 @@ async function remove(c: PageContext, form: Form, member: Member, catalogue: Eve
     ending,
     ({ name }) => name,
     async (key) => {
-      // A key that is disabled already is only told to its guard.
-      if (isSpared(key)) await changeKey(keyWriting(c), key.id, { state: "disabled" }, always);
+      if (isSpared(key)) await tellDisabled(keyWriting(c), key.id);
       else await revokeKey(keyWriting(c), key.id, always);
     },
   );

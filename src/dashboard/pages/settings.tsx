@@ -25,8 +25,8 @@ const outcomes: Record<string, string> = {
   "removed-with-keys":
     "Removed. Their sessions have ended. The keys that you chose, and those made since you opened the page, are revoked.",
   "removed-with-changed":
-    "Removed. Their sessions have ended. Keys that you chose, or that were made since you opened the page, are revoked. Webhooks that were made since then, and keys and webhooks that were changed, are disabled. Check them, and enable those that must go on working.",
-  role: "The role was changed. It holds from the next page on. Invitations that it may not make have ended. Keys that this member made keep their scopes. Review them under API Keys.",
+    "Removed. Their sessions have ended. Keys that you chose, or that were made since you opened the page, are revoked. Webhooks that were made since then, and keys and webhooks that were changed, are disabled. Check them. Rotate the secrets of those that must go on working, then enable them.",
+  role: "The role was changed. It holds from the next page on. Invitations that it may not make have ended. Keys that this member made keep their scopes, and their webhooks go on sending. Review them under API Keys and Webhooks.",
   "invited-before": "This form was sent before: the link was shown that once. If it is lost, withdraw the invitation and make another.",
   withdrawn: "Withdrawn. The link does not work any more.",
   ended: "Ended. Whoever had it must sign in again.",
