@@ -64,7 +64,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a user
-         * @description Deletes the user for good. Their tasks stay, without an assignee: each of these has changed, and sends `task.updated` beside `user.deleted`. Above 10,000 tasks, the response does not wait for all of them: the rest follow within minutes, and `user.deleted` is sent last. Requires a key with the scope `users:write`.
+         * @description Deletes the user for good. Their tasks stay, without an assignee: each of these has changed, and sends `task.updated` beside `user.deleted`. Above 10,000 tasks, the response does not wait for all of them: the rest follow within minutes, and `user.deleted` is sent last. While 100 users are still being deleted: 409 `limit_reached`. Requires a key with the scope `users:write`.
          */
         delete: operations["deleteUser"];
         options?: never;
@@ -6128,8 +6128,8 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `conflict`: What it asked for clashes with what is there. */
-        Conflict: {
+        /** @description `request_in_progress`: The same request was still running under its Idempotency-Key. `limit_reached`: The account stores as much of this as it may. */
+        RequestInProgressOrLimitReached: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
@@ -6145,8 +6145,8 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `request_in_progress`: The same request was still running under its Idempotency-Key. `limit_reached`: The account stores as much of this as it may. */
-        RequestInProgressOrLimitReached: {
+        /** @description `conflict`: What it asked for clashes with what is there. */
+        Conflict: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
@@ -6427,8 +6427,8 @@ export type ResponseNotFound = components['responses']['NotFound'];
 export type ResponsePreconditionFailed = components['responses']['PreconditionFailed'];
 export type ResponseConflictOrLimitReached = components['responses']['ConflictOrLimitReached'];
 export type ResponseUnprocessableEntity = components['responses']['UnprocessableEntity'];
-export type ResponseConflict = components['responses']['Conflict'];
 export type ResponseRequestInProgressOrLimitReached = components['responses']['RequestInProgressOrLimitReached'];
+export type ResponseConflict = components['responses']['Conflict'];
 export type ResponseBadRequest = components['responses']['BadRequest'];
 export type ResponseForbidden = components['responses']['Forbidden'];
 export type ResponseInsufficientScopeOrForbidden = components['responses']['InsufficientScopeOrForbidden'];
@@ -6736,7 +6736,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["NotFound"];
-            409: components["responses"]["Conflict"];
+            409: components["responses"]["ConflictOrLimitReached"];
             412: components["responses"]["PreconditionFailed"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];

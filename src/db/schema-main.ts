@@ -136,7 +136,7 @@ export const users = sqliteTable(
   (table) => [
     primaryKey({ columns: [table.accountId, table.id] }),
     uniqueIndex("users_by_email").on(table.accountId, table.emailKey),
-    index("users_to_delete").on(table.deletionRequestedAt).where(sql`deletion_requested_at IS NOT NULL`),
+    index("users_to_delete").on(table.accountId, table.deletionRequestedAt).where(sql`deletion_requested_at IS NOT NULL`),
   ],
 );
 
@@ -164,7 +164,7 @@ export const tasks = sqliteTable(
     primaryKey({ columns: [table.accountId, table.id] }),
     // Also keeps an assignee within the account: the key is both columns.
     foreignKey({ columns: [table.accountId, table.assigneeId], foreignColumns: [users.accountId, users.id] }),
-    index("tasks_by_assignee").on(table.accountId, table.assigneeId),
+    index("tasks_by_assignee").on(table.accountId, table.assigneeId, table.status, table.completedAt),
     index("tasks_by_update").on(table.accountId, table.updatedAt, table.id),
     index("tasks_by_due").on(table.accountId, table.dueAt, table.id),
     // All that analytics reads: without it, each figure would read every description.
@@ -473,7 +473,7 @@ export const sessions = sqliteTable(
     createdAt: integer("created_at").notNull(),
   },
   (table) => [
-    index("sessions_by_member").on(table.memberId),
+    index("sessions_by_member").on(table.memberId, table.id),
     uniqueIndex("sessions_by_id").on(table.id),
     index("sessions_by_creation").on(table.createdAt),
   ],

@@ -25,6 +25,8 @@ import { defaultScopes, scopes } from "../keys/scopes.ts";
 import type { JsonObject } from "../openapi-document.ts";
 import { maxAttemptsPerMinute } from "../operations/sign-in-failures.ts";
 import { units } from "../relative-time.ts";
+import { bytesAtOnce } from "../tasks/read-tasks.ts";
+import { mostLeaving } from "../users/delete-user.ts";
 import { timeoutMs } from "../webhooks/attempt.ts";
 import { patienceMs } from "../webhooks/deliver.ts";
 import { mostUnfinished } from "../webhooks/redeliver-many.ts";
@@ -79,6 +81,8 @@ export const figures = (document: JsonObject, catalogue: EventCatalogue, origin:
   "storage.quota": inMib(usualQuotaBytes),
   "storage.reserve": inMib(reserveBytes),
   "lists.scanned": integer(scannedAtOnce),
+  "tasks.scanned": integer(bytesAtOnce / 1_000_000),
+  "users.leaving": integer(mostLeaving),
   "activity.kept": duration(usualDays * dayMs),
   "activity.scanned": integer(entriesScannedAtOnce),
   "audit.kept": duration(auditKeptMs),

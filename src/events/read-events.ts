@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, gt, gte, lt, lte, or, sql } from "drizzle-orm";
+import { and, asc, desc, eq, gt, gte, inArray, lt, lte, or, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
 import { minuteMs } from "../clock.ts";
 import { isOneOf } from "../db/is-one-of.ts";
@@ -57,21 +57,22 @@ export async function readEvent({ db, actor }: Reading, id: string): Promise<Eve
 /** How long after a request its events may be made: a deletion goes on for a while. */
 const madeWithinMs = 5 * minuteMs;
 const mostOfRequest = 20;
+/** As many events from the beginning of a request on are looked at for those that it caused: what other requests make meanwhile is among them. */
+const lookedThrough = 1000;
 
 /** The first events that a request has caused, and the delivery of each to each webhook. Redeliveries are not among them. */
 export async function readEventsOfRequest({ db, actor }: Reading, requestId: string): Promise<{ event: Event; deliveryIds: string[] }[]> {
   const at = timeOfId(requestId);
+  const madeMeanwhile = db
+    .select({ id: events.id })
+    .from(events)
+    .where(and(eq(events.accountId, actor.accountId), gt(events.id, idBound("evt", at)), lt(events.id, idBound("evt", at + madeWithinMs))))
+    .orderBy(asc(events.id))
+    .limit(lookedThrough);
   const found = await db
     .select()
     .from(events)
-    .where(
-      and(
-        eq(events.accountId, actor.accountId),
-        gt(events.id, idBound("evt", at)),
-        lt(events.id, idBound("evt", at + madeWithinMs)),
-        eq(events.requestId, requestId),
-      ),
-    )
+    .where(and(eq(events.accountId, actor.accountId), inArray(events.id, madeMeanwhile), eq(sql`+${events.requestId}`, requestId)))
     .orderBy(asc(events.id))
     .limit(mostOfRequest);
   if (found.length === 0) return [];

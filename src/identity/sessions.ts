@@ -1,4 +1,4 @@
-import { and, desc, eq, gt, inArray, isNull, type SQL, sql } from "drizzle-orm";
+import { and, desc, eq, gt, inArray, isNull, ne, type SQL, sql } from "drizzle-orm";
 import type { Account } from "../accounts/account.ts";
 import type { Origin, Reading } from "../accounts/actor.ts";
 import { audited } from "../audit/audit.ts";
@@ -121,16 +121,31 @@ const endableBy = ({ id, accountId, role }: Member): SQL =>
 
 /** As many sessions as a list has: all of a member's own, and the latest of others. */
 export const mostListed = 2 * mostSessions;
+/** As many sessions of another member as are looked at: a list of 1,000 members with 50 each would hold up everybody. */
+const mostOfOther = 5;
 
-/** The live sessions that a member may end, at most 100: first their own, then those of others, each the latest first. */
-export const listSessions = ({ db, now }: Reading, member: Member) =>
-  db
-    .select({ session: sessions, member: members })
-    .from(sessions)
-    .innerJoin(members, eq(members.id, sessions.memberId))
-    .where(and(endableBy(member), isLive(now)))
-    .orderBy(desc(eq(sessions.memberId, member.id)), desc(sessions.lastSeenAt))
-    .limit(mostListed);
+/** The live sessions that a member may end, at most 100: first their own, then the latest five of each other member. Each the latest first. */
+export async function listSessions({ db, now }: Reading, member: Member): Promise<{ session: Session; member: Member }[]> {
+  // From the members to the latest sessions of each: the other way about, all sessions of the account would be read.
+  const list = (whose: SQL | undefined, most: number) =>
+    db
+      .select({ session: sessions, member: members })
+      .from(members)
+      .crossJoin(sessions)
+      .where(
+        and(
+          whose,
+          isLive(now),
+          sql`${sessions.id} IN (SELECT latest.id FROM sessions AS latest WHERE latest.member_id = ${members.id} ORDER BY latest.id DESC LIMIT ${sql.raw(String(most))})`,
+        ),
+      )
+      .orderBy(desc(sessions.lastSeenAt))
+      .limit(mostListed);
+  const isOther = and(eq(members.accountId, member.accountId), ne(members.id, member.id), inArray(members.role, managedBy(member.role)));
+  // Not a batch: Drizzle mixes up columns of one name there.
+  const [own, others] = await Promise.all([list(eq(members.id, member.id), mostSessions), list(isOther, mostOfOther)]);
+  return [...own, ...others].slice(0, mostListed);
+}
 
 /** Returns the id of the member that a session is of. Null for a session that `member` may not end. */
 export async function readMemberOfSession({ db }: Reading, id: string, member: Member): Promise<string | null> {

@@ -204,7 +204,8 @@ type Rows = readonly [what: string, query: string];
 const pieceOf = (table: string, key: string) =>
   `DELETE FROM ${table} WHERE (account_id, ${key}) IN (SELECT account_id, ${key} FROM ${table} WHERE account_id = ?1 LIMIT ${rowsAtOnce})`;
 const allOf = (table: string) => `DELETE FROM ${table} WHERE account_id = ?1`;
-const ofMembers = (table: string) => `DELETE FROM ${table} WHERE member_id IN (SELECT id FROM members WHERE account_id = ?1)`;
+const ofMembers = (table: string, key: string) =>
+  `DELETE FROM ${table} WHERE ${key} IN (SELECT ${key} FROM ${table} WHERE member_id IN (SELECT id FROM members WHERE account_id = ?1) LIMIT ${rowsAtOnce})`;
 
 const logTables: readonly Rows[] = [
   ["requests", pieceOf("activity", "id")],
@@ -233,9 +234,9 @@ const mainTables: readonly Rows[] = [
   ["tasks", pieceOf("tasks", "id")],
   ["users", pieceOf("users", "id")],
   ["responses", pieceOf("idempotency_keys", "operation, key_hash")],
-  ["sessions", ofMembers("sessions")],
-  ["passkeys", ofMembers("passkeys")],
-  ["recovery_codes", ofMembers("recovery_codes")],
+  ["sessions", ofMembers("sessions", "token_hash")],
+  ["passkeys", ofMembers("passkeys", "id")],
+  ["recovery_codes", ofMembers("recovery_codes", "code_hash")],
   ["members", allOf("members")],
   ["invitations", allOf("invitations")],
   ["audit", pieceOf("audit", "id")],

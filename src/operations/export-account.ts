@@ -30,7 +30,7 @@ const sections: readonly Section[] = [
   {
     type: "key",
     table: "api_keys",
-    order: ["id"],
+    order: ["created_at", "id"],
     json: ["scopes", "allowed_ips"],
     hidden: ["secret_hash", "previous_secret_hash", "signed_by", "previous_signed_by"],
   },

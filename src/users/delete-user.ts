@@ -1,10 +1,10 @@
-import { asc, lt, sql } from "drizzle-orm";
-import { systemOn } from "../accounts/actor.ts";
+import { and, asc, lt, type SQL, sql } from "drizzle-orm";
+import { type Reading, systemOn } from "../accounts/actor.ts";
 import { minuteMs } from "../clock.ts";
 import { isDanglingReference } from "../db/failures.ts";
 import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../db/optimistic-locking.ts";
 import { users } from "../db/schema-main.ts";
-import { throwTogether } from "../errors.ts";
+import { Failure, throwTogether } from "../errors.ts";
 import { commitTo, type Outbox, type Writing } from "../events/commit.ts";
 import { mostAtOnce, unassignSome } from "../tasks/unassign-tasks.ts";
 import { readUser } from "./read-users.ts";
@@ -15,26 +15,45 @@ import { userDeleted } from "./user-events.ts";
 // is marked first. From then on nobody sees it. Its tasks lose their assignee in pieces, and its row goes last. A scheduled job finishes what
 // breaks off or exceeds what one request may do.
 
+/** Deletions that an account may have unfinished. Each row that is marked is read by those who list users. */
+export const mostLeaving = 100;
 /** How long a deletion may rest before the scheduled job takes it up. */
 const abandonedMs = minuteMs;
 /** Pieces of one request. A piece is 8 statements at most. */
 const maxPiecesPerRequest = 20;
 
-/** Deletes a user and leaves its tasks without an assignee. The scheduled job finishes what takes more than 20 pieces: above 10,000 tasks, or 2,500 in an account of 20 webhooks. Throws `not_found` and `precondition_failed`. */
+/** Deletes a user and leaves its tasks without an assignee. The scheduled job finishes what takes more than 20 pieces: above 10,000 tasks, or 2,500 in an account of 20 webhooks. Throws `not_found`, `precondition_failed` and `limit_reached`. */
 export async function deleteUser(writing: Writing, id: string, holds: Precondition): Promise<void> {
   const { db, now, commit } = writing;
   const marked = await withOptimisticLock({ read: () => readUser(writing, id), holds, name: "user" }, async (before) => {
+    await requireFew(writing);
     const { deletionRequestedAt, revision } = { deletionRequestedAt: now, ...nextVersion(before, now) };
     const [written] = await commit({
       evenWhereFull: true,
       result: null,
       events: [],
-      statements: [db.update(users).set({ deletionRequestedAt, revision }).where(asRead(users, before)).returning({ id: users.id })],
+      statements: [
+        db
+          .update(users)
+          .set({ deletionRequestedAt, revision })
+          .where(and(asRead(users, before), areFew(writing)))
+          .returning({ id: users.id }),
+      ],
       when: isUnchanged(db, users, before),
     });
     return wrote(written) ? { ...before, deletionRequestedAt, revision } : conflicted;
   });
   await finishDeletion(writing, marked, maxPiecesPerRequest);
+}
+
+/** The condition that few users of the account are being deleted. */
+const areFew = ({ actor }: Reading): SQL =>
+  sql`(SELECT count(*) FROM users WHERE account_id = ${actor.accountId} AND deletion_requested_at IS NOT NULL) < ${mostLeaving}`;
+
+async function requireFew(reading: Reading): Promise<void> {
+  const [found] = await reading.db.all<{ few: number }>(sql`SELECT ${areFew(reading)} AS few`);
+  if (found?.few !== 1)
+    throw new Failure("limit_reached", `${mostLeaving} users of this account are still being deleted. Wait a minute, then try again.`);
 }
 
 /** Goes on with deletions that were broken off, at most `limit` pieces in all. Accounts take turns, a piece each, and the oldest of an account is finished first. One that fails holds up no other. Answers how many pieces were done. */

@@ -5,7 +5,7 @@ import { attempts, deliveries, webhookBacklogs } from "../db/schema-main.ts";
 
 /** How a webhook does: of its latest attempts, and of what waits for it. */
 export interface WebhookHealth {
-  /** How many attempts are looked at: the latest, 200 deliveries at most. */
+  /** How many attempts are looked at: those of the latest 50 deliveries. */
   attempts: number;
   succeeded: number;
   p95Ms: number | null;
@@ -17,7 +17,7 @@ export interface WebhookHealth {
   held: number;
 }
 
-const looksAt = 200;
+const looksAt = 50;
 
 /** The health of one webhook of the account. */
 export async function readHealth({ db, actor }: Reading, webhookId: string): Promise<WebhookHealth> {

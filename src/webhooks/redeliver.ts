@@ -79,12 +79,16 @@ export async function attemptNow(writing: WebhookWriting, deliveryId: string): P
   if (!wrote(set)) throw new Failure("conflict", "The delivery is not waiting for an attempt: it is being made, or there is none to come.");
 }
 
+/** As much of a chain of redeliveries as is gone through at once. */
+const longestChain = 2000;
+
 /** A delivery, and all that superseded it, are superseded by another. So a chain is gone through once, however often the delivery is repeated. */
 const supersedeAll = (deliveryId: string, by: string): SQL =>
   sql`UPDATE deliveries SET superseded_by = ${by} WHERE id IN (
     WITH RECURSIVE chain (id, next) AS (
       SELECT id, superseded_by FROM deliveries WHERE id = ${deliveryId}
       UNION ALL SELECT later.id, later.superseded_by FROM chain JOIN deliveries AS later ON later.id = chain.next
+      LIMIT ${sql.raw(String(longestChain))}
     ) SELECT id FROM chain)`;
 
 /** Makes a delivery by itself, to be attempted at once, after the statements `first`. Returns its id. */

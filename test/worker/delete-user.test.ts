@@ -189,6 +189,24 @@ it("A large deletion leaves the pieces of a run to those of other accounts, too"
   expect([await count("users WHERE id = ?", last), await count("users WHERE id = ?", first)]).toEqual([0, 1]);
 });
 
+it("An account has a hundred users that are still being deleted at most; further ones stay as they are", async () => {
+  const tenant = await makeTenant();
+  const user = await userWithTasks(tenant, 1);
+  await env.DB.prepare(
+    `INSERT INTO users (id, account_id, name, email, email_key, search_text, role, status, deletion_requested_at, revision, created_at, updated_at)
+    WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100)
+    SELECT 'usr_' || lower(hex(randomblob(16))), ?1, 'Leaving', i || '@example.com', i || '@example.com', '', 'member', 'active', ?2, '0', 1, 1 FROM n`,
+  )
+    .bind(tenant.accountId, Date.now())
+    .run();
+  const remove = () => call("DELETE", `/api/v1/users/${user}`, { key: tenant.key });
+  const refused = await remove();
+  expect([refused.status, refused.body.code]).toEqual([409, "limit_reached"]);
+  expect((await call("GET", "/api/v1/users", { key: tenant.key })).body.data).toHaveLength(1);
+  await finishDeletions({ db }, Date.now() + 2 * 60_000, 200);
+  expect((await remove()).status).toBe(204);
+});
+
 it("One deletion that cannot be finished holds up no other", async () => {
   const tenants = [await makeTenant(), await makeTenant()];
   const ids = await Promise.all(tenants.map((tenant) => userWithTasks(tenant, 5)));

@@ -1,7 +1,10 @@
 import { env } from "cloudflare:workers";
+import { sql } from "drizzle-orm";
+import { drizzle } from "drizzle-orm/d1";
 import { describe, expect, it } from "vitest";
+import { operatorOn } from "../../src/accounts/actor.ts";
 import { dayMs, hourMs, minuteMs } from "../../src/clock.ts";
-import { byRecoveryCode, openSession } from "../../src/identity/sessions.ts";
+import { byRecoveryCode, listSessions, openSession } from "../../src/identity/sessions.ts";
 import { idBound } from "../../src/ids.ts";
 import { call, db, makeTenant } from "./client.ts";
 import { age, ask, form, isOut, makePerson, type Person, sessionCookie, storeOwn, withCookie } from "./people.ts";
@@ -137,20 +140,32 @@ describe("A session", () => {
     expect(await ended()).toBe(201);
   });
 
-  it("is listed among a hundred at most, first the visitor's own", async () => {
+  it("is listed among a hundred at most, first the visitor's own, then the latest five of each other member; no others are read", async () => {
     const { accountId } = await makeTenant();
-    const [owner, viewer] = [await makePerson(accountId), await makePerson(accountId, "viewer")];
+    const owner = await makePerson(accountId);
     const own = await env.DB.prepare("SELECT id FROM sessions WHERE member_id = ?").bind(owner.member.id).first<string>("id");
-    await env.DB.prepare(
-      `INSERT INTO sessions (token_hash, id, member_id, verified_at, last_seen_at, created_at)
-        WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < 300)
-        SELECT ?1 || n, 'ses_' || ?1 || n, ?1, ?2, ?2, ?2 FROM counted`,
-    )
-      .bind(viewer.member.id, Date.now() + minuteMs)
-      .run();
+    const [many, each] = [25, 50];
+    await db.run(sql`INSERT INTO members (id, account_id, name, email, email_key, role, created_at)
+      WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < ${many})
+      SELECT ${`${accountId}_`} || n, ${accountId}, 'Many', n || '@example.com', n || '@example.com', 'viewer', 1 FROM counted`);
+    await db.run(sql`INSERT INTO sessions (token_hash, id, member_id, verified_at, last_seen_at, created_at)
+      WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < ${each})
+      SELECT members.id || printf('_%03d', n), 'ses_' || members.id || printf('_%03d', n), members.id, ${Date.now()}, ${Date.now()} + n, ${Date.now()}
+      FROM members, counted WHERE account_id = ${accountId} AND name = 'Many'`);
     const { text } = await owner.get("/settings");
     expect(text.match(/End session/g)).toHaveLength(100);
     expect([text.includes(`/settings/sessions/${own}/end`), text.includes("the latest of other members")]).toEqual([true, true]);
+    const statements: [string, unknown[]][] = [];
+    const noting = drizzle(env.DB, { logger: { logQuery: (query, values) => void statements.push([query, values]) } }) as typeof db;
+    const listed = await listSessions({ db: noting, actor: operatorOn(accountId), now: Date.now() }, owner.member);
+    const ofOthers = listed.slice(1).map(({ session }) => Number(session.id.slice(-3)));
+    expect(Math.min(...ofOthers)).toBe(47);
+    for (const [query, values] of statements) {
+      const { meta } = await env.DB.prepare(query)
+        .bind(...values)
+        .run();
+      expect(meta.rows_read).toBeLessThan(many * 25);
+    }
   });
 
   it("cannot be used by a page of elsewhere", async () => {

@@ -1,3 +1,4 @@
+import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { call, makeTenant } from "./client.ts";
 
@@ -115,6 +116,30 @@ describe("The list of tasks", () => {
     expect(await titles(key, "due_after=2030-01-15T00:00:00%2B01:00")).toEqual(["Build"]);
     expect(await titles(key, `updated_after=${new Date(Date.now() + 60_000).toISOString()}`)).toEqual([]);
     expect(await titles(key, "q=%C3%A4rger")).toEqual(["Build"]);
+  });
+
+  it("is searched 4 MB of text at a time, and goes on from there until a match is found", async () => {
+    const { key, accountId } = await makeTenant();
+    await make(key, { title: "First", description: "needle" });
+    await env.DB.prepare(
+      `INSERT INTO tasks (id, account_id, title, description, search_text, status, priority, labels, revision, created_at, updated_at)
+      WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)
+      SELECT printf('tsk_ff%030d', i), ?1, 'Long', text, text, 'done', 'normal', '[]', '0', ?2 + i, ?2 + i FROM n, (SELECT replace(hex(zeroblob(10000)), '00', 'あ') AS text)`,
+    )
+      .bind(accountId, Date.now())
+      .run();
+    for (const query of ["q=needle", "status=todo", "status=todo&sort=-updated_at"]) {
+      const pages: string[][] = [];
+      for (let cursor: string | null = ""; cursor !== null; ) {
+        const { body } = await call("GET", `/api/v1/tasks?${query}${cursor && `&cursor=${cursor}`}`, { key });
+        pages.push(body.data.map(({ title }: { title: string }) => title));
+        expect(body.has_more).toBe(body.next_cursor !== null);
+        cursor = body.next_cursor;
+      }
+      // 200 tasks of 60,000 bytes.
+      expect(pages, query).toEqual([[], [], ["First"]]);
+    }
+    expect((await call("GET", "/api/v1/tasks?q=%E3%81%82&limit=1", { key })).body.data).toHaveLength(1);
   });
 
   it("neither skips nor repeats while others add to it", async () => {

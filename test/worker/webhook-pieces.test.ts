@@ -226,17 +226,21 @@ describe("A redelivery of many", () => {
 
 it("A delivery that was repeated many times is repeated without a walk through all of its repetitions", async () => {
   const { key, accountId, id } = await webhookWith({ failed: 1001 });
-  const oldest = await env.DB.prepare("SELECT min(id) AS id FROM deliveries WHERE webhook_id = ?").bind(id).first<string>("id");
-  await env.DB.prepare(
-    `UPDATE deliveries SET event_id = (SELECT event_id FROM deliveries WHERE id = ?1),
+  const chain = async () => {
+    const oldest = await env.DB.prepare("SELECT min(id) AS id FROM deliveries WHERE webhook_id = ?").bind(id).first<string>("id");
+    await env.DB.prepare(
+      `UPDATE deliveries SET event_id = (SELECT event_id FROM deliveries WHERE id = ?1),
       superseded_by = (SELECT id FROM deliveries AS later WHERE later.webhook_id = ?2 AND later.id > deliveries.id ORDER BY id LIMIT 1) WHERE webhook_id = ?2`,
-  )
-    .bind(oldest, id)
-    .run();
-  const event = await env.DB.prepare("SELECT event_id FROM deliveries WHERE id = ?").bind(oldest).first<string>("event_id");
-  await env.DB.prepare("INSERT INTO events (account_id, id, type, data, sequence, created_at) VALUES (?, ?, 'task.created', '{}', 1, ?)")
-    .bind(accountId, event, Date.now())
-    .run();
+    )
+      .bind(oldest, id)
+      .run();
+    const event = await env.DB.prepare("SELECT event_id FROM deliveries WHERE id = ?").bind(oldest).first<string>("event_id");
+    await env.DB.prepare("INSERT INTO events (account_id, id, type, data, sequence, created_at) VALUES (?, ?, 'task.created', '{}', 1, ?)")
+      .bind(accountId, event, Date.now())
+      .run();
+    return oldest;
+  };
+  let oldest = await chain();
   const again = () => call("POST", `/api/v1/deliveries/${oldest}/redeliver`, { key });
   const first = (await again()).body.id;
   const pointing = (to: string) =>
@@ -245,6 +249,10 @@ it("A delivery that was repeated many times is repeated without a walk through a
   const second = (await again()).body.id;
   // The oldest and the first repetition: the thousand between them are passed over.
   expect([await pointing(first), await pointing(second)]).toEqual([1000, 2]);
+  await env.DB.prepare("DELETE FROM deliveries WHERE webhook_id = ?").bind(id).run();
+  await makeDeliveries(accountId, id, "failed", 2100);
+  oldest = await chain();
+  expect(await pointing((await again()).body.id)).toBe(2000);
 });
 
 it("Another URL of a webhook for which more than 10,000 deliveries wait takes a key that reads events of all types", async () => {

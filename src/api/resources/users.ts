@@ -135,10 +135,10 @@ const remove = createRoute({
   operationId: "deleteUser",
   summary: "Delete a user",
   description:
-    "Deletes the user for good. Their tasks stay, without an assignee: each of these has changed, and sends `task.updated` beside `user.deleted`. Above 10,000 tasks, the response does not wait for all of them: the rest follow within minutes, and `user.deleted` is sent last.",
+    "Deletes the user for good. Their tasks stay, without an assignee: each of these has changed, and sends `task.updated` beside `user.deleted`. Above 10,000 tasks, the response does not wait for all of them: the rest follow within minutes, and `user.deleted` is sent last. While 100 users are still being deleted: 409 `limit_reached`.",
   tags,
   ...requireScope("users:write"),
-  ...refusing("conflict"),
+  ...refusing("conflict", "limit_reached"),
   ...withConditions,
   request: { params },
   responses: { 204: noContent("It is deleted.") },
