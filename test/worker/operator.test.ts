@@ -165,7 +165,9 @@ describe("A suspended account", () => {
       .run();
     const owner = await makePerson(accountId);
     const maker = await makePerson(accountId, "admin");
-    await env.DB.prepare("UPDATE api_keys SET created_by_type = 'member', created_by_id = ? WHERE account_id = ? AND expires_at = 1 AND id <> ?")
+    await env.DB.prepare(
+      "UPDATE api_keys SET created_by_type = 'member', created_by_id = ? WHERE account_id = ? AND expires_at = 1 AND id <> ?",
+    )
       .bind(maker.member.id, accountId, last)
       .run();
     expect((await owner.post(`/settings/people/${maker.member.id}/remove`, { listed: "yes" })).status).toBe(303);
