@@ -1,8 +1,10 @@
+import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { operatorOn } from "../../src/accounts/actor.ts";
 import { bucketsOf } from "../../src/analytics/buckets.ts";
 import { dayMs, dayStart, hourMs } from "../../src/clock.ts";
 import { commitTo } from "../../src/events/commit.ts";
+import { priorities, taskStatuses } from "../../src/tasks/task.ts";
 import { changeTask, createTask } from "../../src/tasks/write-tasks.ts";
 import { call, db, makeTenant } from "./client.ts";
 
@@ -43,6 +45,53 @@ describe("Analytics", () => {
     expect([30, 31]).toContain(body.series.length);
     expect(body.series.at(-1).start).toBe(new Date(dayStart(Date.parse(body.to) - 1)).toISOString());
     expect(body.series.reduce((sum: number, point: { created: number }) => sum + point.created, 0)).toBe(4);
+  });
+
+  it("has the figures that a plain computation over the tasks has, whatever they are", async () => {
+    const { key, accountId } = await makeTenant();
+    const [from, to] = [Date.UTC(2026, 0, 10), Date.UTC(2026, 1, 10)];
+    const any = <Item>(items: readonly Item[]): Item => items[Math.floor(Math.random() * items.length)] as Item;
+    for (let round = 0; round < 6; round++) {
+      const all = Array.from({ length: round * 7 }, () => {
+        const created = from + Math.floor((Math.random() * 2 - 0.5) * (to - from));
+        const status = any(taskStatuses);
+        const completed = status === "done" ? created + Math.floor(Math.random() * 20 * dayMs) : null;
+        return { created, status, completed, priority: any(priorities), due: any([null, Date.now() - dayMs, Date.now() + dayMs]) };
+      });
+      await env.DB.prepare("DELETE FROM tasks WHERE account_id = ?").bind(accountId).run();
+      await env.DB.prepare(
+        `INSERT INTO tasks (id, account_id, title, description, search_text, status, priority, labels, revision, created_at, updated_at, completed_at, due_at)
+        SELECT 'tsk_' || lower(hex(randomblob(16))), ?1, 'x', '', 'x', value ->> 'status', value ->> 'priority', '[]', '0', value ->> 'created', value ->> 'created',
+          value ->> 'completed', value ->> 'due' FROM json_each(?2)`,
+      )
+        .bind(accountId, JSON.stringify(all))
+        .run();
+      const isIn = (time: number | null) => time !== null && time >= from && time < to;
+      const created = all.filter((task) => isIn(task.created));
+      const hours = all
+        .flatMap((task) => (task.completed !== null && isIn(task.completed) ? [(task.completed - task.created) / hourMs] : []))
+        .toSorted((a, b) => a - b);
+      const middle = [hours[Math.floor((hours.length - 1) / 2)] ?? 0, hours[Math.ceil((hours.length - 1) / 2)] ?? 0];
+      const open = all.filter(({ status }) => status === "todo" || status === "in_progress");
+      const count = <Name extends string>(names: readonly Name[], of: (task: (typeof all)[number]) => Name) =>
+        Object.fromEntries(names.map((name) => [name, all.filter((task) => of(task) === name).length]));
+      const { body } = await call("GET", `/api/v1/analytics?from=${new Date(from).toISOString()}&to=${new Date(to).toISOString()}`, {
+        key,
+      });
+      const { median_hours_to_complete: median, completion_rate: rate, ...tasks } = body.tasks;
+      expect(tasks).toEqual({
+        created: created.length,
+        completed: hours.length,
+        open: open.length,
+        overdue: open.filter(({ due }) => due !== null && due < Date.now()).length,
+        by_status: count(taskStatuses, ({ status }) => status),
+        by_priority: count(priorities, ({ priority }) => priority),
+      });
+      if (hours.length === 0) expect(median).toBeNull();
+      else expect(median).toBeCloseTo(((middle[0] ?? 0) + (middle[1] ?? 0)) / 2, 1);
+      if (created.length === 0) expect(rate).toBeNull();
+      else expect(rate).toBeCloseTo((100 * created.filter(({ status }) => status === "done").length) / created.length, 0);
+    }
   });
 
   it("of nothing has nulls, not zeros, where there is no rate", async () => {

@@ -142,6 +142,22 @@ describe("The list of tasks", () => {
     expect((await call("GET", "/api/v1/tasks?q=%E3%81%82&limit=1", { key })).body.data).toHaveLength(1);
   });
 
+  it("is searched 2,000 tasks at a time", async () => {
+    const { key, accountId } = await makeTenant();
+    await env.DB.prepare(
+      `INSERT INTO tasks (id, account_id, title, description, search_text, status, priority, labels, revision, created_at, updated_at)
+      WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4000)
+      SELECT printf('tsk_ff%030d', i), ?1, 'Short', '', 'short', 'done', 'normal', '[]', '0', ?2 + i, ?2 + i FROM n`,
+    )
+      .bind(accountId, Date.now())
+      .run();
+    let looked = 0;
+    for (let cursor: string | null = ""; cursor !== null; looked++)
+      cursor = (await call("GET", `/api/v1/tasks?status=todo${cursor && `&cursor=${cursor}`}`, { key })).body.next_cursor;
+    // The last one finds nothing more.
+    expect(looked).toBe(3);
+  });
+
   it("neither skips nor repeats while others add to it", async () => {
     const { key } = await makeTenant();
     for (let n = 0; n < 9; n++) await make(key, { title: `old ${n}` });
