@@ -44,14 +44,34 @@ export async function listTasks(
   let lastScanned: TaskPosition | null = null;
   let unscanned = scannedAtOnce;
   for (const part of parts) {
-    lastScanned = matches ? await lastOf(db, part, unscanned) : null;
-    const upTo = lastScanned ? part.upTo(lastScanned) : undefined;
-    const found = await readRows(db, part, and(part.range, matches, upTo), limit + 1 - rows.length);
+    const wanted = limit + 1 - rows.length;
+    const find = (last: TaskPosition | null) => readRows(db, part, and(part.range, matches, last ? part.upTo(last) : undefined), wanted);
+    lastScanned = matches ? await placeOf(db, part, Math.min(firstLook(limit), unscanned)) : null;
+    let found = await find(lastScanned);
+    if (lastScanned && found.length < wanted) {
+      lastScanned = await lastOf(db, part, unscanned);
+      found = await find(lastScanned);
+    }
     rows.push(...found);
     if (rows.length > limit || lastScanned || part === parts.at(-1)) break;
     unscanned -= matches ? await db.$count(tasks, part.range) : 0;
   }
   return pageFrom(rows, limit, (task) => positionOf(task, sort), lastScanned);
+}
+
+/** As many rows as a filtered page looks at first, whatever their text: where a filter matches much, they are all that it needs. */
+const firstLook = (limit: number): number => Math.max(100, 2 * limit);
+
+/** The position of a row of a part, the first is 1, found in its index without the rows; null if it has fewer. */
+async function placeOf(db: Db, { range, order, value }: Part, place: number): Promise<TaskPosition | null> {
+  const [found = null] = await db
+    .select({ value, id: tasks.id })
+    .from(tasks)
+    .where(range)
+    .orderBy(...order)
+    .limit(1)
+    .offset(place - 1);
+  return found;
 }
 
 /** Bytes of text that a filtered page looks at: a search in 2,000 descriptions of 10,000 characters would hold up everybody. */

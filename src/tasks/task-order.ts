@@ -51,7 +51,8 @@ export function partsAfter(sort: TaskSort, bounds: Bounds, after: TaskPosition |
   const dated = isUndatedNext ? [] : [partOf(sort, tasks.dueAt, bounds, after)];
   const isBounded = bounds.from !== undefined || bounds.to !== undefined;
   const undated = partOf(sort, null, {}, isUndatedNext ? after : undefined);
-  return isBounded ? dated : [...dated, { ...undated, range: and(isNull(tasks.dueAt), undated.range) }];
+  // Unlikely: else SQLite takes the primary key for a page with two bounds, and reads those with a due date, too.
+  return isBounded ? dated : [...dated, { ...undated, range: and(sql`unlikely(${isNull(tasks.dueAt)})`, undated.range) }];
 }
 
 function partOf(sort: TaskSort, column: (typeof sorted)[SortName], { from, to }: Bounds, after: TaskPosition | undefined): Part {
