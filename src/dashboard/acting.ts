@@ -11,6 +11,7 @@ import { may } from "../identity/roles.ts";
 import { type SigningSecret, signingSecretsIn } from "../keys/key-format.ts";
 import { type Scope, scopes } from "../keys/scopes.ts";
 import type { KeyContext } from "../keys/write-key.ts";
+import type { Finishing } from "../operations/removal.ts";
 import { refreshRollUps } from "../usage/refresh-roll-ups.ts";
 import { enqueueVia } from "../webhooks/enqueue.ts";
 import { sealingSecrets } from "../webhooks/sealing.ts";
@@ -62,6 +63,13 @@ function authorityOf(c: PageContext): Pick<Outbox, "authority"> {
 
 /** What verbs take that write. */
 export const writing = (c: PageContext): Writing => ({ ...reading(c), commit: commitTo(outbox(c)) });
+
+/** What it takes to go on with what a removal has decided, whoever is still signed in. */
+export const finishing = (c: PageContext): Finishing => ({
+  ...unboundOutbox(c),
+  guards: c.env.KEY_GUARD,
+  activityIn: (store) => connectToStore(c.env, store),
+});
 
 /** What verbs take that make and change keys. */
 export function keyWriting(c: PageContext, commit: Commit = commitTo(outbox(c))): KeyContext & { signing: SigningSecret } {

@@ -48,7 +48,7 @@ export function createDashboard(catalogue: EventCatalogue) {
     auditPages,
     settingsPages,
     peoplePages,
-    memberRemovalPages(catalogue),
+    memberRemovalPages,
     ownSignInPages,
     sampleDataPages,
     search,

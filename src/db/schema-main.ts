@@ -398,6 +398,26 @@ export const audit = sqliteTable(
   ],
 );
 
+/** What is still to be done to the keys and webhooks that end with a removed member: a row for each, until it is done. */
+export const endings = sqliteTable(
+  "endings",
+  {
+    accountId: text("account_id").notNull(),
+    /** The key or webhook. */
+    targetId: text("target_id").notNull(),
+    /** What it is called, for people. */
+    targetName: text("target_name").notNull(),
+    action: text({ enum: ["revoke_key", "tell_disabled_key", "disable_webhook"] }).notNull(),
+    /** Who removed the member, and from where. */
+    actorType: text("actor_type", { enum: partyTypes }).notNull(),
+    actorId: text("actor_id"),
+    ip: text(),
+    country: text(),
+    createdAt: integer("created_at").notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.accountId, table.targetId] }), index("endings_by_time").on(table.createdAt)],
+);
+
 /** People who sign in to the overview of an account. One that was removed stays, for the audit to name. */
 export const members = sqliteTable(
   "members",
@@ -473,7 +493,7 @@ export const sessions = sqliteTable(
     createdAt: integer("created_at").notNull(),
   },
   (table) => [
-    index("sessions_by_member").on(table.memberId, table.id),
+    index("sessions_by_member").on(table.memberId, table.lastSeenAt),
     uniqueIndex("sessions_by_id").on(table.id),
     index("sessions_by_creation").on(table.createdAt),
   ],

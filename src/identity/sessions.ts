@@ -136,7 +136,7 @@ export async function listSessions({ db, now }: Reading, member: Member): Promis
         and(
           whose,
           isLive(now),
-          sql`${sessions.id} IN (SELECT latest.id FROM sessions AS latest WHERE latest.member_id = ${members.id} ORDER BY latest.id DESC LIMIT ${sql.raw(String(most))})`,
+          sql`${sessions.id} IN (SELECT latest.id FROM sessions AS latest WHERE latest.member_id = ${members.id} ORDER BY latest.last_seen_at DESC LIMIT ${sql.raw(String(most))})`,
         ),
       )
       .orderBy(desc(sessions.lastSeenAt))

@@ -35,11 +35,13 @@ export async function changeKey(writing: KeyContext, id: string, { overlapEndsAt
       // A key that may do more than before, or works again, is as one that is made: all of it must be within the acting key.
       if (own) requireGrantable(isRevived || widens(before, after) ? after : patch, own);
       const update = { members: patch, event: keyUpdated, evenWhereFull: evenWhereFullOf(before, after, writing.actor) };
-      if (!isExpired(before, now) || isExpired(after, now)) return update;
+      if (before.expiresAt === null || after.expiresAt === before.expiresAt) return update;
+      // A removal in this moment may find the key expired already.
+      const isDead = expiredBeforeRemoval(before, before.expiresAt);
+      await requireAlive(writing, isDead);
+      if (!isExpired(before, now) || isExpired(after, now)) return { ...update, when: sql`NOT ${isDead}` };
       await requireBounds(writing, { hourlyLimit: after.hourlyLimit });
       await requireRoom(writing);
-      const isDead = expiredBeforeRemoval(before, before.expiresAt ?? 0);
-      await requireAlive(writing, isDead);
       return { ...update, when: sql`${hasRoom(writing)} AND NOT ${isDead}` };
     },
   });

@@ -237,6 +237,7 @@ const mainTables: readonly Rows[] = [
   ["sessions", ofMembers("sessions", "token_hash")],
   ["passkeys", ofMembers("passkeys", "id")],
   ["recovery_codes", ofMembers("recovery_codes", "code_hash")],
+  ["counters", allOf("endings")],
   ["members", allOf("members")],
   ["invitations", allOf("invitations")],
   ["audit", pieceOf("audit", "id")],

@@ -1,6 +1,7 @@
 import { sql } from "drizzle-orm";
 import ipaddr from "ipaddr.js";
 import type { Origin } from "../accounts/actor.ts";
+import { isWithinReserve } from "../accounts/storage.ts";
 import { audited, storeAudit } from "../audit/audit.ts";
 import { minuteMs } from "../clock.ts";
 import { type Db, raw, type Statement } from "../db/client.ts";
@@ -97,7 +98,7 @@ async function recordFailure(db: Db, { credential, member, from }: Source, now: 
   const by = member ? ({ type: "member", id: member.id } as const) : ({ type: "system", id: null } as const);
   const entry = audited({ actor: { accountId, by, from }, now }, action, { type: "member", id, name });
   const isFirst = sql`NOT EXISTS (SELECT 1 FROM audit WHERE account_id = ${accountId} AND id >= ${idBound("aud", minuteStart)} AND action = ${action})`;
-  await db.batch([counted, ...storeAudit(db, [entry], isFirst)]);
+  await db.batch([counted, ...storeAudit(db, [entry], sql`${isFirst} AND ${isWithinReserve(accountId)}`)]);
 }
 
 /** Counts and records a wrong operator token. Returns whether the source has sent more than ten in the clock minute. */

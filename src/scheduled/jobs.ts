@@ -11,6 +11,7 @@ import { deleteOldSessions } from "../identity/sessions.ts";
 import { notifyExpiring } from "../keys/notify-expiring.ts";
 import { pushWaitingKeys } from "../keys/push-key.ts";
 import { finishErasures } from "../operations/erase-account.ts";
+import { finishBrokenOff } from "../operations/removal.ts";
 import { deleteOldUsage } from "../usage/retention.ts";
 import { finishDeletions } from "../users/delete-user.ts";
 import { makeRedeliveries } from "../webhooks/redelivery-pieces.ts";
@@ -73,6 +74,16 @@ export const jobs: readonly Job[] = [
     everyMs: minuteMs,
     atMost: 3,
     run: withoutCursor(({ env, outbox, now, atMost }) => finishErasures({ db: outbox.db, guards: env.KEY_GUARD, env }, now, atMost)),
+  },
+  {
+    name: "finish_removals",
+    description: "end keys and webhooks of removed members where that was broken off",
+    everyMs: minuteMs,
+    // Some 15 statements each.
+    atMost: 10,
+    run: withoutCursor(({ env, outbox, now, atMost }) =>
+      finishBrokenOff({ ...outbox, guards: env.KEY_GUARD, activityIn: (store) => connectToStore(env, store) }, now, atMost),
+    ),
   },
   {
     name: "sweep_deliveries",

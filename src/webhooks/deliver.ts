@@ -153,7 +153,7 @@ async function record(
   if (!own) return;
   await noteHealth(db, webhook, outcome, at, own.failing_since);
   if (outcome.error !== null && own.failing_since !== null && at - own.failing_since >= patienceMs)
-    await disableWebhook(delivering, webhook, "Every attempt of five days has failed.", own.failing_since);
+    await disableWebhook(delivering, webhook, "Every attempt of five days has failed.", { failingSince: own.failing_since });
   else if (again !== null && again - at <= soonMs) delivering.enqueue([{ id: deliveryId, delayMs: again - at }]);
 }
 

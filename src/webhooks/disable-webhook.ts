@@ -1,4 +1,5 @@
 import { and, eq, sql } from "drizzle-orm";
+import type { AuditEntry } from "../audit/audit.ts";
 import type { Db } from "../db/client.ts";
 import { nextVersion, wrote } from "../db/optimistic-locking.ts";
 import { webhooks } from "../db/schema-main.ts";
@@ -9,13 +10,13 @@ import { webhookDisabled } from "./webhook-events.ts";
 
 /**
  * Disables a webhook that still leads where the attempt went (and has been failing since `failingSince`, where that is the reason),
- * holds what is to be sent to it, and makes the event of it. Returns whether it did.
+ * holds what is to be sent to it, and makes the event of it. Returns whether it did. `audit`: where somebody did it, and not the service itself.
  */
 export async function disableWebhook(
   { db, now, enqueue }: { db: Db; now: () => number; enqueue: EnqueueDeliveries },
   webhook: Webhook,
   disabledReason: string,
-  failingSince: number | null = null,
+  { failingSince = null, audit = [] }: { failingSince?: number | null; audit?: readonly AuditEntry[] } = {},
 ): Promise<boolean> {
   const at = now();
   const after: Webhook = {
@@ -37,6 +38,7 @@ export async function disableWebhook(
     {
       evenWhereFull: true,
       events: [webhookDisabled(after, at)],
+      audit,
       statements: [
         ...settleFirst(db, webhook, "held", when),
         db

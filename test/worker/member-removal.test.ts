@@ -7,50 +7,11 @@ import { operatorOn } from "../../src/accounts/actor.ts";
 import { knownTo } from "../../src/audit/known-to.ts";
 import { hourMs } from "../../src/clock.ts";
 import { listWebhooksOfMember } from "../../src/webhooks/list-webhooks-of-member.ts";
-import { hidden, labelled } from "./browse.ts";
 import { call, db, makeKey, makeTenant } from "./client.ts";
-import { age, makePerson, type Person } from "./people.ts";
+import { age, makePerson } from "./people.ts";
+import { formOf, idOf, makeAdminWithKey, makeTeam, offered, pathOf, remove, secretOf, works } from "./removals.ts";
 
 // What the removal of a member shows before it, and the keys that it revokes with them.
-
-const secretOf = ({ text }: { text: string }) => labelled(text, "Secret key") ?? "";
-const idOf = (secret: string) => `key_${secret.split("_")[1]}`;
-const pathOf = ({ member }: Person) => `/settings/people/${member.id}/remove`;
-
-/** The keys that may be ticked on a page. */
-const offered = ({ text }: { text: string }) => [...text.matchAll(/name="revoke" value="(key_\w+)"/g)].map(([, id]) => id).toSorted();
-const works = async (secret: string) => (await call("GET", "/api/v1/me", { key: secret })).status === 200;
-
-/** What the form of the page sends, with none of its boxes ticked. */
-const formOf = ({ text }: { text: string }) => ({
-  listed: hidden(text, "listed"),
-  shown: [...text.matchAll(/name="shown" value="([\w.]+)"/g)].map(([, shown = ""]) => shown),
-  shown_webhook: [...text.matchAll(/name="shown_webhook" value="([\w.]+)"/g)].map(([, shown = ""]) => shown),
-});
-
-/** Removes a member as the page asks for it, with the keys that it shows. */
-const remove = async (by: Person, who: Person, revoke: readonly string[] = []) => {
-  return by.post(pathOf(who), { ...formOf(await by.get(pathOf(who))), revoke });
-};
-
-/** An owner, an admin, and a key with every scope. */
-async function makeAdminWithKey() {
-  const { accountId, key } = await makeTenant();
-  return { key, owner: await makePerson(accountId), leaver: await makePerson(accountId, "admin") };
-}
-
-/** An owner and a developer who made one key, rotated another, and has revoked a third. */
-async function makeTeam() {
-  const { accountId, key } = await makeTenant();
-  const [owner, leaver] = [await makePerson(accountId), await makePerson(accountId, "developer")];
-  const made = secretOf(await leaver.post("/keys", { name: "Made by the leaver", scopes: "tasks:read" }));
-  const kept = secretOf(await leaver.post("/keys", { name: "Made too", scopes: "tasks:read" }));
-  const gone = secretOf(await leaver.post("/keys", { name: "Made and revoked", scopes: "tasks:read" }));
-  await leaver.post(`/keys/${idOf(gone)}/revoke`);
-  const others = await makeKey(accountId, { name: "Rotated", scopes: ["tasks:read"] });
-  const rotated = secretOf(await leaver.post(`/keys/${others.keyId}/rotate`, { overlap_seconds: "0" }));
-  return { accountId, key, owner, leaver, made, kept, rotated };
-}
 
 it("The removal of a member shows the live keys that they made or rotated, and revokes those that are ticked", async () => {
   const { key, owner, leaver, made, kept, rotated } = await makeTeam();
@@ -318,6 +279,10 @@ it("A key that had expired when its maker was removed never works again; one tha
     expect(await works(secret)).toBe(false);
   }
   expect([(await patch(others.key, null)).status, await works(others.key)]).toEqual([200, true]);
+  // Nor where they are back with less.
+  const again = await makePerson(owner.member.accountId, "viewer");
+  await env.DB.prepare("UPDATE members SET email = ?1, email_key = ?1 WHERE id = ?2").bind(leaver.member.email, again.member.id).run();
+  expect((await patch(made, null)).status).toBe(409);
   // It was shown at the removal, and was to live on.
   await patch(kept, Date.now() + 500);
   await setTimeout(600);

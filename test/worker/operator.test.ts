@@ -506,6 +506,7 @@ describe("An erasure", () => {
       "account_storage",
       "webhook_backlogs",
       "webhook_settlements",
+      "endings",
       "idempotency_keys",
       "stale_slices",
       "log_starts",

@@ -1,19 +1,16 @@
 import { Hono } from "hono";
-import { always, versionName } from "../../db/optimistic-locking.ts";
-import { Failure } from "../../errors.ts";
-import type { EventCatalogue } from "../../events/catalogue.ts";
+import { versionName } from "../../db/optimistic-locking.ts";
 import { type Member, readPresentOrFormer, removeMember } from "../../identity/member.ts";
 import { endsWith, type Invitation, listInvitations } from "../../identity/open-invitations.ts";
 import { mayManage } from "../../identity/roles.ts";
 import { maxLiveKeys } from "../../keys/bounds.ts";
 import { type Key, statusOf } from "../../keys/key.ts";
-import { disableKeysKnownTo, disableKeysOfFormer, listKeysKnownTo, tellDisabled } from "../../keys/keys-known-to.ts";
-import { revokeKey } from "../../keys/revoke-key.ts";
+import { listKeysKnownTo } from "../../keys/keys-known-to.ts";
 import { scopesInWords } from "../../keys/scopes.ts";
+import { endOfFormer, finishEndings, removeWithKeys } from "../../operations/removal.ts";
 import { listWebhooksOfMember } from "../../webhooks/list-webhooks-of-member.ts";
 import type { Webhook } from "../../webhooks/webhook.ts";
-import { changeWebhook } from "../../webhooks/write-webhooks.ts";
-import { keyWriting, reading, upToDate, webhookWriting, writing } from "../acting.ts";
+import { finishing, keyWriting, reading, upToDate, writing } from "../acting.ts";
 import { KeyText, Unused } from "../components/key-list.tsx";
 import { showPage } from "../components/layout.tsx";
 import { Alert } from "../components/notice.tsx";
@@ -25,24 +22,20 @@ import { showForbidden } from "../permissions.tsx";
 import { backToSettings, showSettings } from "./settings.tsx";
 
 /** The removal of a member, with the keys, webhooks and invitations that they leave behind. Of a former member, what they have left behind. */
-export function memberRemovalPages(catalogue: EventCatalogue) {
-  const pages = new Hono<PageEnv>();
+export const memberRemovalPages = new Hono<PageEnv>();
 
-  pages.get("/settings/people/:id/remove", async (c) => {
-    const member = await readPresentOrFormer(reading(c), idOf(c));
-    if (!mayManage(roleOf(c.get("visitor")), member.role)) return showForbidden(c, "owners");
-    return showRemoval(c, member);
-  });
+memberRemovalPages.get("/settings/people/:id/remove", async (c) => {
+  const member = await readPresentOrFormer(reading(c), idOf(c));
+  if (!mayManage(roleOf(c.get("visitor")), member.role)) return showForbidden(c, "owners");
+  return showRemoval(c, member);
+});
 
-  pages.post("/settings/people/:id/remove", async (c) => {
-    const form = await readForm(c);
-    const member = await readPresentOrFormer(reading(c), idOf(c));
-    if (!mayManage(roleOf(c.get("visitor")), member.role)) return showForbidden(c, "owners");
-    return isOwn(c, member) ? leave(c, form, member) : remove(c, form, member, catalogue);
-  });
-
-  return pages;
-}
+memberRemovalPages.post("/settings/people/:id/remove", async (c) => {
+  const form = await readForm(c);
+  const member = await readPresentOrFormer(reading(c), idOf(c));
+  if (!mayManage(roleOf(c.get("visitor")), member.role)) return showForbidden(c, "owners");
+  return isOwn(c, member) ? leave(c, form, member) : remove(c, form, member);
+});
 
 /** As many as an account may have, and each is revoked in one request. */
 const mostKeys = maxLiveKeys;
@@ -205,66 +198,21 @@ async function leave(c: PageContext, form: Form, member: Member) {
 
 const listKnown = (c: PageContext, { id }: Member) => listKeysKnownTo(keyWriting(c), id, mostKeys);
 
-/**
- * Removes a member. Of the keys that they know, those that the form shows and does not tick stay, where they are still as it shows them. One that was
- * changed since is disabled, and any other is revoked. A webhook of theirs that was made or changed since is disabled.
- */
-async function remove(c: PageContext, form: Form, member: Member, catalogue: EventCatalogue) {
+/** Removes a member, or ends what a former member has left behind, as the form asks. */
+async function remove(c: PageContext, form: Form, member: Member) {
   if (!hasListed(form, await listKnown(c, member))) return showRemoval(c, member, unlisted);
-  const ticked = form.all("revoke");
-  const spared = form.all("shown").filter((shown) => !ticked.some((id) => shown.startsWith(`${id}.`)));
-  // In the same write: otherwise such a key could make the next one before it is revoked.
+  const choice = { shownKeys: form.all("shown"), revoked: form.all("revoke"), shownWebhooks: form.all("shown_webhook") };
+  const removing = writing(c);
   const removed = await attempt(() =>
-    isFormer(member)
-      ? disableKeysOfFormer(writing(c), member.id, spared)
-      : removeMember(writing(c), member, (when) => [disableKeysKnownTo(writing(c), member.id, { spared, when })]),
+    isFormer(member) ? endOfFormer(removing, member.id, choice) : removeWithKeys(removing, member, choice),
   );
   if ("refused" in removed) return showSettings(c, { refused: removed.refused });
-  const ending = (await listKnown(c, member)).filter((key) => !spared.includes(versionName(key)));
-  const isSpared = ({ id }: Key) => spared.some((shown) => shown.startsWith(`${id}.`));
-  // The keys first: they act, and webhooks only listen.
-  const failed = await attemptEach(
-    ending,
-    ({ name }) => name,
-    async (key) => {
-      if (isSpared(key)) await tellDisabled(keyWriting(c), key.id);
-      else await revokeKey(keyWriting(c), key.id, always);
-    },
-  );
-  const webhooks = webhookWriting(c, catalogue);
-  const changed = (await listWebhooksOfMember(webhooks, member.id)).filter(
-    (each) => !form.all("shown_webhook").includes(versionName(each)),
-  );
-  failed.push(
-    ...(await attemptEach(
-      changed,
-      ({ url }) => url,
-      async ({ id }) => void (await changeWebhook(webhooks, id, { state: "disabled" }, always)),
-    )),
-  );
+  const { done, failed } = await finishEndings(finishing(c), member.accountId, Date.now());
   if (failed.length > 0) {
-    const summary = `${member.name} was removed, but not all that ends with them has ended: try again from the audit log. ${failed.join(" ")}`;
+    const summary = `${member.name} was removed. Not all that ends with them has ended yet: the rest follows within minutes. ${failed.join(" ")}`;
     return showSettings(c, { refused: { summary, faults: new Map() } });
   }
   if (isFormer(member)) return backToSettings(c, "ended-behind");
-  if (changed.length > 0 || ending.some(isSpared)) return backToSettings(c, "removed-with-changed");
-  return backToSettings(c, ending.length > 0 ? "removed-with-keys" : "removed");
-}
-
-/** Does the same with each, one after the other. Returns a sentence for each that could not be done, or that is not in force yet. */
-async function attemptEach<Item>(
-  items: readonly Item[],
-  nameOf: (item: Item) => string,
-  work: (item: Item) => Promise<void>,
-): Promise<string[]> {
-  const failed: string[] = [];
-  for (const item of items) {
-    try {
-      await work(item);
-    } catch (error) {
-      if (!(error instanceof Failure)) throw error;
-      failed.push(`${nameOf(item)}: ${error.message}`);
-    }
-  }
-  return failed;
+  if (done.has("tell_disabled_key") || done.has("disable_webhook")) return backToSettings(c, "removed-with-changed");
+  return backToSettings(c, done.has("revoke_key") ? "removed-with-keys" : "removed");
 }

@@ -1,0 +1,146 @@
+import { and, asc, eq, inArray, lt, type SQL, sql } from "drizzle-orm";
+import type { Actor, Party, Reading, StoreReading } from "../accounts/actor.ts";
+import type { Guards } from "../admission/guards.ts";
+import { isLive } from "../admission/live-keys.ts";
+import { audited } from "../audit/audit.ts";
+import { knownTo } from "../audit/known-to.ts";
+import { minuteMs } from "../clock.ts";
+import { type Db, raw, type Statement } from "../db/client.ts";
+import { always } from "../db/optimistic-locking.ts";
+import { accounts, endings, webhooks } from "../db/schema-main.ts";
+import { Failure, throwTogether } from "../errors.ts";
+import { commitTo, type Outbox, type Writing } from "../events/commit.ts";
+import { type Member, removeMember } from "../identity/member.ts";
+import { tellDisabled } from "../keys/keys-known-to.ts";
+import { revokeKey } from "../keys/revoke-key.ts";
+import { disableWebhook } from "../webhooks/disable-webhook.ts";
+import { webhooksOfMember } from "../webhooks/list-webhooks-of-member.ts";
+
+// With a member end the keys whose secret they may have and the webhooks of theirs, as a page has asked. The batch of the removal decides which,
+// disables the keys, and notes what is left to do to each: so nothing is forgotten where the rest is broken off. The page goes on with it at once,
+// the clock with what is left after a minute.
+
+/** What a page has shown, as `versionName` has it, and the keys that were chosen to be revoked. */
+export interface Choice {
+  shownKeys: readonly string[];
+  revoked: readonly string[];
+  shownWebhooks: readonly string[];
+}
+
+/**
+ * Removes a member as read. Of the keys that they know, those that were shown and not chosen stay, where they are still as they were shown. One that was
+ * changed since is disabled, and any other is revoked. A webhook of theirs that was made or changed since is disabled. Throws as `removeMember` does.
+ */
+export const removeWithKeys = (writing: Writing, member: Member, choice: Choice): Promise<void> =>
+  removeMember(writing, member, (when) => noteEndings(writing, member.id, choice, when));
+
+/** The same to what a former member has left behind. */
+export async function endOfFormer(writing: Writing, memberId: string, choice: Choice): Promise<void> {
+  await writing.commit({ evenWhereFull: true, result: null, events: [], statements: noteEndings(writing, memberId, choice, sql`true`) });
+}
+
+function noteEndings({ db, actor, now }: Reading, memberId: string, { shownKeys, revoked, shownWebhooks }: Choice, when: SQL): Statement[] {
+  const { accountId, by, from } = actor;
+  const idOf = (version: string) => version.slice(0, version.indexOf("."));
+  const spared = shownKeys.filter((version) => !revoked.includes(idOf(version)));
+  const isOneOf = (value: SQL, values: readonly string[]) => sql`${value} IN (SELECT value FROM json_each(${JSON.stringify(values)}))`;
+  const version = sql`id || '.' || revision`;
+  const wasShown = isOneOf(sql`id`, spared.map(idOf));
+  const noted = sql`${by.type}, ${by.id}, ${from.ip}, ${from.country}, ${now}`;
+  const into = sql`INSERT INTO endings (account_id, target_id, target_name, action, actor_type, actor_id, ip, country, created_at)`;
+  const keys = sql`${into}
+    SELECT account_id, id, name, CASE WHEN ${wasShown} THEN 'tell_disabled_key' ELSE 'revoke_key' END, ${noted} FROM api_keys
+    WHERE account_id = ${accountId} AND state <> 'revoked' AND (${isOneOf(sql`id`, revoked)} OR ${isLive(accountId, now)})
+      AND NOT ${isOneOf(version, spared)} AND NOT (${wasShown} AND state = 'disabled')
+      AND id IN (${knownTo(accountId, memberId)} SELECT id FROM known) AND ${when}
+    ON CONFLICT (account_id, target_id) DO UPDATE SET action = excluded.action`;
+  const listening = sql`${into}
+    SELECT account_id, id, url, 'disable_webhook', ${noted} FROM webhooks
+    WHERE account_id = ${accountId} AND state <> 'disabled' AND NOT ${isOneOf(version, shownWebhooks)}
+      AND id IN ${webhooksOfMember(accountId, memberId)} AND ${when}
+    ON CONFLICT (account_id, target_id) DO NOTHING`;
+  // A key that is disabled makes and rotates no other one.
+  const disabled = sql`UPDATE api_keys SET state = 'disabled', version = version + 1, revision = lower(hex(randomblob(8))), updated_at = max(${now}, updated_at + 1)
+    WHERE account_id = ${accountId} AND state = 'active' AND id IN (SELECT target_id FROM endings WHERE account_id = ${accountId}) AND ${when}`;
+  return [keys, listening, disabled].map((statement) => raw(db, statement));
+}
+
+type Ending = typeof endings.$inferSelect;
+
+/** What it takes to go on with what a removal has decided. */
+export interface Finishing extends Outbox, StoreReading {
+  guards: Guards;
+}
+
+/** How far it went. `done`: what was done, each once. `failed`: a sentence for each key or webhook of which something is left. */
+export interface Finished {
+  done: Set<Ending["action"]>;
+  failed: string[];
+}
+
+/** Goes on with all that is left in an account, the keys first: they act, and webhooks only listen. */
+export async function finishEndings(finishing: Finishing, accountId: string, now: number): Promise<Finished> {
+  return finish(finishing, await readEndings(finishing.db, eq(endings.accountId, accountId), 1_000), now);
+}
+
+/** Goes on with what was broken off, at most `limit` in all: accounts take turns. Answers how many were done. One that fails holds up no other. */
+export async function finishBrokenOff(finishing: Finishing, now: number, limit: number): Promise<number> {
+  const left = await readEndings(finishing.db, lt(endings.createdAt, now - minuteMs), limit);
+  const { failed } = await finish(finishing, left, now);
+  throwTogether(
+    failed.map((sentence) => new Error(sentence)),
+    "some keys and webhooks of removed members have not ended",
+  );
+  return left.length;
+}
+
+const readEndings = (db: Db, which: SQL, limit: number) =>
+  db
+    .select({ ending: endings, store: accounts.activityStore })
+    .from(endings)
+    .innerJoin(accounts, eq(accounts.id, endings.accountId))
+    .where(which)
+    .orderBy(
+      sql`row_number() OVER (PARTITION BY ${endings.accountId} ORDER BY action = 'disable_webhook', ${endings.createdAt})`,
+      asc(endings.accountId),
+    )
+    .limit(limit);
+
+/** Does each, one after the other. */
+async function finish(finishing: Finishing, left: readonly { ending: Ending; store: string }[], now: number): Promise<Finished> {
+  const finished: Finished = { done: new Set(), failed: [] };
+  for (const { ending, store } of left) {
+    try {
+      await end(finishing, ending, store, now);
+      finished.done.add(ending.action);
+      await forget(finishing.db, ending);
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      finished.failed.push(`${ending.targetName}: ${error.message}`);
+    }
+  }
+  return finished;
+}
+
+async function end({ activityIn, guards, ...outbox }: Finishing, ending: Ending, store: string, now: number): Promise<void> {
+  const { db } = outbox;
+  const by = { type: ending.actorType, id: ending.actorId } as Party;
+  const actor: Actor = { accountId: ending.accountId, by, from: { ip: ending.ip, country: ending.country } };
+  const writing = { db, now, actor, commit: commitTo(outbox), activity: activityIn(store), guards };
+  if (ending.action === "revoke_key") return revokeKey(writing, ending.targetId, always);
+  if (ending.action === "tell_disabled_key") return tellDisabled(writing, ending.targetId);
+  const [webhook] = await db
+    .select()
+    .from(webhooks)
+    .where(and(eq(webhooks.accountId, ending.accountId), eq(webhooks.id, ending.targetId)));
+  if (!webhook || webhook.state === "disabled") return;
+  const audit = [audited(writing, "webhook.disabled", { type: "webhook", id: webhook.id, name: webhook.url }, ["status"])];
+  const { enqueue = () => {} } = outbox;
+  const isDisabled = await disableWebhook({ db, now: () => now, enqueue }, webhook, "Somebody who made or changed it was removed.", {
+    audit,
+  });
+  if (!isDisabled) throw new Failure("conflict", "The webhook is being changed just now.");
+}
+
+const forget = (db: Db, { accountId, targetId }: Ending) =>
+  db.delete(endings).where(and(eq(endings.accountId, accountId), inArray(endings.targetId, [targetId])));

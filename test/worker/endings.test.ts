@@ -1,0 +1,134 @@
+import { env } from "cloudflare:workers";
+import { setTimeout } from "node:timers/promises";
+import { expect, it } from "vitest";
+import { minuteMs } from "../../src/clock.ts";
+import { commitTo } from "../../src/events/commit.ts";
+import { changeKey } from "../../src/keys/change-key.ts";
+import { activity, call, cron, db, makeKey } from "./client.ts";
+import { formOf, idOf, makeAdminWithKey, makeTeam, offered, pathOf, secretOf, works } from "./removals.ts";
+
+// What ends with the removal of a member is decided in its batch. It is done at once, or by the clock where that was broken off.
+
+/** The bindings, with a D1 that is away from the moment on in which a member is removed. */
+const awayAfterRemovalOf = (memberId: string): Env => {
+  let isAway = false;
+  const batch: D1Database["batch"] = async (statements) => {
+    if (isAway) throw new Error("D1_ERROR: Network connection lost");
+    const results = await env.DB.batch(statements);
+    isAway = (await env.DB.prepare("SELECT removed_at FROM members WHERE id = ?").bind(memberId).first("removed_at")) !== null;
+    return results as never;
+  };
+  return { ...env, DB: new Proxy(env.DB, { get: (d1, name) => (name === "batch" ? batch : Reflect.get(d1, name).bind(d1)) }) };
+};
+
+const leftOver = (accountId: string) =>
+  env.DB.prepare("SELECT count(*) AS count FROM endings WHERE account_id = ?").bind(accountId).first("count");
+const eventsOf = async (accountId: string, id: string) =>
+  (
+    await env.DB.prepare("SELECT type FROM events WHERE account_id = ? AND data ->> 'id' = ? AND type <> 'key.created' ORDER BY sequence")
+      .bind(accountId, id)
+      .all<{ type: string }>()
+  ).results.map(({ type }) => type);
+
+it("A removal that is broken off after its batch is finished by the clock, with an event and an audit entry of each key and webhook", async () => {
+  const { key, owner, leaver } = await makeAdminWithKey();
+  const { accountId } = owner.member;
+  const [ticked, changed, kept] = [
+    secretOf(await leaver.post("/keys", { name: "Ticked", scopes: "tasks:read" })),
+    secretOf(await leaver.post("/keys", { name: "Changed", scopes: "tasks:read" })),
+    secretOf(await leaver.post("/keys", { name: "Kept", scopes: "tasks:read" })),
+  ];
+  const webhook = (
+    await call("POST", "/api/v1/webhooks", { key, body: { url: "https://hooks.acme.dev/theirs", event_types: ["task.created"] } })
+  ).body;
+  const form = { ...formOf(await owner.get(pathOf(leaver))), revoke: [idOf(ticked)] };
+  await call("PATCH", `/api/v1/keys/${idOf(changed)}`, { key, body: { name: "Another name" } });
+  const later = secretOf(await leaver.post("/keys", { name: "Later", scopes: "tasks:read" }));
+  await leaver.post(`/webhooks/${webhook.id}`, { url: "https://hooks.acme.dev/moved", event_types: "task.created" });
+  const broken = await owner.post(pathOf(leaver), form, {}, awayAfterRemovalOf(leaver.member.id));
+  expect([broken.status, (await leaver.get("/")).status, await leftOver(accountId)]).toEqual([503, 303, 4]);
+  await cron(Date.now() + 2 * minuteMs);
+  expect(await leftOver(accountId)).toBe(0);
+  expect(await Promise.all([ticked, later, changed, kept].map(works))).toEqual([false, false, false, true]);
+  expect(await eventsOf(accountId, idOf(ticked))).toEqual(["key.revoked"]);
+  expect(await eventsOf(accountId, idOf(later))).toEqual(["key.revoked"]);
+  expect(await eventsOf(accountId, idOf(changed))).toEqual(["key.updated", "key.updated"]);
+  expect(await eventsOf(accountId, webhook.id)).toEqual(["webhook.disabled"]);
+  expect((await call("GET", `/api/v1/webhooks/${webhook.id}`, { key })).body.status).toBe("disabled");
+  for (const [action, count] of [
+    ["key.revoked", 2],
+    ["key.disabled", 1],
+    ["webhook.disabled", 1],
+  ] as const) {
+    const { data } = (await call("GET", `/api/v1/audit?action=${action}`, { key })).body;
+    expect([action, data.length, data[0].actor.id]).toEqual([action, count, owner.member.id]);
+  }
+});
+
+it("A form that is sent again, or a key that was disabled all along, tells nothing that did not happen", async () => {
+  const { key, owner, leaver, made, kept } = await makeTeam();
+  const { accountId } = owner.member;
+  await call("PATCH", `/api/v1/keys/${idOf(kept)}`, { key, body: { status: "disabled" } });
+  const form = formOf(await owner.get(pathOf(leaver)));
+  await call("PATCH", `/api/v1/keys/${idOf(kept)}`, { key, body: { name: "Another name" } });
+  await call("PATCH", `/api/v1/keys/${idOf(made)}`, { key, body: { name: "Another name" } });
+  for (let times = 0; times < 3; times++) expect((await owner.post(pathOf(leaver), form)).status).toBe(303);
+  expect(await eventsOf(accountId, idOf(kept))).toEqual(["key.updated", "key.updated"]);
+  expect(await eventsOf(accountId, idOf(made))).toEqual(["key.updated", "key.updated"]);
+  expect((await call("GET", `/api/v1/audit?action=key.disabled&target=${idOf(made)}`, { key })).body.data).toHaveLength(1);
+});
+
+it("A key of a former member that was ticked is revoked, though it has expired while the page was open", async () => {
+  const { key, owner, leaver, made } = await makeTeam();
+  await owner.post(pathOf(leaver), formOf(await owner.get(pathOf(leaver))));
+  await call("PATCH", `/api/v1/keys/${idOf(made)}`, { key, body: { expires_at: new Date(Date.now() + 500).toISOString() } });
+  const page = await owner.get(pathOf(leaver));
+  expect(offered(page)).toContain(idOf(made));
+  await setTimeout(600);
+  await owner.post(pathOf(leaver), { ...formOf(page), revoke: [idOf(made)] });
+  expect((await call("GET", `/api/v1/keys/${idOf(made)}`, { key })).body.status).toBe("revoked");
+});
+
+it("A later expiry that is written while its member is removed does not save a key that expires in this moment", async () => {
+  const { owner, leaver, made } = await makeTeam();
+  const { accountId, id } = owner.member;
+  await call("GET", "/api/v1/me", { key: made });
+  const expiresAt = Date.now() + 60_000;
+  await env.DB.prepare("UPDATE api_keys SET expires_at = ? WHERE id = ?").bind(expiresAt, idOf(made)).run();
+  const commit = commitTo({ db });
+  let isFirst = true;
+  const writing = {
+    db,
+    activity,
+    guards: env.KEY_GUARD,
+    now: Date.now(),
+    actor: { accountId, by: { type: "member" as const, id }, from: { ip: null, country: null } },
+    commit: async (change: Parameters<typeof commit>[0]) => {
+      if (isFirst) await env.DB.prepare("UPDATE members SET removed_at = ? WHERE id = ?").bind(expiresAt, leaver.member.id).run();
+      isFirst = false;
+      return commit(change);
+    },
+  };
+  await expect(changeKey(writing as never, idOf(made), { expiresAt: null }, () => true)).rejects.toThrow(
+    "was removed after it had expired",
+  );
+  expect(await env.DB.prepare("SELECT expires_at FROM api_keys WHERE id = ?").bind(idOf(made)).first("expires_at")).toBe(expiresAt);
+});
+
+it("What one account has left to end keeps no other waiting", async () => {
+  const [one, other] = [await makeAdminWithKey(), await makeAdminWithKey()];
+  const note = async (accountId: string, age: number) => {
+    const { keyId } = await makeKey(accountId);
+    await env.DB.prepare(
+      "INSERT INTO endings (account_id, target_id, target_name, action, actor_type, actor_id, created_at) VALUES (?, ?, 'A key', 'revoke_key', 'member', 'mem_1', ?)",
+    )
+      .bind(accountId, keyId, Date.now() - age)
+      .run();
+  };
+  for (let n = 0; n < 15; n++) await note(one.owner.member.accountId, 10 * minuteMs);
+  await note(other.owner.member.accountId, 2 * minuteMs);
+  await cron();
+  expect([await leftOver(one.owner.member.accountId), await leftOver(other.owner.member.accountId)]).toEqual([6, 0]);
+  await cron();
+  expect(await leftOver(one.owner.member.accountId)).toBe(0);
+});
