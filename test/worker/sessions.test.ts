@@ -168,6 +168,18 @@ describe("A session", () => {
     }
   });
 
+  it("is listed while it is in use, though later ones of its member have lapsed", async () => {
+    const { accountId } = await makeTenant();
+    const [owner, viewer] = [await makePerson(accountId), await makePerson(accountId, "viewer")];
+    const id = await env.DB.prepare("SELECT id FROM sessions WHERE member_id = ?").bind(viewer.member.id).first<string>("id");
+    for (let n = 0; n < 6; n++)
+      await openSession({ db }, viewer.member, Date.now(), { ip: null, country: null, userAgent: null }, "passkey");
+    await env.DB.prepare("UPDATE sessions SET last_seen_at = last_seen_at - ? WHERE member_id = ? AND id <> ?")
+      .bind(13 * hourMs, viewer.member.id, id)
+      .run();
+    expect((await owner.get("/settings")).text).toContain(`/settings/sessions/${id}/end`);
+  });
+
   it("cannot be used by a page of elsewhere", async () => {
     const { accountId, keyId, key } = await makeTenant();
     const { post } = await makePerson(accountId);

@@ -139,6 +139,17 @@ describe("A wrong recovery code", { timeout: 60_000 }, () => {
     expect(data).toMatchObject([{ actor: { type: "member", id: member.id }, target: { id: member.id }, ip }]);
   });
 
+  it("leaves no entry in an account that has used up its reserve", async () => {
+    await earlyInMinute();
+    const { accountId } = await makeTenant();
+    const { codes } = await makePerson(accountId);
+    expect((await enter(codes[0] ?? "", newAddress())).status).toBe(303);
+    await env.DB.prepare("UPDATE account_storage SET bytes = 1e12 WHERE account_id = ?").bind(accountId).run();
+    expect((await enter(codes[0] ?? "", newAddress())).status).toBe(403);
+    const count = "SELECT count(*) AS count FROM audit WHERE account_id = ? AND action = 'recovery_code.refused'";
+    expect(await env.DB.prepare(count).bind(accountId).first("count")).toBe(0);
+  });
+
   it("is refused with 429 after ten in a minute, and the next code is not looked at; another address goes on", async () => {
     await earlyInMinute();
     const { codes } = await makePerson((await makeTenant()).accountId);
