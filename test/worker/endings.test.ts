@@ -4,6 +4,7 @@ import { expect, it } from "vitest";
 import { minuteMs } from "../../src/clock.ts";
 import { commitTo } from "../../src/events/commit.ts";
 import { changeKey } from "../../src/keys/change-key.ts";
+import { removeWithKeys } from "../../src/operations/removal.ts";
 import { activity, call, cron, db, makeKey } from "./client.ts";
 import { formOf, idOf, makeAdminWithKey, makeTeam, offered, pathOf, secretOf, works } from "./removals.ts";
 
@@ -63,6 +64,17 @@ it("A removal that is broken off after its batch is finished by the clock, with 
     const { data } = (await call("GET", `/api/v1/audit?action=${action}`, { key })).body;
     expect([action, data.length, data[0].actor.id]).toEqual([action, count, owner.member.id]);
   }
+});
+
+it("A removal that is refused ends nothing, at once and later", async () => {
+  const { owner, leaver, made } = await makeTeam();
+  const { accountId, id } = owner.member;
+  await env.DB.prepare("UPDATE members SET role = 'admin' WHERE id = ?").bind(leaver.member.id).run();
+  const actor = { accountId, by: { type: "member" as const, id }, from: { ip: null, country: null } };
+  const removing = { db, now: Date.now(), actor, commit: commitTo({ db }) };
+  const nothingShown = { shownKeys: [], revoked: [], shownWebhooks: [] };
+  await expect(removeWithKeys(removing, leaver.member, nothingShown)).rejects.toThrow("is admin now");
+  expect([await leftOver(accountId), await works(made)]).toEqual([0, true]);
 });
 
 it("A form that is sent again, or a key that was disabled all along, tells nothing that did not happen", async () => {
