@@ -61,7 +61,7 @@ function noteEndings({ db, actor, now }: Reading, memberId: string, { shownKeys,
     ON CONFLICT (account_id, target_id) DO NOTHING`;
   // A key that is disabled makes and rotates no other one.
   const disabled = sql`UPDATE api_keys SET state = 'disabled', version = version + 1, revision = lower(hex(randomblob(8))), updated_at = max(${now}, updated_at + 1)
-    WHERE account_id = ${accountId} AND state = 'active' AND id IN (SELECT target_id FROM endings WHERE account_id = ${accountId}) AND ${when}`;
+    WHERE account_id = ${accountId} AND state = 'active' AND id IN (SELECT target_id FROM endings WHERE account_id = ${accountId})`;
   return [keys, listening, disabled].map((statement) => raw(db, statement));
 }
 

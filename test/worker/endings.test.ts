@@ -69,6 +69,7 @@ it("A removal that is broken off after its batch is finished by the clock, with 
 it("A removal that is refused ends nothing, at once and later", async () => {
   const { owner, leaver, made } = await makeTeam();
   const { accountId, id } = owner.member;
+  await leaver.post("/webhooks", { url: "https://hooks.acme.dev/theirs", event_types: "task.created" });
   await env.DB.prepare("UPDATE members SET role = 'admin' WHERE id = ?").bind(leaver.member.id).run();
   const actor = { accountId, by: { type: "member" as const, id }, from: { ip: null, country: null } };
   const removing = { db, now: Date.now(), actor, commit: commitTo({ db }) };
