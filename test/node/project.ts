@@ -27,16 +27,22 @@ export function copyOf(project: string): string {
 
 export const removeProject = (copy: string) => rmSync(copy, { recursive: true, force: true });
 
+/**
+ * A port that nobody listens on. It lies below those that the system gives to outgoing connections: one of them could take it between two starts of what
+ * listens on it.
+ */
 export async function freePort(): Promise<number> {
-  const server = createServer();
-  const port = await new Promise<number>((resolve) =>
-    server.listen(0, "127.0.0.1", () => {
-      const address = server.address();
-      resolve(typeof address === "object" && address ? address.port : 0);
-    }),
-  );
-  await new Promise((resolve) => server.close(resolve));
-  return port;
+  for (;;) {
+    const port = 10_000 + Math.floor(Math.random() * 20_000);
+    const server = createServer();
+    const isFree = await new Promise<boolean>((resolve) => {
+      server.once("error", () => resolve(false));
+      server.listen(port, "127.0.0.1", () => resolve(true));
+    });
+    if (!isFree) continue;
+    await new Promise((resolve) => server.close(resolve));
+    return port;
+  }
 }
 
 /** Runs a command to its end. */
