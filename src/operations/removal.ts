@@ -1,4 +1,4 @@
-import { and, asc, eq, inArray, lt, type SQL, sql } from "drizzle-orm";
+import { and, asc, eq, lt, type SQL, sql } from "drizzle-orm";
 import type { Actor, Party, Reading, StoreReading } from "../accounts/actor.ts";
 import type { Guards } from "../admission/guards.ts";
 import { isLive } from "../admission/live-keys.ts";
@@ -7,7 +7,7 @@ import { knownTo } from "../audit/known-to.ts";
 import { minuteMs } from "../clock.ts";
 import { type Db, raw, type Statement } from "../db/client.ts";
 import { always } from "../db/optimistic-locking.ts";
-import { accounts, endings, webhooks } from "../db/schema-main.ts";
+import { accounts, apiKeys, endings, webhooks } from "../db/schema-main.ts";
 import { Failure, throwTogether } from "../errors.ts";
 import { commitTo, type Outbox, type Writing } from "../events/commit.ts";
 import { type Member, removeMember } from "../identity/member.ts";
@@ -72,10 +72,10 @@ export interface Finishing extends Outbox, StoreReading {
   guards: Guards;
 }
 
-/** How far it went. `done`: what was done, each once. `failed`: a sentence for each key or webhook of which something is left. */
+/** How far it went. `done`: what was done, each once. `failed`: the keys and webhooks of which something is left, and why. */
 export interface Finished {
   done: Set<Ending["action"]>;
-  failed: string[];
+  failed: { name: string; error: unknown }[];
 }
 
 /** Goes on with all that is left in an account, the keys first: they act, and webhooks only listen. */
@@ -88,7 +88,7 @@ export async function finishBrokenOff(finishing: Finishing, now: number, limit: 
   const left = await readEndings(finishing.db, lt(endings.createdAt, now - minuteMs), limit);
   const { failed } = await finish(finishing, left, now);
   throwTogether(
-    failed.map((sentence) => new Error(sentence)),
+    failed.map(({ error }) => error),
     "some keys and webhooks of removed members have not ended",
   );
   return left.length;
@@ -102,21 +102,27 @@ const readEndings = (db: Db, which: SQL, limit: number) =>
     .where(which)
     .orderBy(
       sql`row_number() OVER (PARTITION BY ${endings.accountId} ORDER BY action = 'disable_webhook', ${endings.createdAt})`,
-      asc(endings.accountId),
+      asc(endings.createdAt),
     )
     .limit(limit);
 
-/** Does each, one after the other. */
+/** Does each, one after the other. One that fails comes again behind all others. */
 async function finish(finishing: Finishing, left: readonly { ending: Ending; store: string }[], now: number): Promise<Finished> {
+  const { db } = finishing;
   const finished: Finished = { done: new Set(), failed: [] };
   for (const { ending, store } of left) {
+    const row = and(eq(endings.accountId, ending.accountId), eq(endings.targetId, ending.targetId));
     try {
       await end(finishing, ending, store, now);
       finished.done.add(ending.action);
-      await forget(finishing.db, ending);
+      await db.delete(endings).where(row);
     } catch (error) {
-      if (!(error instanceof Failure)) throw error;
-      finished.failed.push(`${ending.targetName}: ${error.message}`);
+      finished.failed.push({ name: ending.targetName, error });
+      await db
+        .update(endings)
+        .set({ createdAt: now })
+        .where(row)
+        .catch(() => {});
     }
   }
   return finished;
@@ -127,8 +133,11 @@ async function end({ activityIn, guards, ...outbox }: Finishing, ending: Ending,
   const by = { type: ending.actorType, id: ending.actorId } as Party;
   const actor: Actor = { accountId: ending.accountId, by, from: { ip: ending.ip, country: ending.country } };
   const writing = { db, now, actor, commit: commitTo(outbox), activity: activityIn(store), guards };
-  if (ending.action === "revoke_key") return revokeKey(writing, ending.targetId, always);
-  if (ending.action === "tell_disabled_key") return tellDisabled(writing, ending.targetId);
+  if (ending.action !== "disable_webhook") {
+    const [key] = await db.select({ id: apiKeys.id }).from(apiKeys).where(eq(apiKeys.id, ending.targetId));
+    if (!key) return;
+    return ending.action === "revoke_key" ? revokeKey(writing, key.id, always) : tellDisabled(writing, key.id);
+  }
   const [webhook] = await db
     .select()
     .from(webhooks)
@@ -141,6 +150,3 @@ async function end({ activityIn, guards, ...outbox }: Finishing, ending: Ending,
   });
   if (!isDisabled) throw new Failure("conflict", "The webhook is being changed just now.");
 }
-
-const forget = (db: Db, { accountId, targetId }: Ending) =>
-  db.delete(endings).where(and(eq(endings.accountId, accountId), inArray(endings.targetId, [targetId])));

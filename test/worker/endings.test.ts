@@ -5,7 +5,7 @@ import { minuteMs } from "../../src/clock.ts";
 import { commitTo } from "../../src/events/commit.ts";
 import { changeKey } from "../../src/keys/change-key.ts";
 import { removeWithKeys } from "../../src/operations/removal.ts";
-import { activity, call, cron, db, makeKey } from "./client.ts";
+import { activity, call, cron, db, makeKey, makeTenant } from "./client.ts";
 import { formOf, idOf, makeAdminWithKey, makeTeam, offered, pathOf, secretOf, works } from "./removals.ts";
 
 // What ends with the removal of a member is decided in its batch. It is done at once, or by the clock where that was broken off.
@@ -47,7 +47,8 @@ it("A removal that is broken off after its batch is finished by the clock, with 
   const later = secretOf(await leaver.post("/keys", { name: "Later", scopes: "tasks:read" }));
   await leaver.post(`/webhooks/${webhook.id}`, { url: "https://hooks.acme.dev/moved", event_types: "task.created" });
   const broken = await owner.post(pathOf(leaver), form, {}, awayAfterRemovalOf(leaver.member.id));
-  expect([broken.status, (await leaver.get("/")).status, await leftOver(accountId)]).toEqual([503, 303, 4]);
+  expect([broken.status, broken.text.includes("the rest follows within minutes")]).toEqual([422, true]);
+  expect([(await leaver.get("/")).status, await leftOver(accountId)]).toEqual([303, 4]);
   await cron(Date.now() + 2 * minuteMs);
   expect(await leftOver(accountId)).toBe(0);
   expect(await Promise.all([ticked, later, changed, kept].map(works))).toEqual([false, false, false, true]);
@@ -144,4 +145,33 @@ it("What one account has left to end keeps no other waiting", async () => {
   expect([await leftOver(one.owner.member.accountId), await leftOver(other.owner.member.accountId)]).toEqual([6, 0]);
   await cron();
   expect(await leftOver(one.owner.member.accountId)).toBe(0);
+});
+
+it("What cannot be ended comes again behind all others, so that it keeps none waiting", async () => {
+  const note = async (age: number, name: string) => {
+    const { accountId } = await makeTenant();
+    const { keyId } = await makeKey(accountId, { name });
+    await env.DB.prepare(
+      "INSERT INTO endings (account_id, target_id, target_name, action, actor_type, actor_id, created_at) VALUES (?, ?, ?, 'revoke_key', 'member', 'mem_1', ?)",
+    )
+      .bind(accountId, keyId, name, Date.now() - age)
+      .run();
+    return accountId;
+  };
+  await env.DB.prepare(
+    "CREATE TRIGGER refusing BEFORE UPDATE ON api_keys WHEN OLD.name = 'Refused' BEGIN SELECT RAISE(ABORT, 'a fault'); END",
+  ).run();
+  try {
+    const refused: string[] = [];
+    for (let n = 0; n < 10; n++) refused.push(await note(10 * minuteMs, "Refused"));
+    const good = await note(5 * minuteMs, "Taken");
+    await expect(cron()).rejects.toThrow("finish_removals");
+    expect(await leftOver(good)).toBe(1);
+    await cron();
+    expect([await leftOver(good), await leftOver(refused[0] ?? "")]).toEqual([0, 1]);
+  } finally {
+    await env.DB.prepare("DROP TRIGGER refusing").run();
+  }
+  await cron(Date.now() + 2 * minuteMs);
+  expect(await env.DB.prepare("SELECT count(*) AS count FROM endings").first("count")).toBe(0);
 });

@@ -1,5 +1,6 @@
 import { Hono } from "hono";
 import { versionName } from "../../db/optimistic-locking.ts";
+import { Failure } from "../../errors.ts";
 import { type Member, readPresentOrFormer, removeMember } from "../../identity/member.ts";
 import { endsWith, type Invitation, listInvitations } from "../../identity/open-invitations.ts";
 import { mayManage } from "../../identity/roles.ts";
@@ -209,7 +210,8 @@ async function remove(c: PageContext, form: Form, member: Member) {
   if ("refused" in removed) return showSettings(c, { refused: removed.refused });
   const { done, failed } = await finishEndings(finishing(c), member.accountId, Date.now());
   if (failed.length > 0) {
-    const summary = `${member.name} was removed. Not all that ends with them has ended yet: the rest follows within minutes. ${failed.join(" ")}`;
+    const left = failed.map(({ name, error }) => (error instanceof Failure ? `${name}: ${error.message}` : name));
+    const summary = `${member.name} was removed. Not all that ends with them has ended yet: the rest follows within minutes. ${left.join(" ")}`;
     return showSettings(c, { refused: { summary, faults: new Map() } });
   }
   if (isFormer(member)) return backToSettings(c, "ended-behind");
