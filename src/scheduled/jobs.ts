@@ -27,7 +27,7 @@ export const jobs: readonly Job[] = [
     name: "push_keys",
     description: "push changes of keys that their guard has not confirmed",
     everyMs: minuteMs,
-    atMost: 500,
+    atMost: 450,
     run: async ({ env, outbox, cursor, atMost }) => {
       const push = { db: outbox.db, guards: env.KEY_GUARD };
       const { done, last } = await pushWaitingKeys(push, cursor, atMost);
@@ -65,7 +65,7 @@ export const jobs: readonly Job[] = [
     description: "finish deletions of users that were broken off",
     everyMs: minuteMs,
     // Pieces of 500 tasks.
-    atMost: 20,
+    atMost: 12,
     run: withoutCursor(({ outbox, now, atMost }) => finishDeletions(outbox, now, atMost)),
   },
   {
@@ -80,7 +80,7 @@ export const jobs: readonly Job[] = [
     description: "end keys and webhooks of removed members where that was broken off",
     everyMs: minuteMs,
     // Some 15 statements each.
-    atMost: 10,
+    atMost: 6,
     run: withoutCursor(({ env, outbox, now, atMost }) =>
       finishBrokenOff({ ...outbox, guards: env.KEY_GUARD, activityIn: (store) => connectToStore(env, store) }, now, atMost),
     ),
@@ -132,28 +132,28 @@ export const jobs: readonly Job[] = [
     description: "delete events, redeliveries, audit entries and invitations that are past their keeping",
     everyMs: hourMs,
     // Rows.
-    atMost: 100_000,
+    atMost: 20_000,
     run: (run) => accountsInTurn(run, (accounts, left) => deleteHistoryOf(run, accounts, left)),
   },
   {
     name: "delete_old_deliveries",
     description: "delete deliveries that are past their keeping",
     everyMs: hourMs,
-    atMost: 100_000,
+    atMost: 20_000,
     run: withoutCursor(({ outbox, now, atMost }) => deleteOldDeliveries(outbox.db, now, atMost)),
   },
   {
     name: "delete_old_responses",
     description: "delete responses whose 24 hours are over",
     everyMs: hourMs,
-    atMost: 100_000,
+    atMost: 20_000,
     run: withoutCursor(({ outbox, now, atMost }) => deleteOldResponses(outbox.db, now, atMost)),
   },
   {
     name: "delete_ended_sessions",
     description: "delete sessions that have ended",
     everyMs: hourMs,
-    atMost: 100_000,
+    atMost: 20_000,
     run: withoutCursor(({ outbox, now, atMost }) => deleteOldSessions(outbox.db, now, atMost)),
   },
 ];

@@ -6,6 +6,7 @@ import { runJobs } from "../../src/scheduled/run-jobs.ts";
 import { invocation, invocations } from "./budget.ts";
 import { cron, makeTenant } from "./client.ts";
 import { entryOf, write } from "./entries.ts";
+import { makePerson } from "./people.ts";
 
 type Row = Record<string, unknown>;
 const runs = async (): Promise<Row[]> => (await env.DB.prepare("SELECT * FROM jobs").all<Row>()).results;
@@ -99,18 +100,42 @@ describe("The jobs of the clock", () => {
         `INSERT INTO deliveries (id, account_id, webhook_id, event_id, event_type, status, attempts_made, next_attempt_at, claimed_until, created_at)
         SELECT 'dlv_y' || value, ?1, 'whk_y' || (value / 20), 'evt_1', 'task.created', 'pending', 0, 1, 0, 0 FROM json_each(?2)`,
       ).bind(tenant.accountId, of(3000)),
+      env.DB.prepare(
+        `INSERT INTO endings (account_id, target_id, target_name, action, actor_type, created_at)
+        SELECT account_id, id, 'n', 'revoke_key', 'operator', 0 FROM api_keys WHERE account_id = ?1 AND id LIKE 'key_y%' LIMIT 30`,
+      ).bind(tenant.accountId),
+    ]);
+    const old = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 25000)";
+    await env.DB.batch([
+      env.DB.prepare(
+        `INSERT INTO idempotency_keys (account_id, operation, key_hash, fingerprint, status, headers, body, created_at) ${old} SELECT ?, 'POST /old', i, '', 200, '{}', '', 0 FROM n`,
+      ).bind(tenant.accountId),
+      env.DB.prepare(
+        `INSERT INTO sessions (token_hash, id, member_id, verified_at, last_seen_at, created_at) ${old} SELECT 'old' || i, 'ses_old' || i, ?, 0, 0, 0 FROM n`,
+      ).bind((await makePerson(tenant.accountId)).member.id),
+      env.DB.prepare(
+        `INSERT INTO deliveries (id, account_id, webhook_id, event_id, event_type, status, attempts_made, next_attempt_at, claimed_until, created_at)
+        ${old} SELECT 'dlv_00' || i, ?, 'whk_y', 'evt_1', 'task.created', 'delivered', 1, 0, 0, 0 FROM n`,
+      ).bind(tenant.accountId),
     ]);
     const DELIVERIES = { sendBatch: async () => {} } as unknown as typeof env.DELIVERIES;
     await invocation("all jobs", () => runJobs({ ...env, DELIVERIES }, now, async () => {}));
     const { statements = 0 } = invocations("all jobs")[0]?.counts ?? {};
     const waiting = (await runs()).filter(({ has_more }) => has_more).map(({ name }) => name);
+    for (let minute = 1; minute < 3; minute++) await cron(now + minute * 60_000);
+    const left = await env.DB.prepare("SELECT count(*) AS count FROM idempotency_keys WHERE operation = 'POST /old'").first("count");
     await env.DB.batch([
+      env.DB.prepare("DELETE FROM endings WHERE target_id LIKE 'key_y%'"),
       env.DB.prepare("DELETE FROM api_keys WHERE id LIKE 'key_y%'"),
       env.DB.prepare("DELETE FROM users WHERE id LIKE 'usr_y%'"),
       env.DB.prepare("DELETE FROM deliveries WHERE id LIKE 'dlv_y%'"),
       env.DB.prepare("DELETE FROM accounts WHERE id >= 'acc_y'"),
     ]);
     expect(waiting.length).toBeGreaterThan(3);
+    expect(waiting).toEqual(
+      expect.arrayContaining(["finish_removals", "delete_old_responses", "delete_old_deliveries", "delete_ended_sessions"]),
+    );
+    expect(left).toBe(0);
     expect(statements).toBeGreaterThan(300);
     expect(statements).toBeLessThan(900);
   });
