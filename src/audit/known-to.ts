@@ -4,9 +4,10 @@ import { type SQL, sql } from "drizzle-orm";
 const personOf = (accountId: string, memberId: string): SQL => sql`SELECT ${memberId}
     UNION SELECT id FROM members INDEXED BY former_members_by_email WHERE account_id = ${accountId} AND removed_at IS NOT NULL AND email_key = (SELECT email_key FROM members WHERE id = ${memberId})`;
 
-/** Those who were removed at a time or later, whether or not they are back. */
+/** Those who were removed at a time or later, whether or not they are back, with the memberships that they had before. */
 const removedSince = (accountId: string, time: number): SQL =>
-  sql`SELECT id FROM members WHERE account_id = ${accountId} AND removed_at >= ${time}`;
+  sql`SELECT id FROM members WHERE account_id = ${accountId} AND removed_at IS NOT NULL
+    AND email_key IN (SELECT email_key FROM members WHERE account_id = ${accountId} AND removed_at >= ${time})`;
 
 /**
  * Returns a `WITH` clause for a table `known`: the ids of a member and of the keys whose secret the member may have. These are the keys that the member

@@ -2,6 +2,7 @@ import { and, desc, inArray, type SQL, sql } from "drizzle-orm";
 import type { LogReading } from "../accounts/actor.ts";
 import { isLive } from "../admission/live-keys.ts";
 import { knownTo, knownToRemovedSince } from "../audit/known-to.ts";
+import type { Statement } from "../db/client.ts";
 import { always } from "../db/optimistic-locking.ts";
 import { apiKeys } from "../db/schema-main.ts";
 import { readLastUses } from "../usage/last-uses.ts";
@@ -29,15 +30,17 @@ export const expiredBeforeRemoval = ({ accountId, id }: KeyRow, expiredAt: numbe
   sql`${id} IN (${knownToRemovedSince(accountId, expiredAt)} SELECT id FROM known)`;
 
 /**
- * Tells of a key that a removal has disabled: makes its event and its audit entry, and pushes it to its guard. A key that is no longer disabled is left as it is.
- * Throws as `changeKey` does.
+ * Tells of a key that a removal has disabled, once: makes its event and its audit entry, and pushes it to its guard. `isDue`: the condition that it is still to
+ * be told; `done`: the statement after which it is not. A key that is no longer disabled is left as it is. Throws as `changeKey` does.
  */
-export async function tellDisabled(writing: KeyContext, id: string): Promise<void> {
+export async function tellDisabled(writing: KeyContext, id: string, { isDue, done }: { isDue: SQL; done: Statement }): Promise<void> {
   await writeKey(writing, id, {
     holds: always,
-    decide: async (before) =>
-      before.state === "disabled"
-        ? { members: { state: "disabled" }, was: { ...before, state: "active" }, event: keyUpdated, evenWhereFull: true }
-        : null,
+    decide: async (before) => {
+      const [found] = await writing.db.all<{ due: number }>(sql`SELECT ${isDue} AS due`);
+      if (before.state !== "disabled" || found?.due !== 1) return null;
+      const was = { ...before, state: "active" as const };
+      return { members: { state: "disabled" }, was, event: keyUpdated, evenWhereFull: true, when: isDue, alongside: [done] };
+    },
   });
 }

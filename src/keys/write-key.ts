@@ -2,6 +2,7 @@ import { and, exists, type SQL } from "drizzle-orm";
 import type { LogReading } from "../accounts/actor.ts";
 import type { Guards } from "../admission/guards.ts";
 import { audited } from "../audit/audit.ts";
+import type { Statement } from "../db/client.ts";
 import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../db/optimistic-locking.ts";
 import { apiKeys } from "../db/schema-main.ts";
 import { isEmpty } from "../differing.ts";
@@ -28,6 +29,8 @@ export interface KeyUpdate {
   event: (after: Key, now: number, before: Key) => Event;
   evenWhereFull: EvenWhereFull;
   when?: SQL;
+  /** Statements of the same batch, where the change is made. */
+  alongside?: readonly Statement[];
 }
 
 interface KeyEdit {
@@ -81,7 +84,7 @@ export function writeKey(writing: KeyContext, id: string, { holds, decide, resul
       result: result(after),
       events: [event],
       audit: [audited(writing, actionOf(event.type, was, after), { type: "key", id, name: after.name }, changesOf(change.members))],
-      statements: [db.update(apiKeys).set(row).where(condition).returning({ id: apiKeys.id })],
+      statements: [db.update(apiKeys).set(row).where(condition).returning({ id: apiKeys.id }), ...(change.alongside ?? [])],
       when: exists(db.select({ id: apiKeys.id }).from(apiKeys).where(condition)),
     });
     if (!wrote(written)) return conflicted;

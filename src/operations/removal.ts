@@ -53,7 +53,7 @@ function noteEndings({ db, actor, now }: Reading, memberId: string, { shownKeys,
     WHERE account_id = ${accountId} AND state <> 'revoked' AND (${isOneOf(sql`id`, revoked)} OR ${isLive(accountId, now)})
       AND NOT ${isOneOf(version, spared)} AND NOT (${wasShown} AND state = 'disabled')
       AND id IN (${knownTo(accountId, memberId)} SELECT id FROM known) AND ${when}
-    ON CONFLICT (account_id, target_id) DO UPDATE SET action = excluded.action`;
+    ON CONFLICT (account_id, target_id) DO UPDATE SET action = iif(action = 'revoke_key', action, excluded.action)`;
   const listening = sql`${into}
     SELECT account_id, id, url, 'disable_webhook', ${noted} FROM webhooks
     WHERE account_id = ${accountId} AND state <> 'disabled' AND NOT ${isOneOf(version, shownWebhooks)}
@@ -111,7 +111,7 @@ async function finish(finishing: Finishing, left: readonly { ending: Ending; sto
   const { db } = finishing;
   const finished: Finished = { done: new Set(), failed: [] };
   for (const { ending, store } of left) {
-    const row = and(eq(endings.accountId, ending.accountId), eq(endings.targetId, ending.targetId));
+    const row = rowOf(ending);
     try {
       await end(finishing, ending, store, now);
       finished.done.add(ending.action);
@@ -128,6 +128,8 @@ async function finish(finishing: Finishing, left: readonly { ending: Ending; sto
   return finished;
 }
 
+const rowOf = ({ accountId, targetId }: Ending) => and(eq(endings.accountId, accountId), eq(endings.targetId, targetId));
+
 async function end({ activityIn, guards, ...outbox }: Finishing, ending: Ending, store: string, now: number): Promise<void> {
   const { db } = outbox;
   const by = { type: ending.actorType, id: ending.actorId } as Party;
@@ -136,7 +138,9 @@ async function end({ activityIn, guards, ...outbox }: Finishing, ending: Ending,
   if (ending.action !== "disable_webhook") {
     const [key] = await db.select({ id: apiKeys.id }).from(apiKeys).where(eq(apiKeys.id, ending.targetId));
     if (!key) return;
-    return ending.action === "revoke_key" ? revokeKey(writing, key.id, always) : tellDisabled(writing, key.id);
+    if (ending.action === "revoke_key") return revokeKey(writing, key.id, always);
+    const isDue = sql`EXISTS (SELECT 1 FROM endings WHERE account_id = ${ending.accountId} AND target_id = ${key.id} AND action = 'tell_disabled_key')`;
+    return tellDisabled(writing, key.id, { isDue, done: db.delete(endings).where(rowOf(ending)) });
   }
   const [webhook] = await db
     .select()

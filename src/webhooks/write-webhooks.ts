@@ -204,7 +204,7 @@ function change(
       evenWhereFull: isDisabled && Object.keys(members).every((member) => member === "state" || member === "disabledReason"),
       result: result(after),
       events: isDisabled ? [webhookDisabled(after, now)] : [],
-      audit: [audited(writing, actionOf(before, after), targetOf(after), changesOf(members))],
+      audit: [audited(writing, actionOf(before, after, changesOf(members)), targetOf(after), changesOf(members))],
       statements: [...settling, db.update(webhooks).set(set).where(asRead(webhooks, before)).returning({ id: webhooks.id })],
       when,
       scopes: writing.catalogue.scopesFor([...before.eventTypes, ...after.eventTypes, ...types]),
@@ -215,9 +215,10 @@ function change(
 
 const targetOf = ({ id, url }: Webhook): AuditTarget => ({ type: "webhook", id, name: url });
 
-function actionOf(before: Webhook, after: Webhook): string {
+/** A change of anything beside the state is called one, and not a disabling: at a removal it is asked who made it. */
+function actionOf(before: Webhook, after: Webhook, changes: readonly string[]): string {
   if (before.sealedSecret !== after.sealedSecret) return "webhook.secret_rotated";
-  if (before.state === after.state) return "webhook.updated";
+  if (before.state === after.state || (after.state === "disabled" && changes.length > 1)) return "webhook.updated";
   return after.state === "disabled" ? "webhook.disabled" : "webhook.enabled";
 }
 

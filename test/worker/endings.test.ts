@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { minuteMs } from "../../src/clock.ts";
 import { commitTo } from "../../src/events/commit.ts";
 import { changeKey } from "../../src/keys/change-key.ts";
-import { removeWithKeys } from "../../src/operations/removal.ts";
+import { finishEndings, removeWithKeys } from "../../src/operations/removal.ts";
 import { activity, call, cron, db, makeKey, makeTenant } from "./client.ts";
 import { formOf, idOf, makeAdminWithKey, makeTeam, offered, pathOf, secretOf, works } from "./removals.ts";
 
@@ -90,6 +90,37 @@ it("A form that is sent again, or a key that was disabled all along, tells nothi
   expect(await eventsOf(accountId, idOf(kept))).toEqual(["key.updated", "key.updated"]);
   expect(await eventsOf(accountId, idOf(made))).toEqual(["key.updated", "key.updated"]);
   expect((await call("GET", `/api/v1/audit?action=key.disabled&target=${idOf(made)}`, { key })).body.data).toHaveLength(1);
+});
+
+it("What a removal has disabled is told once, however many go on with it at once", async () => {
+  const { key, owner, leaver, made } = await makeTeam();
+  const { accountId } = owner.member;
+  const form = formOf(await owner.get(pathOf(leaver)));
+  await call("PATCH", `/api/v1/keys/${idOf(made)}`, { key, body: { name: "Another name" } });
+  await owner.post(pathOf(leaver), form, {}, awayAfterRemovalOf(leaver.member.id));
+  const going = { db, guards: env.KEY_GUARD, activityIn: () => activity };
+  await Promise.all([1, 2, 3].map(() => finishEndings(going, accountId, Date.now())));
+  expect([await eventsOf(accountId, idOf(made)), await leftOver(accountId)]).toEqual([["key.updated", "key.updated"], 0]);
+});
+
+it("A key that is to be revoked is not spared by an older page", async () => {
+  const { owner, leaver, made, kept } = await makeTeam();
+  const older = formOf(await owner.get(pathOf(leaver)));
+  await owner.post(pathOf(leaver), { ...older, revoke: [idOf(made)] }, {}, awayAfterRemovalOf(leaver.member.id));
+  await env.DB.prepare("UPDATE api_keys SET state = 'active', revision = 'changed' WHERE id = ?").bind(idOf(made)).run();
+  await owner.post(pathOf(leaver), older);
+  expect(await env.DB.prepare("SELECT state FROM api_keys WHERE id = ?").bind(idOf(made)).first("state")).toBe("revoked");
+  expect(await works(kept)).toBe(true);
+});
+
+it("A webhook that was moved and disabled in one change is shown at the removal of who moved it", async () => {
+  const { key, owner, leaver } = await makeAdminWithKey();
+  const body = { url: "https://hooks.acme.dev/first", event_types: ["task.created"] };
+  const { id } = (await call("POST", "/api/v1/webhooks", { key, body })).body;
+  const theirs = secretOf(await leaver.post("/keys", { name: "Theirs", scopes: ["webhooks:read", "webhooks:write", "tasks:read"] }));
+  const moved = { url: "https://hooks.acme.dev/moved", status: "disabled" };
+  expect((await call("PATCH", `/api/v1/webhooks/${id}`, { key: theirs, body: moved })).status).toBe(200);
+  expect((await owner.get(pathOf(leaver))).text).toContain(`/webhooks/${id}`);
 });
 
 it("A key of a former member that was ticked is revoked, though it has expired while the page was open", async () => {

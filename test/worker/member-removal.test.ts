@@ -288,4 +288,12 @@ it("A key that had expired when its maker was removed never works again; one tha
   await setTimeout(600);
   expect(await works(kept)).toBe(false);
   expect([(await patch(kept, null)).status, await works(kept)]).toEqual([200, true]);
+  // A removal of the person who is back counts for the keys of before, too.
+  const later = await makeKey(owner.member.accountId, { scopes: ["tasks:read"], expiresAt: Date.now() + 300 });
+  await env.DB.prepare("UPDATE api_keys SET created_by_type = 'member', created_by_id = ? WHERE id = ?")
+    .bind(leaver.member.id, later.keyId)
+    .run();
+  await setTimeout(400);
+  expect((await owner.post(pathOf(again), { listed: "yes" })).status).toBe(303);
+  expect((await patch(later.key, null)).status).toBe(409);
 });
