@@ -31,16 +31,20 @@ export const expiredBeforeRemoval = ({ accountId, id }: KeyRow, expiredAt: numbe
 
 /**
  * Tells of a key that a removal has disabled, once: makes its event and its audit entry, and pushes it to its guard. `isDue`: the condition that it is still to
- * be told; `done`: the statement after which it is not. A key that is no longer disabled is left as it is. Throws as `changeKey` does.
+ * be told; `done`: the statement after which it is not, where a condition holds. A key that is no longer disabled is left as it is. Throws as `changeKey` does.
  */
-export async function tellDisabled(writing: KeyContext, id: string, { isDue, done }: { isDue: SQL; done: Statement }): Promise<void> {
+export async function tellDisabled(
+  writing: KeyContext,
+  id: string,
+  { isDue, done }: { isDue: SQL; done: (when: SQL) => Statement },
+): Promise<void> {
   await writeKey(writing, id, {
     holds: always,
     decide: async (before) => {
       const [found] = await writing.db.all<{ due: number }>(sql`SELECT ${isDue} AS due`);
       if (before.state !== "disabled" || found?.due !== 1) return null;
       const was = { ...before, state: "active" as const };
-      return { members: { state: "disabled" }, was, event: keyUpdated, evenWhereFull: true, when: isDue, alongside: [done] };
+      return { members: { state: "disabled" }, was, event: keyUpdated, evenWhereFull: true, alongside: done };
     },
   });
 }

@@ -29,8 +29,8 @@ export interface KeyUpdate {
   event: (after: Key, now: number, before: Key) => Event;
   evenWhereFull: EvenWhereFull;
   when?: SQL;
-  /** Statements of the same batch, where the change is made. */
-  alongside?: readonly Statement[];
+  /** What goes with it in the same batch, given the condition on which it is made. */
+  alongside?: (when: SQL) => Statement;
 }
 
 interface KeyEdit {
@@ -79,15 +79,19 @@ export function writeKey(writing: KeyContext, id: string, { holds, decide, resul
     const condition = and(asRead(apiKeys, before), own ? isUnchanged(db, apiKeys, own) : undefined, change.when);
     const was = change.was ?? before;
     const event = change.event({ ...row, pushedVersion, ...lastUse }, now, { ...was, ...lastUse });
-    const [written] = await commit({
+    const when = exists(db.select({ id: apiKeys.id }).from(apiKeys).where(condition));
+    const outcomes = await commit({
       evenWhereFull: change.evenWhereFull,
       result: result(after),
       events: [event],
       audit: [audited(writing, actionOf(event.type, was, after), { type: "key", id, name: after.name }, changesOf(change.members))],
-      statements: [db.update(apiKeys).set(row).where(condition).returning({ id: apiKeys.id }), ...(change.alongside ?? [])],
-      when: exists(db.select({ id: apiKeys.id }).from(apiKeys).where(condition)),
+      statements: [
+        ...(change.alongside ? [change.alongside(when)] : []),
+        db.update(apiKeys).set(row).where(condition).returning({ id: apiKeys.id }),
+      ],
+      when,
     });
-    if (!wrote(written)) return conflicted;
+    if (!wrote(outcomes.at(-1))) return conflicted;
     await pushKey(writing, id);
     return after;
   });

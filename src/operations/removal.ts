@@ -140,7 +140,7 @@ async function end({ activityIn, guards, ...outbox }: Finishing, ending: Ending,
     if (!key) return;
     if (ending.action === "revoke_key") return revokeKey(writing, key.id, always);
     const isDue = sql`EXISTS (SELECT 1 FROM endings WHERE account_id = ${ending.accountId} AND target_id = ${key.id} AND action = 'tell_disabled_key')`;
-    return tellDisabled(writing, key.id, { isDue, done: db.delete(endings).where(rowOf(ending)) });
+    return tellDisabled(writing, key.id, { isDue, done: (when) => db.delete(endings).where(and(rowOf(ending), when)) });
   }
   const [webhook] = await db
     .select()

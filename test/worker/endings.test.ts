@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
 import { setTimeout } from "node:timers/promises";
+import { drizzle } from "drizzle-orm/d1";
 import { expect, it } from "vitest";
 import { minuteMs } from "../../src/clock.ts";
 import { commitTo } from "../../src/events/commit.ts";
@@ -92,13 +93,25 @@ it("A form that is sent again, or a key that was disabled all along, tells nothi
   expect((await call("GET", `/api/v1/audit?action=key.disabled&target=${idOf(made)}`, { key })).body.data).toHaveLength(1);
 });
 
-it("What a removal has disabled is told once, however many go on with it at once", async () => {
+it("What a removal has disabled is told once, however many go on with it at once, and where one breaks off just after it", async () => {
   const { key, owner, leaver, made } = await makeTeam();
   const { accountId } = owner.member;
   const form = formOf(await owner.get(pathOf(leaver)));
   await call("PATCH", `/api/v1/keys/${idOf(made)}`, { key, body: { name: "Another name" } });
   await owner.post(pathOf(leaver), form, {}, awayAfterRemovalOf(leaver.member.id));
+  // Deletes nothing by a statement of its own.
+  const prepare = (query: string) => {
+    const statement = env.DB.prepare(query);
+    if (!query.startsWith('delete from "endings"')) return statement;
+    return {
+      bind: (...values: unknown[]) => Object.assign(statement.bind(...values), { run: () => Promise.reject(new Error("broken off")) }),
+    };
+  };
+  const breaking = drizzle(
+    new Proxy(env.DB, { get: (d1, name) => (name === "prepare" ? prepare : Reflect.get(d1, name).bind(d1)) }),
+  ) as typeof db;
   const going = { db, guards: env.KEY_GUARD, activityIn: () => activity };
+  await finishEndings({ ...going, db: breaking }, accountId, Date.now());
   await Promise.all([1, 2, 3].map(() => finishEndings(going, accountId, Date.now())));
   expect([await eventsOf(accountId, idOf(made)), await leftOver(accountId)]).toEqual([["key.updated", "key.updated"], 0]);
 });
