@@ -26,7 +26,7 @@ export async function readAnalytics({ db, actor, now }: Reading, { from, to, int
   const completed = sql`SELECT completed_at - created_at AS taken FROM tasks WHERE ${own} AND ${isCompleted}`;
   const completedCount = sql`(SELECT count(*) FROM tasks WHERE ${own} AND ${isCompleted})`;
 
-  // D1 does nothing else meanwhile, and an account may have 100,000 tasks. So each figure is read in the order of an index that has all of it, as far as there is one.
+  // D1 does nothing else meanwhile, and an account may have 100,000 tasks. So each figure is read from an index that has all its columns, in its order if possible.
   const [groups, [median], [people], byAssignee, createdByDay, completedByDay] = await db.batch([
     db
       .select({

@@ -1,6 +1,6 @@
 import { type SQL, sql } from "drizzle-orm";
 
-/** A member, with the memberships that they had before: whoever was removed and invited again to the same address is one person. */
+/** A member, with the memberships that they had before. Somebody who was removed and invited again to the same address is one person. */
 const personOf = (accountId: string, memberId: string): SQL => sql`SELECT ${memberId}
     UNION SELECT id FROM members INDEXED BY former_members_by_email WHERE account_id = ${accountId} AND removed_at IS NOT NULL AND email_key = (SELECT email_key FROM members WHERE id = ${memberId})`;
 

@@ -64,7 +64,7 @@ function authorityOf(c: PageContext): Pick<Outbox, "authority"> {
 /** What verbs take that write. */
 export const writing = (c: PageContext): Writing => ({ ...reading(c), commit: commitTo(outbox(c)) });
 
-/** What it takes to go on with what a removal has decided, whoever is still signed in. */
+/** What it takes to finish a removal, which was decided by somebody who was signed in. */
 export const finishing = (c: PageContext): Finishing => ({
   ...unboundOutbox(c),
   guards: c.env.KEY_GUARD,

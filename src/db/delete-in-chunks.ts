@@ -3,7 +3,7 @@ import type { Db } from "./client.ts";
 
 /** As many rows as one statement deletes of the log, or of an account that is erased: D1 does nothing else meanwhile. */
 export const rowsAtOnce = 5000;
-/** As many as one deletes of what may have rows of many kilobytes. */
+/** As many rows as one statement deletes where a row may have many kilobytes. */
 const wideRowsAtOnce = 1000;
 
 /** Repeats a deletion of at most `limit` rows until it finds fewer, or `atMost` are gone. Answers how many are. */

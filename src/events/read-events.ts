@@ -57,7 +57,7 @@ export async function readEvent({ db, actor }: Reading, id: string): Promise<Eve
 /** How long after a request its events may be made: a deletion goes on for a while. */
 const madeWithinMs = 5 * minuteMs;
 const mostOfRequest = 20;
-/** As many events from the beginning of a request on are looked at for those that it caused: what other requests make meanwhile is among them. */
+/** The events that are looked at, from the beginning of a request on, for those that it caused. Other requests make events in that time, too. */
 const lookedThrough = 1000;
 
 /** The first events that a request has caused, and the delivery of each to each webhook. Redeliveries are not among them. */

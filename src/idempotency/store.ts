@@ -49,7 +49,7 @@ export async function findStored(db: Db, request: IdempotentRequest, now: number
   return stored;
 }
 
-/** Where a response is stored. `isCounted`: whether the account may store only so many: those of its API. */
+/** What a response is stored for. `isCounted`: whether it counts towards the responses that an account may store. */
 interface Storing extends IdempotentRequest {
   isCounted: boolean;
 }

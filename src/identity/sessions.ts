@@ -104,7 +104,7 @@ export async function touchSession(db: Db, { tokenHash, lastSeenAt, memberId }: 
   ]);
 }
 
-/** Notes that a member has just shown who they are in a session. `how`: the audit log says it where it was by recovery code. */
+/** Notes that a member has just shown who they are in a session. `how`: a confirmation by recovery code is recorded in the audit log. */
 export async function confirmSession(outbox: Outbox, member: Member, { id, tokenHash }: Session, now: number, from: Origin, how: string) {
   const actor = { accountId: member.accountId, by: { type: "member" as const, id: member.id }, from };
   await commitChange(outbox, {
@@ -126,7 +126,7 @@ const mostOfOther = 5;
 
 /** The live sessions that a member may end, at most 100: first their own, then the latest five of each other member. Each the latest first. */
 export async function listSessions({ db, now }: Reading, member: Member): Promise<{ session: Session; member: Member }[]> {
-  // From the members to the latest sessions of each: the other way about, all sessions of the account would be read.
+  // Reads the latest sessions of each member. From the sessions to their members, it would read all sessions of the account.
   const list = (whose: SQL | undefined, most: number) =>
     db
       .select({ session: sessions, member: members })

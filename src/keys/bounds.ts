@@ -14,10 +14,10 @@ const countLive = ({ db, actor, now }: Reading) => db.select({ live: count() }).
 
 /** Keys that an account may make in 24 hours. The rows of revoked and expired keys stay, and some queries read all of them. */
 export const mostMade = 1_000;
-/** Keys beyond those, so that nobody stops a role above theirs by making keys: as many for admins, and as many again for owners. */
+/** Keys beyond `mostMade` that admins may still make, and owners twice as many: so nobody stops a higher role by making keys. */
 export const reservedForRole = 100;
 
-/** The condition, for D1, that whoever acts may make one more key. The operator always may. */
+/** The condition, for D1, that the actor may make one more key. The operator always may. */
 export const mayMakeMore = ({ actor, now }: Pick<Reading, "actor" | "now">): SQL => {
   if (actor.by.type === "operator") return sql`true`;
   const most = sql`(SELECT ${mostMade} + ${reservedForRole} * coalesce(max(CASE role WHEN 'owner' THEN 2 WHEN 'admin' THEN 1 ELSE 0 END), 0)

@@ -32,7 +32,7 @@ export async function changeKey(writing: KeyContext, id: string, { overlapEndsAt
       if (isEmpty(patch)) return null;
       const after = { ...before, ...patch };
       const isRevived = statusOf(before, now) !== "active" && statusOf(after, now) === "active";
-      // A key that may do more than before, or works again, is as one that is made: all of it must be within the acting key.
+      // A key that may do more than before, or works again, is treated as a new one: all of it must be within the acting key.
       if (own) requireGrantable(isRevived || widens(before, after) ? after : patch, own);
       const update = { members: patch, event: keyUpdated, evenWhereFull: evenWhereFullOf(before, after, writing.actor) };
       if (before.expiresAt === null || after.expiresAt === before.expiresAt) return update;
@@ -47,7 +47,7 @@ export async function changeKey(writing: KeyContext, id: string, { overlapEndsAt
   });
 }
 
-/** Throws `conflict` where a key had expired before somebody was removed who may have its secret: nobody was asked whether it may live on. */
+/** Throws `conflict` where a key had expired before a member was removed who may have its secret: the page did not ask whether the key may live on. */
 async function requireAlive({ db }: KeyContext, isDead: SQL): Promise<void> {
   const [found] = await db.all<{ dead: number }>(sql`SELECT ${isDead} AS dead`);
   if (found?.dead === 1)

@@ -25,13 +25,13 @@ export async function listKeysKnownTo({ db, activity, actor, now }: LogReading, 
   return rows.map((row) => ({ ...row, ...lastUseOf(row.id) }));
 }
 
-/** The condition that a key had expired when a member was removed who may have its secret. No removal shows such a key. */
+/** The condition that a key had expired before a member was removed who may have its secret. The page of a removal does not show such a key. */
 export const expiredBeforeRemoval = ({ accountId, id }: KeyRow, expiredAt: number): SQL =>
   sql`${id} IN (${knownToRemovedSince(accountId, expiredAt)} SELECT id FROM known)`;
 
 /**
- * Tells of a key that a removal has disabled, once: makes its event and its audit entry, and pushes it to its guard. `isDue`: the condition that it is still to
- * be told; `done`: the statement after which it is not, where a condition holds. A key that is no longer disabled is left as it is. Throws as `changeKey` does.
+ * Makes the event and the audit entry of a key that a removal has disabled, once, and pushes the key to its guard. `isDue`: the condition that this was not done
+ * yet. `done`: the statement that notes it, where a condition holds. Leaves a key as it is that is no longer disabled. Throws as `changeKey` does.
  */
 export async function tellDisabled(
   writing: KeyContext,

@@ -24,12 +24,12 @@ export interface KeyContext extends Writing, LogReading {
 /** The members that a change sets, the event that it makes, whether it goes on where the account is full, and what besides must hold in D1 for it to be made. */
 export interface KeyUpdate {
   members: Partial<KeyRow>;
-  /** The key as the event and the audit log have it from before, where another write began the change. */
+  /** The key before the change, for the event and the audit log, where another write began the change. */
   was?: KeyRow;
   event: (after: Key, now: number, before: Key) => Event;
   evenWhereFull: EvenWhereFull;
   when?: SQL;
-  /** What goes with it in the same batch, given the condition on which it is made. */
+  /** A statement of the same batch, given the condition on which the change is made. */
   alongside?: (when: SQL) => Statement;
 }
 

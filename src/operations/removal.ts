@@ -16,9 +16,8 @@ import { revokeKey } from "../keys/revoke-key.ts";
 import { disableWebhook } from "../webhooks/disable-webhook.ts";
 import { webhooksOfMember } from "../webhooks/list-webhooks-of-member.ts";
 
-// With a member end the keys whose secret they may have and the webhooks of theirs, as a page has asked. The batch of the removal decides which,
-// disables the keys, and notes what is left to do to each: so nothing is forgotten where the rest is broken off. The page goes on with it at once,
-// the clock with what is left after a minute.
+// When a member is removed, keys whose secret they may have and their webhooks end too, as a page has asked. The batch of the removal decides which ones,
+// disables the keys, and notes what is still to be done (`endings`). The page does it at once. If that is broken off, the clock does it after a minute.
 
 /** What a page has shown, as `versionName` has it, and the keys that were chosen to be revoked. */
 export interface Choice {
@@ -67,23 +66,23 @@ function noteEndings({ db, actor, now }: Reading, memberId: string, { shownKeys,
 
 type Ending = typeof endings.$inferSelect;
 
-/** What it takes to go on with what a removal has decided. */
+/** What it takes to finish a removal. */
 export interface Finishing extends Outbox, StoreReading {
   guards: Guards;
 }
 
-/** How far it went. `done`: what was done, each once. `failed`: the keys and webhooks of which something is left, and why. */
+/** `done`: the kinds of endings that were done. `failed`: the keys and webhooks that are not finished, and why. */
 export interface Finished {
   done: Set<Ending["action"]>;
   failed: { name: string; error: unknown }[];
 }
 
-/** Goes on with all that is left in an account, the keys first: they act, and webhooks only listen. */
+/** Finishes the removals of an account, the keys first: they act, and webhooks only listen. */
 export async function finishEndings(finishing: Finishing, accountId: string, now: number): Promise<Finished> {
   return finish(finishing, await readEndings(finishing.db, eq(endings.accountId, accountId), 1_000), now);
 }
 
-/** Goes on with what was broken off, at most `limit` in all: accounts take turns. Answers how many were done. One that fails holds up no other. */
+/** Finishes removals that were broken off: at most `limit` keys and webhooks. Accounts take turns. One that fails holds up no other. Returns how many were tried. */
 export async function finishBrokenOff(finishing: Finishing, now: number, limit: number): Promise<number> {
   const left = await readEndings(finishing.db, lt(endings.createdAt, now - minuteMs), limit);
   const { failed } = await finish(finishing, left, now);

@@ -103,7 +103,7 @@ async function lastOf(db: Db, { range, order, value }: Part, count: number): Pro
     })
     .from(first)
     .as("counted");
-  // Of a row with max() in it, SQLite takes the other columns from where the maximum is.
+  // Beside max(), SQLite takes the other columns from the row that has the maximum.
   const place = sql<number | null>`max(${counted.place})`;
   const [last] = await db
     .select({ value: counted.value, id: counted.id, all: counted.all, place })

@@ -15,7 +15,7 @@ import { userDeleted } from "./user-events.ts";
 // is marked first. From then on nobody sees it. Its tasks lose their assignee in pieces, and its row goes last. A scheduled job finishes what
 // breaks off or exceeds what one request may do.
 
-/** Deletions that an account may have unfinished. Each row that is marked is read by those who list users. */
+/** Users of an account that may be in deletion at once. A list of users reads their rows, too. */
 export const mostLeaving = 100;
 /** How long a deletion may rest before the scheduled job takes it up. */
 const abandonedMs = minuteMs;

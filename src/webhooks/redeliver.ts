@@ -79,7 +79,7 @@ export async function attemptNow(writing: WebhookWriting, deliveryId: string): P
   if (!wrote(set)) throw new Failure("conflict", "The delivery is not waiting for an attempt: it is being made, or there is none to come.");
 }
 
-/** As much of a chain of redeliveries as is gone through at once. */
+/** The most deliveries of a chain that one statement goes through. */
 const longestChain = 2000;
 
 /** A delivery, and all that superseded it, are superseded by another. So a chain is gone through once, however often the delivery is repeated. */

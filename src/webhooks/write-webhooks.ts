@@ -215,7 +215,7 @@ function change(
 
 const targetOf = ({ id, url }: Webhook): AuditTarget => ({ type: "webhook", id, name: url });
 
-/** A change of anything beside the state is called one, and not a disabling: at a removal it is asked who made it. */
+/** A change that disables and changes more is called an update: the page of a removal looks for who updated a webhook. */
 function actionOf(before: Webhook, after: Webhook, changes: readonly string[]): string {
   if (before.sealedSecret !== after.sealedSecret) return "webhook.secret_rotated";
   if (before.state === after.state || (after.state === "disabled" && changes.length > 1)) return "webhook.updated";

@@ -108,7 +108,9 @@ describe("The jobs of the clock", () => {
     const old = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 25000)";
     await env.DB.batch([
       env.DB.prepare(
-        `INSERT INTO idempotency_keys (account_id, operation, key_hash, fingerprint, status, headers, body, created_at) ${old} SELECT ?, 'POST /old', i, '', 200, '{}', '', 0 FROM n`,
+        // They are looked at in the order in which they were stored: these are the first.
+        `INSERT INTO idempotency_keys (rowid, account_id, operation, key_hash, fingerprint, status, headers, body, created_at)
+        ${old} SELECT i - 30000, ?, 'POST /old', i, '', 200, '{}', '', 0 FROM n`,
       ).bind(tenant.accountId),
       env.DB.prepare(
         `INSERT INTO sessions (token_hash, id, member_id, verified_at, last_seen_at, created_at) ${old} SELECT 'old' || i, 'ses_old' || i, ?, 0, 0, 0 FROM n`,
