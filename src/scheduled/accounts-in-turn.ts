@@ -33,15 +33,14 @@ export async function accountsInTurn(
   let [done, after] = [0, isLeft ? cursor.slice(leftMark.length) : cursor];
   while (done < atMost && Date.now() < endsAt) {
     const accounts = await accountsAfter(outbox.db, after, accountsAtOnce);
-    for (const own of Map.groupBy(accounts, ({ activityStore }) => activityStore).values()) {
-      try {
-        const piece = await withDeadline(work(own as unknown as AccountsOfStore, atMost - done), longestPieceMs, "A piece of a job");
-        done += piece.done;
-        isLeft ||= piece.hasMore;
-      } catch (error) {
-        errors.push(error);
-        done++;
-      }
+    const stores = [...Map.groupBy(accounts, ({ activityStore }) => activityStore).values()] as unknown as AccountsOfStore[];
+    // Databases beside each other: one that hangs takes no time from those after it.
+    const left = Math.ceil((atMost - done) / stores.length);
+    const pieces = await Promise.allSettled(stores.map((own) => withDeadline(work(own, left), longestPieceMs, "A piece of a job")));
+    for (const piece of pieces) {
+      if (piece.status === "rejected") errors.push(piece.reason);
+      done += piece.status === "rejected" ? 1 : piece.value.done;
+      isLeft ||= piece.status === "fulfilled" && piece.value.hasMore;
     }
     const last = accounts.at(-1);
     if (!last || accounts.length < accountsAtOnce) return { done, next: isLeft ? "" : null, errors };
