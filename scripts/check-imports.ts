@@ -22,7 +22,7 @@ const areas: Record<string, readonly string[]> = {
   tasks: ["events", "accounts", "db"],
   users: ["tasks", "events", "accounts", "db"],
   analytics: ["tasks", "accounts", "db"],
-  // What the operator does, over all of them.
+  // What spans the areas: what the operator does, and the removal of a member.
   operations: ["identity", "keys", "admission", "activity", "usage", "webhooks", "events", "audit", "accounts", "db"],
 };
 
