@@ -2,6 +2,12 @@ import { type SQL, sql } from "drizzle-orm";
 import { type Db, raw } from "./client.ts";
 import { messagesOf } from "./failures.ts";
 
+/** Whether a condition of a write holds just now: to say why it was not made. */
+export async function holdsNow(db: Db, condition: SQL): Promise<boolean> {
+  const [found] = await db.all<{ holds: number }>(sql`SELECT ${condition} AS holds`);
+  return found?.holds === 1;
+}
+
 /** What must hold for a batch to be written. `name` tells its failure from others. */
 export interface BatchCondition {
   holds: SQL;

@@ -2,6 +2,7 @@ import { count, eq, type SQL, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
 import { isLive } from "../admission/live-keys.ts";
 import { dayMs } from "../clock.ts";
+import { holdsNow } from "../db/batch-condition.ts";
 import type { Db } from "../db/client.ts";
 import { accounts, apiKeys } from "../db/schema-main.ts";
 import { Failure, type Fault } from "../errors.ts";
@@ -36,13 +37,12 @@ export const noRoom = () =>
 const tooManyMade = () =>
   new Failure(
     "limit_reached",
-    `An account may make ${mostMade.toLocaleString("en")} keys in 24 hours; its admins and owners may make some more. Rotate a key in place of making another, or wait.`,
+    `An account may make ${mostMade.toLocaleString("en")} keys in 24 hours. Its admins and owners may make some more. Rotate a key instead, or wait.`,
   );
 
 /** Throws `limit_reached` where the account has made all the keys that it may make in 24 hours. */
 export async function requireMayMake(reading: Reading): Promise<void> {
-  const [made] = await reading.db.all<{ more: number }>(sql`SELECT ${mayMakeMore(reading)} AS more`);
-  if (made?.more !== 1) throw tooManyMade();
+  if (!(await holdsNow(reading.db, mayMakeMore(reading)))) throw tooManyMade();
 }
 
 /** Throws `limit_reached` where the account has all the live keys that it may have. */

@@ -1,4 +1,5 @@
 import { type SQL, sql } from "drizzle-orm";
+import { holdsNow } from "../db/batch-condition.ts";
 import type { Precondition } from "../db/optimistic-locking.ts";
 import { differing, isEmpty } from "../differing.ts";
 import { Failure, invalidMember } from "../errors.ts";
@@ -49,9 +50,8 @@ export async function changeKey(writing: KeyContext, id: string, { overlapEndsAt
 
 /** Throws `conflict` where a key had expired before a member was removed who may have its secret: the page did not ask whether the key may live on. */
 async function requireAlive({ db }: KeyContext, isDead: SQL): Promise<void> {
-  const [found] = await db.all<{ dead: number }>(sql`SELECT ${isDead} AS dead`);
-  if (found?.dead === 1)
-    throw new Failure("conflict", "A member who may know the secret of this key was removed after it had expired. Make a new key.");
+  if (await holdsNow(db, isDead))
+    throw new Failure("conflict", "After this key had expired, a member was removed who may know its secret. Make a new key.");
 }
 
 /** What ending the overlap at a time changes. Throws `invalid_body` where it would go on for longer, or there is none. */

@@ -2,6 +2,7 @@ import { and, desc, inArray, type SQL, sql } from "drizzle-orm";
 import type { LogReading } from "../accounts/actor.ts";
 import { isLive } from "../admission/live-keys.ts";
 import { knownTo, knownToRemovedSince } from "../audit/known-to.ts";
+import { holdsNow } from "../db/batch-condition.ts";
 import type { Statement } from "../db/client.ts";
 import { always } from "../db/optimistic-locking.ts";
 import { apiKeys } from "../db/schema-main.ts";
@@ -41,8 +42,7 @@ export async function tellDisabled(
   await writeKey(writing, id, {
     holds: always,
     decide: async (before) => {
-      const [found] = await writing.db.all<{ due: number }>(sql`SELECT ${isDue} AS due`);
-      if (before.state !== "disabled" || found?.due !== 1) return null;
+      if (before.state !== "disabled" || !(await holdsNow(writing.db, isDue))) return null;
       const was = { ...before, state: "active" as const };
       return { members: { state: "disabled" }, was, event: keyUpdated, evenWhereFull: true, alongside: done };
     },

@@ -1,6 +1,7 @@
 import { and, asc, lt, type SQL, sql } from "drizzle-orm";
 import { type Reading, systemOn } from "../accounts/actor.ts";
 import { minuteMs } from "../clock.ts";
+import { holdsNow } from "../db/batch-condition.ts";
 import { isDanglingReference } from "../db/failures.ts";
 import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../db/optimistic-locking.ts";
 import { users } from "../db/schema-main.ts";
@@ -51,8 +52,7 @@ const areFew = ({ actor }: Reading): SQL =>
   sql`(SELECT count(*) FROM users WHERE account_id = ${actor.accountId} AND deletion_requested_at IS NOT NULL) < ${mostLeaving}`;
 
 async function requireFew(reading: Reading): Promise<void> {
-  const [found] = await reading.db.all<{ few: number }>(sql`SELECT ${areFew(reading)} AS few`);
-  if (found?.few !== 1)
+  if (!(await holdsNow(reading.db, areFew(reading))))
     throw new Failure("limit_reached", `${mostLeaving} users of this account are still being deleted. Wait a minute, then try again.`);
 }
 
