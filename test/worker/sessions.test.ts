@@ -34,7 +34,7 @@ describe("A session", () => {
     expect(isOut(await long.get("/keys"))).toBe(true);
   });
 
-  it("ends by sign-out, for whoever has the cookie", async () => {
+  it("ends by sign-out, for everybody who has the cookie", async () => {
     const { accountId } = await makeTenant();
     const { post, cookie } = await makePerson(accountId);
     const out = await post("/logout");

@@ -126,7 +126,7 @@ const change = createRoute({
   operationId: "updateKey",
   summary: "Change a key",
   description:
-    "Changes what a key may do, disables it or enables it again. What is tighter holds when the call returns, what is looser within two seconds. A revoked key cannot be changed, and a key that had expired before a member was removed who may know its secret cannot be given a later expiry: 409 `conflict`. Sends `key.updated`.",
+    "Changes what a key may do, disables it or enables it again. What is tighter holds when the call returns, what is looser within two seconds. A revoked key cannot be changed: 409 `conflict`. The same goes for a later expiry of a key that had expired before a member was removed who may know its secret. Sends `key.updated`.",
   tags,
   ...requireScope("keys:write"),
   ...refusing("forbidden", "conflict", "limit_reached"),
