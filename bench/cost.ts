@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { dayMs, hourMs, hourStart, minuteMs, secondMs } from "../src/clock.ts";
+import { dayMs, hourMs, hourStart, minuteMs, secondMs } from "../src/time/clock.ts";
 import { cpuMsOf } from "./load.ts";
 import { prepare, startNaive, unlimited } from "./variants.ts";
 import { bundle, type Served, serve } from "./workerd.ts";

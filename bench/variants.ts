@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { root } from "../scripts/root.ts";
-import { hourMs } from "../src/clock.ts";
 import { newKeyId, newSecretKey } from "../src/keys/key-format.ts";
+import { hourMs } from "../src/time/clock.ts";
 import { startFastify } from "./fastify.ts";
 import { load, type Variant } from "./load.ts";
 import { bundle, type Flags, migrationStatements, type Served, serve } from "./workerd.ts";

@@ -1,5 +1,5 @@
 import { operatorOn } from "../src/accounts/actor.ts";
-import { visibleText } from "../src/http/inputs/values.ts";
+import { visibleText } from "../src/inputs/values.ts";
 import { createKey } from "../src/keys/create-key.ts";
 import { scopes } from "../src/keys/scopes.ts";
 import { makeAccount } from "../src/operations/change-account.ts";

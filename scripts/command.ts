@@ -1,5 +1,5 @@
 import { type ParseArgsConfig, parseArgs } from "node:util";
-import { Failure } from "../src/errors.ts";
+import { Failure } from "../src/errors/failure.ts";
 
 /** A command that was called wrongly, or that cannot do what it was asked: its message is all there is to say. */
 export class Misuse extends Error {}

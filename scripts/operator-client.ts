@@ -1,6 +1,6 @@
 import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { isLoopback } from "../src/loopback.ts";
+import { isLoopback } from "../src/net/loopback.ts";
 import { CommandError } from "./exit-codes.ts";
 import { localSecrets } from "./local-secrets.ts";
 import { root } from "./root.ts";

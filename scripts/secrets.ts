@@ -2,7 +2,7 @@ import { createHash, randomBytes } from "node:crypto";
 
 // The secrets of a Worker, on a laptop and deployed alike.
 
-/** Those that `name:secret` pairs are in, each with its second place: see src/secrets.ts. */
+/** Those that `name:secret` pairs are in, each with its second place: see src/crypto/secrets.ts. */
 const named = { KEY_SIGNING_SECRETS: "a", KEY_SIGNING_SECRETS_2: "b", WEBHOOK_SEALING_SECRETS: "a", WEBHOOK_SEALING_SECRETS_2: "b" };
 
 export const secretNames = [...Object.keys(named), "OPERATOR_TOKENS"];

@@ -13,7 +13,7 @@ import { requirePermission } from "./dashboard/permissions.tsx";
 import { admitVisitor, noteVisitor } from "./dashboard/visitor.ts";
 import { cachePublic } from "./docs/caching.ts";
 import { createDocs, isDocumentation } from "./docs/docs.tsx";
-import { Failure } from "./errors.ts";
+import { Failure } from "./errors/failure.ts";
 import { eventCatalogue } from "./event-catalogue.ts";
 import { activityLog } from "./http/activity-log.ts";
 import { admit, authenticate } from "./http/authenticate.ts";

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { dayMs, hourMs, minuteMs, secondMs, sliceMs, sliceStart } from "../../src/clock.ts";
+import { dayMs, hourMs, minuteMs, secondMs, sliceMs, sliceStart } from "../../src/time/clock.ts";
 import { prepare } from "../variants.ts";
 import { bundle, type Served, serve } from "../workerd.ts";
 import { type SlowD1, startSlowD1 } from "./slow-d1.ts";

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { sliceStart } from "../../src/clock.ts";
+import { sliceStart } from "../../src/time/clock.ts";
 import { prepare, unlimited } from "../variants.ts";
 import { bundle, serve } from "../workerd.ts";
 import { tell } from "./accounts.ts";

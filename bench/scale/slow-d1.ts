@@ -1,7 +1,7 @@
 import { request as ask, createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { timeOfId } from "../../src/ids.ts";
+import { timeOfId } from "../../src/ids/ids.ts";
 
 // A D1 that takes as long as a deployed one: one batch after the other, 3 ms each and 0.02 ms for each row written, ten milliseconds away. It
 // stands between a Worker and workerd's own D1, which does the work.

@@ -1,7 +1,7 @@
 import { wakeWriters, writerOf, writersOf } from "../../src/activity/writers.ts";
-import { minuteMs, sliceStart } from "../../src/clock.ts";
 import { connect } from "../../src/db/client.ts";
 import { jobs } from "../../src/scheduled/jobs.ts";
+import { minuteMs, sliceStart } from "../../src/time/clock.ts";
 import { sweepDeliveries } from "../../src/webhooks/sweep.ts";
 
 export { ActivityWriter } from "../../src/activity/activity-writer.ts";

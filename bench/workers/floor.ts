@@ -6,7 +6,7 @@ import { writeEntries } from "../../src/activity/write-entries.ts";
 import { anyOrigin } from "../../src/api/middleware/cross-origin.ts";
 import { apiSecurityHeaders } from "../../src/http/security-headers.ts";
 import { genuineKeys } from "../../src/http/signing-secrets.ts";
-import { newId } from "../../src/ids.ts";
+import { newId } from "../../src/ids/ids.ts";
 
 /** The floors of what the contract asks for: bare, and beside it only what no design can leave out. Whatever can be made beforehand is. */
 const app = new Hono<{ Bindings: Bindings }>();

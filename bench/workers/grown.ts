@@ -1,7 +1,7 @@
 import type { Entry } from "../../src/activity/entry.ts";
 import { writeEntries } from "../../src/activity/write-entries.ts";
-import { dayMs, hourStart } from "../../src/clock.ts";
-import { newId } from "../../src/ids.ts";
+import { newId } from "../../src/ids/ids.ts";
+import { dayMs, hourStart } from "../../src/time/clock.ts";
 
 export { ActivityWriter } from "../../src/activity/activity-writer.ts";
 export { KeyGuard } from "../../src/admission/key-guard.ts";

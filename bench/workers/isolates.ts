@@ -1,7 +1,7 @@
 import { ActivityBuffer } from "../../src/activity/buffer.ts";
 import type { Entry } from "../../src/activity/entry.ts";
 import { readWriters, sendEntries, writerOf, writersOf } from "../../src/activity/writers.ts";
-import { newId } from "../../src/ids.ts";
+import { newId } from "../../src/ids/ids.ts";
 
 export { ActivityWriter } from "../../src/activity/activity-writer.ts";
 export { KeyGuard } from "../../src/admission/key-guard.ts";

@@ -1,8 +1,8 @@
 import { asc, eq, gt } from "drizzle-orm";
 import type { Db, Statement } from "../db/client.ts";
-import { accounts } from "../db/schema-main.ts";
-import { Failure } from "../errors.ts";
-import { newId } from "../ids.ts";
+import { Failure } from "../errors/failure.ts";
+import { newId } from "../ids/ids.ts";
+import { accounts } from "./tables.ts";
 
 export type Account = typeof accounts.$inferSelect;
 
@@ -39,6 +39,10 @@ export const accountsAfter = (db: Db, after: string, limit: number): Promise<Acc
 
 /** All accounts, the oldest first. */
 export const listAccounts = (db: Db): Promise<Account[]> => db.select().from(accounts).orderBy(asc(accounts.createdAt), asc(accounts.id));
+
+/** The statement that changes an account. */
+export const updateAccount = (db: Db, id: string, members: Partial<Omit<Account, "id">>): Statement =>
+  db.update(accounts).set(members).where(eq(accounts.id, id));
 
 /** Throws `not_found`. */
 export async function readAccount(db: Db, id: string): Promise<Account> {

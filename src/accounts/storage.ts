@@ -1,6 +1,7 @@
 import { type SQL, sql } from "drizzle-orm";
-import { accountStorage } from "../db/schema-main.ts";
-import { Failure } from "../errors.ts";
+import { type Db, raw, type Statement } from "../db/client.ts";
+import { Failure } from "../errors/failure.ts";
+import { accountStorage } from "./tables.ts";
 
 // One account must not fill the main database, which has 10 GB for all of them. Its rows are counted by triggers: some by number, all by their bytes.
 
@@ -41,6 +42,10 @@ export const isWithinQuota = (accountId: string, more = 0): SQL =>
 /** The condition, for D1, that the account is below its quota and its reserve. `accountId`: its id, or the column that has it. */
 export const isWithinReserve = (accountId: string | SQL): SQL =>
   sql`${storedBytes(accountId)} < ${quotaBytes(accountId)} + ${reserveBytes}`;
+
+/** The statement that counts events of an account which were not stored, where `when` holds. */
+export const countDroppedEvents = (db: Db, accountId: string, events: number, when: SQL): Statement =>
+  raw(db, sql`UPDATE account_storage SET dropped_events = dropped_events + ${events} WHERE account_id = ${accountId} AND ${when}`);
 
 const advice: Record<Stored, string> = {
   users: "users. Delete one that is no longer used.",

@@ -1,8 +1,8 @@
 import { DurableObject } from "cloudflare:workers";
-import { minuteMs, secondMs, sliceMs, sliceStart } from "../clock.ts";
 import { fullBytes } from "../db/database-sizes.ts";
 import { messagesOf } from "../db/failures.ts";
-import { withDeadline } from "../deadline.ts";
+import { minuteMs, secondMs, sliceMs, sliceStart } from "../time/clock.ts";
+import { withDeadline } from "../time/deadline.ts";
 import { Refreshes } from "../usage/refreshes.ts";
 import { SliceFolder } from "../usage/slice-folder.ts";
 import { activityDatabase } from "./databases.ts";

@@ -1,5 +1,5 @@
-import { secondMs } from "../clock.ts";
 import { messagesOf } from "../db/failures.ts";
+import { secondMs } from "../time/clock.ts";
 import { type Entry, entriesAtOnce } from "./entry.ts";
 import { type AggregationKey, EntryAggregator } from "./entry-aggregator.ts";
 

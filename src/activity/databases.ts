@@ -1,5 +1,5 @@
 import { connect, type Db } from "../db/client.ts";
-import { errorsOf } from "../errors.ts";
+import { errorsOf } from "../errors/failure.ts";
 
 // The databases that have the log and the figures, each of some accounts. Which one an account's is stands in its row and in the
 // configuration of its keys, so that no request looks it up.

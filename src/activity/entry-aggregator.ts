@@ -1,4 +1,4 @@
-import { secondMs } from "../clock.ts";
+import { secondMs } from "../time/clock.ts";
 import type { Entry } from "./entry.ts";
 
 /** What entries have in common that share one. */

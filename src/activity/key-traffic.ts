@@ -1,7 +1,7 @@
 import { and, desc, eq, gte } from "drizzle-orm";
 import type { LogReading } from "../accounts/actor.ts";
-import { activity } from "../db/schema-activity.ts";
-import { idBound, timeOfId } from "../ids.ts";
+import { idBound, timeOfId } from "../ids/ids.ts";
+import { activity } from "./log-tables.ts";
 import { entriesScannedAtOnce } from "./read-activity.ts";
 
 /** What a key was lately used for. */

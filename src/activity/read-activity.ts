@@ -2,11 +2,11 @@ import { and, desc, eq, gte, lt, or, type SQL, sql } from "drizzle-orm";
 import type { LogReading } from "../accounts/actor.ts";
 import { isOneOf, isOwnOneOf } from "../db/is-one-of.ts";
 import { newestFirst } from "../db/page.ts";
-import { activity } from "../db/schema-activity.ts";
-import { apiKeys } from "../db/schema-main.ts";
-import { Failure } from "../errors.ts";
-import { idBound } from "../ids.ts";
+import { Failure } from "../errors/failure.ts";
+import { idBound } from "../ids/ids.ts";
+import { apiKeys } from "../keys/tables.ts";
 import type { Entry } from "./entry.ts";
+import { activity } from "./log-tables.ts";
 
 /** An entry as it is read: with the name that its key has now. */
 export type ReadEntry = Entry & { keyName: string | null };

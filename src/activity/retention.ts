@@ -1,6 +1,7 @@
-import { dayMs, hourStart } from "../clock.ts";
 import { rowsAtOnce } from "../db/delete-in-chunks.ts";
-import { idBound } from "../ids.ts";
+import { idBound } from "../ids/ids.ts";
+import { dayMs, hourStart } from "../time/clock.ts";
+import { deleteOldMarks, deleteOldSlices } from "../usage/stale-slices.ts";
 
 /** How many days a log may be kept. */
 export const keptDays = { fewest: 2, most: 90 };
@@ -50,11 +51,8 @@ const deletions = [
     SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?)
     WHERE EXISTS (SELECT 1 FROM activity WHERE account_id = value ->> 0 AND id < value ->> 2)
     ON CONFLICT DO UPDATE SET starts_at = excluded.starts_at, first_id = excluded.first_id WHERE excluded.starts_at > log_starts.starts_at`,
-  `DELETE FROM stale_slices WHERE (account_id, start) IN
-    (SELECT stale.account_id, stale.start FROM ${due} stale_slices AS stale ON stale.account_id = due.value ->> 0 AND stale.start < due.value ->> 1)`,
+  deleteOldMarks,
   `DELETE FROM activity WHERE (account_id, id) IN
     (SELECT old.account_id, old.id FROM ${due} activity AS old ON old.account_id = due.value ->> 0 AND old.id < due.value ->> 2 LIMIT ${rowsAtOnce})`,
-  `DELETE FROM usage_slices WHERE (account_id, start, key_id, route, status) IN
-    (SELECT old.account_id, old.start, key_id, route, status FROM ${due} usage_slices AS old
-      ON old.account_id = due.value ->> 0 AND old.start < due.value ->> 3 LIMIT ${rowsAtOnce})`,
+  deleteOldSlices,
 ];

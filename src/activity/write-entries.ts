@@ -1,10 +1,11 @@
 import { getTableColumns } from "drizzle-orm";
-import { dayMs, secondMs, sliceStart } from "../clock.ts";
 import { isRefusedContent, messagesOf } from "../db/failures.ts";
-import { activity } from "../db/schema-activity.ts";
-import { withDeadline } from "../deadline.ts";
-import { timeOfId } from "../ids.ts";
+import { timeOfId } from "../ids/ids.ts";
+import { dayMs, secondMs, sliceStart } from "../time/clock.ts";
+import { withDeadline } from "../time/deadline.ts";
+import { markSlices } from "../usage/stale-slices.ts";
 import { type Entry, entriesAtOnce } from "./entry.ts";
+import { activity } from "./log-tables.ts";
 
 const writeTimeoutMs = 5 * secondMs;
 /** No log is kept for less. */
@@ -76,9 +77,6 @@ const isTooOld = "value ->> 1 < coalesce((SELECT first_id FROM log_starts WHERE 
 const insertEntries = `INSERT INTO activity (${columns.map(({ name }) => name).join(", ")})
   SELECT ${columns.map((_, index) => `value ->> ${index}`).join(", ")} FROM json_each(?)
   WHERE NOT ${isTooOld} ON CONFLICT (account_id, id) DO NOTHING`;
-const markSlices = `INSERT OR IGNORE INTO stale_slices (account_id, start, writer, since)
-  SELECT value ->> 0, value ->> 1, ?2, ?3 FROM json_each(?1)
-  WHERE value ->> 1 >= coalesce((SELECT starts_at FROM log_starts WHERE account_id = value ->> 0), 0)`;
 const countTooOld = `SELECT count(*) AS refused FROM json_each(?) WHERE ${isTooOld}`;
 
 async function writeBatch({ d1, writer, now }: LogWriting, entries: readonly Entry[]): Promise<number> {

@@ -1,8 +1,8 @@
-import { minuteMs, secondMs, sliceStart } from "../clock.ts";
+import { hashOf } from "../crypto/hash.ts";
 import { messagesOf } from "../db/failures.ts";
-import { withDeadline } from "../deadline.ts";
-import { errorsOf, throwTogether } from "../errors.ts";
-import { hashOf } from "../hash.ts";
+import { errorsOf, throwTogether } from "../errors/failure.ts";
+import { minuteMs, secondMs, sliceStart } from "../time/clock.ts";
+import { withDeadline } from "../time/deadline.ts";
 import type { ActivityWriter } from "./activity-writer.ts";
 import { activityDatabase, activityDatabases } from "./databases.ts";
 import type { Entry } from "./entry.ts";

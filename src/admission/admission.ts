@@ -1,6 +1,6 @@
 import { firstStore } from "../activity/databases.ts";
-import type { FailureContent } from "../errors.ts";
-import { type AddressRange, allowsIp } from "./ip-list.ts";
+import type { FailureContent } from "../errors/failure.ts";
+import { type AddressRange, allowsIp } from "../net/ip-list.ts";
 
 /** What a guard knows of its key. Persisted in the object; D1 is where it comes from. */
 export interface KeyConfig {

@@ -1,6 +1,6 @@
-import { secondMs } from "../clock.ts";
-import { withDeadline } from "../deadline.ts";
-import { Failure } from "../errors.ts";
+import { Failure } from "../errors/failure.ts";
+import { secondMs } from "../time/clock.ts";
+import { withDeadline } from "../time/deadline.ts";
 import { type Admission, type AdmissionRequest, refusalCodes } from "./admission.ts";
 import type { KeyGuard } from "./key-guard.ts";
 

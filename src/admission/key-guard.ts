@@ -1,14 +1,14 @@
 import { DurableObject } from "cloudflare:workers";
-import { hourStart, secondMs } from "../clock.ts";
 import { connect } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
-import { withDeadline } from "../deadline.ts";
 import type { Event } from "../events/event.ts";
-import { writeEvents } from "../events/write-events.ts";
+import { type AddressRange, parseIpList } from "../net/ip-list.ts";
+import { hourStart, secondMs } from "../time/clock.ts";
+import { withDeadline } from "../time/deadline.ts";
 import { enqueueVia } from "../webhooks/enqueue.ts";
+import { writeEvents } from "../webhooks/write-events.ts";
 import { type Admission, type AdmissionRequest, factsOf, type KeyConfig, type KeyFacts, type RateLimit, refusalOf } from "./admission.ts";
 import { EventJournal } from "./event-journal.ts";
-import { type AddressRange, parseIpList } from "./ip-list.ts";
 import { dueLimitEvents, lowestLine } from "./limit-events.ts";
 import { readConfig } from "./read-config.ts";
 import { countOne, giveBack, openWindow, recoveredWindow, resetsAt, type Window, windowAt } from "./window.ts";

@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { iso } from "../clock.ts";
 import { type Event, kindsAbout, newEvent, onceEventId } from "../events/event.ts";
-import { timeOf } from "../iso-text.ts";
+import { iso } from "../time/clock.ts";
+import { timeOf } from "../time/iso-text.ts";
 import type { KeyConfig } from "./admission.ts";
 import { resetsAt, type Window } from "./window.ts";
 

@@ -1,5 +1,5 @@
 import { type SQL, sql } from "drizzle-orm";
-import { apiKeys } from "../db/schema-main.ts";
+import { apiKeys } from "../keys/tables.ts";
 
 /**
  * The condition for keys of the account that are neither revoked nor expired. It reads these alone, by an index: an account has 50 of them at most,

@@ -1,9 +1,9 @@
 import { and, asc, eq } from "drizzle-orm";
 import { limitCeiling } from "../accounts/account.ts";
 import type { LogReading, Reading } from "../accounts/actor.ts";
-import { hourMs, hourStart } from "../clock.ts";
-import { apiKeys } from "../db/schema-main.ts";
-import { Failure } from "../errors.ts";
+import { Failure } from "../errors/failure.ts";
+import { apiKeys } from "../keys/tables.ts";
+import { hourMs, hourStart } from "../time/clock.ts";
 import { readCountedKeys } from "../usage/counted-keys.ts";
 import type { UpToDate } from "../usage/refresh-roll-ups.ts";
 import type { RateLimit } from "./admission.ts";

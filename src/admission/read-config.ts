@@ -1,6 +1,7 @@
 import { eq } from "drizzle-orm";
+import { accounts } from "../accounts/tables.ts";
 import type { Db } from "../db/client.ts";
-import { accounts, apiKeys } from "../db/schema-main.ts";
+import { apiKeys } from "../keys/tables.ts";
 import type { KeyConfig } from "./admission.ts";
 
 /** What a guard must know, from a key's row and its account's. */

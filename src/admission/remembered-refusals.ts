@@ -1,4 +1,4 @@
-import { secondMs } from "../clock.ts";
+import { secondMs } from "../time/clock.ts";
 import type { Admission, AdmissionRequest, RefusalCode } from "./admission.ts";
 
 const keptMs = secondMs;

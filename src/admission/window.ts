@@ -1,4 +1,4 @@
-import { hourMs, hourStart } from "../clock.ts";
+import { hourMs, hourStart } from "../time/clock.ts";
 
 /**
  * The count of one clock hour (UTC) against a persisted reservation. `reserved` is on disk before a request that it

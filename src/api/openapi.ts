@@ -1,5 +1,6 @@
 import type { EventCatalogue } from "../events/catalogue.ts";
-import { find, type Json, type JsonObject, resolve } from "../openapi-document.ts";
+import { find, type Json, type JsonObject, resolve } from "../openapi/document.ts";
+import { laptop } from "../openapi/servers.ts";
 import { apiBase } from "./base-path.ts";
 import { addEventRequests } from "./document/event-requests.ts";
 import { addEventSchemas } from "./document/event-schemas.ts";
@@ -9,7 +10,6 @@ import { externalDocs, info, tags } from "./document/info.ts";
 import { addLinks } from "./document/links.ts";
 import { addRefusals } from "./document/refusals.ts";
 import { addScopes } from "./document/scopes.ts";
-import { laptop } from "./document/servers.ts";
 import { shareParts } from "./document/shared-parts.ts";
 import { securityScheme } from "./route-parts/access.ts";
 import { Problem } from "./route-parts/responses.ts";

@@ -1,12 +1,14 @@
 import { and, desc, eq, getTableColumns, gte, lt, type SQL, sql } from "drizzle-orm";
 import type { PartyType, Reading } from "../accounts/actor.ts";
-import { dayMs } from "../clock.ts";
 import { type Db, raw, type Statement } from "../db/client.ts";
 import { deleteInChunks } from "../db/delete-in-chunks.ts";
 import { insertWhere } from "../db/insert-where.ts";
 import { newestFirst, type Page } from "../db/page.ts";
-import { apiKeys, audit, members } from "../db/schema-main.ts";
-import { idBound, newId } from "../ids.ts";
+import { members } from "../identity/tables.ts";
+import { idBound, newId } from "../ids/ids.ts";
+import { apiKeys } from "../keys/tables.ts";
+import { dayMs } from "../time/clock.ts";
+import { audit } from "./tables.ts";
 
 // Who changed what of keys, webhooks, people and sessions. An entry is written in the batch of the change that it tells of.
 

@@ -1,8 +1,8 @@
 import { type SQL, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
-import { dayMs } from "../clock.ts";
 import { type BatchCondition, isFailedCondition } from "../db/batch-condition.ts";
-import { idBound } from "../ids.ts";
+import { idBound } from "../ids/ids.ts";
+import { dayMs } from "../time/clock.ts";
 
 // Every member, a viewer too, may change their own sign-in, and each change leaves an entry in the audit log for 400 days. So the log takes only so
 // many in 24 hours. Each kind is counted by itself: nobody hides one by many of another.

@@ -1,4 +1,4 @@
-import { age, ahead } from "../relative-time.ts";
+import { age, ahead } from "../time/relative-time.ts";
 
 // What pages do with script. Everything that they are for works without it.
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { ActivityFilter } from "../activity/read-activity.ts";
-import { iso } from "../clock.ts";
+import { iso } from "../time/clock.ts";
 import type { PageContext } from "./context.ts";
 import { ownValue } from "./forms.ts";
 

@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import type { Account } from "../accounts/account.ts";
-import { Failure } from "../errors.ts";
+import { Failure } from "../errors/failure.ts";
 import type { AppEnv } from "../http/context.ts";
 import type { Role } from "../identity/roles.ts";
 import type { SignedIn } from "../identity/sessions.ts";

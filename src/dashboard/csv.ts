@@ -1,5 +1,5 @@
 import type { Page } from "../db/page.ts";
-import { Failure } from "../errors.ts";
+import { Failure } from "../errors/failure.ts";
 
 /** Rows that a CSV of a list has at most. */
 const mostRows = 10_000;

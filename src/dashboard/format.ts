@@ -1,5 +1,5 @@
-import { secondMs } from "../clock.ts";
-import { percent } from "../percent.ts";
+import { secondMs } from "../time/clock.ts";
+import { percent } from "../usage/percent.ts";
 
 const whole = new Intl.NumberFormat("en");
 const month = new Intl.DateTimeFormat("en-US", { month: "short", timeZone: "UTC" });

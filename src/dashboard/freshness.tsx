@@ -1,7 +1,7 @@
 import { Hono } from "hono";
 import { createMiddleware } from "hono/factory";
 import { connect } from "../db/client.ts";
-import { Failure } from "../errors.ts";
+import { Failure } from "../errors/failure.ts";
 import { originOf } from "../http/client-address.ts";
 import type { Member } from "../identity/member.ts";
 import { authenticationOptions, verifyAuthentication } from "../identity/passkeys.ts";

@@ -1,6 +1,6 @@
 import type { Reading } from "../accounts/actor.ts";
 import { listAudit, type ReadAuditEntry } from "../audit/audit.ts";
-import { timeOfId } from "../ids.ts";
+import { timeOfId } from "../ids/ids.ts";
 import type { Span } from "../usage/windows.ts";
 import type { Mark } from "./components/requests-chart.tsx";
 

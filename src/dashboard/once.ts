@@ -1,7 +1,7 @@
-import { type Commit, commitTo } from "../events/commit.ts";
-import { hashOf } from "../hash.ts";
+import { hashOf } from "../crypto/hash.ts";
 import { urlOf } from "../http/request-url.ts";
 import { AlreadyDone, findStored, storingCommit } from "../idempotency/store.ts";
+import { type Commit, commitTo } from "../webhooks/outbox.ts";
 import { outbox, reading } from "./acting.ts";
 import type { PageContext } from "./context.ts";
 import type { Form } from "./forms.ts";

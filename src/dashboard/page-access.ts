@@ -1,6 +1,6 @@
 import { createMiddleware } from "hono/factory";
 import { matchedRoutes } from "hono/route";
-import { Failure } from "../errors.ts";
+import { Failure } from "../errors/failure.ts";
 import type { AppContext } from "../http/context.ts";
 import type { Permission } from "../identity/roles.ts";
 import type { PageEnv } from "./context.ts";

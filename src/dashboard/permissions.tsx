@@ -1,6 +1,6 @@
 import { createMiddleware } from "hono/factory";
 import { suspended } from "../accounts/suspension.ts";
-import { Failure } from "../errors.ts";
+import { Failure } from "../errors/failure.ts";
 import { listMembers } from "../identity/member.ts";
 import { may, type Permission, rolesWith, withheldScopes } from "../identity/roles.ts";
 import { type Scope, scopes } from "../keys/scopes.ts";

@@ -1,8 +1,8 @@
 import type { ReadEntry } from "../activity/read-activity.ts";
-import { hourMs, hourStart } from "../clock.ts";
-import type { FailureCode } from "../errors.ts";
-import { explanations } from "../explanations.ts";
-import { timeOfId } from "../ids.ts";
+import { explanations } from "../errors/explanations.ts";
+import type { FailureCode } from "../errors/failure.ts";
+import { timeOfId } from "../ids/ids.ts";
+import { hourMs, hourStart } from "../time/clock.ts";
 import { integer, timeOfDay } from "./format.ts";
 
 /** Why a request was not served, what its client can do, and the header that told it. */

@@ -1,4 +1,4 @@
-import { Failure } from "../errors.ts";
+import { Failure } from "../errors/failure.ts";
 import type { RelyingParty } from "../identity/passkeys.ts";
 import { sealingSecrets } from "../webhooks/sealing.ts";
 import type { PageContext } from "./context.ts";

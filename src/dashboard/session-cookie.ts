@@ -1,7 +1,7 @@
 import { deleteCookie } from "hono/cookie";
 import { urlOf } from "../http/request-url.ts";
 import { readSigned, setSigned } from "../http/signed-cookie.ts";
-import { isLoopback } from "../loopback.ts";
+import { isLoopback } from "../net/loopback.ts";
 import type { PageContext } from "./context.ts";
 
 const fourteenDays = 14 * 24 * 3600;

@@ -6,7 +6,7 @@ import { urlOf } from "../http/request-url.ts";
 import { type AccessConfig, accessConfig, chosenMembership, listMemberships, verifyAccess } from "../identity/access.ts";
 import { listOffers } from "../identity/join.ts";
 import { readSession, touchSession } from "../identity/sessions.ts";
-import { isLoopback } from "../loopback.ts";
+import { isLoopback } from "../net/loopback.ts";
 import type { PageContext, PageEnv, Visitor } from "./context.ts";
 import { closedPage, noAccountPage, uninvitedPage } from "./pages/closed.tsx";
 import { pathWithin } from "./preferences.ts";

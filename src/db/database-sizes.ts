@@ -1,6 +1,6 @@
 import { type SQL, sql } from "drizzle-orm";
-import { secondMs } from "../clock.ts";
-import { withDeadline } from "../deadline.ts";
+import { secondMs } from "../time/clock.ts";
+import { withDeadline } from "../time/deadline.ts";
 import type { Db } from "./client.ts";
 
 /** A database of 10 GB that has so much takes no more rows: the rest is for what ends something, and for what is on its way. */

@@ -1,6 +1,6 @@
 import { inArray } from "drizzle-orm";
 import type { Db } from "./client.ts";
-import { jobs } from "./schema-main.ts";
+import { jobs } from "./tables.ts";
 
 /** How far a job of the clock is, and how its last run went. */
 export type JobRun = typeof jobs.$inferSelect;

@@ -1,6 +1,6 @@
 import { and, eq, exists, type SQL } from "drizzle-orm";
 import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
-import { Failure } from "../errors.ts";
+import { Failure } from "../errors/failure.ts";
 import { type Db, newRevision } from "./client.ts";
 
 // Read, decide, write where nobody else has written meanwhile, else begin again. Each write of a row gives it a new `revision`,

@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
+import { accounts } from "../accounts/tables.ts";
 import type { Db } from "./client.ts";
-import { accounts } from "./schema-main.ts";
 
 /** Resolves where D1 answers and has its tables; else rejects. */
 export async function requireReady(db: Db): Promise<void> {

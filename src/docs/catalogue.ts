@@ -1,5 +1,5 @@
 import type { EventCatalogue } from "../events/catalogue.ts";
-import type { JsonObject } from "../openapi-document.ts";
+import type { JsonObject } from "../openapi/document.ts";
 import { type DocPage, originPlaceholder } from "./page.ts";
 import { errorPages } from "./pages/errors.ts";
 import { eventPages } from "./pages/events.ts";

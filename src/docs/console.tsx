@@ -1,4 +1,4 @@
-import { type JsonObject, type Operation, parametersOf } from "../openapi-document.ts";
+import { type JsonObject, type Operation, parametersOf } from "../openapi/document.ts";
 
 /**
  * Tries an operation on the origin that serves the page: the key is typed in, kept in memory alone and sent in a header. It takes script;

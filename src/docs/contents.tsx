@@ -1,4 +1,4 @@
-import { type JsonObject, operationsIn } from "../openapi-document.ts";
+import { type JsonObject, operationsIn } from "../openapi/document.ts";
 import { type DocPage, operationPath } from "./page.ts";
 import { tagsOf } from "./pages/index.ts";
 

@@ -1,5 +1,5 @@
 import type { EventCatalogue } from "../events/catalogue.ts";
-import { type JsonObject, operationsIn, readOpenApi } from "../openapi-document.ts";
+import { type JsonObject, operationsIn, readOpenApi } from "../openapi/document.ts";
 import { docPages } from "./catalogue.ts";
 import { Console as consoleFor } from "./console.tsx";
 import { contentsOf } from "./contents.tsx";

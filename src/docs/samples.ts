@@ -1,4 +1,4 @@
-import { isObject, type JsonObject, type Operation, parametersOf } from "../openapi-document.ts";
+import { isObject, type JsonObject, type Operation, parametersOf } from "../openapi/document.ts";
 import type { OwnIds } from "./own-ids.ts";
 
 // One call of an operation as a client makes it. Each sample is run by the tests as it stands, with the key in $API_KEY.

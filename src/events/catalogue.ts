@@ -1,4 +1,4 @@
-import { Failure } from "../errors.ts";
+import { Failure } from "../errors/failure.ts";
 import type { EventKind } from "./event.ts";
 
 /** Every kind of event that there is. `src/event-catalogue.ts` puts it together from what the areas declare. */

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import type { z } from "zod";
-import { iso } from "../clock.ts";
-import { differing } from "../differing.ts";
-import { idBound, newId } from "../ids.ts";
+import { differing } from "../db/differing.ts";
+import { idBound, newId } from "../ids/ids.ts";
+import { iso } from "../time/clock.ts";
 
 /** Something that happened, kept for whoever asks or has registered for it. */
 export interface Event {

@@ -1,13 +1,10 @@
-import { and, asc, desc, eq, gt, gte, inArray, lt, lte, or, sql } from "drizzle-orm";
+import { and, asc, desc, eq, gt, gte, lt, lte, or, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
-import { minuteMs } from "../clock.ts";
 import { isOneOf } from "../db/is-one-of.ts";
 import { type Page, pageFrom, scannedAtOnce } from "../db/page.ts";
-import { events } from "../db/schema-main.ts";
-import { Failure } from "../errors.ts";
-import { idBound, timeOfId } from "../ids.ts";
-import { readFirstDeliveries } from "./commit.ts";
+import { Failure } from "../errors/failure.ts";
 import type { Event } from "./event.ts";
+import { events } from "./tables.ts";
 
 /** An event as it is read, with its sequence number in the account. */
 export type SequencedEvent = Event & { sequence: number };
@@ -52,33 +49,4 @@ export async function readEvent({ db, actor }: Reading, id: string): Promise<Eve
     .where(and(eq(events.accountId, actor.accountId), eq(events.id, id)));
   if (!event) throw new Failure("not_found", "There is no such event.");
   return event;
-}
-
-/** How long after a request its events may be made: a deletion goes on for a while. */
-const madeWithinMs = 5 * minuteMs;
-const mostOfRequest = 20;
-/** The events that are looked at, from the beginning of a request on, for those that it caused. Other requests make events in that time, too. */
-const lookedThrough = 1000;
-
-/** The first events that a request has caused, and the delivery of each to each webhook. Redeliveries are not among them. */
-export async function readEventsOfRequest({ db, actor }: Reading, requestId: string): Promise<{ event: Event; deliveryIds: string[] }[]> {
-  const at = timeOfId(requestId);
-  const madeMeanwhile = db
-    .select({ id: events.id })
-    .from(events)
-    .where(and(eq(events.accountId, actor.accountId), gt(events.id, idBound("evt", at)), lt(events.id, idBound("evt", at + madeWithinMs))))
-    .orderBy(asc(events.id))
-    .limit(lookedThrough);
-  const found = await db
-    .select()
-    .from(events)
-    .where(and(eq(events.accountId, actor.accountId), inArray(events.id, madeMeanwhile), eq(sql`+${events.requestId}`, requestId)))
-    .orderBy(asc(events.id))
-    .limit(mostOfRequest);
-  if (found.length === 0) return [];
-  const sent = await readFirstDeliveries(
-    db,
-    found.map(({ id }) => id),
-  );
-  return found.map((event) => ({ event, deliveryIds: sent.filter(({ eventId }) => eventId === event.id).map(({ id }) => id) }));
 }

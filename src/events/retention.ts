@@ -1,8 +1,8 @@
 import { sql } from "drizzle-orm";
-import { dayMs } from "../clock.ts";
 import type { Db } from "../db/client.ts";
 import { deleteInChunks } from "../db/delete-in-chunks.ts";
-import { idBound } from "../ids.ts";
+import { idBound } from "../ids/ids.ts";
+import { dayMs } from "../time/clock.ts";
 
 /** How long events, deliveries and attempts are kept. */
 export const eventsKeptMs = 30 * dayMs;

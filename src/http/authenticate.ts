@@ -2,7 +2,7 @@ import { createMiddleware } from "hono/factory";
 import { type Admission, type AdmissionRequest, invalidKey, missingKey, refusalContent } from "../admission/admission.ts";
 import { askAdmission } from "../admission/guards.ts";
 import { rememberedRefusals } from "../admission/remembered-refusals.ts";
-import type { FailureContent } from "../errors.ts";
+import type { FailureContent } from "../errors/failure.ts";
 import { clientAddress } from "./client-address.ts";
 import type { AppContext, AppEnv } from "./context.ts";
 import { problem } from "./problem.ts";

@@ -1,7 +1,7 @@
 import { createMiddleware } from "hono/factory";
-import { secondMs } from "../clock.ts";
-import { withDeadline } from "../deadline.ts";
-import { Failure } from "../errors.ts";
+import { Failure } from "../errors/failure.ts";
+import { secondMs } from "../time/clock.ts";
+import { withDeadline } from "../time/deadline.ts";
 import type { AppContext, AppEnv, ReceivedBody } from "./context.ts";
 import { grow, type Holding, hold, release } from "./held-bytes.ts";
 

@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import type { Admission, AdmissionRequest } from "../admission/admission.ts";
-import type { FailureCode } from "../errors.ts";
+import type { FailureCode } from "../errors/failure.ts";
 import type { RoutePolicy } from "./route-policy.ts";
 
 /** What handlers find in `c.env` and `c.var`. */

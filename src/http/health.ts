@@ -2,12 +2,12 @@ import { Hono } from "hono";
 import packageJson from "../../package.json" with { type: "json" };
 import { readWriters } from "../activity/writers.ts";
 import { askGuard } from "../admission/guards.ts";
-import { iso, secondMs } from "../clock.ts";
 import { connect } from "../db/client.ts";
 import { fullDatabases } from "../db/database-sizes.ts";
 import { messagesOf } from "../db/failures.ts";
 import { requireReady } from "../db/ready.ts";
-import { withDeadline } from "../deadline.ts";
+import { iso, secondMs } from "../time/clock.ts";
+import { withDeadline } from "../time/deadline.ts";
 import type { AppEnv } from "./context.ts";
 
 const rememberedMs = 2 * secondMs;

@@ -1,4 +1,4 @@
-import { minuteMs } from "../clock.ts";
+import { minuteMs } from "../time/clock.ts";
 
 /** Of all requests of an isolate, which has 128 MiB for everything. */
 const mostHeldBytes = 16 * 1024 * 1024;

@@ -1,6 +1,6 @@
 import { HTTPException } from "hono/http-exception";
 import { innermost, isStorageFailure } from "../db/failures.ts";
-import { Failure, type FailureContent, type Fault, failures } from "../errors.ts";
+import { Failure, type FailureContent, type Fault, failures } from "../errors/failure.ts";
 import type { AppContext } from "./context.ts";
 import { secondsToReset } from "./rate-limit-headers.ts";
 import { shownPath } from "./request-path.ts";

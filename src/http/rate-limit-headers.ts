@@ -1,5 +1,5 @@
 import type { RateLimit } from "../admission/admission.ts";
-import { secondMs } from "../clock.ts";
+import { secondMs } from "../time/clock.ts";
 
 /** What every response to a recognised key has. */
 export const rateLimitHeaders = [

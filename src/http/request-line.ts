@@ -1,5 +1,5 @@
 import { matchedRoutes } from "hono/route";
-import { secondMs } from "../clock.ts";
+import { secondMs } from "../time/clock.ts";
 import type { AppContext } from "./context.ts";
 
 const methods = ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"];

@@ -1,13 +1,13 @@
 import { and, eq, gt, lte, type SQL, sql } from "drizzle-orm";
-import { dayMs } from "../clock.ts";
+import { hashOf } from "../crypto/hash.ts";
 import type { Db, Statement } from "../db/client.ts";
 import { deleteInChunks } from "../db/delete-in-chunks.ts";
 import { isDuplicate } from "../db/failures.ts";
 import { insertWhere } from "../db/insert-where.ts";
-import { idempotencyKeys } from "../db/schema-main.ts";
-import { Failure } from "../errors.ts";
-import { type Commit, commitChange, type Outbox } from "../events/commit.ts";
-import { hashOf } from "../hash.ts";
+import { Failure } from "../errors/failure.ts";
+import { dayMs } from "../time/clock.ts";
+import { type Commit, commitChange, type Outbox } from "../webhooks/outbox.ts";
+import { idempotencyKeys } from "./tables.ts";
 
 export const keptMs = dayMs;
 

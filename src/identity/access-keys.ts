@@ -1,7 +1,7 @@
 import { importJWK, type JSONWebKeySet, type JWK } from "jose";
-import { dayMs, minuteMs, secondMs } from "../clock.ts";
-import { withDeadline } from "../deadline.ts";
-import { Failure } from "../errors.ts";
+import { Failure } from "../errors/failure.ts";
+import { dayMs, minuteMs, secondMs } from "../time/clock.ts";
+import { withDeadline } from "../time/deadline.ts";
 
 // The keys that a team of Cloudflare Access signs its tokens with. It changes them every six weeks and serves the former ones for seven days
 // more (https://developers.cloudflare.com/cloudflare-one/identity/authorization-cookie/validating-json/).

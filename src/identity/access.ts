@@ -1,13 +1,14 @@
 import { and, asc, eq, isNull } from "drizzle-orm";
 import { createLocalJWKSet, errors, jwtVerify } from "jose";
 import type { Account } from "../accounts/account.ts";
-import { secondMs } from "../clock.ts";
+import { accounts } from "../accounts/tables.ts";
 import type { Db } from "../db/client.ts";
-import { accounts, members } from "../db/schema-main.ts";
-import { Failure } from "../errors.ts";
+import { Failure } from "../errors/failure.ts";
+import { secondMs } from "../time/clock.ts";
 import { accessKeys } from "./access-keys.ts";
 import { emailKeyOf } from "./email.ts";
 import type { Member } from "./member.ts";
+import { members } from "./tables.ts";
 
 // Cloudflare Access in place of passkeys: it stands before the Worker and sends along who has come, in a token that it signs
 // (https://developers.cloudflare.com/cloudflare-one/identity/authorization-cookie/validating-json/).

@@ -1,9 +1,9 @@
 import { eq, sql } from "drizzle-orm";
 import { isNotSuspended, suspended } from "../accounts/suspension.ts";
+import { accounts } from "../accounts/tables.ts";
 import type { Db } from "../db/client.ts";
-import { accounts } from "../db/schema-main.ts";
-import { Failure } from "../errors.ts";
-import type { Authority } from "../events/commit.ts";
+import { Failure } from "../errors/failure.ts";
+import type { Authority } from "../webhooks/outbox.ts";
 import type { SignedIn } from "./sessions.ts";
 
 /** The authority of a member by their session: it is there, the member has the role that was looked at, and the account is not suspended. */

@@ -1,5 +1,5 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
-import type { NamedSecret } from "../secrets.ts";
+import type { NamedSecret } from "../crypto/secrets.ts";
 
 // A challenge carries its own end and is signed, so that making one writes nothing: whoever is at the sign-in may ask for any number.
 

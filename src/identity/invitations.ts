@@ -1,18 +1,18 @@
 import { and, eq, isNull, type SQL, sql } from "drizzle-orm";
 import { audited, auditKeptMs } from "../audit/audit.ts";
-import { dayMs } from "../clock.ts";
 import type { Db, Statement } from "../db/client.ts";
 import { deleteInChunks } from "../db/delete-in-chunks.ts";
 import { insertWhere } from "../db/insert-where.ts";
 import { wrote } from "../db/optimistic-locking.ts";
-import { invitations } from "../db/schema-main.ts";
-import { Failure } from "../errors.ts";
-import type { Writing } from "../events/commit.ts";
-import { newId } from "../ids.ts";
+import { Failure } from "../errors/failure.ts";
+import { newId } from "../ids/ids.ts";
+import { dayMs } from "../time/clock.ts";
+import type { Writing } from "../webhooks/outbox.ts";
 import { requireEmailKey } from "./email.ts";
 import { memberInvited } from "./member.ts";
 import type { Invitation } from "./open-invitations.ts";
 import type { Role } from "./roles.ts";
+import { invitations } from "./tables.ts";
 import { newToken } from "./tokens.ts";
 
 export const keptMs = 7 * dayMs;

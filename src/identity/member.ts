@@ -2,16 +2,16 @@ import { and, asc, eq, isNull, type SQL, sql } from "drizzle-orm";
 import { z } from "zod";
 import type { Reading } from "../accounts/actor.ts";
 import { audited } from "../audit/audit.ts";
-import { iso } from "../clock.ts";
 import type { Statement } from "../db/client.ts";
 import { wrote } from "../db/optimistic-locking.ts";
-import { members, passkeys, recoveryCodes, sessions } from "../db/schema-main.ts";
-import { Failure } from "../errors.ts";
-import type { Writing } from "../events/commit.ts";
+import { Failure } from "../errors/failure.ts";
 import { type Event, kindsAbout, newEvent } from "../events/event.ts";
-import { timeOf } from "../iso-text.ts";
+import { iso } from "../time/clock.ts";
+import { timeOf } from "../time/iso-text.ts";
+import type { Writing } from "../webhooks/outbox.ts";
 import { endInvitations, endsWith } from "./open-invitations.ts";
 import { type Role, roles } from "./roles.ts";
+import { members, passkeys, recoveryCodes, sessions } from "./tables.ts";
 
 export type Member = typeof members.$inferSelect;
 

@@ -2,10 +2,10 @@ import { and, asc, eq, getTableColumns, type SQL, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
 import { storeAuditOfEach } from "../audit/audit.ts";
 import type { Statement } from "../db/client.ts";
-import { invitations, members } from "../db/schema-main.ts";
-import type { Writing } from "../events/commit.ts";
+import type { Writing } from "../webhooks/outbox.ts";
 import type { Member } from "./member.ts";
 import { managedBy, type Role, roles } from "./roles.ts";
+import { invitations, members } from "./tables.ts";
 
 // Which invitations are open, and which end with the one who made them or was invited: nobody comes back by a link from before.
 

@@ -10,18 +10,18 @@ import {
 import { and, asc, eq, isNull, lt, sql } from "drizzle-orm";
 import { audited } from "../audit/audit.ts";
 import { isOneTooMany, mayStoreOwn, mostOwn } from "../audit/own-sign-in.ts";
-import { minuteMs } from "../clock.ts";
+import { hashOf } from "../crypto/hash.ts";
+import type { NamedSecret } from "../crypto/secrets.ts";
 import { isFailedCondition, requireInBatch } from "../db/batch-condition.ts";
 import type { Db } from "../db/client.ts";
 import { isDuplicate } from "../db/failures.ts";
 import { wrote } from "../db/optimistic-locking.ts";
-import { members, passkeys, spentChallenges } from "../db/schema-main.ts";
-import { Failure } from "../errors.ts";
-import type { Writing } from "../events/commit.ts";
-import { hashOf } from "../hash.ts";
-import type { NamedSecret } from "../secrets.ts";
+import { Failure } from "../errors/failure.ts";
+import { minuteMs } from "../time/clock.ts";
+import type { Writing } from "../webhooks/outbox.ts";
 import { endOfChallenge, makeChallenge } from "./challenge.ts";
 import type { Member } from "./member.ts";
+import { members, passkeys, spentChallenges } from "./tables.ts";
 
 export type Passkey = typeof passkeys.$inferSelect;
 export type NewPasskey = Pick<Passkey, "id" | "name" | "publicKey" | "counter" | "transports">;

@@ -1,14 +1,14 @@
 import { and, count, eq, isNotNull, isNull, sql } from "drizzle-orm";
 import { audited } from "../audit/audit.ts";
 import { isOneTooMany, mayStoreOwn, mostOwn } from "../audit/own-sign-in.ts";
+import { hashOf } from "../crypto/hash.ts";
 import { requireInBatch } from "../db/batch-condition.ts";
 import type { Db } from "../db/client.ts";
 import { wrote } from "../db/optimistic-locking.ts";
-import { members, recoveryCodes } from "../db/schema-main.ts";
-import { Failure } from "../errors.ts";
-import type { Writing } from "../events/commit.ts";
-import { hashOf } from "../hash.ts";
+import { Failure } from "../errors/failure.ts";
+import type { Writing } from "../webhooks/outbox.ts";
 import type { Member } from "./member.ts";
+import { members, recoveryCodes } from "./tables.ts";
 
 export const codesOfMember = 8;
 /** Without letters and digits that look alike. */

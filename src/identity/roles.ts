@@ -1,4 +1,4 @@
-import { members } from "../db/schema-main.ts";
+import { members } from "./tables.ts";
 
 export const roles = members.role.enumValues;
 export type Role = (typeof roles)[number];

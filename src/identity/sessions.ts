@@ -1,20 +1,21 @@
 import { and, desc, eq, gt, inArray, isNull, ne, type SQL, sql } from "drizzle-orm";
 import type { Account } from "../accounts/account.ts";
 import type { Origin, Reading } from "../accounts/actor.ts";
+import { accounts } from "../accounts/tables.ts";
 import { audited } from "../audit/audit.ts";
 import { takesOwn } from "../audit/own-sign-in.ts";
-import { dayMs, hourMs, minuteMs } from "../clock.ts";
+import { hashOf } from "../crypto/hash.ts";
 import { type Db, raw, type Statement } from "../db/client.ts";
 import { deleteInChunks } from "../db/delete-in-chunks.ts";
 import { insertWhere } from "../db/insert-where.ts";
 import { wrote } from "../db/optimistic-locking.ts";
-import { accounts, members, sessions } from "../db/schema-main.ts";
-import { Failure } from "../errors.ts";
-import { commitChange, type Outbox, type Writing } from "../events/commit.ts";
-import { hashOf } from "../hash.ts";
-import { newId } from "../ids.ts";
+import { Failure } from "../errors/failure.ts";
+import { newId } from "../ids/ids.ts";
+import { dayMs, hourMs, minuteMs } from "../time/clock.ts";
+import { commitChange, type Outbox, type Writing } from "../webhooks/outbox.ts";
 import type { Member } from "./member.ts";
 import { managedBy } from "./roles.ts";
+import { members, sessions } from "./tables.ts";
 import { newToken } from "./tokens.ts";
 
 export type Session = typeof sessions.$inferSelect;

@@ -1,4 +1,4 @@
-import { hashOf } from "../hash.ts";
+import { hashOf } from "../crypto/hash.ts";
 
 /** 256 random bits, as a link or a cookie carries them. Only the hash is kept. */
 export function newToken(): { token: string; tokenHash: string } {

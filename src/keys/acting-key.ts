@@ -1,12 +1,13 @@
 import { and, eq, exists, gt, isNull, or, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
 import { isNotSuspended, suspended } from "../accounts/suspension.ts";
+import { accounts } from "../accounts/tables.ts";
 import { type RefusalCode, refusalContent, refusalOfState } from "../admission/admission.ts";
 import type { Db } from "../db/client.ts";
-import { accounts, apiKeys } from "../db/schema-main.ts";
-import { Failure } from "../errors.ts";
-import type { Authority } from "../events/commit.ts";
+import { Failure } from "../errors/failure.ts";
+import type { Authority } from "../webhooks/outbox.ts";
 import type { KeyRow } from "./key.ts";
+import { apiKeys } from "./tables.ts";
 
 // A key that is revoked, disabled, expired or narrowed after its request was admitted changes nothing any more: each change by a key
 // is written on the condition that the key may still make it.

@@ -1,11 +1,12 @@
 import { count, eq, type SQL, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
+import { accounts } from "../accounts/tables.ts";
 import { isLive } from "../admission/live-keys.ts";
-import { dayMs } from "../clock.ts";
 import { holdsNow } from "../db/batch-condition.ts";
 import type { Db } from "../db/client.ts";
-import { accounts, apiKeys } from "../db/schema-main.ts";
-import { Failure, type Fault } from "../errors.ts";
+import { Failure, type Fault } from "../errors/failure.ts";
+import { dayMs } from "../time/clock.ts";
+import { apiKeys } from "./tables.ts";
 
 // What bounds the keys of an account, whoever makes or changes them.
 

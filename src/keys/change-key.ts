@@ -1,8 +1,8 @@
 import { type SQL, sql } from "drizzle-orm";
 import { holdsNow } from "../db/batch-condition.ts";
+import { differing, isEmpty } from "../db/differing.ts";
 import type { Precondition } from "../db/optimistic-locking.ts";
-import { differing, isEmpty } from "../differing.ts";
-import { Failure, invalidMember } from "../errors.ts";
+import { Failure, invalidMember } from "../errors/failure.ts";
 import { hasRoom, requireBounds, requireRoom } from "./bounds.ts";
 import { requireGrantable, widens } from "./grants.ts";
 import { isExpired, type Key, type KeyRow, statusOf } from "./key.ts";

@@ -1,13 +1,12 @@
 import { and, type SQL } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
 import { audited } from "../audit/audit.ts";
+import { hashOf } from "../crypto/hash.ts";
 import { newRevision } from "../db/client.ts";
 import { insertWhere } from "../db/insert-where.ts";
 import { conflicted, isUnchanged, retryOnConflict, wrote } from "../db/optimistic-locking.ts";
-import { apiKeys } from "../db/schema-main.ts";
-import type { Writing } from "../events/commit.ts";
-import { hashOf } from "../hash.ts";
 import { neverUsed } from "../usage/last-uses.ts";
+import type { Writing } from "../webhooks/outbox.ts";
 import { readActingKey } from "./acting-key.ts";
 import { hasRoom, mayMakeMore, noRoom, readCeiling, requireBounds, requireMayMake } from "./bounds.ts";
 import { type Permissions, requireGrantable } from "./grants.ts";
@@ -15,6 +14,7 @@ import type { Key, KeyRow } from "./key.ts";
 import { keyCreated } from "./key-events.ts";
 import { newKeyId, newSecretKey, type SigningSecret } from "./key-format.ts";
 import { defaultScopes } from "./scopes.ts";
+import { apiKeys } from "./tables.ts";
 
 export interface NewKey {
   name: string;

@@ -1,4 +1,4 @@
-import { hashOf } from "../hash.ts";
+import { hashOf } from "../crypto/hash.ts";
 import { keyIdOf, type SigningSecret, statedIdOf } from "./key-format.ts";
 
 const mostRemembered = 10_000;

@@ -1,5 +1,5 @@
-import { isWithin } from "../admission/ip-list.ts";
-import { Failure } from "../errors.ts";
+import { Failure } from "../errors/failure.ts";
+import { isWithin } from "../net/ip-list.ts";
 import type { KeyRow } from "./key.ts";
 
 /** What a key may do, and so what it may grant to others. The operator is bound by nothing. */

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { iso, isoOrNull } from "../clock.ts";
-import { isoText, timeOf } from "../iso-text.ts";
+import { iso, isoOrNull } from "../time/clock.ts";
+import { isoText, timeOf } from "../time/iso-text.ts";
 import { type Key, keyStatuses, statusOf } from "./key.ts";
 import { prefixOf } from "./key-format.ts";
 

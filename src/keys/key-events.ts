@@ -1,5 +1,5 @@
-import { dayMs } from "../clock.ts";
 import { type Event, type EventKind, kindsAbout, newChangeEvent, newEvent, ofChange, onceEventId } from "../events/event.ts";
+import { dayMs } from "../time/clock.ts";
 import type { Key } from "./key.ts";
 import { KeyData, keyData } from "./key-data.ts";
 

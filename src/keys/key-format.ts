@@ -1,7 +1,7 @@
 import { hmac } from "@noble/hashes/hmac.js";
 import { sha256 } from "@noble/hashes/sha2.js";
 import { utf8ToBytes } from "@noble/hashes/utils.js";
-import { type NamedSecret, secretsIn } from "../secrets.ts";
+import { type NamedSecret, secretsIn } from "../crypto/secrets.ts";
 
 // `dvo_` + 16 public characters + `_` + 32 of secret + 8 of tag, all base62. The tag's first character names the signing
 // secret; the other 7 are an HMAC-SHA256 under that secret over everything before them. Whoever has not the signing secret

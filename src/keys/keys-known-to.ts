@@ -3,12 +3,12 @@ import type { LogReading } from "../accounts/actor.ts";
 import { isLive } from "../admission/live-keys.ts";
 import { knownTo, knownToRemovedSince } from "../audit/known-to.ts";
 import { holdsNow } from "../db/batch-condition.ts";
-import type { Statement } from "../db/client.ts";
+import { type Db, raw, type Statement } from "../db/client.ts";
 import { always } from "../db/optimistic-locking.ts";
-import { apiKeys } from "../db/schema-main.ts";
 import { readLastUses } from "../usage/last-uses.ts";
 import type { Key, KeyRow } from "./key.ts";
 import { keyUpdated } from "./key-events.ts";
+import { apiKeys } from "./tables.ts";
 import { type KeyContext, writeKey } from "./write-key.ts";
 
 /** Returns the live keys whose secret a member may have, newest first, at most `limit`. */
@@ -25,6 +25,14 @@ export async function listKeysKnownTo({ db, activity, actor, now }: LogReading, 
   );
   return rows.map((row) => ({ ...row, ...lastUseOf(row.id) }));
 }
+
+/** The statement that disables the active keys of an account whose ids the SELECT `ids` returns. */
+export const disableKeys = (db: Db, accountId: string, ids: SQL, now: number): Statement =>
+  raw(
+    db,
+    sql`UPDATE api_keys SET state = 'disabled', version = version + 1, revision = lower(hex(randomblob(8))), updated_at = max(${now}, updated_at + 1)
+      WHERE account_id = ${accountId} AND state = 'active' AND id IN (${ids})`,
+  );
 
 /** The condition that a key had expired before a member was removed who may have its secret. The page of a removal does not show such a key. */
 export const expiredBeforeRemoval = ({ accountId, id }: KeyRow, expiredAt: number): SQL =>

@@ -1,11 +1,12 @@
 import { and, asc, eq, exists, gt, lte, sql } from "drizzle-orm";
 import { type StoreReading, systemOn } from "../accounts/actor.ts";
-import { accounts, apiKeys } from "../db/schema-main.ts";
-import { errorsOf, throwTogether } from "../errors.ts";
-import { commitChange, type Outbox } from "../events/commit.ts";
+import { accounts } from "../accounts/tables.ts";
+import { errorsOf, throwTogether } from "../errors/failure.ts";
 import { neverUsed, readLastUse } from "../usage/last-uses.ts";
+import { commitChange, type Outbox } from "../webhooks/outbox.ts";
 import type { KeyRow } from "./key.ts";
 import { expiryNoticeMs, keyExpiring } from "./key-events.ts";
+import { apiKeys } from "./tables.ts";
 
 /** As many keys that have expired unseen as one run passes over. */
 const mostPassedOver = 1000;

@@ -1,15 +1,16 @@
 import { and, asc, eq, gt, lt, sql } from "drizzle-orm";
+import { accounts } from "../accounts/tables.ts";
 import type { Guards } from "../admission/guards.ts";
 import { isLive } from "../admission/live-keys.ts";
 import { configColumns, readConfig } from "../admission/read-config.ts";
 import { rememberedRefusals } from "../admission/remembered-refusals.ts";
-import { secondMs } from "../clock.ts";
 import type { Db } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
-import { accounts, apiKeys } from "../db/schema-main.ts";
-import { withDeadline } from "../deadline.ts";
-import { Failure } from "../errors.ts";
+import { Failure } from "../errors/failure.ts";
+import { secondMs } from "../time/clock.ts";
+import { withDeadline } from "../time/deadline.ts";
 import { adoptConfig } from "./reconcile-key.ts";
+import { apiKeys } from "./tables.ts";
 
 const patienceMs = 5 * secondMs;
 const pauseMs = 100;

@@ -3,10 +3,11 @@ import { unionAll } from "drizzle-orm/sqlite-core";
 import type { LogReading, Reading } from "../accounts/actor.ts";
 import { isLive } from "../admission/live-keys.ts";
 import { isOwnOneOf } from "../db/is-one-of.ts";
-import { apiKeys, members } from "../db/schema-main.ts";
-import { Failure } from "../errors.ts";
+import { Failure } from "../errors/failure.ts";
+import { members } from "../identity/tables.ts";
 import { readLastUse, readLastUses } from "../usage/last-uses.ts";
 import type { Key, KeyRow, KeyStatus } from "./key.ts";
+import { apiKeys } from "./tables.ts";
 
 /** What a page of keys goes on after. */
 export interface KeyPosition {

@@ -1,14 +1,15 @@
-import { and, eq, isNull, ne, sql } from "drizzle-orm";
+import { ne, sql } from "drizzle-orm";
+import { changesSuspension, setSuspension } from "../accounts/suspension.ts";
 import type { KeyConfig } from "../admission/admission.ts";
 import { askGuard, type Guards } from "../admission/guards.ts";
-import { isLive } from "../admission/live-keys.ts";
 import type { Db } from "../db/client.ts";
 import { asRead, isUnchanged, nextVersion, wrote } from "../db/optimistic-locking.ts";
-import { accounts, apiKeys } from "../db/schema-main.ts";
-import { commitChange } from "../events/commit.ts";
 import { neverUsed } from "../usage/last-uses.ts";
+import { commitChange } from "../webhooks/outbox.ts";
 import type { KeyRow } from "./key.ts";
 import { keyRevoked, keyUpdated } from "./key-events.ts";
+import { raiseVersions } from "./raise-versions.ts";
+import { apiKeys } from "./tables.ts";
 
 // D1 can be set back in time (Time Travel), the guards cannot. A guard whose configuration is no version that the row ever had is
 // then what is right: what was revoked stays revoked, what was disabled stays disabled until it is enabled, and the newer secret stays in
@@ -57,21 +58,13 @@ export async function adoptConfig(db: Db, row: KeyRow, inForce: KeyConfig): Prom
     inForce.suspendedAt && inForce.state !== "revoked"
       ? [
           // Its other keys are told by the clock.
-          db
-            .update(apiKeys)
-            .set({ version: sql`version + 1`, revision: sql`lower(hex(randomblob(8)))` })
-            .where(
-              and(
-                isLive(row.accountId, now),
-                ne(apiKeys.id, row.id),
-                sql`EXISTS (SELECT 1 FROM accounts WHERE accounts.id = ${row.accountId} AND suspended_at IS NULL)`,
-              ),
-            ),
-
-          db
-            .update(accounts)
-            .set({ suspendedAt: inForce.suspendedAt })
-            .where(and(eq(accounts.id, row.accountId), isNull(accounts.suspendedAt))),
+          raiseVersions(
+            db,
+            row.accountId,
+            now,
+            sql`${ne(apiKeys.id, row.id)} AND ${changesSuspension(row.accountId, inForce.suspendedAt)}`,
+          ),
+          setSuspension(db, row.accountId, inForce.suspendedAt),
         ]
       : [];
   const [written] = await commitChange(

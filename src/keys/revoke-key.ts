@@ -1,15 +1,16 @@
 import { eq } from "drizzle-orm";
 import { type StoreReading, systemOn } from "../accounts/actor.ts";
+import { accounts } from "../accounts/tables.ts";
 import { isLiveSecret } from "../admission/admission.ts";
 import { askGuard } from "../admission/guards.ts";
 import { rememberedRefusals } from "../admission/remembered-refusals.ts";
 import { always, type Precondition, requireHolds } from "../db/optimistic-locking.ts";
-import { accounts, apiKeys } from "../db/schema-main.ts";
-import { Failure } from "../errors.ts";
+import { Failure } from "../errors/failure.ts";
 import { readActingKey } from "./acting-key.ts";
 import { requireScopesWithin } from "./grants.ts";
 import { keyRevoked, keyUpdated } from "./key-events.ts";
 import { isKeyId } from "./key-format.ts";
+import { apiKeys } from "./tables.ts";
 import { type KeyContext, writeKey } from "./write-key.ts";
 
 const revocation = {

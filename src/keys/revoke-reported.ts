@@ -1,7 +1,7 @@
 import type { StoreReading } from "../accounts/actor.ts";
 import type { Guards } from "../admission/guards.ts";
 import { messagesOf } from "../db/failures.ts";
-import type { Writing } from "../events/commit.ts";
+import type { Writing } from "../webhooks/outbox.ts";
 import { revokeLeaked } from "./revoke-key.ts";
 
 const mostRemembered = 10_000;

@@ -1,8 +1,8 @@
 import type { Reading } from "../accounts/actor.ts";
 import { askGuard, type Guards } from "../admission/guards.ts";
+import { hashOf } from "../crypto/hash.ts";
 import { always } from "../db/optimistic-locking.ts";
-import { Failure } from "../errors.ts";
-import { hashOf } from "../hash.ts";
+import { Failure } from "../errors/failure.ts";
 import { readActingKey } from "./acting-key.ts";
 import { requireGrantable, requireScopesWithin } from "./grants.ts";
 import type { Key, KeyRow } from "./key.ts";

@@ -1,6 +1,6 @@
 import type { Actor } from "../accounts/actor.ts";
-import { isWithin } from "../admission/ip-list.ts";
-import type { EvenWhereFull } from "../events/commit.ts";
+import { isWithin } from "../net/ip-list.ts";
+import type { EvenWhereFull } from "../webhooks/outbox.ts";
 import type { KeyRow } from "./key.ts";
 
 /** How far a change of a key goes on where the account or the database is full. What disables the key or ends an overlap always does, and so does what the operator takes away. */

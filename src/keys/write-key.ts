@@ -3,18 +3,18 @@ import type { LogReading } from "../accounts/actor.ts";
 import type { Guards } from "../admission/guards.ts";
 import { audited } from "../audit/audit.ts";
 import type { Statement } from "../db/client.ts";
+import { isEmpty } from "../db/differing.ts";
 import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../db/optimistic-locking.ts";
-import { apiKeys } from "../db/schema-main.ts";
-import { isEmpty } from "../differing.ts";
-import type { EvenWhereFull, Writing } from "../events/commit.ts";
 import type { Event } from "../events/event.ts";
 import { readLastUse } from "../usage/last-uses.ts";
+import type { EvenWhereFull, Writing } from "../webhooks/outbox.ts";
 import { readActingKey } from "./acting-key.ts";
 import { requireScopesWithin } from "./grants.ts";
 import type { Key, KeyRow } from "./key.ts";
 import { isWaiting, pushKey } from "./push-key.ts";
 import { readKeyRow, readMakerName } from "./read-keys.ts";
 import { reconcileKey } from "./reconcile-key.ts";
+import { apiKeys } from "./tables.ts";
 
 /** A verb that changes a key takes its guard too: a change holds when the verb returns. */
 export interface KeyContext extends Writing, LogReading {

@@ -1,17 +1,20 @@
-import { and, eq, gt, isNotNull, isNull, sql } from "drizzle-orm";
-import { type Account, createAccount, newAccountId, readAccount } from "../accounts/account.ts";
+import { and, eq, gt } from "drizzle-orm";
+import { type Account, createAccount, newAccountId, readAccount, updateAccount } from "../accounts/account.ts";
 import { operatorOn } from "../accounts/actor.ts";
 import { mostStored, type Stored, usualQuotaBytes } from "../accounts/storage.ts";
+import { changesSuspension, setSuspension } from "../accounts/suspension.ts";
+import { accountStorage, accounts } from "../accounts/tables.ts";
 import { askGuard, type Guards } from "../admission/guards.ts";
 import { isLive } from "../admission/live-keys.ts";
 import { type AuditTarget, audited } from "../audit/audit.ts";
 import type { Db } from "../db/client.ts";
 import { always } from "../db/optimistic-locking.ts";
-import { accountStorage, accounts, apiKeys } from "../db/schema-main.ts";
 import { makeSetup } from "../identity/invitations.ts";
 import { changeKey } from "../keys/change-key.ts";
 import { isKeyId } from "../keys/key-format.ts";
 import { pushKeysOf } from "../keys/push-key.ts";
+import { raiseVersions } from "../keys/raise-versions.ts";
+import { apiKeys } from "../keys/tables.ts";
 import { type Operating, operatorCommit } from "./operating.ts";
 import { storeOperation } from "./operator-audit.ts";
 
@@ -41,32 +44,24 @@ const targetOf = ({ id, name }: Account): AuditTarget => ({ type: "account", id,
 
 /** Suspends an account: when this returns, its keys are refused, its deliveries are held and its members change nothing. One that is suspended stays so. Throws `not_found` and `unavailable`. Answers how many keys were told. */
 export const suspendAccount = (operating: Operating & { guards: Guards }, accountId: string): Promise<number> =>
-  setSuspension(operating, accountId, operating.now);
+  changeSuspension(operating, accountId, operating.now);
 
 /** Ends a suspension. What was held goes out as it is due. Throws as `suspendAccount` does. */
 export const resumeAccount = (operating: Operating & { guards: Guards }, accountId: string): Promise<number> =>
-  setSuspension(operating, accountId, null);
+  changeSuspension(operating, accountId, null);
 
-async function setSuspension(operating: Operating & { guards: Guards }, accountId: string, suspendedAt: number | null): Promise<number> {
+async function changeSuspension(operating: Operating & { guards: Guards }, accountId: string, suspendedAt: number | null): Promise<number> {
   const { db, now } = operating;
   const account = await readAccount(db, accountId);
   const action = suspendedAt === null ? "account.resumed" : "account.suspended";
-  const isOther = and(eq(accounts.id, accountId), suspendedAt === null ? isNotNull(accounts.suspendedAt) : isNull(accounts.suspendedAt));
-  const when = sql`EXISTS (SELECT 1 FROM accounts WHERE ${isOther})`;
+  const when = changesSuspension(accountId, suspendedAt);
   const commit = operatorCommit(operating, action, { accountId });
   await commit({
     evenWhereFull: true,
     result: null,
     events: [],
     audit: [audited({ actor: operatorOn(accountId), now }, action, targetOf(account))],
-    statements: [
-      // A guard takes what has a later version than it has. The guard of an expired key is told when the key gets another expiry.
-      db
-        .update(apiKeys)
-        .set({ version: sql`version + 1`, revision: sql`lower(hex(randomblob(8)))` })
-        .where(and(isLive(accountId, now), when)),
-      db.update(accounts).set({ suspendedAt }).where(isOther).returning({ id: accounts.id }),
-    ],
+    statements: [raiseVersions(db, accountId, now, when), setSuspension(db, accountId, suspendedAt)],
     when,
   });
   return pushKeysOf(operating, accountId);
@@ -115,7 +110,7 @@ async function changeAccount(
     result: null,
     events: [],
     audit: [audited({ actor: operatorOn(accountId), now }, "account.changed", targetOf(account), Object.keys(details))],
-    statements: [db.update(accounts).set(members).where(eq(accounts.id, accountId))],
+    statements: [updateAccount(db, accountId, members)],
   });
 }
 

@@ -3,16 +3,16 @@ import { readAccount } from "../accounts/account.ts";
 import { activityDatabase } from "../activity/databases.ts";
 import { eraseInWriters, type WriterEnv } from "../activity/writers.ts";
 import { askGuard, type Guards } from "../admission/guards.ts";
-import { dayMs, minuteMs, secondMs } from "../clock.ts";
 import { connect, type Db } from "../db/client.ts";
 import { rowsAtOnce } from "../db/delete-in-chunks.ts";
 import { messagesOf } from "../db/failures.ts";
 import { insertWhere } from "../db/insert-where.ts";
-import { erasures } from "../db/schema-main.ts";
-import { Failure, throwTogether } from "../errors.ts";
+import { Failure, throwTogether } from "../errors/failure.ts";
+import { dayMs, minuteMs, secondMs } from "../time/clock.ts";
 import { suspendAccount } from "./change-account.ts";
 import type { Operating } from "./operating.ts";
 import { storeOperation } from "./operator-audit.ts";
+import { erasures } from "./tables.ts";
 
 // An account is erased in pieces: it is suspended, then its guards forget their keys, then its log goes, then its rows, its own one last. What is
 // broken off, the clock goes on with, and it looks once more for what was on its way then: entries of the log, the record of an attempt.

@@ -1,8 +1,8 @@
 import { readAccount } from "../accounts/account.ts";
 import { activityDatabase } from "../activity/databases.ts";
-import { iso } from "../clock.ts";
 import type { Db } from "../db/client.ts";
-import { Failure } from "../errors.ts";
+import { Failure } from "../errors/failure.ts";
+import { iso } from "../time/clock.ts";
 
 // All that there is of an account, as one JSON object a line: what a team takes along when it leaves, and what an account may ask for.
 

@@ -3,11 +3,11 @@ import { activityDatabases } from "../activity/databases.ts";
 import { askGuard, type Guards } from "../admission/guards.ts";
 import type { Db } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
-import { apiKeys } from "../db/schema-main.ts";
-import { Failure } from "../errors.ts";
+import { Failure } from "../errors/failure.ts";
 import { isKeyId } from "../keys/key-format.ts";
 import { pushKey } from "../keys/push-key.ts";
 import { reconcileKey } from "../keys/reconcile-key.ts";
+import { apiKeys } from "../keys/tables.ts";
 
 // After D1 was set back (Time Travel), guards have keys in force that D1 knows nothing of, or knows otherwise. Each row takes over what its
 // guard knows better, and goes to the guard again; a guard whose row is gone revokes its key. The ids of those are in the audit log and in the uses of keys.

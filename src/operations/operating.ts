@@ -1,5 +1,5 @@
 import type { Db } from "../db/client.ts";
-import { type Commit, commitChange, type Outbox } from "../events/commit.ts";
+import { type Commit, commitChange, type Outbox } from "../webhooks/outbox.ts";
 import { type NewOperation, storeOperation } from "./operator-audit.ts";
 
 /** What a verb of the operator takes. `operator`: the name of the token that it came with. */

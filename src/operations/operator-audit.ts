@@ -2,8 +2,8 @@ import { desc, lt, type SQL, sql } from "drizzle-orm";
 import type { Db, Statement } from "../db/client.ts";
 import { insertWhere } from "../db/insert-where.ts";
 import { type Page, pageFrom } from "../db/page.ts";
-import { operatorAudit } from "../db/schema-main.ts";
-import { newId } from "../ids.ts";
+import { newId } from "../ids/ids.ts";
+import { operatorAudit } from "./tables.ts";
 
 // What operators did. Beside the audit log of an account, and kept when the account is erased.
 

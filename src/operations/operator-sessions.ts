@@ -1,10 +1,10 @@
 import { and, eq, gt, lt } from "drizzle-orm";
-import { hourMs } from "../clock.ts";
+import { hashOf } from "../crypto/hash.ts";
 import type { Db } from "../db/client.ts";
-import { operatorSessions } from "../db/schema-main.ts";
-import { hashOf } from "../hash.ts";
 import { newToken } from "../identity/tokens.ts";
+import { hourMs } from "../time/clock.ts";
 import { storeOperation } from "./operator-audit.ts";
+import { operatorSessions } from "./tables.ts";
 
 // Who looks at the operator's page: for an hour from when they sent their token, and no longer than that token is one.
 

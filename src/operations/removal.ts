@@ -1,20 +1,23 @@
 import { and, asc, eq, lt, type SQL, sql } from "drizzle-orm";
 import type { Actor, Party, Reading, StoreReading } from "../accounts/actor.ts";
+import { accounts } from "../accounts/tables.ts";
 import type { Guards } from "../admission/guards.ts";
 import { isLive } from "../admission/live-keys.ts";
 import { audited } from "../audit/audit.ts";
 import { knownTo } from "../audit/known-to.ts";
-import { minuteMs } from "../clock.ts";
 import { type Db, raw, type Statement } from "../db/client.ts";
 import { always } from "../db/optimistic-locking.ts";
-import { accounts, apiKeys, endings, webhooks } from "../db/schema-main.ts";
-import { Failure, throwTogether } from "../errors.ts";
-import { commitTo, type Outbox, type Writing } from "../events/commit.ts";
+import { Failure, throwTogether } from "../errors/failure.ts";
 import { type Member, removeMember } from "../identity/member.ts";
-import { tellDisabled } from "../keys/keys-known-to.ts";
+import { disableKeys, tellDisabled } from "../keys/keys-known-to.ts";
 import { revokeKey } from "../keys/revoke-key.ts";
+import { apiKeys } from "../keys/tables.ts";
+import { minuteMs } from "../time/clock.ts";
 import { disableWebhook } from "../webhooks/disable-webhook.ts";
 import { webhooksOfMember } from "../webhooks/list-webhooks-of-member.ts";
+import { commitTo, type Outbox, type Writing } from "../webhooks/outbox.ts";
+import { webhooks } from "../webhooks/tables.ts";
+import { endings } from "./tables.ts";
 
 // When a member is removed, keys whose secret they may have and their webhooks end too, as a page has asked. The batch of the removal decides which ones,
 // disables the keys, and notes what is still to be done (`endings`). The page does it at once. If that is broken off, the clock does it after a minute.
@@ -59,9 +62,8 @@ function noteEndings({ db, actor, now }: Reading, memberId: string, { shownKeys,
       AND id IN ${webhooksOfMember(accountId, memberId)} AND ${when}
     ON CONFLICT (account_id, target_id) DO NOTHING`;
   // A key that is disabled makes and rotates no other one.
-  const disabled = sql`UPDATE api_keys SET state = 'disabled', version = version + 1, revision = lower(hex(randomblob(8))), updated_at = max(${now}, updated_at + 1)
-    WHERE account_id = ${accountId} AND state = 'active' AND id IN (SELECT target_id FROM endings WHERE account_id = ${accountId})`;
-  return [keys, listening, disabled].map((statement) => raw(db, statement));
+  const disabled = disableKeys(db, accountId, sql`SELECT target_id FROM endings WHERE account_id = ${accountId}`, now);
+  return [raw(db, keys), raw(db, listening), disabled];
 }
 
 type Ending = typeof endings.$inferSelect;

@@ -3,15 +3,15 @@ import ipaddr from "ipaddr.js";
 import type { Origin } from "../accounts/actor.ts";
 import { isWithinReserve } from "../accounts/storage.ts";
 import { audited, storeAudit } from "../audit/audit.ts";
-import { minuteMs } from "../clock.ts";
+import { hashOf } from "../crypto/hash.ts";
 import { type Db, raw, type Statement } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
-import { signInFailures } from "../db/schema-main.ts";
-import { hashOf } from "../hash.ts";
 import type { Member } from "../identity/member.ts";
 import { readMemberOfSpentCode, spendRecoveryCode } from "../identity/recovery-codes.ts";
-import { idBound } from "../ids.ts";
+import { idBound } from "../ids/ids.ts";
+import { minuteMs } from "../time/clock.ts";
 import { storeOperation } from "./operator-audit.ts";
+import { signInFailures } from "./tables.ts";
 
 // Wrong operator tokens and recovery codes: counted for /metrics, recorded in an audit log, and bounded for each source. What is stored is
 // bounded too, since anybody can send a wrong one: a fixed number of rows of attempts, and one audit entry a minute for each kind and account.

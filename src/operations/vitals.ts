@@ -1,11 +1,11 @@
 import { sql } from "drizzle-orm";
 import { activityDatabases } from "../activity/databases.ts";
 import { type LogHealth, readWriters, type WriterEnv } from "../activity/writers.ts";
-import { secondMs } from "../clock.ts";
 import type { Db } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
-import { databaseSizes, jobs } from "../db/schema-main.ts";
-import { withDeadline } from "../deadline.ts";
+import { databaseSizes, jobs } from "../db/tables.ts";
+import { secondMs } from "../time/clock.ts";
+import { withDeadline } from "../time/deadline.ts";
 import { readSignInFailures } from "./sign-in-failures.ts";
 
 // How the deployment does, over all accounts: for the operator's page, the command line and metrics.

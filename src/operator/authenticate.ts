@@ -1,10 +1,10 @@
 import { createMiddleware } from "hono/factory";
-import { minuteMs, secondMs } from "../clock.ts";
 import { connect } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
 import { originOf } from "../http/client-address.ts";
 import { problemType } from "../http/problem.ts";
 import { refuseOperatorToken } from "../operations/sign-in-failures.ts";
+import { minuteMs, secondMs } from "../time/clock.ts";
 import type { OperatorContext, OperatorEnv } from "./context.ts";
 import { operatorOf, operatorTokens } from "./tokens.ts";
 

@@ -1,7 +1,7 @@
 import { Hono } from "hono";
-import { secondMs } from "../clock.ts";
 import { connect } from "../db/client.ts";
 import { readVitals, type Vitals } from "../operations/vitals.ts";
+import { secondMs } from "../time/clock.ts";
 import type { OperatorEnv } from "./context.ts";
 
 // What a monitor reads (OpenMetrics 1.0). Nothing here is of one account: requests by account are on the operator's page, and each request has its line in the logs.

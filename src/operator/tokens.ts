@@ -1,5 +1,5 @@
 import { timingSafeEqual } from "node:crypto";
-import { hashOf } from "../hash.ts";
+import { hashOf } from "../crypto/hash.ts";
 
 /** The token of an operator, as the Worker knows it. */
 export interface OperatorToken {

@@ -1,6 +1,6 @@
 import { type Account, accountsAfter } from "../accounts/account.ts";
-import { secondMs } from "../clock.ts";
-import { withDeadline } from "../deadline.ts";
+import { secondMs } from "../time/clock.ts";
+import { withDeadline } from "../time/deadline.ts";
 import type { Outcome, Run } from "./job.ts";
 
 /** Some accounts whose log is in the same database: one at least. */

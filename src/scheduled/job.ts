@@ -1,4 +1,4 @@
-import type { Outbox } from "../events/commit.ts";
+import type { Outbox } from "../webhooks/outbox.ts";
 
 /** What a job works with. */
 export interface Run {

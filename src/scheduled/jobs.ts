@@ -2,7 +2,6 @@ import { activityDatabase, activityDatabases, connectToStore } from "../activity
 import { activityDays, deleteOldEntries } from "../activity/retention.ts";
 import { wakeWriters } from "../activity/writers.ts";
 import { deleteOldAudit } from "../audit/audit.ts";
-import { hourMs, minuteMs, secondMs } from "../clock.ts";
 import { measureDatabases } from "../db/database-sizes.ts";
 import { deleteOldEvents } from "../events/retention.ts";
 import { deleteOldResponses } from "../idempotency/store.ts";
@@ -12,8 +11,9 @@ import { notifyExpiring } from "../keys/notify-expiring.ts";
 import { pushWaitingKeys } from "../keys/push-key.ts";
 import { finishErasures } from "../operations/erase-account.ts";
 import { finishBrokenOff } from "../operations/removal.ts";
+import { finishDeletions } from "../resources/users/delete-user.ts";
+import { hourMs, minuteMs, secondMs } from "../time/clock.ts";
 import { deleteOldUsage } from "../usage/retention.ts";
-import { finishDeletions } from "../users/delete-user.ts";
 import { makeRedeliveries } from "../webhooks/redelivery-pieces.ts";
 import { deleteOldDeliveries, deleteOldRedeliveries } from "../webhooks/retention.ts";
 import { finishSettlements } from "../webhooks/settle.ts";

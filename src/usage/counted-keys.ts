@@ -1,6 +1,6 @@
 import { and, eq, gt } from "drizzle-orm";
-import { hourStart } from "../clock.ts";
-import { usageHours } from "../db/schema-activity.ts";
+import { hourStart } from "../time/clock.ts";
+import { usageHours } from "./log-tables.ts";
 import type { UpToDate } from "./refresh-roll-ups.ts";
 
 /** The ids of the keys that have used up some of their limit in the current hour, by the log. */

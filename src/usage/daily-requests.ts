@@ -1,6 +1,6 @@
 import { and, eq, gte, ne } from "drizzle-orm";
-import { dayMs, dayStart } from "../clock.ts";
-import { usageDayTotals } from "../db/schema-activity.ts";
+import { dayMs, dayStart } from "../time/clock.ts";
+import { usageDayTotals } from "./log-tables.ts";
 import type { UpToDate } from "./refresh-roll-ups.ts";
 
 /** The requests of each key of the account in each of the last `days` UTC days, today last, by the key's id. Keys without any are left out. */

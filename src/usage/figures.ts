@@ -1,5 +1,5 @@
-import { percent, twoDecimals } from "../percent.ts";
 import { type Histogram, percentile } from "./histogram.ts";
+import { percent, twoDecimals } from "./percent.ts";
 
 /** Requests that had something in common, added up. `admitted` and `durationMs` leave refusals out. */
 export interface Tally {

@@ -1,5 +1,5 @@
-import { dayMs, dayStart, hourMs, hourStart, sliceMs } from "../clock.ts";
-import { idBound } from "../ids.ts";
+import { idBound } from "../ids/ids.ts";
+import { dayMs, dayStart, hourMs, hourStart, sliceMs } from "../time/clock.ts";
 
 // Roll-ups count each entry exactly once, though batches of entries repeat, overlap and come late: a stale slice is computed anew from its
 // entries, its hour from the hour's slices and its day from the day's hours, and its mark is deleted, all in one D1 batch. Nothing is added

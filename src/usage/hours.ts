@@ -1,6 +1,6 @@
 import { and, eq, gte, lt } from "drizzle-orm";
-import { dayMs, hourMs } from "../clock.ts";
-import { usageHourTotals } from "../db/schema-activity.ts";
+import { dayMs, hourMs } from "../time/clock.ts";
+import { usageHourTotals } from "./log-tables.ts";
 import type { UpToDate } from "./refresh-roll-ups.ts";
 import { type WindowName, windowsAt } from "./windows.ts";
 

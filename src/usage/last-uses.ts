@@ -1,11 +1,11 @@
 import { and, eq } from "drizzle-orm";
 import type { LogReading } from "../accounts/actor.ts";
-import { secondMs } from "../clock.ts";
 import { messagesOf } from "../db/failures.ts";
 import { isOneOf } from "../db/is-one-of.ts";
-import { keyUses } from "../db/schema-activity.ts";
-import { withDeadline } from "../deadline.ts";
-import { timeOfId } from "../ids.ts";
+import { timeOfId } from "../ids/ids.ts";
+import { secondMs } from "../time/clock.ts";
+import { withDeadline } from "../time/deadline.ts";
+import { keyUses } from "./log-tables.ts";
 
 /** When and where a key was last admitted. */
 export interface LastUse {

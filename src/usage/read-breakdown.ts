@@ -1,6 +1,6 @@
 import { type SQL, sql } from "drizzle-orm";
-import { dayMs, iso } from "../clock.ts";
-import { twoDecimals } from "../percent.ts";
+import { dayMs, iso } from "../time/clock.ts";
+import { twoDecimals } from "./percent.ts";
 import type { UpToDate } from "./refresh-roll-ups.ts";
 import { daysAndEdges, type Span, type WindowName, windowsAt } from "./windows.ts";
 

@@ -1,9 +1,9 @@
 import { and, eq, gte, lt, or, sql } from "drizzle-orm";
-import { dayMs, hourMs } from "../clock.ts";
 import type { Db } from "../db/client.ts";
-import { usageDayTotals, usageHourTotals } from "../db/schema-activity.ts";
+import { dayMs, hourMs } from "../time/clock.ts";
 import { averageOf, type Figures, figuresOf, percentilesOf, requestsOf, successesOf, type Tally } from "./figures.ts";
 import { addUp } from "./histogram.ts";
+import { usageDayTotals, usageHourTotals } from "./log-tables.ts";
 import type { UpToDate } from "./refresh-roll-ups.ts";
 import { daysAndEdges, type Span, type WindowName, windowsAt } from "./windows.ts";
 

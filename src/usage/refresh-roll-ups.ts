@@ -1,8 +1,8 @@
 import type { LogReading } from "../accounts/actor.ts";
-import { secondMs } from "../clock.ts";
 import { messagesOf } from "../db/failures.ts";
-import { withDeadline } from "../deadline.ts";
-import { Failure } from "../errors.ts";
+import { Failure } from "../errors/failure.ts";
+import { secondMs } from "../time/clock.ts";
+import { withDeadline } from "../time/deadline.ts";
 import { foldSlices, slicesAtOnce, staleSlicesOf } from "./fold-slices.ts";
 
 declare const upToDate: unique symbol;

@@ -1,5 +1,5 @@
-import { secondMs } from "../clock.ts";
-import { withDeadline } from "../deadline.ts";
+import { secondMs } from "../time/clock.ts";
+import { withDeadline } from "../time/deadline.ts";
 import { foldAccount } from "./refresh-roll-ups.ts";
 
 /** After one that took D1 a millisecond, fifty pass before the next: an account that is read all the time costs 2 % of D1's time. */

@@ -1,4 +1,4 @@
-import { dayMs } from "../clock.ts";
+import { dayMs } from "../time/clock.ts";
 
 /** Two windows of thirty days need 62; a day that is computed anew needs all its hours, and a log may be kept for 90 days. */
 const hoursKeptMs = 93 * dayMs;

@@ -1,6 +1,6 @@
-import { minuteMs, secondMs } from "../clock.ts";
 import { messagesOf } from "../db/failures.ts";
-import { withDeadline } from "../deadline.ts";
+import { minuteMs, secondMs } from "../time/clock.ts";
+import { withDeadline } from "../time/deadline.ts";
 import { foldSlices, type Slice, slicesAtOnce, staleSlicesOfWriter } from "./fold-slices.ts";
 
 /** For each millisecond that folding takes of D1, all others have eight. */

@@ -1,4 +1,4 @@
-import { dayMs, dayStart, hourMs, hourStart } from "../clock.ts";
+import { dayMs, dayStart, hourMs, hourStart } from "../time/clock.ts";
 
 /** A span of time, `from` inclusive, `to` exclusive. */
 export interface Span {

@@ -1,7 +1,7 @@
-import { secondMs } from "../clock.ts";
-import type { attempts } from "../db/schema-main.ts";
+import { secondMs } from "../time/clock.ts";
 import { retryAfterMsOf } from "./schedule.ts";
 import { signatureHeaders } from "./signature.ts";
+import type { attempts } from "./tables.ts";
 
 export const timeoutMs = 15 * secondMs;
 

@@ -1,18 +1,18 @@
 import { and, eq, isNull, sql } from "drizzle-orm";
 import { isNotSuspended } from "../accounts/suspension.ts";
-import { dayMs, iso, minuteMs, secondMs } from "../clock.ts";
+import type { NamedSecret } from "../crypto/secrets.ts";
 import { type Db, raw } from "../db/client.ts";
 import { rowAsJson, rowOfJson } from "../db/row-as-json.ts";
-import { deliveries, webhooks } from "../db/schema-main.ts";
-import type { EnqueueDeliveries } from "../events/commit.ts";
-import { newId } from "../ids.ts";
-import type { NamedSecret } from "../secrets.ts";
+import { newId } from "../ids/ids.ts";
+import { dayMs, iso, minuteMs, secondMs } from "../time/clock.ts";
 import { attempt, type Outcome, type Posting, refused } from "./attempt.ts";
 import { disableWebhook } from "./disable-webhook.ts";
 import { hasSlot, leaseMs, reserveNext } from "./in-flight.ts";
+import type { EnqueueDeliveries } from "./outbox.ts";
 import { mostAttempts, nextAttemptAt, soonMs } from "./schedule.ts";
 import { unseal } from "./sealing.ts";
 import { cutEarlier, storeAttempt } from "./store-attempt.ts";
+import { deliveries, webhooks } from "./tables.ts";
 import { type UrlContext, urlRefusal } from "./url-rules.ts";
 import type { Webhook } from "./webhook.ts";
 

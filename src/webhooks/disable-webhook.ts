@@ -2,9 +2,9 @@ import { and, eq, sql } from "drizzle-orm";
 import type { AuditEntry } from "../audit/audit.ts";
 import type { Db } from "../db/client.ts";
 import { nextVersion, wrote } from "../db/optimistic-locking.ts";
-import { webhooks } from "../db/schema-main.ts";
-import { commitChange, type EnqueueDeliveries } from "../events/commit.ts";
+import { commitChange, type EnqueueDeliveries } from "./outbox.ts";
 import { settleFirst } from "./settle.ts";
+import { webhooks } from "./tables.ts";
 import type { Webhook } from "./webhook.ts";
 import { webhookDisabled } from "./webhook-events.ts";
 

@@ -1,6 +1,6 @@
-import { secondMs } from "../clock.ts";
 import { messagesOf } from "../db/failures.ts";
-import type { DueDelivery, EnqueueDeliveries } from "../events/commit.ts";
+import { secondMs } from "../time/clock.ts";
+import type { DueDelivery, EnqueueDeliveries } from "./outbox.ts";
 
 /** What a message of the queue says: which delivery may be due. D1 is the truth; a message says only when to look. */
 export interface DeliveryMessage {

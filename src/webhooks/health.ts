@@ -1,7 +1,7 @@
 import { and, desc, eq, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
 import { raw } from "../db/client.ts";
-import { attempts, deliveries, webhookBacklogs } from "../db/schema-main.ts";
+import { attempts, deliveries, webhookBacklogs } from "./tables.ts";
 
 /** How a webhook does: of its latest attempts, and of what waits for it. */
 export interface WebhookHealth {

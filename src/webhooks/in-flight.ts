@@ -1,7 +1,7 @@
 import { type SQL, sql } from "drizzle-orm";
 import { isNotSuspended } from "../accounts/suspension.ts";
-import { minuteMs, secondMs } from "../clock.ts";
-import { mostInFlight } from "../events/commit.ts";
+import { minuteMs, secondMs } from "../time/clock.ts";
+import { mostInFlight } from "./outbox.ts";
 
 // Ten attempts of a webhook are in flight at once, fifty of an account: a claim asks whether there is room, and each attempt that ends
 // sets off the next.

@@ -1,7 +1,7 @@
 import { and, asc, eq, inArray, type SQL, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
 import { knownTo } from "../audit/known-to.ts";
-import { webhooks } from "../db/schema-main.ts";
+import { webhooks } from "./tables.ts";
 import type { Webhook } from "./webhook.ts";
 
 /** A SELECT of the ids of the webhooks that a member, or a key that they know, made, changed, enabled or gave a new secret. */

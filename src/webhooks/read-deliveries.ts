@@ -2,9 +2,9 @@ import { and, asc, desc, eq, lt, type SQL } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
 import { isOneOf } from "../db/is-one-of.ts";
 import { newestFirst, type Page } from "../db/page.ts";
-import { attempts, deliveries } from "../db/schema-main.ts";
-import { Failure } from "../errors.ts";
+import { Failure } from "../errors/failure.ts";
 import { readWebhook } from "./read-webhooks.ts";
+import { attempts, deliveries } from "./tables.ts";
 
 export type Delivery = typeof deliveries.$inferSelect;
 export type Attempt = typeof attempts.$inferSelect;

@@ -1,7 +1,7 @@
 import { and, count, desc, eq, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
-import { deliveries, redeliveries } from "../db/schema-main.ts";
-import { Failure } from "../errors.ts";
+import { Failure } from "../errors/failure.ts";
+import { deliveries, redeliveries } from "./tables.ts";
 import type { WebhookReading } from "./write-webhooks.ts";
 
 export interface RedeliveryProgress {

@@ -1,7 +1,7 @@
 import { and, desc, eq, lt } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
-import { webhooks } from "../db/schema-main.ts";
-import { Failure } from "../errors.ts";
+import { Failure } from "../errors/failure.ts";
+import { webhooks } from "./tables.ts";
 import type { Webhook } from "./webhook.ts";
 
 /** Webhooks of the account, newest first, from after the one with the id `after`. */

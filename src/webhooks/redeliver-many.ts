@@ -2,14 +2,14 @@ import { sql } from "drizzle-orm";
 import { deliveryBytes } from "../accounts/storage.ts";
 import { insertWhere } from "../db/insert-where.ts";
 import { wrote } from "../db/optimistic-locking.ts";
-import { redeliveries, type StoredRedeliveryFilter } from "../db/schema-main.ts";
-import { Failure } from "../errors.ts";
+import { Failure } from "../errors/failure.ts";
 import { eventsKeptMs } from "../events/retention.ts";
-import { idBound, newId } from "../ids.ts";
+import { idBound, newId } from "../ids/ids.ts";
 import type { Delivery } from "./read-deliveries.ts";
 import { readWebhook } from "./read-webhooks.ts";
 import { requireActive } from "./redeliver.ts";
 import { countMatching, firstCursor, nextPiece } from "./redelivery-pieces.ts";
+import { redeliveries, type StoredRedeliveryFilter } from "./tables.ts";
 import type { Webhook } from "./webhook.ts";
 import type { WebhookReading, WebhookWriting } from "./write-webhooks.ts";
 

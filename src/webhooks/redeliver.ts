@@ -1,14 +1,14 @@
 import { and, eq, lte, type SQL, sql } from "drizzle-orm";
 import { raw, type Statement } from "../db/client.ts";
 import { wrote } from "../db/optimistic-locking.ts";
-import { deliveries } from "../db/schema-main.ts";
-import { Failure } from "../errors.ts";
-import { storeEvent } from "../events/commit.ts";
+import { Failure } from "../errors/failure.ts";
 import { newExampleEvent } from "../events/event.ts";
 import { readEvent } from "../events/read-events.ts";
-import { newId } from "../ids.ts";
+import { storeEvent } from "../events/store-events.ts";
+import { newId } from "../ids/ids.ts";
 import { type Delivery, readDelivery } from "./read-deliveries.ts";
 import { readWebhook } from "./read-webhooks.ts";
+import { deliveries } from "./tables.ts";
 import type { Webhook } from "./webhook.ts";
 import { testEvent } from "./webhook-events.ts";
 import type { WebhookReading, WebhookWriting } from "./write-webhooks.ts";

@@ -1,11 +1,11 @@
 import { and, asc, eq, isNotNull, lte, max, type SQL, sql } from "drizzle-orm";
 import { isWithinQuota } from "../accounts/storage.ts";
-import { minuteMs } from "../clock.ts";
 import { type Db, raw, type Statement } from "../db/client.ts";
-import { redeliveries, type StoredRedeliveryFilter } from "../db/schema-main.ts";
-import type { DueDelivery, EnqueueDeliveries } from "../events/commit.ts";
-import { idBound, newId } from "../ids.ts";
+import { idBound, newId } from "../ids/ids.ts";
+import { minuteMs } from "../time/clock.ts";
+import type { DueDelivery, EnqueueDeliveries } from "./outbox.ts";
 import { paceMs, soonMs } from "./schedule.ts";
+import { redeliveries, type StoredRedeliveryFilter } from "./tables.ts";
 import type { Webhook } from "./webhook.ts";
 
 // A redelivery may be of any number of deliveries, and D1 does nothing else during a statement. So it looks at them in the order of their ids, some

@@ -2,7 +2,7 @@ import { sql } from "drizzle-orm";
 import type { Db } from "../db/client.ts";
 import { deleteInChunks } from "../db/delete-in-chunks.ts";
 import { eventsKeptMs } from "../events/retention.ts";
-import { idBound } from "../ids.ts";
+import { idBound } from "../ids/ids.ts";
 
 /** Deletes deliveries and attempts older than 30 days, of all accounts: at most `atMost` of each. Answers how many went. */
 export async function deleteOldDeliveries(db: Db, now: number, atMost: number): Promise<number> {

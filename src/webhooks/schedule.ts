@@ -1,4 +1,4 @@
-import { dayMs, hourMs, minuteMs, secondMs } from "../clock.ts";
+import { dayMs, hourMs, minuteMs, secondMs } from "../time/clock.ts";
 
 /** After the first attempt, which comes at once: how long each further one waits for the one before to have failed. */
 export const delaysMs = [

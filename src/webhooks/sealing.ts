@@ -1,4 +1,4 @@
-import { type NamedSecret, secretsIn } from "../secrets.ts";
+import { type NamedSecret, secretsIn } from "../crypto/secrets.ts";
 
 // Webhook secrets are needed to sign, so they cannot be hashed: they are kept encrypted, AES-256-GCM under a secret of the Worker.
 

@@ -1,6 +1,6 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
 import { type Db, raw, type Statement } from "../db/client.ts";
-import { webhookSettlements } from "../db/schema-main.ts";
+import { webhookSettlements } from "./tables.ts";
 import type { Webhook } from "./webhook.ts";
 
 // A webhook that is disabled holds what waits for it, and one that is deleted ends it. That may be any number of deliveries, and D1 does nothing

@@ -1,9 +1,9 @@
 import { sql } from "drizzle-orm";
 import { isNotSuspended } from "../accounts/suspension.ts";
-import { minuteMs, secondMs } from "../clock.ts";
 import type { Db } from "../db/client.ts";
-import { mostInFlight } from "../events/commit.ts";
+import { minuteMs, secondMs } from "../time/clock.ts";
 import { type DeliveryMessage, enqueueDeliveries } from "./enqueue.ts";
+import { mostInFlight } from "./outbox.ts";
 
 /** What has been due for less is on its way through the queue. */
 const overdueMs = 5 * secondMs;

@@ -1,5 +1,5 @@
 import ipaddr from "ipaddr.js";
-import { isLoopback } from "../loopback.ts";
+import { isLoopback } from "../net/loopback.ts";
 
 // Where a webhook may point. A URL is parsed once, as `fetch` would, and judged by what it then says, when it is saved and again
 // at each attempt. What a name resolves to is not looked at: the platform's `fetch` reaches public addresses alone.

@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { iso } from "../clock.ts";
-import type { webhooks } from "../db/schema-main.ts";
-import { timeOf } from "../iso-text.ts";
+import { iso } from "../time/clock.ts";
+import { timeOf } from "../time/iso-text.ts";
+import type { webhooks } from "./tables.ts";
 
 export type Webhook = typeof webhooks.$inferSelect;
 

@@ -1,7 +1,9 @@
 import { and, eq, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
 import { type AuditTarget, audited } from "../audit/audit.ts";
+import type { NamedSecret } from "../crypto/secrets.ts";
 import { newRevision } from "../db/client.ts";
+import { differing, isEmpty } from "../db/differing.ts";
 import { insertWhere } from "../db/insert-where.ts";
 import {
   always,
@@ -14,17 +16,15 @@ import {
   withOptimisticLock,
   wrote,
 } from "../db/optimistic-locking.ts";
-import { webhookBacklogs, webhooks } from "../db/schema-main.ts";
-import { differing, isEmpty } from "../differing.ts";
-import { Failure, invalidMember } from "../errors.ts";
+import { Failure, invalidMember } from "../errors/failure.ts";
 import type { EventCatalogue } from "../events/catalogue.ts";
-import type { Writing } from "../events/commit.ts";
-import { newId } from "../ids.ts";
-import type { NamedSecret } from "../secrets.ts";
+import { newId } from "../ids/ids.ts";
+import type { Writing } from "./outbox.ts";
 import { readWebhook } from "./read-webhooks.ts";
 import { seal } from "./sealing.ts";
 import { settleFirst, stopSettling } from "./settle.ts";
 import { newWebhookSecret } from "./signature.ts";
+import { webhookBacklogs, webhooks } from "./tables.ts";
 import { type UrlContext, urlRefusal } from "./url-rules.ts";
 import type { Webhook } from "./webhook.ts";
 import { webhookDisabled } from "./webhook-events.ts";

@@ -50,7 +50,7 @@ describe("The direction of imports", () => {
       ["src/tasks/x.ts", "hono"],
       ["src/tasks/x.ts", "hono/cors"],
       ["src/keys/x.ts", "@hono/zod-openapi"],
-      ["src/errors.ts", "hono"],
+      ["src/errors/failure.ts", "hono"],
       ["src/scheduled/x.ts", "drizzle-orm"],
       ["src/api/resources/x.ts", "drizzle-orm"],
       ["src/api/x.ts", "../db/schema-main.ts"],

@@ -6,10 +6,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { startReceiver } from "../../scripts/receiving.ts";
 import { root } from "../../scripts/root.ts";
-import { failures } from "../../src/errors.ts";
+import { faultCodes } from "../../src/errors/explanations.ts";
+import { failures } from "../../src/errors/failure.ts";
 import { eventCatalogue } from "../../src/event-catalogue.ts";
-import { faultCodes } from "../../src/explanations.ts";
-import { type JsonObject, operationsIn } from "../../src/openapi-document.ts";
+import { type JsonObject, operationsIn } from "../../src/openapi/document.ts";
 import { freePort } from "./project.ts";
 import { type RunningWorker, startWorker } from "./worker.ts";
 

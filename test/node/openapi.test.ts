@@ -5,10 +5,10 @@ import addFormats from "ajv-formats";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { root } from "../../scripts/root.ts";
-import { failures, fieldErrorCodes } from "../../src/errors.ts";
+import { failures, fieldErrorCodes } from "../../src/errors/failure.ts";
 import { eventCatalogue } from "../../src/event-catalogue.ts";
-import { fieldCode } from "../../src/http/inputs/field-code.ts";
-import { isObject, type Json, type JsonObject, operationsIn, pascalCase, resolve } from "../../src/openapi-document.ts";
+import { fieldCode } from "../../src/inputs/field-code.ts";
+import { isObject, type Json, type JsonObject, operationsIn, pascalCase, resolve } from "../../src/openapi/document.ts";
 
 // The published document: good enough to make a reference and a client from.
 

@@ -3,7 +3,7 @@ import { env, exports } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import type { ActivityWriter } from "../../src/activity/activity-writer.ts";
 import type { Entry } from "../../src/activity/entry.ts";
-import { minuteMs, sliceMs, sliceStart } from "../../src/clock.ts";
+import { minuteMs, sliceMs, sliceStart } from "../../src/time/clock.ts";
 import { readUsage } from "../../src/usage/read-usage.ts";
 import { refreshRollUps } from "../../src/usage/refresh-roll-ups.ts";
 import { call, cron, makeTenant, readingLog, type Tenant } from "./client.ts";

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import type { Admission, AdmissionRequest } from "../../src/admission/admission.ts";
 import { askAdmission, type Guards } from "../../src/admission/guards.ts";
 import { readConfig } from "../../src/admission/read-config.ts";
-import { hashOf } from "../../src/hash.ts";
+import { hashOf } from "../../src/crypto/hash.ts";
 import { call, db, makeTenant } from "./client.ts";
 
 // During a rollout a Worker of one release asks a guard of another, in either direction. What the later one has added is ignored by the

@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { deleteOldAudit } from "../../src/audit/audit.ts";
-import { dayMs } from "../../src/clock.ts";
 import { deleteOldInvitations, makeSetup } from "../../src/identity/invitations.ts";
+import { dayMs } from "../../src/time/clock.ts";
 import { browse, labelled } from "./browse.ts";
 import { call, db, makeKey, makeTenant } from "./client.ts";
 import { newPath, receiver } from "./receiver.ts";

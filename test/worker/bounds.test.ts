@@ -4,7 +4,7 @@ import { operatorOn } from "../../src/accounts/actor.ts";
 import { mostStored, type Stored } from "../../src/accounts/storage.ts";
 import { measureDatabases } from "../../src/db/database-sizes.ts";
 import { eventCatalogue } from "../../src/event-catalogue.ts";
-import { commitTo } from "../../src/events/commit.ts";
+import { commitTo } from "../../src/webhooks/outbox.ts";
 import { changeRole } from "../../src/identity/member.ts";
 import { addPasskey } from "../../src/identity/passkeys.ts";
 import { call, db, makeKey, makeTenant, origin, type Tenant } from "./client.ts";

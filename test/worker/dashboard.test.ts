@@ -3,9 +3,9 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import packageJson from "../../package.json" with { type: "json" };
 import { createApp } from "../../src/app.ts";
-import { dayMs } from "../../src/clock.ts";
 import { daysOf, exactMilliseconds, integer, milliseconds, rate, signed, wholePercent } from "../../src/dashboard/format.ts";
-import { age } from "../../src/relative-time.ts";
+import { dayMs } from "../../src/time/clock.ts";
+import { age } from "../../src/time/relative-time.ts";
 import { call, makeKey, makeTenant, within2s } from "./client.ts";
 import { entryOf, write } from "./entries.ts";
 

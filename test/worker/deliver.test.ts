@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { dayMs, minuteMs } from "../../src/clock.ts";
 import { connect } from "../../src/db/client.ts";
-import { writeEvents } from "../../src/events/write-events.ts";
+import { writeEvents } from "../../src/webhooks/write-events.ts";
+import { dayMs, minuteMs } from "../../src/time/clock.ts";
 import { deliver } from "../../src/webhooks/deliver.ts";
 import { testEvent } from "../../src/webhooks/webhook-events.ts";
 import { call, cron, db, makeTenant, type Tenant } from "./client.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import document from "../../public/api/v1/openapi.json";
-import { serversOf } from "../../src/api/document/servers.ts";
-import { type JsonObject, resolve } from "../../src/openapi-document.ts";
+import { type JsonObject, resolve } from "../../src/openapi/document.ts";
+import { serversOf } from "../../src/openapi/servers.ts";
 import { call, makeTenant } from "./client.ts";
 import { register } from "./receiver.ts";
 

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import type { Entry } from "../../src/activity/entry.ts";
 import { writeEntries } from "../../src/activity/write-entries.ts";
-import { newId } from "../../src/ids.ts";
+import { newId } from "../../src/ids/ids.ts";
 import type { Tenant } from "./client.ts";
 
 /** An entry of the log at a time of one's choice: a successful read, unless `more` says otherwise. */

@@ -1,9 +1,9 @@
 import { env } from "cloudflare:workers";
 import { Validator } from "@cfworker/json-schema";
 import { describe, expect, it } from "vitest";
-import { dayMs, minuteMs } from "../../src/clock.ts";
-import { writeEvents } from "../../src/events/write-events.ts";
-import { hashOf } from "../../src/hash.ts";
+import { hashOf } from "../../src/crypto/hash.ts";
+import { writeEvents } from "../../src/webhooks/write-events.ts";
+import { dayMs, minuteMs } from "../../src/time/clock.ts";
 import { testEvent } from "../../src/webhooks/webhook-events.ts";
 import { call, cron, db, makeKey, makeTenant } from "./client.ts";
 import { receivedAt, register, until, verified } from "./receiver.ts";

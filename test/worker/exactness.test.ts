@@ -3,8 +3,8 @@ import { env } from "cloudflare:workers";
 import { describe, expect, inject, it, vi } from "vitest";
 import type { AdmissionRequest } from "../../src/admission/admission.ts";
 import { askAdmission } from "../../src/admission/guards.ts";
-import { hourMs, hourStart } from "../../src/clock.ts";
-import { hashOf } from "../../src/hash.ts";
+import { hashOf } from "../../src/crypto/hash.ts";
+import { hourMs, hourStart } from "../../src/time/clock.ts";
 import { call, makeKey, makeTenant } from "./client.ts";
 
 // The promise of the limit, under abuse, on real objects.

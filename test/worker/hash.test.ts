@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { hashOf } from "../../src/hash.ts";
+import { hashOf } from "../../src/crypto/hash.ts";
 
 it("The hash of a text is its SHA-256, as the platform has it, whatever was hashed before", async () => {
   for (const length of [0, 1, 55, 56, 61, 63, 64, 65, 8000, 3, 128, 0]) {

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { hashOf } from "../../src/hash.ts";
+import { hashOf } from "../../src/crypto/hash.ts";
 import { call, makeKey, makeTenant, type Tenant } from "./client.ts";
 
 const post = (key: string, path: string, body: unknown, idempotencyKey: string) =>

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { allowsIp, isWithin, parseIpList } from "../../src/admission/ip-list.ts";
+import { allowsIp, isWithin, parseIpList } from "../../src/net/ip-list.ts";
 
 describe("A list of addresses", () => {
   it.each([

@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { dayMs, hourMs } from "../../src/clock.ts";
 import { jobs } from "../../src/scheduled/jobs.ts";
 import { runJobs } from "../../src/scheduled/run-jobs.ts";
+import { dayMs, hourMs } from "../../src/time/clock.ts";
 import { invocation, invocations } from "./budget.ts";
 import { cron, makeTenant } from "./client.ts";
 import { entryOf, write } from "./entries.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { hashOf } from "../../src/hash.ts";
+import { hashOf } from "../../src/crypto/hash.ts";
 import { keyIdOf, newKeyId, newSecretKey, signingSecretsIn } from "../../src/keys/key-format.ts";
 
 const secretA = { name: "a", secret: "first secret, of thirty-two characters" };

@@ -2,8 +2,8 @@ import { abortAllDurableObjects, evictDurableObject, runDurableObjectAlarm } fro
 import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
 import { askAdmission } from "../../src/admission/guards.ts";
-import { hourMs, hourStart } from "../../src/clock.ts";
-import { hashOf } from "../../src/hash.ts";
+import { hashOf } from "../../src/crypto/hash.ts";
+import { hourMs, hourStart } from "../../src/time/clock.ts";
 import { makeTenant, type Tenant } from "./client.ts";
 
 const admit = ({ keyId, key }: Tenant, times: number) =>

@@ -5,7 +5,7 @@ import { drizzle } from "drizzle-orm/d1";
 import { expect, it } from "vitest";
 import { operatorOn } from "../../src/accounts/actor.ts";
 import { knownTo } from "../../src/audit/known-to.ts";
-import { hourMs } from "../../src/clock.ts";
+import { hourMs } from "../../src/time/clock.ts";
 import { listWebhooksOfMember } from "../../src/webhooks/list-webhooks-of-member.ts";
 import { call, db, makeKey, makeTenant } from "./client.ts";
 import { age, makePerson } from "./people.ts";

@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { dayMs, dayStart } from "../../src/clock.ts";
+import { dayMs, dayStart } from "../../src/time/clock.ts";
 import { answerOf, call, cron, makeKey, makeTenant, origin, within2s } from "./client.ts";
 import { operate, operationsOn, operatorToken } from "./operate.ts";
 import { makePerson, tokenIn } from "./people.ts";

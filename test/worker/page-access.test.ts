@@ -1,11 +1,11 @@
 import { env } from "cloudflare:workers";
 import { Hono } from "hono";
 import { describe, expect, it } from "vitest";
-import { hourMs } from "../../src/clock.ts";
 import { createDashboard } from "../../src/dashboard/dashboard.ts";
 import { declaredAccess, requireDeclaredAccess } from "../../src/dashboard/page-access.ts";
-import { Failure } from "../../src/errors.ts";
+import { Failure } from "../../src/errors/failure.ts";
 import { eventCatalogue } from "../../src/event-catalogue.ts";
+import { hourMs } from "../../src/time/clock.ts";
 import { hidden } from "./browse.ts";
 import { call, makeKey, makeTenant, origin } from "./client.ts";
 import { age, ask, makePerson } from "./people.ts";

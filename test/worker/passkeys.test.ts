@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { hourMs } from "../../src/clock.ts";
 import { makeSetup } from "../../src/identity/invitations.ts";
 import { listPasskeys, mostPasskeys } from "../../src/identity/passkeys.ts";
+import { hourMs } from "../../src/time/clock.ts";
 import { type Authenticator, type ClientData, makeAuthenticator } from "./authenticator.ts";
 import { labelled } from "./browse.ts";
 import { db, makeTenant } from "./client.ts";

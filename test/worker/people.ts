@@ -2,13 +2,13 @@ import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test"
 import { env } from "cloudflare:workers";
 import { generateSignedCookie } from "hono/cookie";
 import { createApp } from "../../src/app.ts";
-import { minuteMs } from "../../src/clock.ts";
 import { cookieSecrets } from "../../src/http/signed-cookie.ts";
 import { makeSetup } from "../../src/identity/invitations.ts";
 import { claim } from "../../src/identity/join.ts";
 import type { Member } from "../../src/identity/member.ts";
 import type { Role } from "../../src/identity/roles.ts";
-import { idBound } from "../../src/ids.ts";
+import { idBound } from "../../src/ids/ids.ts";
+import { minuteMs } from "../../src/time/clock.ts";
 import { type Answer, answerOf, db, origin } from "./client.ts";
 
 // Members, made by the code that the pages use but for the passkey itself, for which it takes a browser (test/browser/sign-in.test.ts),

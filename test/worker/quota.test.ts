@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { operatorOn } from "../../src/accounts/actor.ts";
 import { deliveryBytes, reserveBytes, usualQuotaBytes } from "../../src/accounts/storage.ts";
-import { commitTo } from "../../src/events/commit.ts";
+import { commitTo } from "../../src/webhooks/outbox.ts";
 import { replaceRecoveryCodes } from "../../src/identity/recovery-codes.ts";
 import { openSession } from "../../src/identity/sessions.ts";
 import { deliver } from "../../src/webhooks/deliver.ts";

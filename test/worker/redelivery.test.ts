@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { minuteMs } from "../../src/clock.ts";
+import { minuteMs } from "../../src/time/clock.ts";
 import { browse } from "./browse.ts";
 import { call, makeKey, makeTenant } from "./client.ts";
 import { deliveriesOf, newPath, receivedAt, receiver, register, until } from "./receiver.ts";

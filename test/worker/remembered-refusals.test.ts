@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
 import type { Admission, RefusalCode } from "../../src/admission/admission.ts";
 import { RememberedRefusals } from "../../src/admission/remembered-refusals.ts";
-import { hashOf } from "../../src/hash.ts";
+import { hashOf } from "../../src/crypto/hash.ts";
 import { GenuineKeys } from "../../src/keys/genuine-keys.ts";
 import { newKeyId, newSecretKey } from "../../src/keys/key-format.ts";
 import { call, makeKey, makeTenant } from "./client.ts";

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { commitTo, type Writing } from "../../src/events/commit.ts";
+import { commitTo, type Writing } from "../../src/webhooks/outbox.ts";
 import { actingSession } from "../../src/identity/acting-session.ts";
 import { makeSetup } from "../../src/identity/invitations.ts";
 import { claim } from "../../src/identity/join.ts";

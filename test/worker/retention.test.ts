@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
 import { activityDays, deleteOldEntries } from "../../src/activity/retention.ts";
-import { dayMs, dayStart, hourMs, hourStart } from "../../src/clock.ts";
 import { deleteOldResponses } from "../../src/idempotency/store.ts";
+import { dayMs, dayStart, hourMs, hourStart } from "../../src/time/clock.ts";
 import { readUsage } from "../../src/usage/read-usage.ts";
 import { refreshRollUps } from "../../src/usage/refresh-roll-ups.ts";
 import { call, cron, db, makeTenant, readingLog } from "./client.ts";

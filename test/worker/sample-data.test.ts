@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { markSampleData } from "../../src/accounts/sample-data.ts";
-import { dayMs } from "../../src/clock.ts";
+import { markSampleData } from "../../src/operations/sample-data.ts";
+import { dayMs } from "../../src/time/clock.ts";
 import { browse } from "./browse.ts";
 import { call, db, makeKey, makeTenant, within2s } from "./client.ts";
 import { entryOf, write } from "./entries.ts";

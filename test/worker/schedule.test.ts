@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { dayMs, hourMs, minuteMs, secondMs } from "../../src/clock.ts";
+import { dayMs, hourMs, minuteMs, secondMs } from "../../src/time/clock.ts";
 import { attemptsAfter, mostAttempts, nextAttemptAt, retryAfterMsOf } from "../../src/webhooks/schedule.ts";
 
 const now = Date.UTC(2026, 10, 21, 7, 30);

@@ -3,9 +3,9 @@ import { sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import { describe, expect, it } from "vitest";
 import { operatorOn } from "../../src/accounts/actor.ts";
-import { dayMs, hourMs, minuteMs } from "../../src/clock.ts";
 import { byRecoveryCode, listSessions, openSession } from "../../src/identity/sessions.ts";
-import { idBound } from "../../src/ids.ts";
+import { idBound } from "../../src/ids/ids.ts";
+import { dayMs, hourMs, minuteMs } from "../../src/time/clock.ts";
 import { call, db, makeTenant } from "./client.ts";
 import { age, ask, form, isOut, makePerson, type Person, sessionCookie, storeOwn, withCookie } from "./people.ts";
 

@@ -2,7 +2,7 @@
 import { applyD1Migrations, type D1Migration } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, aroundEach, beforeEach } from "vitest";
-import { hourMs, minuteMs } from "../../src/clock.ts";
+import { hourMs, minuteMs } from "../../src/time/clock.ts";
 import { beginTest, invocation, takeExceeded } from "./budget.ts";
 
 const { MIGRATIONS, ...bindings } = env as unknown as Record<string, D1Database> & { MIGRATIONS: Record<string, D1Migration[]> };

@@ -1,6 +1,6 @@
 import { env, exports } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { hourMs, minuteMs } from "../../src/clock.ts";
+import { hourMs, minuteMs } from "../../src/time/clock.ts";
 import { answerOf, call, makeTenant, origin } from "./client.ts";
 import { operatorToken } from "./operate.ts";
 import { age, ask, makePerson } from "./people.ts";

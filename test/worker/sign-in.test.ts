@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { hourMs, minuteMs } from "../../src/clock.ts";
 import { makeSetup } from "../../src/identity/invitations.ts";
 import { claim } from "../../src/identity/join.ts";
+import { hourMs, minuteMs } from "../../src/time/clock.ts";
 import { hidden, labelled } from "./browse.ts";
 import { call, db, makeKey, makeTenant, origin } from "./client.ts";
 import { age, ask, form, isOut, makePerson, storeOwn, tokenIn } from "./people.ts";

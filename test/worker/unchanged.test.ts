@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { operatorOn } from "../../src/accounts/actor.ts";
 import type { Guards } from "../../src/admission/guards.ts";
 import { always } from "../../src/db/optimistic-locking.ts";
-import { commitTo } from "../../src/events/commit.ts";
+import { commitTo } from "../../src/webhooks/outbox.ts";
 import { changeKey } from "../../src/keys/change-key.ts";
 import { browse, hidden } from "./browse.ts";
 import { activity, call, db, makeKey, makeTenant } from "./client.ts";

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Entry } from "../../src/activity/entry.ts";
-import { dayMs, dayStart, hourMs, hourStart } from "../../src/clock.ts";
-import { timeOfId } from "../../src/ids.ts";
+import { timeOfId } from "../../src/ids/ids.ts";
+import { dayMs, dayStart, hourMs, hourStart } from "../../src/time/clock.ts";
 import { figuresOf, type Tally } from "../../src/usage/figures.ts";
 import { percentile } from "../../src/usage/histogram.ts";
 import { busiestOf, readHours, weekOf } from "../../src/usage/hours.ts";

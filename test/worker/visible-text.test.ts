@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { csvOf, readRows } from "../../src/dashboard/csv.ts";
-import { email, visibleText } from "../../src/http/inputs/values.ts";
+import { email, visibleText } from "../../src/inputs/values.ts";
 import { browse } from "./browse.ts";
 import { call, makeTenant } from "./client.ts";
 import { entryOf, write } from "./entries.ts";

@@ -10,7 +10,7 @@ import {
   type Window,
   windowAt,
 } from "../../src/admission/window.ts";
-import { hourMs } from "../../src/clock.ts";
+import { hourMs } from "../../src/time/clock.ts";
 
 const startsAt = Date.UTC(2026, 10, 21, 7);
 

@@ -1,6 +1,6 @@
 import type { EventCatalogue } from "../../events/catalogue.ts";
 import { type EventKind, exampleBodyOf } from "../../events/event.ts";
-import { type JsonObject, pascalCase, payloadName } from "../../openapi-document.ts";
+import { type JsonObject, pascalCase, payloadName } from "../../openapi/document.ts";
 
 // What webhooks are sent, as the `webhooks` of the document: a request for each type of event.
 

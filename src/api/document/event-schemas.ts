@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { EventCatalogue } from "../../events/catalogue.ts";
 import { type EventKind, exampleBodyOf } from "../../events/event.ts";
-import { type JsonObject, payloadName, resolve } from "../../openapi-document.ts";
+import { type JsonObject, payloadName, resolve } from "../../openapi/document.ts";
 
 // The shapes of events, a component for each type: as webhooks receive them and as `GET /events` shows them. Without names of their own, most
 // generators would give them no type.

@@ -1,4 +1,4 @@
-import { isObject, type Json, type JsonObject, operationsIn, resolve } from "../../openapi-document.ts";
+import { isObject, type Json, type JsonObject, operationsIn, resolve } from "../../openapi/document.ts";
 
 /** An example of a schema: its own or, where it has none, put together from those of its members. Undefined where a member has none. */
 export function exampleOf(document: JsonObject, schema: JsonObject): Json | undefined {

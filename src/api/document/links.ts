@@ -1,4 +1,4 @@
-import { type JsonObject, operationsIn } from "../../openapi-document.ts";
+import { type JsonObject, operationsIn } from "../../openapi/document.ts";
 
 /** Links each thing that is made to its reading: from the answer to a POST on a list to the GET of one. */
 export function addLinks(document: JsonObject): void {

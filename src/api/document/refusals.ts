@@ -1,8 +1,8 @@
-import { type FailureCode, failures } from "../../errors.ts";
-import { exampleOrigin, explanations, problemExample } from "../../explanations.ts";
+import { exampleOrigin, explanations, problemExample } from "../../errors/explanations.ts";
+import { type FailureCode, failures } from "../../errors/failure.ts";
 import { problemType } from "../../http/problem.ts";
 import { rateLimitHeaders } from "../../http/rate-limit-headers.ts";
-import { type JsonObject, type Operation, operationsIn } from "../../openapi-document.ts";
+import { type JsonObject, type Operation, operationsIn } from "../../openapi/document.ts";
 import { securityScheme } from "../route-parts/access.ts";
 import { headerRefs } from "../route-parts/responses.ts";
 

@@ -1,4 +1,4 @@
-import { type JsonObject, type Operation, operationsIn } from "../../openapi-document.ts";
+import { type JsonObject, type Operation, operationsIn } from "../../openapi/document.ts";
 import { securityScheme } from "../route-parts/access.ts";
 
 /** Says who may call an operation. Generated clients show its description, but not its `security`. */

@@ -1,5 +1,5 @@
 import { STATUS_CODES } from "node:http";
-import { type JsonObject, type Operation, operationsIn, pascalCase } from "../../openapi-document.ts";
+import { type JsonObject, type Operation, operationsIn, pascalCase } from "../../openapi/document.ts";
 
 // What stands in many operations alike becomes a component, and is referred to.
 

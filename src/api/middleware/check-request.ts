@@ -1,5 +1,5 @@
 import { createMiddleware } from "hono/factory";
-import { Failure } from "../../errors.ts";
+import { Failure } from "../../errors/failure.ts";
 import type { ApiContext, ApiEnv, ApiRoute } from "../context.ts";
 import { tagsIn } from "./conditional.ts";
 import { idempotencyKeyIn } from "./idempotency.ts";

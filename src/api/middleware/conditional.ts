@@ -1,6 +1,6 @@
+import { hashOf } from "../../crypto/hash.ts";
 import type { Precondition } from "../../db/optimistic-locking.ts";
-import { Failure } from "../../errors.ts";
-import { hashOf } from "../../hash.ts";
+import { Failure } from "../../errors/failure.ts";
 import type { ApiContext } from "../context.ts";
 import { respondEmpty, respondJson } from "../respond.ts";
 

@@ -1,5 +1,5 @@
 import { createMiddleware } from "hono/factory";
-import { Failure } from "../../errors.ts";
+import { Failure } from "../../errors/failure.ts";
 import type { AppContext, AppEnv } from "../../http/context.ts";
 import { problem } from "../../http/problem.ts";
 import { rateLimitHeaders } from "../../http/rate-limit-headers.ts";

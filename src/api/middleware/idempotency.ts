@@ -1,9 +1,9 @@
 import type { Reading } from "../../accounts/actor.ts";
-import { Failure } from "../../errors.ts";
-import type { Writing } from "../../events/commit.ts";
-import { hashOf } from "../../hash.ts";
+import { hashOf } from "../../crypto/hash.ts";
+import { Failure } from "../../errors/failure.ts";
 import { urlOf } from "../../http/request-url.ts";
 import { AlreadyDone, findStored, type IdempotentRequest, type StoredResponse, storingCommit } from "../../idempotency/store.ts";
+import type { Writing } from "../../webhooks/outbox.ts";
 import { actorOf, outboxOf, reading, writing } from "../acting.ts";
 import { canonicalJsonOf } from "../canonical-json.ts";
 import type { ApiContext } from "../context.ts";

@@ -1,4 +1,4 @@
-import type { FailureCode } from "../../errors.ts";
+import type { FailureCode } from "../../errors/failure.ts";
 
 export const securityScheme = "apiKey";
 

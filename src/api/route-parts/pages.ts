@@ -1,6 +1,6 @@
 import { z } from "@hono/zod-openapi";
-import { Failure } from "../../errors.ts";
-import { hashOf } from "../../hash.ts";
+import { hashOf } from "../../crypto/hash.ts";
+import { Failure } from "../../errors/failure.ts";
 import { urlOf } from "../../http/request-url.ts";
 import type { ApiContext } from "../context.ts";
 import { respondJson } from "../respond.ts";

@@ -1,6 +1,6 @@
 import { z } from "@hono/zod-openapi";
-import { type FailureCode, failures, fieldErrorCodes } from "../../errors.ts";
-import { exampleOrigin } from "../../explanations.ts";
+import { exampleOrigin } from "../../errors/explanations.ts";
+import { type FailureCode, failures, fieldErrorCodes } from "../../errors/failure.ts";
 import { rateLimitHeaders } from "../../http/rate-limit-headers.ts";
 
 // The parts that route objects share in what they say about their responses.

@@ -1,8 +1,8 @@
 import { z } from "@hono/zod-openapi";
-import { text } from "../../http/inputs/values.ts";
+import { text } from "../../inputs/values.ts";
 
 /** A time as the service writes it. */
-export { isoText as time } from "../../iso-text.ts";
+export { isoText as time } from "../../time/iso-text.ts";
 
 /** What a replay has in place of a secret. A string as well in its type: few generators know a member that can only be null. */
 export const noSecret = z.string().nullable().openapi({ description: "Always null: the first response had the secret.", example: null });

@@ -1,5 +1,5 @@
 import type { ReadEntry } from "../../activity/read-activity.ts";
-import { timeOfId } from "../../ids.ts";
+import { timeOfId } from "../../ids/ids.ts";
 import { integer } from "../format.ts";
 import { StatusCode } from "./status.tsx";
 import { Age } from "./time.tsx";

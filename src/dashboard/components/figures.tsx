@@ -1,7 +1,7 @@
 import type { RateLimitUsage } from "../../admission/rate-limit-usage.ts";
-import { hourMs, minuteMs } from "../../clock.ts";
-import { percent } from "../../percent.ts";
+import { hourMs, minuteMs } from "../../time/clock.ts";
 import type { Hour } from "../../usage/hours.ts";
+import { percent } from "../../usage/percent.ts";
 import type { Usage } from "../../usage/read-usage.ts";
 import {
   barName,

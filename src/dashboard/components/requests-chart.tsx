@@ -1,4 +1,4 @@
-import { percent } from "../../percent.ts";
+import { percent } from "../../usage/percent.ts";
 import type { SeriesPoint, Usage } from "../../usage/read-usage.ts";
 import type { WindowName } from "../../usage/windows.ts";
 import { barName, exactMilliseconds, integer, milliseconds, rate } from "../format.ts";

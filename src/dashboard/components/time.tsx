@@ -1,5 +1,5 @@
-import { iso } from "../../clock.ts";
-import { age, ahead } from "../../relative-time.ts";
+import { iso } from "../../time/clock.ts";
+import { age, ahead } from "../../time/relative-time.ts";
 import { moment, timeOfDay } from "../format.ts";
 
 // The server's text stands in each. With script, what is relative to now goes on with the clock, and the rest is in the zone that was chosen.

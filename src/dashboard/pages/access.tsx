@@ -1,6 +1,6 @@
 import { Hono } from "hono";
 import { connect } from "../../db/client.ts";
-import { Failure } from "../../errors.ts";
+import { Failure } from "../../errors/failure.ts";
 import { originOf } from "../../http/client-address.ts";
 import { accessConfig, listMemberships, verifyAccess } from "../../identity/access.ts";
 import { joinByEmail, listOffers, type Offer } from "../../identity/join.ts";

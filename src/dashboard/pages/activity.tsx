@@ -1,8 +1,8 @@
 import { Hono } from "hono";
 import { listActivity } from "../../activity/read-activity.ts";
-import { iso } from "../../clock.ts";
-import { Failure } from "../../errors.ts";
-import { timeOfId } from "../../ids.ts";
+import { Failure } from "../../errors/failure.ts";
+import { timeOfId } from "../../ids/ids.ts";
+import { iso } from "../../time/clock.ts";
 import { readingLog, upToDate } from "../acting.ts";
 import { addressOf, asWords, methods, queryIn, statuses } from "../activity-query.ts";
 import { ActivityTable } from "../components/activity-table.tsx";

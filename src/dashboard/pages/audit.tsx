@@ -1,7 +1,7 @@
 import { Hono } from "hono";
 import { type AuditFilter, actorNameOf, listAudit, partyTypes } from "../../audit/audit.ts";
-import { iso } from "../../clock.ts";
-import { timeOfId } from "../../ids.ts";
+import { timeOfId } from "../../ids/ids.ts";
+import { iso } from "../../time/clock.ts";
 import { reading } from "../acting.ts";
 import { showPage } from "../components/layout.tsx";
 import { Empty } from "../components/notice.tsx";

@@ -1,4 +1,4 @@
-import { type Failure, failures } from "../../errors.ts";
+import { type Failure, failures } from "../../errors/failure.ts";
 import type { AppContext } from "../../http/context.ts";
 import { urlOf } from "../../http/request-url.ts";
 import { maskKeys } from "../../keys/mask-keys.ts";

@@ -1,9 +1,9 @@
 import { Hono } from "hono";
 import { readKeyTraffic } from "../../activity/key-traffic.ts";
-import { hourMs } from "../../clock.ts";
 import { always } from "../../db/optimistic-locking.ts";
 import { readKey } from "../../keys/read-keys.ts";
 import { revokeKey } from "../../keys/revoke-key.ts";
+import { hourMs } from "../../time/clock.ts";
 import { keyWriting, upToDate } from "../acting.ts";
 import { Action } from "../components/fields.tsx";
 import { showPage } from "../components/layout.tsx";

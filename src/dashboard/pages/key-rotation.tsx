@@ -1,10 +1,10 @@
 import { Hono } from "hono";
-import { secondMs } from "../../clock.ts";
 import { always } from "../../db/optimistic-locking.ts";
-import { Rotation } from "../../http/inputs/key.ts";
 import { changeKey } from "../../keys/change-key.ts";
+import { Rotation } from "../../keys/key-inputs.ts";
 import { readKey, readKeyRow } from "../../keys/read-keys.ts";
 import { rotateKey } from "../../keys/rotate-key.ts";
+import { secondMs } from "../../time/clock.ts";
 import { keyWriting, reading, upToDate } from "../acting.ts";
 import { showPage } from "../components/layout.tsx";
 import { OverlapField } from "../components/overlap-field.tsx";

@@ -1,12 +1,12 @@
 import { Hono } from "hono";
 import { readLiveUsages } from "../../admission/rate-limit-usage.ts";
-import { dayMs } from "../../clock.ts";
-import { NewKey } from "../../http/inputs/key.ts";
 import { requestOrigin } from "../../http/request-url.ts";
 import { createKey } from "../../keys/create-key.ts";
 import { type Key, keyStatuses, statusOf } from "../../keys/key.ts";
+import { NewKey } from "../../keys/key-inputs.ts";
 import { type KeyPosition, listKeys } from "../../keys/read-keys.ts";
 import { defaultScopes, scopes } from "../../keys/scopes.ts";
+import { dayMs } from "../../time/clock.ts";
 import { readDailyRequests } from "../../usage/daily-requests.ts";
 import { keyWriting, upToDate } from "../acting.ts";
 import { Choices, TextField } from "../components/fields.tsx";

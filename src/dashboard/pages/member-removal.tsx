@@ -1,6 +1,6 @@
 import { Hono } from "hono";
 import { versionName } from "../../db/optimistic-locking.ts";
-import { Failure } from "../../errors.ts";
+import { Failure } from "../../errors/failure.ts";
 import { type Member, readPresentOrFormer, removeMember } from "../../identity/member.ts";
 import { endsWith, type Invitation, listInvitations } from "../../identity/open-invitations.ts";
 import { mayManage } from "../../identity/roles.ts";

@@ -1,8 +1,8 @@
 import { Hono } from "hono";
 import { listActivity } from "../../activity/read-activity.ts";
 import { highestOf, readLiveUsages } from "../../admission/rate-limit-usage.ts";
-import { dayMs } from "../../clock.ts";
 import { type Key, statusOf } from "../../keys/key.ts";
+import { dayMs } from "../../time/clock.ts";
 import { readBreakdown } from "../../usage/read-breakdown.ts";
 import { readUsage } from "../../usage/read-usage.ts";
 import { knownAsOf } from "../../usage/refresh-roll-ups.ts";

@@ -1,9 +1,9 @@
 import { Hono } from "hono";
-import { commitTo } from "../../events/commit.ts";
-import { visibleText } from "../../http/inputs/values.ts";
 import { addPasskey, listPasskeys, registrationOptions, removePasskey, verifyRegistration } from "../../identity/passkeys.ts";
 import { replaceRecoveryCodes } from "../../identity/recovery-codes.ts";
 import { endSession, readMemberOfSession } from "../../identity/sessions.ts";
+import { visibleText } from "../../inputs/values.ts";
+import { commitTo } from "../../webhooks/outbox.ts";
 import { reading, unboundOutbox, writing } from "../acting.ts";
 import { showPage } from "../components/layout.tsx";
 import { RecoveryCodes } from "../components/recovery-codes.tsx";

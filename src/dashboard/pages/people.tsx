@@ -1,5 +1,5 @@
 import { Hono } from "hono";
-import { Failure } from "../../errors.ts";
+import { Failure } from "../../errors/failure.ts";
 import { accessConfig } from "../../identity/access.ts";
 import { invite, withdrawInvitation } from "../../identity/invitations.ts";
 import { changeRole, readMember } from "../../identity/member.ts";

@@ -1,6 +1,6 @@
 import { Hono } from "hono";
-import { dayMs } from "../../clock.ts";
 import type { EventCatalogue } from "../../events/catalogue.ts";
+import { dayMs } from "../../time/clock.ts";
 import { type Delivery, deliveryStatuses } from "../../webhooks/read-deliveries.ts";
 import { readWebhook } from "../../webhooks/read-webhooks.ts";
 import { countRedeliveries, redeliverAll } from "../../webhooks/redeliver-many.ts";

@@ -1,12 +1,12 @@
 import { Hono } from "hono";
 import { type ReadEntry, readEntry } from "../../activity/read-activity.ts";
 import { actorNameOf, listAudit } from "../../audit/audit.ts";
-import { iso, minuteMs, secondMs } from "../../clock.ts";
-import { readEventsOfRequest } from "../../events/read-events.ts";
 import { requestOrigin, urlOf } from "../../http/request-url.ts";
-import { timeOfId } from "../../ids.ts";
+import { timeOfId } from "../../ids/ids.ts";
 import { readKeyRow } from "../../keys/read-keys.ts";
-import { type Operation, operationsIn, readOpenApi } from "../../openapi-document.ts";
+import { type Operation, operationsIn, readOpenApi } from "../../openapi/document.ts";
+import { iso, minuteMs, secondMs } from "../../time/clock.ts";
+import { readEventsOfRequest } from "../../webhooks/events-of-request.ts";
 import { readingLog } from "../acting.ts";
 import { showPage } from "../components/layout.tsx";
 import { Code } from "../components/secret.tsx";

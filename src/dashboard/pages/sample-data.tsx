@@ -1,9 +1,9 @@
 import { Hono } from "hono";
-import { removeSampleData } from "../../accounts/sample-data.ts";
 import { audited, recordAudit } from "../../audit/audit.ts";
 import { always } from "../../db/optimistic-locking.ts";
 import { type KeyPosition, listKeys } from "../../keys/read-keys.ts";
 import { revokeKey } from "../../keys/revoke-key.ts";
+import { removeSampleData } from "../../operations/sample-data.ts";
 import { foldAccount } from "../../usage/refresh-roll-ups.ts";
 import { keyWriting, upToDate } from "../acting.ts";
 import { Action } from "../components/fields.tsx";

@@ -1,9 +1,8 @@
 import { Hono } from "hono";
 import { createMiddleware } from "hono/factory";
 import { connect } from "../../db/client.ts";
-import { Failure, failures } from "../../errors.ts";
+import { Failure, failures } from "../../errors/failure.ts";
 import { originOf } from "../../http/client-address.ts";
-import { visibleText } from "../../http/inputs/values.ts";
 import { urlOf } from "../../http/request-url.ts";
 import { accessConfig } from "../../identity/access.ts";
 import { claim, readInvitation } from "../../identity/join.ts";
@@ -11,6 +10,7 @@ import type { Member } from "../../identity/member.ts";
 import type { Invitation } from "../../identity/open-invitations.ts";
 import { authenticationOptions, registrationOptions, verifyAuthentication, verifyRegistration } from "../../identity/passkeys.ts";
 import { byRecoveryCode, openSession, type SessionOrigin } from "../../identity/sessions.ts";
+import { visibleText } from "../../inputs/values.ts";
 import { tooManyCodes, trySpendingRecoveryCode } from "../../operations/sign-in-failures.ts";
 import { unboundOutbox } from "../acting.ts";
 import { Page, PageScript } from "../components/layout.tsx";

@@ -1,10 +1,10 @@
 import { Hono } from "hono";
 import { highestOf, readKeyUsage, readLiveUsages } from "../../admission/rate-limit-usage.ts";
-import { iso } from "../../clock.ts";
 import { readKeyRow } from "../../keys/read-keys.ts";
-import { percent } from "../../percent.ts";
+import { iso } from "../../time/clock.ts";
 import { classes } from "../../usage/figures.ts";
 import { busiestOf, readHours, weekOf } from "../../usage/hours.ts";
+import { percent } from "../../usage/percent.ts";
 import { type Dimension, dimensions, readBreakdown, type Share } from "../../usage/read-breakdown.ts";
 import { readUsage } from "../../usage/read-usage.ts";
 import { knownAsOf } from "../../usage/refresh-roll-ups.ts";

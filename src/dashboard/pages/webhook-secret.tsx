@@ -1,8 +1,8 @@
 import { Hono } from "hono";
-import { secondMs } from "../../clock.ts";
 import type { EventCatalogue } from "../../events/catalogue.ts";
-import { Rotation } from "../../http/inputs/webhook.ts";
+import { secondMs } from "../../time/clock.ts";
 import { readWebhook } from "../../webhooks/read-webhooks.ts";
+import { Rotation } from "../../webhooks/webhook-inputs.ts";
 import { rotateWebhookSecret } from "../../webhooks/write-webhooks.ts";
 import { reading, webhookWriting } from "../acting.ts";
 import { showPage } from "../components/layout.tsx";

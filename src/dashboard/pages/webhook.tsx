@@ -1,14 +1,14 @@
 import { Hono } from "hono";
 import { always } from "../../db/optimistic-locking.ts";
 import type { EventCatalogue } from "../../events/catalogue.ts";
-import { webhookInputs } from "../../http/inputs/webhook.ts";
-import { percent } from "../../percent.ts";
+import { percent } from "../../usage/percent.ts";
 import { readHealth } from "../../webhooks/health.ts";
 import { deliveryStatuses, listDeliveries } from "../../webhooks/read-deliveries.ts";
 import { readRedelivery } from "../../webhooks/read-redeliveries.ts";
 import { readWebhook } from "../../webhooks/read-webhooks.ts";
 import { sendTest } from "../../webhooks/redeliver.ts";
 import { type Webhook, webhookData } from "../../webhooks/webhook.ts";
+import { webhookInputs } from "../../webhooks/webhook-inputs.ts";
 import { changeWebhook, deleteWebhook } from "../../webhooks/write-webhooks.ts";
 import { reading, webhookWriting } from "../acting.ts";
 import { DeliveryTable } from "../components/delivery-table.tsx";

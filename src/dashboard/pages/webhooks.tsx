@@ -1,10 +1,10 @@
 import { Hono } from "hono";
 import type { EventCatalogue } from "../../events/catalogue.ts";
-import { webhookInputs } from "../../http/inputs/webhook.ts";
-import { percent } from "../../percent.ts";
+import { percent } from "../../usage/percent.ts";
 import { readHealth, type WebhookHealth } from "../../webhooks/health.ts";
 import { listWebhooks } from "../../webhooks/read-webhooks.ts";
 import { type Webhook, webhookData } from "../../webhooks/webhook.ts";
+import { webhookInputs } from "../../webhooks/webhook-inputs.ts";
 import { createWebhook } from "../../webhooks/write-webhooks.ts";
 import { reading, webhookWriting } from "../acting.ts";
 import { type Choice, Choices, TextField } from "../components/fields.tsx";

@@ -1,6 +1,6 @@
-import { type FailureCode, failures } from "../../errors.ts";
-import { explanations, problemExample } from "../../explanations.ts";
-import { type JsonObject, operationsIn, partOf } from "../../openapi-document.ts";
+import { explanations, problemExample } from "../../errors/explanations.ts";
+import { type FailureCode, failures } from "../../errors/failure.ts";
+import { type JsonObject, operationsIn, partOf } from "../../openapi/document.ts";
 import { type DocPage, errorPath, jsonFence, operationPath, paragraphs } from "../page.ts";
 
 /** The codes that an operation may answer with, by status, as the document says. */

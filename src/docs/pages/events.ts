@@ -1,6 +1,6 @@
 import type { EventCatalogue } from "../../events/catalogue.ts";
 import { exampleBodyOf } from "../../events/event.ts";
-import { type JsonObject, payloadName } from "../../openapi-document.ts";
+import { type JsonObject, payloadName } from "../../openapi/document.ts";
 import { type DocPage, eventPath, jsonFence, paragraphs, schemaPath } from "../page.ts";
 import { memberTable } from "./schemas.ts";
 

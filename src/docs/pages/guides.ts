@@ -1,6 +1,6 @@
 import changelog from "../../../CHANGELOG.md";
 import type { EventCatalogue } from "../../events/catalogue.ts";
-import type { JsonObject } from "../../openapi-document.ts";
+import type { JsonObject } from "../../openapi/document.ts";
 import { figures, withFigures } from "../figures.ts";
 import authentication from "../guides/authentication.md";
 import conditionalRequests from "../guides/conditional-requests.md";

@@ -1,4 +1,4 @@
-import { type JsonObject, type Operation, operationsIn } from "../../openapi-document.ts";
+import { type JsonObject, type Operation, operationsIn } from "../../openapi/document.ts";
 import { type DocPage, operationPath, paragraphs } from "../page.ts";
 
 const listOf = (pages: readonly DocPage[]) => pages.map(({ title, path, summary }) => `- [${title}](${path}): ${summary}`).join("\n");

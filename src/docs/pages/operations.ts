@@ -1,6 +1,6 @@
 import { STATUS_CODES } from "node:http";
-import { exampleOrigin } from "../../explanations.ts";
-import { isObject, type JsonObject, type Operation, operationsIn, parametersOf, partOf } from "../../openapi-document.ts";
+import { exampleOrigin } from "../../errors/explanations.ts";
+import { isObject, type JsonObject, type Operation, operationsIn, parametersOf, partOf } from "../../openapi/document.ts";
 import type { OwnIds } from "../own-ids.ts";
 import { type DocPage, errorPath, fence, jsonFence, operationPath, originPlaceholder, paragraphs, table } from "../page.ts";
 import { callOf, inCurl, inJavaScript, inPython } from "../samples.ts";

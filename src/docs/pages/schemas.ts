@@ -1,4 +1,4 @@
-import { isObject, type Json, type JsonObject } from "../../openapi-document.ts";
+import { isObject, type Json, type JsonObject } from "../../openapi/document.ts";
 import { type DocPage, jsonFence, paragraphs, schemaPath, table } from "../page.ts";
 
 const nameIn = (ref: Json | undefined) => String(ref).split("/").at(-1) ?? "";

@@ -2,13 +2,12 @@ import { Hono } from "hono";
 import { deleteCookie } from "hono/cookie";
 import type { Child } from "hono/jsx";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
-import { secondMs } from "../../clock.ts";
 import { Page } from "../../dashboard/components/layout.tsx";
 import { readForm } from "../../dashboard/forms.ts";
 import { connect } from "../../db/client.ts";
 import { urlOf } from "../../http/request-url.ts";
 import { readSigned, setSigned } from "../../http/signed-cookie.ts";
-import { isLoopback } from "../../loopback.ts";
+import { isLoopback } from "../../net/loopback.ts";
 import {
   closeOperatorSession,
   type OperatorSession,
@@ -18,6 +17,7 @@ import {
 } from "../../operations/operator-sessions.ts";
 import { readTraffic } from "../../operations/traffic.ts";
 import { readVitals } from "../../operations/vitals.ts";
+import { secondMs } from "../../time/clock.ts";
 import { isTooMany } from "../authenticate.ts";
 import type { OperatorContext, OperatorEnv } from "../context.ts";
 import { operatorOf, operatorTokens } from "../tokens.ts";

@@ -4,12 +4,11 @@ import { type Account, accountsAfter, readAccount } from "../../accounts/account
 import { usualQuotaBytes } from "../../accounts/storage.ts";
 import { connectToStore, roomiestStore } from "../../activity/databases.ts";
 import { keptDays } from "../../activity/retention.ts";
-import { iso, isoOrNull, secondMs } from "../../clock.ts";
 import { connect } from "../../db/client.ts";
 import { fullBytes } from "../../db/database-sizes.ts";
-import { Failure } from "../../errors.ts";
-import { visibleText } from "../../http/inputs/values.ts";
+import { Failure } from "../../errors/failure.ts";
 import { claimedOf } from "../../identity/invitations.ts";
+import { visibleText } from "../../inputs/values.ts";
 import {
   changeCeiling,
   changeKeepDays,
@@ -23,6 +22,7 @@ import {
 import { type Erasure, eraseSome, readErasure, requestErasure, requireKept, timeTravelUntil } from "../../operations/erase-account.ts";
 import { exportAccount } from "../../operations/export-account.ts";
 import { recordOperation } from "../../operations/operator-audit.ts";
+import { iso, isoOrNull, secondMs } from "../../time/clock.ts";
 import { idOf, type OperatorEnv, operating, readBody, setupUrl } from "../context.ts";
 
 const mostOfPage = 100;

@@ -1,0 +1,34 @@
+import { sql } from "drizzle-orm";
+import { index, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import { partyTypes } from "../accounts/tables.ts";
+
+/** Who changed what: of keys, webhooks, people and sessions. The time is in the id. */
+export const audit = sqliteTable(
+  "audit",
+  {
+    accountId: text("account_id").notNull(),
+    id: text().notNull(),
+    actorType: text("actor_type", { enum: partyTypes }).notNull(),
+    actorId: text("actor_id"),
+    action: text().notNull(),
+    targetType: text("target_type").notNull(),
+    targetId: text("target_id").notNull(),
+    /** What it was called then. */
+    targetName: text("target_name"),
+    ip: text(),
+    country: text(),
+    /** The names of what changed, never what they hold. */
+    changes: text({ mode: "json" }).$type<string[]>().notNull(),
+  },
+  (table) => [
+    primaryKey({ columns: [table.accountId, table.id] }),
+    // What a member knows or made, without a read of the whole log.
+    index("audit_rotations").on(table.accountId, table.actorId, table.targetId).where(sql`action = 'key.rotated'`),
+    index("audit_sign_ins")
+      .on(table.accountId, table.actorId, table.id)
+      .where(sql`action IN ('passkey.added', 'passkey.removed', 'recovery_codes.made', 'session.started', 'session.ended')`),
+    index("audit_webhooks")
+      .on(table.accountId, table.actorId, table.action, table.targetId)
+      .where(sql`action IN ('webhook.created', 'webhook.updated', 'webhook.secret_rotated', 'webhook.enabled')`),
+  ],
+);

@@ -1,0 +1,35 @@
+import { type SQL, sql } from "drizzle-orm";
+import { type Db, jsonRows, raw, type Statement } from "../db/client.ts";
+import type { Event } from "./event.ts";
+
+/** The statements that store an event for nobody yet. */
+export const storeEvent = (db: Db, event: Event): Statement[] => insertEvents(db, [event], sql`true`);
+
+/**
+ * The sequence number of the next event of an account: after the last one, and never one that was used before, though all may have been
+ * deleted since, for it is at least the time of the event in microseconds.
+ */
+const firstSequence = sql.raw(
+  "max(value ->> 4 * 1000, 1 + (SELECT coalesce(max(sequence), 0) FROM events AS others WHERE others.account_id = made.value ->> 0))",
+);
+
+const previousOf = ({ previous }: Event): string | null => (previous ? JSON.stringify(previous) : null);
+
+/** The statements that store events where `when` holds. They may be repeated. */
+export function insertEvents(db: Db, events: readonly Event[], when: SQL, requestId: string | null = null): Statement[] {
+  const rows = events.map((event) => [
+    event.accountId,
+    event.id,
+    event.type,
+    JSON.stringify(event.data),
+    event.createdAt,
+    previousOf(event),
+  ]);
+  return jsonRows(rows).map((made) =>
+    raw(
+      db,
+      sql`INSERT OR IGNORE INTO events (account_id, id, type, data, created_at, previous, sequence, request_id)
+      SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, key + ${firstSequence}, ${requestId} FROM json_each(${made}) AS made WHERE ${when}`,
+    ),
+  );
+}

@@ -1,7 +1,0 @@
-import { commitChange, type Outbox } from "./commit.ts";
-import type { Event } from "./event.ts";
-
-/** Stores events that no change in D1 goes with, and their deliveries. What is there already is left alone. */
-export async function writeEvents(outbox: Outbox, events: readonly Event[]): Promise<void> {
-  await commitChange(outbox, { events, statements: [], evenWhereFull: true });
-}

@@ -1,0 +1,78 @@
+import { createRoute, z } from "@hono/zod-openapi";
+import { connectToStore } from "../activity/databases.ts";
+import { enqueueAfter } from "../api/acting.ts";
+import type { ApiContext } from "../api/context.ts";
+import { respondEmpty } from "../api/respond.ts";
+import { publicRoute } from "../api/route-parts/access.ts";
+import { noContent } from "../api/route-parts/responses.ts";
+import { createRouter } from "../api/router.ts";
+import { connect } from "../db/client.ts";
+import { genuineKeys } from "../http/signing-secrets.ts";
+import { commitTo } from "../webhooks/outbox.ts";
+import { revokeReported } from "./revoke-reported.ts";
+
+const Leaked = z.looseObject({ key: z.string().trim() });
+
+export const leakedKeys = createRouter();
+
+const revoke = createRoute({
+  method: "post",
+  path: "/keys/revoke-leaked",
+  operationId: "revokeLeakedKey",
+  summary: "Report a key that was found in public",
+  description:
+    "Takes no key and answers 202 to whatever was sent, before any look-up. A live secret acts within a second: the current one revokes its key, one within its overlap ends alone, one that was rotated out does nothing.",
+  tags: ["Keys"],
+  ...publicRoute,
+  request: {
+    query: z.looseObject({}),
+    body: {
+      required: true,
+      // No zod schema here: whatever is sent is answered alike.
+      content: {
+        "application/json": {
+          schema: {
+            type: "object",
+            required: ["key"],
+            properties: {
+              key: {
+                type: "string",
+                description: "The whole secret key.",
+                example: "dvo_4fPq2rT8vX0zB6dH_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5bC7x7Qa",
+              },
+            },
+            description: "What was found.",
+            additionalProperties: false,
+          },
+        },
+      },
+    },
+  },
+  responses: { 202: noContent("Taken. Says nothing about whether there is such a key.", { isPublic: true }) },
+});
+
+leakedKeys.openapi(revoke, (c) => {
+  const reported = reportedKey(c);
+  if (reported) {
+    const db = connect(c.env.DB);
+    const writing = {
+      db,
+      activityIn: (store: string) => connectToStore(c.env, store),
+      now: Date.now(),
+      commit: commitTo({ db, enqueue: enqueueAfter(c) }),
+      guards: c.env.KEY_GUARD,
+    };
+    c.executionCtx.waitUntil(revokeReported(writing, reported));
+  }
+  return respondEmpty(c, 202);
+});
+
+/** The genuine key that a report names, or null. */
+function reportedKey(c: ApiContext) {
+  try {
+    const { key } = Leaked.parse(JSON.parse(new TextDecoder().decode(c.get("body").bytes)));
+    return genuineKeys(c.env).identify(key);
+  } catch {
+    return null;
+  }
+}

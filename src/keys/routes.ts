@@ -1,0 +1,202 @@
+import { createRoute, z } from "@hono/zod-openapi";
+import { reading, readingLog, writing } from "../api/acting.ts";
+import { etagOfShown, preconditionOf, respondOne } from "../api/middleware/conditional.ts";
+import { runOnce } from "../api/middleware/idempotency.ts";
+import { respondEmpty, respondJson } from "../api/respond.ts";
+import { refusing, requireScope } from "../api/route-parts/access.ts";
+import { cut, pageOf, positionAt, respondPage } from "../api/route-parts/pages.ts";
+import { body, mergePatch, omitUndefined, optionalBody, withConditions, withIdempotencyKey } from "../api/route-parts/requests.ts";
+import { json, noContent, notModified, postJson } from "../api/route-parts/responses.ts";
+import { idParam, pageQuery, severalWords } from "../api/route-parts/schemas.ts";
+import { createRouter } from "../api/router.ts";
+import { signingSecrets } from "../http/signing-secrets.ts";
+import { secondMs } from "../time/clock.ts";
+import { refreshRollUps } from "../usage/refresh-roll-ups.ts";
+import { changeKey } from "./change-key.ts";
+import { authorizeNewKey, createKey } from "./create-key.ts";
+import { type Key as KeyRow, keyStatuses } from "./key.ts";
+import { Key, KeyOnce } from "./key-components.ts";
+import { keyData } from "./key-data.ts";
+import { KeyPatch, NewKey, Rotation } from "./key-inputs.ts";
+import { listKeys, readKey } from "./read-keys.ts";
+import { revokeKey } from "./revoke-key.ts";
+import { authorizeRotation, pushIfWaiting, rotateKey } from "./rotate-key.ts";
+
+const params = idParam("key_4fPq2rT8vX0zB6dH");
+const tags = ["Keys"];
+
+/** The status and the last use change without a write of the row, so they are in the tag beside the revision. */
+const keyEtag = (key: KeyRow, now: number) => etagOfShown(key.revision, keyData(key, now));
+
+const withSecret = ({ key, secretKey }: { key: KeyRow; secretKey: string }) => {
+  const now = Date.now();
+  const body = keyData(key, now);
+  return { body: { ...body, secret_key: secretKey as string | null }, stored: { ...body, secret_key: null }, etag: keyEtag(key, now) };
+};
+
+export const keys = createRouter();
+
+const list = createRoute({
+  method: "get",
+  path: "/keys",
+  operationId: "listKeys",
+  summary: "List keys",
+  description: "The keys of the account, newest first, revoked ones too. Their secrets are not among what is shown.",
+  tags,
+  ...requireScope("keys:read"),
+  request: { query: z.strictObject({ ...pageQuery, status: severalWords(keyStatuses, "Only keys with one of these statuses") }) },
+  responses: { 200: json(pageOf(Key, "KeyPage"), "A page of keys.", "Link") },
+});
+
+const Position = z.strictObject({ createdAt: z.int(), id: z.string() });
+
+keys.openapi(list, async (c) => {
+  const { limit, cursor, status: statuses } = c.req.valid("query");
+  const asking = readingLog(c);
+  const after = positionAt(c, cursor, Position);
+  await refreshRollUps(asking);
+  const { rows, last } = cut(await listKeys(asking, { statuses, after, limit: limit + 1 }), limit);
+  return respondPage(
+    c,
+    rows.map((key) => keyData(key, asking.now)),
+    last && { createdAt: last.createdAt, id: last.id },
+  );
+});
+
+const create = createRoute({
+  method: "post",
+  path: "/keys",
+  operationId: "createKey",
+  summary: "Create a key",
+  description:
+    "Makes a key and shows its secret, this once. A key makes keys that may do no more than itself: else 403 `forbidden`. At most 50 live keys an account: else 409 `limit_reached`. Sends `key.created`.",
+  tags,
+  ...requireScope("keys:write"),
+  ...refusing("forbidden", "conflict", "limit_reached"),
+  ...withIdempotencyKey,
+  request: { body: body(NewKey) },
+  responses: {
+    201: postJson(KeyOnce, "The new key with its secret.", "Location", "ETag"),
+  },
+});
+
+keys.openapi(create, (c) => {
+  const input = c.req.valid("json");
+  const [signing] = signingSecrets(c.env);
+  const newKey = {
+    name: input.name,
+    scopes: input.scopes,
+    hourlyLimit: input.hourly_limit,
+    allowedIps: input.allowed_ips,
+    expiresAt: input.expires_at,
+  };
+  return runOnce(c, {
+    authorize: (reading) => authorizeNewKey(reading, newKey),
+    run: (writing) => createKey({ ...writing, signing }, newKey),
+    respond: (made) => {
+      const { etag, ...response } = withSecret(made);
+      return { status: 201, ...response, headers: { Location: `${c.req.path}/${made.key.id}`, ETag: etag } };
+    },
+  });
+});
+
+const read = createRoute({
+  method: "get",
+  path: "/keys/{id}",
+  operationId: "getKey",
+  summary: "Get a key",
+  description: "One key by id, without its secret: what it may do, and when and for what it was last used.",
+  tags,
+  ...requireScope("keys:read"),
+  ...withConditions,
+  request: { params },
+  responses: { 200: json(Key, "The key.", "ETag"), ...notModified },
+});
+
+keys.openapi(read, async (c) => {
+  const asking = readingLog(c);
+  await refreshRollUps(asking);
+  const key = await readKey(asking, c.req.valid("param").id);
+  return respondOne(c, keyData(key, asking.now), keyEtag(key, asking.now));
+});
+
+const change = createRoute({
+  method: "patch",
+  path: "/keys/{id}",
+  operationId: "updateKey",
+  summary: "Change a key",
+  description:
+    "Changes what a key may do, disables it or enables it again. What is tighter holds when the call returns, what is looser within two seconds. A revoked key cannot be changed: 409 `conflict`. The same goes for a later expiry of a key that had expired before a member was removed who may know its secret. Sends `key.updated`.",
+  tags,
+  ...requireScope("keys:write"),
+  ...refusing("forbidden", "conflict", "limit_reached"),
+  ...withConditions,
+  request: { params, body: mergePatch(KeyPatch) },
+  responses: { 200: json(Key, "The whole key.", "ETag") },
+});
+
+keys.openapi(change, async (c) => {
+  const input = c.req.valid("json");
+  const changing = { ...writing(c), ...readingLog(c), guards: c.env.KEY_GUARD };
+  const patch = omitUndefined({
+    name: input.name,
+    scopes: input.scopes,
+    state: input.status,
+    hourlyLimit: input.hourly_limit,
+    allowedIps: input.allowed_ips === null ? [] : input.allowed_ips,
+    expiresAt: input.expires_at,
+    overlapEndsAt: input.overlap_ends_at,
+  });
+  const key = await changeKey(changing, c.req.valid("param").id, patch, preconditionOf(c));
+  return respondJson(c, keyData(key, changing.now), 200, { ETag: keyEtag(key, changing.now) });
+});
+
+const revoke = createRoute({
+  method: "delete",
+  path: "/keys/{id}",
+  operationId: "revokeKey",
+  summary: "Revoke a key",
+  description:
+    "Ends a key for good; it holds when the call returns. The key stays readable, and revoking it again changes nothing. Sends `key.revoked`.",
+  tags,
+  ...requireScope("keys:write"),
+  ...refusing("forbidden", "conflict"),
+  ...withConditions,
+  request: { params },
+  responses: { 204: noContent("It is revoked.") },
+});
+
+keys.openapi(revoke, async (c) => {
+  await revokeKey({ ...writing(c), ...readingLog(c), guards: c.env.KEY_GUARD }, c.req.valid("param").id, preconditionOf(c));
+  return respondEmpty(c, 204);
+});
+
+const rotate = createRoute({
+  method: "post",
+  path: "/keys/{id}/rotate",
+  operationId: "rotateKey",
+  summary: "Give a key a new secret",
+  description:
+    "Makes a new secret and shows it, this once. The old one works until the overlap ends; then it is `invalid_key`. Rotating again ends an earlier overlap. A revoked key cannot be rotated: 409 `conflict`. Sends `key.rotated`.",
+  tags,
+  ...requireScope("keys:write"),
+  ...refusing("forbidden", "conflict"),
+  ...withIdempotencyKey,
+  request: { params, body: optionalBody(Rotation) },
+  responses: { 200: postJson(KeyOnce, "The key with its new secret.", "ETag") },
+});
+
+keys.openapi(rotate, (c) => {
+  const { id } = c.req.valid("param");
+  const overlapMs = c.req.valid("json").overlap_seconds * secondMs;
+  const [signing] = signingSecrets(c.env);
+  return runOnce(c, {
+    authorize: (reading) => authorizeRotation(reading, id),
+    run: (writing) => rotateKey({ ...readingLog(c), ...writing, guards: c.env.KEY_GUARD, signing }, id, overlapMs),
+    respond: (rotated) => {
+      const { etag, ...response } = withSecret(rotated);
+      return { status: 200, ...response, headers: { ETag: etag } };
+    },
+    beforeReplay: () => pushIfWaiting({ ...reading(c), guards: c.env.KEY_GUARD }, id),
+  });
+});

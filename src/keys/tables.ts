@@ -1,0 +1,47 @@
+import { sql } from "drizzle-orm";
+import { index, integer, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import { accounts, partyTypes } from "../accounts/tables.ts";
+
+export const apiKeys = sqliteTable(
+  "api_keys",
+  {
+    id: text().primaryKey(),
+    accountId: text("account_id")
+      .notNull()
+      .references(() => accounts.id),
+    name: text().notNull(),
+    last4: text().notNull(),
+    /** SHA-256 of the whole secret key, hex. */
+    secretHash: text("secret_hash").notNull(),
+    previousSecretHash: text("previous_secret_hash"),
+    overlapEndsAt: integer("overlap_ends_at"),
+    scopes: text({ mode: "json" }).$type<string[]>().notNull(),
+    state: text({ enum: ["active", "disabled", "revoked"] }).notNull(),
+    hourlyLimit: integer("hourly_limit").notNull(),
+    allowedIps: text("allowed_ips", { mode: "json" }).$type<string[]>().notNull(),
+    expiresAt: integer("expires_at"),
+    /** The expiry that the account has been notified of in advance. */
+    notifiedExpiry: integer("notified_expiry"),
+    /** Raised by every change; the guard ignores what is lower than it has. */
+    version: integer().notNull(),
+    /** The version that the guard has confirmed. Below `version`: a change is stored but may not hold yet. */
+    pushedVersion: integer("pushed_version").notNull(),
+    revision: text().notNull(),
+    /** Who made it; null for keys from before that was noted. */
+    createdByType: text("created_by_type", { enum: partyTypes }),
+    createdById: text("created_by_id"),
+    createdAt: integer("created_at").notNull(),
+    updatedAt: integer("updated_at").notNull(),
+    /** The names of the secrets of the Worker that its own and its former secret are signed with; null where that was not noted yet. */
+    signedBy: text("signed_by"),
+    previousSignedBy: text("previous_signed_by"),
+  },
+  (table) => [
+    index("api_keys_by_account").on(table.accountId, table.createdAt, table.id),
+    index("api_keys_by_creator").on(table.accountId, table.createdById),
+    index("api_keys_by_state").on(table.accountId, table.state, table.createdAt, table.id, table.expiresAt),
+    index("api_keys_live").on(table.accountId, table.expiresAt).where(sql`state <> 'revoked'`),
+    index("api_keys_unpushed").on(table.id).where(sql`pushed_version < version`),
+    index("api_keys_unnotified").on(table.expiresAt).where(sql`notified_expiry IS NOT expires_at AND state <> 'revoked'`),
+  ],
+);

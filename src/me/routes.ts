@@ -1,0 +1,106 @@
+import { createRoute, z } from "@hono/zod-openapi";
+import type { ApiContext } from "../api/context.ts";
+import { respondJson } from "../api/respond.ts";
+import { notCounted, requireScope } from "../api/route-parts/access.ts";
+import { json } from "../api/route-parts/responses.ts";
+import { time } from "../api/route-parts/schemas.ts";
+import { createRouter } from "../api/router.ts";
+import { recognizedKey } from "../http/context.ts";
+import { remainingOf } from "../http/rate-limit-headers.ts";
+import { iso, isoOrNull } from "../time/clock.ts";
+import { percent } from "../usage/percent.ts";
+
+const count = z.int().min(0);
+
+const limitShape = {
+  limit: count.openapi({ description: "How many requests the key may make in a clock hour.", example: 5000 }),
+  used: count.openapi({ description: "How many it has made in this one.", example: 3350 }),
+  remaining: count.openapi({ description: "How many it has left.", example: 1650 }),
+  resets_at: time.openapi({ description: "When the next hour begins." }),
+};
+
+const Me = z
+  .strictObject({
+    account: z
+      .strictObject({
+        id: z.string().openapi({ description: "The id of the account.", example: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+        name: z.string().openapi({ description: "What it is called.", example: "Northwind Robotics" }),
+      })
+      .openapi({ description: "The account that the key belongs to." }),
+    key: z
+      .strictObject({
+        id: z.string().openapi({ description: "The id of the key.", example: "key_4fPq2rT8vX0zB6dH" }),
+        name: z.string().openapi({ description: "What it is called.", example: "Continuous integration" }),
+        scopes: z.array(z.string()).openapi({ description: "What it may do.", example: ["users:read", "tasks:read"] }),
+        expires_at: time.nullable().openapi({ description: "When it expires; null: never.", examples: [null] }),
+      })
+      .openapi({ description: "The key that this request came with." }),
+    rate_limit: z.strictObject(limitShape).openapi({ description: "Its limit, this request counted." }),
+  })
+  .openapi("Me", { description: "Who is asking." });
+
+const RateLimits = z
+  .strictObject({
+    policies: z
+      .array(
+        z.strictObject({
+          name: z.literal("hour").openapi({ description: "The name of the policy, as in the header `RateLimit`: `hour`." }),
+          ...limitShape,
+          percent: z.number().min(0).max(100).openapi({ description: "The share that is used, in percent.", example: 67 }),
+        }),
+      )
+      .openapi({ description: "Every limit that holds for the key: one." }),
+  })
+  .openapi("RateLimits", { description: "What is used of each limit of the key." });
+
+export const me = createRouter();
+
+const read = createRoute({
+  method: "get",
+  path: "/me",
+  operationId: "getMe",
+  summary: "Get the account and key of this request",
+  description: "What a key is and may do: the first call to make with a new one. Any key may, whatever its scopes.",
+  tags: ["Key in use"],
+  ...requireScope(null),
+  responses: { 200: json(Me, "The account, the key and its limit.") },
+});
+
+me.openapi(read, (c) => {
+  const { keyId, key, limit, used, remaining, resetsAt } = inUse(c);
+  return respondJson(
+    c,
+    {
+      account: { id: key.accountId, name: key.accountName },
+      key: { id: keyId, name: key.name, scopes: key.scopes, expires_at: isoOrNull(key.expiresAt) },
+      rate_limit: { limit, used, remaining, resets_at: iso(resetsAt) },
+    },
+    200,
+  );
+});
+
+const readRateLimit = createRoute({
+  method: "get",
+  path: "/rate-limit",
+  operationId: "getRateLimit",
+  summary: "Get the limit of this key",
+  description: "What is left of the hour, to look before many calls. Not counted, and answered even when the limit is reached.",
+  tags: ["Key in use"],
+  ...requireScope(null),
+  ...notCounted,
+  responses: { 200: json(RateLimits, "What is used of each limit.") },
+});
+
+me.openapi(readRateLimit, (c) => {
+  const { limit, used, remaining, resetsAt } = inUse(c);
+  return respondJson(
+    c,
+    { policies: [{ name: "hour" as const, limit, used, remaining, percent: percent(used, limit), resets_at: iso(resetsAt) }] },
+    200,
+  );
+});
+
+function inUse(c: ApiContext) {
+  const { keyId, admission } = recognizedKey(c);
+  return { keyId, key: admission.key, ...admission.rateLimit, remaining: remainingOf(admission.rateLimit) };
+}

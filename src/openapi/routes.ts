@@ -1,0 +1,101 @@
+import { createRoute, z } from "@hono/zod-openapi";
+import { apiBase } from "../api/base-path.ts";
+import type { ApiContext } from "../api/context.ts";
+import { etagOf, respondNotModified } from "../api/middleware/conditional.ts";
+import { respondBytes } from "../api/respond.ts";
+import { publicRoute, refusing } from "../api/route-parts/access.ts";
+import { withConditions } from "../api/route-parts/requests.ts";
+import { createRouter } from "../api/router.ts";
+import { hashOf } from "../crypto/hash.ts";
+import { Failure } from "../errors/failure.ts";
+import { requestOrigin, urlOf } from "../http/request-url.ts";
+import { serversOf, withServers } from "./servers.ts";
+
+/** The OpenAPI document itself: `npm run openapi` writes it into `public/`, from where it is served with the servers of this deployment. */
+export const document = createRouter();
+
+const requestId = { "X-Request-Id": { $ref: "#/components/headers/X-Request-Id" } };
+const etagHeader = { ETag: { $ref: "#/components/headers/ETag" } };
+const notModified = { 304: { description: "The client has this version already.", headers: { ...requestId, ...etagHeader } } };
+const tags = ["This document"];
+
+/** The document as what it says, in whichever syntax. */
+const OpenApiDocument = z
+  .looseObject({ openapi: z.literal("3.1.0").openapi({ description: "The version of OpenAPI: `3.1.0`." }) })
+  .openapi("OpenApiDocument", { description: "An OpenAPI document." });
+
+interface Served {
+  etag: string;
+  bytes: Uint8Array;
+}
+
+/** What this isolate serves, by path: of the origins that were asked last, since only a laptop has several. */
+const served = new Map<string, Served & { servers: string }>();
+
+/** The document that `npm run openapi` has written, with the servers of this deployment. Throws `unavailable`. */
+async function readServed(c: ApiContext, path: string): Promise<Served> {
+  const servers = serversOf(c.env.PUBLIC_ORIGIN, requestOrigin(c));
+  const key = JSON.stringify(servers);
+  const known = served.get(path);
+  if (known?.servers === key) return known;
+  const asset = await c.env.ASSETS.fetch(new URL(apiBase + path, urlOf(c)));
+  if (!asset.ok) throw new Failure("unavailable", "The document cannot be read just now. Try again in a moment.");
+  const text = withServers(new TextDecoder().decode(await asset.arrayBuffer()), servers);
+  const made = { servers: key, etag: etagOf(hashOf(text).slice(0, 16)), bytes: new TextEncoder().encode(text) };
+  served.set(path, made);
+  return made;
+}
+
+const readJson = createRoute({
+  method: "get",
+  path: "/openapi.json",
+  operationId: "getOpenApi",
+  summary: "Get this document",
+  description: "The contract of this service, made from its code: the same that its documentation shows. Not counted.",
+  tags,
+  ...publicRoute,
+  ...refusing("unavailable"),
+  ...withConditions,
+  responses: {
+    200: {
+      description: "OpenAPI 3.1.0, as JSON.",
+      headers: { ...requestId, ...etagHeader },
+      content: {
+        "application/json": {
+          schema: OpenApiDocument,
+        },
+      },
+    },
+    ...notModified,
+  },
+});
+
+document.openapi(readJson, async (c) => {
+  const { etag, bytes } = await readServed(c, readJson.path);
+  return respondNotModified(c, etag) ?? respondBytes<{ openapi: "3.1.0" }>(c, bytes, { ETag: etag, "Content-Type": "application/json" });
+});
+
+const readYaml = createRoute({
+  method: "get",
+  path: "/openapi.yaml",
+  operationId: "getOpenApiYaml",
+  summary: "Get this document as YAML",
+  description: "The same document in YAML, for tools that read nothing else. Not counted.",
+  tags,
+  ...publicRoute,
+  ...refusing("unavailable"),
+  ...withConditions,
+  responses: {
+    200: {
+      description: "OpenAPI 3.1.0, as YAML.",
+      headers: { ...requestId, ...etagHeader },
+      content: { "application/yaml": { schema: OpenApiDocument } },
+    },
+    ...notModified,
+  },
+});
+
+document.openapi(readYaml, async (c) => {
+  const { etag, bytes } = await readServed(c, readYaml.path);
+  return respondNotModified(c, etag) ?? respondBytes<{ openapi: "3.1.0" }>(c, bytes, { ETag: etag, "Content-Type": "application/yaml" });
+});

@@ -1,0 +1,21 @@
+import { dayMs, dayStart } from "../../time/clock.ts";
+
+export const intervals = ["day", "week", "month"] as const;
+export type Interval = (typeof intervals)[number];
+
+/** The start of the UTC day, ISO week (Monday) or month that holds `timeMs`. */
+export function bucketStart(timeMs: number, interval: Interval): number {
+  const day = dayStart(timeMs);
+  if (interval === "day") return day;
+  const date = new Date(day);
+  if (interval === "month") return Date.UTC(date.getUTCFullYear(), date.getUTCMonth(), 1);
+  return day - ((date.getUTCDay() + 6) % 7) * dayMs;
+}
+
+/** The starts of all buckets that a span touches, in order. `from` before `to`. */
+export function bucketsOf(from: number, to: number, interval: Interval): number[] {
+  const starts: number[] = [];
+  const longest = { day: dayMs, week: 7 * dayMs, month: 31 * dayMs }[interval];
+  for (let start = bucketStart(from, interval); start < to; start = bucketStart(start + longest, interval)) starts.push(start);
+  return starts;
+}

@@ -1,0 +1,149 @@
+import { createRoute, z } from "@hono/zod-openapi";
+import { reading } from "../../api/acting.ts";
+import { respondJson } from "../../api/respond.ts";
+import { requireScope } from "../../api/route-parts/access.ts";
+import { json } from "../../api/route-parts/responses.ts";
+import { time } from "../../api/route-parts/schemas.ts";
+import { createRouter } from "../../api/router.ts";
+import { Failure } from "../../errors/failure.ts";
+import { timeInput } from "../../inputs/values.ts";
+import { dayMs, iso } from "../../time/clock.ts";
+import { windowsAt } from "../../usage/windows.ts";
+import { priorities, taskStatuses } from "../tasks/task.ts";
+import { bucketsOf, intervals } from "./buckets.ts";
+import { readAnalytics } from "./read-analytics.ts";
+
+const mostPoints = 750;
+
+const count = z.int().min(0);
+const countBy = (names: readonly string[]) =>
+  z.strictObject(Object.fromEntries(names.map((name) => [name, count.openapi({ description: `How many are \`${name}\`.`, example: 8 })])));
+
+const Analytics = z
+  .strictObject({
+    from: time.openapi({ description: "The first moment of the span." }),
+    to: time.openapi({ description: "The end of the span, which is not in it." }),
+    interval: z
+      .enum(intervals)
+      .openapi({ description: "How long a point of the series is: a `day`, a `week` or a `month`.", example: "day" }),
+    tasks: z
+      .strictObject({
+        created: count.openapi({ description: "How many were created in the span.", example: 41 }),
+        completed: count.openapi({ description: "How many were completed in the span.", example: 36 }),
+        open: count.openapi({ description: "How many are to do or in progress now.", example: 17 }),
+        overdue: count.openapi({ description: "How many are open now and past their due date.", example: 2 }),
+        completion_rate: z
+          .number()
+          .min(0)
+          .max(100)
+          .nullable()
+          .openapi({ description: "Percent of those created in the span that are done. Null where none were.", example: 78.05 }),
+        median_hours_to_complete: z
+          .number()
+          .nullable()
+          .openapi({ description: "From creation to completion, of those completed in the span; null where none were.", example: 26.5 }),
+        by_status: countBy(taskStatuses).openapi({ description: "All tasks by status, now." }),
+        by_priority: countBy(priorities).openapi({ description: "All tasks by priority, now." }),
+      })
+      .openapi({ description: "Figures about tasks." }),
+    users: z
+      .strictObject({
+        total: count.openapi({ description: "How many there are.", example: 12 }),
+        active: count.openapi({ description: "How many of them are `active`.", example: 11 }),
+      })
+      .openapi({ description: "The users, now." }),
+    by_assignee: z
+      .array(
+        z.strictObject({
+          user_id: z.string().openapi({ description: "The user.", example: "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+          open: count.openapi({ description: "Their tasks that are open now.", example: 3 }),
+          completed: count.openapi({ description: "Their tasks that were completed in the span.", example: 9 }),
+        }),
+      )
+      .openapi({ description: "Open now and completed in the span: the 100 users with the most." }),
+    series: z
+      .array(
+        z.strictObject({
+          start: time.openapi({ description: "When the day, week or month begins." }),
+          created: count.openapi({ description: "Tasks created in it.", example: 4 }),
+          completed: count.openapi({ description: "Tasks completed in it.", example: 5 }),
+        }),
+      )
+      .openapi({
+        description: "One point for each UTC day, ISO week or month that the span touches. Only what lies in the span is counted.",
+      }),
+  })
+  .openapi("Analytics", { description: "Figures about the account's tasks and users." });
+
+export const analytics = createRouter();
+
+const read = createRoute({
+  method: "get",
+  path: "/analytics",
+  operationId: "getAnalytics",
+  summary: "Get analytics",
+  description:
+    "Figures about the account's tasks and users. By default the last 30 days by day: the current hour and the 719 full hours before it.",
+  tags: ["Analytics"],
+  ...requireScope("analytics:read"),
+  request: {
+    query: z.strictObject({
+      from: timeInput.optional().openapi({
+        type: "string",
+        format: "date-time",
+        description: "From this time on; by default 30 days before `to`.",
+        example: "2026-01-01T00:00:00Z",
+      }),
+      to: timeInput.optional().openapi({
+        type: "string",
+        format: "date-time",
+        description: "Before this time; by default the end of the current hour.",
+        example: "2026-02-01T00:00:00Z",
+      }),
+      interval: z
+        .enum(intervals)
+        .default("day")
+        .openapi({ description: `How long a point is: a \`day\`, an ISO \`week\` or a \`month\`, in UTC. At most ${mostPoints} points.` }),
+    }),
+  },
+  responses: { 200: json(Analytics, "The figures.") },
+});
+
+const refuse = (parameter: string, detail: string) =>
+  new Failure("invalid_parameter", "The span is not valid.", { faults: [{ parameter, code: "invalid_span", detail }] });
+
+analytics.openapi(read, async (c) => {
+  const { interval, from: wantedFrom, to: wantedTo } = c.req.valid("query");
+  const { window } = windowsAt("30d", c.get("startedAt"));
+  const to = wantedTo ?? window.to;
+  const from = wantedFrom ?? (wantedTo === undefined ? window.from : to - 30 * dayMs);
+  if (from < 0) throw refuse("from", "Must not be earlier than 1970.");
+  if (from >= to) throw refuse("from", "Must be earlier than `to`.");
+  if ((to - from) / dayMs > mostPoints * 31 || bucketsOf(from, to, interval).length > mostPoints) {
+    throw refuse("interval", `The span has more than ${mostPoints} points at this interval. Take a longer interval or a shorter span.`);
+  }
+  const figures = await readAnalytics(reading(c), { from, to, interval });
+  const { tasks } = figures;
+  return respondJson(
+    c,
+    {
+      from: iso(figures.from),
+      to: iso(figures.to),
+      interval: figures.interval,
+      tasks: {
+        created: tasks.created,
+        completed: tasks.completed,
+        open: tasks.open,
+        overdue: tasks.overdue,
+        completion_rate: tasks.completionRate,
+        median_hours_to_complete: tasks.medianHoursToComplete,
+        by_status: tasks.byStatus,
+        by_priority: tasks.byPriority,
+      },
+      users: figures.users,
+      by_assignee: figures.byAssignee.map(({ userId, open, completed }) => ({ user_id: userId, open, completed })),
+      series: figures.series.map(({ start, created, completed }) => ({ start: iso(start), created, completed })),
+    },
+    200,
+  );
+});

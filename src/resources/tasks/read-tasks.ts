@@ -1,0 +1,138 @@
+import { and, eq, gte, lt, type SQL, sql } from "drizzle-orm";
+import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
+import type { Reading } from "../../accounts/actor.ts";
+import type { Db } from "../../db/client.ts";
+import { isOneOf } from "../../db/is-one-of.ts";
+import { type Page, pageFrom, scannedAtOnce } from "../../db/page.ts";
+import { Failure } from "../../errors/failure.ts";
+import { tasks } from "./tables.ts";
+import type { Task } from "./task.ts";
+import { type Bounds, type Part, partsAfter, positionOf, sortNameOf, type TaskPosition, type TaskSort } from "./task-order.ts";
+
+export interface TaskFilter {
+  statuses?: readonly Task["status"][] | undefined;
+  priorities?: readonly Task["priority"][] | undefined;
+  assigneeId?: string | undefined;
+  dueBefore?: number | undefined;
+  dueAfter?: number | undefined;
+  updatedAfter?: number | undefined;
+  /** Part of a title or a description, in any case. */
+  q?: string | undefined;
+}
+
+/** Tasks of the account. Those without a due date come last, whichever way they are sorted by it. A filtered page looks at 2,000 at most, and at 4 MB of their text. */
+export async function listTasks(
+  { db, actor }: Reading,
+  { filter, sort, after, limit }: { filter: TaskFilter; sort: TaskSort; after?: TaskPosition | undefined; limit: number },
+): Promise<Page<Task, TaskPosition>> {
+  const name = sortNameOf(sort);
+  const bounds = { created_at: {}, updated_at: { from: filter.updatedAfter }, due_at: { from: filter.dueAfter, to: filter.dueBefore } };
+  const matches = and(
+    isOneOf(tried(tasks.status), filter.statuses),
+    isOneOf(tried(tasks.priority), filter.priorities),
+    filter.assigneeId === undefined ? undefined : eq(tried(tasks.assigneeId), filter.assigneeId),
+    name === "updated_at" ? undefined : isWithin(tasks.updatedAt, bounds.updated_at),
+    name === "due_at" ? undefined : isWithin(tasks.dueAt, bounds.due_at),
+    // Not LIKE: D1 takes no pattern of more than 50 bytes.
+    filter.q === undefined ? undefined : sql`instr(${tasks.searchText}, ${filter.q.toLowerCase()}) > 0`,
+  );
+  const parts = partsAfter(sort, bounds[name], after).map((part) => ({
+    ...part,
+    range: and(eq(tasks.accountId, actor.accountId), part.range),
+  }));
+  const rows: Task[] = [];
+  let lastScanned: TaskPosition | null = null;
+  let unscanned = scannedAtOnce;
+  for (const part of parts) {
+    const wanted = limit + 1 - rows.length;
+    const find = (last: TaskPosition | null) => readRows(db, part, and(part.range, matches, last ? part.upTo(last) : undefined), wanted);
+    lastScanned = matches ? await placeOf(db, part, Math.min(firstLook(limit), unscanned)) : null;
+    let found = await find(lastScanned);
+    if (lastScanned && found.length < wanted) {
+      lastScanned = await lastOf(db, part, unscanned);
+      found = await find(lastScanned);
+    }
+    rows.push(...found);
+    if (rows.length > limit || lastScanned || part === parts.at(-1)) break;
+    unscanned -= matches ? await db.$count(tasks, part.range) : 0;
+  }
+  return pageFrom(rows, limit, (task) => positionOf(task, sort), lastScanned);
+}
+
+/** As many rows as a filtered page looks at first, whatever their text: where a filter matches much, they are all that it needs. */
+const firstLook = (limit: number): number => Math.max(100, 2 * limit);
+
+/** The position of a row of a part, the first is 1, found in its index without the rows; null if it has fewer. */
+async function placeOf(db: Db, { range, order, value }: Part, place: number): Promise<TaskPosition | null> {
+  const [found = null] = await db
+    .select({ value, id: tasks.id })
+    .from(tasks)
+    .where(range)
+    .orderBy(...order)
+    .limit(1)
+    .offset(place - 1);
+  return found;
+}
+
+/** Bytes of text that a filtered page looks at: a search in 2,000 descriptions of 10,000 characters would hold up everybody. */
+export const bytesAtOnce = 4_000_000;
+
+/**
+ * The last row that a filtered page looks at, of the first `count` rows of a part: the one whose text crosses `bytesAtOnce`, if there is one. Null if
+ * the page looks at all of the part. SQLite takes the length of a text from the head of its row, without the text.
+ */
+async function lastOf(db: Db, { range, order, value }: Part, count: number): Promise<TaskPosition | null> {
+  const first = db
+    .select({
+      value: value.as("value"),
+      id: tasks.id,
+      bytes: sql<number>`octet_length(description) + octet_length(search_text)`.as("bytes"),
+    })
+    .from(tasks)
+    .where(range)
+    .orderBy(...order)
+    .limit(count)
+    .as("first");
+  const counted = db
+    .select({
+      value: first.value,
+      id: first.id,
+      place: sql<number>`row_number() OVER (ROWS UNBOUNDED PRECEDING)`.as("place"),
+      before: sql<number>`sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes`.as("before"),
+      all: sql<number>`count(*) OVER ()`.as("all_rows"),
+    })
+    .from(first)
+    .as("counted");
+  // Beside max(), SQLite takes the other columns from the row that has the maximum.
+  const place = sql<number | null>`max(${counted.place})`;
+  const [last] = await db
+    .select({ value: counted.value, id: counted.id, all: counted.all, place })
+    .from(counted)
+    .where(lt(counted.before, bytesAtOnce));
+  if (!last || last.place === null) return null;
+  return last.place === last.all && last.all < count ? null : { value: last.value, id: last.id };
+}
+
+const readRows = (db: Db, { order }: Part, where: SQL | undefined, atMost: number): Promise<Task[]> =>
+  db
+    .select()
+    .from(tasks)
+    .where(where)
+    .orderBy(...order)
+    .limit(atMost);
+
+/** A column as a filter tries it on each row: the `+` keeps SQLite from reading all rows that match by an index, to sort them then. */
+const tried = (column: SQLiteColumn): SQL => sql`+${column}`;
+
+const isWithin = (column: SQLiteColumn, { from, to }: Bounds): SQL | undefined =>
+  and(from === undefined ? undefined : gte(tried(column), from), to === undefined ? undefined : lt(tried(column), to));
+
+/** One task of the account. Throws `not_found`. */
+export async function readTask({ db, actor }: Reading, id: string): Promise<Task> {
+  const [task] = await db
+    .select()
+    .from(tasks)
+    .where(and(eq(tasks.accountId, actor.accountId), eq(tasks.id, id)));
+  if (!task) throw new Failure("not_found", "There is no such task.");
+  return task;
+}

@@ -1,0 +1,204 @@
+import { createRoute, z } from "@hono/zod-openapi";
+import { reading, writing } from "../../api/acting.ts";
+import { etagOf, preconditionOf, respondOne } from "../../api/middleware/conditional.ts";
+import { runOnce } from "../../api/middleware/idempotency.ts";
+import { respondEmpty, respondJson } from "../../api/respond.ts";
+import { refusing, requireScope } from "../../api/route-parts/access.ts";
+import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
+import { body, mergePatch, omitUndefined, withConditions, withIdempotencyKey } from "../../api/route-parts/requests.ts";
+import { json, noContent, notModified, postJson } from "../../api/route-parts/responses.ts";
+import { idInput, idParam, like, pageQuery, severalWords } from "../../api/route-parts/schemas.ts";
+import { createRouter } from "../../api/router.ts";
+import { text, timeInput, timeInputOrNull } from "../../inputs/values.ts";
+import { listTasks, readTask } from "./read-tasks.ts";
+import { TaskData, TaskPriority, TaskStatus, taskData } from "./schemas.ts";
+import { priorities, taskStatuses } from "./task.ts";
+import { taskSorts } from "./task-order.ts";
+import { changeTask, createTask, deleteTask } from "./write-tasks.ts";
+
+const { shape } = TaskData;
+const title = like(text(1, 200), shape.title);
+const description = like(text(0, 10_000), shape.description);
+const assigneeId = like(idInput.nullable(), shape.assignee_id);
+const labels = like(z.array(text(1, 50)).max(20), shape.labels);
+const dueAt = like(timeInputOrNull, shape.due_at);
+
+export const Task = z.strictObject(shape).openapi("Task", { description: "Something to be done." });
+
+const NewTask = z
+  .strictObject({
+    title,
+    description: description.default(""),
+    status: TaskStatus.default("todo"),
+    priority: TaskPriority.default("normal"),
+    assignee_id: assigneeId.default(null),
+    labels: labels.default([]),
+    due_at: dueAt.default(null),
+  })
+  .openapi("NewTask", {
+    description: "A task to make. Only the title is needed.",
+    example: { title: "Write the release notes", priority: "high", labels: ["docs"], due_at: "2026-02-14T17:00:00.000Z" },
+  });
+
+const TaskPatch = z
+  .strictObject({
+    title: title.optional(),
+    description: description.nullable().optional(),
+    status: TaskStatus.optional(),
+    priority: TaskPriority.optional(),
+    assignee_id: assigneeId.optional(),
+    labels: labels.nullable().optional(),
+    due_at: dueAt.optional(),
+  })
+  .openapi("TaskPatch", { description: "The members of a task to change. `null` clears.", example: { status: "done" } });
+
+const params = idParam("tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708");
+const tags = ["Tasks"];
+
+export const tasks = createRouter();
+
+const list = createRoute({
+  method: "get",
+  path: "/tasks",
+  operationId: "listTasks",
+  summary: "List tasks",
+  description:
+    "The tasks of the account, newest first unless `sort` says otherwise. Tasks without a due date come last in both directions of `due_at`.",
+  tags,
+  ...requireScope("tasks:read"),
+  request: {
+    query: z.strictObject({
+      ...pageQuery,
+      status: severalWords(taskStatuses, "Only tasks with one of these statuses"),
+      priority: severalWords(priorities, "Only tasks with one of these priorities"),
+      assignee_id: idInput
+        .optional()
+        .openapi({ description: "Only the tasks of this user.", example: "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+      due_before: timeInput
+        .optional()
+        .openapi({ description: "Only tasks that are due before this time.", example: "2027-01-01T00:00:00Z" }),
+      due_after: timeInput
+        .optional()
+        .openapi({ description: "Only tasks that are due at this time or later.", example: "2026-01-01T00:00:00Z" }),
+      updated_after: timeInput.optional().openapi({
+        description: "Only tasks that were changed at this time or later: what a synchronisation asks for.",
+        example: "2026-01-01T00:00:00Z",
+      }),
+      q: text(1, 200).optional().openapi({ description: "Part of a title or description, in any case.", example: "release" }),
+      sort: z
+        .enum(taskSorts)
+        .default("-created_at")
+        .openapi({ description: `The order, with \`-\` descending: ${taskSorts.map((sort) => `\`${sort}\``).join(", ")}.` }),
+    }),
+  },
+  responses: { 200: json(pageOf(Task, "TaskPage"), "A page of tasks.", "Link") },
+});
+
+const Position = z.strictObject({ value: z.int().nullable(), id: z.string() });
+
+tasks.openapi(list, async (c) => {
+  const { limit, cursor, sort, ...query } = c.req.valid("query");
+  const filter = {
+    statuses: query.status,
+    priorities: query.priority,
+    assigneeId: query.assignee_id,
+    dueBefore: query.due_before,
+    dueAfter: query.due_after,
+    updatedAfter: query.updated_after,
+    q: query.q,
+  };
+  const after = positionAt(c, cursor, Position);
+  const { rows, next } = await listTasks(reading(c), { filter, sort, after, limit });
+  return respondPage(c, rows.map(taskData), next);
+});
+
+const create = createRoute({
+  method: "post",
+  path: "/tasks",
+  operationId: "createTask",
+  summary: "Create a task",
+  description:
+    "Makes a task of the account. Sends the event `task.created`, and `task.completed` beside it where the task is made as done.",
+  tags,
+  ...requireScope("tasks:write"),
+  ...withIdempotencyKey,
+  request: { body: body(NewTask) },
+  responses: { 201: postJson(Task, "The new task.", "Location", "ETag") },
+});
+
+tasks.openapi(create, (c) => {
+  const { assignee_id: assigneeId, due_at: dueAt, ...content } = c.req.valid("json");
+  return runOnce(c, {
+    run: (writing) => createTask(writing, { ...content, assigneeId, dueAt }),
+    respond: (task) => ({
+      status: 201,
+      body: taskData(task),
+      headers: { Location: `${c.req.path}/${task.id}`, ETag: etagOf(task.revision) },
+    }),
+  });
+});
+
+const read = createRoute({
+  method: "get",
+  path: "/tasks/{id}",
+  operationId: "getTask",
+  summary: "Get a task",
+  description: "One task by id. With `If-None-Match` a client that has this version already gets 304 and no body.",
+  tags,
+  ...requireScope("tasks:read"),
+  ...withConditions,
+  request: { params },
+  responses: { 200: json(Task, "The task.", "ETag"), ...notModified },
+});
+
+tasks.openapi(read, async (c) => {
+  const task = await readTask(reading(c), c.req.valid("param").id);
+  return respondOne(c, taskData(task), etagOf(task.revision));
+});
+
+const change = createRoute({
+  method: "patch",
+  path: "/tasks/{id}",
+  operationId: "updateTask",
+  summary: "Change a task",
+  description:
+    "Changes the members that are sent and leaves the others. `completed_at` follows the status. Sends `task.updated`, where something has changed, and `task.completed` beside it where the task has become done.",
+  tags,
+  ...requireScope("tasks:write"),
+  ...refusing("conflict", "limit_reached"),
+  ...withConditions,
+  request: { params, body: mergePatch(TaskPatch) },
+  responses: { 200: json(Task, "The whole task.", "ETag") },
+});
+
+tasks.openapi(change, async (c) => {
+  const { assignee_id: assigneeId, due_at: dueAt, description, labels, ...rest } = c.req.valid("json");
+  const patch = omitUndefined({
+    ...rest,
+    assigneeId,
+    dueAt,
+    description: description === null ? "" : description,
+    labels: labels === null ? [] : labels,
+  });
+  const task = await changeTask(writing(c), c.req.valid("param").id, patch, preconditionOf(c));
+  return respondJson(c, taskData(task), 200, { ETag: etagOf(task.revision) });
+});
+
+const remove = createRoute({
+  method: "delete",
+  path: "/tasks/{id}",
+  operationId: "deleteTask",
+  summary: "Delete a task",
+  description: "Deletes the task for good. Sends `task.deleted`.",
+  tags,
+  ...requireScope("tasks:write"),
+  ...refusing("conflict"),
+  ...withConditions,
+  request: { params },
+  responses: { 204: noContent("It is deleted.") },
+});
+
+tasks.openapi(remove, async (c) => {
+  await deleteTask(writing(c), c.req.valid("param").id, preconditionOf(c));
+  return respondEmpty(c, 204);
+});

@@ -1,0 +1,93 @@
+import { and, eq, exists, isNull } from "drizzle-orm";
+import { isFailedCondition, requireInBatch } from "../../db/batch-condition.ts";
+import { type Db, newRevision, type Statement } from "../../db/client.ts";
+import { differing, isEmpty } from "../../db/differing.ts";
+import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../../db/optimistic-locking.ts";
+import { invalidMember } from "../../errors/failure.ts";
+import { newId } from "../../ids/ids.ts";
+import type { Writing } from "../../webhooks/outbox.ts";
+import { users } from "../users/tables.ts";
+import { eventsOfTask, taskDeleted } from "./events.ts";
+import { readTask } from "./read-tasks.ts";
+import { tasks } from "./tables.ts";
+import { completionOf, searchTextOf, type Task, type TaskContent } from "./task.ts";
+
+/** Makes a task. Throws `invalid_body` where the assignee is no user of the account, and `limit_reached`. */
+export async function createTask({ db, actor, now, commit }: Writing, content: TaskContent): Promise<Task> {
+  const task: Task = {
+    id: newId("tsk", now),
+    accountId: actor.accountId,
+    ...content,
+    searchText: searchTextOf(content),
+    completedAt: completionOf(null, content.status, now),
+    revision: newRevision(),
+    createdAt: now,
+    updatedAt: now,
+  };
+  const statements = [...requireAssignee(db, task), db.insert(tasks).values(task)];
+  await withKnownAssignee(
+    commit({ result: task, events: eventsOfTask(null, task, now), adds: [{ accountId: actor.accountId, what: "tasks" }], statements }),
+  );
+  return task;
+}
+
+/** Changes the members of a task that `patch` has. Writes nothing if none differs. Throws `not_found`, `precondition_failed` and `invalid_body`. */
+export function changeTask(writing: Writing, id: string, patch: Partial<TaskContent>, holds: Precondition): Promise<Task> {
+  const { db, now, commit } = writing;
+  return withOptimisticLock({ read: () => readTask(writing, id), holds, name: "task" }, async (before) => {
+    const changes = differing(patch, before);
+    if (isEmpty(changes)) return before;
+    const changed = { ...before, ...changes };
+    const after = {
+      ...changed,
+      searchText: searchTextOf(changed),
+      completedAt: completionOf(before, changed.status, now),
+      ...nextVersion(before, now),
+    };
+    const outcomes = await withKnownAssignee(
+      commit({
+        result: after,
+        events: eventsOfTask(before, after, now),
+        statements: [
+          ...(changes.assigneeId === undefined ? [] : requireAssignee(db, after)),
+          db.update(tasks).set(after).where(asRead(tasks, before)).returning({ id: tasks.id }),
+        ],
+        when: isUnchanged(db, tasks, before),
+      }),
+    );
+    return wrote(outcomes.at(-1)) ? after : conflicted;
+  });
+}
+
+/** Deletes a task. Throws `not_found` and `precondition_failed`. */
+export function deleteTask(writing: Writing, id: string, holds: Precondition): Promise<void> {
+  const { db, now, commit } = writing;
+  return withOptimisticLock({ read: () => readTask(writing, id), holds, name: "task" }, async (before) => {
+    const [deleted] = await commit({
+      evenWhereFull: true,
+      result: null,
+      events: [taskDeleted(before, now)],
+      statements: [db.delete(tasks).where(asRead(tasks, before)).returning({ id: tasks.id })],
+      when: isUnchanged(db, tasks, before),
+    });
+    return wrote(deleted) ? undefined : conflicted;
+  });
+}
+
+const assigneeIsThere = "the assignee is a user of the account";
+
+/** What fails the batch of a task whose assignee is none of the account's users, or is being deleted. */
+const requireAssignee = (db: Db, { accountId, assigneeId }: Task): Statement[] => {
+  if (assigneeId === null) return [];
+  const assignee = and(eq(users.accountId, accountId), eq(users.id, assigneeId), isNull(users.deletionRequestedAt));
+  return [requireInBatch(db, { holds: exists(db.select({ id: users.id }).from(users).where(assignee)), name: assigneeIsThere })];
+};
+
+async function withKnownAssignee<T>(write: Promise<T>): Promise<T> {
+  try {
+    return await write;
+  } catch (error) {
+    if (isFailedCondition(error, assigneeIsThere)) throw invalidMember("/assignee_id", "There is no such user.", "unknown_user");
+    throw error;
+  }
+}

@@ -1,0 +1,37 @@
+import { z } from "zod";
+import { iso } from "../../time/clock.ts";
+import { timeOf } from "../../time/iso-text.ts";
+import { roles, type User, userStatuses } from "./user.ts";
+
+export const UserRole = z.enum(roles).meta({
+  description: "The role, for your own use, which grants nothing here: `admin` runs things, `member` works with them, `viewer` looks on.",
+  examples: ["member"],
+});
+
+export const UserStatus = z.enum(userStatuses).meta({
+  description: "The status, for your own use, which changes nothing here: `active` or, for who is kept out for now, `suspended`.",
+  examples: ["active"],
+});
+
+/** A user as everybody outside sees it: in answers and in events. */
+export const UserData = z.strictObject({
+  id: z.string().meta({ description: "The id of the user.", examples: ["usr_019a1b2c3d4e7f8091a2b3c4d5e6f708"] }),
+  name: z.string().meta({ description: "What the user is called.", examples: ["Ada Lovelace"] }),
+  email: z
+    .string()
+    .meta({ description: "The email address, one of a kind in the account, whatever its case.", examples: ["ada@example.com"] }),
+  role: UserRole,
+  status: UserStatus,
+  created_at: timeOf("When the user was made."),
+  updated_at: timeOf("When the user was last changed."),
+});
+
+export const userData = (user: User): z.infer<typeof UserData> => ({
+  id: user.id,
+  name: user.name,
+  email: user.email,
+  role: user.role,
+  status: user.status,
+  created_at: iso(user.createdAt),
+  updated_at: iso(user.updatedAt),
+});

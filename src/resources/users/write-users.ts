@@ -1,0 +1,71 @@
+import { newRevision } from "../../db/client.ts";
+import { differing, isEmpty } from "../../db/differing.ts";
+import { isDuplicate } from "../../db/failures.ts";
+import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../../db/optimistic-locking.ts";
+import { Failure } from "../../errors/failure.ts";
+import { newId } from "../../ids/ids.ts";
+import type { Writing } from "../../webhooks/outbox.ts";
+import { userCreated, userUpdated } from "./events.ts";
+import { readUser } from "./read-users.ts";
+import { users } from "./tables.ts";
+import { type NewUser, searchable, type User } from "./user.ts";
+
+export type UserPatch = Partial<Pick<User, "name" | "email" | "role" | "status">>;
+
+/** Makes a user. Throws `conflict` where the account has one with this address, in whatever case, and `limit_reached`. */
+export async function createUser({ db, actor, now, commit }: Writing, input: NewUser): Promise<User> {
+  const user: User = {
+    id: newId("usr", now),
+    accountId: actor.accountId,
+    name: input.name,
+    email: input.email,
+    ...searchable(input),
+    role: input.role ?? "member",
+    status: input.status ?? "active",
+    deletionRequestedAt: null,
+    revision: newRevision(),
+    createdAt: now,
+    updatedAt: now,
+  };
+  await orConflict(
+    commit({
+      result: user,
+      events: [userCreated(user, now)],
+      adds: [{ accountId: actor.accountId, what: "users" }],
+      statements: [db.insert(users).values(user)],
+    }),
+  );
+  return user;
+}
+
+/** Changes the members of a user that `patch` has. Writes nothing if none differs. Throws `not_found`, `precondition_failed` and `conflict`. */
+export function changeUser(writing: Writing, id: string, patch: UserPatch, holds: Precondition): Promise<User> {
+  const { db, now, commit } = writing;
+  return withOptimisticLock({ read: () => readUser(writing, id), holds, name: "user" }, async (before) => {
+    const changes = differing(patch, before);
+    if (isEmpty(changes)) return before;
+    const changed = { ...before, ...changes };
+    const after = { ...changed, ...searchable(changed), ...nextVersion(before, now) };
+    const [written] = await orConflict(
+      commit({
+        result: after,
+        events: [userUpdated(before, after, now)],
+        statements: [db.update(users).set(after).where(asRead(users, before)).returning({ id: users.id })],
+        when: isUnchanged(db, users, before),
+      }),
+    );
+    return wrote(written) ? after : conflicted;
+  });
+}
+
+async function orConflict<T>(write: Promise<T>): Promise<T> {
+  try {
+    return await write;
+  } catch (error) {
+    if (!isDuplicate(error, "users.account_id, users.email_key")) throw error;
+    throw new Failure("conflict", "A user with this email address exists already.", {
+      faults: [{ pointer: "/email", code: "duplicate", detail: "Another user has this address." }],
+      cause: error,
+    });
+  }
+}

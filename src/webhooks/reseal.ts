@@ -1,0 +1,39 @@
+import { type SQL, sql } from "drizzle-orm";
+import type { NamedSecrets } from "../crypto/secrets.ts";
+import type { Db } from "../db/client.ts";
+import { seal, unseal } from "./sealing.ts";
+import { webhooks } from "./tables.ts";
+
+const webhooksAtOnce = 200;
+
+/**
+ * Seals the secrets of some webhooks anew that are not sealed with the newest secret of the Worker. Former secrets whose overlap has ended go. What
+ * was sealed with a secret that the Worker no longer has is left. Answers how many, and whether there are more.
+ */
+export async function resealWebhooks(db: Db, secrets: NamedSecrets, now: number): Promise<{ resealed: number; hasMore: boolean }> {
+  const older = JSON.stringify(secrets.slice(1).map(({ name }) => name));
+  const isOlder = (column: SQL) => sql`substr(${column}, 1, 1) IN (SELECT value FROM json_each(${older}))`;
+  const found = await db
+    .select()
+    .from(webhooks)
+    .where(sql`${isOlder(sql`sealed_secret`)} OR ${isOlder(sql`previous_sealed_secret`)}`)
+    .limit(webhooksAtOnce);
+  let resealed = 0;
+  for (const { id, sealedSecret, previousSealedSecret, overlapEndsAt } of found) {
+    const isOverlapping = overlapEndsAt !== null && now < overlapEndsAt;
+    const current = await sealedAnew(sealedSecret, id, secrets);
+    const previous = isOverlapping && previousSealedSecret ? await sealedAnew(previousSealedSecret, id, secrets) : null;
+    // Where it was rotated meanwhile, it is looked at again.
+    const changed = await db.all(
+      sql`UPDATE webhooks SET sealed_secret = ${current}, previous_sealed_secret = ${previous}
+        WHERE id = ${id} AND sealed_secret = ${sealedSecret} AND previous_sealed_secret IS ${previousSealedSecret} RETURNING 1`,
+    );
+    resealed += changed.length;
+  }
+  return { resealed, hasMore: found.length === webhooksAtOnce || resealed < found.length };
+}
+
+async function sealedAnew(sealed: string, owner: string, secrets: NamedSecrets): Promise<string> {
+  const name = sealed.slice(0, 1);
+  return secrets.slice(1).some((older) => older.name === name) ? seal(await unseal(sealed, owner, secrets), owner, secrets) : sealed;
+}
