@@ -1,21 +1,21 @@
 import { createAccount } from "../src/accounts/account.ts";
 import { operatorOn } from "../src/accounts/actor.ts";
-import { markSampleData } from "../src/operations/sample-data.ts";
 import { firstStore } from "../src/activity/databases.ts";
 import type { Entry } from "../src/activity/entry.ts";
 import { writeEntries } from "../src/activity/write-entries.ts";
 import type { Db } from "../src/db/client.ts";
-import type { Writing } from "../src/webhooks/outbox.ts";
-import { commitTo } from "../src/webhooks/outbox.ts";
 import { newId } from "../src/ids/ids.ts";
 import { createKey } from "../src/keys/create-key.ts";
 import type { SigningSecret } from "../src/keys/key-format.ts";
 import { type Scope, scopes } from "../src/keys/scopes.ts";
+import { markSampleData } from "../src/operations/sample-data.ts";
 import { priorities } from "../src/resources/tasks/task.ts";
 import { changeTask, createTask } from "../src/resources/tasks/write-tasks.ts";
 import { createUser } from "../src/resources/users/write-users.ts";
 import { dayMs, hourMs, hourStart } from "../src/time/clock.ts";
 import { foldSlices, staleSlicesOfWriter } from "../src/usage/fold-slices.ts";
+import type { Writing } from "../src/webhooks/outbox.ts";
+import { commitTo } from "../src/webhooks/outbox.ts";
 
 const days = 60;
 const seedValue = 20_260;

@@ -2,10 +2,10 @@ import { createAccount } from "../../src/accounts/account.ts";
 import { operatorOn } from "../../src/accounts/actor.ts";
 import { firstStore } from "../../src/activity/databases.ts";
 import { connect } from "../../src/db/client.ts";
-import { commitTo } from "../../src/webhooks/outbox.ts";
 import { createKey } from "../../src/keys/create-key.ts";
 import { signingSecretsIn } from "../../src/keys/key-format.ts";
 import { scopes } from "../../src/keys/scopes.ts";
+import { commitTo } from "../../src/webhooks/outbox.ts";
 
 export { ActivityWriter } from "../../src/activity/activity-writer.ts";
 export { KeyGuard } from "../../src/admission/key-guard.ts";

@@ -3,7 +3,7 @@ import { Hono } from "hono";
 import { ActivityBuffer } from "../../src/activity/buffer.ts";
 import type { Entry } from "../../src/activity/entry.ts";
 import { writeEntries } from "../../src/activity/write-entries.ts";
-import { anyOrigin } from "../../src/api/middleware/cross-origin.ts";
+import { anyOrigin } from "../../src/http/cross-origin.ts";
 import { apiSecurityHeaders } from "../../src/http/security-headers.ts";
 import { genuineKeys } from "../../src/http/signing-secrets.ts";
 import { newId } from "../../src/ids/ids.ts";

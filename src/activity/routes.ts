@@ -18,27 +18,27 @@ export const Entry = z
   .strictObject({
     id: z
       .string()
-      .openapi({ description: "The id of the entry: the `X-Request-Id` of the answer.", example: "req_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-    at: time.openapi({ description: "When the request came." }),
-    method: z.string().openapi({ description: "Its method.", example: "GET" }),
-    path: z.string().openapi({ description: "Its path, without the query string: the first 384 characters.", example: "/api/v1/tasks" }),
-    route: z.string().openapi({ description: "The path of the operation; `/api/v1/*` where none matched.", example: "/api/v1/tasks" }),
-    status: z.int().openapi({ description: "The status of the answer.", example: 200 }),
-    reason: z.string().openapi({ description: "That status in words.", example: "OK" }),
-    duration_ms: z.int().openapi({ description: "From reaching the Worker to the answer being ready, in milliseconds.", example: 12 }),
-    key_id: z.string().openapi({ description: "The key that it came with.", example: "key_4fPq2rT8vX0zB6dH" }),
-    key_name: z.string().openapi({ description: "What that key is called now.", example: "Continuous integration" }),
-    ip: z.string().nullable().openapi({ description: "The address that it came from. Kept as long as the entry.", example: "203.0.113.7" }),
-    country: z.string().nullable().openapi({ description: "The country of that address, ISO 3166-1, where that is known.", example: "GB" }),
-    user_agent: z.string().nullable().openapi({ description: "Its `User-Agent`: the first 128 characters.", example: "acme-sync/1.4" }),
-    error_code: z.string().nullable().openapi({ description: "The `code` of the problem; null where it was served.", example: null }),
-    counted: z.boolean().openapi({ description: "Whether it used up one of the limit.", example: true }),
-    count: z.int().min(1).openapi({
+      .meta({ description: "The id of the entry: the `X-Request-Id` of the answer.", example: "req_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+    at: time.meta({ description: "When the request came." }),
+    method: z.string().meta({ description: "Its method.", example: "GET" }),
+    path: z.string().meta({ description: "Its path, without the query string: the first 384 characters.", example: "/api/v1/tasks" }),
+    route: z.string().meta({ description: "The path of the operation; `/api/v1/*` where none matched.", example: "/api/v1/tasks" }),
+    status: z.int().meta({ description: "The status of the answer.", example: 200 }),
+    reason: z.string().meta({ description: "That status in words.", example: "OK" }),
+    duration_ms: z.int().meta({ description: "From reaching the Worker to the answer being ready, in milliseconds.", example: 12 }),
+    key_id: z.string().meta({ description: "The key that it came with.", example: "key_4fPq2rT8vX0zB6dH" }),
+    key_name: z.string().meta({ description: "What that key is called now.", example: "Continuous integration" }),
+    ip: z.string().nullable().meta({ description: "The address that it came from. Kept as long as the entry.", example: "203.0.113.7" }),
+    country: z.string().nullable().meta({ description: "The country of that address, ISO 3166-1, where that is known.", example: "GB" }),
+    user_agent: z.string().nullable().meta({ description: "Its `User-Agent`: the first 128 characters.", example: "acme-sync/1.4" }),
+    error_code: z.string().nullable().meta({ description: "The `code` of the problem; null where it was served.", example: null }),
+    counted: z.boolean().meta({ description: "Whether it used up one of the limit.", example: true }),
+    count: z.int().min(1).meta({
       example: 1,
       description:
         "1. Requests that use none of the limit, refused or not, may share one entry a second, which says for how many it stands.",
     }),
-    secret: z.enum(["current", "previous"]).openapi({
+    secret: z.enum(["current", "previous"]).meta({
       description: "Which secret of the key it came with: the `current` one, or the `previous` one, from before a rotation.",
       example: "current",
     }),
@@ -69,7 +69,7 @@ const entryJson = (entry: ReadEntry): z.infer<typeof Entry> => ({
 
 const statusForm = /^[1-5](xx|[0-9]{2})$/;
 
-export const activity = createRouter();
+export const routes = createRouter();
 
 const list = createRoute({
   method: "get",
@@ -87,27 +87,27 @@ const list = createRoute({
       method: z
         .enum(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"])
         .optional()
-        .openapi({ description: "Only this method: `GET`, `HEAD`, `POST`, `PUT`, `PATCH` or `DELETE`." }),
+        .meta({ description: "Only this method: `GET`, `HEAD`, `POST`, `PUT`, `PATCH` or `DELETE`." }),
       status: severalOf(
         z.string().regex(statusForm, "Must be a status code or a class, like 404 or 4xx."),
         { pattern: statusForm.source },
         20,
         "Only these statuses, like 404, or classes, like 4xx: up to 20.",
-      ).openapi({ example: ["4xx"] }),
-      key_id: idInput.optional().openapi({ description: "Only requests with this key.", example: "key_4fPq2rT8vX0zB6dH" }),
-      path: text(1, 1024).optional().openapi({ description: "Only this path, in whole, as in the entry.", example: "/api/v1/tasks" }),
+      ).meta({ example: ["4xx"] }),
+      key_id: idInput.optional().meta({ description: "Only requests with this key.", example: "key_4fPq2rT8vX0zB6dH" }),
+      path: text(1, 1024).optional().meta({ description: "Only this path, in whole, as in the entry.", example: "/api/v1/tasks" }),
       from: timeInput
         .optional()
-        .openapi({ type: "string", format: "date-time", description: "From this time on.", example: "2026-01-01T00:00:00Z" }),
+        .meta({ type: "string", format: "date-time", description: "From this time on.", example: "2026-01-01T00:00:00Z" }),
       to: timeInput
         .optional()
-        .openapi({ type: "string", format: "date-time", description: "Before this time.", example: "2099-01-01T00:00:00Z" }),
+        .meta({ type: "string", format: "date-time", description: "Before this time.", example: "2099-01-01T00:00:00Z" }),
     }),
   },
   responses: { 200: json(pageOf(Entry, "ActivityPage"), "A page of the log.", "Link") },
 });
 
-activity.openapi(list, async (c) => {
+routes.openapi(list, async (c) => {
   const { limit, cursor, status, key_id: keyId, ...rest } = c.req.valid("query");
   const filter = { ...rest, keyId, statuses: status?.map((each) => Number(each.replace("xx", ""))) };
   const after = positionAt(c, cursor, z.string());
@@ -130,7 +130,7 @@ const read = createRoute({
   responses: { 200: json(Entry, "The entry.", "ETag"), ...notModified },
 });
 
-activity.openapi(read, async (c) => {
+routes.openapi(read, async (c) => {
   const entry = entryJson(await readEntry(readingLog(c), c.req.valid("param").id));
   return respondOne(c, entry, etagOfContent(entry));
 });

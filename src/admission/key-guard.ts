@@ -9,7 +9,7 @@ import { enqueueVia } from "../webhooks/enqueue.ts";
 import { writeEvents } from "../webhooks/write-events.ts";
 import { type Admission, type AdmissionRequest, factsOf, type KeyConfig, type KeyFacts, type RateLimit, refusalOf } from "./admission.ts";
 import { EventJournal } from "./event-journal.ts";
-import { dueLimitEvents, lowestLine } from "./limit-events.ts";
+import { dueLimitEvents, lowestLine } from "./events.ts";
 import { readConfig } from "./read-config.ts";
 import { countOne, giveBack, openWindow, recoveredWindow, resetsAt, type Window, windowAt } from "./window.ts";
 

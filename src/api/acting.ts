@@ -2,7 +2,6 @@ import type { Actor, LogReading, Reading } from "../accounts/actor.ts";
 import { connectToStore, firstStore } from "../activity/databases.ts";
 import { refreshBy } from "../activity/writers.ts";
 import { connect } from "../db/client.ts";
-import type { EventCatalogue } from "../events/catalogue.ts";
 import { originOf } from "../http/client-address.ts";
 import { recognizedKey } from "../http/context.ts";
 import { actingKey } from "../keys/acting-key.ts";
@@ -48,10 +47,9 @@ export function outboxOf(c: ApiContext): Outbox {
 export const writing = (c: ApiContext): Writing => ({ ...reading(c), commit: commitTo(outboxOf(c)) });
 
 /** What verbs that change webhooks take. `written`: with the commit that is to be used. */
-export const webhookWriting = (c: ApiContext, catalogue: EventCatalogue, written: Writing): WebhookWriting => ({
+export const webhookWriting = (c: ApiContext, written: Writing): WebhookWriting => ({
   ...written,
   scopes: scopesOf(c),
-  catalogue,
   sealing: sealingSecrets(c.env),
   urls: { ownHosts: ownHosts(c.env.PUBLIC_ORIGIN), isLocal: c.get("isLocal") },
 });

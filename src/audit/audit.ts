@@ -116,3 +116,14 @@ export const deleteOldAudit = (db: Db, accountIds: readonly string[], now: numbe
 
 /** Which parties there are, for whoever filters by one. */
 export const partyTypes: readonly PartyType[] = audit.actorType.enumValues;
+
+/** The statement that deletes what the log says of the keys of an account that were made before a time. */
+export const deleteAuditOfKeys = (db: Db, accountId: string, madeBefore: number): Statement =>
+  db
+    .delete(audit)
+    .where(
+      and(
+        eq(audit.accountId, accountId),
+        sql`${audit.targetId} IN (SELECT id FROM api_keys WHERE account_id = ${accountId} AND created_at < ${madeBefore})`,
+      ),
+    );

@@ -12,32 +12,32 @@ import { listAudit, partyTypes, type ReadAuditEntry } from "./audit.ts";
 
 const Entry = z
   .strictObject({
-    id: z.string().openapi({ description: "The id of the entry.", example: "aud_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-    at: time.openapi({ description: "When it was done." }),
+    id: z.string().meta({ description: "The id of the entry.", example: "aud_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+    at: time.meta({ description: "When it was done." }),
     actor: z
       .strictObject({
-        type: z.enum(["key", "member", "operator", "system"]).openapi({
+        type: z.enum(["key", "member", "operator", "system"]).meta({
           description: "What acted: a `key`, a `member` in the overview, the `operator` or the `system` itself.",
           example: "member",
         }),
         id: z
           .string()
           .nullable()
-          .openapi({ description: "The id of that key or member; null for others.", example: "mem_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-        name: z.string().nullable().openapi({ description: "What it is called now.", example: "Ada Lovelace" }),
+          .meta({ description: "The id of that key or member; null for others.", example: "mem_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+        name: z.string().nullable().meta({ description: "What it is called now.", example: "Ada Lovelace" }),
       })
-      .openapi({ description: "Who did it." }),
-    action: z.string().openapi({ description: "What was done.", example: "key.updated" }),
+      .meta({ description: "Who did it." }),
+    action: z.string().meta({ description: "What was done.", example: "key.updated" }),
     target: z
       .strictObject({
-        type: z.string().openapi({ description: "What kind of thing it is.", example: "key" }),
-        id: z.string().openapi({ description: "Its id.", example: "key_4fPq2rT8vX0zB6dH" }),
-        name: z.string().nullable().openapi({ description: "What it was called then.", example: "Continuous integration" }),
+        type: z.string().meta({ description: "What kind of thing it is.", example: "key" }),
+        id: z.string().meta({ description: "Its id.", example: "key_4fPq2rT8vX0zB6dH" }),
+        name: z.string().nullable().meta({ description: "What it was called then.", example: "Continuous integration" }),
       })
-      .openapi({ description: "What it was done to." }),
-    ip: z.string().nullable().openapi({ description: "The address that it came from, where that is known.", example: "203.0.113.7" }),
-    country: z.string().nullable().openapi({ description: "The country of that address, ISO 3166-1, where that is known.", example: "GB" }),
-    changes: z.array(z.string()).openapi({ description: "The names of what changed, never what they hold.", example: ["hourly_limit"] }),
+      .meta({ description: "What it was done to." }),
+    ip: z.string().nullable().meta({ description: "The address that it came from, where that is known.", example: "203.0.113.7" }),
+    country: z.string().nullable().meta({ description: "The country of that address, ISO 3166-1, where that is known.", example: "GB" }),
+    changes: z.array(z.string()).meta({ description: "The names of what changed, never what they hold.", example: ["hourly_limit"] }),
   })
   .openapi("AuditEntry", { description: "Who changed what, when and from where." });
 
@@ -52,7 +52,7 @@ const entryJson = (entry: ReadAuditEntry): z.infer<typeof Entry> => ({
   changes: entry.changes,
 });
 
-export const audit = createRouter();
+export const routes = createRouter();
 
 const list = createRoute({
   method: "get",
@@ -65,23 +65,23 @@ const list = createRoute({
   request: {
     query: z.strictObject({
       ...pageQuery,
-      action: text(1, 64).optional().openapi({ description: "Only this action.", example: "key.created" }),
+      action: text(1, 64).optional().meta({ description: "Only this action.", example: "key.created" }),
       actor: idInput
         .optional()
-        .openapi({ description: `Only by this key or member, by its id, or by a type: ${partyTypes.join(", ")}.`, example: "member" }),
-      target: idInput.optional().openapi({ description: "Only on what has this id.", example: "key_4fPq2rT8vX0zB6dH" }),
+        .meta({ description: `Only by this key or member, by its id, or by a type: ${partyTypes.join(", ")}.`, example: "member" }),
+      target: idInput.optional().meta({ description: "Only on what has this id.", example: "key_4fPq2rT8vX0zB6dH" }),
       from: timeInput
         .optional()
-        .openapi({ type: "string", format: "date-time", description: "From this time on.", example: "2026-01-01T00:00:00Z" }),
+        .meta({ type: "string", format: "date-time", description: "From this time on.", example: "2026-01-01T00:00:00Z" }),
       to: timeInput
         .optional()
-        .openapi({ type: "string", format: "date-time", description: "Before this time.", example: "2099-01-01T00:00:00Z" }),
+        .meta({ type: "string", format: "date-time", description: "Before this time.", example: "2099-01-01T00:00:00Z" }),
     }),
   },
   responses: { 200: json(pageOf(Entry, "AuditPage"), "A page of the audit log.", "Link") },
 });
 
-audit.openapi(list, async (c) => {
+routes.openapi(list, async (c) => {
   const { limit, cursor, ...filter } = c.req.valid("query");
   const after = positionAt(c, cursor, z.string());
   const { rows, next } = await listAudit(reading(c), { filter, after, limit });

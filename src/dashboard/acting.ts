@@ -3,7 +3,6 @@ import { connectToStore } from "../activity/databases.ts";
 import { refreshBy } from "../activity/writers.ts";
 import type { Guards } from "../admission/guards.ts";
 import { connect } from "../db/client.ts";
-import type { EventCatalogue } from "../events/catalogue.ts";
 import { originOf } from "../http/client-address.ts";
 import { actingSession } from "../identity/acting-session.ts";
 import { may } from "../identity/roles.ts";
@@ -82,11 +81,10 @@ const readableScopes = (c: PageContext): readonly Scope[] | null =>
   may(roleOf(c.get("visitor")), "audit") ? null : scopes.filter((scope) => scope !== "audit:read");
 
 /** What verbs take that make and change webhooks. */
-export const webhookWriting = (c: PageContext, catalogue: EventCatalogue, commit: Commit = commitTo(outbox(c))): WebhookWriting => ({
+export const webhookWriting = (c: PageContext, commit: Commit = commitTo(outbox(c))): WebhookWriting => ({
   ...reading(c),
   commit,
   scopes: readableScopes(c),
-  catalogue,
   sealing: sealingSecrets(c.env),
   urls: { ownHosts: ownHosts(c.env.PUBLIC_ORIGIN), isLocal: c.get("isLocal") },
 });

@@ -1,8 +1,5 @@
 import { Hono } from "hono";
-import type { EventCatalogue } from "../events/catalogue.ts";
 import type { PageEnv } from "./context.ts";
-import { confirmPages } from "./freshness.tsx";
-import { accessPages } from "./pages/access.tsx";
 import { activityPages } from "./pages/activity.tsx";
 import { auditPages } from "./pages/audit.tsx";
 import { deliveriesPages } from "./pages/deliveries.tsx";
@@ -19,18 +16,16 @@ import { requestPages } from "./pages/request.tsx";
 import { sampleDataPages } from "./pages/sample-data.tsx";
 import { search } from "./pages/search.tsx";
 import { settingsPages } from "./pages/settings.tsx";
-import { signInPages } from "./pages/sign-in.tsx";
 import { usagePages } from "./pages/usage.tsx";
 import { webhookPages } from "./pages/webhook.tsx";
 import { webhookSecretPages } from "./pages/webhook-secret.tsx";
 import { webhooksPages } from "./pages/webhooks.tsx";
+import { confirmPages } from "./step-up.tsx";
 
-/** The overview's pages, behind `admitVisitor`, and those for who has not signed in. */
-export function createDashboard(catalogue: EventCatalogue) {
-  const dashboard = new Hono<PageEnv>();
+/** The pages of the overview. */
+export function createPages() {
+  const pages = new Hono<PageEnv>();
   const all = [
-    signInPages,
-    accessPages,
     confirmPages,
     overview,
     usagePages,
@@ -38,11 +33,11 @@ export function createDashboard(catalogue: EventCatalogue) {
     keyPages,
     keyRotationPages,
     keyRevocationPages,
-    deliveriesPages(catalogue),
-    redeliveryPages(catalogue),
-    webhooksPages(catalogue),
-    webhookPages(catalogue),
-    webhookSecretPages(catalogue),
+    deliveriesPages,
+    redeliveryPages,
+    webhooksPages,
+    webhookPages,
+    webhookSecretPages,
     activityPages,
     requestPages,
     auditPages,
@@ -53,6 +48,6 @@ export function createDashboard(catalogue: EventCatalogue) {
     sampleDataPages,
     search,
   ];
-  for (const pages of all) dashboard.route("/", pages);
-  return dashboard;
+  for (const some of all) pages.route("/", some);
+  return pages;
 }

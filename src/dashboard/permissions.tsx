@@ -1,4 +1,3 @@
-import { createMiddleware } from "hono/factory";
 import { suspended } from "../accounts/suspension.ts";
 import { Failure } from "../errors/failure.ts";
 import { listMembers } from "../identity/member.ts";
@@ -6,8 +5,7 @@ import { may, type Permission, rolesWith, withheldScopes } from "../identity/rol
 import { type Scope, scopes } from "../keys/scopes.ts";
 import { reading } from "./acting.ts";
 import { showPage } from "./components/layout.tsx";
-import { type PageContext, type PageEnv, roleOf } from "./context.ts";
-import { accessOf } from "./page-access.ts";
+import { type PageContext, roleOf } from "./context.ts";
 
 export const visitorMay = (c: PageContext, permission: Permission): boolean => may(roleOf(c.get("visitor")), permission);
 
@@ -37,15 +35,15 @@ export function requireGrantableScopes(c: PageContext, touched: readonly string[
 /** Whether members of a suspended account may still send it. */
 const isOpenToSuspended = ({ req: { path } }: PageContext) => path === "/logout";
 
-/** Denies what the visitor's role does not allow, and says who may do it. A route that declares nothing is denied. */
-export const requirePermission = createMiddleware<PageEnv>(async function requirePermission(c, next) {
-  const needs = accessOf(c)?.needs;
+/**
+ * Returns the page that says who may do this, if the visitor's role has no such permission (null: any member may). Throws `account_suspended` for a change in
+ * a suspended account.
+ */
+export async function requirePermission(c: PageContext, permission: Permission | null): Promise<Response | null> {
   if (c.get("visitor").account.suspendedAt !== null && c.req.method !== "GET" && c.req.method !== "HEAD" && !isOpenToSuspended(c))
     throw suspended();
-  if (needs === "public" || needs === "session" || (needs !== undefined && visitorMay(c, needs))) return next();
-  if (needs === undefined) throw new Failure("not_found", "There is nothing at this path.");
-  return showForbidden(c, needs);
-});
+  return permission === null || visitorMay(c, permission) ? null : showForbidden(c, permission);
+}
 
 /** The page for what the visitor may not do: who may. */
 export async function showForbidden(c: PageContext, permission: Permission) {

@@ -1,8 +1,9 @@
 import { sql } from "drizzle-orm";
-import { accounts } from "../accounts/tables.ts";
+
 import type { Db } from "./client.ts";
+import { jobs } from "./tables.ts";
 
 /** Resolves where D1 answers and has its tables; else rejects. */
 export async function requireReady(db: Db): Promise<void> {
-  await db.select({ one: sql`1` }).from(accounts).limit(1);
+  await db.select({ one: sql`1` }).from(jobs).limit(1);
 }

@@ -1,4 +1,3 @@
-import type { EventCatalogue } from "../events/catalogue.ts";
 import type { JsonObject } from "../openapi/document.ts";
 import { type DocPage, originPlaceholder } from "./page.ts";
 import { errorPages } from "./pages/errors.ts";
@@ -9,11 +8,11 @@ import { operationPages } from "./pages/operations.ts";
 import { schemaPages } from "./pages/schemas.ts";
 
 /** Every page of the documentation, made from the document, the catalogue of events and the code. */
-export function docPages(document: JsonObject, catalogue: EventCatalogue): DocPage[] {
+export function docPages(document: JsonObject): DocPage[] {
   const pages = [
-    ...guidePages(document, catalogue, originPlaceholder),
+    ...guidePages(document, originPlaceholder),
     ...operationPages(document),
-    ...eventPages(document, catalogue),
+    ...eventPages(document),
     ...errorPages(document, originPlaceholder),
     ...schemaPages(document),
   ];

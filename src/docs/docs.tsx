@@ -5,8 +5,7 @@ import { framed, longestSearch, PageScript, showPage, uncached } from "../dashbo
 import { Empty } from "../dashboard/components/notice.tsx";
 import type { PageContext, PageEnv } from "../dashboard/context.ts";
 import { preferencesOf } from "../dashboard/preferences.ts";
-import { isAtThisMachine } from "../dashboard/visitor.ts";
-import type { EventCatalogue } from "../events/catalogue.ts";
+import { isAtThisMachine } from "../dashboard/session.ts";
 import { requestOrigin, urlOf } from "../http/request-url.ts";
 import { maskKeys } from "../keys/mask-keys.ts";
 import { unlessKnown } from "./caching.ts";
@@ -25,9 +24,9 @@ const machinePaths = ["/llms.txt", "/robots.txt", "/sitemap.xml", "/.well-known/
 export const isDocumentation = (path: string): boolean => /^\/docs(?:\.md)?(?:\/|$)/.test(path) || machinePaths.includes(path);
 
 /** The documentation: pages for people, the same as Markdown, and what machines look for. */
-export function createDocs(catalogue: EventCatalogue) {
+export function createDocs() {
   const docs = new Hono<PageEnv>();
-  const readLibrary = libraryOf(catalogue);
+  const readLibrary = libraryOf();
   const kept = new KeptPages();
   const read = (c: PageContext) => readLibrary(c.env, urlOf(c));
 
@@ -86,7 +85,7 @@ export function createDocs(catalogue: EventCatalogue) {
     const page = library.page(path);
     const isMarkdown = pathname.endsWith(".md") || prefersMarkdown(c);
     if (!page) return isMarkdown ? c.body(missingMarkdown(library.pages, path), 404, markdownHeaders) : showMissing(c, library.pages, path);
-    const ids = page.kind === "Operation" ? await readOwnIds(c, catalogue) : null;
+    const ids = page.kind === "Operation" ? await readOwnIds(c) : null;
     // A page with ids of an account is made anew, and not kept anywhere.
     const shown = ids === null ? page : library.pageWithIds(page, ids);
     if (isMarkdown) {
@@ -179,7 +178,7 @@ async function showDoc(c: PageContext, library: Library, page: DocPage, { isPubl
   const demoKey = c.get("isLocal") && isAtThisMachine(c) ? c.env.DEMO_API_KEY : undefined;
   const { theme, zone } = preferencesOf(c);
   const { origin, search } = urlOf(c);
-  const isForEverybody = isPublic && !demoKey && !c.get("visitor");
+  const isForEverybody = isPublic && !demoKey;
   const isUsual = !demoKey && search === "";
   const unchanged = isForEverybody && unlessKnown(c, etagOf(c, "html", theme, zone));
   if (unchanged) return unchanged;

@@ -1,15 +1,14 @@
 import { limitCeiling } from "../accounts/account.ts";
-import { inMib, mostStored, reserveBytes, usualQuotaBytes } from "../accounts/storage.ts";
 import { entriesScannedAtOnce } from "../activity/read-activity.ts";
 import { usualDays } from "../activity/retention.ts";
-import { lines } from "../admission/limit-events.ts";
+import { lines } from "../admission/events.ts";
 import { auditKeptMs } from "../audit/audit.ts";
 import { mostOwn } from "../audit/own-sign-in.ts";
 import { integer } from "../dashboard/format.ts";
 import { scannedAtOnce } from "../db/page.ts";
 import { faultCodes } from "../errors/explanations.ts";
 import { failures } from "../errors/failure.ts";
-import type { EventCatalogue } from "../events/catalogue.ts";
+import { eventCatalogue } from "../events/catalogue.ts";
 import { eventsKeptMs } from "../events/retention.ts";
 import { longestBodyBytes, longestWaitMs } from "../http/body.ts";
 import { keptMs as idempotencyKeptMs } from "../idempotency/store.ts";
@@ -18,12 +17,13 @@ import { mostPasskeys } from "../identity/passkeys.ts";
 import { codesOfMember } from "../identity/recovery-codes.ts";
 import { freshMs, idleMs, longestMs } from "../identity/sessions.ts";
 import { maxLiveKeys, mostMade, reservedForRole } from "../keys/bounds.ts";
-import { expiryNoticeMs } from "../keys/key-events.ts";
+import { expiryNoticeMs } from "../keys/events.ts";
 import { defaultScopes, scopes } from "../keys/scopes.ts";
 import type { JsonObject } from "../openapi/document.ts";
 import { maxAttemptsPerMinute } from "../operations/sign-in-failures.ts";
 import { bytesAtOnce } from "../resources/tasks/read-tasks.ts";
 import { mostLeaving } from "../resources/users/delete-user.ts";
+import { inMib, maxStored, reserveBytes, usualQuotaBytes } from "../storage/storage.ts";
 import { dayMs, secondMs } from "../time/clock.ts";
 import { units } from "../time/relative-time.ts";
 import { timeoutMs } from "../webhooks/attempt.ts";
@@ -56,7 +56,7 @@ function fromDocument(document: JsonObject): Record<string, string> {
 }
 
 /** What a guide names in double braces, read from the code that holds to it. */
-export const figures = (document: JsonObject, catalogue: EventCatalogue, origin: string): Record<string, string> => ({
+export const figures = (document: JsonObject, origin: string): Record<string, string> => ({
   origin,
   "limit.ceiling": integer(limitCeiling),
   "body.kib": String(longestBodyBytes / 1024),
@@ -74,10 +74,10 @@ export const figures = (document: JsonObject, catalogue: EventCatalogue, origin:
   "scopes.all": list(scopes),
   "scopes.usual": list(defaultScopes),
   "idempotency.kept": duration(idempotencyKeptMs),
-  "users.most": integer(mostStored.users),
-  "tasks.most": integer(mostStored.tasks),
-  "events.most": integer(mostStored.events),
-  "responses.most": integer(mostStored.idempotencyKeys),
+  "users.most": integer(maxStored.users),
+  "tasks.most": integer(maxStored.tasks),
+  "events.most": integer(maxStored.events),
+  "responses.most": integer(maxStored.idempotencyKeys),
   "storage.quota": inMib(usualQuotaBytes),
   "storage.reserve": inMib(reserveBytes),
   "lists.scanned": integer(scannedAtOnce),
@@ -115,7 +115,7 @@ export const figures = (document: JsonObject, catalogue: EventCatalogue, origin:
   ),
   "events.table": table(
     ["Type", "When", "Scope"],
-    catalogue.kinds.map(({ type, description, scope }) => [`[\`${type}\`](${eventPath(type)})`, description, `\`${scope}\``]),
+    eventCatalogue.kinds.map(({ type, description, scope }) => [`[\`${type}\`](${eventPath(type)})`, description, `\`${scope}\``]),
   ),
 });
 

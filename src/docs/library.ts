@@ -1,4 +1,3 @@
-import type { EventCatalogue } from "../events/catalogue.ts";
 import { type JsonObject, operationsIn, readOpenApi } from "../openapi/document.ts";
 import { docPages } from "./catalogue.ts";
 import { Console as consoleFor } from "./console.tsx";
@@ -24,9 +23,9 @@ export class Library {
   readonly #rendered = new Map<DocPage, string>();
   readonly #consoles = new Map<Place, string>();
 
-  constructor(document: JsonObject, catalogue: EventCatalogue) {
+  constructor(document: JsonObject) {
     this.document = document;
-    this.pages = docPages(document, catalogue);
+    this.pages = docPages(document);
     this.search = new SearchIndex(this.pages);
     this.contents = contentsOf(document, this.pages);
     this.#byPath = new Map(this.pages.map((page) => [page.path, page]));
@@ -69,13 +68,13 @@ export class Library {
 }
 
 /** Returns what reads the library, from the first call on from memory. Throws `unavailable` if the document cannot be read. */
-export function libraryOf(catalogue: EventCatalogue): (env: Pick<Env, "ASSETS">, url: URL) => Promise<Library> {
+export function libraryOf(): (env: Pick<Env, "ASSETS">, url: URL) => Promise<Library> {
   let known: Library | undefined;
   return async function readLibrary(env, url) {
     // The value is kept, not the promise: a request must not wait for the I/O of another one.
     if (known) return known;
     const document = await readOpenApi(env, url);
-    known ??= new Library(document, catalogue);
+    known ??= new Library(document);
     return known;
   };
 }

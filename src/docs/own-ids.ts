@@ -4,9 +4,9 @@ import { connectToStore } from "../activity/databases.ts";
 import { listActivity } from "../activity/read-activity.ts";
 import { refreshBy } from "../activity/writers.ts";
 import type { PageContext } from "../dashboard/context.ts";
-import { isAtThisMachine } from "../dashboard/visitor.ts";
+import { isAtThisMachine } from "../dashboard/session.ts";
 import { connect } from "../db/client.ts";
-import type { EventCatalogue } from "../events/catalogue.ts";
+import { eventCatalogue } from "../events/catalogue.ts";
 import { listEvents } from "../events/read-events.ts";
 import { statusOf } from "../keys/key.ts";
 import { listKeys } from "../keys/read-keys.ts";
@@ -29,7 +29,7 @@ const mostDeliveries = 10;
  * Ids of the demo account, so that on a laptop every sample does what it says as it stands. Null elsewhere: nobody is shown a command that
  * would delete what they have.
  */
-export async function readOwnIds(c: PageContext, catalogue: EventCatalogue): Promise<OwnIds | null> {
+export async function readOwnIds(c: PageContext): Promise<OwnIds | null> {
   if (!c.get("isLocal") || !isAtThisMachine(c)) return null;
   const db = connect(c.env.DB);
   const [account] = await listAccounts(db);
@@ -42,7 +42,7 @@ export async function readOwnIds(c: PageContext, catalogue: EventCatalogue): Pro
       listKeys(asking, { limit: mostKeys }),
     ),
     listWebhooks(reading, { limit: mostWebhooks }),
-    listEvents(reading, { types: catalogue.types, order: "desc", limit: 1 }),
+    listEvents(reading, { types: eventCatalogue.types, order: "desc", limit: 1 }),
     readLatestRedelivery(reading),
     listActivity(reading, { filter: {}, limit: 1 }).catch(() => ({ entries: [] })),
   ]);

@@ -1,11 +1,12 @@
 import { Failure } from "../errors/failure.ts";
-import type { EventKind } from "./event.ts";
+import { manifests } from "../registry/manifests.ts";
+import type { CataloguedEvent } from "./event.ts";
 
-/** Every kind of event that there is. `src/event-catalogue.ts` puts it together from what the areas declare. */
+/** Types of events. */
 export class EventCatalogue {
-  readonly kinds: readonly EventKind[];
+  readonly kinds: readonly CataloguedEvent[];
 
-  constructor(kinds: readonly EventKind[]) {
+  constructor(kinds: readonly CataloguedEvent[]) {
     this.kinds = kinds;
   }
 
@@ -13,7 +14,7 @@ export class EventCatalogue {
     return this.kinds.map(({ type }) => type);
   }
 
-  find(type: string): EventKind | undefined {
+  find(type: string): CataloguedEvent | undefined {
     return this.kinds.find((kind) => kind.type === type);
   }
 
@@ -36,3 +37,10 @@ export class EventCatalogue {
       throw new Failure("forbidden", `These events also need the scope of what they are about. Missing: ${missing.join(", ")}.`);
   }
 }
+
+/** Every type of event that the manifests state. */
+export const eventCatalogue = new EventCatalogue(
+  manifests.flatMap(({ events = [] }) =>
+    events.flatMap(({ types, ...group }) => Object.entries(types).map(([type, about]) => ({ ...group, type, ...about }))),
+  ),
+);

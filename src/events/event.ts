@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { z } from "zod";
 import { differing } from "../db/differing.ts";
+import type { EventGroup } from "../db/manifest.ts";
 import { idBound, newId } from "../ids/ids.ts";
 import { iso } from "../time/clock.ts";
 
@@ -10,39 +11,43 @@ export interface Event {
   id: string;
   type: string;
   createdAt: number;
-  data: Record<string, unknown>;
+  data: Readonly<Record<string, unknown>>;
   /** The former values of the members of `data` that changed; absent or null in an event that tells of no change. */
-  previous?: Record<string, unknown> | null;
+  previous?: Readonly<Record<string, unknown>> | null;
   /** The request that caused it. */
   requestId?: string | null;
 }
 
-/** One type of event: what it means, the scope that a key needs to read it, and the shape of its data. `example` is data as such an event has. */
-export interface EventKind<Data extends z.ZodObject = z.ZodObject> {
+/** One type of event, as the manifest of its area states it. */
+export interface CataloguedEvent {
   type: string;
   description: string;
+  /** The scope that a key needs to read it. */
   scope: string;
-  data: Data;
   /** What the shape of the data is called. */
   schema: string;
-  example: z.infer<Data>;
-  /** Of a kind that tells of a change: the shape of the former values of what changed, and an example of them. */
-  previous?: { schema: z.ZodObject; example: Partial<z.infer<Data>> };
+  /** Data as such an event has. */
+  example: Readonly<Record<string, unknown>>;
+  /** Of an event of a change: an example of the former values of what changed. */
+  previous?: Readonly<Record<string, unknown>>;
 }
 
-/** A kind that tells of a change. */
-export type ChangeKind<Data extends z.ZodObject> = EventKind<Data> & Required<Pick<EventKind<Data>, "previous">>;
+/** One type of event with the shape of its data. */
+export interface EventKind<Data extends z.ZodObject = z.ZodObject> {
+  type: string;
+  schema: string;
+  data: Data;
+}
 
-/** The kinds of events about one thing, which all carry that thing as it is after what happened; deleted things as they were. */
-export const kindsAbout =
-  <Data extends z.ZodObject>(data: Data, about: { scope: string; schema: string; example: z.infer<Data> }) =>
-  (type: string, description: string): EventKind<Data> => ({ type, description, data, ...about });
-
-/** A kind that tells of a change. `example`: of the former values of what changed. */
-export const ofChange = <Data extends z.ZodObject>(kind: EventKind<Data>, example: Partial<z.infer<Data>>): ChangeKind<Data> => ({
-  ...kind,
-  previous: { schema: kind.data.partial(), example },
-});
+/** The types of events of a group, with the shape of their data: all carry a thing as it is after what happened; a deleted thing as it was. */
+export const kindsOf = <Group extends EventGroup, Data extends z.ZodObject>(
+  { schema, types }: Group,
+  data: Data,
+): Record<Extract<keyof Group["types"], string>, EventKind<Data>> =>
+  Object.fromEntries(Object.keys(types).map((type) => [type, { type, schema, data }])) as Record<
+    Extract<keyof Group["types"], string>,
+    EventKind<Data>
+  >;
 
 interface Occurrence {
   accountId: string;
@@ -60,15 +65,22 @@ export const newEvent = <Data extends z.ZodObject>(kind: EventKind<Data>, { acco
 
 /** An event of a change, with the former values of the members that differ. */
 export const newChangeEvent = <Data extends z.ZodObject>(
-  kind: ChangeKind<Data>,
+  kind: EventKind<Data>,
   occurrence: Occurrence,
   { before, after }: { before: z.infer<Data>; after: z.infer<Data> },
-): Event => ({ ...newEvent(kind, occurrence, after), previous: kind.previous.schema.parse(differing(before, after)) });
+): Event => ({ ...newEvent(kind, occurrence, after), previous: previousShape(kind.data).parse(differing(before, after)) });
 
-/** An event that carries the example of its kind. */
-export const newExampleEvent = (kind: EventKind, occurrence: Occurrence): Event => ({
-  ...newEvent(kind, occurrence, kind.example),
-  previous: kind.previous?.example ?? null,
+/** The shape of the former values in an event of a change. */
+export const previousShape = <Data extends z.ZodObject>(data: Data) => data.partial();
+
+/** An event that carries the example of its type. */
+export const newExampleEvent = ({ type, example, previous }: CataloguedEvent, { accountId, now }: Occurrence): Event => ({
+  accountId,
+  id: newId("evt", now),
+  type,
+  createdAt: now,
+  data: example,
+  previous: previous ?? null,
 });
 
 /** The body that webhooks are sent of an event. */
@@ -85,8 +97,8 @@ export const bodyOf = ({
 });
 
 /** An example of the body that webhooks are sent of a kind. */
-export const exampleBodyOf = ({ type, example, previous }: EventKind): Record<string, unknown> =>
-  bodyOf({ type, createdAt: exampleTime, data: example, previous: previous?.example ?? null });
+export const exampleBodyOf = ({ type, example, previous }: CataloguedEvent): Record<string, unknown> =>
+  bodyOf({ type, createdAt: exampleTime, data: example, previous: previous ?? null });
 
 const exampleTime = Date.parse("2026-01-31T09:30:00.000Z");
 

@@ -1,6 +1,7 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { z as plain } from "zod";
 import { reading, scopesOf } from "../api/acting.ts";
+import { shapeOf } from "../api/event-shapes.ts";
 import { etagOf, respondOne } from "../api/middleware/conditional.ts";
 import { respondJson } from "../api/respond.ts";
 import { refusing, requireScope } from "../api/route-parts/access.ts";
@@ -8,12 +9,12 @@ import { pageOf, positionAt, respondPage } from "../api/route-parts/pages.ts";
 import { withConditions } from "../api/route-parts/requests.ts";
 import { json, notModified } from "../api/route-parts/responses.ts";
 import { idParam, pageQuery, severalWords, time } from "../api/route-parts/schemas.ts";
-import { type ApiRouter, createRouter } from "../api/router.ts";
+import { createRouter } from "../api/router.ts";
 import { hashOf } from "../crypto/hash.ts";
 import { iso } from "../time/clock.ts";
 import { isoText } from "../time/iso-text.ts";
-import type { EventCatalogue } from "./catalogue.ts";
-import { type EventKind, type Event as EventRow, exampleBodyOf } from "./event.ts";
+import { eventCatalogue } from "./catalogue.ts";
+import { type CataloguedEvent, type Event as EventRow, exampleBodyOf, previousShape } from "./event.ts";
 import { listEvents, readEvent } from "./read-events.ts";
 
 const anyObject = z.record(z.string(), z.unknown());
@@ -22,18 +23,18 @@ export const Event = z
   .strictObject({
     id: z
       .string()
-      .openapi({ description: "The id of the event: the `webhook-id` of its requests.", example: "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-    type: z.string().openapi({ description: "What happened.", example: "task.created" }),
-    created_at: time.openapi({ description: "When it happened." }),
+      .meta({ description: "The id of the event: the `webhook-id` of its requests.", example: "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+    type: z.string().meta({ description: "What happened.", example: "task.created" }),
+    created_at: time.meta({ description: "When it happened." }),
     request_id: z
       .string()
       .nullable()
-      .openapi({ description: "The request that caused it; null where none did.", example: "req_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-    data: anyObject.openapi({
+      .meta({ description: "The request that caused it; null where none did.", example: "req_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+    data: anyObject.meta({
       description: "What it is about, as `GET /event-types` describes it for the type.",
       example: { id: "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708", title: "Write the release notes" },
     }),
-    previous: anyObject.nullable().openapi({
+    previous: anyObject.nullable().meta({
       type: ["object", "null"],
       description: "In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.",
       example: null,
@@ -46,17 +47,17 @@ const EventTypes = z
     data: z
       .array(
         z.strictObject({
-          type: z.string().openapi({ description: "The type.", example: "task.created" }),
-          description: z.string().openapi({ description: "What has happened then.", example: "A task was made." }),
-          scope: z.string().openapi({ description: "What a key needs to subscribe to it and to read it.", example: "tasks:read" }),
-          schema: anyObject.openapi({ description: "JSON Schema (2020-12) of a request's body.", example: { type: "object" } }),
-          example: anyObject.openapi({
+          type: z.string().meta({ description: "The type.", example: "task.created" }),
+          description: z.string().meta({ description: "What has happened then.", example: "A task was made." }),
+          scope: z.string().meta({ description: "What a key needs to subscribe to it and to read it.", example: "tasks:read" }),
+          schema: anyObject.meta({ description: "JSON Schema (2020-12) of a request's body.", example: { type: "object" } }),
+          example: anyObject.meta({
             description: "Such a body.",
             example: { type: "webhook.test", timestamp: "2026-01-31T09:30:00.000Z", data: {} },
           }),
         }),
       )
-      .openapi({ description: "The types, in the order of the documentation." }),
+      .meta({ description: "The types, in the order of the documentation." }),
   })
   .openapi("EventTypes", { description: "Every type of event." });
 
@@ -71,81 +72,83 @@ const eventJson = (event: EventRow): z.infer<typeof Event> => ({
   previous: event.previous ?? null,
 });
 
-const typeJson = (kind: EventKind) => {
-  const { type, description, scope, data, previous } = kind;
-  const body = plain.strictObject({ type: plain.literal(type), timestamp: isoText, data, ...(previous && { previous: previous.schema }) });
-  return { type, description, scope, schema: plain.toJSONSchema(body) as Record<string, unknown>, example: exampleBodyOf(kind) };
+const typeJson = (event: CataloguedEvent) => {
+  const { type, description, scope, previous } = event;
+  const data = shapeOf(type);
+  const body = plain.strictObject({
+    type: plain.literal(type),
+    timestamp: isoText,
+    data,
+    ...(previous && { previous: previousShape(data) }),
+  });
+  return { type, description, scope, schema: plain.toJSONSchema(body) as Record<string, unknown>, example: exampleBodyOf(event) };
 };
 
-export function events(catalogue: EventCatalogue): ApiRouter {
-  const events = createRouter();
-  const typesJson = catalogue.kinds.map(typeJson);
+export const routes = createRouter();
+const typesJson = eventCatalogue.kinds.map(typeJson);
 
-  const types = createRoute({
-    method: "get",
-    path: "/event-types",
-    operationId: "listEventTypes",
-    summary: "List the types of events",
-    description:
-      "Every type with its schema and an example, for who generates code or fills a menu. No pages: there are a few dozen at most.",
-    tags,
-    ...requireScope("webhooks:read"),
-    responses: { 200: json(EventTypes, "All of them.") },
-  });
+const types = createRoute({
+  method: "get",
+  path: "/event-types",
+  operationId: "listEventTypes",
+  summary: "List the types of events",
+  description:
+    "Every type with its schema and an example, for who generates code or fills a menu. No pages: there are a few dozen at most.",
+  tags,
+  ...requireScope("webhooks:read"),
+  responses: { 200: json(EventTypes, "All of them.") },
+});
 
-  events.openapi(types, (c) => respondJson(c, { data: typesJson }, 200));
+routes.openapi(types, (c) => respondJson(c, { data: typesJson }, 200));
 
-  const list = createRoute({
-    method: "get",
-    path: "/events",
-    operationId: "listEvents",
-    summary: "List events",
-    description:
-      "What happened in the last 30 days, newest first unless `order` is `asc`. Shows the types that the key may read; asking for another by `type` is `forbidden`.",
-    tags,
-    ...requireScope("webhooks:read"),
-    ...refusing("forbidden"),
-    request: {
-      query: z.strictObject({
-        ...pageQuery,
-        type: severalWords(catalogue.types, "Only events of one of these types"),
-        order: z
-          .enum(["asc", "desc"])
-          .default("desc")
-          .openapi({ description: "`desc`: the newest first; `asc`: the oldest first, to follow what comes." }),
-      }),
-    },
-    responses: { 200: json(pageOf(Event, "EventPage"), "A page of events.", "Link") },
-  });
+const list = createRoute({
+  method: "get",
+  path: "/events",
+  operationId: "listEvents",
+  summary: "List events",
+  description:
+    "What happened in the last 30 days, newest first unless `order` is `asc`. Shows the types that the key may read; asking for another by `type` is `forbidden`.",
+  tags,
+  ...requireScope("webhooks:read"),
+  ...refusing("forbidden"),
+  request: {
+    query: z.strictObject({
+      ...pageQuery,
+      type: severalWords(eventCatalogue.types, "Only events of one of these types"),
+      order: z
+        .enum(["asc", "desc"])
+        .default("desc")
+        .meta({ description: "`desc`: the newest first; `asc`: the oldest first, to follow what comes." }),
+    }),
+  },
+  responses: { 200: json(pageOf(Event, "EventPage"), "A page of events.", "Link") },
+});
 
-  events.openapi(list, async (c) => {
-    const { limit, cursor, type: asked, order } = c.req.valid("query");
-    if (asked !== undefined) catalogue.requireReadable(asked, scopesOf(c));
-    const types = asked ?? catalogue.readableWith(scopesOf(c));
-    const after = positionAt(c, cursor, z.int());
-    const { rows, next } = await listEvents(reading(c), { types, order, after, limit });
-    return respondPage(c, rows.map(eventJson), next);
-  });
+routes.openapi(list, async (c) => {
+  const { limit, cursor, type: asked, order } = c.req.valid("query");
+  if (asked !== undefined) eventCatalogue.requireReadable(asked, scopesOf(c));
+  const types = asked ?? eventCatalogue.readableWith(scopesOf(c));
+  const after = positionAt(c, cursor, z.int());
+  const { rows, next } = await listEvents(reading(c), { types, order, after, limit });
+  return respondPage(c, rows.map(eventJson), next);
+});
 
-  const read = createRoute({
-    method: "get",
-    path: "/events/{id}",
-    operationId: "getEvent",
-    summary: "Get an event",
-    description: "One event by id. Needs the read scope of what it is about, too: else 403 `forbidden`.",
-    tags,
-    ...requireScope("webhooks:read"),
-    ...refusing("forbidden"),
-    ...withConditions,
-    request: { params: idParam("evt_019a1b2c3d4e7f8091a2b3c4d5e6f708") },
-    responses: { 200: json(Event, "The event.", "ETag"), ...notModified },
-  });
+const read = createRoute({
+  method: "get",
+  path: "/events/{id}",
+  operationId: "getEvent",
+  summary: "Get an event",
+  description: "One event by id. Needs the read scope of what it is about, too: else 403 `forbidden`.",
+  tags,
+  ...requireScope("webhooks:read"),
+  ...refusing("forbidden"),
+  ...withConditions,
+  request: { params: idParam("evt_019a1b2c3d4e7f8091a2b3c4d5e6f708") },
+  responses: { 200: json(Event, "The event.", "ETag"), ...notModified },
+});
 
-  events.openapi(read, async (c) => {
-    const event = await readEvent(reading(c), c.req.valid("param").id);
-    catalogue.requireReadable([event.type], scopesOf(c));
-    return respondOne(c, eventJson(event), etagOf(hashOf(event.id).slice(0, 16)));
-  });
-
-  return events;
-}
+routes.openapi(read, async (c) => {
+  const event = await readEvent(reading(c), c.req.valid("param").id);
+  eventCatalogue.requireReadable([event.type], scopesOf(c));
+  return respondOne(c, eventJson(event), etagOf(hashOf(event.id).slice(0, 16)));
+});

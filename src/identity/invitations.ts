@@ -9,7 +9,7 @@ import { newId } from "../ids/ids.ts";
 import { dayMs } from "../time/clock.ts";
 import type { Writing } from "../webhooks/outbox.ts";
 import { requireEmailKey } from "./email.ts";
-import { memberInvited } from "./member.ts";
+import { memberInvited } from "./events.ts";
 import type { Invitation } from "./open-invitations.ts";
 import type { Role } from "./roles.ts";
 import { invitations } from "./tables.ts";

@@ -1,68 +1,16 @@
 import { and, asc, eq, isNull, type SQL, sql } from "drizzle-orm";
-import { z } from "zod";
 import type { Reading } from "../accounts/actor.ts";
 import { audited } from "../audit/audit.ts";
 import type { Statement } from "../db/client.ts";
 import { wrote } from "../db/optimistic-locking.ts";
 import { Failure } from "../errors/failure.ts";
-import { type Event, kindsAbout, newEvent } from "../events/event.ts";
-import { iso } from "../time/clock.ts";
-import { timeOf } from "../time/iso-text.ts";
 import type { Writing } from "../webhooks/outbox.ts";
+import { memberRemoved } from "./events.ts";
 import { endInvitations, endsWith } from "./open-invitations.ts";
 import { type Role, roles } from "./roles.ts";
 import { members, passkeys, recoveryCodes, sessions } from "./tables.ts";
 
 export type Member = typeof members.$inferSelect;
-
-const MemberData = z.strictObject({
-  id: z.string().meta({ description: "The id of the member, or of the invitation." }),
-  name: z.string().meta({ description: "What they are called; empty until they have joined." }),
-  email: z.string().meta({ description: "Their email address." }),
-  role: z.enum(roles).meta({
-    description: "What they may do: `owner` everything, `admin` people and audit too, `developer` keys and webhooks, `viewer` look.",
-  }),
-  created_at: timeOf("When they were invited or joined."),
-});
-
-const kind = kindsAbout(MemberData, {
-  scope: "audit:read",
-  schema: "Member",
-  example: {
-    id: "mem_019a1b2c3d4e7f8091a2b3c4d5e6f708",
-    name: "Ada Lovelace",
-    email: "ada@acme.dev",
-    role: "developer",
-    created_at: "2026-01-31T09:30:00.000Z",
-  },
-});
-
-const invited = kind("member.invited", "Somebody was invited to the overview. The id is that of the invitation, and there is no name yet.");
-const joined = kind("member.joined", "Somebody has taken up an invitation or the setup link, and is a member now.");
-const removed = kind("member.removed", "A member was removed. Their sessions have ended.");
-
-export const memberEventKinds = [invited, joined, removed];
-
-type Person = Pick<Member, "accountId" | "id" | "name" | "email" | "role" | "createdAt">;
-
-const maker =
-  (of: typeof joined) =>
-  (person: Person, now: number): Event =>
-    newEvent(
-      of,
-      { accountId: person.accountId, now },
-      {
-        id: person.id,
-        name: person.name,
-        email: person.email,
-        role: person.role,
-        created_at: iso(person.createdAt),
-      },
-    );
-
-export const memberInvited = maker(invited);
-export const memberJoined = maker(joined);
-const memberRemoved = maker(removed);
 
 /** The members of the account, the oldest first. */
 export const listMembers = ({ db, actor }: Reading): Promise<Member[]> =>

@@ -1,25 +1,6 @@
 import { bytesToHex } from "@noble/hashes/utils.js";
 import { v7 } from "uuid";
-
-/** What an id begins with, and what it is of. */
-interface IdPrefixes {
-  acc: "account";
-  usr: "user";
-  tsk: "task";
-  req: "request";
-  evt: "event";
-  whk: "webhook";
-  dlv: "delivery";
-  att: "attempt";
-  rdl: "redelivery";
-  aud: "entry of the audit log";
-  mem: "member";
-  ses: "session";
-  inv: "invitation";
-  opr: "entry of the operator's audit";
-}
-
-export type IdPrefix = keyof IdPrefixes;
+import type { IdPrefix } from "../registry/manifests.ts";
 
 const hexOfTime = (timeMs: number) => Math.max(0, timeMs).toString(16).padStart(12, "0");
 

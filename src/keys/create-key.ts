@@ -9,20 +9,17 @@ import { neverUsed } from "../usage/last-uses.ts";
 import type { Writing } from "../webhooks/outbox.ts";
 import { readActingKey } from "./acting-key.ts";
 import { hasRoom, mayMakeMore, noRoom, readCeiling, requireBounds, requireMayMake } from "./bounds.ts";
+import { keyCreated } from "./events.ts";
 import { type Permissions, requireGrantable } from "./grants.ts";
 import type { Key, KeyRow } from "./key.ts";
-import { keyCreated } from "./key-events.ts";
 import { newKeyId, newSecretKey, type SigningSecret } from "./key-format.ts";
+import type { newKeyOf } from "./schemas.ts";
 import { defaultScopes } from "./scopes.ts";
 import { apiKeys } from "./tables.ts";
 
-export interface NewKey {
-  name: string;
-  scopes?: string[] | undefined;
-  hourlyLimit?: number | undefined;
-  allowedIps?: string[] | undefined;
-  expiresAt?: number | null | undefined;
-}
+type Content = ReturnType<typeof newKeyOf>;
+/** What is said of a new key. */
+export type NewKey = Pick<Content, "name"> & Partial<Content>;
 
 /**
  * Makes a key and its secret, which is shown this once. What the input leaves open is as wide as the acting key's own.
@@ -94,7 +91,7 @@ async function insertKey(
 async function permissionsOf({ db, actor }: Reading, input: NewKey, own: KeyRow | null): Promise<Permissions> {
   const ceiling = await readCeiling(db, actor.accountId);
   return {
-    scopes: input.scopes ?? defaultScopes,
+    scopes: input.scopes ?? [...defaultScopes],
     hourlyLimit: input.hourlyLimit ?? Math.min(own?.hourlyLimit ?? ceiling, ceiling),
     allowedIps: input.allowedIps ?? own?.allowedIps ?? [],
     expiresAt: input.expiresAt === undefined ? (own?.expiresAt ?? null) : input.expiresAt,

@@ -6,8 +6,8 @@ import { holdsNow } from "../db/batch-condition.ts";
 import { type Db, raw, type Statement } from "../db/client.ts";
 import { always } from "../db/optimistic-locking.ts";
 import { readLastUses } from "../usage/last-uses.ts";
+import { keyUpdated } from "./events.ts";
 import type { Key, KeyRow } from "./key.ts";
-import { keyUpdated } from "./key-events.ts";
 import { apiKeys } from "./tables.ts";
 import { type KeyContext, writeKey } from "./write-key.ts";
 

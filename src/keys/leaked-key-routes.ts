@@ -13,7 +13,7 @@ import { revokeReported } from "./revoke-reported.ts";
 
 const Leaked = z.looseObject({ key: z.string().trim() });
 
-export const leakedKeys = createRouter();
+export const routes = createRouter();
 
 const revoke = createRoute({
   method: "post",
@@ -51,7 +51,7 @@ const revoke = createRoute({
   responses: { 202: noContent("Taken. Says nothing about whether there is such a key.", { isPublic: true }) },
 });
 
-leakedKeys.openapi(revoke, (c) => {
+routes.openapi(revoke, (c) => {
   const reported = reportedKey(c);
   if (reported) {
     const db = connect(c.env.DB);

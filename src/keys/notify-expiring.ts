@@ -4,8 +4,8 @@ import { accounts } from "../accounts/tables.ts";
 import { errorsOf, throwTogether } from "../errors/failure.ts";
 import { neverUsed, readLastUse } from "../usage/last-uses.ts";
 import { commitChange, type Outbox } from "../webhooks/outbox.ts";
+import { expiryNoticeMs, keyExpiring } from "./events.ts";
 import type { KeyRow } from "./key.ts";
-import { expiryNoticeMs, keyExpiring } from "./key-events.ts";
 import { apiKeys } from "./tables.ts";
 
 /** As many keys that have expired unseen as one run passes over. */

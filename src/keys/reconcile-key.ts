@@ -6,8 +6,8 @@ import type { Db } from "../db/client.ts";
 import { asRead, isUnchanged, nextVersion, wrote } from "../db/optimistic-locking.ts";
 import { neverUsed } from "../usage/last-uses.ts";
 import { commitChange } from "../webhooks/outbox.ts";
+import { keyRevoked, keyUpdated } from "./events.ts";
 import type { KeyRow } from "./key.ts";
-import { keyRevoked, keyUpdated } from "./key-events.ts";
 import { raiseVersions } from "./raise-versions.ts";
 import { apiKeys } from "./tables.ts";
 

@@ -5,9 +5,9 @@ import { runOnce } from "../api/middleware/idempotency.ts";
 import { respondEmpty, respondJson } from "../api/respond.ts";
 import { refusing, requireScope } from "../api/route-parts/access.ts";
 import { cut, pageOf, positionAt, respondPage } from "../api/route-parts/pages.ts";
-import { body, mergePatch, omitUndefined, optionalBody, withConditions, withIdempotencyKey } from "../api/route-parts/requests.ts";
+import { body, mergePatch, optionalBody, withConditions, withIdempotencyKey } from "../api/route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../api/route-parts/responses.ts";
-import { idParam, pageQuery, severalWords } from "../api/route-parts/schemas.ts";
+import { component, idParam, noSecret, pageQuery, severalWords } from "../api/route-parts/schemas.ts";
 import { createRouter } from "../api/router.ts";
 import { signingSecrets } from "../http/signing-secrets.ts";
 import { secondMs } from "../time/clock.ts";
@@ -15,12 +15,52 @@ import { refreshRollUps } from "../usage/refresh-roll-ups.ts";
 import { changeKey } from "./change-key.ts";
 import { authorizeNewKey, createKey } from "./create-key.ts";
 import { type Key as KeyRow, keyStatuses } from "./key.ts";
-import { Key, KeyOnce } from "./key-components.ts";
-import { keyData } from "./key-data.ts";
-import { KeyPatch, NewKey, Rotation } from "./key-inputs.ts";
 import { listKeys, readKey } from "./read-keys.ts";
 import { revokeKey } from "./revoke-key.ts";
 import { authorizeRotation, pushIfWaiting, rotateKey } from "./rotate-key.ts";
+import {
+  KeyData,
+  KeyPatch as KeyPatchShape,
+  KeyRotation as KeyRotationShape,
+  keyData,
+  keyPatchOf,
+  NewKey as NewKeyShape,
+  newKeyOf,
+} from "./schemas.ts";
+
+const Key = z
+  .strictObject(KeyData.shape)
+  .openapi("Key", { description: "An API key. Its secret is in no answer but that to its making and rotation." });
+
+const KeyWithSecret = z
+  .strictObject({
+    ...KeyData.shape,
+    secret_key: z.string().meta({
+      description: "The key to send as `Authorization: Bearer`. Shown this once.",
+      example: "dvo_4fPq2rT8vX0zB6dH_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5bC7x7Qa",
+    }),
+  })
+  .openapi("KeyWithSecret", { description: "A key with its secret, which is shown this once." });
+
+const ReplayedKey = z.strictObject({ ...KeyData.shape, secret_key: noSecret }).openapi("ReplayedKey", {
+  description:
+    "The response to a repeated request with the same Idempotency-Key, which has the header `Idempotent-Replayed`. It cannot show the secret again. If you did not get the first response, rotate the key.",
+});
+
+/** The response to a POST that makes a secret. Two shapes: the secret is not nullable where it is shown. */
+const KeyOnce = z.union([KeyWithSecret, ReplayedKey]);
+
+const NewKey = component("NewKey", NewKeyShape, {
+  description: "A key to make. What is left open is as wide as the acting key's own.",
+  example: { name: "Continuous integration", scopes: ["users:read", "tasks:read"], hourly_limit: 1000 },
+});
+
+const KeyPatch = component("KeyPatch", KeyPatchShape, {
+  description: "The members of a key to change. `null` clears.",
+  example: { name: "Nightly build", hourly_limit: 500 },
+});
+
+const KeyRotation = component("KeyRotation", KeyRotationShape, { description: "How a key gets its new secret." });
 
 const params = idParam("key_4fPq2rT8vX0zB6dH");
 const tags = ["Keys"];
@@ -34,7 +74,7 @@ const withSecret = ({ key, secretKey }: { key: KeyRow; secretKey: string }) => {
   return { body: { ...body, secret_key: secretKey as string | null }, stored: { ...body, secret_key: null }, etag: keyEtag(key, now) };
 };
 
-export const keys = createRouter();
+export const routes = createRouter();
 
 const list = createRoute({
   method: "get",
@@ -50,7 +90,7 @@ const list = createRoute({
 
 const Position = z.strictObject({ createdAt: z.int(), id: z.string() });
 
-keys.openapi(list, async (c) => {
+routes.openapi(list, async (c) => {
   const { limit, cursor, status: statuses } = c.req.valid("query");
   const asking = readingLog(c);
   const after = positionAt(c, cursor, Position);
@@ -80,16 +120,9 @@ const create = createRoute({
   },
 });
 
-keys.openapi(create, (c) => {
-  const input = c.req.valid("json");
+routes.openapi(create, (c) => {
   const [signing] = signingSecrets(c.env);
-  const newKey = {
-    name: input.name,
-    scopes: input.scopes,
-    hourlyLimit: input.hourly_limit,
-    allowedIps: input.allowed_ips,
-    expiresAt: input.expires_at,
-  };
+  const newKey = newKeyOf(c.req.valid("json"));
   return runOnce(c, {
     authorize: (reading) => authorizeNewKey(reading, newKey),
     run: (writing) => createKey({ ...writing, signing }, newKey),
@@ -113,7 +146,7 @@ const read = createRoute({
   responses: { 200: json(Key, "The key.", "ETag"), ...notModified },
 });
 
-keys.openapi(read, async (c) => {
+routes.openapi(read, async (c) => {
   const asking = readingLog(c);
   await refreshRollUps(asking);
   const key = await readKey(asking, c.req.valid("param").id);
@@ -135,18 +168,9 @@ const change = createRoute({
   responses: { 200: json(Key, "The whole key.", "ETag") },
 });
 
-keys.openapi(change, async (c) => {
-  const input = c.req.valid("json");
+routes.openapi(change, async (c) => {
   const changing = { ...writing(c), ...readingLog(c), guards: c.env.KEY_GUARD };
-  const patch = omitUndefined({
-    name: input.name,
-    scopes: input.scopes,
-    state: input.status,
-    hourlyLimit: input.hourly_limit,
-    allowedIps: input.allowed_ips === null ? [] : input.allowed_ips,
-    expiresAt: input.expires_at,
-    overlapEndsAt: input.overlap_ends_at,
-  });
+  const patch = keyPatchOf(c.req.valid("json"));
   const key = await changeKey(changing, c.req.valid("param").id, patch, preconditionOf(c));
   return respondJson(c, keyData(key, changing.now), 200, { ETag: keyEtag(key, changing.now) });
 });
@@ -166,7 +190,7 @@ const revoke = createRoute({
   responses: { 204: noContent("It is revoked.") },
 });
 
-keys.openapi(revoke, async (c) => {
+routes.openapi(revoke, async (c) => {
   await revokeKey({ ...writing(c), ...readingLog(c), guards: c.env.KEY_GUARD }, c.req.valid("param").id, preconditionOf(c));
   return respondEmpty(c, 204);
 });
@@ -182,11 +206,11 @@ const rotate = createRoute({
   ...requireScope("keys:write"),
   ...refusing("forbidden", "conflict"),
   ...withIdempotencyKey,
-  request: { params, body: optionalBody(Rotation) },
+  request: { params, body: optionalBody(KeyRotation) },
   responses: { 200: postJson(KeyOnce, "The key with its new secret.", "ETag") },
 });
 
-keys.openapi(rotate, (c) => {
+routes.openapi(rotate, (c) => {
   const { id } = c.req.valid("param");
   const overlapMs = c.req.valid("json").overlap_seconds * secondMs;
   const [signing] = signingSecrets(c.env);

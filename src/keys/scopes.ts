@@ -1,22 +1,14 @@
+import { manifests, type Scope } from "../registry/manifests.ts";
+
+export type { Scope } from "../registry/manifests.ts";
+
+const stated = manifests.flatMap((manifest) => Object.entries(manifest.scopes ?? {})) as [Scope, { isDefault: boolean }][];
+
 /** What a key may do. `users:read` lets it read users, and so on. */
-export const scopes = [
-  "users:read",
-  "users:write",
-  "tasks:read",
-  "tasks:write",
-  "analytics:read",
-  "usage:read",
-  "activity:read",
-  "keys:read",
-  "keys:write",
-  "webhooks:read",
-  "webhooks:write",
-  "audit:read",
-] as const;
+export const scopes: readonly Scope[] = stated.map(([scope]) => scope);
 
-export type Scope = (typeof scopes)[number];
-
-export const defaultScopes: Scope[] = ["users:read", "tasks:read", "tasks:write", "analytics:read"];
+/** What a new key may do unless its maker says otherwise. */
+export const defaultScopes: readonly Scope[] = stated.filter(([, { isDefault }]) => isDefault).map(([scope]) => scope);
 
 /** "tasks, users (read)": what scopes come to, resource by resource. */
 export function scopesInWords(given: readonly string[]): string {

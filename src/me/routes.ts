@@ -13,29 +13,29 @@ import { percent } from "../usage/percent.ts";
 const count = z.int().min(0);
 
 const limitShape = {
-  limit: count.openapi({ description: "How many requests the key may make in a clock hour.", example: 5000 }),
-  used: count.openapi({ description: "How many it has made in this one.", example: 3350 }),
-  remaining: count.openapi({ description: "How many it has left.", example: 1650 }),
-  resets_at: time.openapi({ description: "When the next hour begins." }),
+  limit: count.meta({ description: "How many requests the key may make in a clock hour.", example: 5000 }),
+  used: count.meta({ description: "How many it has made in this one.", example: 3350 }),
+  remaining: count.meta({ description: "How many it has left.", example: 1650 }),
+  resets_at: time.meta({ description: "When the next hour begins." }),
 };
 
 const Me = z
   .strictObject({
     account: z
       .strictObject({
-        id: z.string().openapi({ description: "The id of the account.", example: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-        name: z.string().openapi({ description: "What it is called.", example: "Northwind Robotics" }),
+        id: z.string().meta({ description: "The id of the account.", example: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+        name: z.string().meta({ description: "What it is called.", example: "Northwind Robotics" }),
       })
-      .openapi({ description: "The account that the key belongs to." }),
+      .meta({ description: "The account that the key belongs to." }),
     key: z
       .strictObject({
-        id: z.string().openapi({ description: "The id of the key.", example: "key_4fPq2rT8vX0zB6dH" }),
-        name: z.string().openapi({ description: "What it is called.", example: "Continuous integration" }),
-        scopes: z.array(z.string()).openapi({ description: "What it may do.", example: ["users:read", "tasks:read"] }),
-        expires_at: time.nullable().openapi({ description: "When it expires; null: never.", examples: [null] }),
+        id: z.string().meta({ description: "The id of the key.", example: "key_4fPq2rT8vX0zB6dH" }),
+        name: z.string().meta({ description: "What it is called.", example: "Continuous integration" }),
+        scopes: z.array(z.string()).meta({ description: "What it may do.", example: ["users:read", "tasks:read"] }),
+        expires_at: time.nullable().meta({ description: "When it expires; null: never.", examples: [null] }),
       })
-      .openapi({ description: "The key that this request came with." }),
-    rate_limit: z.strictObject(limitShape).openapi({ description: "Its limit, this request counted." }),
+      .meta({ description: "The key that this request came with." }),
+    rate_limit: z.strictObject(limitShape).meta({ description: "Its limit, this request counted." }),
   })
   .openapi("Me", { description: "Who is asking." });
 
@@ -44,16 +44,16 @@ const RateLimits = z
     policies: z
       .array(
         z.strictObject({
-          name: z.literal("hour").openapi({ description: "The name of the policy, as in the header `RateLimit`: `hour`." }),
+          name: z.literal("hour").meta({ description: "The name of the policy, as in the header `RateLimit`: `hour`." }),
           ...limitShape,
-          percent: z.number().min(0).max(100).openapi({ description: "The share that is used, in percent.", example: 67 }),
+          percent: z.number().min(0).max(100).meta({ description: "The share that is used, in percent.", example: 67 }),
         }),
       )
-      .openapi({ description: "Every limit that holds for the key: one." }),
+      .meta({ description: "Every limit that holds for the key: one." }),
   })
   .openapi("RateLimits", { description: "What is used of each limit of the key." });
 
-export const me = createRouter();
+export const routes = createRouter();
 
 const read = createRoute({
   method: "get",
@@ -66,7 +66,7 @@ const read = createRoute({
   responses: { 200: json(Me, "The account, the key and its limit.") },
 });
 
-me.openapi(read, (c) => {
+routes.openapi(read, (c) => {
   const { keyId, key, limit, used, remaining, resetsAt } = inUse(c);
   return respondJson(
     c,
@@ -91,7 +91,7 @@ const readRateLimit = createRoute({
   responses: { 200: json(RateLimits, "What is used of each limit.") },
 });
 
-me.openapi(readRateLimit, (c) => {
+routes.openapi(readRateLimit, (c) => {
   const { limit, used, remaining, resetsAt } = inUse(c);
   return respondJson(
     c,

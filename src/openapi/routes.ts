@@ -12,7 +12,7 @@ import { requestOrigin, urlOf } from "../http/request-url.ts";
 import { serversOf, withServers } from "./servers.ts";
 
 /** The OpenAPI document itself: `npm run openapi` writes it into `public/`, from where it is served with the servers of this deployment. */
-export const document = createRouter();
+export const routes = createRouter();
 
 const requestId = { "X-Request-Id": { $ref: "#/components/headers/X-Request-Id" } };
 const etagHeader = { ETag: { $ref: "#/components/headers/ETag" } };
@@ -21,7 +21,7 @@ const tags = ["This document"];
 
 /** The document as what it says, in whichever syntax. */
 const OpenApiDocument = z
-  .looseObject({ openapi: z.literal("3.1.0").openapi({ description: "The version of OpenAPI: `3.1.0`." }) })
+  .looseObject({ openapi: z.literal("3.1.0").meta({ description: "The version of OpenAPI: `3.1.0`." }) })
   .openapi("OpenApiDocument", { description: "An OpenAPI document." });
 
 interface Served {
@@ -70,7 +70,7 @@ const readJson = createRoute({
   },
 });
 
-document.openapi(readJson, async (c) => {
+routes.openapi(readJson, async (c) => {
   const { etag, bytes } = await readServed(c, readJson.path);
   return respondNotModified(c, etag) ?? respondBytes<{ openapi: "3.1.0" }>(c, bytes, { ETag: etag, "Content-Type": "application/json" });
 });
@@ -95,7 +95,7 @@ const readYaml = createRoute({
   },
 });
 
-document.openapi(readYaml, async (c) => {
+routes.openapi(readYaml, async (c) => {
   const { etag, bytes } = await readServed(c, readYaml.path);
   return respondNotModified(c, etag) ?? respondBytes<{ openapi: "3.1.0" }>(c, bytes, { ETag: etag, "Content-Type": "application/yaml" });
 });

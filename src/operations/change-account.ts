@@ -1,9 +1,8 @@
 import { and, eq, gt } from "drizzle-orm";
 import { type Account, createAccount, newAccountId, readAccount, updateAccount } from "../accounts/account.ts";
 import { operatorOn } from "../accounts/actor.ts";
-import { mostStored, type Stored, usualQuotaBytes } from "../accounts/storage.ts";
 import { changesSuspension, setSuspension } from "../accounts/suspension.ts";
-import { accountStorage, accounts } from "../accounts/tables.ts";
+import { accounts } from "../accounts/tables.ts";
 import { askGuard, type Guards } from "../admission/guards.ts";
 import { isLive } from "../admission/live-keys.ts";
 import { type AuditTarget, audited } from "../audit/audit.ts";
@@ -15,6 +14,8 @@ import { isKeyId } from "../keys/key-format.ts";
 import { pushKeysOf } from "../keys/push-key.ts";
 import { raiseVersions } from "../keys/raise-versions.ts";
 import { apiKeys } from "../keys/tables.ts";
+import { maxStored, type Stored, usualQuotaBytes } from "../storage/storage.ts";
+import { accountStorage } from "../storage/tables.ts";
 import { type Operating, operatorCommit } from "./operating.ts";
 import { storeOperation } from "./operator-audit.ts";
 
@@ -126,8 +127,8 @@ export interface AccountStorage {
 export async function readStorage(db: Db, accountId: string): Promise<AccountStorage> {
   const { storageQuotaBytes } = await readAccount(db, accountId);
   const [row] = await db.select().from(accountStorage).where(eq(accountStorage.accountId, accountId));
-  const names = Object.keys(mostStored) as Stored[];
-  const each = names.map((name) => [name, { stored: row?.[name] ?? 0, most: mostStored[name] }]);
+  const names = Object.keys(maxStored) as Stored[];
+  const each = names.map((name) => [name, { stored: row?.[name] ?? 0, most: maxStored[name] }]);
   return {
     bytes: { stored: row?.bytes ?? 0, most: storageQuotaBytes ?? usualQuotaBytes },
     rows: Object.fromEntries(each) as AccountStorage["rows"],

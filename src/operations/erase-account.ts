@@ -2,12 +2,15 @@ import { and, eq, isNull, lt, or, sql } from "drizzle-orm";
 import { readAccount } from "../accounts/account.ts";
 import { activityDatabase } from "../activity/databases.ts";
 import { eraseInWriters, type WriterEnv } from "../activity/writers.ts";
-import { askGuard, type Guards } from "../admission/guards.ts";
+import type { Guards } from "../admission/guards.ts";
 import { connect, type Db } from "../db/client.ts";
 import { rowsAtOnce } from "../db/delete-in-chunks.ts";
 import { messagesOf } from "../db/failures.ts";
 import { insertWhere } from "../db/insert-where.ts";
+import type { TableErasure } from "../db/manifest.ts";
 import { Failure, throwTogether } from "../errors/failure.ts";
+import { eraseKeys, forgetLostKeys } from "../keys/erase-keys.ts";
+import { type AreaTable, childrenFirst, ownerOf } from "../registry/area-tables.ts";
 import { dayMs, minuteMs, secondMs } from "../time/clock.ts";
 import { suspendAccount } from "./change-account.ts";
 import type { Operating } from "./operating.ts";
@@ -26,9 +29,6 @@ export interface Erasing {
   env: WriterEnv;
 }
 
-const guardsAtOnce = 50;
-/** As many of these as one call asks: the platform bounds what an invocation may ask for. */
-const mostGroups = 15;
 /** How long D1 can be set back: no deletion takes away what it was then. */
 const timeTravelMs = 30 * dayMs;
 /** Until when Cloudflare keeps what was before an account was erased. */
@@ -128,8 +128,8 @@ export async function finishErasures(erasing: Erasing, now: number, atMost: numb
 }
 
 /** Returns whether nothing is left. */
-async function erasePieces(erasing: Erasing, { accountId, activityStore }: Erasure, endsAt: number): Promise<boolean> {
-  const { db, env } = erasing;
+async function erasePieces(erasing: Erasing, { accountId, activityStore, erased }: Erasure, endsAt: number): Promise<boolean> {
+  const { db, guards, env } = erasing;
   const count = (what: string, gone: number) => noteErased(db, accountId, what, gone);
   const rows = async (of: Db, tables: readonly Rows[]): Promise<boolean> => {
     for (const [what, query] of tables) {
@@ -141,7 +141,10 @@ async function erasePieces(erasing: Erasing, { accountId, activityStore }: Erasu
     }
     return true;
   };
-  if (!(await eraseKeys(erasing, accountId, endsAt, count))) return false;
+  const keys = { db, guards, activity: activityDatabase(env, activityStore) };
+  // Keys without a row are found only until rows go.
+  if (erased.keys === undefined) await forgetLostKeys(keys, accountId);
+  if (!(await eraseKeys(keys, accountId, endsAt, (gone) => count("keys", gone)))) return false;
   await count("requests", await eraseInWriters(env, activityStore, accountId));
   if (!(await rows(connect(activityDatabase(env, activityStore)), logTables))) return false;
   if (!(await rows(db, mainTables))) return false;
@@ -156,97 +159,30 @@ async function noteErased(db: Db, accountId: string, what: string, gone: number)
     );
 }
 
-/**
- * Guards forget their keys before the rows go: so none is left whose id nobody knows any more. First those whose rows were lost before, when D1 was
- * set back: once rows go, they cannot be told from those any more.
- */
-async function eraseKeys({ db, guards, env }: Erasing, accountId: string, endsAt: number, count: Count): Promise<boolean> {
-  const forget = (ids: readonly string[]) => Promise.all(ids.map((id) => askGuard(guards, id, (guard) => guard.erase())));
-  const { erased, activityStore } = await readErasure(db, accountId);
-  if (erased.keys === undefined) {
-    const lost = await lostKeys(db, activityDatabase(env, activityStore), accountId);
-    for (let from = 0; from < lost.length; from += guardsAtOnce) await forget(lost.slice(from, from + guardsAtOnce));
-  }
-  for (let groups = 0; ; groups++) {
-    const { results } = await db.$client
-      .prepare(`SELECT id FROM api_keys WHERE account_id = ? LIMIT ${guardsAtOnce}`)
-      .bind(accountId)
-      .all<{ id: string }>();
-    if (results.length === 0) return true;
-    if (Date.now() > endsAt || groups === mostGroups) return false;
-    const ids = results.map(({ id }) => id);
-    await forget(ids);
-    const gone = await db.$client
-      .prepare("DELETE FROM api_keys WHERE id IN (SELECT value FROM json_each(?)) RETURNING 1")
-      .bind(JSON.stringify(ids))
-      .all();
-    await count("keys", gone.results.length);
-  }
-}
-
-/** Keys that the audit log or the uses tell of, and that have no row. */
-async function lostKeys(db: Db, store: D1Database, accountId: string): Promise<string[]> {
-  const ofAudit = "SELECT DISTINCT target_id AS id FROM audit WHERE account_id = ? AND target_type = 'key'";
-  const ofUses = "SELECT key_id AS id FROM key_uses WHERE account_id = ?";
-  const ids = new Set<string>();
-  for (const [d1, query] of [[db.$client, ofAudit] as const, [store, ofUses] as const])
-    for (const { id } of (await d1.prepare(query).bind(accountId).all<{ id: string }>()).results) ids.add(id);
-  const there = await db.$client.prepare("SELECT id FROM api_keys WHERE account_id = ?").bind(accountId).all<{ id: string }>();
-  for (const { id } of there.results) ids.delete(id);
-  return [...ids];
-}
-
-type Count = (what: string, gone: number) => Promise<void>;
-
 /** What is counted, and the statement that deletes some of it, of the account ?1. */
 type Rows = readonly [what: string, query: string];
 
-const pieceOf = (table: string, key: string) =>
-  `DELETE FROM ${table} WHERE (account_id, ${key}) IN (SELECT account_id, ${key} FROM ${table} WHERE account_id = ?1 LIMIT ${rowsAtOnce})`;
-const allOf = (table: string) => `DELETE FROM ${table} WHERE account_id = ?1`;
-const ofMembers = (table: string, key: string) =>
-  `DELETE FROM ${table} WHERE ${key} IN (SELECT ${key} FROM ${table} WHERE member_id IN (SELECT id FROM members WHERE account_id = ?1) LIMIT ${rowsAtOnce})`;
+/** The statement that deletes some rows of an account. */
+function deletionOf(table: AreaTable): string {
+  const { name, primaryKey } = table;
+  const owner = ownerOf(table);
+  const key = primaryKey.map((column) => `${name}.${column}`).join(", ");
+  // CROSS JOIN: SQLite then stops once it has as many rows as it may delete.
+  const some = owner.table
+    ? `SELECT ${key} FROM ${owner.table} CROSS JOIN ${name} ON ${name}.${owner.column} = ${owner.table}.id WHERE ${owner.table}.account_id = ?1`
+    : `SELECT ${key} FROM ${name} WHERE ${owner.column} = ?1`;
+  return `DELETE FROM ${name} WHERE (${primaryKey.join(", ")}) IN (${some} LIMIT ${rowsAtOnce})`;
+}
 
-const logTables: readonly Rows[] = [
-  ["requests", pieceOf("activity", "id")],
-  ["usage", allOf("stale_slices")],
-  ["usage", pieceOf("usage_slices", "start, key_id, route, status")],
-  ["usage", pieceOf("usage_hours", "start, key_id, route, status")],
-  ["usage", pieceOf("usage_days", "start, key_id, route, status")],
-  ["usage", pieceOf("usage_hour_totals", "key_id, start")],
-  ["usage", pieceOf("usage_day_totals", "key_id, start")],
-  ["usage", pieceOf("key_uses", "key_id")],
-  ["usage", allOf("log_starts")],
-];
+/** Every table that has rows of accounts, but for those whose manifest says that they are kept, or that the area erases them by hand. */
+const erasedTables = childrenFirst().filter(({ facts }) => typeof facts.erasure !== "string");
 
+const rowsOf = (tables: readonly AreaTable[]): readonly Rows[] =>
+  tables.map((table) => [(table.facts.erasure as TableErasure | undefined)?.as ?? table.name, deletionOf(table)]);
+
+const logTables = rowsOf(erasedTables.filter(({ isLog }) => isLog));
 const mainTables: readonly Rows[] = [
-  [
-    "attempts",
-    `DELETE FROM attempts WHERE (delivery_id, id) IN (SELECT attempts.delivery_id, attempts.id FROM deliveries
-      CROSS JOIN attempts ON attempts.delivery_id = deliveries.id WHERE deliveries.account_id = ?1 LIMIT ${rowsAtOnce})`,
-  ],
-  ["deliveries", `DELETE FROM deliveries WHERE id IN (SELECT id FROM deliveries WHERE account_id = ?1 LIMIT ${rowsAtOnce})`],
-  ["redeliveries", pieceOf("redeliveries", "id")],
-  ["counters", allOf("webhook_backlogs")],
-  ["counters", allOf("webhook_settlements")],
-  ["webhooks", allOf("webhooks")],
-  ["events", pieceOf("events", "id")],
-  ["tasks", pieceOf("tasks", "id")],
-  ["users", pieceOf("users", "id")],
-  ["responses", pieceOf("idempotency_keys", "operation, key_hash")],
-  ["sessions", ofMembers("sessions", "token_hash")],
-  ["passkeys", ofMembers("passkeys", "id")],
-  ["recovery_codes", ofMembers("recovery_codes", "code_hash")],
-  ["counters", allOf("endings")],
-  ["members", allOf("members")],
-  ["invitations", allOf("invitations")],
-  ["audit", pieceOf("audit", "id")],
-  ["counters", allOf("account_storage")],
-  ["account", "DELETE FROM accounts WHERE id = ?1"],
+  ...rowsOf(erasedTables.filter(({ isLog, name }) => !isLog && name !== "accounts")),
+  ["counters", "DELETE FROM account_storage WHERE account_id = ?1"],
+  ...rowsOf(erasedTables.filter(({ name }) => name === "accounts")),
 ];
-
-/** The tables that an erasure deletes from. */
-export const erasedTables: ReadonlySet<string> = new Set([
-  "api_keys",
-  ...[...logTables, ...mainTables].map(([, query]) => /^DELETE FROM (\w+)/.exec(query)?.[1] ?? ""),
-]);

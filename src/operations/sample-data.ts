@@ -1,69 +1,81 @@
-import { and, eq, lt, sql } from "drizzle-orm";
-import { accounts } from "../accounts/tables.ts";
-import { audit } from "../audit/tables.ts";
-import type { Db } from "../db/client.ts";
+import { type SQL, sql } from "drizzle-orm";
+import { type Account, updateAccount } from "../accounts/account.ts";
+import { audited, deleteAuditOfKeys, recordAudit } from "../audit/audit.ts";
+import { type Db, raw, type Statement } from "../db/client.ts";
 import { deleteInChunks } from "../db/delete-in-chunks.ts";
-import { events } from "../events/tables.ts";
+import { always } from "../db/optimistic-locking.ts";
 import { idBound } from "../ids/ids.ts";
-import { apiKeys } from "../keys/tables.ts";
-import { tasks } from "../resources/tasks/tables.ts";
-import { users } from "../resources/users/tables.ts";
-import { sliceStart } from "../time/clock.ts";
-import { keyUses, staleSlices, usageDays, usageDayTotals, usageHours, usageHourTotals, usageSlices } from "../usage/log-tables.ts";
+import { type KeyPosition, listKeys } from "../keys/read-keys.ts";
+import { revokeKey } from "../keys/revoke-key.ts";
+import type { KeyContext } from "../keys/write-key.ts";
+import { type AreaTable, childrenFirst } from "../registry/area-tables.ts";
+import type { IdPrefix } from "../registry/manifests.ts";
+import { foldAccount } from "../usage/refresh-roll-ups.ts";
+import { markSlice } from "../usage/stale-slices.ts";
 
-// The demo account is filled with a life that nobody had: everything in it from before a time is made up.
+// The demo account is filled with a life that nobody had: everything in it from before a time is made up. Manifests say in which tables.
 
-const mostEntries = 1_000_000;
+const maxRows = 1_000_000;
+const keysAtOnce = 100;
 
 /** Notes that everything that an account has from before now is made up. */
-export const markSampleData = (db: Db, accountId: string, now: number) =>
-  db.update(accounts).set({ sampleUntil: now }).where(eq(accounts.id, accountId));
+export const markSampleData = (db: Db, accountId: string, now: number): Statement => updateAccount(db, accountId, { sampleUntil: now });
 
-/** Removes what is made up of an account: its people, tasks, events, requests, figures and keys, whose guards must have been told before. What has come since stays. Broken off, it is done again. */
-export async function removeSampleData(
-  { db, activity }: { db: Db; activity: Db },
-  { id, sampleUntil }: { id: string; sampleUntil: number },
-): Promise<void> {
-  const until = idBound("req", sampleUntil);
-  await deleteInChunks(
-    activity,
-    mostEntries,
-    (limit) => sql`DELETE FROM activity WHERE account_id = ${id}
-      AND id IN (SELECT id FROM activity WHERE account_id = ${id} AND id < ${until} ORDER BY id LIMIT ${limit})`,
+const sampleTables = childrenFirst().filter(({ facts }) => facts.sampleUntil !== undefined);
+
+/** The condition that a row of a table is a made-up one of the account. */
+function isSample({ name, facts }: AreaTable, accountId: string, sampleUntil: number): SQL {
+  const { sampleUntil: by = "" } = facts;
+  const [column, bound] = typeof by === "string" ? [by, sampleUntil] : [by.column, idBound(by.prefix as IdPrefix, sampleUntil)];
+  return sql`${sql.identifier(name)}.account_id = ${accountId} AND ${sql.identifier(name)}.${sql.identifier(column)} < ${bound}`;
+}
+
+/** The condition that no row of another table refers to a row of this one. */
+const isUnreferenced = ({ name }: AreaTable): SQL[] =>
+  childrenFirst().flatMap((other) =>
+    other.references
+      .filter(({ table }) => table === name)
+      .map(({ columns, foreignColumns }) => {
+        const pairs = columns.map((column, at) => `${other.name}.${column} = ${name}.${foreignColumns[at]}`);
+        return sql.raw(`NOT EXISTS (SELECT 1 FROM ${other.name} WHERE ${pairs.join(" AND ")})`);
+      }),
   );
-  await activity.batch([
-    activity.delete(keyUses).where(and(eq(keyUses.accountId, id), lt(keyUses.entryId, until))),
-    ...[usageSlices, usageHours, usageHourTotals, usageDays, usageDayTotals].map((table) =>
-      activity.delete(table).where(and(eq(table.accountId, id), lt(table.start, sampleUntil))),
-    ),
-    // Of the slice in which the sample ends, its hour and its day, what is left is computed anew.
-    activity
-      .insert(staleSlices)
-      .values({ accountId: id, start: sliceStart(sampleUntil), writer: 0, since: sampleUntil })
-      .onConflictDoNothing(),
-  ]);
+
+/** The condition that a row is a made-up one to which no other row refers. */
+const isRemovable = (table: AreaTable, accountId: string, sampleUntil: number): SQL =>
+  sql.join([isSample(table, accountId, sampleUntil), ...isUnreferenced(table)], sql.raw(" AND "));
+
+/** Removes the sample data of an account: revokes its sample keys, then deletes the rows. Rows that were made since stay. Repeat it if it is broken off. */
+export async function removeSampleData(writing: KeyContext, account: Account): Promise<void> {
+  const { db, activity } = writing;
+  const { id, name, sampleUntil } = account;
+  if (sampleUntil === null) return;
+  await revokeKeysBefore(writing, sampleUntil);
+  for (const table of sampleTables.filter(({ isLog }) => isLog)) {
+    const key = sql.raw(table.primaryKey.join(", "));
+    const some = (limit: number) =>
+      sql`SELECT ${key} FROM ${sql.identifier(table.name)} WHERE ${isSample(table, id, sampleUntil)} LIMIT ${limit}`;
+    await deleteInChunks(activity, maxRows, (limit) => sql`DELETE FROM ${sql.identifier(table.name)} WHERE (${key}) IN (${some(limit)})`);
+  }
+  // What is left of the slice in which the sample ends, its hour and its day is computed anew.
+  await markSlice(activity, id, sampleUntil);
   await db.batch([
-    db.delete(tasks).where(and(eq(tasks.accountId, id), lt(tasks.createdAt, sampleUntil))),
-    db
-      .delete(users)
-      .where(
-        and(
-          eq(users.accountId, id),
-          lt(users.createdAt, sampleUntil),
-          sql`NOT EXISTS (SELECT 1 FROM tasks WHERE tasks.account_id = users.account_id AND tasks.assignee_id = users.id)`,
-        ),
-      ),
-    db.delete(events).where(and(eq(events.accountId, id), lt(events.createdAt, sampleUntil))),
-    // What is said of keys that never were, the end of them too.
-    db
-      .delete(audit)
-      .where(
-        and(
-          eq(audit.accountId, id),
-          sql`${audit.targetId} IN (SELECT id FROM api_keys WHERE account_id = ${id} AND created_at < ${sampleUntil})`,
-        ),
-      ),
-    db.delete(apiKeys).where(and(eq(apiKeys.accountId, id), lt(apiKeys.createdAt, sampleUntil))),
-    db.update(accounts).set({ sampleUntil: null }).where(eq(accounts.id, id)),
+    deleteAuditOfKeys(db, id, sampleUntil),
+    ...sampleTables
+      .filter(({ isLog }) => !isLog)
+      .map((table) => raw(db, sql`DELETE FROM ${sql.identifier(table.name)} WHERE ${isRemovable(table, id, sampleUntil)}`)),
+    updateAccount(db, id, { sampleUntil: null }),
   ]);
+  await foldAccount(activity.$client, id);
+  await recordAudit(writing, audited(writing, "account.sample_data_removed", { type: "account", id, name }));
+}
+
+/** A guard is told before the row of its key goes. */
+async function revokeKeysBefore(writing: KeyContext, time: number): Promise<void> {
+  for (let after: KeyPosition | undefined; ; ) {
+    const keys = await listKeys(writing, { after, limit: keysAtOnce });
+    for (const key of keys) if (key.createdAt < time && key.state !== "revoked") await revokeKey(writing, key.id, always);
+    after = keys.at(-1);
+    if (keys.length < keysAtOnce) return;
+  }
 }

@@ -1,7 +1,6 @@
 import { sql } from "drizzle-orm";
 import ipaddr from "ipaddr.js";
 import type { Origin } from "../accounts/actor.ts";
-import { isWithinReserve } from "../accounts/storage.ts";
 import { audited, storeAudit } from "../audit/audit.ts";
 import { hashOf } from "../crypto/hash.ts";
 import { type Db, raw, type Statement } from "../db/client.ts";
@@ -9,6 +8,7 @@ import { messagesOf } from "../db/failures.ts";
 import type { Member } from "../identity/member.ts";
 import { readMemberOfSpentCode, spendRecoveryCode } from "../identity/recovery-codes.ts";
 import { idBound } from "../ids/ids.ts";
+import { isWithinReserve } from "../storage/storage.ts";
 import { minuteMs } from "../time/clock.ts";
 import { storeOperation } from "./operator-audit.ts";
 import { signInFailures } from "./tables.ts";

@@ -1,10 +1,10 @@
 import { sql } from "drizzle-orm";
 import { type Account, accountsAfter } from "../accounts/account.ts";
-import { usualQuotaBytes } from "../accounts/storage.ts";
-import { accountStorage } from "../accounts/tables.ts";
 import { activityDatabase } from "../activity/databases.ts";
 import type { Db } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
+import { usualQuotaBytes } from "../storage/storage.ts";
+import { accountStorage } from "../storage/tables.ts";
 import { dayMs, dayStart, hourStart } from "../time/clock.ts";
 
 // Which accounts an operator should look at, by their figures alone: never by what they store or ask for.

@@ -39,7 +39,7 @@ const tooManyTokens = (c: OperatorContext) => {
 };
 
 /** Lets in whoever sends the token of an operator, by `Authorization: Bearer` and nowhere else. */
-export const operatorOnly = createMiddleware<OperatorEnv>(async function operatorOnly(c, next) {
+export const requireOperatorToken = createMiddleware<OperatorEnv>(async function requireOperatorToken(c, next) {
   const [, sent = ""] = /^bearer +(\S+)$/i.exec(c.req.header("Authorization") ?? "") ?? [];
   const token = sent === "" ? null : operatorOf(c.env, sent);
   if (token === null) {

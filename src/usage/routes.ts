@@ -21,25 +21,25 @@ const milliseconds = z.number().min(0);
 const spanOf = (description: string) =>
   z
     .strictObject({
-      from: time.openapi({ description: "Its first moment." }),
-      to: time.openapi({ description: "Its end, which is not in it." }),
+      from: time.meta({ description: "Its first moment." }),
+      to: time.meta({ description: "Its end, which is not in it." }),
     })
-    .openapi({ description });
+    .meta({ description });
 const windowSpan = spanOf("The time that the figures are of: full hours and the current one.");
 
-const asOf = time.openapi({ description: "How far the log has been counted." });
+const asOf = time.meta({ description: "How far the log has been counted." });
 const windowQuery = z
   .enum(["24h", "7d", "30d"])
   .default("30d")
-  .openapi({ description: "How long the window is, the current hour in it: `24h`, `7d` or `30d`." });
+  .meta({ description: "How long the window is, the current hour in it: `24h`, `7d` or `30d`." });
 
-const requests = count.openapi({ description: "How many requests there were.", example: 1268 });
-const successes = count.openapi({ description: "How many of them were answered with a status below 400.", example: 1244 });
+const requests = count.meta({ description: "How many requests there were.", example: 1268 });
+const successes = count.meta({ description: "How many of them were answered with a status below 400.", example: 1244 });
 const averageMs = milliseconds
   .nullable()
-  .openapi({ description: "The average response time of those admitted; null where there were none.", example: 42.1 });
+  .meta({ description: "The average response time of those admitted; null where there were none.", example: 42.1 });
 const percentile = (share: string, example: number) =>
-  milliseconds.nullable().openapi({
+  milliseconds.nullable().meta({
     description: `The time within which ${share} of the admitted requests were answered, within 5 %; null where there were none.`,
     example,
   });
@@ -54,34 +54,34 @@ const Usage = z
     previous: spanOf("The time of the same length before it, that changes are against."),
     total_requests: z
       .strictObject({
-        value: count.openapi({ description: "In the window.", example: 124_563 }),
-        previous: count.openapi({ description: "In the time before it.", example: 110_700 }),
+        value: count.meta({ description: "In the window.", example: 124_563 }),
+        previous: count.meta({ description: "In the time before it.", example: 110_700 }),
         change_percent: z
           .number()
           .nullable()
-          .openapi({ description: "The change in percent; null where there was nothing before.", example: 12.52 }),
+          .meta({ description: "The change in percent; null where there was nothing before.", example: 12.52 }),
       })
-      .openapi({ description: "Total Requests: every request with a key of the account, refused ones too." }),
+      .meta({ description: "Total Requests: every request with a key of the account, refused ones too." }),
     success_rate: z
       .strictObject({
-        value: share.nullable().openapi({ description: "In the window, in percent; null without a request.", example: 98.11 }),
-        previous: share.nullable().openapi({ description: "In the time before it.", example: 98.1 }),
+        value: share.nullable().meta({ description: "In the window, in percent; null without a request.", example: 98.11 }),
+        previous: share.nullable().meta({ description: "In the time before it.", example: 98.1 }),
         change_points: z
           .number()
           .nullable()
-          .openapi({ description: "The change in percentage points; null where either is null.", example: 0.01 }),
+          .meta({ description: "The change in percentage points; null where either is null.", example: 0.01 }),
       })
-      .openapi({ description: "Success Rate: the share that was answered with a status below 400." }),
+      .meta({ description: "Success Rate: the share that was answered with a status below 400." }),
     avg_response_time_ms: z
       .strictObject({
-        value: milliseconds.nullable().openapi({ description: "In the window; null without an admitted request.", example: 42.9 }),
-        previous: milliseconds.nullable().openapi({ description: "In the time before it.", example: 42.4 }),
+        value: milliseconds.nullable().meta({ description: "In the window; null without an admitted request.", example: 42.9 }),
+        previous: milliseconds.nullable().meta({ description: "In the time before it.", example: 42.4 }),
         change_ms: z
           .number()
           .nullable()
-          .openapi({ description: "The change in milliseconds: lower is better; null where either is null.", example: 0.5 }),
+          .meta({ description: "The change in milliseconds: lower is better; null where either is null.", example: 0.5 }),
       })
-      .openapi({
+      .meta({
         description:
           "Avg Response Time: of admitted requests, from reaching the Worker to the answer being ready. The clock of a Worker moves only with I/O: pure computing is not seen.",
       }),
@@ -90,29 +90,24 @@ const Usage = z
     p99_ms: p99,
     rate_limit: z
       .strictObject({
-        key_id: z
-          .string()
-          .nullable()
-          .openapi({ description: "The key; null where the account has none.", example: "key_4fPq2rT8vX0zB6dH" }),
-        used: count.openapi({ description: "The requests that were counted in this hour.", example: 3350 }),
-        limit: count.openapi({ description: "How many it may make.", example: 5000 }),
-        percent: share.openapi({ description: "The share that is used, in percent.", example: 67 }),
-        resets_at: time.openapi({ description: "When the next hour begins." }),
+        key_id: z.string().nullable().meta({ description: "The key; null where the account has none.", example: "key_4fPq2rT8vX0zB6dH" }),
+        used: count.meta({ description: "The requests that were counted in this hour.", example: 3350 }),
+        limit: count.meta({ description: "How many it may make.", example: 5000 }),
+        percent: share.meta({ description: "The share that is used, in percent.", example: 67 }),
+        resets_at: time.meta({ description: "When the next hour begins." }),
       })
-      .openapi({
+      .meta({
         description: "Rate Limit Usage: of the key asked for, else of the account's live key with the highest share of its limit.",
       }),
     by_class: z
       .strictObject(
-        Object.fromEntries(
-          classes.map((name) => [name, count.openapi({ description: `How many were answered with ${name}.`, example: 12 })]),
-        ),
+        Object.fromEntries(classes.map((name) => [name, count.meta({ description: `How many were answered with ${name}.`, example: 12 })])),
       )
-      .openapi({ description: "Requests by class of status; `4xx` without 429." }),
+      .meta({ description: "Requests by class of status; `4xx` without 429." }),
     series: z
       .array(
         z.strictObject({
-          start: time.openapi({ description: "The UTC hour or day." }),
+          start: time.meta({ description: "The UTC hour or day." }),
           requests,
           successes,
           avg_response_time_ms: averageMs,
@@ -121,7 +116,7 @@ const Usage = z
           p99_ms: p99,
         }),
       )
-      .openapi({ description: "By hour for 24h, else by UTC day; the first and the last lie in the window in part." }),
+      .meta({ description: "By hour for 24h, else by UTC day; the first and the last lie in the window in part." }),
   })
   .openapi("Usage", { description: "The four figures of a window, and what they are made of." });
 
@@ -132,21 +127,21 @@ const Breakdown = z
     data: z
       .array(
         z.strictObject({
-          value: z.string().openapi({ description: "The id of a key, a route, a status code or a date.", example: "/api/v1/tasks" }),
+          value: z.string().meta({ description: "The id of a key, a route, a status code or a date.", example: "/api/v1/tasks" }),
           requests,
           successes,
           avg_response_time_ms: averageMs,
         }),
       )
-      .openapi({ description: "The shares, which add up to `total_requests` of the window." }),
+      .meta({ description: "The shares, which add up to `total_requests` of the window." }),
   })
   .openapi("UsageBreakdown", { description: "The requests of a window by key, route, status or day." });
 
-const keyId = idInput.optional().openapi({ description: "Only requests with this key.", example: "key_4fPq2rT8vX0zB6dH" });
+const keyId = idInput.optional().meta({ description: "Only requests with this key.", example: "key_4fPq2rT8vX0zB6dH" });
 const tags = ["Usage"];
 const spanJson = (span: Span) => ({ from: iso(span.from), to: iso(span.to) });
 
-export const usage = createRouter();
+export const routes = createRouter();
 
 const read = createRoute({
   method: "get",
@@ -162,7 +157,7 @@ const read = createRoute({
   responses: { 200: json(Usage, "The figures.") },
 });
 
-usage.openapi(read, async (c) => {
+routes.openapi(read, async (c) => {
   const { window, key_id } = c.req.valid("query");
   const asking = await refreshRollUps({ ...readingLog(c), guards: c.env.KEY_GUARD });
   const [figures, rateLimit] = await Promise.all([
@@ -217,14 +212,14 @@ const breakdown = createRoute({
   request: {
     query: z.strictObject({
       window: windowQuery,
-      by: z.enum(dimensions).openapi({ description: "What to share out by: `key`, `route`, `status` or `day`.", example: "route" }),
+      by: z.enum(dimensions).meta({ description: "What to share out by: `key`, `route`, `status` or `day`.", example: "route" }),
       key_id: keyId,
     }),
   },
   responses: { 200: json(Breakdown, "The shares.") },
 });
 
-usage.openapi(breakdown, async (c) => {
+routes.openapi(breakdown, async (c) => {
   const { window: name, by, key_id } = c.req.valid("query");
   if (key_id !== undefined) await requireKey(reading(c), key_id);
   const asking = await refreshRollUps(readingLog(c));

@@ -1,4 +1,7 @@
+import type { Db } from "../db/client.ts";
 import { rowsAtOnce } from "../db/delete-in-chunks.ts";
+import { sliceStart } from "../time/clock.ts";
+import { staleSlices } from "./log-tables.ts";
 
 // The statements about slices for the batches of the log.
 
@@ -17,3 +20,10 @@ export const deleteOldMarks = `DELETE FROM stale_slices WHERE (account_id, start
 export const deleteOldSlices = `DELETE FROM usage_slices WHERE (account_id, start, key_id, route, status) IN
   (SELECT old.account_id, old.start, key_id, route, status FROM ${due} usage_slices AS old
     ON old.account_id = due.value ->> 0 AND old.start < due.value ->> 3 LIMIT ${rowsAtOnce})`;
+
+/** The statement that marks the slice of a time as stale. */
+export const markSlice = (activity: Db, accountId: string, time: number) =>
+  activity
+    .insert(staleSlices)
+    .values({ accountId, start: sliceStart(time), writer: 0, since: time })
+    .onConflictDoNothing();

@@ -7,7 +7,7 @@ export const timeoutMs = 15 * secondMs;
 
 /**
  * How many bytes of a response are kept. An attempt that succeeds is kept short: its delivery is charged for it in advance
- * (`includedAttemptBytes` in src/accounts/storage.ts).
+ * (`includedAttemptBytes` in src/storage/storage.ts).
  */
 const kept = { success: { body: 128, headers: 376 }, failure: { body: 16 * 1024, headers: 2 * 1024 } } as const;
 

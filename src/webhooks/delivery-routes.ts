@@ -8,8 +8,8 @@ import { pageOf, positionAt, respondPage } from "../api/route-parts/pages.ts";
 import { optionalBody, withConditions, withIdempotencyKey } from "../api/route-parts/requests.ts";
 import { json, notModified, postJson } from "../api/route-parts/responses.ts";
 import { idParam, pageQuery, severalWords, time } from "../api/route-parts/schemas.ts";
-import { type ApiRouter, createRouter } from "../api/router.ts";
-import type { EventCatalogue } from "../events/catalogue.ts";
+import { createRouter } from "../api/router.ts";
+import { eventCatalogue } from "../events/catalogue.ts";
 import { iso, isoOrNull } from "../time/clock.ts";
 import {
   type Attempt,
@@ -24,53 +24,53 @@ import { attemptNow, authorizeRedelivery, authorizeTest, redeliver, sendTest } f
 const Status = z.enum(deliveryStatuses);
 
 const shape = {
-  id: z.string().openapi({ description: "The id of the delivery.", example: "dlv_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-  event_id: z.string().openapi({
+  id: z.string().meta({ description: "The id of the delivery.", example: "dlv_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+  event_id: z.string().meta({
     description: "The event that is delivered: the `webhook-id` of its requests.",
     example: "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
   }),
-  event_type: z.string().openapi({ description: "The type of the event.", example: "task.created" }),
-  webhook_id: z.string().openapi({ description: "Where it goes.", example: "whk_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+  event_type: z.string().meta({ description: "The type of the event.", example: "task.created" }),
+  webhook_id: z.string().meta({ description: "Where it goes.", example: "whk_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
   redelivery_of: z
     .string()
     .nullable()
-    .openapi({ description: "The delivery that this one repeats; null where it is the first.", example: null }),
-  status: Status.openapi({
+    .meta({ description: "The delivery that this one repeats; null where it is the first.", example: null }),
+  status: Status.meta({
     description:
       "How far it is: `pending` has an attempt to come, `delivered` was taken, `failed` has no further attempt, `held` waits since the webhook is disabled.",
     example: "delivered",
   }),
-  attempts_made: z.int().openapi({ description: "How many attempts were made, of ten.", example: 1 }),
+  attempts_made: z.int().meta({ description: "How many attempts were made, of ten.", example: 1 }),
   next_attempt_at: time
     .nullable()
-    .openapi({ description: "When the next attempt is made; null where there is none to come.", examples: [null] }),
-  created_at: time.openapi({ description: "When the delivery was set off." }),
+    .meta({ description: "When the next attempt is made; null where there is none to come.", examples: [null] }),
+  created_at: time.meta({ description: "When the delivery was set off." }),
 };
 
 const AttemptData = z.strictObject({
-  id: z.string().openapi({ description: "The id of the attempt.", example: "att_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-  at: time.openapi({ description: "When it was made." }),
-  status: z.int().nullable().openapi({ description: "The status of the answer; null where there was none.", example: 200 }),
-  duration_ms: z.int().openapi({ description: "How long it took, in milliseconds.", example: 84 }),
-  error: z.union([z.enum(attemptErrors), z.null()]).openapi({
+  id: z.string().meta({ description: "The id of the attempt.", example: "att_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+  at: time.meta({ description: "When it was made." }),
+  status: z.int().nullable().meta({ description: "The status of the answer; null where there was none.", example: 200 }),
+  duration_ms: z.int().meta({ description: "How long it took, in milliseconds.", example: 84 }),
+  error: z.union([z.enum(attemptErrors), z.null()]).meta({
     description: `Why it did not deliver: ${attemptErrors.map((error) => `\`${error}\``).join(", ")}; null where it did.`,
     example: null,
   }),
-  advice: z.string().nullable().openapi({ description: "What to do about the error, in a sentence; null without one.", example: null }),
-  response_body: z.string().openapi({
+  advice: z.string().nullable().meta({ description: "What to do about the error, in a sentence; null without one.", example: null }),
+  response_body: z.string().meta({
     description:
       "The beginning of the answer: up to 16 KiB of the latest attempt if it failed, up to 1,024 characters of earlier ones, 128 bytes of one that delivered.",
     example: "ok",
   }),
   response_headers: z
     .record(z.string(), z.string())
-    .openapi({ description: "The headers of the answer.", example: { "content-type": "text/plain" } }),
+    .meta({ description: "The headers of the answer.", example: { "content-type": "text/plain" } }),
 });
 
 const deliveryId = shape.id;
 const Delivery = z.strictObject(shape).openapi("Delivery", { description: "An event on its way to a webhook." });
 const DeliveryWithAttempts = z
-  .strictObject({ ...shape, attempts: z.array(AttemptData).openapi({ description: "The attempts that were made, the first first." }) })
+  .strictObject({ ...shape, attempts: z.array(AttemptData).meta({ description: "The attempts that were made, the first first." }) })
   .openapi("DeliveryWithAttempts", { description: "A delivery with every attempt that was made of it." });
 
 const deliveryJson = (delivery: DeliveryRow): z.infer<typeof Delivery> => ({
@@ -96,7 +96,7 @@ const attemptJson = (attempt: Attempt): z.infer<typeof AttemptData> => ({
   response_headers: attempt.responseHeaders,
 });
 
-const NoMembers = z.strictObject({}).openapi({ description: "No members; the body may be left out.", example: {} });
+const NoMembers = z.strictObject({}).meta({ description: "No members; the body may be left out.", example: {} });
 
 const ofWebhook = idParam("whk_019a1b2c3d4e7f8091a2b3c4d5e6f708");
 const ofDelivery = idParam("dlv_019a1b2c3d4e7f8091a2b3c4d5e6f708");
@@ -104,160 +104,156 @@ const tags = ["Deliveries"];
 
 const pathOf = (deliveryId: string) => `${apiBase}/deliveries/${deliveryId}`;
 
-export function deliveries(catalogue: EventCatalogue): ApiRouter {
-  const deliveries = createRouter();
+export const routes = createRouter();
 
-  const list = createRoute({
-    method: "get",
-    path: "/webhooks/{id}/deliveries",
-    operationId: "listDeliveries",
-    summary: "List the deliveries of a webhook",
-    description: "What was, is and will be sent to a webhook in the last 30 days, newest first.",
-    tags,
-    ...requireScope("webhooks:read"),
-    request: {
-      params: ofWebhook,
-      query: z.strictObject({
-        ...pageQuery,
-        status: severalWords(deliveryStatuses, "Only deliveries with one of these statuses"),
-        event_type: severalWords(catalogue.types, "Only events of one of these types"),
+const list = createRoute({
+  method: "get",
+  path: "/webhooks/{id}/deliveries",
+  operationId: "listDeliveries",
+  summary: "List the deliveries of a webhook",
+  description: "What was, is and will be sent to a webhook in the last 30 days, newest first.",
+  tags,
+  ...requireScope("webhooks:read"),
+  request: {
+    params: ofWebhook,
+    query: z.strictObject({
+      ...pageQuery,
+      status: severalWords(deliveryStatuses, "Only deliveries with one of these statuses"),
+      event_type: severalWords(eventCatalogue.types, "Only events of one of these types"),
+    }),
+  },
+  responses: { 200: json(pageOf(Delivery, "DeliveryPage"), "A page of deliveries.", "Link") },
+});
+
+routes.openapi(list, async (c) => {
+  const { limit, cursor, status: statuses, event_type: eventTypes } = c.req.valid("query");
+  const after = positionAt(c, cursor, z.string());
+  const { rows, next } = await listDeliveries(reading(c), c.req.valid("param").id, { filter: { statuses, eventTypes }, after, limit });
+  return respondPage(c, rows.map(deliveryJson), next);
+});
+
+const read = createRoute({
+  method: "get",
+  path: "/deliveries/{id}",
+  operationId: "getDelivery",
+  summary: "Get a delivery with its attempts",
+  description:
+    "One delivery with what each attempt sent and was answered. Needs the read scope of what the event is about, too: a receiver may answer with what it was sent.",
+  tags,
+  ...requireScope("webhooks:read"),
+  ...refusing("forbidden"),
+  ...withConditions,
+  request: { params: ofDelivery },
+  responses: { 200: json(DeliveryWithAttempts, "The delivery.", "ETag"), ...notModified },
+});
+
+routes.openapi(read, async (c) => {
+  const delivery = await readDelivery(reading(c), c.req.valid("param").id);
+  // What the receiver answered may be what it was sent.
+  eventCatalogue.requireReadable([delivery.eventType], scopesOf(c));
+  const answer = { ...deliveryJson(delivery), attempts: delivery.attempts.map(attemptJson) };
+  return respondOne(c, answer, etagOfContent(answer));
+});
+
+const again = createRoute({
+  method: "post",
+  path: "/deliveries/{id}/redeliver",
+  operationId: "redeliver",
+  summary: "Send the event of a delivery again",
+  description:
+    "Sends the event once more, as a new delivery with the same `webhook-id`, by which a receiver knows that it has seen it. The webhook must be enabled: else 409 `conflict`.",
+  tags,
+  ...requireScope("webhooks:write"),
+  ...refusing("forbidden", "conflict"),
+  ...withIdempotencyKey,
+  request: { params: ofDelivery, body: optionalBody(NoMembers) },
+  responses: {
+    202: postJson(
+      z.strictObject({ id: deliveryId }).openapi("NewDelivery", { description: "The delivery that was set off." }),
+      "The id of the new delivery.",
+      "Location",
+    ),
+  },
+});
+
+routes.openapi(again, (c) => {
+  const { id } = c.req.valid("param");
+  return runOnce(c, {
+    authorize: (reading) => authorizeRedelivery({ ...reading, scopes: scopesOf(c) }, id),
+    run: (writing) => redeliver(webhookWriting(c, writing), id),
+    respond: (made) => ({ status: 202, body: { id: made }, headers: { Location: pathOf(made) } }),
+  });
+});
+
+const attempt = createRoute({
+  method: "post",
+  path: "/deliveries/{id}/attempt",
+  operationId: "attemptDelivery",
+  summary: "Make the next attempt of a pending delivery now",
+  description:
+    "Does not wait for the time of the next attempt; those after it follow by the schedule. A delivery that waits for none is refused: 409 `conflict`.",
+  tags,
+  ...requireScope("webhooks:write"),
+  ...refusing("forbidden", "conflict"),
+  ...withIdempotencyKey,
+  request: { params: ofDelivery, body: optionalBody(NoMembers) },
+  responses: {
+    202: postJson(
+      z.strictObject({ id: deliveryId }).openapi("AttemptedDelivery", { description: "The delivery that is attempted." }),
+      "The delivery.",
+      "Location",
+    ),
+  },
+});
+
+routes.openapi(attempt, (c) => {
+  const { id } = c.req.valid("param");
+  return runOnce(c, {
+    authorize: (reading) => authorizeRedelivery({ ...reading, scopes: scopesOf(c) }, id),
+    run: (writing) => attemptNow(webhookWriting(c, writing), id),
+    respond: () => ({ status: 202, body: { id }, headers: { Location: pathOf(id) } }),
+  });
+});
+
+const Test = z
+  .strictObject({
+    event_type: z
+      .enum(eventCatalogue.types)
+      .default("webhook.test")
+      .meta({
+        description: `The type of the event: ${eventCatalogue.types.map((type) => `\`${type}\``).join(", ")}. Of another type than \`webhook.test\`, its data is the example of \`GET /event-types\`.`,
+        example: "webhook.test",
       }),
-    },
-    responses: { 200: json(pageOf(Delivery, "DeliveryPage"), "A page of deliveries.", "Link") },
+  })
+  .openapi("TestRequest", { description: "What to send as a test." });
+
+const test = createRoute({
+  method: "post",
+  path: "/webhooks/{id}/test",
+  operationId: "testWebhook",
+  summary: "Send a test event to a webhook",
+  description:
+    "Makes an event and sends it to this webhook alone, whatever it has registered for. The webhook must be enabled: else 409 `conflict`.",
+  tags,
+  ...requireScope("webhooks:write"),
+  ...refusing("forbidden", "conflict"),
+  ...withIdempotencyKey,
+  request: { params: ofWebhook, body: optionalBody(Test) },
+  responses: {
+    202: postJson(
+      z.strictObject({ delivery_id: deliveryId }).openapi("TestDelivery", { description: "The delivery of the test event." }),
+      "The id of the delivery.",
+      "Location",
+    ),
+  },
+});
+
+routes.openapi(test, (c) => {
+  const { id } = c.req.valid("param");
+  const { event_type: type } = c.req.valid("json");
+  return runOnce(c, {
+    authorize: () => authorizeTest({ ...reading(c), scopes: scopesOf(c) }, type),
+    run: (writing) => sendTest(webhookWriting(c, writing), id, type),
+    respond: (made) => ({ status: 202, body: { delivery_id: made }, headers: { Location: pathOf(made) } }),
   });
-
-  deliveries.openapi(list, async (c) => {
-    const { limit, cursor, status: statuses, event_type: eventTypes } = c.req.valid("query");
-    const after = positionAt(c, cursor, z.string());
-    const { rows, next } = await listDeliveries(reading(c), c.req.valid("param").id, { filter: { statuses, eventTypes }, after, limit });
-    return respondPage(c, rows.map(deliveryJson), next);
-  });
-
-  const read = createRoute({
-    method: "get",
-    path: "/deliveries/{id}",
-    operationId: "getDelivery",
-    summary: "Get a delivery with its attempts",
-    description:
-      "One delivery with what each attempt sent and was answered. Needs the read scope of what the event is about, too: a receiver may answer with what it was sent.",
-    tags,
-    ...requireScope("webhooks:read"),
-    ...refusing("forbidden"),
-    ...withConditions,
-    request: { params: ofDelivery },
-    responses: { 200: json(DeliveryWithAttempts, "The delivery.", "ETag"), ...notModified },
-  });
-
-  deliveries.openapi(read, async (c) => {
-    const delivery = await readDelivery(reading(c), c.req.valid("param").id);
-    // What the receiver answered may be what it was sent.
-    catalogue.requireReadable([delivery.eventType], scopesOf(c));
-    const answer = { ...deliveryJson(delivery), attempts: delivery.attempts.map(attemptJson) };
-    return respondOne(c, answer, etagOfContent(answer));
-  });
-
-  const again = createRoute({
-    method: "post",
-    path: "/deliveries/{id}/redeliver",
-    operationId: "redeliver",
-    summary: "Send the event of a delivery again",
-    description:
-      "Sends the event once more, as a new delivery with the same `webhook-id`, by which a receiver knows that it has seen it. The webhook must be enabled: else 409 `conflict`.",
-    tags,
-    ...requireScope("webhooks:write"),
-    ...refusing("forbidden", "conflict"),
-    ...withIdempotencyKey,
-    request: { params: ofDelivery, body: optionalBody(NoMembers) },
-    responses: {
-      202: postJson(
-        z.strictObject({ id: deliveryId }).openapi("NewDelivery", { description: "The delivery that was set off." }),
-        "The id of the new delivery.",
-        "Location",
-      ),
-    },
-  });
-
-  deliveries.openapi(again, (c) => {
-    const { id } = c.req.valid("param");
-    return runOnce(c, {
-      authorize: (reading) => authorizeRedelivery({ ...reading, scopes: scopesOf(c), catalogue }, id),
-      run: (writing) => redeliver(webhookWriting(c, catalogue, writing), id),
-      respond: (made) => ({ status: 202, body: { id: made }, headers: { Location: pathOf(made) } }),
-    });
-  });
-
-  const attempt = createRoute({
-    method: "post",
-    path: "/deliveries/{id}/attempt",
-    operationId: "attemptDelivery",
-    summary: "Make the next attempt of a pending delivery now",
-    description:
-      "Does not wait for the time of the next attempt; those after it follow by the schedule. A delivery that waits for none is refused: 409 `conflict`.",
-    tags,
-    ...requireScope("webhooks:write"),
-    ...refusing("forbidden", "conflict"),
-    ...withIdempotencyKey,
-    request: { params: ofDelivery, body: optionalBody(NoMembers) },
-    responses: {
-      202: postJson(
-        z.strictObject({ id: deliveryId }).openapi("AttemptedDelivery", { description: "The delivery that is attempted." }),
-        "The delivery.",
-        "Location",
-      ),
-    },
-  });
-
-  deliveries.openapi(attempt, (c) => {
-    const { id } = c.req.valid("param");
-    return runOnce(c, {
-      authorize: (reading) => authorizeRedelivery({ ...reading, scopes: scopesOf(c), catalogue }, id),
-      run: (writing) => attemptNow(webhookWriting(c, catalogue, writing), id),
-      respond: () => ({ status: 202, body: { id }, headers: { Location: pathOf(id) } }),
-    });
-  });
-
-  const Test = z
-    .strictObject({
-      event_type: z
-        .enum(catalogue.types)
-        .default("webhook.test")
-        .openapi({
-          description: `The type of the event: ${catalogue.types.map((type) => `\`${type}\``).join(", ")}. Of another type than \`webhook.test\`, its data is the example of \`GET /event-types\`.`,
-          example: "webhook.test",
-        }),
-    })
-    .openapi("TestRequest", { description: "What to send as a test." });
-
-  const test = createRoute({
-    method: "post",
-    path: "/webhooks/{id}/test",
-    operationId: "testWebhook",
-    summary: "Send a test event to a webhook",
-    description:
-      "Makes an event and sends it to this webhook alone, whatever it has registered for. The webhook must be enabled: else 409 `conflict`.",
-    tags,
-    ...requireScope("webhooks:write"),
-    ...refusing("forbidden", "conflict"),
-    ...withIdempotencyKey,
-    request: { params: ofWebhook, body: optionalBody(Test) },
-    responses: {
-      202: postJson(
-        z.strictObject({ delivery_id: deliveryId }).openapi("TestDelivery", { description: "The delivery of the test event." }),
-        "The id of the delivery.",
-        "Location",
-      ),
-    },
-  });
-
-  deliveries.openapi(test, (c) => {
-    const { id } = c.req.valid("param");
-    const { event_type: type } = c.req.valid("json");
-    return runOnce(c, {
-      authorize: () => authorizeTest({ ...reading(c), scopes: scopesOf(c), catalogue }, type),
-      run: (writing) => sendTest(webhookWriting(c, catalogue, writing), id, type),
-      respond: (made) => ({ status: 202, body: { delivery_id: made }, headers: { Location: pathOf(made) } }),
-    });
-  });
-
-  return deliveries;
-}
+});

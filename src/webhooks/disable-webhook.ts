@@ -2,11 +2,11 @@ import { and, eq, sql } from "drizzle-orm";
 import type { AuditEntry } from "../audit/audit.ts";
 import type { Db } from "../db/client.ts";
 import { nextVersion, wrote } from "../db/optimistic-locking.ts";
+import { webhookDisabled } from "./events.ts";
 import { commitChange, type EnqueueDeliveries } from "./outbox.ts";
 import { settleFirst } from "./settle.ts";
 import { webhooks } from "./tables.ts";
 import type { Webhook } from "./webhook.ts";
-import { webhookDisabled } from "./webhook-events.ts";
 
 /**
  * Disables a webhook that still leads where the attempt went (and has been failing since `failingSince`, where that is the reason),

@@ -1,15 +1,5 @@
 import { type SQL, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
-import {
-  countDroppedEvents,
-  isWithinQuota,
-  isWithinReserve,
-  mayStore,
-  mostStored,
-  overQuota,
-  type Stored,
-  storesAll,
-} from "../accounts/storage.ts";
 import { type AuditEntry, storeAudit } from "../audit/audit.ts";
 import { type BatchCondition, isFailedCondition, requireInBatch } from "../db/batch-condition.ts";
 import { type Db, jsonRows, raw, type Statement } from "../db/client.ts";
@@ -17,6 +7,16 @@ import { hasRoom } from "../db/database-sizes.ts";
 import { Failure } from "../errors/failure.ts";
 import type { Event } from "../events/event.ts";
 import { insertEvents } from "../events/store-events.ts";
+import {
+  countDroppedEvents,
+  isWithinQuota,
+  isWithinReserve,
+  maxStored,
+  mayStore,
+  overQuota,
+  type Stored,
+  storesAll,
+} from "../storage/storage.ts";
 
 /**
  * Whether a change goes on where the database or the account is full. By default it does not.
@@ -165,7 +165,7 @@ async function refusalOf({ authority }: Outbox, { scopes = [] }: AnyChange, erro
   if (isFailedCondition(error, databaseHasRoom))
     return new Failure("unavailable", "The database is full: only what ends or deletes something is still done.", { cause: error });
   if (isFailedCondition(error, accountHasRoom) || isFailedCondition(error, accountHasReserve)) return overQuota(error);
-  const full = (Object.keys(mostStored) as Stored[]).find((what) => isFailedCondition(error, mayStoreMore(what)));
+  const full = (Object.keys(maxStored) as Stored[]).find((what) => isFailedCondition(error, mayStoreMore(what)));
   return full ? storesAll(full) : error;
 }
 

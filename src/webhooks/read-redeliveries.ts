@@ -1,6 +1,7 @@
 import { and, count, desc, eq, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
 import { Failure } from "../errors/failure.ts";
+import { eventCatalogue } from "../events/catalogue.ts";
 import { deliveries, redeliveries } from "./tables.ts";
 import type { WebhookReading } from "./write-webhooks.ts";
 
@@ -41,10 +42,10 @@ export async function readRedelivery({ db, actor }: Reading, id: string): Promis
 }
 
 /** Throws `forbidden` where the acting key may not read all that a redelivery sends. */
-export async function authorizeRedeliveries({ db, actor, catalogue, scopes }: WebhookReading, redeliveryId: string): Promise<void> {
+export async function authorizeRedeliveries({ db, actor, scopes }: WebhookReading, redeliveryId: string): Promise<void> {
   const [row] = await db
     .select({ types: redeliveries.eventTypes })
     .from(redeliveries)
     .where(and(eq(redeliveries.accountId, actor.accountId), eq(redeliveries.id, redeliveryId)));
-  catalogue.requireReadable(row?.types ?? [], scopes);
+  eventCatalogue.requireReadable(row?.types ?? [], scopes);
 }

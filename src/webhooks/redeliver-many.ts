@@ -1,10 +1,11 @@
 import { sql } from "drizzle-orm";
-import { deliveryBytes } from "../accounts/storage.ts";
 import { insertWhere } from "../db/insert-where.ts";
 import { wrote } from "../db/optimistic-locking.ts";
 import { Failure } from "../errors/failure.ts";
+import { eventCatalogue } from "../events/catalogue.ts";
 import { eventsKeptMs } from "../events/retention.ts";
 import { idBound, newId } from "../ids/ids.ts";
+import { deliveryBytes } from "../storage/storage.ts";
 import type { Delivery } from "./read-deliveries.ts";
 import { readWebhook } from "./read-webhooks.ts";
 import { requireActive } from "./redeliver.ts";
@@ -48,7 +49,7 @@ export async function redeliverAll(
   webhookId: string,
   filter: RedeliveryFilter,
 ): Promise<{ id: string; count: number }> {
-  const { db, actor, now, commit, catalogue } = writing;
+  const { db, actor, now, commit } = writing;
   const webhook = await readWebhook(writing, webhookId);
   const own = stored(now, filter);
   const { count, types } = await readMatching(writing, webhook, own);
@@ -75,7 +76,7 @@ export async function redeliverAll(
     events: [],
     statements: [insertWhere(db, redeliveries, redelivery, when), ...statements],
     when,
-    scopes: catalogue.scopesFor(types),
+    scopes: eventCatalogue.scopesFor(types),
     due: ([, made]) => due(made),
   });
   if (!wrote(inserted))
@@ -94,13 +95,13 @@ function stored(now: number, { from, to, statuses = ["failed", "held"], eventTyp
 
 /** Throws `forbidden` where the acting key may not read all that match, or all that were asked for. */
 async function readMatching(
-  { db, now, catalogue, scopes }: WebhookReading,
+  { db, now, scopes }: WebhookReading,
   webhook: Webhook,
   filter: StoredRedeliveryFilter,
 ): Promise<Matching & { types: string[] }> {
   const { byStatus, types } = await countMatching(db, webhook, filter, now);
   const all = [...new Set([...types, ...(filter.eventTypes ?? [])])];
-  catalogue.requireReadable(all, scopes);
+  eventCatalogue.requireReadable(all, scopes);
   const count = [...byStatus.values()].reduce((sum, each) => sum + each, 0);
   return { count, pending: byStatus.get("pending") ?? 0, types: all };
 }

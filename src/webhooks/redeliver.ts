@@ -2,15 +2,16 @@ import { and, eq, lte, type SQL, sql } from "drizzle-orm";
 import { raw, type Statement } from "../db/client.ts";
 import { wrote } from "../db/optimistic-locking.ts";
 import { Failure } from "../errors/failure.ts";
+import { eventCatalogue } from "../events/catalogue.ts";
 import { newExampleEvent } from "../events/event.ts";
 import { readEvent } from "../events/read-events.ts";
 import { storeEvent } from "../events/store-events.ts";
 import { newId } from "../ids/ids.ts";
+import { testEvent } from "./events.ts";
 import { type Delivery, readDelivery } from "./read-deliveries.ts";
 import { readWebhook } from "./read-webhooks.ts";
 import { deliveries } from "./tables.ts";
 import type { Webhook } from "./webhook.ts";
-import { testEvent } from "./webhook-events.ts";
 import type { WebhookReading, WebhookWriting } from "./write-webhooks.ts";
 
 /** Sends the event of a delivery once more, as a new delivery. Throws `not_found`, `forbidden`, and `conflict` where the webhook is disabled. */
@@ -29,7 +30,7 @@ export async function authorizeRedelivery(reading: WebhookReading, deliveryId: s
 
 async function readReadable(reading: WebhookReading, deliveryId: string): Promise<Delivery> {
   const delivery = await readDelivery(reading, deliveryId);
-  reading.catalogue.requireReadable([delivery.eventType], reading.scopes);
+  eventCatalogue.requireReadable([delivery.eventType], reading.scopes);
   return delivery;
 }
 
@@ -38,22 +39,22 @@ async function readReadable(reading: WebhookReading, deliveryId: string): Promis
  * `forbidden` and `conflict` as above.
  */
 export async function sendTest(writing: WebhookWriting, webhookId: string, type: string): Promise<string> {
-  const { catalogue, db, now } = writing;
+  const { db, now } = writing;
   const webhook = await readWebhook(writing, webhookId);
   authorizeTest(writing, type);
   requireActive(webhook);
-  const kind = catalogue.find(type);
+  const kind = eventCatalogue.find(type);
   const event = type === "webhook.test" || !kind ? testEvent(webhook, now) : newExampleEvent(kind, { accountId: webhook.accountId, now });
   const delivery = { accountId: webhook.accountId, webhookId, eventId: event.id, eventType: event.type, redeliveryOf: null };
   return sendNow(writing, delivery, () => storeEvent(db, event));
 }
 
 /** Throws `forbidden` where the acting key may not read events of this type. */
-export const authorizeTest = ({ catalogue, scopes }: WebhookReading, type: string): void => catalogue.requireReadable([type], scopes);
+export const authorizeTest = ({ scopes }: WebhookReading, type: string): void => eventCatalogue.requireReadable([type], scopes);
 
 /** Makes the next attempt of a pending delivery now. Throws `not_found`, `forbidden`, and `conflict` where it is not pending or being attempted. */
 export async function attemptNow(writing: WebhookWriting, deliveryId: string): Promise<void> {
-  const { db, actor, now, commit, catalogue } = writing;
+  const { db, actor, now, commit } = writing;
   const before = await readReadable(writing, deliveryId);
   const [set] = await commit({
     accountId: actor.accountId,
@@ -73,7 +74,7 @@ export async function attemptNow(writing: WebhookWriting, deliveryId: string): P
         )
         .returning({ id: deliveries.id }),
     ],
-    scopes: catalogue.scopesFor([before.eventType]),
+    scopes: eventCatalogue.scopesFor([before.eventType]),
     due: ([written]) => (wrote(written) ? [{ id: deliveryId, delayMs: 0 }] : []),
   });
   if (!wrote(set)) throw new Failure("conflict", "The delivery is not waiting for an attempt: it is being made, or there is none to come.");
@@ -93,7 +94,7 @@ const supersedeAll = (deliveryId: string, by: string): SQL =>
 
 /** Makes a delivery by itself, to be attempted at once, after the statements `first`. Returns its id. */
 async function sendNow(
-  { db, now, commit, catalogue }: WebhookWriting,
+  { db, now, commit }: WebhookWriting,
   {
     accountId,
     webhookId,
@@ -122,7 +123,7 @@ async function sendNow(
     result: id,
     events: [],
     statements: [...first(id), db.insert(deliveries).values(delivery)],
-    scopes: catalogue.scopesFor([eventType]),
+    scopes: eventCatalogue.scopesFor([eventType]),
     due: () => [{ id, delayMs: 0 }],
   });
   return id;

@@ -1,7 +1,7 @@
 import { and, asc, eq, isNotNull, lte, max, type SQL, sql } from "drizzle-orm";
-import { isWithinQuota } from "../accounts/storage.ts";
 import { type Db, raw, type Statement } from "../db/client.ts";
 import { idBound, newId } from "../ids/ids.ts";
+import { isWithinQuota } from "../storage/storage.ts";
 import { minuteMs } from "../time/clock.ts";
 import type { DueDelivery, EnqueueDeliveries } from "./outbox.ts";
 import { paceMs, soonMs } from "./schedule.ts";

@@ -7,129 +7,121 @@ import { refusing, requireScope } from "../api/route-parts/access.ts";
 import { body, withConditions, withIdempotencyKey } from "../api/route-parts/requests.ts";
 import { json, notModified, postJson } from "../api/route-parts/responses.ts";
 import { idParam } from "../api/route-parts/schemas.ts";
-import { type ApiRouter, createRouter } from "../api/router.ts";
-import type { EventCatalogue } from "../events/catalogue.ts";
+import { createRouter } from "../api/router.ts";
+import { eventCatalogue } from "../events/catalogue.ts";
 import { timeInput } from "../inputs/values.ts";
 import { authorizeRedeliveries, readRedelivery } from "./read-redeliveries.ts";
 import { countRedeliveries, redeliverAll } from "./redeliver-many.ts";
 
 const tags = ["Deliveries"];
 
-const redeliveryId = z.string().openapi({ description: "The id of the redelivery.", example: "rdl_019a1b2c3d4e7f8091a2b3c4d5e6f708" });
-const eventCount = z.int().openapi({ description: "How many events match.", example: 250 });
+const redeliveryId = z.string().meta({ description: "The id of the redelivery.", example: "rdl_019a1b2c3d4e7f8091a2b3c4d5e6f708" });
+const eventCount = z.int().meta({ description: "How many events match.", example: 250 });
 
 const Redelivery = z
   .strictObject({
     id: redeliveryId,
     count: eventCount,
-    sent: z.int().openapi({ description: "How many of them have been attempted.", example: 120 }),
-    status: z
-      .enum(["running", "done"])
-      .openapi({ description: "`running` until all have been attempted, then `done`.", example: "running" }),
+    sent: z.int().meta({ description: "How many of them have been attempted.", example: 120 }),
+    status: z.enum(["running", "done"]).meta({ description: "`running` until all have been attempted, then `done`.", example: "running" }),
   })
   .openapi("Redelivery", { description: "Many events on their way again." });
 
-export function redeliveries(catalogue: EventCatalogue): ApiRouter {
-  const redeliveries = createRouter();
+export const routes = createRouter();
 
-  const Redeliver = z
-    .strictObject({
-      from: timeInput.openapi({
-        type: "string",
-        format: "date-time",
-        description: "Events from this time on.",
-        example: "2026-01-01T00:00:00Z",
-      }),
-      to: timeInput.optional().openapi({
-        type: "string",
-        format: "date-time",
-        description: "Events before this time; by default until now.",
-        example: "2099-01-01T00:00:00Z",
-      }),
-      status: z.enum(["delivered", "failed", "held", "pending"]).optional().openapi({
-        description:
-          "Events whose latest delivery has this status; by default `failed` and `held`. `delivered` sends what arrived once more. A `pending` delivery ends as `failed`, and the new one takes its place.",
-        example: "failed",
-      }),
-      event_types: z
-        .array(z.enum(catalogue.types).openapi({ description: `One of ${catalogue.types.map((type) => `\`${type}\``).join(", ")}.` }))
-        .min(1)
-        .optional()
-        .openapi({ description: "Events of these types; by default of all.", example: ["task.created"] }),
-      dry_run: z.boolean().default(false).openapi({ description: "Only count: nothing is sent.", example: true }),
-    })
-    .refine(({ from, to }) => to === undefined || from < to, {
-      path: ["from"],
-      message: "Must be earlier than `to`.",
-      params: { code: "invalid_span" },
-    })
-    .openapi("Redeliver", { description: "Which events to send again.", example: { from: "2026-01-01T00:00:00Z", dry_run: true } });
+const Redeliver = z
+  .strictObject({
+    from: timeInput.meta({
+      type: "string",
+      format: "date-time",
+      description: "Events from this time on.",
+      example: "2026-01-01T00:00:00Z",
+    }),
+    to: timeInput.optional().meta({
+      type: "string",
+      format: "date-time",
+      description: "Events before this time; by default until now.",
+      example: "2099-01-01T00:00:00Z",
+    }),
+    status: z.enum(["delivered", "failed", "held", "pending"]).optional().meta({
+      description:
+        "Events whose latest delivery has this status; by default `failed` and `held`. `delivered` sends what arrived once more. A `pending` delivery ends as `failed`, and the new one takes its place.",
+      example: "failed",
+    }),
+    event_types: z
+      .array(z.enum(eventCatalogue.types).meta({ description: `One of ${eventCatalogue.types.map((type) => `\`${type}\``).join(", ")}.` }))
+      .min(1)
+      .optional()
+      .meta({ description: "Events of these types; by default of all.", example: ["task.created"] }),
+    dry_run: z.boolean().default(false).meta({ description: "Only count: nothing is sent.", example: true }),
+  })
+  .refine(({ from, to }) => to === undefined || from < to, {
+    path: ["from"],
+    message: "Must be earlier than `to`.",
+    params: { code: "invalid_span" },
+  })
+  .openapi("Redeliver", { description: "Which events to send again.", example: { from: "2026-01-01T00:00:00Z", dry_run: true } });
 
-  const redeliverMany = createRoute({
-    method: "post",
-    path: "/webhooks/{id}/redeliver",
-    operationId: "redeliverMany",
-    summary: "Send many events again",
-    description:
-      "Sends every event that matches once more: five a second, each as a new delivery with the same `webhook-id`. The first 500 are made at once, the others before they are due. With `dry_run` it only counts. The webhook must be enabled: else 409 `conflict`.",
-    tags,
-    ...requireScope("webhooks:write"),
-    ...refusing("forbidden", "conflict"),
-    ...withIdempotencyKey,
-    request: { params: idParam("whk_019a1b2c3d4e7f8091a2b3c4d5e6f708"), body: body(Redeliver) },
-    responses: {
-      200: postJson(
-        z.strictObject({ count: eventCount }).openapi("RedeliveryCount", { description: "What a dry run counted." }),
-        "How many there are; nothing is sent.",
-      ),
-      202: postJson(
-        z
-          .strictObject({ id: redeliveryId, count: eventCount })
-          .openapi("NewRedelivery", { description: "The redelivery that was set off." }),
-        "The redelivery, and how many it sends.",
-        "Location",
-      ),
-    },
-  });
+const redeliverMany = createRoute({
+  method: "post",
+  path: "/webhooks/{id}/redeliver",
+  operationId: "redeliverMany",
+  summary: "Send many events again",
+  description:
+    "Sends every event that matches once more: five a second, each as a new delivery with the same `webhook-id`. The first 500 are made at once, the others before they are due. With `dry_run` it only counts. The webhook must be enabled: else 409 `conflict`.",
+  tags,
+  ...requireScope("webhooks:write"),
+  ...refusing("forbidden", "conflict"),
+  ...withIdempotencyKey,
+  request: { params: idParam("whk_019a1b2c3d4e7f8091a2b3c4d5e6f708"), body: body(Redeliver) },
+  responses: {
+    200: postJson(
+      z.strictObject({ count: eventCount }).openapi("RedeliveryCount", { description: "What a dry run counted." }),
+      "How many there are; nothing is sent.",
+    ),
+    202: postJson(
+      z.strictObject({ id: redeliveryId, count: eventCount }).openapi("NewRedelivery", { description: "The redelivery that was set off." }),
+      "The redelivery, and how many it sends.",
+      "Location",
+    ),
+  },
+});
 
-  redeliveries.openapi(redeliverMany, async (c) => {
-    const { from, to, status, event_types: eventTypes, dry_run: isDryRun } = c.req.valid("json");
-    const { id } = c.req.valid("param");
-    const filter = { from, to, statuses: status && [status], eventTypes };
-    const requireAsked = () => catalogue.requireReadable(eventTypes ?? [], scopesOf(c));
-    if (isDryRun)
-      return runOnce(c, {
-        authorize: requireAsked,
-        run: (writing) => countRedeliveries(webhookWriting(c, catalogue, writing), id, filter),
-        respond: ({ count }) => ({ status: 200, body: { count } }),
-      });
+routes.openapi(redeliverMany, async (c) => {
+  const { from, to, status, event_types: eventTypes, dry_run: isDryRun } = c.req.valid("json");
+  const { id } = c.req.valid("param");
+  const filter = { from, to, statuses: status && [status], eventTypes };
+  const requireAsked = () => eventCatalogue.requireReadable(eventTypes ?? [], scopesOf(c));
+  if (isDryRun)
     return runOnce(c, {
-      authorize: async (reading, { id: made }: { id: string; count: number }) => {
-        requireAsked();
-        await authorizeRedeliveries({ ...reading, scopes: scopesOf(c), catalogue }, made);
-      },
-      run: (writing) => redeliverAll(webhookWriting(c, catalogue, writing), id, filter),
-      respond: (made) => ({ status: 202, body: made, headers: { Location: `${apiBase}/redeliveries/${made.id}` } }),
+      authorize: requireAsked,
+      run: (writing) => countRedeliveries(webhookWriting(c, writing), id, filter),
+      respond: ({ count }) => ({ status: 200, body: { count } }),
     });
+  return runOnce(c, {
+    authorize: async (reading, { id: made }: { id: string; count: number }) => {
+      requireAsked();
+      await authorizeRedeliveries({ ...reading, scopes: scopesOf(c) }, made);
+    },
+    run: (writing) => redeliverAll(webhookWriting(c, writing), id, filter),
+    respond: (made) => ({ status: 202, body: made, headers: { Location: `${apiBase}/redeliveries/${made.id}` } }),
   });
+});
 
-  const progress = createRoute({
-    method: "get",
-    path: "/redeliveries/{id}",
-    operationId: "getRedelivery",
-    summary: "Get how far a redelivery is",
-    description: "How many of its events have been attempted; whether they were taken stands with each delivery.",
-    tags,
-    ...requireScope("webhooks:read"),
-    ...withConditions,
-    request: { params: idParam("rdl_019a1b2c3d4e7f8091a2b3c4d5e6f708") },
-    responses: { 200: json(Redelivery, "How far it is.", "ETag"), ...notModified },
-  });
+const progress = createRoute({
+  method: "get",
+  path: "/redeliveries/{id}",
+  operationId: "getRedelivery",
+  summary: "Get how far a redelivery is",
+  description: "How many of its events have been attempted; whether they were taken stands with each delivery.",
+  tags,
+  ...requireScope("webhooks:read"),
+  ...withConditions,
+  request: { params: idParam("rdl_019a1b2c3d4e7f8091a2b3c4d5e6f708") },
+  responses: { 200: json(Redelivery, "How far it is.", "ETag"), ...notModified },
+});
 
-  redeliveries.openapi(progress, async (c) => {
-    const redelivery = await readRedelivery(reading(c), c.req.valid("param").id);
-    return respondOne(c, redelivery, etagOfContent(redelivery));
-  });
-
-  return redeliveries;
-}
+routes.openapi(progress, async (c) => {
+  const redelivery = await readRedelivery(reading(c), c.req.valid("param").id);
+  return respondOne(c, redelivery, etagOfContent(redelivery));
+});

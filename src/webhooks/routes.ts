@@ -5,15 +5,21 @@ import { runOnce } from "../api/middleware/idempotency.ts";
 import { respondEmpty, respondJson } from "../api/respond.ts";
 import { refusing, requireScope } from "../api/route-parts/access.ts";
 import { cut, pageOf, positionAt, respondPage } from "../api/route-parts/pages.ts";
-import { body, mergePatch, omitUndefined, optionalBody, withConditions, withIdempotencyKey } from "../api/route-parts/requests.ts";
+import { body, mergePatch, optionalBody, withConditions, withIdempotencyKey } from "../api/route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../api/route-parts/responses.ts";
-import { idParam, noSecret, pageQuery } from "../api/route-parts/schemas.ts";
-import { type ApiRouter, createRouter } from "../api/router.ts";
-import type { EventCatalogue } from "../events/catalogue.ts";
+import { component, idParam, noSecret, pageQuery } from "../api/route-parts/schemas.ts";
+import { createRouter } from "../api/router.ts";
+import { omitUndefined } from "../inputs/omit-undefined.ts";
 import { secondMs } from "../time/clock.ts";
 import { listWebhooks, readWebhook } from "./read-webhooks.ts";
-import { WebhookData, type Webhook as WebhookRow, webhookData } from "./webhook.ts";
-import { Rotation, webhookInputs } from "./webhook-inputs.ts";
+import {
+  NewWebhook as NewWebhookShape,
+  WebhookData,
+  WebhookPatch as WebhookPatchShape,
+  WebhookRotation as WebhookRotationShape,
+  webhookData,
+} from "./schemas.ts";
+import type { Webhook as WebhookRow } from "./webhook.ts";
 import {
   authorizeNewWebhook,
   authorizeWebhook,
@@ -30,7 +36,7 @@ const Webhook = z.strictObject(WebhookData.shape).openapi("Webhook", {
 const WebhookWithSecret = z
   .strictObject({
     ...WebhookData.shape,
-    secret: z.string().openapi({
+    secret: z.string().meta({
       description: "What signs its requests. Shown this once.",
       example: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwbWgtqCk4kwY=",
     }),
@@ -45,6 +51,22 @@ const ReplayedWebhook = z.strictObject({ ...WebhookData.shape, secret: noSecret 
 /** The response to a POST that makes a secret. Two shapes: the secret is not nullable where it is shown. */
 const WebhookOnce = z.union([WebhookWithSecret, ReplayedWebhook]);
 
+const NewWebhook = component("NewWebhook", NewWebhookShape, {
+  description: "A webhook to make.",
+  example: {
+    url: "https://hooks.acme.dev/overview",
+    description: "Chat room of the team",
+    event_types: ["task.created", "task.completed"],
+  },
+});
+
+const WebhookPatch = component("WebhookPatch", WebhookPatchShape, {
+  description: "The members of a webhook to change. `null` clears. Enabling a webhook sends nothing that was held.",
+  example: { event_types: ["task.created"] },
+});
+
+const WebhookRotation = component("WebhookRotation", WebhookRotationShape, { description: "How a webhook gets its new secret." });
+
 const params = idParam("whk_019a1b2c3d4e7f8091a2b3c4d5e6f708");
 const tags = ["Webhooks"];
 
@@ -56,150 +78,145 @@ const withSecret = ({ webhook, secret }: { webhook: WebhookRow; secret: string }
   return { body: { ...data, secret: secret as string | null }, stored: { ...data, secret: null } };
 };
 
-export function webhooks(catalogue: EventCatalogue): ApiRouter {
-  const webhooks = createRouter();
-  const { NewWebhook, WebhookPatch } = webhookInputs(catalogue);
+export const routes = createRouter();
 
-  const list = createRoute({
-    method: "get",
-    path: "/webhooks",
-    operationId: "listWebhooks",
-    summary: "List webhooks",
-    description: "The webhooks of the account, newest first, without their secrets.",
-    tags,
-    ...requireScope("webhooks:read"),
-    request: { query: z.strictObject(pageQuery) },
-    responses: { 200: json(pageOf(Webhook, "WebhookPage"), "A page of webhooks.", "Link") },
+const list = createRoute({
+  method: "get",
+  path: "/webhooks",
+  operationId: "listWebhooks",
+  summary: "List webhooks",
+  description: "The webhooks of the account, newest first, without their secrets.",
+  tags,
+  ...requireScope("webhooks:read"),
+  request: { query: z.strictObject(pageQuery) },
+  responses: { 200: json(pageOf(Webhook, "WebhookPage"), "A page of webhooks.", "Link") },
+});
+
+routes.openapi(list, async (c) => {
+  const { limit, cursor } = c.req.valid("query");
+  const after = positionAt(c, cursor, z.string());
+  const { rows, last } = cut(await listWebhooks(reading(c), { after, limit: limit + 1 }), limit);
+  return respondPage(c, rows.map(webhookData), last?.id ?? null);
+});
+
+const create = createRoute({
+  method: "post",
+  path: "/webhooks",
+  operationId: "createWebhook",
+  summary: "Create a webhook",
+  description:
+    "Makes a webhook and shows its secret, this once. What happens from then on is sent to it. At most 20 an account: else 409 `limit_reached`. The key also needs the read scope of what the events are about; `*` needs all of them.",
+  tags,
+  ...requireScope("webhooks:write"),
+  ...refusing("forbidden", "limit_reached"),
+  ...withIdempotencyKey,
+  request: { body: body(NewWebhook) },
+  responses: {
+    201: postJson(WebhookOnce, "The new webhook with its secret.", "Location", "ETag"),
+  },
+});
+
+routes.openapi(create, (c) => {
+  const { event_types, ...input } = c.req.valid("json");
+  const newWebhook = { ...input, eventTypes: event_types };
+  return runOnce(c, {
+    authorize: (reading) => authorizeNewWebhook({ ...reading, scopes: scopesOf(c) }, newWebhook),
+    run: (own) => createWebhook(webhookWriting(c, own), newWebhook),
+    respond: (made) => ({
+      status: 201,
+      ...withSecret(made),
+      headers: { Location: `${c.req.path}/${made.webhook.id}`, ETag: webhookEtag(made.webhook) },
+    }),
   });
+});
 
-  webhooks.openapi(list, async (c) => {
-    const { limit, cursor } = c.req.valid("query");
-    const after = positionAt(c, cursor, z.string());
-    const { rows, last } = cut(await listWebhooks(reading(c), { after, limit: limit + 1 }), limit);
-    return respondPage(c, rows.map(webhookData), last?.id ?? null);
+const read = createRoute({
+  method: "get",
+  path: "/webhooks/{id}",
+  operationId: "getWebhook",
+  summary: "Get a webhook",
+  description: "One webhook by id, without its secret: what it is sent, and how it does.",
+  tags,
+  ...requireScope("webhooks:read"),
+  ...withConditions,
+  request: { params },
+  responses: { 200: json(Webhook, "The webhook.", "ETag"), ...notModified },
+});
+
+routes.openapi(read, async (c) => {
+  const webhook = await readWebhook(reading(c), c.req.valid("param").id);
+  return respondOne(c, webhookData(webhook), webhookEtag(webhook));
+});
+
+const change = createRoute({
+  method: "patch",
+  path: "/webhooks/{id}",
+  operationId: "updateWebhook",
+  summary: "Change, disable or enable a webhook",
+  description:
+    "Changes where and what is sent, disables a webhook or enables it again. While it is disabled, its events are held. Enabling does not send them: redeliver them. Disabling sends `webhook.disabled`.",
+  tags,
+  ...requireScope("webhooks:write"),
+  ...refusing("forbidden", "conflict", "limit_reached"),
+  ...withConditions,
+  request: { params, body: mergePatch(WebhookPatch) },
+  responses: { 200: json(Webhook, "The whole webhook.", "ETag") },
+});
+
+routes.openapi(change, async (c) => {
+  const input = c.req.valid("json");
+  const patch = omitUndefined({
+    url: input.url,
+    description: input.description === null ? "" : input.description,
+    eventTypes: input.event_types,
+    state: input.status,
   });
+  const webhook = await changeWebhook(webhookWriting(c, writing(c)), c.req.valid("param").id, patch, preconditionOf(c));
+  return respondJson(c, webhookData(webhook), 200, { ETag: webhookEtag(webhook) });
+});
 
-  const create = createRoute({
-    method: "post",
-    path: "/webhooks",
-    operationId: "createWebhook",
-    summary: "Create a webhook",
-    description:
-      "Makes a webhook and shows its secret, this once. What happens from then on is sent to it. At most 20 an account: else 409 `limit_reached`. The key also needs the read scope of what the events are about; `*` needs all of them.",
-    tags,
-    ...requireScope("webhooks:write"),
-    ...refusing("forbidden", "limit_reached"),
-    ...withIdempotencyKey,
-    request: { body: body(NewWebhook) },
-    responses: {
-      201: postJson(WebhookOnce, "The new webhook with its secret.", "Location", "ETag"),
-    },
+const remove = createRoute({
+  method: "delete",
+  path: "/webhooks/{id}",
+  operationId: "deleteWebhook",
+  summary: "Delete a webhook",
+  description: "Deletes the webhook for good. What was still to be sent to it is not.",
+  tags,
+  ...requireScope("webhooks:write"),
+  ...refusing("forbidden", "conflict"),
+  ...withConditions,
+  request: { params },
+  responses: { 204: noContent("It is deleted.") },
+});
+
+routes.openapi(remove, async (c) => {
+  await deleteWebhook(webhookWriting(c, writing(c)), c.req.valid("param").id, preconditionOf(c));
+  return respondEmpty(c, 204);
+});
+
+const rotate = createRoute({
+  method: "post",
+  path: "/webhooks/{id}/rotate-secret",
+  operationId: "rotateWebhookSecret",
+  summary: "Give a webhook a new secret",
+  description:
+    "Makes a new secret and shows it, this once. Until the overlap ends, each request has a signature of both. Rotating again ends an earlier overlap.",
+  tags,
+  ...requireScope("webhooks:write"),
+  ...refusing("forbidden", "conflict"),
+  ...withIdempotencyKey,
+  request: { params, body: optionalBody(WebhookRotation) },
+  responses: {
+    200: postJson(WebhookOnce, "The webhook with its new secret.", "ETag"),
+  },
+});
+
+routes.openapi(rotate, (c) => {
+  const overlapMs = c.req.valid("json").overlap_seconds * secondMs;
+  const { id } = c.req.valid("param");
+  return runOnce(c, {
+    authorize: (reading) => authorizeWebhook({ ...reading, scopes: scopesOf(c) }, id),
+    run: (own) => rotateWebhookSecret(webhookWriting(c, own), id, overlapMs),
+    respond: (rotated) => ({ status: 200, ...withSecret(rotated), headers: { ETag: webhookEtag(rotated.webhook) } }),
   });
-
-  webhooks.openapi(create, (c) => {
-    const { event_types, ...input } = c.req.valid("json");
-    const newWebhook = { ...input, eventTypes: event_types };
-    return runOnce(c, {
-      authorize: (reading) => authorizeNewWebhook({ ...reading, scopes: scopesOf(c), catalogue }, newWebhook),
-      run: (own) => createWebhook(webhookWriting(c, catalogue, own), newWebhook),
-      respond: (made) => ({
-        status: 201,
-        ...withSecret(made),
-        headers: { Location: `${c.req.path}/${made.webhook.id}`, ETag: webhookEtag(made.webhook) },
-      }),
-    });
-  });
-
-  const read = createRoute({
-    method: "get",
-    path: "/webhooks/{id}",
-    operationId: "getWebhook",
-    summary: "Get a webhook",
-    description: "One webhook by id, without its secret: what it is sent, and how it does.",
-    tags,
-    ...requireScope("webhooks:read"),
-    ...withConditions,
-    request: { params },
-    responses: { 200: json(Webhook, "The webhook.", "ETag"), ...notModified },
-  });
-
-  webhooks.openapi(read, async (c) => {
-    const webhook = await readWebhook(reading(c), c.req.valid("param").id);
-    return respondOne(c, webhookData(webhook), webhookEtag(webhook));
-  });
-
-  const change = createRoute({
-    method: "patch",
-    path: "/webhooks/{id}",
-    operationId: "updateWebhook",
-    summary: "Change, disable or enable a webhook",
-    description:
-      "Changes where and what is sent, disables a webhook or enables it again. While it is disabled, its events are held. Enabling does not send them: redeliver them. Disabling sends `webhook.disabled`.",
-    tags,
-    ...requireScope("webhooks:write"),
-    ...refusing("forbidden", "conflict", "limit_reached"),
-    ...withConditions,
-    request: { params, body: mergePatch(WebhookPatch) },
-    responses: { 200: json(Webhook, "The whole webhook.", "ETag") },
-  });
-
-  webhooks.openapi(change, async (c) => {
-    const input = c.req.valid("json");
-    const patch = omitUndefined({
-      url: input.url,
-      description: input.description === null ? "" : input.description,
-      eventTypes: input.event_types,
-      state: input.status,
-    });
-    const webhook = await changeWebhook(webhookWriting(c, catalogue, writing(c)), c.req.valid("param").id, patch, preconditionOf(c));
-    return respondJson(c, webhookData(webhook), 200, { ETag: webhookEtag(webhook) });
-  });
-
-  const remove = createRoute({
-    method: "delete",
-    path: "/webhooks/{id}",
-    operationId: "deleteWebhook",
-    summary: "Delete a webhook",
-    description: "Deletes the webhook for good. What was still to be sent to it is not.",
-    tags,
-    ...requireScope("webhooks:write"),
-    ...refusing("forbidden", "conflict"),
-    ...withConditions,
-    request: { params },
-    responses: { 204: noContent("It is deleted.") },
-  });
-
-  webhooks.openapi(remove, async (c) => {
-    await deleteWebhook(webhookWriting(c, catalogue, writing(c)), c.req.valid("param").id, preconditionOf(c));
-    return respondEmpty(c, 204);
-  });
-
-  const rotate = createRoute({
-    method: "post",
-    path: "/webhooks/{id}/rotate-secret",
-    operationId: "rotateWebhookSecret",
-    summary: "Give a webhook a new secret",
-    description:
-      "Makes a new secret and shows it, this once. Until the overlap ends, each request has a signature of both. Rotating again ends an earlier overlap.",
-    tags,
-    ...requireScope("webhooks:write"),
-    ...refusing("forbidden", "conflict"),
-    ...withIdempotencyKey,
-    request: { params, body: optionalBody(Rotation) },
-    responses: {
-      200: postJson(WebhookOnce, "The webhook with its new secret.", "ETag"),
-    },
-  });
-
-  webhooks.openapi(rotate, (c) => {
-    const overlapMs = c.req.valid("json").overlap_seconds * secondMs;
-    const { id } = c.req.valid("param");
-    return runOnce(c, {
-      authorize: (reading) => authorizeWebhook({ ...reading, scopes: scopesOf(c), catalogue }, id),
-      run: (own) => rotateWebhookSecret(webhookWriting(c, catalogue, own), id, overlapMs),
-      respond: (rotated) => ({ status: 200, ...withSecret(rotated), headers: { ETag: webhookEtag(rotated.webhook) } }),
-    });
-  });
-
-  return webhooks;
-}
+});

@@ -1,7 +1,7 @@
 import { type SQL, sql } from "drizzle-orm";
-import { isWithinReserve } from "../accounts/storage.ts";
 import { type Db, raw, type Statement } from "../db/client.ts";
 import { insertWhere } from "../db/insert-where.ts";
+import { isWithinReserve } from "../storage/storage.ts";
 import { attempts } from "./tables.ts";
 
 type NewAttempt = typeof attempts.$inferInsert;

@@ -17,8 +17,9 @@ import {
   wrote,
 } from "../db/optimistic-locking.ts";
 import { Failure, invalidMember } from "../errors/failure.ts";
-import type { EventCatalogue } from "../events/catalogue.ts";
+import { eventCatalogue } from "../events/catalogue.ts";
 import { newId } from "../ids/ids.ts";
+import { webhookDisabled } from "./events.ts";
 import type { Writing } from "./outbox.ts";
 import { readWebhook } from "./read-webhooks.ts";
 import { seal } from "./sealing.ts";
@@ -27,20 +28,18 @@ import { newWebhookSecret } from "./signature.ts";
 import { webhookBacklogs, webhooks } from "./tables.ts";
 import { type UrlContext, urlRefusal } from "./url-rules.ts";
 import type { Webhook } from "./webhook.ts";
-import { webhookDisabled } from "./webhook-events.ts";
 
 export const mostWebhooks = 20;
 
 /** What a verb that changes webhooks takes. `scopes`: of the acting key; null: bound by nothing. */
 export interface WebhookWriting extends Writing {
   scopes: readonly string[] | null;
-  catalogue: EventCatalogue;
   sealing: readonly [NamedSecret, ...NamedSecret[]];
   urls: UrlContext;
 }
 
 /** What verbs that only look at a webhook's permissions take. */
-export type WebhookReading = Reading & Pick<WebhookWriting, "scopes" | "catalogue">;
+export type WebhookReading = Reading & Pick<WebhookWriting, "scopes">;
 
 export type NewWebhook = Pick<Webhook, "url" | "description" | "eventTypes">;
 export type WebhookPatch = Partial<NewWebhook> & { state?: Webhook["state"] };
@@ -61,11 +60,11 @@ export async function createWebhook(writing: WebhookWriting, input: NewWebhook):
 }
 
 /** Throws `forbidden` where the acting key may not make such a webhook. */
-export const authorizeNewWebhook = ({ scopes, catalogue }: WebhookReading, { eventTypes }: Pick<NewWebhook, "eventTypes">): void =>
-  catalogue.requireReadable(eventTypes, scopes);
+export const authorizeNewWebhook = ({ scopes }: WebhookReading, { eventTypes }: Pick<NewWebhook, "eventTypes">): void =>
+  eventCatalogue.requireReadable(eventTypes, scopes);
 
 async function insertWebhook(
-  { db, actor, now, commit, catalogue }: WebhookWriting,
+  { db, actor, now, commit }: WebhookWriting,
   own: NewWebhook & Pick<Webhook, "id" | "sealedSecret">,
   secret: string,
 ): Promise<Webhook | typeof conflicted> {
@@ -97,7 +96,7 @@ async function insertWebhook(
     audit: [audited({ actor, now }, "webhook.created", targetOf(webhook))],
     statements: [insertWhere(db, webhooks, webhook, when)],
     when,
-    scopes: catalogue.scopesFor(webhook.eventTypes),
+    scopes: eventCatalogue.scopesFor(webhook.eventTypes),
   });
   return wrote(made) ? webhook : conflicted;
 }
@@ -108,12 +107,12 @@ async function insertWebhook(
  */
 export async function changeWebhook(writing: WebhookWriting, id: string, patch: WebhookPatch, holds: Precondition): Promise<Webhook> {
   if (patch.url !== undefined) requireUrl(patch.url, writing.urls);
-  if (patch.eventTypes) writing.catalogue.requireReadable(patch.eventTypes, writing.scopes);
+  if (patch.eventTypes) eventCatalogue.requireReadable(patch.eventTypes, writing.scopes);
   return change(writing, id, holds, async (before) => {
     // What still waits for the old URL goes to the new one, whatever the webhook is sent by now.
     const members = patched(before, patch);
     const types = members.url === undefined ? [] : await waitingTypes(writing, before);
-    writing.catalogue.requireReadable(types, writing.scopes);
+    eventCatalogue.requireReadable(types, writing.scopes);
     return { members, types };
   });
 }
@@ -207,7 +206,7 @@ function change(
       audit: [audited(writing, actionOf(before, after, changesOf(members)), targetOf(after), changesOf(members))],
       statements: [...settling, db.update(webhooks).set(set).where(asRead(webhooks, before)).returning({ id: webhooks.id })],
       when,
-      scopes: writing.catalogue.scopesFor([...before.eventTypes, ...after.eventTypes, ...types]),
+      scopes: eventCatalogue.scopesFor([...before.eventTypes, ...after.eventTypes, ...types]),
     });
     return wrote(outcomes.at(-1)) ? after : conflicted;
   });
@@ -250,7 +249,7 @@ async function waitingTypes({ db }: Writing, webhook: Webhook): Promise<string[]
 
 async function readReadable(reading: WebhookReading, id: string): Promise<Webhook> {
   const webhook = await readWebhook(reading, id);
-  reading.catalogue.requireReadable(webhook.eventTypes, reading.scopes);
+  eventCatalogue.requireReadable(webhook.eventTypes, reading.scopes);
   return webhook;
 }
 

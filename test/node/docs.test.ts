@@ -8,7 +8,7 @@ import { startReceiver } from "../../scripts/receiving.ts";
 import { root } from "../../scripts/root.ts";
 import { faultCodes } from "../../src/errors/explanations.ts";
 import { failures } from "../../src/errors/failure.ts";
-import { eventCatalogue } from "../../src/event-catalogue.ts";
+import { eventCatalogue } from "../../src/events/catalogue.ts";
 import { type JsonObject, operationsIn } from "../../src/openapi/document.ts";
 import { freePort } from "./project.ts";
 import { type RunningWorker, startWorker } from "./worker.ts";

@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { root } from "../../scripts/root.ts";
 import { failures, fieldErrorCodes } from "../../src/errors/failure.ts";
-import { eventCatalogue } from "../../src/event-catalogue.ts";
+import { eventCatalogue } from "../../src/events/catalogue.ts";
 import { fieldCode } from "../../src/inputs/field-code.ts";
 import { isObject, type Json, type JsonObject, operationsIn, pascalCase, resolve } from "../../src/openapi/document.ts";
 

@@ -1,12 +1,12 @@
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
 import { operatorOn } from "../../src/accounts/actor.ts";
-import { mostStored, type Stored } from "../../src/accounts/storage.ts";
 import { measureDatabases } from "../../src/db/database-sizes.ts";
-import { eventCatalogue } from "../../src/event-catalogue.ts";
-import { commitTo } from "../../src/webhooks/outbox.ts";
+import { eventCatalogue } from "../../src/events/catalogue.ts";
 import { changeRole } from "../../src/identity/member.ts";
 import { addPasskey } from "../../src/identity/passkeys.ts";
+import { maxStored, type Stored } from "../../src/storage/storage.ts";
+import { commitTo } from "../../src/webhooks/outbox.ts";
 import { call, db, makeKey, makeTenant, origin, type Tenant } from "./client.ts";
 import { ask, makePerson, withCookie } from "./people.ts";
 import { register } from "./receiver.ts";
@@ -20,7 +20,7 @@ const almostFull = async (tenant: Tenant, what: Stored, left = 1) => {
   await env.DB.prepare(
     `INSERT INTO account_storage (account_id, ${column}) VALUES (?, ?) ON CONFLICT DO UPDATE SET ${column} = excluded.${column}`,
   )
-    .bind(tenant.accountId, mostStored[what] - left)
+    .bind(tenant.accountId, maxStored[what] - left)
     .run();
 };
 
@@ -58,7 +58,7 @@ describe("What an account stores", () => {
       expect(made.status).toBe(201);
       const refused = await call("POST", path, { key, body: body(2), "Idempotency-Key": "again" });
       expect([refused.status, refused.body.code]).toEqual([409, "limit_reached"]);
-      expect(refused.body.detail).toContain(mostStored[what].toLocaleString("en"));
+      expect(refused.body.detail).toContain(maxStored[what].toLocaleString("en"));
       expect(
         (await call("PATCH", `${path}/${made.body.id}`, { key, body: what === "users" ? { name: "Bea" } : { title: "y" } })).status,
       ).toBe(200);

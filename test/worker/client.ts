@@ -4,11 +4,11 @@ import { createAccount } from "../../src/accounts/account.ts";
 import { operatorOn } from "../../src/accounts/actor.ts";
 import { firstStore } from "../../src/activity/databases.ts";
 import { connect } from "../../src/db/client.ts";
-import { commitTo } from "../../src/webhooks/outbox.ts";
 import { createKey, type NewKey } from "../../src/keys/create-key.ts";
 import { signingSecretsIn } from "../../src/keys/key-format.ts";
 import { scopes } from "../../src/keys/scopes.ts";
 import { foldAccount } from "../../src/usage/refresh-roll-ups.ts";
+import { commitTo } from "../../src/webhooks/outbox.ts";
 import { invocation } from "./budget.ts";
 import { checkAnswer } from "./documented.ts";
 

@@ -1,9 +1,8 @@
 import { describe, expect, it } from "vitest";
 import published from "../../public/api/v1/openapi.json";
-import { createResources } from "../../src/api/api.ts";
-import { openApiDocument } from "../../src/api/openapi.ts";
-import { eventCatalogue } from "../../src/event-catalogue.ts";
+import { openApiDocument } from "../../scripts/openapi/document.ts";
 import { newKeyId, newSecretKey } from "../../src/keys/key-format.ts";
+import { routers } from "../../src/surfaces/mounts.ts";
 import { type Answer, call, makeKey, makeTenant } from "./client.ts";
 import { document, expectDocumented, operations, type Walked } from "./documented.ts";
 import { ask, sampleOf } from "./operations.ts";
@@ -23,7 +22,7 @@ const withKey = operations.filter(({ security }) => security.length > 0);
 const open = operations.filter(({ security }) => security.length === 0);
 
 it("The checked-in document is the code's, and the one that the Worker serves", async () => {
-  expect(published).toEqual(openApiDocument(createResources(eventCatalogue), eventCatalogue));
+  expect(published).toEqual(openApiDocument(routers));
   const { body, headers } = await call("GET", "/api/v1/openapi.json");
   expect({ ...body, servers: published.servers }).toEqual(published);
   expect((await call("GET", "/api/v1/openapi.json", { "If-None-Match": headers.get("ETag") })).status).toBe(304);

@@ -3,10 +3,10 @@ import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { systemOn } from "../../src/accounts/actor.ts";
 import { createApp } from "../../src/app.ts";
-import { commitTo } from "../../src/webhooks/outbox.ts";
 import { allUnchanged, unassign, unassignSome } from "../../src/resources/tasks/unassign-tasks.ts";
 import { finishDeletions } from "../../src/resources/users/delete-user.ts";
 import { minuteMs } from "../../src/time/clock.ts";
+import { commitTo } from "../../src/webhooks/outbox.ts";
 import { invocations } from "./budget.ts";
 import { answerOf, call, cron, db, makeTenant, type Tenant } from "./client.ts";
 

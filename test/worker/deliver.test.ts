@@ -1,10 +1,10 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { connect } from "../../src/db/client.ts";
-import { writeEvents } from "../../src/webhooks/write-events.ts";
 import { dayMs, minuteMs } from "../../src/time/clock.ts";
 import { deliver } from "../../src/webhooks/deliver.ts";
-import { testEvent } from "../../src/webhooks/webhook-events.ts";
+import { testEvent } from "../../src/webhooks/events.ts";
+import { writeEvents } from "../../src/webhooks/write-events.ts";
 import { call, cron, db, makeTenant, type Tenant } from "./client.ts";
 import { deliveriesOf, delivering, newPath, receivedAt, register, until } from "./receiver.ts";
 

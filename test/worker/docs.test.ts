@@ -5,9 +5,8 @@ import { createApp } from "../../src/app.ts";
 import { libraryOf } from "../../src/docs/library.ts";
 import { nearestPages } from "../../src/docs/nearest-pages.ts";
 import { maxFound, maxQueryCharacters, maxQueryWords, queryWordsOf } from "../../src/docs/search-index.ts";
-import { eventCatalogue } from "../../src/event-catalogue.ts";
 import { type Answer, answerOf, call, makeKey, makeTenant } from "./client.ts";
-import { makePerson } from "./people.ts";
+import { makePerson, ask as visit } from "./people.ts";
 
 // The first account of a laptop is the one that its documentation names ids of.
 beforeAll(async () => {
@@ -55,7 +54,7 @@ describe("Pages of the documentation", () => {
     for (const host of ["a.example", "b.example", "c.example"])
       for (const path of paths) await ask(`https://${host}${path}`, {}, { on, bindings });
     expect(counts.reads).toBe(1);
-    const read = libraryOf(eventCatalogue);
+    const read = libraryOf();
     const [first, second] = [await read(env, new URL("https://a.example/")), await read(env, new URL("https://b.example/"))];
     expect(second).toBe(first);
   });
@@ -93,7 +92,7 @@ describe("A search of the documentation", () => {
   });
 
   it("finds words, their beginnings and the parts of names, best first", async () => {
-    const { search } = await libraryOf(eventCatalogue)(env, new URL("https://a.example/"));
+    const { search } = await libraryOf()(env, new URL("https://a.example/"));
     const pathsFor = (text: string) => search.find(queryWordsOf(text)).map(({ page }) => page.path);
     expect(pathsFor("Create a TASK")[0]).toBe("/docs/api/createTask");
     expect(pathsFor("idempot")).toContain("/docs/guides/idempotency");
@@ -107,7 +106,7 @@ describe("A search of the documentation", () => {
   });
 
   it("reads no page: it looks words up in an index", async () => {
-    const { search, pages } = await libraryOf(eventCatalogue)(env, new URL("https://a.example/"));
+    const { search, pages } = await libraryOf()(env, new URL("https://a.example/"));
     let reads = 0;
     const read = (page: (typeof pages)[number], name: string | symbol) => {
       reads++;
@@ -173,10 +172,19 @@ describe("Public documentation", () => {
     expect((await ask("/docs/guides/limits")).headers.get("Vary")).toBe("Accept, Cookie");
   });
 
-  it("is not kept where a member looks, a page is missing or a search is made", async () => {
-    const { get } = await makePerson((await makeTenant()).accountId);
-    for (const { headers } of [await get("/docs/guides/limits"), await ask("/docs/nothing"), await ask("/docs/search?q=task")])
+  it("is not kept where a page is missing or a search is made", async () => {
+    for (const { headers } of [await ask("/docs/nothing"), await ask("/docs/search?q=task")])
       expect([headers.get("ETag"), headers.get("Cache-Control")]).toEqual([null, "no-store"]);
+  });
+
+  it("is the same for a member, with nothing of theirs: no name, no account and no Sign out", async () => {
+    const { get } = await makePerson((await makeTenant()).accountId);
+    const [member, stranger] = [await get("/docs/guides/limits"), await visit("GET", "/docs/guides/limits")];
+    const withoutNonce = (text: string) => text.replaceAll(/nonce="[^"]*"/g, "");
+    expect(withoutNonce(member.text)).toBe(withoutNonce(stranger.text));
+    expect(withoutNonce(member.text)).toBe(withoutNonce(stranger.text));
+    expect(member.headers.get("ETag")).toBe(stranger.headers.get("ETag"));
+    expect(member.text).not.toContain("Sign out");
   });
 
   it("names ids of an account on a laptop alone, under its own name, and such a page is not kept", async () => {

@@ -1,15 +1,14 @@
 import { type Schema, Validator } from "@cfworker/json-schema";
 import { expect } from "vitest";
 import { parse } from "yaml";
-import { createResources } from "../../src/api/api.ts";
-import { closedDocument } from "../../src/api/openapi.ts";
-import { eventCatalogue } from "../../src/event-catalogue.ts";
+import { closedDocument } from "../../scripts/openapi/document.ts";
+import { routers } from "../../src/surfaces/mounts.ts";
 import type { Answer } from "./client.ts";
 
 // The operations of the OpenAPI document. What clients see of it is open for members and codes to come; here, answers
 // are held to the closed form.
 
-export const document = closedDocument(createResources(eventCatalogue), eventCatalogue) as unknown as {
+export const document = closedDocument(routers) as unknown as {
   paths: Record<string, Record<string, unknown>>;
   components: { schemas: Record<string, unknown>; headers: Record<string, unknown> };
 };

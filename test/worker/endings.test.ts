@@ -2,10 +2,10 @@ import { env } from "cloudflare:workers";
 import { setTimeout } from "node:timers/promises";
 import { drizzle } from "drizzle-orm/d1";
 import { expect, it } from "vitest";
-import { commitTo } from "../../src/webhooks/outbox.ts";
 import { changeKey } from "../../src/keys/change-key.ts";
 import { finishEndings, removeWithKeys } from "../../src/operations/removal.ts";
 import { minuteMs } from "../../src/time/clock.ts";
+import { commitTo } from "../../src/webhooks/outbox.ts";
 import { activity, call, cron, db, makeKey, makeTenant } from "./client.ts";
 import { formOf, idOf, makeAdminWithKey, makeTeam, offered, pathOf, secretOf, works } from "./removals.ts";
 

@@ -2,9 +2,9 @@ import { env } from "cloudflare:workers";
 import { Validator } from "@cfworker/json-schema";
 import { describe, expect, it } from "vitest";
 import { hashOf } from "../../src/crypto/hash.ts";
-import { writeEvents } from "../../src/webhooks/write-events.ts";
 import { dayMs, minuteMs } from "../../src/time/clock.ts";
-import { testEvent } from "../../src/webhooks/webhook-events.ts";
+import { testEvent } from "../../src/webhooks/events.ts";
+import { writeEvents } from "../../src/webhooks/write-events.ts";
 import { call, cron, db, makeKey, makeTenant } from "./client.ts";
 import { receivedAt, register, until, verified } from "./receiver.ts";
 

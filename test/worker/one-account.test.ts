@@ -1,7 +1,7 @@
 /** @module-tag long */
 import { env } from "cloudflare:workers";
 import { expect, inject, it } from "vitest";
-import { reserveBytes, usualQuotaBytes } from "../../src/accounts/storage.ts";
+import { reserveBytes, usualQuotaBytes } from "../../src/storage/storage.ts";
 import { deliver } from "../../src/webhooks/deliver.ts";
 import { invocation } from "./budget.ts";
 import { call, makeKey, makeTenant } from "./client.ts";

@@ -1,11 +1,11 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { operatorOn } from "../../src/accounts/actor.ts";
-import { deliveryBytes, reserveBytes, usualQuotaBytes } from "../../src/accounts/storage.ts";
-import { commitTo } from "../../src/webhooks/outbox.ts";
 import { replaceRecoveryCodes } from "../../src/identity/recovery-codes.ts";
 import { openSession } from "../../src/identity/sessions.ts";
+import { deliveryBytes, reserveBytes, usualQuotaBytes } from "../../src/storage/storage.ts";
 import { deliver } from "../../src/webhooks/deliver.ts";
+import { commitTo } from "../../src/webhooks/outbox.ts";
 import { call, db, makeKey, makeTenant, type Tenant } from "./client.ts";
 import { operate } from "./operate.ts";
 import { makePerson } from "./people.ts";

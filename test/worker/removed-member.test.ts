@@ -1,12 +1,12 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { commitTo, type Writing } from "../../src/webhooks/outbox.ts";
 import { actingSession } from "../../src/identity/acting-session.ts";
 import { makeSetup } from "../../src/identity/invitations.ts";
 import { claim } from "../../src/identity/join.ts";
 import { changeRole, type Member, readMember, removeMember } from "../../src/identity/member.ts";
 import type { Role } from "../../src/identity/roles.ts";
 import { openSession } from "../../src/identity/sessions.ts";
+import { commitTo, type Writing } from "../../src/webhooks/outbox.ts";
 import { makeAuthenticator } from "./authenticator.ts";
 import { hidden, labelled } from "./browse.ts";
 import { call, db, makeTenant, origin } from "./client.ts";

@@ -15,9 +15,9 @@ const ctx = createExecutionContext();
 /** The Worker with routes that nobody has declared anything of. */
 function undeclared(handler: (c: AppContext) => Response | Promise<Response>, path = "/api/v1/undeclared") {
   const app = createApp({ isLocal: true });
-  const transport = path.startsWith("/api/") ? app.api : app.pages;
-  transport.get(path, handler);
-  transport.post(path, handler);
+  const { app: surface } = app.surfaceOf(path);
+  surface.get(path, handler);
+  surface.post(path, handler);
   return async (method: string, key?: string, init: RequestInit = {}) => {
     const headers = { ...(key && { Authorization: `Bearer ${key}` }), ...init.headers };
     return app.fetch(new Request(`http://localhost${path}`, { method, ...init, headers }), env, ctx);

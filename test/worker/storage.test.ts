@@ -1,13 +1,13 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { operatorOn } from "../../src/accounts/actor.ts";
-import { deliveryBytes, includedAttemptBytes } from "../../src/accounts/storage.ts";
-import { commitTo } from "../../src/webhooks/outbox.ts";
 import { mostPeople } from "../../src/identity/invitations.ts";
 import { replaceRecoveryCodes } from "../../src/identity/recovery-codes.ts";
 import { mostSessions, openSession } from "../../src/identity/sessions.ts";
+import { deliveryBytes, includedAttemptBytes } from "../../src/storage/storage.ts";
 import { dayMs } from "../../src/time/clock.ts";
 import { deliver } from "../../src/webhooks/deliver.ts";
+import { commitTo } from "../../src/webhooks/outbox.ts";
 import { call, db, makeTenant } from "./client.ts";
 import { makePerson } from "./people.ts";
 import { deliveriesOf, delivering, newPath, register, until } from "./receiver.ts";

@@ -9,12 +9,9 @@ import { respondJson } from "../respond.ts";
 export const pageOf = <Item extends z.ZodType>(item: Item, name: string) =>
   z
     .strictObject({
-      data: z.array(item).openapi({ description: "The items of this page." }),
-      next_cursor: z
-        .string()
-        .nullable()
-        .openapi({ description: "Send it as `cursor` for the next page. Null on the last.", example: null }),
-      has_more: z.boolean().openapi({
+      data: z.array(item).meta({ description: "The items of this page." }),
+      next_cursor: z.string().nullable().meta({ description: "Send it as `cursor` for the next page. Null on the last.", example: null }),
+      has_more: z.boolean().meta({
         description:
           "Whether there is a next page. May be true of a page that is short or empty: a filtered one looks at a bounded number of rows.",
         example: false,

@@ -45,9 +45,3 @@ export const withIdempotencyKey = {
     }),
   ],
 };
-
-type Defined<Members> = { [Name in keyof Members]: Exclude<Members[Name], undefined> };
-
-/** An object without the members that are undefined. */
-export const omitUndefined = <Members extends object>(members: Members) =>
-  Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as Defined<Members>;

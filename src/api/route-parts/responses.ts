@@ -8,48 +8,48 @@ import { rateLimitHeaders } from "../../http/rate-limit-headers.ts";
 /** RFC 9457. */
 export const Problem = z
   .strictObject({
-    type: z.string().openapi({
+    type: z.string().meta({
       format: "uri",
       description: "A page about this kind of error; of 429 the registered type of quotas.",
       example: `${exampleOrigin}/docs/errors/not_found`,
     }),
-    title: z.string().openapi({ description: "The kind of error, in a few words.", example: "Not found" }),
-    status: z.int().openapi({ description: "The status of the answer.", example: 404 }),
-    detail: z.string().openapi({ description: "A sentence for people about this occurrence.", example: "There is no such task." }),
+    title: z.string().meta({ description: "The kind of error, in a few words.", example: "Not found" }),
+    status: z.int().meta({ description: "The status of the answer.", example: 404 }),
+    detail: z.string().meta({ description: "A sentence for people about this occurrence.", example: "There is no such task." }),
     instance: z
       .string()
-      .openapi({ description: "The path that was asked for.", example: "/api/v1/tasks/tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-    code: z.enum(Object.keys(failures) as [FailureCode, ...FailureCode[]]).openapi({
+      .meta({ description: "The path that was asked for.", example: "/api/v1/tasks/tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+    code: z.enum(Object.keys(failures) as [FailureCode, ...FailureCode[]]).meta({
       description: `The kind of error, for programs: ${Object.keys(failures)
         .map((code) => `\`${code}\``)
         .join(", ")}. New codes may come.`,
       example: "not_found",
     }),
-    request_id: z.string().openapi({
+    request_id: z.string().meta({
       description: "The `X-Request-Id` of the answer: what to name when asking for help.",
       example: "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
     }),
     errors: z
       .array(
         z.strictObject({
-          detail: z.string().openapi({ description: "What is wrong there, in a sentence.", example: "This is required." }),
-          code: z.enum(fieldErrorCodes).openapi({
+          detail: z.string().meta({ description: "What is wrong there, in a sentence.", example: "This is required." }),
+          code: z.enum(fieldErrorCodes).meta({
             description: `What is wrong there, for programs: ${fieldErrorCodes
               .map((code) => `\`${code}\``)
               .join(", ")}. New codes may come.`,
             example: "required",
           }),
-          pointer: z.string().optional().openapi({ description: "The member of the body (RFC 6901).", example: "/title" }),
-          parameter: z.string().optional().openapi({ description: "The query parameter.", example: "limit" }),
-          header: z.string().optional().openapi({ description: "The header.", example: "Idempotency-Key" }),
+          pointer: z.string().optional().meta({ description: "The member of the body (RFC 6901).", example: "/title" }),
+          parameter: z.string().optional().meta({ description: "The query parameter.", example: "limit" }),
+          header: z.string().optional().meta({ description: "The header.", example: "Idempotency-Key" }),
         }),
       )
       .optional()
-      .openapi({ description: "Each place that is wrong, where it is one of the body, the query or the headers." }),
+      .meta({ description: "Each place that is wrong, where it is one of the body, the query or the headers." }),
     "violated-policies": z
       .array(z.string())
       .optional()
-      .openapi({ description: "Of 429: the names of the limits that are used up.", example: ["hour"] }),
+      .meta({ description: "Of 429: the names of the limits that are used up.", example: ["hour"] }),
   })
   .openapi("Problem", { description: "Why a request was not served (RFC 9457)." });
 

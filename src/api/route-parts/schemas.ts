@@ -5,17 +5,24 @@ import { text } from "../../inputs/values.ts";
 export { isoText as time } from "../../time/iso-text.ts";
 
 /** What a replay has in place of a secret. A string as well in its type: few generators know a member that can only be null. */
-export const noSecret = z.string().nullable().openapi({ description: "Always null: the first response had the secret.", example: null });
+export const noSecret = z.string().nullable().meta({ description: "Always null: the first response had the secret.", example: null });
 
 /** An id as it comes in a path. What is no id at all is not found, like any other. */
 export const idParam = (example: string) =>
-  z.object({ id: z.string().openapi({ param: { name: "id", in: "path", description: "The id of what is asked for." }, example }) });
+  z.object({ id: z.string().meta({ param: { name: "id", in: "path", description: "The id of what is asked for." }, example }) });
+
+/** A schema of an area as a component of the document. It is made anew: one that was made before this library was loaded has no `openapi`. */
+export const component = <Schema extends z.ZodType>(
+  name: string,
+  schema: Schema,
+  said: { description: string; example?: unknown },
+): Schema => schema.meta(schema.meta() ?? {}).openapi(name, said as never);
 
 /** An input that means what a member of an answer means: with the same description and example. */
 export const like = <Input extends z.ZodType>(input: Input, output: z.ZodType): Input => {
   const { description, examples } = output.meta() ?? {};
-  const said: { description: string | undefined; example: unknown } = { description, example: (examples as unknown[] | undefined)?.[0] };
-  return input.openapi(said as never);
+  const example = (examples as unknown[] | undefined)?.[0];
+  return input.meta({ ...(description !== undefined && { description }), example });
 };
 
 type Values = readonly [string, ...string[]] | readonly string[];
@@ -29,7 +36,7 @@ export const severalOf = <Value extends z.ZodType<string>>(of: Value, form: obje
       if (twice !== undefined) ctx.addIssue({ code: "custom", message: `Give ${twice} once.`, params: { code: "duplicate" } });
     })
     .optional()
-    .openapi({
+    .meta({
       type: "array",
       items: { type: "string", ...form },
       uniqueItems: true,
@@ -55,12 +62,12 @@ const limitParam = z
   .regex(/^([1-9]|[1-9][0-9]|100)$/, "Must be a whole number from 1 to 100.")
   .transform(Number)
   .default(25)
-  .openapi({ type: "integer", minimum: 1, maximum: 100, default: 25, description: "How many items a page has: 1 to 100." });
+  .meta({ type: "integer", minimum: 1, maximum: 100, default: 25, description: "How many items a page has: 1 to 100." });
 
 const cursorParam = z
   .string()
   .max(1024)
   .optional()
-  .openapi({ description: "`next_cursor` of the page before, with the same filters and order; without it, the first page." });
+  .meta({ description: "`next_cursor` of the page before, with the same filters and order; without it, the first page." });
 
 export const pageQuery = { limit: limitParam, cursor: cursorParam };

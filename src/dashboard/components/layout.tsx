@@ -76,7 +76,7 @@ export const showPage = (c: PageContext, shown: Shown, children: Child) =>
 /** Returns the HTML that `showPage` responds with. */
 export function framed(c: PageContext, { title, section, action, trail = [] }: Shown, children: Child) {
   const { theme, zone } = preferencesOf(c);
-  // Documentation is open: nobody may have been let in.
+  // Documentation is the same for everybody, and a page that is missing is shown to anybody.
   const visitor = c.get("visitor") as Visitor | undefined;
   const { pathname, search } = urlOf(c);
   const here = maskKeys(c.req.method === "GET" && search.length <= longestSearch ? pathname + search : pathname);
@@ -126,9 +126,7 @@ export function framed(c: PageContext, { title, section, action, trail = [] }: S
           </search>
         )}
         {!visitor && (
-          <p class="action">
-            <a href="/login">Sign in</a>
-          </p>
+          <p class="action">{section === "Documentation" ? <a href="/">Go to the overview</a> : <a href="/login">Sign in</a>}</p>
         )}
         {visitor?.signedIn && (
           <form class="action" method="post" action="/logout">

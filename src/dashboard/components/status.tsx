@@ -2,7 +2,7 @@ import { STATUS_CODES } from "node:http";
 import type { z } from "zod";
 import type { KeyStatus } from "../../keys/key.ts";
 import type { Delivery } from "../../webhooks/read-deliveries.ts";
-import type { WebhookData } from "../../webhooks/webhook.ts";
+import type { WebhookData } from "../../webhooks/schemas.ts";
 
 // A state is a mark, a word and a colour: none of them alone.
 

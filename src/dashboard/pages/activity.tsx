@@ -12,11 +12,12 @@ import type { PageEnv } from "../context.ts";
 import { csvOf, readRows } from "../csv.ts";
 import { counted } from "../format.ts";
 import { readKeyChoices } from "../key-choices.ts";
+import { needs } from "../needs.ts";
 
 const shownAtOnce = 50;
 export const activityPages = new Hono<PageEnv>();
 
-activityPages.get("/activity", async (c) => {
+activityPages.get("/activity", needs("session"), async (c) => {
   const asking = await upToDate(c);
   const { now } = asking;
   const { query, filter, ignored } = queryIn(c);
@@ -155,7 +156,7 @@ activityPages.get("/activity", async (c) => {
 });
 
 /** How many requests have come since, for the line that says so. */
-activityPages.get("/activity/news", async (c) => {
+activityPages.get("/activity/news", needs("session"), async (c) => {
   const { query, filter } = queryIn(c);
   const since = c.req.query("since") ?? "";
   const { entries } = await listActivity(readingLog(c), { filter, limit: 100 });
@@ -165,7 +166,7 @@ activityPages.get("/activity/news", async (c) => {
   return c.json({ text: count === 100 ? "100 or more new requests" : counted(count, "new request"), href: addressOf("/activity", query) });
 });
 
-activityPages.get("/activity.csv", async (c) => {
+activityPages.get("/activity.csv", needs("session"), async (c) => {
   const { filter, ignored } = queryIn(c);
   if (ignored.length > 0) throw new Failure("invalid_parameter", `Nothing can be filtered by ${ignored.join(" ")}.`);
   const asking = readingLog(c);

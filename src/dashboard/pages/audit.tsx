@@ -8,6 +8,7 @@ import { Empty } from "../components/notice.tsx";
 import { Moment } from "../components/time.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
 import { csvOf, readRows } from "../csv.ts";
+import { needs } from "../needs.ts";
 
 const shownAtOnce = 50;
 
@@ -24,7 +25,7 @@ const filterOf = (c: PageContext): AuditFilter => ({
 
 export const auditPages = new Hono<PageEnv>();
 
-auditPages.get("/settings/audit", async (c) => {
+auditPages.get("/settings/audit", needs("audit"), async (c) => {
   const filter = filterOf(c);
   const { rows: shown, next } = await listAudit(reading(c), { filter, after: c.req.query("after"), limit: shownAtOnce });
   const query = (more: Record<string, string>) =>
@@ -131,7 +132,7 @@ auditPages.get("/settings/audit", async (c) => {
   );
 });
 
-auditPages.get("/settings/audit.csv", async (c) => {
+auditPages.get("/settings/audit.csv", needs("audit"), async (c) => {
   const entries = await readRows((position) => listAudit(reading(c), { filter: filterOf(c), ...position }));
   const csv = csvOf(
     ["id", "at", "action", "target_type", "target_id", "target_name", "actor_type", "actor_id", "actor_name", "ip", "country", "changes"],

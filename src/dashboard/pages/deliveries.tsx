@@ -1,5 +1,5 @@
 import { Hono } from "hono";
-import type { EventCatalogue } from "../../events/catalogue.ts";
+import { eventCatalogue } from "../../events/catalogue.ts";
 import { bodyOf } from "../../events/event.ts";
 import { readEvent } from "../../events/read-events.ts";
 import { type Delivery, readDelivery } from "../../webhooks/read-deliveries.ts";
@@ -15,6 +15,7 @@ import { DeliveryState } from "../components/status.tsx";
 import { Moment } from "../components/time.tsx";
 import { idOf, type PageContext, type PageEnv } from "../context.ts";
 import { attempt, type Refused, readForm } from "../forms.ts";
+import { needs } from "../needs.ts";
 import { newNonce, runOnce } from "../once.ts";
 import { visitorMay } from "../permissions.tsx";
 
@@ -34,107 +35,101 @@ function comparedIn(c: PageContext, made: number): [number, number] {
   return [numberIn("attempt", made - 1), numberIn("with", made)];
 }
 
-export function deliveriesPages(catalogue: EventCatalogue) {
-  const pages = new Hono<PageEnv>();
+export const deliveriesPages = new Hono<PageEnv>();
 
-  const showDelivery = async (c: PageContext, refused?: Refused) => {
-    const asking = reading(c);
-    const { now } = asking;
-    const delivery = await readDelivery(asking, idOf(c));
-    // What the receiver answered may be what it was sent.
-    catalogue.requireReadable([delivery.eventType], webhookWriting(c, catalogue).scopes);
-    const [event, webhook] = await Promise.all([
-      readEvent(asking, delivery.eventId).catch(() => null),
-      readWebhook(asking, delivery.webhookId).catch(() => null),
-    ]);
-    const latest = delivery.attempts.at(-1);
-    return showPage(
-      c,
-      {
-        title: `Delivery of ${delivery.eventType}`,
-        section: "Webhooks",
-        status: refused ? 409 : 200,
-        trail: [["Webhooks", "/webhooks"], ...(webhook ? [[webhook.url, `/webhooks/${webhook.id}`] as const] : [])],
-        action: webhook && visitorMay(c, "webhooks") && (
-          <Action action={`/deliveries/${delivery.id}/redeliver`} kind="main" hidden={{ nonce: newNonce() }}>
-            Redeliver
-          </Action>
-        ),
-      },
-      <>
-        {c.req.query("done") === "redelivered" && (
-          <Done call={`POST /api/v1/deliveries/${delivery.redeliveryOf}/redeliver`}>
-            This is the new delivery. What came back shows below.
-          </Done>
-        )}
-        {c.req.query("done") === "attempted" && (
-          <Done call={`POST /api/v1/deliveries/${delivery.id}/attempt`}>
-            The next attempt is being made now. What came back shows below.
-          </Done>
-        )}
-        <Alert refused={refused} />
-        <div id="progress" data-refresh={delivery.status === "pending" || undefined}>
-          <section class="panel" aria-labelledby="state">
-            <h2 id="state">What became of it</h2>
+const showDelivery = async (c: PageContext, refused?: Refused) => {
+  const asking = reading(c);
+  const { now } = asking;
+  const delivery = await readDelivery(asking, idOf(c));
+  // What the receiver answered may be what it was sent.
+  eventCatalogue.requireReadable([delivery.eventType], webhookWriting(c).scopes);
+  const [event, webhook] = await Promise.all([
+    readEvent(asking, delivery.eventId).catch(() => null),
+    readWebhook(asking, delivery.webhookId).catch(() => null),
+  ]);
+  const latest = delivery.attempts.at(-1);
+  return showPage(
+    c,
+    {
+      title: `Delivery of ${delivery.eventType}`,
+      section: "Webhooks",
+      status: refused ? 409 : 200,
+      trail: [["Webhooks", "/webhooks"], ...(webhook ? [[webhook.url, `/webhooks/${webhook.id}`] as const] : [])],
+      action: webhook && visitorMay(c, "webhooks") && (
+        <Action action={`/deliveries/${delivery.id}/redeliver`} kind="main" hidden={{ nonce: newNonce() }}>
+          Redeliver
+        </Action>
+      ),
+    },
+    <>
+      {c.req.query("done") === "redelivered" && (
+        <Done call={`POST /api/v1/deliveries/${delivery.redeliveryOf}/redeliver`}>
+          This is the new delivery. What came back shows below.
+        </Done>
+      )}
+      {c.req.query("done") === "attempted" && (
+        <Done call={`POST /api/v1/deliveries/${delivery.id}/attempt`}>The next attempt is being made now. What came back shows below.</Done>
+      )}
+      <Alert refused={refused} />
+      <div id="progress" data-refresh={delivery.status === "pending" || undefined}>
+        <section class="panel" aria-labelledby="state">
+          <h2 id="state">What became of it</h2>
+          <p>
+            <DeliveryState status={delivery.status} />{" "}
+            {webhook === null && delivery.status !== "delivered"
+              ? "Its webhook was deleted: nothing more is sent."
+              : sentences[delivery.status]}
+          </p>
+          {latest?.advice && (
             <p>
-              <DeliveryState status={delivery.status} />{" "}
-              {webhook === null && delivery.status !== "delivered"
-                ? "Its webhook was deleted: nothing more is sent."
-                : sentences[delivery.status]}
+              <strong>{latest.advice}</strong>
             </p>
-            {latest?.advice && (
-              <p>
-                <strong>{latest.advice}</strong>
-              </p>
-            )}
-            {delivery.redeliveryOf && (
-              <p>
-                It repeats <a href={`/deliveries/${delivery.redeliveryOf}`}>an earlier delivery</a>.
-              </p>
-            )}
-            <Timeline delivery={delivery} now={now} />
-            {delivery.status === "pending" && visitorMay(c, "webhooks") && (
-              <p class="buttons">
-                <Action action={`/deliveries/${delivery.id}/attempt`}>Try now</Action>
-              </p>
-            )}
-          </section>
-          {delivery.attempts.toReversed().map((each, index) => (
-            <AttemptPanel attempt={each} number={delivery.attempts.length - index} delivery={delivery} />
-          ))}
-        </div>
-        <ComparedAttempts delivery={delivery} chosen={comparedIn(c, delivery.attempts.length)} />
-        <section class="panel" aria-labelledby="event">
-          <h2 id="event">The event</h2>
-          {event ? (
-            <>
-              <p>
-                <code class="break">{event.id}</code> · <Moment timeMs={event.createdAt} />
-              </p>
-              <Code label="What is sent">{JSON.stringify(bodyOf(event), null, 2)}</Code>
-            </>
-          ) : (
-            <p class="quiet">It is kept no more: events go after 30 days.</p>
+          )}
+          {delivery.redeliveryOf && (
+            <p>
+              It repeats <a href={`/deliveries/${delivery.redeliveryOf}`}>an earlier delivery</a>.
+            </p>
+          )}
+          <Timeline delivery={delivery} now={now} />
+          {delivery.status === "pending" && visitorMay(c, "webhooks") && (
+            <p class="buttons">
+              <Action action={`/deliveries/${delivery.id}/attempt`}>Try now</Action>
+            </p>
           )}
         </section>
-      </>,
-    );
-  };
+        {delivery.attempts.toReversed().map((each, index) => (
+          <AttemptPanel attempt={each} number={delivery.attempts.length - index} delivery={delivery} />
+        ))}
+      </div>
+      <ComparedAttempts delivery={delivery} chosen={comparedIn(c, delivery.attempts.length)} />
+      <section class="panel" aria-labelledby="event">
+        <h2 id="event">The event</h2>
+        {event ? (
+          <>
+            <p>
+              <code class="break">{event.id}</code> · <Moment timeMs={event.createdAt} />
+            </p>
+            <Code label="What is sent">{JSON.stringify(bodyOf(event), null, 2)}</Code>
+          </>
+        ) : (
+          <p class="quiet">It is kept no more: events go after 30 days.</p>
+        )}
+      </section>
+    </>,
+  );
+};
 
-  pages.get("/deliveries/:id", (c) => showDelivery(c));
+deliveriesPages.get("/deliveries/:id", needs("session"), (c) => showDelivery(c));
 
-  pages.post("/deliveries/:id/redeliver", async (c) => {
-    const form = await readForm(c);
-    const made = await attempt(() => runOnce(c, form, (commit) => redeliver(webhookWriting(c, catalogue, commit), idOf(c))));
-    if ("refused" in made) return showDelivery(c, made.refused);
-    if ("repeated" in made.result) return c.redirect(`/deliveries/${idOf(c)}`, 303);
-    return c.redirect(`/deliveries/${made.result.result}?done=redelivered`, 303);
-  });
+deliveriesPages.post("/deliveries/:id/redeliver", needs("webhooks", "always"), async (c) => {
+  const form = await readForm(c);
+  const made = await attempt(() => runOnce(c, form, (commit) => redeliver(webhookWriting(c, commit), idOf(c))));
+  if ("refused" in made) return showDelivery(c, made.refused);
+  if ("repeated" in made.result) return c.redirect(`/deliveries/${idOf(c)}`, 303);
+  return c.redirect(`/deliveries/${made.result.result}?done=redelivered`, 303);
+});
 
-  pages.post("/deliveries/:id/attempt", async (c) => {
-    const made = await attempt(() => attemptNow(webhookWriting(c, catalogue), idOf(c)));
-    return "refused" in made ? showDelivery(c, made.refused) : c.redirect(`/deliveries/${idOf(c)}?done=attempted`, 303);
-  });
-
-  return pages;
-}
+deliveriesPages.post("/deliveries/:id/attempt", needs("webhooks"), async (c) => {
+  const made = await attempt(() => attemptNow(webhookWriting(c), idOf(c)));
+  return "refused" in made ? showDelivery(c, made.refused) : c.redirect(`/deliveries/${idOf(c)}?done=attempted`, 303);
+});

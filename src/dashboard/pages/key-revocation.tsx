@@ -11,12 +11,13 @@ import { Age, Moment } from "../components/time.tsx";
 import { idOf, type PageEnv } from "../context.ts";
 import { counted, integer } from "../format.ts";
 import { attempt } from "../forms.ts";
+import { needs } from "../needs.ts";
 import { backToKey, showKey } from "./key.tsx";
 
 /** The end of a key, with its traffic shown first. */
 export const keyRevocationPages = new Hono<PageEnv>();
 
-keyRevocationPages.get("/keys/:id/revoke", async (c) => {
+keyRevocationPages.get("/keys/:id/revoke", needs("keys"), async (c) => {
   const asking = await upToDate(c);
   const { now } = asking;
   const key = await readKey(asking, idOf(c));
@@ -91,7 +92,7 @@ keyRevocationPages.get("/keys/:id/revoke", async (c) => {
   );
 });
 
-keyRevocationPages.post("/keys/:id/revoke", async (c) => {
+keyRevocationPages.post("/keys/:id/revoke", needs("keys", "always"), async (c) => {
   const revoked = await attempt(() => revokeKey(keyWriting(c), idOf(c), always));
   return "refused" in revoked ? showKey(c, { refused: revoked.refused }) : backToKey(c, "revoked");
 });

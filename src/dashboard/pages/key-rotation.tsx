@@ -1,9 +1,9 @@
 import { Hono } from "hono";
 import { always } from "../../db/optimistic-locking.ts";
 import { changeKey } from "../../keys/change-key.ts";
-import { Rotation } from "../../keys/key-inputs.ts";
 import { readKey, readKeyRow } from "../../keys/read-keys.ts";
 import { rotateKey } from "../../keys/rotate-key.ts";
+import { KeyRotation } from "../../keys/schemas.ts";
 import { secondMs } from "../../time/clock.ts";
 import { keyWriting, reading, upToDate } from "../acting.ts";
 import { showPage } from "../components/layout.tsx";
@@ -11,6 +11,7 @@ import { OverlapField } from "../components/overlap-field.tsx";
 import { ShownBefore } from "../components/secret.tsx";
 import { idOf, type PageEnv } from "../context.ts";
 import { attempt, parseInput, readForm } from "../forms.ts";
+import { needs } from "../needs.ts";
 import { newNonce, runOnce } from "../once.ts";
 import { requireGrantableScopes } from "../permissions.tsx";
 import { backToKey, showKey } from "./key.tsx";
@@ -19,12 +20,12 @@ import { showSecret } from "./keys.tsx";
 /** A new secret for a key, and the end of the old one. */
 export const keyRotationPages = new Hono<PageEnv>();
 
-keyRotationPages.post("/keys/:id/end-overlap", async (c) => {
+keyRotationPages.post("/keys/:id/end-overlap", needs("keys", "always"), async (c) => {
   const changed = await attempt(() => changeKey(keyWriting(c), idOf(c), { overlapEndsAt: null }, always));
   return "refused" in changed ? showKey(c, { refused: changed.refused }) : backToKey(c, "overlap-ended");
 });
 
-keyRotationPages.get("/keys/:id/rotate", async (c) => {
+keyRotationPages.get("/keys/:id/rotate", needs("keys"), async (c) => {
   const key = await readKey(await upToDate(c), idOf(c));
   if (key.state === "revoked") return c.redirect(`/keys/${key.id}`, 303);
   return showPage(
@@ -48,9 +49,9 @@ keyRotationPages.get("/keys/:id/rotate", async (c) => {
   );
 });
 
-keyRotationPages.post("/keys/:id/rotate", async (c) => {
+keyRotationPages.post("/keys/:id/rotate", needs("keys", "always"), async (c) => {
   const form = await readForm(c);
-  const parsed = parseInput(Rotation, { overlap_seconds: form.number("overlap_seconds") });
+  const parsed = parseInput(KeyRotation, { overlap_seconds: form.number("overlap_seconds") });
   if ("refused" in parsed) return showKey(c, { form, refused: parsed.refused });
   const overlapMs = parsed.input.overlap_seconds * secondMs;
   const rotated = await attempt(async () => {

@@ -9,8 +9,8 @@ import { timeOfId } from "../../ids/ids.ts";
 import { changeKey } from "../../keys/change-key.ts";
 import { widens } from "../../keys/grants.ts";
 import { type Key, statusOf } from "../../keys/key.ts";
-import { KeyPatch } from "../../keys/key-inputs.ts";
 import { readKey, readKeyRow } from "../../keys/read-keys.ts";
+import { KeyPatch, keyPatchOf } from "../../keys/schemas.ts";
 import { hourMs, iso } from "../../time/clock.ts";
 import { percent } from "../../usage/percent.ts";
 import { readUsage } from "../../usage/read-usage.ts";
@@ -26,8 +26,9 @@ import { Age, Ahead, Moment } from "../components/time.tsx";
 import { idOf, type PageContext, type PageEnv } from "../context.ts";
 import { countdown, integer, share, wholePercent } from "../format.ts";
 import { asShown, attempt, Form, ownValue, parseInput, readForm, type Sent } from "../forms.ts";
-import { askForStepUp } from "../freshness.tsx";
+import { needs } from "../needs.ts";
 import { grantableScopes, mayTouch, requireGrantableScopes, visitorMay } from "../permissions.tsx";
+import { askForStepUp } from "../step-up.tsx";
 import { KeyFields, keyInputOf } from "./keys.tsx";
 
 const entriesShown = 10;
@@ -48,7 +49,7 @@ const outcomes: Record<string, (key: Key) => [sentence: string, call: string]> =
 
 export const keyPages = new Hono<PageEnv>();
 
-keyPages.get("/keys/:id", (c) => showKey(c));
+keyPages.get("/keys/:id", needs("session"), (c) => showKey(c));
 
 /** The page of a key; `refused`: why what was sent to it was not done. */
 export async function showKey(c: PageContext, { form = new Form(), refused }: Sent = {}) {
@@ -255,42 +256,39 @@ function changesIn(c: PageContext, form: Form, before: Key) {
   };
 }
 
-keyPages.post("/keys/:id", async (c) => {
+keyPages.post("/keys/:id", needs("keys", "sometimes"), async (c) => {
   const form = await readForm(c);
   const before = await readKey(await upToDate(c), idOf(c));
   const parsed = parseInput(KeyPatch, changesIn(c, form, before));
   if ("refused" in parsed) return showKey(c, { form, refused: parsed.refused });
-  const { name, scopes, hourly_limit: hourlyLimit, allowed_ips: allowedIps, expires_at: expiresAt } = parsed.input;
-  const patch = Object.fromEntries(
-    Object.entries({ name, scopes, hourlyLimit, allowedIps, expiresAt }).filter(([, value]) => value !== undefined),
-  );
+  const patch = keyPatchOf(parsed.input);
   const asked = widens(before, { ...before, ...patch }) ? await askForStepUp(c) : null;
   if (asked) return asked;
   const changed = await attempt(async () => {
-    requireGrantableScopes(c, [...before.scopes, ...(scopes ?? [])]);
+    requireGrantableScopes(c, [...before.scopes, ...(patch.scopes ?? [])]);
     // Whether it widens was decided by this revision: a later one may be narrower.
     return changeKey(keyWriting(c), idOf(c), patch, (revision) => revision === before.revision && asShown(form)(revision));
   });
   return "refused" in changed ? showKey(c, { form, refused: changed.refused }) : backToKey(c, "changed");
 });
 
-for (const [verb, state, done] of [
-  ["disable", "disabled", "disabled"],
-  ["enable", "active", "enabled"],
-] as const)
-  keyPages.post(`/keys/:id/${verb}`, async (c) => {
-    const changed = await attempt(async () => {
-      // Everybody who sees keys may disable one: it may have leaked.
-      if (state === "disabled") return changeKey(keyWriting(c), idOf(c), { state }, always);
-      const { scopes, revision } = await readKeyRow(reading(c), idOf(c));
-      requireGrantableScopes(c, scopes);
-      return changeKey(keyWriting(c), idOf(c), { state }, (current) => current === revision);
-    });
-    return "refused" in changed ? showKey(c, { refused: changed.refused }) : backToKey(c, done);
+// A leaked key must be easy to stop: this needs no recent sign-in, and everybody who sees keys may do it.
+keyPages.post("/keys/:id/disable", needs("keys"), async (c) => {
+  const changed = await attempt(() => changeKey(keyWriting(c), idOf(c), { state: "disabled" }, always));
+  return "refused" in changed ? showKey(c, { refused: changed.refused }) : backToKey(c, "disabled");
+});
+
+keyPages.post("/keys/:id/enable", needs("keys", "always"), async (c) => {
+  const changed = await attempt(async () => {
+    const { scopes, revision } = await readKeyRow(reading(c), idOf(c));
+    requireGrantableScopes(c, scopes);
+    return changeKey(keyWriting(c), idOf(c), { state: "active" }, (current) => current === revision);
   });
+  return "refused" in changed ? showKey(c, { refused: changed.refused }) : backToKey(c, "enabled");
+});
 
 /** The first request with a key, for the line that waits for it: read from the log, not the roll-ups. */
-keyPages.get("/keys/:id/first-request", async (c) => {
+keyPages.get("/keys/:id/first-request", needs("session"), async (c) => {
   const { entries } = await listActivity(readingLog(c), { filter: { keyId: idOf(c) }, limit: 1 });
   const [first] = entries;
   return first ? c.json({ text: `${first.method} ${first.path}, ${first.status}`, href: `/activity/${first.id}` }) : c.body(null, 204);

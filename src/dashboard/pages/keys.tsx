@@ -3,8 +3,8 @@ import { readLiveUsages } from "../../admission/rate-limit-usage.ts";
 import { requestOrigin } from "../../http/request-url.ts";
 import { createKey } from "../../keys/create-key.ts";
 import { type Key, keyStatuses, statusOf } from "../../keys/key.ts";
-import { NewKey } from "../../keys/key-inputs.ts";
 import { type KeyPosition, listKeys } from "../../keys/read-keys.ts";
+import { NewKey, newKeyOf } from "../../keys/schemas.ts";
 import { defaultScopes, scopes } from "../../keys/scopes.ts";
 import { dayMs } from "../../time/clock.ts";
 import { readDailyRequests } from "../../usage/daily-requests.ts";
@@ -16,6 +16,7 @@ import { Alert, Empty } from "../components/notice.tsx";
 import { Code, OneTimeSecret, ShownBefore } from "../components/secret.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
 import { attempt, Form, ownValue, parseInput, type Refused, readForm } from "../forms.ts";
+import { needs } from "../needs.ts";
 import { newNonce, runOnce } from "../once.ts";
 import { grantableScopes, requireGrantableScopes, visitorMay } from "../permissions.tsx";
 
@@ -30,7 +31,7 @@ function positionIn(text: string | undefined): KeyPosition | undefined {
   return createdAt === undefined ? undefined : { createdAt: Number(createdAt), id };
 }
 
-keysPages.get("/keys", async (c) => {
+keysPages.get("/keys", needs("session"), async (c) => {
   const asking = await upToDate(c);
   const { now } = asking;
   const status = keyStatuses.find((each) => each === c.req.query("status"));
@@ -222,24 +223,24 @@ export const keyInputOf = (form: Form) => ({
   expires_at: form.time("expires_at") ?? null,
 });
 
-keysPages.get("/keys/new", (c) => showForm(c));
+keysPages.get("/keys/new", needs("keys"), (c) => showForm(c));
 
 /** Unticked boxes are not sent: a form that showed them and has none selects none. One that did not show them gets the default scopes. */
 const selectsNoScope = (form: Form) => form.has("scopes_shown") && form.all("scopes").length === 0;
 const noScope: Refused = { summary: "The key was not created.", faults: new Map([["scopes", "Select at least one scope."]]) };
 
-keysPages.post("/keys", async (c) => {
+keysPages.post("/keys", needs("keys", "always"), async (c) => {
   const form = await readForm(c);
   if (selectsNoScope(form)) return showForm(c, { form, refused: noScope });
   const parsed = parseInput(NewKey, keyInputOf(form));
   if ("refused" in parsed) return showForm(c, { form, refused: parsed.refused });
-  const { name, scopes, hourly_limit: hourlyLimit, allowed_ips: allowedIps, expires_at: expiresAt } = parsed.input;
+  const newKey = newKeyOf(parsed.input);
   const made = await attempt(async () => {
-    requireGrantableScopes(c, scopes ?? []);
+    requireGrantableScopes(c, newKey.scopes ?? []);
     return runOnce(
       c,
       form,
-      (commit) => createKey(keyWriting(c, commit), { name, scopes, hourlyLimit, allowedIps, expiresAt }),
+      (commit) => createKey(keyWriting(c, commit), newKey),
       ({ key }) => key.id,
     );
   });

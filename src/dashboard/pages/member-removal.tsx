@@ -19,19 +19,20 @@ import { KeyState } from "../components/status.tsx";
 import { Age } from "../components/time.tsx";
 import { idOf, type PageContext, type PageEnv, roleOf } from "../context.ts";
 import { attempt, type Form, type Refused, readForm } from "../forms.ts";
+import { needs } from "../needs.ts";
 import { showForbidden } from "../permissions.tsx";
 import { backToSettings, showSettings } from "./settings.tsx";
 
 /** The removal of a member, with the keys, webhooks and invitations that they leave behind. Of a former member, what they have left behind. */
 export const memberRemovalPages = new Hono<PageEnv>();
 
-memberRemovalPages.get("/settings/people/:id/remove", async (c) => {
+memberRemovalPages.get("/settings/people/:id/remove", needs("people"), async (c) => {
   const member = await readPresentOrFormer(reading(c), idOf(c));
   if (!mayManage(roleOf(c.get("visitor")), member.role)) return showForbidden(c, "owners");
   return showRemoval(c, member);
 });
 
-memberRemovalPages.post("/settings/people/:id/remove", async (c) => {
+memberRemovalPages.post("/settings/people/:id/remove", needs("people", "always"), async (c) => {
   const form = await readForm(c);
   const member = await readPresentOrFormer(reading(c), idOf(c));
   if (!mayManage(roleOf(c.get("visitor")), member.role)) return showForbidden(c, "owners");

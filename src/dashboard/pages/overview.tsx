@@ -8,7 +8,8 @@ import { readUsage } from "../../usage/read-usage.ts";
 import { knownAsOf } from "../../usage/refresh-roll-ups.ts";
 import { windowsAt } from "../../usage/windows.ts";
 import { listWebhooks } from "../../webhooks/read-webhooks.ts";
-import { type Webhook, webhookData } from "../../webhooks/webhook.ts";
+import { webhookData } from "../../webhooks/schemas.ts";
+import type { Webhook } from "../../webhooks/webhook.ts";
 import { upToDate } from "../acting.ts";
 import { ActivityTable } from "../components/activity-table.tsx";
 import { Figures } from "../components/figures.tsx";
@@ -23,6 +24,7 @@ import type { PageEnv } from "../context.ts";
 import { counted } from "../format.ts";
 import { readKeyChoices } from "../key-choices.ts";
 import { readMarks } from "../marks.ts";
+import { needs } from "../needs.ts";
 import { visitorMay } from "../permissions.tsx";
 import { remember } from "../preferences.ts";
 
@@ -33,7 +35,7 @@ const expiresSoonMs = 14 * dayMs;
 const longUnusedMs = 90 * dayMs;
 
 /** What a team keeps open: the figures, the latest requests, and the state of all else. */
-export const overview = new Hono<PageEnv>().get("/", async (c) => {
+export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c) => {
   const { account } = c.get("visitor");
   if (c.req.query("account") === account.id) remember(c, "account", account.id);
   const asking = await upToDate(c);

@@ -9,16 +9,17 @@ import { showPage } from "../components/layout.tsx";
 import { RecoveryCodes } from "../components/recovery-codes.tsx";
 import { idOf, type PageEnv, requireSignedIn } from "../context.ts";
 import { attempt, readForm } from "../forms.ts";
-import { askForStepUp } from "../freshness.tsx";
+import { needs } from "../needs.ts";
 import { runOnce } from "../once.ts";
 import { relyingParty } from "../relying-party.ts";
 import { clearSession } from "../session-cookie.ts";
+import { askForStepUp } from "../step-up.tsx";
 import { backToSettings, showSettings } from "./settings.tsx";
 
 /** A visitor's own sessions, passkeys and recovery codes, and the sessions of others that they may end. */
 export const ownSignInPages = new Hono<PageEnv>();
 
-ownSignInPages.post("/settings/sessions/:id/end", async (c) => {
+ownSignInPages.post("/settings/sessions/:id/end", needs("session", "sometimes"), async (c) => {
   const { member } = requireSignedIn(c);
   const whose = await readMemberOfSession(reading(c), idOf(c), member);
   const asked = whose !== null && whose !== member.id ? await askForStepUp(c) : null;
@@ -27,7 +28,7 @@ ownSignInPages.post("/settings/sessions/:id/end", async (c) => {
   return backToSettings(c, "ended");
 });
 
-ownSignInPages.post("/settings/passkeys/options", async (c) => {
+ownSignInPages.post("/settings/passkeys/options", needs("session", "always"), async (c) => {
   const { member } = requireSignedIn(c);
   const { db, now } = reading(c);
   const known = await listPasskeys(db, member.id);
@@ -42,7 +43,7 @@ ownSignInPages.post("/settings/passkeys/options", async (c) => {
   );
 });
 
-ownSignInPages.post("/settings/passkeys", async (c) => {
+ownSignInPages.post("/settings/passkeys", needs("session", "always"), async (c) => {
   const { member } = requireSignedIn(c);
   const form = await readForm(c);
   const response = form.optional("response");
@@ -62,13 +63,13 @@ ownSignInPages.post("/settings/passkeys", async (c) => {
   return "refused" in added ? showSettings(c, { refused: added.refused }) : backToSettings(c, "passkey-added");
 });
 
-ownSignInPages.post("/settings/passkeys/:id/remove", async (c) => {
+ownSignInPages.post("/settings/passkeys/:id/remove", needs("session", "always"), async (c) => {
   const { member } = requireSignedIn(c);
   const removed = await attempt(() => removePasskey(writing(c), member, idOf(c)));
   return "refused" in removed ? showSettings(c, { refused: removed.refused }) : backToSettings(c, "passkey-removed");
 });
 
-ownSignInPages.post("/settings/recovery-codes", async (c) => {
+ownSignInPages.post("/settings/recovery-codes", needs("session", "always"), async (c) => {
   const { member } = requireSignedIn(c);
   const made = await runOnce(c, await readForm(c), (commit) => replaceRecoveryCodes({ ...reading(c), commit }, member));
   if ("repeated" in made)
@@ -92,7 +93,7 @@ ownSignInPages.post("/settings/recovery-codes", async (c) => {
   );
 });
 
-ownSignInPages.post("/logout", async (c) => {
+ownSignInPages.post("/logout", needs("session"), async (c) => {
   const { signedIn } = c.get("visitor");
   if (signedIn && !signedIn.session) return c.redirect("/cdn-cgi/access/logout", 303);
   // Whoever may do nothing else may still go.

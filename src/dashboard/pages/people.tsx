@@ -11,6 +11,7 @@ import { CopyButton } from "../components/secret.tsx";
 import { idOf, type PageEnv, roleOf } from "../context.ts";
 import { attempt, readForm } from "../forms.ts";
 import { memberEmail } from "../member-email.ts";
+import { needs } from "../needs.ts";
 import { runOnce } from "../once.ts";
 import { showForbidden } from "../permissions.tsx";
 import { relyingParty } from "../relying-party.ts";
@@ -19,7 +20,7 @@ import { backToSettings, showSettings } from "./settings.tsx";
 /** Inviting members, and their roles. */
 export const peoplePages = new Hono<PageEnv>();
 
-peoplePages.post("/settings/invitations", async (c) => {
+peoplePages.post("/settings/invitations", needs("people", "always"), async (c) => {
   const form = await readForm(c);
   const role = roles.find((each) => each === (form.optional("role") ?? "developer"));
   if (role === undefined)
@@ -67,7 +68,7 @@ peoplePages.post("/settings/invitations", async (c) => {
   );
 });
 
-peoplePages.post("/settings/invitations/:id/withdraw", async (c) => {
+peoplePages.post("/settings/invitations/:id/withdraw", needs("people", "always"), async (c) => {
   const invitation = (await listInvitations(reading(c))).find(({ id }) => id === idOf(c));
   if (!invitation) throw new Failure("not_found", "There is no such invitation.");
   if (!mayManage(roleOf(c.get("visitor")), invitation.role)) return showForbidden(c, "owners");
@@ -75,7 +76,7 @@ peoplePages.post("/settings/invitations/:id/withdraw", async (c) => {
   return backToSettings(c, "withdrawn");
 });
 
-peoplePages.post("/settings/people/:id/role", async (c) => {
+peoplePages.post("/settings/people/:id/role", needs("people", "always"), async (c) => {
   const form = await readForm(c);
   const own = roleOf(c.get("visitor"));
   const member = await readMember(reading(c), idOf(c));

@@ -1,5 +1,5 @@
 import { Hono } from "hono";
-import type { EventCatalogue } from "../../events/catalogue.ts";
+import { eventCatalogue } from "../../events/catalogue.ts";
 import { dayMs } from "../../time/clock.ts";
 import { type Delivery, deliveryStatuses } from "../../webhooks/read-deliveries.ts";
 import { readWebhook } from "../../webhooks/read-webhooks.ts";
@@ -11,117 +11,113 @@ import { Alert } from "../components/notice.tsx";
 import { idOf, type PageEnv } from "../context.ts";
 import { counted } from "../format.ts";
 import { attempt, readForm } from "../forms.ts";
+import { needs } from "../needs.ts";
 import { newNonce, runOnce } from "../once.ts";
 
 const longestSpanMs = 30 * dayMs;
 
 /** All deliveries of a webhook that match, made again: counted first. */
-export function redeliveryPages(catalogue: EventCatalogue) {
-  const pages = new Hono<PageEnv>();
+export const redeliveryPages = new Hono<PageEnv>();
 
-  /** Counts first: what is sent is seen before it is sent. */
-  pages.get("/webhooks/:id/redeliver", async (c) => {
-    const writing = webhookWriting(c, catalogue);
-    const webhook = await readWebhook(writing, idOf(c));
-    const status = statusOf(c.req.query("status"));
-    const type = catalogue.find(c.req.query("event_type") ?? "")?.type;
-    const counting = await attempt(() => countRedeliveries(writing, webhook.id, filterOf(writing.now, status, type)));
-    const { count, pending } = "refused" in counting ? { count: 0, pending: 0 } : counting.result;
+/** Counts first: what is sent is seen before it is sent. */
+redeliveryPages.get("/webhooks/:id/redeliver", needs("webhooks"), async (c) => {
+  const writing = webhookWriting(c);
+  const webhook = await readWebhook(writing, idOf(c));
+  const status = statusOf(c.req.query("status"));
+  const type = eventCatalogue.find(c.req.query("event_type") ?? "")?.type;
+  const counting = await attempt(() => countRedeliveries(writing, webhook.id, filterOf(writing.now, status, type)));
+  const { count, pending } = "refused" in counting ? { count: 0, pending: 0 } : counting.result;
+  return showPage(
+    c,
+    {
+      title: "Redeliver",
+      section: "Webhooks",
+      trail: [
+        ["Webhooks", "/webhooks"],
+        [webhook.url, `/webhooks/${webhook.id}`],
+      ],
+    },
+    <>
+      <Alert refused={"refused" in counting ? counting.refused : undefined} />
+      <section class="panel" aria-labelledby="count">
+        <h2 id="count">
+          {counted(count, "event")} {count === 1 ? "matches" : "match"}
+        </h2>
+        <form class="filters" method="get" action={`/webhooks/${webhook.id}/redeliver`}>
+          <label for="status">Status</label>
+          <select id="status" name="status">
+            <option value="">failed, held and pending</option>
+            {deliveryStatuses.map((each) => (
+              <option value={each} selected={each === status}>
+                {each}
+              </option>
+            ))}
+          </select>
+          <label for="event_type">Type</label>
+          <select id="event_type" name="event_type">
+            <option value="">every type</option>
+            {eventCatalogue.types.map((each) => (
+              <option value={each} selected={each === type}>
+                {each}
+              </option>
+            ))}
+          </select>
+          <button type="submit">Count</button>
+        </form>
+        <p>
+          Of the last 30 days. Each is sent as a new delivery with the same webhook-id, five a second, so that the receiver is not flooded.
+        </p>
+        {pending > 0 && (
+          <p>
+            {counted(pending, "delivery", "deliveries")} {pending === 1 ? "is" : "are"} pending. "Redeliver all" sends{" "}
+            {pending === 1 ? "it" : "them"} now instead of at the next attempt.
+          </p>
+        )}
+        <p class="buttons">
+          {count > 0 && (
+            <Action
+              action={`/webhooks/${webhook.id}/redeliver`}
+              kind="main"
+              hidden={{ nonce: newNonce(), ...(status && { status }), ...(type && { event_type: type }) }}
+            >
+              Redeliver all
+            </Action>
+          )}
+          <a class="button" href={`/webhooks/${webhook.id}`}>
+            Back to the webhook
+          </a>
+        </p>
+      </section>
+    </>,
+  );
+});
+
+redeliveryPages.post("/webhooks/:id/redeliver", needs("webhooks", "always"), async (c) => {
+  const form = await readForm(c);
+  const type = eventCatalogue.find(form.text("event_type"))?.type;
+  const made = await attempt(() =>
+    runOnce(c, form, (commit) => {
+      const writing = webhookWriting(c, commit);
+      return redeliverAll(writing, idOf(c), filterOf(writing.now, statusOf(form.text("status")), type));
+    }),
+  );
+  const path = `/webhooks/${idOf(c)}`;
+  if ("refused" in made)
     return showPage(
       c,
       {
         title: "Redeliver",
         section: "Webhooks",
+        status: 409,
         trail: [
           ["Webhooks", "/webhooks"],
-          [webhook.url, `/webhooks/${webhook.id}`],
+          ["The webhook", path],
         ],
       },
-      <>
-        <Alert refused={"refused" in counting ? counting.refused : undefined} />
-        <section class="panel" aria-labelledby="count">
-          <h2 id="count">
-            {counted(count, "event")} {count === 1 ? "matches" : "match"}
-          </h2>
-          <form class="filters" method="get" action={`/webhooks/${webhook.id}/redeliver`}>
-            <label for="status">Status</label>
-            <select id="status" name="status">
-              <option value="">failed, held and pending</option>
-              {deliveryStatuses.map((each) => (
-                <option value={each} selected={each === status}>
-                  {each}
-                </option>
-              ))}
-            </select>
-            <label for="event_type">Type</label>
-            <select id="event_type" name="event_type">
-              <option value="">every type</option>
-              {catalogue.types.map((each) => (
-                <option value={each} selected={each === type}>
-                  {each}
-                </option>
-              ))}
-            </select>
-            <button type="submit">Count</button>
-          </form>
-          <p>
-            Of the last 30 days. Each is sent as a new delivery with the same webhook-id, five a second, so that the receiver is not
-            flooded.
-          </p>
-          {pending > 0 && (
-            <p>
-              {counted(pending, "delivery", "deliveries")} {pending === 1 ? "is" : "are"} pending. "Redeliver all" sends{" "}
-              {pending === 1 ? "it" : "them"} now instead of at the next attempt.
-            </p>
-          )}
-          <p class="buttons">
-            {count > 0 && (
-              <Action
-                action={`/webhooks/${webhook.id}/redeliver`}
-                kind="main"
-                hidden={{ nonce: newNonce(), ...(status && { status }), ...(type && { event_type: type }) }}
-              >
-                Redeliver all
-              </Action>
-            )}
-            <a class="button" href={`/webhooks/${webhook.id}`}>
-              Back to the webhook
-            </a>
-          </p>
-        </section>
-      </>,
+      <Alert refused={made.refused} />,
     );
-  });
-
-  pages.post("/webhooks/:id/redeliver", async (c) => {
-    const form = await readForm(c);
-    const type = catalogue.find(form.text("event_type"))?.type;
-    const made = await attempt(() =>
-      runOnce(c, form, (commit) => {
-        const writing = webhookWriting(c, catalogue, commit);
-        return redeliverAll(writing, idOf(c), filterOf(writing.now, statusOf(form.text("status")), type));
-      }),
-    );
-    const path = `/webhooks/${idOf(c)}`;
-    if ("refused" in made)
-      return showPage(
-        c,
-        {
-          title: "Redeliver",
-          section: "Webhooks",
-          status: 409,
-          trail: [
-            ["Webhooks", "/webhooks"],
-            ["The webhook", path],
-          ],
-        },
-        <Alert refused={made.refused} />,
-      );
-    return c.redirect("repeated" in made.result ? `${path}?done=sent-before` : `${path}?redelivery=${made.result.result.id}`, 303);
-  });
-
-  return pages;
-}
+  return c.redirect("repeated" in made.result ? `${path}?done=sent-before` : `${path}?redelivery=${made.result.result.id}`, 303);
+});
 
 const statusOf = (text: string | undefined): Delivery["status"] | undefined => deliveryStatuses.find((status) => status === text);
 

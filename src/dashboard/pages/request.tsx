@@ -14,6 +14,7 @@ import { StatusCode } from "../components/status.tsx";
 import { Age, Moment } from "../components/time.tsx";
 import type { PageEnv } from "../context.ts";
 import { counted, integer } from "../format.ts";
+import { needs } from "../needs.ts";
 import { visitorMay } from "../permissions.tsx";
 import { explain } from "../refusals.ts";
 
@@ -51,7 +52,7 @@ function distance(timeMs: number, requestMs: number): string {
 /** One request in full: why it was refused, what it caused, the same again. */
 export const requestPages = new Hono<PageEnv>();
 
-requestPages.get("/activity/:id", async (c) => {
+requestPages.get("/activity/:id", needs("session"), async (c) => {
   const asking = readingLog(c);
   const entry = await readEntry(asking, c.req.param("id"));
   const limitOf = async () => (await readKeyRow(asking, entry.keyId)).hourlyLimit;

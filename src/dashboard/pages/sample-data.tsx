@@ -1,24 +1,18 @@
 import { Hono } from "hono";
-import { audited, recordAudit } from "../../audit/audit.ts";
-import { always } from "../../db/optimistic-locking.ts";
-import { type KeyPosition, listKeys } from "../../keys/read-keys.ts";
-import { revokeKey } from "../../keys/revoke-key.ts";
 import { removeSampleData } from "../../operations/sample-data.ts";
-import { foldAccount } from "../../usage/refresh-roll-ups.ts";
-import { keyWriting, upToDate } from "../acting.ts";
+import { keyWriting } from "../acting.ts";
 import { Action } from "../components/fields.tsx";
 import { showPage } from "../components/layout.tsx";
 import { Moment } from "../components/time.tsx";
 import type { PageEnv } from "../context.ts";
+import { needs } from "../needs.ts";
 import { backToSettings } from "./settings.tsx";
-
-const mostKeys = 100;
 
 /** What was made up in the demo account, and its end. */
 export const sampleDataPages = new Hono<PageEnv>();
 
 /** What would go, before it goes. */
-sampleDataPages.get("/settings/sample-data", async (c) => {
+sampleDataPages.get("/settings/sample-data", needs("session"), async (c) => {
   const { sampleUntil } = c.get("visitor").account;
   return showPage(
     c,
@@ -46,21 +40,7 @@ sampleDataPages.get("/settings/sample-data", async (c) => {
   );
 });
 
-sampleDataPages.post("/settings/sample-data", async (c) => {
-  const { account } = c.get("visitor");
-  const { id, sampleUntil } = account;
-  if (sampleUntil === null) return backToSettings(c, "sample-removed");
-  const asking = await upToDate(c);
-  // Their guards first: a row that is gone says nothing to them.
-  for (let after: KeyPosition | undefined; ; ) {
-    const keys = await listKeys(asking, { after, limit: mostKeys });
-    for (const key of keys) if (key.createdAt < sampleUntil && key.state !== "revoked") await revokeKey(keyWriting(c), key.id, always);
-    after = keys.at(-1);
-    if (keys.length < mostKeys) break;
-  }
-  await removeSampleData(asking, { id, sampleUntil });
-  // What is left is in the figures of whoever looks next.
-  await foldAccount(asking.activity.$client, id);
-  await recordAudit(asking, audited(asking, "account.sample_data_removed", { type: "account", id, name: account.name }));
+sampleDataPages.post("/settings/sample-data", needs("account", "always"), async (c) => {
+  await removeSampleData(keyWriting(c), c.get("visitor").account);
   return backToSettings(c, "sample-removed");
 });

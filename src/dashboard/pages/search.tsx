@@ -6,6 +6,7 @@ import { showPage } from "../components/layout.tsx";
 import { Empty } from "../components/notice.tsx";
 import type { PageEnv } from "../context.ts";
 import { readKeyChoices } from "../key-choices.ts";
+import { needs } from "../needs.ts";
 
 const mostWebhooks = 20;
 
@@ -30,7 +31,7 @@ const byId: readonly (readonly [form: RegExp, path: string])[] = [
 ];
 
 /** Leads to what is looked for: at once where it can be one thing alone. */
-export const search = new Hono<PageEnv>().get("/search", async (c) => {
+export const search = new Hono<PageEnv>().get("/search", needs("session"), async (c) => {
   const text = (c.req.query("q") ?? "").trim();
   const direct = byId.find(([form]) => form.test(text));
   if (direct) return c.redirect(direct[1] + text, 303);

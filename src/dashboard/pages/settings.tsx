@@ -15,6 +15,7 @@ import { Ahead, Moment } from "../components/time.tsx";
 import { type PageContext, type PageEnv, roleOf } from "../context.ts";
 import { integer } from "../format.ts";
 import { Form, ownValue, readForm, type Sent } from "../forms.ts";
+import { needs } from "../needs.ts";
 import { newNonce } from "../once.ts";
 import { visitorMay } from "../permissions.tsx";
 import { isTheme, isZone, pathWithin, remember } from "../preferences.ts";
@@ -41,7 +42,7 @@ export const backToSettings = (c: PageContext, done: string) => c.redirect(`/set
 
 export const settingsPages = new Hono<PageEnv>();
 
-settingsPages.get("/settings", (c) => showSettings(c));
+settingsPages.get("/settings", needs("session"), (c) => showSettings(c));
 
 /** The settings; `refused`: why what was sent to them was not done. */
 export async function showSettings(c: PageContext, { form = new Form(), refused }: Sent = {}) {
@@ -171,7 +172,7 @@ export async function showSettings(c: PageContext, { form = new Form(), refused 
 }
 
 /** How pages look is remembered by cookie, so that it works without script. */
-settingsPages.post("/preferences", async (c) => {
+settingsPages.post("/preferences", needs("public"), async (c) => {
   const form = await readForm(c);
   const [theme, zone] = [form.text("theme"), form.text("zone")];
   if (isTheme(theme)) remember(c, "theme", theme);

@@ -22,6 +22,7 @@ import { csvOf } from "../csv.ts";
 import { counted, exactMilliseconds, integer, milliseconds, rate, share } from "../format.ts";
 import { readKeyChoices } from "../key-choices.ts";
 import { readMarks } from "../marks.ts";
+import { needs } from "../needs.ts";
 
 const mostShares = 20;
 const windowNames: Record<WindowName, string> = { "24h": "24 hours", "7d": "7 days", "30d": "30 days" };
@@ -33,7 +34,7 @@ const windowOf = (c: PageContext): WindowName =>
 
 export const usagePages = new Hono<PageEnv>();
 
-usagePages.get("/usage", async (c) => {
+usagePages.get("/usage", needs("session"), async (c) => {
   const window = windowOf(c);
   const asking = await upToDate(c);
   const { now } = asking;
@@ -253,7 +254,7 @@ const Breakdown = ({
   );
 };
 
-usagePages.get("/usage.csv", async (c) => {
+usagePages.get("/usage.csv", needs("session"), async (c) => {
   const asking = await upToDate(c);
   const keyId = c.req.query("key_id") || undefined;
   if (keyId !== undefined) await readKeyRow(asking, keyId);

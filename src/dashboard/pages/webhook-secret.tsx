@@ -1,8 +1,7 @@
 import { Hono } from "hono";
-import type { EventCatalogue } from "../../events/catalogue.ts";
 import { secondMs } from "../../time/clock.ts";
 import { readWebhook } from "../../webhooks/read-webhooks.ts";
-import { Rotation } from "../../webhooks/webhook-inputs.ts";
+import { WebhookRotation } from "../../webhooks/schemas.ts";
 import { rotateWebhookSecret } from "../../webhooks/write-webhooks.ts";
 import { reading, webhookWriting } from "../acting.ts";
 import { showPage } from "../components/layout.tsx";
@@ -11,64 +10,59 @@ import { OverlapField } from "../components/overlap-field.tsx";
 import { ShownBefore } from "../components/secret.tsx";
 import { idOf, type PageContext, type PageEnv } from "../context.ts";
 import { attempt, parseInput, readForm, type Sent } from "../forms.ts";
+import { needs } from "../needs.ts";
 import { newNonce, runOnce } from "../once.ts";
 import { showSigningSecret, webhooksTrail } from "./webhooks.tsx";
 
 /** A new signing secret for a webhook. */
-export function webhookSecretPages(catalogue: EventCatalogue) {
-  const pages = new Hono<PageEnv>();
+export const webhookSecretPages = new Hono<PageEnv>();
 
-  const showForm = async (c: PageContext, { refused }: Sent = {}) => {
-    const webhook = await readWebhook(reading(c), idOf(c));
+const showForm = async (c: PageContext, { refused }: Sent = {}) => {
+  const webhook = await readWebhook(reading(c), idOf(c));
+  return showPage(
+    c,
+    {
+      title: "Rotate the secret",
+      section: "Webhooks",
+      status: refused ? 422 : 200,
+      trail: [...webhooksTrail, [webhook.url, `/webhooks/${webhook.id}`]],
+    },
+    <form class="panel form" method="post" action={`/webhooks/${webhook.id}/rotate-secret`}>
+      <input type="hidden" name="nonce" value={newNonce()} />
+      <Alert refused={refused} />
+      <p>The webhook gets a new signing secret, which is shown once.</p>
+      <OverlapField help="For so long each request carries a signature of both." />
+      <button class="main" type="submit">
+        Rotate secret
+      </button>
+    </form>,
+  );
+};
+
+webhookSecretPages.get("/webhooks/:id/rotate-secret", needs("webhooks"), (c) => showForm(c));
+
+webhookSecretPages.post("/webhooks/:id/rotate-secret", needs("webhooks", "always"), async (c) => {
+  const form = await readForm(c);
+  const parsed = parseInput(WebhookRotation, { overlap_seconds: form.number("overlap_seconds") });
+  if ("refused" in parsed) return showForm(c, { refused: parsed.refused });
+  const overlapMs = parsed.input.overlap_seconds * secondMs;
+  const rotated = await attempt(() => runOnce(c, form, (commit) => rotateWebhookSecret(webhookWriting(c, commit), idOf(c), overlapMs)));
+  if ("refused" in rotated) return showForm(c, { refused: rotated.refused });
+  if ("repeated" in rotated.result)
     return showPage(
       c,
-      {
-        title: "Rotate the secret",
-        section: "Webhooks",
-        status: refused ? 422 : 200,
-        trail: [...webhooksTrail, [webhook.url, `/webhooks/${webhook.id}`]],
-      },
-      <form class="panel form" method="post" action={`/webhooks/${webhook.id}/rotate-secret`}>
-        <input type="hidden" name="nonce" value={newNonce()} />
-        <Alert refused={refused} />
-        <p>The webhook gets a new signing secret, which is shown once.</p>
-        <OverlapField help="For so long each request carries a signature of both." />
-        <button class="main" type="submit">
-          Rotate secret
-        </button>
-      </form>,
+      { title: "Rotate the secret", section: "Webhooks", status: 409 },
+      <ShownBefore path={`/webhooks/${idOf(c)}`} what="A new secret" />,
     );
-  };
-
-  pages.get("/webhooks/:id/rotate-secret", (c) => showForm(c));
-
-  pages.post("/webhooks/:id/rotate-secret", async (c) => {
-    const form = await readForm(c);
-    const parsed = parseInput(Rotation, { overlap_seconds: form.number("overlap_seconds") });
-    if ("refused" in parsed) return showForm(c, { refused: parsed.refused });
-    const overlapMs = parsed.input.overlap_seconds * secondMs;
-    const rotated = await attempt(() =>
-      runOnce(c, form, (commit) => rotateWebhookSecret(webhookWriting(c, catalogue, commit), idOf(c), overlapMs)),
-    );
-    if ("refused" in rotated) return showForm(c, { refused: rotated.refused });
-    if ("repeated" in rotated.result)
-      return showPage(
-        c,
-        { title: "Rotate the secret", section: "Webhooks", status: 409 },
-        <ShownBefore path={`/webhooks/${idOf(c)}`} what="A new secret" />,
-      );
-    const { webhook, secret } = rotated.result.result;
-    return showSigningSecret(c, {
-      title: "The new secret",
-      webhook,
-      secret,
-      call: `POST /api/v1/webhooks/${webhook.id}/rotate-secret {"overlap_seconds": ${parsed.input.overlap_seconds}}`,
-      done:
-        overlapMs > 0
-          ? "Rotated. Until the overlap ends, requests are signed with both."
-          : "Rotated. Requests are signed with the new secret alone.",
-    });
+  const { webhook, secret } = rotated.result.result;
+  return showSigningSecret(c, {
+    title: "The new secret",
+    webhook,
+    secret,
+    call: `POST /api/v1/webhooks/${webhook.id}/rotate-secret {"overlap_seconds": ${parsed.input.overlap_seconds}}`,
+    done:
+      overlapMs > 0
+        ? "Rotated. Until the overlap ends, requests are signed with both."
+        : "Rotated. Requests are signed with the new secret alone.",
   });
-
-  return pages;
-}
+});

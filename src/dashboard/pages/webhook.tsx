@@ -1,14 +1,14 @@
 import { Hono } from "hono";
 import { always } from "../../db/optimistic-locking.ts";
-import type { EventCatalogue } from "../../events/catalogue.ts";
+import { eventCatalogue } from "../../events/catalogue.ts";
 import { percent } from "../../usage/percent.ts";
 import { readHealth } from "../../webhooks/health.ts";
 import { deliveryStatuses, listDeliveries } from "../../webhooks/read-deliveries.ts";
 import { readRedelivery } from "../../webhooks/read-redeliveries.ts";
 import { readWebhook } from "../../webhooks/read-webhooks.ts";
 import { sendTest } from "../../webhooks/redeliver.ts";
-import { type Webhook, webhookData } from "../../webhooks/webhook.ts";
-import { webhookInputs } from "../../webhooks/webhook-inputs.ts";
+import { WebhookPatch, webhookData } from "../../webhooks/schemas.ts";
+import type { Webhook } from "../../webhooks/webhook.ts";
 import { changeWebhook, deleteWebhook } from "../../webhooks/write-webhooks.ts";
 import { reading, webhookWriting } from "../acting.ts";
 import { DeliveryTable } from "../components/delivery-table.tsx";
@@ -21,9 +21,10 @@ import { VerifySnippets } from "../components/verify-snippets.tsx";
 import { idOf, type PageContext, type PageEnv } from "../context.ts";
 import { counted, integer, milliseconds, rate } from "../format.ts";
 import { asShown, attempt, Form, ownValue, parseInput, readForm, type Sent } from "../forms.ts";
-import { askForStepUp } from "../freshness.tsx";
+import { needs } from "../needs.ts";
 import { newNonce, runOnce } from "../once.ts";
 import { visitorMay } from "../permissions.tsx";
+import { askForStepUp } from "../step-up.tsx";
 import { WebhookFields, webhookInputOf, webhooksTrail } from "./webhooks.tsx";
 
 const deliveriesShown = 25;
@@ -50,315 +51,301 @@ function redirects({ url, eventTypes }: Webhook, patch: { url?: string; eventTyp
 }
 
 /** One webhook: how it does, its deliveries, what may be done with it. */
-export function webhookPages(catalogue: EventCatalogue) {
-  const pages = new Hono<PageEnv>();
-  const { WebhookPatch } = webhookInputs(catalogue);
+export const webhookPages = new Hono<PageEnv>();
 
-  const showWebhook = async (c: PageContext, { form = new Form(), refused }: Sent = {}) => {
-    const asking = reading(c);
-    const { now } = asking;
-    const webhook = await readWebhook(asking, idOf(c));
-    const filter = {
-      status: deliveryStatuses.find((status) => status === c.req.query("status")),
-      eventType: catalogue.find(c.req.query("event_type") ?? "")?.type,
-    };
-    const matching = { statuses: filter.status && [filter.status], eventTypes: filter.eventType ? [filter.eventType] : undefined };
-    const redeliveryId = c.req.query("redelivery");
-    const [health, deliveries, redelivery] = await Promise.all([
-      readHealth(asking, webhook.id),
-      listDeliveries(asking, webhook.id, { filter: matching, after: c.req.query("after"), limit: deliveriesShown }),
-      redeliveryId ? readRedelivery(asking, redeliveryId).catch(() => null) : null,
-    ]);
-    const { status } = webhookData(webhook);
-    const { scopes } = webhookWriting(c, catalogue);
-    const isReadable = scopes === null || catalogue.scopesFor(webhook.eventTypes).every((scope) => scopes.includes(scope));
-    const isManageable = visitorMay(c, "webhooks") && isReadable;
-    const done = c.req.query("done") ?? "";
-    // An address that was kept may say what is so no longer.
-    const isSo = ownValue({ disabled: webhook.state === "disabled", enabled: webhook.state === "active" }, done) ?? true;
-    const outcome = isSo ? ownValue(outcomes, done)?.(webhook) : undefined;
-    const { rows: shown, next } = deliveries;
-    const query = (more: Record<string, string | undefined>) => {
-      const all = { status: filter.status, event_type: filter.eventType, ...more };
-      const text = new URLSearchParams(Object.entries(all).filter((entry): entry is [string, string] => Boolean(entry[1]))).toString();
-      return `/webhooks/${webhook.id}${text && `?${text}`}`;
-    };
-    return showPage(
-      c,
-      {
-        title: webhook.url,
-        section: "Webhooks",
-        trail: webhooksTrail,
-        status: refused ? 422 : 200,
-        action: isManageable && (
-          <>
-            {webhook.state === "active" && (
-              <Action action={`/webhooks/${webhook.id}/test`} kind="main" hidden={{ nonce: newNonce() }}>
-                Send test event
-              </Action>
-            )}
-            {webhook.state === "disabled" ? (
-              <Action action={`/webhooks/${webhook.id}/enable`}>Enable</Action>
-            ) : (
-              <Action action={`/webhooks/${webhook.id}/disable`}>Disable</Action>
-            )}
-            <a class="button" href={`/webhooks/${webhook.id}/rotate-secret`}>
-              Rotate secret
-            </a>
-            <a class="button danger" href={`/webhooks/${webhook.id}/delete`}>
-              Delete
-            </a>
-          </>
-        ),
-      },
-      <>
-        {outcome && <Done call={outcome[1]}>{outcome[0]}</Done>}
-        {redelivery && (
-          <div id="redelivery" data-refresh={redelivery.status === "running" || undefined}>
-            <Done call={`POST /api/v1/webhooks/${webhook.id}/redeliver`}>
-              {redelivery.status === "done"
-                ? `Redelivered: ${counted(redelivery.count, "event")} of ${integer(redelivery.count)} attempted.`
-                : `Redelivering: ${integer(redelivery.sent)} of ${counted(redelivery.count, "event")} attempted, five a second.`}
-            </Done>
-          </div>
-        )}
-        <Alert refused={refused} />
-        {visitorMay(c, "webhooks") && !isReadable && (
-          <div class="note">
-            <p>
-              This webhook is sent events about people, which your role does not read. An admin or an owner of the account can change it.
-            </p>
-          </div>
-        )}
-        {webhook.state === "disabled" && (
-          <div class="note alert">
-            <p>
-              Disabled. {webhook.disabledReason} Its events are held.{" "}
-              {health.held > 0 && `${counted(health.held, "delivery", "deliveries")} held. Enable it, then redeliver them.`}
-            </p>
-          </div>
-        )}
-        {webhook.state === "active" && webhook.failingSince !== null && (
-          <div class="note alert">
-            <p>
-              Failing since <Moment timeMs={webhook.failingSince} />. Each event is tried ten times in three days; five days after the first
-              failure the webhook is disabled.
-            </p>
-            {health.advice && <p>{health.advice}</p>}
-          </div>
-        )}
-        <section class="panel" aria-labelledby="facts" id="webhook-facts" data-refresh>
-          <h2 id="facts">The webhook</h2>
-          <dl class="facts">
-            <dt>Status</dt>
-            <dd>
-              <WebhookState status={status} />
-            </dd>
-            <dt>Success rate</dt>
-            <dd>
-              {rate(health.attempts === 0 ? null : percent(health.succeeded, health.attempts))}{" "}
-              <span class="quiet">of the latest {counted(health.attempts, "attempt")}</span>
-            </dd>
-            <dt>p95</dt>
-            <dd>{milliseconds(health.p95Ms)}</dd>
-            <dt>Backlog</dt>
-            <dd>
-              {counted(health.waiting, "delivery", "deliveries")}
-              {health.oldestWaitingAt !== null && (
-                <>
-                  , the oldest from <Age timeMs={health.oldestWaitingAt} now={now} />
-                </>
-              )}
-            </dd>
-            <dt>Events</dt>
-            <dd class="scopes">
-              {webhook.eventTypes.map((type) => (
-                <code>{type}</code>
-              ))}
-            </dd>
-            {webhook.description && (
-              <>
-                <dt>Description</dt>
-                <dd>
-                  <bdi>{webhook.description}</bdi>
-                </dd>
-              </>
-            )}
-            <dt>Id</dt>
-            <dd>
-              <code class="break">{webhook.id}</code>
-            </dd>
-            {webhook.overlapEndsAt !== null && webhook.overlapEndsAt > now && (
-              <>
-                <dt>Former secret</dt>
-                <dd>
-                  signs too, until it ends <Ahead timeMs={webhook.overlapEndsAt} now={now} />
-                </dd>
-              </>
-            )}
-          </dl>
-        </section>
-        <section class="panel" aria-labelledby="deliveries">
-          <header>
-            <h2 id="deliveries">Deliveries</h2>
-            {webhook.state === "active" && isManageable && (
-              <>
-                {health.waiting > 0 && (
-                  <span class="quiet">
-                    {integer(health.waiting)} {health.waiting === 1 ? "is" : "are"} pending. "Redeliver all" includes{" "}
-                    {health.waiting === 1 ? "it" : "them"}.
-                  </span>
-                )}
-                <a class="button" href={query({}).replace(webhook.id, `${webhook.id}/redeliver`)}>
-                  Redeliver all
-                </a>
-              </>
-            )}
-          </header>
-          <nav class="filters" aria-label="Deliveries by status">
-            <a href={query({ status: undefined })} aria-current={filter.status ? undefined : "page"}>
-              all
-            </a>
-            {deliveryStatuses.map((each) => (
-              <a href={query({ status: each })} aria-current={each === filter.status ? "page" : undefined}>
-                {each}
-              </a>
-            ))}
-            <form class="inline" method="get" action={`/webhooks/${webhook.id}`}>
-              {filter.status && <input type="hidden" name="status" value={filter.status} />}
-              <label class="unseen" for="event_type">
-                Type of event
-              </label>
-              <select id="event_type" name="event_type">
-                <option value="">every type</option>
-                {catalogue.types.map((type) => (
-                  <option value={type} selected={type === filter.eventType}>
-                    {type}
-                  </option>
-                ))}
-              </select>
-              <button type="submit">Filter</button>
-            </form>
-          </nav>
-          {shown.length === 0 ? (
-            <Empty>
-              {filter.status || filter.eventType ? (
-                <>
-                  {next === null ? "Nothing matches." : "Nothing among the latest 2,000. Older ones may match."}{" "}
-                  <a href={`/webhooks/${webhook.id}`}>Clear the filter</a>
-                </>
-              ) : (
-                <>Nothing has been sent yet. A test event shows whether it arrives.</>
-              )}
-            </Empty>
-          ) : (
-            <div id="latest-deliveries" data-refresh={c.req.query("after") === undefined || undefined}>
-              <DeliveryTable deliveries={shown} now={now} />
-            </div>
-          )}
-          {next !== null && (
-            <p class="pages">
-              <a href={query({ after: next })}>Older</a>
-            </p>
-          )}
-        </section>
-        <VerifySnippets />
-        {isManageable && (
-          <section class="panel" aria-labelledby="change">
-            <h2 id="change">Change</h2>
-            <form class="form" method="post" action={`/webhooks/${webhook.id}`}>
-              <input type="hidden" name="revision" value={webhook.revision} />
-              <WebhookFields
-                form={form}
-                refused={refused}
-                catalogue={catalogue}
-                ticked={form.ticked("event_types") ?? webhook.eventTypes}
-                webhook={webhook}
-              />
-              <button class="main" type="submit">
-                Save
-              </button>
-            </form>
-          </section>
-        )}
-      </>,
-    );
+const showWebhook = async (c: PageContext, { form = new Form(), refused }: Sent = {}) => {
+  const asking = reading(c);
+  const { now } = asking;
+  const webhook = await readWebhook(asking, idOf(c));
+  const filter = {
+    status: deliveryStatuses.find((status) => status === c.req.query("status")),
+    eventType: eventCatalogue.find(c.req.query("event_type") ?? "")?.type,
   };
-
-  pages.get("/webhooks/:id", (c) => showWebhook(c));
-
-  pages.post("/webhooks/:id", async (c) => {
-    const form = await readForm(c);
-    const given = webhookInputOf(form);
-    const parsed = parseInput(WebhookPatch, {
-      ...(form.has("url") && { url: given.url }),
-      ...(form.has("description") && { description: given.description }),
-      // Boxes that are not ticked are not sent.
-      ...((form.has("event_types") || form.has("revision")) && { event_types: given.event_types }),
-    });
-    if ("refused" in parsed) return showWebhook(c, { form, refused: parsed.refused });
-    const { url, description, event_types: eventTypes } = parsed.input;
-    const patch = {
-      ...(url !== undefined && { url }),
-      ...(description !== undefined && { description: description ?? "" }),
-      ...(eventTypes && { eventTypes }),
-    };
-    const before = await readWebhook(reading(c), idOf(c));
-    const asked = redirects(before, patch) ? await askForStepUp(c) : null;
-    if (asked) return asked;
-    const changed = await attempt(() =>
-      // Whether it redirects events was decided by this revision.
-      changeWebhook(webhookWriting(c, catalogue), idOf(c), patch, (revision) => revision === before.revision && asShown(form)(revision)),
-    );
-    return "refused" in changed ? showWebhook(c, { form, refused: changed.refused }) : backToWebhook(c, "changed");
-  });
-
-  for (const [verb, state, done] of [
-    ["disable", "disabled", "disabled"],
-    ["enable", "active", "enabled"],
-  ] as const)
-    pages.post(`/webhooks/:id/${verb}`, async (c) => {
-      const changed = await attempt(() => changeWebhook(webhookWriting(c, catalogue), idOf(c), { state }, always));
-      return "refused" in changed ? showWebhook(c, { refused: changed.refused }) : backToWebhook(c, done);
-    });
-
-  pages.post("/webhooks/:id/test", async (c) => {
-    const form = await readForm(c);
-    const type = catalogue.find(form.text("event_type"))?.type ?? "webhook.test";
-    const sent = await attempt(() => runOnce(c, form, (commit) => sendTest(webhookWriting(c, catalogue, commit), idOf(c), type)));
-    if ("refused" in sent) return showWebhook(c, { refused: sent.refused });
-    return "repeated" in sent.result ? backToWebhook(c, "sent-before") : backToWebhook(c, "tested");
-  });
-
-  pages.get("/webhooks/:id/delete", async (c) => {
-    const asking = reading(c);
-    const webhook = await readWebhook(asking, idOf(c));
-    const { waiting, held } = await readHealth(asking, webhook.id);
-    return showPage(
-      c,
-      { title: "Delete a webhook", section: "Webhooks", trail: [...webhooksTrail, [webhook.url, `/webhooks/${webhook.id}`]] },
-      <section class="panel">
-        <p>
-          Nothing more will be sent to <code class="break">{webhook.url}</code>.{" "}
-          {waiting + held > 0 && `${counted(waiting + held, "delivery", "deliveries")} that wait for it will not be made. `}
-          To stop it for a while, disable it instead: its events are then held.
-        </p>
-        <p class="buttons">
-          <Action action={`/webhooks/${webhook.id}/delete`} kind="danger">
-            Delete
-          </Action>
-          <a class="button" href={`/webhooks/${webhook.id}`}>
-            Keep it
+  const matching = { statuses: filter.status && [filter.status], eventTypes: filter.eventType ? [filter.eventType] : undefined };
+  const redeliveryId = c.req.query("redelivery");
+  const [health, deliveries, redelivery] = await Promise.all([
+    readHealth(asking, webhook.id),
+    listDeliveries(asking, webhook.id, { filter: matching, after: c.req.query("after"), limit: deliveriesShown }),
+    redeliveryId ? readRedelivery(asking, redeliveryId).catch(() => null) : null,
+  ]);
+  const { status } = webhookData(webhook);
+  const { scopes } = webhookWriting(c);
+  const isReadable = scopes === null || eventCatalogue.scopesFor(webhook.eventTypes).every((scope) => scopes.includes(scope));
+  const isManageable = visitorMay(c, "webhooks") && isReadable;
+  const done = c.req.query("done") ?? "";
+  // An address that was kept may say what is so no longer.
+  const isSo = ownValue({ disabled: webhook.state === "disabled", enabled: webhook.state === "active" }, done) ?? true;
+  const outcome = isSo ? ownValue(outcomes, done)?.(webhook) : undefined;
+  const { rows: shown, next } = deliveries;
+  const query = (more: Record<string, string | undefined>) => {
+    const all = { status: filter.status, event_type: filter.eventType, ...more };
+    const text = new URLSearchParams(Object.entries(all).filter((entry): entry is [string, string] => Boolean(entry[1]))).toString();
+    return `/webhooks/${webhook.id}${text && `?${text}`}`;
+  };
+  return showPage(
+    c,
+    {
+      title: webhook.url,
+      section: "Webhooks",
+      trail: webhooksTrail,
+      status: refused ? 422 : 200,
+      action: isManageable && (
+        <>
+          {webhook.state === "active" && (
+            <Action action={`/webhooks/${webhook.id}/test`} kind="main" hidden={{ nonce: newNonce() }}>
+              Send test event
+            </Action>
+          )}
+          {webhook.state === "disabled" ? (
+            <Action action={`/webhooks/${webhook.id}/enable`}>Enable</Action>
+          ) : (
+            <Action action={`/webhooks/${webhook.id}/disable`}>Disable</Action>
+          )}
+          <a class="button" href={`/webhooks/${webhook.id}/rotate-secret`}>
+            Rotate secret
           </a>
-        </p>
-      </section>,
-    );
-  });
+          <a class="button danger" href={`/webhooks/${webhook.id}/delete`}>
+            Delete
+          </a>
+        </>
+      ),
+    },
+    <>
+      {outcome && <Done call={outcome[1]}>{outcome[0]}</Done>}
+      {redelivery && (
+        <div id="redelivery" data-refresh={redelivery.status === "running" || undefined}>
+          <Done call={`POST /api/v1/webhooks/${webhook.id}/redeliver`}>
+            {redelivery.status === "done"
+              ? `Redelivered: ${counted(redelivery.count, "event")} of ${integer(redelivery.count)} attempted.`
+              : `Redelivering: ${integer(redelivery.sent)} of ${counted(redelivery.count, "event")} attempted, five a second.`}
+          </Done>
+        </div>
+      )}
+      <Alert refused={refused} />
+      {visitorMay(c, "webhooks") && !isReadable && (
+        <div class="note">
+          <p>This webhook is sent events about people, which your role does not read. An admin or an owner of the account can change it.</p>
+        </div>
+      )}
+      {webhook.state === "disabled" && (
+        <div class="note alert">
+          <p>
+            Disabled. {webhook.disabledReason} Its events are held.{" "}
+            {health.held > 0 && `${counted(health.held, "delivery", "deliveries")} held. Enable it, then redeliver them.`}
+          </p>
+        </div>
+      )}
+      {webhook.state === "active" && webhook.failingSince !== null && (
+        <div class="note alert">
+          <p>
+            Failing since <Moment timeMs={webhook.failingSince} />. Each event is tried ten times in three days; five days after the first
+            failure the webhook is disabled.
+          </p>
+          {health.advice && <p>{health.advice}</p>}
+        </div>
+      )}
+      <section class="panel" aria-labelledby="facts" id="webhook-facts" data-refresh>
+        <h2 id="facts">The webhook</h2>
+        <dl class="facts">
+          <dt>Status</dt>
+          <dd>
+            <WebhookState status={status} />
+          </dd>
+          <dt>Success rate</dt>
+          <dd>
+            {rate(health.attempts === 0 ? null : percent(health.succeeded, health.attempts))}{" "}
+            <span class="quiet">of the latest {counted(health.attempts, "attempt")}</span>
+          </dd>
+          <dt>p95</dt>
+          <dd>{milliseconds(health.p95Ms)}</dd>
+          <dt>Backlog</dt>
+          <dd>
+            {counted(health.waiting, "delivery", "deliveries")}
+            {health.oldestWaitingAt !== null && (
+              <>
+                , the oldest from <Age timeMs={health.oldestWaitingAt} now={now} />
+              </>
+            )}
+          </dd>
+          <dt>Events</dt>
+          <dd class="scopes">
+            {webhook.eventTypes.map((type) => (
+              <code>{type}</code>
+            ))}
+          </dd>
+          {webhook.description && (
+            <>
+              <dt>Description</dt>
+              <dd>
+                <bdi>{webhook.description}</bdi>
+              </dd>
+            </>
+          )}
+          <dt>Id</dt>
+          <dd>
+            <code class="break">{webhook.id}</code>
+          </dd>
+          {webhook.overlapEndsAt !== null && webhook.overlapEndsAt > now && (
+            <>
+              <dt>Former secret</dt>
+              <dd>
+                signs too, until it ends <Ahead timeMs={webhook.overlapEndsAt} now={now} />
+              </dd>
+            </>
+          )}
+        </dl>
+      </section>
+      <section class="panel" aria-labelledby="deliveries">
+        <header>
+          <h2 id="deliveries">Deliveries</h2>
+          {webhook.state === "active" && isManageable && (
+            <>
+              {health.waiting > 0 && (
+                <span class="quiet">
+                  {integer(health.waiting)} {health.waiting === 1 ? "is" : "are"} pending. "Redeliver all" includes{" "}
+                  {health.waiting === 1 ? "it" : "them"}.
+                </span>
+              )}
+              <a class="button" href={query({}).replace(webhook.id, `${webhook.id}/redeliver`)}>
+                Redeliver all
+              </a>
+            </>
+          )}
+        </header>
+        <nav class="filters" aria-label="Deliveries by status">
+          <a href={query({ status: undefined })} aria-current={filter.status ? undefined : "page"}>
+            all
+          </a>
+          {deliveryStatuses.map((each) => (
+            <a href={query({ status: each })} aria-current={each === filter.status ? "page" : undefined}>
+              {each}
+            </a>
+          ))}
+          <form class="inline" method="get" action={`/webhooks/${webhook.id}`}>
+            {filter.status && <input type="hidden" name="status" value={filter.status} />}
+            <label class="unseen" for="event_type">
+              Type of event
+            </label>
+            <select id="event_type" name="event_type">
+              <option value="">every type</option>
+              {eventCatalogue.types.map((type) => (
+                <option value={type} selected={type === filter.eventType}>
+                  {type}
+                </option>
+              ))}
+            </select>
+            <button type="submit">Filter</button>
+          </form>
+        </nav>
+        {shown.length === 0 ? (
+          <Empty>
+            {filter.status || filter.eventType ? (
+              <>
+                {next === null ? "Nothing matches." : "Nothing among the latest 2,000. Older ones may match."}{" "}
+                <a href={`/webhooks/${webhook.id}`}>Clear the filter</a>
+              </>
+            ) : (
+              <>Nothing has been sent yet. A test event shows whether it arrives.</>
+            )}
+          </Empty>
+        ) : (
+          <div id="latest-deliveries" data-refresh={c.req.query("after") === undefined || undefined}>
+            <DeliveryTable deliveries={shown} now={now} />
+          </div>
+        )}
+        {next !== null && (
+          <p class="pages">
+            <a href={query({ after: next })}>Older</a>
+          </p>
+        )}
+      </section>
+      <VerifySnippets />
+      {isManageable && (
+        <section class="panel" aria-labelledby="change">
+          <h2 id="change">Change</h2>
+          <form class="form" method="post" action={`/webhooks/${webhook.id}`}>
+            <input type="hidden" name="revision" value={webhook.revision} />
+            <WebhookFields form={form} refused={refused} ticked={form.ticked("event_types") ?? webhook.eventTypes} webhook={webhook} />
+            <button class="main" type="submit">
+              Save
+            </button>
+          </form>
+        </section>
+      )}
+    </>,
+  );
+};
 
-  pages.post("/webhooks/:id/delete", async (c) => {
-    const deleted = await attempt(() => deleteWebhook(webhookWriting(c, catalogue), idOf(c), always));
-    return "refused" in deleted ? showWebhook(c, { refused: deleted.refused }) : c.redirect("/webhooks?done=deleted", 303);
-  });
+webhookPages.get("/webhooks/:id", needs("session"), (c) => showWebhook(c));
 
-  return pages;
+webhookPages.post("/webhooks/:id", needs("webhooks", "sometimes"), async (c) => {
+  const form = await readForm(c);
+  const given = webhookInputOf(form);
+  const parsed = parseInput(WebhookPatch, {
+    ...(form.has("url") && { url: given.url }),
+    ...(form.has("description") && { description: given.description }),
+    // Boxes that are not ticked are not sent.
+    ...((form.has("event_types") || form.has("revision")) && { event_types: given.event_types }),
+  });
+  if ("refused" in parsed) return showWebhook(c, { form, refused: parsed.refused });
+  const { url, description, event_types: eventTypes } = parsed.input;
+  const patch = {
+    ...(url !== undefined && { url }),
+    ...(description !== undefined && { description: description ?? "" }),
+    ...(eventTypes && { eventTypes }),
+  };
+  const before = await readWebhook(reading(c), idOf(c));
+  const asked = redirects(before, patch) ? await askForStepUp(c) : null;
+  if (asked) return asked;
+  const changed = await attempt(() =>
+    // Whether it redirects events was decided by this revision.
+    changeWebhook(webhookWriting(c), idOf(c), patch, (revision) => revision === before.revision && asShown(form)(revision)),
+  );
+  return "refused" in changed ? showWebhook(c, { form, refused: changed.refused }) : backToWebhook(c, "changed");
+});
+
+async function setState(c: PageContext, state: Webhook["state"], done: string) {
+  const changed = await attempt(() => changeWebhook(webhookWriting(c), idOf(c), { state }, always));
+  return "refused" in changed ? showWebhook(c, { refused: changed.refused }) : backToWebhook(c, done);
 }
+
+webhookPages.post("/webhooks/:id/disable", needs("webhooks"), (c) => setState(c, "disabled", "disabled"));
+webhookPages.post("/webhooks/:id/enable", needs("webhooks", "always"), (c) => setState(c, "active", "enabled"));
+
+webhookPages.post("/webhooks/:id/test", needs("webhooks"), async (c) => {
+  const form = await readForm(c);
+  const type = eventCatalogue.find(form.text("event_type"))?.type ?? "webhook.test";
+  const sent = await attempt(() => runOnce(c, form, (commit) => sendTest(webhookWriting(c, commit), idOf(c), type)));
+  if ("refused" in sent) return showWebhook(c, { refused: sent.refused });
+  return "repeated" in sent.result ? backToWebhook(c, "sent-before") : backToWebhook(c, "tested");
+});
+
+webhookPages.get("/webhooks/:id/delete", needs("webhooks"), async (c) => {
+  const asking = reading(c);
+  const webhook = await readWebhook(asking, idOf(c));
+  const { waiting, held } = await readHealth(asking, webhook.id);
+  return showPage(
+    c,
+    { title: "Delete a webhook", section: "Webhooks", trail: [...webhooksTrail, [webhook.url, `/webhooks/${webhook.id}`]] },
+    <section class="panel">
+      <p>
+        Nothing more will be sent to <code class="break">{webhook.url}</code>.{" "}
+        {waiting + held > 0 && `${counted(waiting + held, "delivery", "deliveries")} that wait for it will not be made. `}
+        To stop it for a while, disable it instead: its events are then held.
+      </p>
+      <p class="buttons">
+        <Action action={`/webhooks/${webhook.id}/delete`} kind="danger">
+          Delete
+        </Action>
+        <a class="button" href={`/webhooks/${webhook.id}`}>
+          Keep it
+        </a>
+      </p>
+    </section>,
+  );
+});
+
+webhookPages.post("/webhooks/:id/delete", needs("webhooks", "always"), async (c) => {
+  const deleted = await attempt(() => deleteWebhook(webhookWriting(c), idOf(c), always));
+  return "refused" in deleted ? showWebhook(c, { refused: deleted.refused }) : c.redirect("/webhooks?done=deleted", 303);
+});

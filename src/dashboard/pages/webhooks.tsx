@@ -1,10 +1,10 @@
 import { Hono } from "hono";
-import type { EventCatalogue } from "../../events/catalogue.ts";
+import { eventCatalogue } from "../../events/catalogue.ts";
 import { percent } from "../../usage/percent.ts";
 import { readHealth, type WebhookHealth } from "../../webhooks/health.ts";
 import { listWebhooks } from "../../webhooks/read-webhooks.ts";
-import { type Webhook, webhookData } from "../../webhooks/webhook.ts";
-import { webhookInputs } from "../../webhooks/webhook-inputs.ts";
+import { NewWebhook, webhookData } from "../../webhooks/schemas.ts";
+import type { Webhook } from "../../webhooks/webhook.ts";
 import { createWebhook } from "../../webhooks/write-webhooks.ts";
 import { reading, webhookWriting } from "../acting.ts";
 import { type Choice, Choices, TextField } from "../components/fields.tsx";
@@ -17,6 +17,7 @@ import { VerifySnippets } from "../components/verify-snippets.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
 import { counted, dash, integer, milliseconds, rate } from "../format.ts";
 import { attempt, Form, parseInput, type Refused, readForm, type Sent } from "../forms.ts";
+import { needs } from "../needs.ts";
 import { newNonce, runOnce } from "../once.ts";
 import { visitorMay } from "../permissions.tsx";
 
@@ -24,114 +25,109 @@ const mostWebhooks = 20;
 
 export const webhooksTrail = [["Webhooks", "/webhooks"]] as const;
 
-export function webhooksPages(catalogue: EventCatalogue) {
-  const pages = new Hono<PageEnv>();
-  const { NewWebhook } = webhookInputs(catalogue);
+export const webhooksPages = new Hono<PageEnv>();
 
-  pages.get("/webhooks", async (c) => {
-    const asking = reading(c);
-    const webhooks = await listWebhooks(asking, { limit: mostWebhooks });
-    const healths = await Promise.all(webhooks.map(({ id }) => readHealth(asking, id)));
-    const isDeleted = c.req.query("done") === "deleted";
+webhooksPages.get("/webhooks", needs("session"), async (c) => {
+  const asking = reading(c);
+  const webhooks = await listWebhooks(asking, { limit: mostWebhooks });
+  const healths = await Promise.all(webhooks.map(({ id }) => readHealth(asking, id)));
+  const isDeleted = c.req.query("done") === "deleted";
+  return showPage(
+    c,
+    {
+      title: "Webhooks",
+      section: "Webhooks",
+      action: visitorMay(c, "webhooks") && (
+        <a class="button main" href="/webhooks/new">
+          Add webhook
+        </a>
+      ),
+    },
+    <>
+      {isDeleted && <Done call="DELETE /api/v1/webhooks/{id}">Deleted. Nothing more is sent to it.</Done>}
+      {webhooks.length === 0 ? (
+        <Empty>
+          No webhooks yet. A webhook is a URL of yours that is told when something happens.{" "}
+          {visitorMay(c, "webhooks") && <a href="/webhooks/new">Add the first one</a>}
+        </Empty>
+      ) : (
+        <section class="panel" aria-label="Webhooks">
+          <table class="cards">
+            <thead>
+              <tr>
+                <th scope="col">URL</th>
+                <th scope="col">Status</th>
+                <th scope="col">Events</th>
+                <th scope="col" class="number">
+                  Success rate
+                </th>
+                <th scope="col" class="number">
+                  p95
+                </th>
+                <th scope="col" class="number">
+                  Backlog
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {webhooks.map((webhook, index) => (
+                <WebhookRow webhook={webhook} health={healths[index] as WebhookHealth} now={asking.now} />
+              ))}
+            </tbody>
+          </table>
+        </section>
+      )}
+    </>,
+  );
+});
+
+const showForm = (c: PageContext, { form = new Form(), refused }: Sent = {}) =>
+  showPage(
+    c,
+    { title: "Add a webhook", section: "Webhooks", trail: webhooksTrail, status: refused ? 422 : 200 },
+    <>
+      <Alert refused={refused} />
+      <form class="panel form" method="post" action="/webhooks">
+        <input type="hidden" name="nonce" value={newNonce()} />
+        <WebhookFields form={form} refused={refused} ticked={form.all("event_types")} />
+        <button class="main" type="submit">
+          Add webhook
+        </button>
+      </form>
+    </>,
+  );
+
+webhooksPages.get("/webhooks/new", needs("webhooks"), (c) => showForm(c));
+
+webhooksPages.post("/webhooks", needs("webhooks", "always"), async (c) => {
+  const form = await readForm(c);
+  const parsed = parseInput(NewWebhook, webhookInputOf(form));
+  if ("refused" in parsed) return showForm(c, { form, refused: parsed.refused });
+  const { url, description, event_types: eventTypes } = parsed.input;
+  const made = await attempt(() =>
+    runOnce(
+      c,
+      form,
+      (commit) => createWebhook(webhookWriting(c, commit), { url, description, eventTypes }),
+      ({ webhook }) => webhook.id,
+    ),
+  );
+  if ("refused" in made) return showForm(c, { form, refused: made.refused });
+  if ("repeated" in made.result)
     return showPage(
       c,
-      {
-        title: "Webhooks",
-        section: "Webhooks",
-        action: visitorMay(c, "webhooks") && (
-          <a class="button main" href="/webhooks/new">
-            Add webhook
-          </a>
-        ),
-      },
-      <>
-        {isDeleted && <Done call="DELETE /api/v1/webhooks/{id}">Deleted. Nothing more is sent to it.</Done>}
-        {webhooks.length === 0 ? (
-          <Empty>
-            No webhooks yet. A webhook is a URL of yours that is told when something happens.{" "}
-            {visitorMay(c, "webhooks") && <a href="/webhooks/new">Add the first one</a>}
-          </Empty>
-        ) : (
-          <section class="panel" aria-label="Webhooks">
-            <table class="cards">
-              <thead>
-                <tr>
-                  <th scope="col">URL</th>
-                  <th scope="col">Status</th>
-                  <th scope="col">Events</th>
-                  <th scope="col" class="number">
-                    Success rate
-                  </th>
-                  <th scope="col" class="number">
-                    p95
-                  </th>
-                  <th scope="col" class="number">
-                    Backlog
-                  </th>
-                </tr>
-              </thead>
-              <tbody>
-                {webhooks.map((webhook, index) => (
-                  <WebhookRow webhook={webhook} health={healths[index] as WebhookHealth} now={asking.now} />
-                ))}
-              </tbody>
-            </table>
-          </section>
-        )}
-      </>,
+      { title: "Add a webhook", section: "Webhooks", status: 409 },
+      <ShownBefore path={`/webhooks/${made.result.repeated}`} what="A webhook" />,
     );
+  const { webhook, secret } = made.result.result;
+  return showSigningSecret(c, {
+    title: "The webhook is made",
+    webhook,
+    secret,
+    call: "POST /api/v1/webhooks",
+    done: "Added. What happens from now on is sent to it.",
   });
-
-  const showForm = (c: PageContext, { form = new Form(), refused }: Sent = {}) =>
-    showPage(
-      c,
-      { title: "Add a webhook", section: "Webhooks", trail: webhooksTrail, status: refused ? 422 : 200 },
-      <>
-        <Alert refused={refused} />
-        <form class="panel form" method="post" action="/webhooks">
-          <input type="hidden" name="nonce" value={newNonce()} />
-          <WebhookFields form={form} refused={refused} catalogue={catalogue} ticked={form.all("event_types")} />
-          <button class="main" type="submit">
-            Add webhook
-          </button>
-        </form>
-      </>,
-    );
-
-  pages.get("/webhooks/new", (c) => showForm(c));
-
-  pages.post("/webhooks", async (c) => {
-    const form = await readForm(c);
-    const parsed = parseInput(NewWebhook, webhookInputOf(form));
-    if ("refused" in parsed) return showForm(c, { form, refused: parsed.refused });
-    const { url, description, event_types: eventTypes } = parsed.input;
-    const made = await attempt(() =>
-      runOnce(
-        c,
-        form,
-        (commit) => createWebhook(webhookWriting(c, catalogue, commit), { url, description, eventTypes }),
-        ({ webhook }) => webhook.id,
-      ),
-    );
-    if ("refused" in made) return showForm(c, { form, refused: made.refused });
-    if ("repeated" in made.result)
-      return showPage(
-        c,
-        { title: "Add a webhook", section: "Webhooks", status: 409 },
-        <ShownBefore path={`/webhooks/${made.result.repeated}`} what="A webhook" />,
-      );
-    const { webhook, secret } = made.result.result;
-    return showSigningSecret(c, {
-      title: "The webhook is made",
-      webhook,
-      secret,
-      call: "POST /api/v1/webhooks",
-      done: "Added. What happens from now on is sent to it.",
-    });
-  });
-
-  return pages;
-}
+});
 
 const WebhookRow = ({ webhook, health, now }: { webhook: Webhook; health: WebhookHealth; now: number }) => (
   <tr class="row">
@@ -170,13 +166,11 @@ const WebhookRow = ({ webhook, health, now }: { webhook: Webhook; health: Webhoo
 export const WebhookFields = ({
   form,
   refused,
-  catalogue,
   ticked,
   webhook,
 }: {
   form: Form;
   refused?: Refused | undefined;
-  catalogue: EventCatalogue;
   ticked: readonly string[];
   webhook?: Webhook;
 }) => (
@@ -200,7 +194,7 @@ export const WebhookFields = ({
       label="Event types"
       options={[
         ["*", "Every event, also of types that are added later."],
-        ...catalogue.kinds.map(({ type, description }): Choice => [type, description]),
+        ...eventCatalogue.kinds.map(({ type, description }): Choice => [type, description]),
       ]}
       ticked={ticked}
     />

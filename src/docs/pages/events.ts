@@ -1,12 +1,12 @@
-import type { EventCatalogue } from "../../events/catalogue.ts";
+import { eventCatalogue } from "../../events/catalogue.ts";
 import { exampleBodyOf } from "../../events/event.ts";
 import { type JsonObject, payloadName } from "../../openapi/document.ts";
 import { type DocPage, eventPath, jsonFence, paragraphs, schemaPath } from "../page.ts";
 import { memberTable } from "./schemas.ts";
 
 /** A page for each type of event, with what webhooks are sent of it. */
-export const eventPages = (document: JsonObject, { kinds }: EventCatalogue): DocPage[] =>
-  kinds.map((kind) => {
+export const eventPages = (document: JsonObject): DocPage[] =>
+  eventCatalogue.kinds.map((kind) => {
     const { type, description, scope, schema, previous } = kind;
     const { schemas } = document.components as { schemas: Record<string, JsonObject> };
     return {

@@ -1,5 +1,4 @@
 import changelog from "../../../CHANGELOG.md";
-import type { EventCatalogue } from "../../events/catalogue.ts";
 import type { JsonObject } from "../../openapi/document.ts";
 import { figures, withFigures } from "../figures.ts";
 import authentication from "../guides/authentication.md";
@@ -31,8 +30,8 @@ const guides = [
 ] as const;
 
 /** The guides, in the order in which they are read. */
-export function guidePages(document: JsonObject, catalogue: EventCatalogue, origin: string): DocPage[] {
-  const values = figures(document, catalogue, origin);
+export function guidePages(document: JsonObject, origin: string): DocPage[] {
+  const values = figures(document, origin);
   return guides.map(([name, text, summary]) => {
     const markdown = withFigures(text, values);
     return { path: `/docs/guides/${name}`, title: /^# (.+)$/m.exec(markdown)?.[1] ?? name, kind: "Guide", summary, markdown };

@@ -1,6 +1,6 @@
-import { inMib } from "../../accounts/storage.ts";
 import { integer, share, wholePercent } from "../../dashboard/format.ts";
 import type { AccountTraffic } from "../../operations/traffic.ts";
+import { inMib } from "../../storage/storage.ts";
 
 const shownAtMost = 20;
 const nearPercent = 80;

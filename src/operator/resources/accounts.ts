@@ -1,7 +1,6 @@
 import { Hono } from "hono";
 import { z } from "zod";
 import { type Account, accountsAfter, readAccount } from "../../accounts/account.ts";
-import { usualQuotaBytes } from "../../accounts/storage.ts";
 import { connectToStore, roomiestStore } from "../../activity/databases.ts";
 import { keptDays } from "../../activity/retention.ts";
 import { connect } from "../../db/client.ts";
@@ -22,6 +21,7 @@ import {
 import { type Erasure, eraseSome, readErasure, requestErasure, requireKept, timeTravelUntil } from "../../operations/erase-account.ts";
 import { exportAccount } from "../../operations/export-account.ts";
 import { recordOperation } from "../../operations/operator-audit.ts";
+import { usualQuotaBytes } from "../../storage/storage.ts";
 import { iso, isoOrNull, secondMs } from "../../time/clock.ts";
 import { idOf, type OperatorEnv, operating, readBody, setupUrl } from "../context.ts";
 

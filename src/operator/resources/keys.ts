@@ -11,9 +11,9 @@ import { changeKey } from "../../keys/change-key.ts";
 import { createKey } from "../../keys/create-key.ts";
 import { type Key, statusOf } from "../../keys/key.ts";
 import { prefixOf } from "../../keys/key-format.ts";
-import { NewKey } from "../../keys/key-inputs.ts";
 import { listKeys } from "../../keys/read-keys.ts";
 import { revokeKey } from "../../keys/revoke-key.ts";
+import { NewKey, newKeyOf } from "../../keys/schemas.ts";
 import { accountOfKey } from "../../operations/change-account.ts";
 import { requireKept } from "../../operations/erase-account.ts";
 import { recordOperation } from "../../operations/operator-audit.ts";
@@ -46,12 +46,12 @@ keys.get("/accounts/:id/keys", async (c) => {
 });
 
 keys.post("/accounts/:id/keys", async (c) => {
-  const { name, scopes, hourly_limit: hourlyLimit, allowed_ips: allowedIps, expires_at: expiresAt } = await readBody(c, NewKey);
+  const newKey = newKeyOf(await readBody(c, NewKey));
   await requireKept(connect(c.env.DB), idOf(c));
   const account = await readAccount(connect(c.env.DB), idOf(c));
   const [signing] = signingSecrets(c.env);
   const writing = { ...keyWriting(c, account, "key.made"), signing };
-  const { key, secretKey } = await createKey(writing, { name, scopes, hourlyLimit, allowedIps, expiresAt });
+  const { key, secretKey } = await createKey(writing, newKey);
   return c.json({ ...bodyOf(key, Date.now()), secret_key: secretKey }, 201);
 });
 

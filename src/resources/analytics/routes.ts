@@ -17,65 +17,63 @@ const mostPoints = 750;
 
 const count = z.int().min(0);
 const countBy = (names: readonly string[]) =>
-  z.strictObject(Object.fromEntries(names.map((name) => [name, count.openapi({ description: `How many are \`${name}\`.`, example: 8 })])));
+  z.strictObject(Object.fromEntries(names.map((name) => [name, count.meta({ description: `How many are \`${name}\`.`, example: 8 })])));
 
 const Analytics = z
   .strictObject({
-    from: time.openapi({ description: "The first moment of the span." }),
-    to: time.openapi({ description: "The end of the span, which is not in it." }),
-    interval: z
-      .enum(intervals)
-      .openapi({ description: "How long a point of the series is: a `day`, a `week` or a `month`.", example: "day" }),
+    from: time.meta({ description: "The first moment of the span." }),
+    to: time.meta({ description: "The end of the span, which is not in it." }),
+    interval: z.enum(intervals).meta({ description: "How long a point of the series is: a `day`, a `week` or a `month`.", example: "day" }),
     tasks: z
       .strictObject({
-        created: count.openapi({ description: "How many were created in the span.", example: 41 }),
-        completed: count.openapi({ description: "How many were completed in the span.", example: 36 }),
-        open: count.openapi({ description: "How many are to do or in progress now.", example: 17 }),
-        overdue: count.openapi({ description: "How many are open now and past their due date.", example: 2 }),
+        created: count.meta({ description: "How many were created in the span.", example: 41 }),
+        completed: count.meta({ description: "How many were completed in the span.", example: 36 }),
+        open: count.meta({ description: "How many are to do or in progress now.", example: 17 }),
+        overdue: count.meta({ description: "How many are open now and past their due date.", example: 2 }),
         completion_rate: z
           .number()
           .min(0)
           .max(100)
           .nullable()
-          .openapi({ description: "Percent of those created in the span that are done. Null where none were.", example: 78.05 }),
+          .meta({ description: "Percent of those created in the span that are done. Null where none were.", example: 78.05 }),
         median_hours_to_complete: z
           .number()
           .nullable()
-          .openapi({ description: "From creation to completion, of those completed in the span; null where none were.", example: 26.5 }),
-        by_status: countBy(taskStatuses).openapi({ description: "All tasks by status, now." }),
-        by_priority: countBy(priorities).openapi({ description: "All tasks by priority, now." }),
+          .meta({ description: "From creation to completion, of those completed in the span; null where none were.", example: 26.5 }),
+        by_status: countBy(taskStatuses).meta({ description: "All tasks by status, now." }),
+        by_priority: countBy(priorities).meta({ description: "All tasks by priority, now." }),
       })
-      .openapi({ description: "Figures about tasks." }),
+      .meta({ description: "Figures about tasks." }),
     users: z
       .strictObject({
-        total: count.openapi({ description: "How many there are.", example: 12 }),
-        active: count.openapi({ description: "How many of them are `active`.", example: 11 }),
+        total: count.meta({ description: "How many there are.", example: 12 }),
+        active: count.meta({ description: "How many of them are `active`.", example: 11 }),
       })
-      .openapi({ description: "The users, now." }),
+      .meta({ description: "The users, now." }),
     by_assignee: z
       .array(
         z.strictObject({
-          user_id: z.string().openapi({ description: "The user.", example: "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-          open: count.openapi({ description: "Their tasks that are open now.", example: 3 }),
-          completed: count.openapi({ description: "Their tasks that were completed in the span.", example: 9 }),
+          user_id: z.string().meta({ description: "The user.", example: "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+          open: count.meta({ description: "Their tasks that are open now.", example: 3 }),
+          completed: count.meta({ description: "Their tasks that were completed in the span.", example: 9 }),
         }),
       )
-      .openapi({ description: "Open now and completed in the span: the 100 users with the most." }),
+      .meta({ description: "Open now and completed in the span: the 100 users with the most." }),
     series: z
       .array(
         z.strictObject({
-          start: time.openapi({ description: "When the day, week or month begins." }),
-          created: count.openapi({ description: "Tasks created in it.", example: 4 }),
-          completed: count.openapi({ description: "Tasks completed in it.", example: 5 }),
+          start: time.meta({ description: "When the day, week or month begins." }),
+          created: count.meta({ description: "Tasks created in it.", example: 4 }),
+          completed: count.meta({ description: "Tasks completed in it.", example: 5 }),
         }),
       )
-      .openapi({
+      .meta({
         description: "One point for each UTC day, ISO week or month that the span touches. Only what lies in the span is counted.",
       }),
   })
   .openapi("Analytics", { description: "Figures about the account's tasks and users." });
 
-export const analytics = createRouter();
+export const routes = createRouter();
 
 const read = createRoute({
   method: "get",
@@ -88,13 +86,13 @@ const read = createRoute({
   ...requireScope("analytics:read"),
   request: {
     query: z.strictObject({
-      from: timeInput.optional().openapi({
+      from: timeInput.optional().meta({
         type: "string",
         format: "date-time",
         description: "From this time on; by default 30 days before `to`.",
         example: "2026-01-01T00:00:00Z",
       }),
-      to: timeInput.optional().openapi({
+      to: timeInput.optional().meta({
         type: "string",
         format: "date-time",
         description: "Before this time; by default the end of the current hour.",
@@ -103,7 +101,7 @@ const read = createRoute({
       interval: z
         .enum(intervals)
         .default("day")
-        .openapi({ description: `How long a point is: a \`day\`, an ISO \`week\` or a \`month\`, in UTC. At most ${mostPoints} points.` }),
+        .meta({ description: `How long a point is: a \`day\`, an ISO \`week\` or a \`month\`, in UTC. At most ${mostPoints} points.` }),
     }),
   },
   responses: { 200: json(Analytics, "The figures.") },
@@ -112,7 +110,7 @@ const read = createRoute({
 const refuse = (parameter: string, detail: string) =>
   new Failure("invalid_parameter", "The span is not valid.", { faults: [{ parameter, code: "invalid_span", detail }] });
 
-analytics.openapi(read, async (c) => {
+routes.openapi(read, async (c) => {
   const { interval, from: wantedFrom, to: wantedTo } = c.req.valid("query");
   const { window } = windowsAt("30d", c.get("startedAt"));
   const to = wantedTo ?? window.to;

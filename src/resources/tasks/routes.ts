@@ -5,10 +5,11 @@ import { runOnce } from "../../api/middleware/idempotency.ts";
 import { respondEmpty, respondJson } from "../../api/respond.ts";
 import { refusing, requireScope } from "../../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
-import { body, mergePatch, omitUndefined, withConditions, withIdempotencyKey } from "../../api/route-parts/requests.ts";
+import { body, mergePatch, withConditions, withIdempotencyKey } from "../../api/route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../../api/route-parts/responses.ts";
 import { idInput, idParam, like, pageQuery, severalWords } from "../../api/route-parts/schemas.ts";
 import { createRouter } from "../../api/router.ts";
+import { omitUndefined } from "../../inputs/omit-undefined.ts";
 import { text, timeInput, timeInputOrNull } from "../../inputs/values.ts";
 import { listTasks, readTask } from "./read-tasks.ts";
 import { TaskData, TaskPriority, TaskStatus, taskData } from "./schemas.ts";
@@ -55,7 +56,7 @@ const TaskPatch = z
 const params = idParam("tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708");
 const tags = ["Tasks"];
 
-export const tasks = createRouter();
+export const routes = createRouter();
 
 const list = createRoute({
   method: "get",
@@ -73,22 +74,20 @@ const list = createRoute({
       priority: severalWords(priorities, "Only tasks with one of these priorities"),
       assignee_id: idInput
         .optional()
-        .openapi({ description: "Only the tasks of this user.", example: "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-      due_before: timeInput
-        .optional()
-        .openapi({ description: "Only tasks that are due before this time.", example: "2027-01-01T00:00:00Z" }),
+        .meta({ description: "Only the tasks of this user.", example: "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+      due_before: timeInput.optional().meta({ description: "Only tasks that are due before this time.", example: "2027-01-01T00:00:00Z" }),
       due_after: timeInput
         .optional()
-        .openapi({ description: "Only tasks that are due at this time or later.", example: "2026-01-01T00:00:00Z" }),
-      updated_after: timeInput.optional().openapi({
+        .meta({ description: "Only tasks that are due at this time or later.", example: "2026-01-01T00:00:00Z" }),
+      updated_after: timeInput.optional().meta({
         description: "Only tasks that were changed at this time or later: what a synchronisation asks for.",
         example: "2026-01-01T00:00:00Z",
       }),
-      q: text(1, 200).optional().openapi({ description: "Part of a title or description, in any case.", example: "release" }),
+      q: text(1, 200).optional().meta({ description: "Part of a title or description, in any case.", example: "release" }),
       sort: z
         .enum(taskSorts)
         .default("-created_at")
-        .openapi({ description: `The order, with \`-\` descending: ${taskSorts.map((sort) => `\`${sort}\``).join(", ")}.` }),
+        .meta({ description: `The order, with \`-\` descending: ${taskSorts.map((sort) => `\`${sort}\``).join(", ")}.` }),
     }),
   },
   responses: { 200: json(pageOf(Task, "TaskPage"), "A page of tasks.", "Link") },
@@ -96,7 +95,7 @@ const list = createRoute({
 
 const Position = z.strictObject({ value: z.int().nullable(), id: z.string() });
 
-tasks.openapi(list, async (c) => {
+routes.openapi(list, async (c) => {
   const { limit, cursor, sort, ...query } = c.req.valid("query");
   const filter = {
     statuses: query.status,
@@ -126,7 +125,7 @@ const create = createRoute({
   responses: { 201: postJson(Task, "The new task.", "Location", "ETag") },
 });
 
-tasks.openapi(create, (c) => {
+routes.openapi(create, (c) => {
   const { assignee_id: assigneeId, due_at: dueAt, ...content } = c.req.valid("json");
   return runOnce(c, {
     run: (writing) => createTask(writing, { ...content, assigneeId, dueAt }),
@@ -151,7 +150,7 @@ const read = createRoute({
   responses: { 200: json(Task, "The task.", "ETag"), ...notModified },
 });
 
-tasks.openapi(read, async (c) => {
+routes.openapi(read, async (c) => {
   const task = await readTask(reading(c), c.req.valid("param").id);
   return respondOne(c, taskData(task), etagOf(task.revision));
 });
@@ -171,7 +170,7 @@ const change = createRoute({
   responses: { 200: json(Task, "The whole task.", "ETag") },
 });
 
-tasks.openapi(change, async (c) => {
+routes.openapi(change, async (c) => {
   const { assignee_id: assigneeId, due_at: dueAt, description, labels, ...rest } = c.req.valid("json");
   const patch = omitUndefined({
     ...rest,
@@ -198,7 +197,7 @@ const remove = createRoute({
   responses: { 204: noContent("It is deleted.") },
 });
 
-tasks.openapi(remove, async (c) => {
+routes.openapi(remove, async (c) => {
   await deleteTask(writing(c), c.req.valid("param").id, preconditionOf(c));
   return respondEmpty(c, 204);
 });

@@ -5,10 +5,11 @@ import { runOnce } from "../../api/middleware/idempotency.ts";
 import { respondEmpty, respondJson } from "../../api/respond.ts";
 import { refusing, requireScope } from "../../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
-import { body, mergePatch, omitUndefined, withConditions, withIdempotencyKey } from "../../api/route-parts/requests.ts";
+import { body, mergePatch, withConditions, withIdempotencyKey } from "../../api/route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../../api/route-parts/responses.ts";
 import { idParam, like, pageQuery, severalWords } from "../../api/route-parts/schemas.ts";
 import { createRouter } from "../../api/router.ts";
+import { omitUndefined } from "../../inputs/omit-undefined.ts";
 import { email, text, visibleText } from "../../inputs/values.ts";
 import { deleteUser } from "./delete-user.ts";
 import { listUsers, readUser } from "./read-users.ts";
@@ -35,7 +36,7 @@ const UserPatch = z
 const params = idParam("usr_019a1b2c3d4e7f8091a2b3c4d5e6f708");
 const tags = ["Users"];
 
-export const users = createRouter();
+export const routes = createRouter();
 
 const list = createRoute({
   method: "get",
@@ -51,13 +52,13 @@ const list = createRoute({
       ...pageQuery,
       role: severalWords(roles, "Only users with one of these roles"),
       status: severalWords(userStatuses, "Only users with one of these statuses"),
-      q: text(1, 200).optional().openapi({ description: "Part of a name or email address, in any case.", example: "ada" }),
+      q: text(1, 200).optional().meta({ description: "Part of a name or email address, in any case.", example: "ada" }),
     }),
   },
   responses: { 200: json(pageOf(User, "UserPage"), "A page of users.", "Link") },
 });
 
-users.openapi(list, async (c) => {
+routes.openapi(list, async (c) => {
   const { limit, cursor, role: roles, status: statuses, q } = c.req.valid("query");
   const after = positionAt(c, cursor, z.string());
   const { rows, next } = await listUsers(reading(c), { filter: { roles, statuses, q }, after, limit });
@@ -79,7 +80,7 @@ const create = createRoute({
   responses: { 201: postJson(User, "The new user.", "Location", "ETag") },
 });
 
-users.openapi(create, (c) => {
+routes.openapi(create, (c) => {
   const input = c.req.valid("json");
   return runOnce(c, {
     run: (writing) => createUser(writing, input),
@@ -104,7 +105,7 @@ const read = createRoute({
   responses: { 200: json(User, "The user.", "ETag"), ...notModified },
 });
 
-users.openapi(read, async (c) => {
+routes.openapi(read, async (c) => {
   const user = await readUser(reading(c), c.req.valid("param").id);
   return respondOne(c, userData(user), etagOf(user.revision));
 });
@@ -124,7 +125,7 @@ const change = createRoute({
   responses: { 200: json(User, "The whole user.", "ETag") },
 });
 
-users.openapi(change, async (c) => {
+routes.openapi(change, async (c) => {
   const user = await changeUser(writing(c), c.req.valid("param").id, omitUndefined(c.req.valid("json")), preconditionOf(c));
   return respondJson(c, userData(user), 200, { ETag: etagOf(user.revision) });
 });
@@ -144,7 +145,7 @@ const remove = createRoute({
   responses: { 204: noContent("It is deleted.") },
 });
 
-users.openapi(remove, async (c) => {
+routes.openapi(remove, async (c) => {
   await deleteUser(writing(c), c.req.valid("param").id, preconditionOf(c));
   return respondEmpty(c, 204);
 });

@@ -1,0 +1,54 @@
+import { spawnSync } from "node:child_process";
+import { appendFileSync, globSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { tablesOfAccounts } from "../src/registry/area-tables.ts";
+import { missingStatements } from "./storage-counting.ts";
+
+// `npm run migration -- NAME`: writes the migrations from what is applied so far to the tables that `src/` has now, with what counts their rows.
+
+const root = join(import.meta.dirname, "..");
+const [name = ""] = process.argv.slice(2);
+if (!/^[a-z][a-z0-9_]*$/.test(name)) {
+  console.error("Name the migration: npm run migration -- projects");
+  process.exit(2);
+}
+
+/** By folder of `migrations`: where the tables are. */
+const schemas = { main: "src/**/tables.ts", activity: "src/**/log-tables.ts" };
+
+const filesOf = (folder: string) => globSync(`migrations/${folder}/*.sql`, { cwd: root }).toSorted();
+
+/** Has drizzle-kit write a migration. Returns its path; undefined if there is nothing to migrate. */
+function generate(folder: keyof typeof schemas, ...more: string[]): string | undefined {
+  const before = new Set(filesOf(folder));
+  const args = ["generate", "--dialect", "sqlite", "--schema", schemas[folder], "--out", `migrations/${folder}`, "--name", name, ...more];
+  const { status, stdout, stderr } = spawnSync("drizzle-kit", args, { cwd: root, encoding: "utf8" });
+  if (status !== 0) throw new Error(`drizzle-kit failed:\n${stdout}${stderr}`);
+  return filesOf(folder).find((file) => !before.has(file));
+}
+
+/** Drizzle cannot say that a table is stored by its primary key. */
+function addWithoutRowid(file: string): void {
+  const made = tablesOfAccounts.filter(({ facts }) => facts.withoutRowid).map((table) => table.name);
+  const text = readFileSync(join(root, file), "utf8");
+  const form = new RegExp(`(CREATE TABLE \`(?:${made.join("|")})\` \\([\\s\\S]*?\\n\\));`, "g");
+  writeFileSync(join(root, file), text.replaceAll(form, "$1 WITHOUT ROWID;"));
+}
+
+/** What a custom migration of drizzle-kit begins with. */
+const placeholder = /^-- Custom SQL migration file.*\n?/m;
+
+const made = [generate("main"), generate("activity")].filter((file) => file !== undefined);
+for (const file of made) addWithoutRowid(file);
+const missing = missingStatements(join(root, "migrations/main"));
+if (missing.length > 0) {
+  const own = made.find((file) => file.startsWith("migrations/main/"));
+  const file = own ?? generate("main", "--custom");
+  if (file === undefined) throw new Error("drizzle-kit wrote no migration");
+  const text = readFileSync(join(root, file), "utf8").replace(placeholder, "").trimEnd();
+  writeFileSync(join(root, file), text);
+  const statements = missing.map((statement) => `${statement};`).join("--> statement-breakpoint\n");
+  appendFileSync(join(root, file), `${text === "" ? "" : "--> statement-breakpoint\n"}${statements}\n`);
+  if (!made.includes(file)) made.push(file);
+}
+console.log(made.length === 0 ? "Nothing to migrate." : `Written: ${made.join(", ")}`);

@@ -1,0 +1,77 @@
+import { apiBase } from "../../src/api/base-path.ts";
+import { securityScheme } from "../../src/api/route-parts/access.ts";
+import { Problem } from "../../src/api/route-parts/responses.ts";
+import { type ApiRouter, createRouter } from "../../src/api/router.ts";
+import { find, type Json, type JsonObject, resolve } from "../../src/openapi/document.ts";
+import { laptop } from "../../src/openapi/servers.ts";
+import { addEventRequests } from "./event-requests.ts";
+import { addEventSchemas } from "./event-schemas.ts";
+import { addExamples } from "./examples.ts";
+import { headers } from "./headers.ts";
+import { externalDocs, info, tags } from "./info.ts";
+import { addLinks } from "./links.ts";
+import { addRefusals } from "./refusals.ts";
+import { addScopes } from "./scopes.ts";
+import { shareParts } from "./shared-parts.ts";
+
+/** The OpenAPI 3.1.0 document of every operation of `routers`, as plain JSON, as clients see it: answers may get new members and codes. */
+export function openApiDocument(routers: readonly ApiRouter[]): JsonObject {
+  const document = closedDocument(routers);
+  addEventRequests(document);
+  openAnswers(document);
+  addExamples(document);
+  addLinks(document);
+  addScopes(document);
+  shareParts(document);
+  return document;
+}
+
+/** The same with closed answers: what the service answers today and nothing else. Tests hold it to this one. */
+export function closedDocument(routers: readonly ApiRouter[]): JsonObject {
+  const registry = createRouter().openAPIRegistry;
+  for (const { openAPIRegistry } of routers) {
+    for (const definition of openAPIRegistry.definitions) if (definition.type === "route") registry.registerPath(definition.route);
+  }
+  registry.register("Problem", Problem);
+  registry.registerComponent("securitySchemes", securityScheme, {
+    type: "http",
+    scheme: "bearer",
+    description: "An API key, `dvo_...`. The scope that an operation needs stands with it.",
+  });
+  for (const [name, definition] of Object.entries(headers)) registry.registerComponent("headers", name, definition);
+  const documented = createRouter();
+  documented.openAPIRegistry = registry;
+  const made = documented.getOpenAPI31Document({ openapi: "3.1.0", info, servers: [laptop], tags, externalDocs });
+  const paths = Object.fromEntries(Object.entries(made.paths ?? {}).map(([path, item]) => [apiBase + path, item]));
+  const document = JSON.parse(JSON.stringify({ ...made, paths })) as JsonObject;
+  addEventSchemas(document);
+  addRefusals(document);
+  return document;
+}
+
+/**
+ * Opens every schema of what the service sends, in a response or to a webhook: its objects for further members, the codes of problems and of field
+ * errors for further ones.
+ */
+function openAnswers(document: JsonObject): void {
+  const seen = new Set<Json>();
+  const open = (node: Json): void => {
+    if (typeof node !== "object" || node === null || seen.has(node)) return;
+    seen.add(node);
+    if (Array.isArray(node)) {
+      for (const each of node) open(each);
+      return;
+    }
+    if (typeof node.$ref === "string") open(resolve(document, node.$ref));
+    if (node.additionalProperties === false) delete node.additionalProperties;
+    for (const child of Object.values(node)) open(child);
+  };
+  for (const responses of find(document, "responses")) open(responses);
+  open(document.webhooks as JsonObject);
+  const problem = "#/components/schemas/Problem/properties";
+  for (const place of [`${problem}/code`, `${problem}/errors/items/properties/code`]) {
+    const code = resolve(document, place) as JsonObject;
+    code["x-extensible-enum"] = code.enum ?? [];
+    delete code.enum;
+  }
+}

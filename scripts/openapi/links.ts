@@ -1,0 +1,18 @@
+import { type JsonObject, operationsIn } from "../../src/openapi/document.ts";
+
+/** Links each thing that is made to its reading: from the answer to a POST on a list to the GET of one. */
+export function addLinks(document: JsonObject): void {
+  const all = operationsIn(document);
+  for (const { method, path, operation } of all) {
+    const made = operation.responses["201"] as JsonObject | undefined;
+    const read = all.find((other) => other.method === "get" && other.path === `${path}/{id}`);
+    if (method !== "post" || !made || !read) continue;
+    made.links = {
+      [read.operation.operationId]: {
+        operationId: read.operation.operationId,
+        parameters: { id: "$response.body#/id" },
+        description: "What was made, read again.",
+      },
+    };
+  }
+}

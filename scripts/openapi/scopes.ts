@@ -1,0 +1,15 @@
+import { securityScheme } from "../../src/api/route-parts/access.ts";
+import { type JsonObject, type Operation, operationsIn } from "../../src/openapi/document.ts";
+
+/** Says who may call an operation. Generated clients show its description, but not its `security`. */
+function accessTo({ security }: Operation): string {
+  const [requirement] = security as Record<string, string[]>[];
+  if (!requirement) return "Requires no key.";
+  const [scope] = requirement[securityScheme] ?? [];
+  return scope === undefined ? "Requires a key with any scopes." : `Requires a key with the scope \`${scope}\`.`;
+}
+
+/** Adds the required scope to the description of each operation. */
+export function addScopes(document: JsonObject): void {
+  for (const { operation } of operationsIn(document)) operation.description = `${operation.description} ${accessTo(operation)}`;
+}

@@ -1,0 +1,81 @@
+import { STATUS_CODES } from "node:http";
+import { type JsonObject, type Operation, operationsIn, pascalCase } from "../../src/openapi/document.ts";
+
+// What stands in many operations alike becomes a component, and is referred to.
+
+interface Uses {
+  part: JsonObject;
+  /** What it is called, if it becomes a component. */
+  name: string;
+  places: { in: JsonObject | JsonObject[]; at: string | number }[];
+}
+
+/** Parameters and problems that occur more than once move to the components. */
+export function shareParts(document: JsonObject): void {
+  const components = document.components as Record<string, JsonObject>;
+  const responses = new Map<string, Uses>();
+  const parameters = new Map<string, Uses>();
+  const note = (of: Map<string, Uses>, part: JsonObject, name: string, place: Uses["places"][number]) => {
+    const text = JSON.stringify(part);
+    const uses = of.get(text) ?? { part, name, places: [] };
+    uses.places.push(place);
+    of.set(text, uses);
+  };
+  const operations = operationsIn(document);
+  const common = commonCodes(operations.flatMap(({ operation }) => problemsOf(operation)));
+  for (const { path, operation } of operations) {
+    for (const [status, response] of problemsOf(operation))
+      note(responses, response, responseName(status, response, common), { in: operation.responses, at: status });
+    for (const [index, parameter] of (operation.parameters ?? []).entries())
+      note(parameters, parameter, parameterName(path, parameter), { in: operation.parameters as JsonObject[], at: index });
+  }
+  components.responses = move(responses, "responses");
+  components.parameters = move(parameters, "parameters");
+}
+
+const problemsOf = ({ responses }: Operation) =>
+  Object.entries(responses as Record<string, JsonObject>).filter(([status]) => Number(status) >= 400);
+
+function codesOf({ content }: JsonObject): string[] {
+  const [media] = Object.values(content as Record<string, { examples?: object }>);
+  return Object.keys(media?.examples ?? {});
+}
+
+/** The codes, by status, that every problem of the status may have. */
+function commonCodes(problems: [string, JsonObject][]): Map<string, string[]> {
+  const common = new Map<string, string[]>();
+  for (const [status, response] of problems) {
+    const codes = codesOf(response);
+    common.set(status, common.get(status)?.filter((code) => codes.includes(code)) ?? codes);
+  }
+  return common;
+}
+
+/** "BadRequest", the reason of a status; where an operation has further codes under it, those: "MalformedJsonOrInvalidHeader". */
+function responseName(status: string, response: JsonObject, common: Map<string, string[]>): string {
+  const further = codesOf(response).filter((code) => !common.get(status)?.includes(code));
+  const reason = (STATUS_CODES[status] ?? "Problem").replaceAll(/[^A-Za-z]/g, "");
+  // Without a key a response has other headers.
+  const isPublic = !("RateLimit" in (response.headers as JsonObject));
+  return `${isPublic ? "Public" : ""}${further.map(pascalCase).join("Or") || reason}`;
+}
+
+/** "limit", "IdempotencyKey"; an id in a path by what it is the id of: "idOfTask". */
+function parameterName(path: string, { name, in: where }: JsonObject): string {
+  if (where === "path") return `idOf${pascalCase(singular(path.split("/{")[0]?.split("/").at(-1) ?? ""))}`;
+  return String(name).replaceAll(/[_-](\w)/g, (_, letter: string) => letter.toUpperCase());
+}
+
+const singular = (segment: string) => segment.replace(/ies$/, "y").replace(/s$/, "");
+
+/** Throws where two parts that differ would have the same name: number them, and a name means another part after the next change. */
+function move(all: Map<string, Uses>, kind: "responses" | "parameters"): JsonObject {
+  const moved: JsonObject = {};
+  for (const { part, name, places } of all.values()) {
+    if (places.length < 2) continue;
+    if (name in moved) throw new Error(`Two ${kind} of the document that differ are both called ${name}.`);
+    moved[name] = part;
+    for (const place of places) (place.in as Record<string | number, JsonObject>)[place.at] = { $ref: `#/components/${kind}/${name}` };
+  }
+  return moved;
+}

@@ -1,0 +1,38 @@
+import { z } from "zod";
+import { type Event, kindsOf, newEvent, onceEventId } from "../events/event.ts";
+import { iso } from "../time/clock.ts";
+import { timeOf } from "../time/iso-text.ts";
+import type { KeyConfig } from "./admission.ts";
+import { manifest } from "./manifest.ts";
+import { resetsAt, type Window } from "./window.ts";
+
+const data = z.strictObject({
+  key_id: z.string().meta({ description: "The key." }),
+  key_name: z.string().meta({ description: "What it is called." }),
+  used: z.int().meta({ description: "How many requests it has made in this hour." }),
+  limit: z.int().meta({ description: "How many it may make." }),
+  resets_at: timeOf("When the next hour begins."),
+});
+
+export const eventKinds = kindsOf(manifest.events[0], data);
+
+export const lines = [
+  [eventKinds["rate_limit.warning"], 0.8],
+  [eventKinds["rate_limit.reached"], 1],
+] as const;
+
+export const lowestLine = Math.min(...lines.map(([, share]) => share));
+
+/** The events whose line a window has crossed and whose types are not among those `notified` of already. */
+export function dueLimitEvents(keyId: string, config: KeyConfig, window: Window, notified: readonly string[], now: number): Event[] {
+  return lines
+    .filter(([{ type }, share]) => window.used >= share * config.hourlyLimit && !notified.includes(type))
+    .map(([kind]) => ({
+      ...newEvent(
+        kind,
+        { accountId: config.accountId, now },
+        { key_id: keyId, key_name: config.name, used: window.used, limit: config.hourlyLimit, resets_at: iso(resetsAt(window)) },
+      ),
+      id: onceEventId(kind.type, keyId, window.startsAt, now),
+    }));
+}

@@ -1,0 +1,24 @@
+import type { Manifest } from "../db/manifest.ts";
+
+export const manifest = {
+  name: "admission",
+  order: 75,
+  events: [
+    {
+      schema: "RateLimitReport",
+      scope: "keys:read",
+      example: {
+        key_id: "key_4fPq2rT8vX0zB6dH",
+        key_name: "Continuous integration",
+        used: 4000,
+        limit: 5000,
+        resets_at: "2026-01-31T10:00:00.000Z",
+      },
+      types: {
+        "rate_limit.warning": { description: "A key has used 80 % of its limit. At most once an hour." },
+        "rate_limit.reached": { description: "A key has used up its limit. At most once an hour." },
+      },
+    },
+  ],
+  reads: ["accounts", "keys"],
+} as const satisfies Manifest;

@@ -1,0 +1,115 @@
+import { Hono } from "hono";
+import { connect } from "../db/client.ts";
+import { Failure } from "../errors/failure.ts";
+import { originOf } from "../http/client-address.ts";
+import type { Member } from "../identity/member.ts";
+import { authenticationOptions, verifyAuthentication } from "../identity/passkeys.ts";
+import { byRecoveryCode, confirmSession, freshMs, type Session } from "../identity/sessions.ts";
+import { tooManyCodes, trySpendingRecoveryCode } from "../operations/sign-in-failures.ts";
+import { unboundOutbox } from "./acting.ts";
+import { PageScript, showPage } from "./components/layout.tsx";
+import { Alert } from "./components/notice.tsx";
+import { type PageContext, type PageEnv, requireSignedIn } from "./context.ts";
+import { type Form, type Refused, readForm } from "./forms.ts";
+import { needs } from "./needs.ts";
+import { relyingParty } from "./relying-party.ts";
+
+const confirmationFields = ["confirm_response", "confirm_code"];
+
+/** What a passkey is asked to sign to confirm. */
+export const confirmPages = new Hono<PageEnv>().post("/confirm/options", needs("session"), async (c) =>
+  c.json(await authenticationOptions(relyingParty(c), Date.now(), { purpose: "confirm", subjectId: requireSignedIn(c).member.id })),
+);
+
+/**
+ * Returns the page that asks for a recent sign-in; null if the visitor has signed in within ten minutes, or confirms it with this form.
+ * The page carries the form, which goes on to the same handler.
+ */
+export async function askForStepUp(c: PageContext): Promise<Response | null> {
+  const visitor = c.get("visitor");
+  const { signedIn } = visitor;
+  if (signedIn === null || Date.now() - signedIn.verifiedAt < freshMs) return null;
+  const form = await readForm(c);
+  if (signedIn.session === null) return askToSignInAgain(c, form);
+  if (form.optional("confirm_response") === undefined && form.optional("confirm_code") === undefined) return askToConfirm(c, form);
+  const refused = await confirm(c, signedIn.member, signedIn.session, form);
+  if (refused) return askToConfirm(c, form, refused);
+  // A recovery code is spent by now: a second question in the same request must not ask for another.
+  c.set("visitor", { ...visitor, signedIn: { ...signedIn, verifiedAt: Date.now() } });
+  return null;
+}
+
+async function confirm(c: PageContext, member: Member, session: Session, form: Form): Promise<Refused | null> {
+  const db = connect(c.env.DB);
+  const now = Date.now();
+  const code = form.optional("confirm_code");
+  try {
+    if (code === undefined) {
+      const response = form.text("confirm_response");
+      await verifyAuthentication(db, relyingParty(c), now, { response, purpose: "confirm", subjectId: member.id });
+    } else {
+      const spent = await trySpendingRecoveryCode(db, code, now, { confirming: member, from: originOf(c) });
+      if ("refused" in spent)
+        return {
+          summary: spent.refused === "wrong" ? "This is not one of your recovery codes, or it was used before." : tooManyCodes,
+          faults: new Map(),
+        };
+    }
+  } catch (error) {
+    if (error instanceof Failure && error.code === "forbidden") return { summary: error.message, faults: new Map() };
+    throw error;
+  }
+  await confirmSession(unboundOutbox(c), member, session, now, originOf(c), code === undefined ? "passkey" : byRecoveryCode);
+  return null;
+}
+
+/** Under Cloudflare Access: the form again, to be sent with a newer token. */
+const askToSignInAgain = (c: PageContext, form: Form) =>
+  showPage(
+    c,
+    { title: "Confirm that it is you", status: 403 },
+    <form class="panel form" method="post" action={c.req.path}>
+      <p>
+        This action needs a recent sign-in, and you signed in more than ten minutes ago.{" "}
+        <a href="/cdn-cgi/access/logout" target="_blank" rel="noopener">
+          Sign in again in another tab
+        </a>
+        , then continue here. What you typed is kept.
+      </p>
+      {form.entries().map(([name, value]) => (
+        <input type="hidden" name={name} value={value} />
+      ))}
+      <button class="main" type="submit">
+        Go on
+      </button>
+    </form>,
+  );
+
+/** The form again, hidden, with what shows who sends it. */
+const askToConfirm = (c: PageContext, form: Form, refused?: Refused) =>
+  showPage(
+    c,
+    { title: "Confirm that it is you", status: refused ? 422 : 403 },
+    <>
+      <Alert refused={refused} />
+      <form class="panel form" method="post" action={c.req.path} data-passkey="confirm">
+        <p>This action needs a recent sign-in. Confirm that it is you. You are not asked again for ten minutes. What you typed is kept.</p>
+        {form
+          .entries()
+          .map(([name, value]) => (confirmationFields.includes(name) ? null : <input type="hidden" name={name} value={value} />))}
+        <input type="hidden" name="confirm_response" value="" data-response />
+        <button class="main" type="submit" data-needs-script hidden>
+          Confirm with a passkey
+        </button>
+        <p class="fault" role="alert" data-fault hidden />
+        <div class="field">
+          <label for="confirm_code">Recovery code</label>
+          <input id="confirm_code" name="confirm_code" autocomplete="one-time-code" data-code />
+        </div>
+        <button type="submit" data-plain>
+          Confirm with a recovery code
+        </button>
+      </form>
+      <PageScript name="passkeys" c={c} />
+    </>,
+  );

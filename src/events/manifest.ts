@@ -1,0 +1,22 @@
+import type { Manifest } from "../db/manifest.ts";
+import * as tables from "./tables.ts";
+
+export const manifest = {
+  name: "events",
+  order: 90,
+  tags: [{ name: "Events", description: "What happened." }],
+  ids: { evt: "event" },
+  tables,
+  facts: {
+    events: {
+      // What a key at a limit of 5,000 an hour makes in the 30 days that they are kept, with one event for each request.
+      rows: {
+        max: 4_000_000,
+        advice: "events of the last 30 days. What deletes or ends something still works, and events go after 30 days.",
+      },
+      bytes: { row: 260 },
+      export: { as: "event" },
+      sampleUntil: "created_at",
+    },
+  },
+} as const satisfies Manifest;

@@ -1,0 +1,54 @@
+import { askGuard, type Guards } from "../admission/guards.ts";
+import type { Db } from "../db/client.ts";
+
+// The keys of an account that is erased. Guards forget their keys before the rows go: so none is left whose id nobody knows any more.
+
+const guardsAtOnce = 50;
+/** As many of these as one call asks: the platform bounds what an invocation may ask for. */
+const maxGroups = 15;
+
+/** What it takes to erase keys. `activity`: the database of the account's log. */
+export interface ErasingKeys {
+  db: Db;
+  guards: Guards;
+  activity: D1Database;
+}
+
+const forget = (guards: Guards, ids: readonly string[]) => Promise.all(ids.map((id) => askGuard(guards, id, (guard) => guard.erase())));
+
+/** Has the guards of keys forget them whose rows were lost when D1 was set back. The audit log and the uses tell of them. */
+export async function forgetLostKeys({ db, guards, activity }: ErasingKeys, accountId: string): Promise<void> {
+  const ofAudit = "SELECT DISTINCT target_id AS id FROM audit WHERE account_id = ? AND target_type = 'key'";
+  const ofUses = "SELECT key_id AS id FROM key_uses WHERE account_id = ?";
+  const ids = new Set<string>();
+  for (const [d1, query] of [[db.$client, ofAudit] as const, [activity, ofUses] as const])
+    for (const { id } of (await d1.prepare(query).bind(accountId).all<{ id: string }>()).results) ids.add(id);
+  const there = await db.$client.prepare("SELECT id FROM api_keys WHERE account_id = ?").bind(accountId).all<{ id: string }>();
+  for (const { id } of there.results) ids.delete(id);
+  const lost = [...ids];
+  for (let from = 0; from < lost.length; from += guardsAtOnce) await forget(guards, lost.slice(from, from + guardsAtOnce));
+}
+
+/** Erases keys until none is left, `endsAt`, or 750 are gone in this call. Returns whether none is left. `count`: is told how many went. */
+export async function eraseKeys(
+  { db, guards }: ErasingKeys,
+  accountId: string,
+  endsAt: number,
+  count: (gone: number) => Promise<void>,
+): Promise<boolean> {
+  for (let groups = 0; ; groups++) {
+    const { results } = await db.$client
+      .prepare(`SELECT id FROM api_keys WHERE account_id = ? LIMIT ${guardsAtOnce}`)
+      .bind(accountId)
+      .all<{ id: string }>();
+    if (results.length === 0) return true;
+    if (Date.now() > endsAt || groups === maxGroups) return false;
+    const ids = results.map(({ id }) => id);
+    await forget(guards, ids);
+    const gone = await db.$client
+      .prepare("DELETE FROM api_keys WHERE id IN (SELECT value FROM json_each(?)) RETURNING 1")
+      .bind(JSON.stringify(ids))
+      .all();
+    await count(gone.results.length);
+  }
+}

@@ -1,0 +1,31 @@
+import { type Event, type EventKind, kindsOf, newChangeEvent, newEvent, onceEventId } from "../events/event.ts";
+import { dayMs } from "../time/clock.ts";
+import type { Key } from "./key.ts";
+import { manifest } from "./manifest.ts";
+import { KeyData, keyData } from "./schemas.ts";
+
+export const eventKinds = kindsOf(manifest.events[0], KeyData);
+
+/** How long before its expiry a key is said to be expiring. */
+export const expiryNoticeMs = 7 * dayMs;
+
+const maker =
+  (kind: EventKind<typeof KeyData>) =>
+  (key: Key, now: number): Event =>
+    newEvent(kind, { accountId: key.accountId, now }, keyData(key, now));
+
+export const keyCreated = maker(eventKinds["key.created"]);
+export const keyRotated = maker(eventKinds["key.rotated"]);
+export const keyRevoked = maker(eventKinds["key.revoked"]);
+
+export const keyUpdated = (after: Key, now: number, before: Key): Event =>
+  newChangeEvent(
+    eventKinds["key.updated"],
+    { accountId: after.accountId, now },
+    { before: keyData(before, now), after: keyData(after, now) },
+  );
+
+export const keyExpiring = (key: Key, expiresAt: number, now: number): Event => ({
+  ...maker(eventKinds["key.expiring"])(key, now),
+  id: onceEventId(eventKinds["key.expiring"].type, key.id, expiresAt, now),
+});

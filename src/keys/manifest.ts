@@ -1,0 +1,59 @@
+import type { Manifest } from "../db/manifest.ts";
+import * as tables from "./tables.ts";
+
+export const manifest = {
+  name: "keys",
+  order: 70,
+  tags: [{ name: "Keys", description: "The account's API keys." }],
+  ids: { key: "key" },
+  scopes: { "keys:read": { isDefault: false }, "keys:write": { isDefault: false } },
+  events: [
+    {
+      schema: "Key",
+      scope: "keys:read",
+      example: {
+        id: "key_4fPq2rT8vX0zB6dH",
+        name: "Continuous integration",
+        prefix: "dvo_4fPq2rT8vX0zB6dH",
+        last4: "x7Qa",
+        scopes: ["users:read", "tasks:read"],
+        status: "active",
+        hourly_limit: 5000,
+        allowed_ips: [],
+        expires_at: "2026-03-01T00:00:00.000Z",
+        last_used_at: "2026-01-31T09:29:12.345Z",
+        last_used_path: "/api/v1/tasks",
+        overlap_ends_at: null,
+        created_by: { type: "operator", id: null, name: null },
+        created_at: "2026-01-30T08:00:00.000Z",
+        updated_at: "2026-01-31T09:30:00.000Z",
+      },
+      types: {
+        "key.created": { description: "A key was made. Its secret is in no event." },
+        "key.updated": {
+          description: "A key was changed, disabled or enabled, or an overlap of its secrets was ended.",
+          previous: { hourly_limit: 1000, updated_at: "2026-01-30T08:00:00.000Z" },
+        },
+        "key.rotated": { description: "A key has a new secret." },
+        "key.revoked": { description: "A key was revoked, for good: by a call, or since it was reported as leaked." },
+        "key.expiring": { description: "A key expires in seven days or less. Sent once for each expiry." },
+      },
+    },
+  ],
+  tables,
+  facts: {
+    apiKeys: {
+      bytes: { row: 600 },
+      withoutRowid: true,
+      export: {
+        as: "key",
+        order: ["created_at", "id"],
+        hidden: ["secret_hash", "previous_secret_hash", "signed_by", "previous_signed_by"],
+      },
+      // `erase-keys.ts`: the guard of each key forgets it first.
+      erasure: "by hand",
+      sampleUntil: "created_at",
+    },
+  },
+  reads: ["accounts", "audit", "identity", "usage"],
+} as const satisfies Manifest;

@@ -1,0 +1,7 @@
+import type { Manifest } from "../db/manifest.ts";
+
+export const manifest = {
+  name: "me",
+  order: 40,
+  tags: [{ name: "Key in use", description: "The key that a request came with, and its limit." }],
+} as const satisfies Manifest;

@@ -1,0 +1,7 @@
+import type { Manifest } from "../db/manifest.ts";
+
+export const manifest = {
+  name: "openapi",
+  order: 110,
+  tags: [{ name: "This document", description: "The contract itself." }],
+} as const satisfies Manifest;

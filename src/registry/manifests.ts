@@ -1,0 +1,17 @@
+import type { Manifest } from "../db/manifest.ts";
+import * as resources from "../resources.ts";
+
+type AreaManifest = (typeof resources)[keyof typeof resources];
+type MembersOf<Each, Name extends string> = Each extends Record<Name, infer Members> ? Extract<keyof Members, string> : never;
+
+/** What an id begins with. */
+export type IdPrefix = MembersOf<AreaManifest, "ids">;
+export type Scope = MembersOf<AreaManifest, "scopes">;
+
+type BoundedIn<Facts> = { [Name in keyof Facts]: Facts[Name] extends { rows: object } ? Name : never }[keyof Facts];
+type BoundedOf<Each> = Each extends { facts: infer Facts } ? Extract<BoundedIn<Facts>, string> : never;
+/** A table of which an account may have a number of rows, by the name that it is exported under. */
+export type Stored = BoundedOf<AreaManifest>;
+
+/** Every manifest of `src/resources.ts`, in its place. */
+export const manifests: readonly Manifest[] = Object.values<Manifest>(resources).toSorted((one, other) => one.order - other.order);

@@ -1,0 +1,9 @@
+import type { Manifest } from "../../db/manifest.ts";
+
+export const manifest = {
+  name: "analytics",
+  order: 30,
+  tags: [{ name: "Analytics", description: "Figures about both." }],
+  scopes: { "analytics:read": { isDefault: true } },
+  reads: ["users", "tasks"],
+} as const satisfies Manifest;

@@ -1,0 +1,50 @@
+import type { Manifest } from "../../db/manifest.ts";
+import * as tables from "./tables.ts";
+
+export const manifest = {
+  name: "tasks",
+  order: 20,
+  tags: [{ name: "Tasks", description: "What they have to do." }],
+  ids: { tsk: "task" },
+  scopes: { "tasks:read": { isDefault: true }, "tasks:write": { isDefault: true } },
+  events: [
+    {
+      schema: "Task",
+      scope: "tasks:read",
+      example: {
+        id: "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+        title: "Write the release notes",
+        description: "",
+        status: "done",
+        priority: "high",
+        assignee_id: "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+        labels: ["docs"],
+        due_at: "2026-02-01T12:00:00.000Z",
+        completed_at: "2026-01-31T09:30:00.000Z",
+        created_at: "2026-01-30T08:00:00.000Z",
+        updated_at: "2026-01-31T09:30:00.000Z",
+      },
+      types: {
+        "task.created": { description: "A task was made." },
+        "task.updated": {
+          description: "A task was changed, or has lost its assignee.",
+          previous: { status: "in_progress", completed_at: null, updated_at: "2026-01-30T08:00:00.000Z" },
+        },
+        "task.completed": { description: "The status of a task has become done. Comes beside task.created or task.updated." },
+        "task.deleted": { description: "A task was deleted. It is shown as it was last." },
+      },
+    },
+  ],
+  tables,
+  facts: {
+    tasks: {
+      rows: { max: 100_000, advice: "tasks. Delete those that are done with." },
+      bytes: { row: 530 },
+      export: { as: "task", hidden: ["search_text"] },
+      sampleUntil: "created_at",
+    },
+  },
+  // An assignee is a user. A batch has fewer tasks where each of them has more deliveries.
+  reads: ["users", "webhooks"],
+  onDelete: { users: "unassign-tasks.ts" },
+} as const satisfies Manifest;

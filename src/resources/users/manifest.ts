@@ -1,0 +1,43 @@
+import type { Manifest } from "../../db/manifest.ts";
+import * as tables from "./tables.ts";
+
+export const manifest = {
+  name: "users",
+  order: 10,
+  tags: [{ name: "Users", description: "The account's own people." }],
+  ids: { usr: "user" },
+  scopes: { "users:read": { isDefault: true }, "users:write": { isDefault: false } },
+  events: [
+    {
+      schema: "User",
+      scope: "users:read",
+      example: {
+        id: "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+        name: "Ada Lovelace",
+        email: "ada@example.com",
+        role: "member",
+        status: "active",
+        created_at: "2026-01-30T08:00:00.000Z",
+        updated_at: "2026-01-31T09:30:00.000Z",
+      },
+      types: {
+        "user.created": { description: "A user was made." },
+        "user.updated": {
+          description: "A user was changed.",
+          previous: { role: "viewer", updated_at: "2026-01-30T08:00:00.000Z" },
+        },
+        "user.deleted": { description: "A user was deleted. It is shown as it was last." },
+      },
+    },
+  ],
+  tables,
+  facts: {
+    users: {
+      rows: { max: 50_000, advice: "users. Delete one that is no longer used." },
+      bytes: { row: 180, indexed: ["email_key"] },
+      withoutRowid: true,
+      export: { as: "user", hidden: ["email_key", "search_text"] },
+      sampleUntil: "created_at",
+    },
+  },
+} as const satisfies Manifest;

@@ -1,0 +1,26 @@
+import { requireAccess } from "../dashboard/access.ts";
+import { createPages } from "../dashboard/dashboard.ts";
+import { errorPage } from "../dashboard/pages/error.tsx";
+import { formLimit } from "../http/form-limit.ts";
+import { requestContext } from "../http/request-context.ts";
+import { requestLine } from "../http/request-line.ts";
+import { requireResponse } from "../http/require-response.ts";
+import { sameOrigin } from "../http/same-origin.ts";
+import { pageSecurityHeaders } from "../http/security-headers.ts";
+import { standardHeaders } from "../http/standard-headers.ts";
+import { type Build, createSurfaceApp, type Surface } from "../http/surface.ts";
+
+/** The overview, for members. Each route declares what it needs; a route that declares nothing is not found. */
+export function createDashboard(build: Build): Surface {
+  const app = createSurfaceApp(errorPage);
+  app.use(
+    requestContext({ isLocal: build.isLocal, finish: [standardHeaders, requestLine] }),
+    pageSecurityHeaders,
+    formLimit,
+    sameOrigin,
+    requireResponse,
+    requireAccess(build),
+  );
+  app.route("/", createPages());
+  return { serves: () => true, app };
+}

@@ -1,0 +1,31 @@
+import { errorPage } from "../dashboard/pages/error.tsx";
+import { cachePublic } from "../docs/caching.ts";
+import { createDocs, isDocumentation } from "../docs/docs.tsx";
+import { anyOrigin, options } from "../http/cross-origin.ts";
+import { requestContext } from "../http/request-context.ts";
+import { requestLine } from "../http/request-line.ts";
+import { requireResponse } from "../http/require-response.ts";
+import { pageSecurityHeaders } from "../http/security-headers.ts";
+import { setHeaders, standardHeaders } from "../http/standard-headers.ts";
+import { type Build, createSurfaceApp, type Surface } from "../http/surface.ts";
+
+/** What clients read without a key: pages of other origins may, as they may call the API. */
+const openToAnyOrigin = ["/llms.txt", "/.well-known/api-catalog"];
+
+/** The documentation, for people and machines. Nobody signs in, and everybody gets the same. */
+export function createDocumentation({ isLocal }: Pick<Build, "isLocal">): Surface {
+  const app = createSurfaceApp(errorPage);
+  const allowAnyOrigin = setHeaders(anyOrigin);
+  app.use(requestContext({ isLocal, finish: [standardHeaders, cachePublic, requestLine] }), pageSecurityHeaders, requireResponse);
+  for (const path of openToAnyOrigin)
+    app.use(
+      path,
+      async (c, next) => {
+        await next();
+        allowAnyOrigin(c);
+      },
+      options(() => ["GET", "HEAD"]),
+    );
+  app.route("/", createDocs());
+  return { serves: isDocumentation, app };
+}

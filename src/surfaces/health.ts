@@ -1,0 +1,127 @@
+import packageJson from "../../package.json" with { type: "json" };
+import { readWriters } from "../activity/writers.ts";
+import { askGuard } from "../admission/guards.ts";
+import { connect } from "../db/client.ts";
+import { fullDatabases } from "../db/database-sizes.ts";
+import { messagesOf } from "../db/failures.ts";
+import { requireReady } from "../db/ready.ts";
+import { anyOrigin, options } from "../http/cross-origin.ts";
+import { problem } from "../http/problem.ts";
+import { requestContext } from "../http/request-context.ts";
+import { requestLine } from "../http/request-line.ts";
+import { requireResponse } from "../http/require-response.ts";
+import { apiSecurityHeaders } from "../http/security-headers.ts";
+import { respond, standardHeaders } from "../http/standard-headers.ts";
+import { type Build, createSurfaceApp, type Surface } from "../http/surface.ts";
+import { iso, secondMs } from "../time/clock.ts";
+import { withDeadline } from "../time/deadline.ts";
+
+const path = "/health";
+const rememberedMs = 2 * secondMs;
+const timeoutMs = 5 * secondMs;
+
+/** What is wrong with one part; `fail` where requests cannot be answered as they should, `warn` where they are. */
+interface Check {
+  status: "pass" | "warn" | "fail";
+  time: string;
+  output?: string;
+}
+
+type Checks = Record<string, Check[]>;
+
+/** Answers what there is to warn of; null where all is well. Throws where the part does not answer. */
+type Ask = (env: Env) => Promise<string | null>;
+
+/** The parts, what is said of one that does not answer, and whether requests then fail. */
+const parts: Record<string, { ask: Ask; unanswered: string; isNeeded: boolean }> = {
+  "database:main": { ask: askDatabase, unanswered: "The database does not answer.", isNeeded: true },
+  "guards:admission": { ask: askGuards, unanswered: "The guards of keys do not answer.", isNeeded: true },
+  "activity:log": { ask: askWriters, unanswered: "The writers of the log do not answer.", isNeeded: false },
+  "queue:deliveries": { ask: askQueue, unanswered: "The queue of deliveries does not answer: they wait for the clock.", isNeeded: false },
+};
+
+async function askDatabase(env: Env): Promise<string | null> {
+  const db = connect(env.DB);
+  await withDeadline(requireReady(db), timeoutMs, "Asking D1 whether it is ready");
+  const full = await withDeadline(fullDatabases(db), timeoutMs, "Asking which databases are full").catch((): string[] => []);
+  return full.includes("DB") ? "The database is full: only what ends or deletes something is done." : null;
+}
+
+/** The object of this name is of no key. */
+async function askGuards(env: Env): Promise<null> {
+  await askGuard(env.KEY_GUARD, "health", (guard) => guard.ping());
+  return null;
+}
+
+/** The log is written, or kept until it can be: neither is felt by requests. */
+async function askWriters(env: Env): Promise<string | null> {
+  const { journalled, dropped, full, unreachable } = await readWriters(env);
+  const faults = [
+    ...unreachable.map((writer) => `the writer ${writer} cannot be reached`),
+    ...full.map((store) => `${store} is full`),
+    ...(journalled > 0 ? [`${journalled} entries of the log wait for a database that has not confirmed them`] : []),
+    ...(dropped > 0 ? [`${dropped} entries were dropped`] : []),
+  ];
+  return faults.length === 0 ? null : `${faults.join("; ")}.`;
+}
+
+async function askQueue(env: Env): Promise<null> {
+  await withDeadline(env.DELIVERIES.metrics(), timeoutMs, "Asking the queue how much it holds");
+  return null;
+}
+
+async function check(env: Env, name: string, now: number): Promise<Check[]> {
+  const { ask, unanswered, isNeeded } = parts[name] as (typeof parts)[string];
+  const time = iso(now);
+  try {
+    const output = await ask(env);
+    if (output === null) return [{ status: "pass", time }];
+    console.warn(`health: ${output}`);
+    return [{ status: "warn", time, output }];
+  } catch (error) {
+    console.error(`health: ${unanswered}`, messagesOf(error));
+    return [{ status: isNeeded ? "fail" : "warn", time, output: unanswered }];
+  }
+}
+
+/** What the isolate last found. `checkedAt` is set before anything is asked: whoever comes meanwhile gets what was found before. */
+let latest: { checkedAt: number; checks: Checks } = { checkedAt: Number.NEGATIVE_INFINITY, checks: {} };
+
+async function checksAt(env: Env, now: number): Promise<Checks> {
+  const isFirst = latest.checkedAt === Number.NEGATIVE_INFINITY;
+  if (now >= latest.checkedAt && now - latest.checkedAt < rememberedMs) return latest.checks;
+  if (!isFirst) latest = { ...latest, checkedAt: now };
+  const checks: Checks = Object.fromEntries(
+    await Promise.all(Object.keys(parts).map(async (name) => [name, await check(env, name, now)] as const)),
+  );
+  if (now >= latest.checkedAt) latest = { checkedAt: now, checks };
+  return checks;
+}
+
+const worst = (checks: Checks): Check["status"] => {
+  const found = new Set(Object.values(checks).flatMap((each) => each.map(({ status }) => status)));
+  return found.has("fail") ? "fail" : found.has("warn") ? "warn" : "pass";
+};
+
+/**
+ * `/health`, for monitors (draft-inadarei-api-health-check): the checks as they were made at most two seconds ago. It fails where D1 or the guards do not respond, since
+ * requests fail then. A log that has to wait, a queue that is away or a full database is a warning: requests are served. `releaseId`: the
+ * deployed version of the Worker, as Cloudflare names it.
+ */
+export function createHealth({ isLocal }: Pick<Build, "isLocal">): Surface {
+  const app = createSurfaceApp(problem);
+  app.use(
+    requestContext({ isLocal, headers: { ...apiSecurityHeaders, ...anyOrigin }, finish: [standardHeaders, requestLine] }),
+    options(() => ["GET", "HEAD"]),
+    requireResponse,
+  );
+  app.get(path, async (c) => {
+    const checks = await checksAt(c.env, c.get("startedAt"));
+    const status = worst(checks);
+    const output = Object.values(checks).flatMap((each) => each.flatMap((found) => found.output ?? []));
+    const release = { version: packageJson.version, releaseId: c.env.VERSION?.id };
+    const body = { status, ...release, ...(output.length > 0 && { output: output.join(" ") }), checks };
+    return respond(c, JSON.stringify(body), status === "fail" ? 503 : 200, { "Content-Type": "application/health+json" });
+  });
+  return { serves: (asked) => asked === path, app };
+}

@@ -1,0 +1,23 @@
+import { problem } from "../http/problem.ts";
+import { requestContext } from "../http/request-context.ts";
+import { requestLine } from "../http/request-line.ts";
+import { requireResponse } from "../http/require-response.ts";
+import { apiSecurityHeaders } from "../http/security-headers.ts";
+import { standardHeaders } from "../http/standard-headers.ts";
+import { type Build, createSurfaceApp, type Surface } from "../http/surface.ts";
+import { requireOperatorToken } from "../operator/authenticate.ts";
+import { metrics } from "../operator/metrics.ts";
+
+const path = "/metrics";
+
+/** `/metrics`, for monitors with an operator token. */
+export function createMetrics({ isLocal }: Pick<Build, "isLocal">): Surface {
+  const app = createSurfaceApp(problem);
+  app.use(
+    requestContext({ isLocal, headers: apiSecurityHeaders, finish: [standardHeaders, requestLine] }),
+    requireResponse,
+    requireOperatorToken,
+  );
+  app.route("/", metrics);
+  return { serves: (asked) => asked === path, app };
+}

@@ -1,0 +1,27 @@
+import { formLimit } from "../http/form-limit.ts";
+import { problem } from "../http/problem.ts";
+import { requestContext } from "../http/request-context.ts";
+import { requestLine } from "../http/request-line.ts";
+import { requireResponse } from "../http/require-response.ts";
+import { apiSecurityHeaders } from "../http/security-headers.ts";
+import { standardHeaders } from "../http/standard-headers.ts";
+import { type Build, createSurfaceApp, isAt, type Surface } from "../http/surface.ts";
+import { requireOperatorToken } from "../operator/authenticate.ts";
+import { accounts } from "../operator/resources/accounts.ts";
+import { keys } from "../operator/resources/keys.ts";
+import { maintenance } from "../operator/resources/maintenance.ts";
+
+const base = "/operator/api";
+
+/** What the team that runs this deployment reads and changes by command line. Every path needs an operator token. */
+export function createOperatorApi({ isLocal }: Pick<Build, "isLocal">): Surface {
+  const app = createSurfaceApp(problem);
+  app.use(
+    requestContext({ isLocal, headers: apiSecurityHeaders, finish: [standardHeaders, requestLine] }),
+    formLimit,
+    requireResponse,
+    requireOperatorToken,
+  );
+  for (const resource of [accounts, keys, maintenance]) app.route(base, resource);
+  return { serves: (path) => isAt(base, path), app };
+}

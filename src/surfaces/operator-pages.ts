@@ -1,0 +1,20 @@
+import { errorPage } from "../dashboard/pages/error.tsx";
+import { formLimit } from "../http/form-limit.ts";
+import { requestContext } from "../http/request-context.ts";
+import { requestLine } from "../http/request-line.ts";
+import { requireResponse } from "../http/require-response.ts";
+import { sameOrigin } from "../http/same-origin.ts";
+import { pageSecurityHeaders } from "../http/security-headers.ts";
+import { standardHeaders } from "../http/standard-headers.ts";
+import { type Build, createSurfaceApp, isAt, type Surface } from "../http/surface.ts";
+import { operatorPages } from "../operator/pages/operator.tsx";
+
+const base = "/operator";
+
+/** The page for the team that runs this deployment, which has sessions of its own. */
+export function createOperatorPages({ isLocal }: Pick<Build, "isLocal">): Surface {
+  const app = createSurfaceApp(errorPage);
+  app.use(requestContext({ isLocal, finish: [standardHeaders, requestLine] }), pageSecurityHeaders, formLimit, sameOrigin, requireResponse);
+  app.route("/", operatorPages);
+  return { serves: (path) => isAt(base, path), app };
+}

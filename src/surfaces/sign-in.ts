@@ -1,0 +1,22 @@
+import { accessPages } from "../dashboard/pages/access.tsx";
+import { errorPage } from "../dashboard/pages/error.tsx";
+import { signInPages } from "../dashboard/pages/sign-in.tsx";
+import { formLimit } from "../http/form-limit.ts";
+import { requestContext } from "../http/request-context.ts";
+import { requestLine } from "../http/request-line.ts";
+import { requireResponse } from "../http/require-response.ts";
+import { sameOrigin } from "../http/same-origin.ts";
+import { pageSecurityHeaders } from "../http/security-headers.ts";
+import { standardHeaders } from "../http/standard-headers.ts";
+import { type Build, createSurfaceApp, isAt, type Surface } from "../http/surface.ts";
+
+const bases = ["/login", "/setup", "/access"];
+
+/** The pages that open a session. They need none. */
+export function createSignIn({ isLocal }: Pick<Build, "isLocal">): Surface {
+  const app = createSurfaceApp(errorPage);
+  app.use(requestContext({ isLocal, finish: [standardHeaders, requestLine] }), pageSecurityHeaders, formLimit, sameOrigin, requireResponse);
+  app.route("/", signInPages);
+  app.route("/", accessPages);
+  return { serves: (path) => bases.some((base) => isAt(base, path)), app };
+}

@@ -1,0 +1,23 @@
+import type { Manifest } from "../db/manifest.ts";
+import * as logTables from "./log-tables.ts";
+
+/** Computed from the log, and erased as one thing. */
+const figures = { export: "left out", erasure: { as: "usage" }, bytes: "not counted" } as const;
+
+export const manifest = {
+  name: "usage",
+  order: 50,
+  tags: [{ name: "Usage", description: "Figures about the requests of the account." }],
+  scopes: { "usage:read": { isDefault: false } },
+  logTables,
+  facts: {
+    staleSlices: figures,
+    usageSlices: { ...figures, sampleUntil: "start" },
+    usageHours: { ...figures, sampleUntil: "start" },
+    usageHourTotals: { ...figures, sampleUntil: "start" },
+    usageDays: { ...figures, export: { as: "usage_day" }, sampleUntil: "start" },
+    usageDayTotals: { ...figures, sampleUntil: "start" },
+    keyUses: { ...figures, sampleUntil: { column: "entry_id", prefix: "req" } },
+  },
+  reads: ["activity"],
+} as const satisfies Manifest;

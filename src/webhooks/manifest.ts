@@ -1,0 +1,73 @@
+import type { Manifest } from "../db/manifest.ts";
+import * as tables from "./tables.ts";
+
+const webhookId = "whk_019a1b2c3d4e7f8091a2b3c4d5e6f708";
+const counter = { withoutRowid: true, export: "left out", erasure: { as: "counters" } } as const;
+
+export const manifest = {
+  name: "webhooks",
+  order: 80,
+  tags: [
+    { name: "Webhooks", description: "Where events go." },
+    { name: "Deliveries", description: "Events on their way, attempt by attempt." },
+  ],
+  ids: { whk: "webhook", dlv: "delivery", att: "attempt", rdl: "redelivery" },
+  scopes: { "webhooks:read": { isDefault: false }, "webhooks:write": { isDefault: false } },
+  events: [
+    {
+      schema: "Webhook",
+      scope: "webhooks:read",
+      example: {
+        id: webhookId,
+        url: "https://hooks.acme.dev/overview",
+        description: "Chat room of the team",
+        event_types: ["task.completed"],
+        status: "disabled",
+        disabled_reason: "The receiver answered 410 Gone.",
+        created_at: "2026-01-30T08:00:00.000Z",
+        updated_at: "2026-01-31T09:30:00.000Z",
+      },
+      types: {
+        "webhook.disabled": {
+          description: "A webhook was disabled: by a call, since its receiver is gone, or since that has failed for five days.",
+        },
+      },
+    },
+    {
+      schema: "TestMessage",
+      scope: "webhooks:read",
+      example: { webhook_id: webhookId, message: "This is a test." },
+      types: { "webhook.test": { description: "Sent on demand, to one webhook alone." } },
+    },
+  ],
+  tables,
+  facts: {
+    webhooks: {
+      bytes: { row: 80 },
+      withoutRowid: true,
+      export: { as: "webhook", hidden: ["sealed_secret", "previous_sealed_secret"] },
+    },
+    // Includes an attempt that succeeds. An attempt is charged for what it takes beyond that.
+    deliveries: {
+      bytes: { sql: "1400" },
+      withoutRowid: true,
+      export: { as: "delivery", order: ["webhook_id", "id"], hidden: ["claim", "claimed_until", "reserved_until"], rowsAtOnce: 20 },
+    },
+    attempts: {
+      owner: { column: "delivery_id", table: "deliveries" },
+      bytes: {
+        sql: "max(0, 180 + octet_length(concat(`delivery_id`, `id`, `error`, `advice`, `response_body`, `response_headers`)) + iif(octet_length(concat(`delivery_id`, `id`, `error`, `advice`, `response_body`, `response_headers`)) > 1960, 2048, 0) - iif(`error` IS NULL, 760, 0))",
+        mayBeZero: true,
+      },
+      export: { as: "attempt" },
+    },
+    redeliveries: {
+      bytes: { row: 180 },
+      withoutRowid: true,
+      export: { as: "redelivery", hidden: ["cursor", "next_at"] },
+    },
+    webhookBacklogs: { ...counter, bytes: { row: 30, overflows: false } },
+    webhookSettlements: { ...counter, bytes: { row: 30, overflows: false } },
+  },
+  reads: ["accounts", "audit", "events"],
+} as const satisfies Manifest;

@@ -1,0 +1,92 @@
+import { z } from "zod";
+import { eventCatalogue } from "../events/catalogue.ts";
+import { rotation } from "../inputs/rotation.ts";
+import { visibleText } from "../inputs/values.ts";
+import { iso } from "../time/clock.ts";
+import { timeOf } from "../time/iso-text.ts";
+import { longestUrl, urlRefusal } from "./url-rules.ts";
+import type { Webhook } from "./webhook.ts";
+
+const webhookStatuses = ["active", "disabled", "failing"] as const;
+
+/** A webhook as everybody outside sees it: in answers and in events. Its secret is in neither. */
+export const WebhookData = z.strictObject({
+  id: z.string().meta({ description: "The id of the webhook.", examples: ["whk_019a1b2c3d4e7f8091a2b3c4d5e6f708"] }),
+  url: z.string().meta({ description: "Where its events are posted to.", examples: ["https://hooks.acme.dev/overview"] }),
+  description: z.string().meta({ description: "What it is for; empty where nobody said.", examples: ["Chat room of the team"] }),
+  event_types: z
+    .array(z.string())
+    .meta({ description: "The types of events that it is sent; `*` stands for all.", examples: [["task.created", "task.completed"]] }),
+  status: z.enum(webhookStatuses).meta({
+    description:
+      "How it does: `active`, `failing` while its latest attempt failed and further ones are made, `disabled` while its events are held.",
+    examples: ["active"],
+  }),
+  disabled_reason: z
+    .string()
+    .nullable()
+    .meta({ description: "Why it was disabled, in a sentence; null while it is not.", examples: [null] }),
+  created_at: timeOf("When the webhook was made."),
+  updated_at: timeOf("When the webhook was last changed."),
+});
+
+export const webhookData = (webhook: Webhook): z.infer<typeof WebhookData> => ({
+  id: webhook.id,
+  url: webhook.url,
+  description: webhook.description,
+  event_types: webhook.eventTypes,
+  status: webhook.state === "active" && webhook.failingSince !== null ? "failing" : webhook.state,
+  disabled_reason: webhook.disabledReason,
+  created_at: iso(webhook.createdAt),
+  updated_at: iso(webhook.updatedAt),
+});
+
+// What may be said of a webhook, to the API and in a form.
+
+/** What holds for every build and host is named beside the other members; the verb judges the rest. */
+const url = z
+  .string()
+  .superRefine((value, ctx) => {
+    const refusal = urlRefusal(value, { ownHosts: [], isLocal: true });
+    if (refusal !== null) ctx.addIssue({ code: "custom", message: refusal, params: { code: "refused_url" } });
+  })
+  .meta({
+    pattern: "^[hH][tT][tT][pP][sS]?://[^/\\s\\\\]",
+    maxLength: longestUrl,
+    example: "https://hooks.acme.dev/overview",
+    description: "Where events are posted to: https, a public host name, no user name, no password.",
+  });
+const description = visibleText(0, 500).meta({ description: "What it is for.", example: "Chat room of the team" });
+
+const { types } = eventCatalogue;
+
+const eventTypes = z
+  .array(z.enum(["*", ...types], "Must be * or one of GET /event-types."))
+  .min(1)
+  .transform((types): string[] => (types.includes("*") ? ["*"] : [...new Set(types)]))
+  .meta({
+    type: "array",
+    minItems: 1,
+    description: `The types of events to send: ${types.map((type) => `\`${type}\``).join(", ")}; or \`*\` for all, also for those that are added later.`,
+    items: {
+      type: "string",
+      enum: ["*", ...types],
+      description: `One of ${["*", ...types].map((type) => `\`${type}\``).join(", ")}.`,
+    },
+    example: ["task.created", "task.completed"],
+  });
+
+export const NewWebhook = z.strictObject({ url, description: description.default(""), event_types: eventTypes });
+
+export const WebhookPatch = z.strictObject({
+  url: url.optional(),
+  description: description.nullable().optional(),
+  event_types: eventTypes.optional(),
+  status: z
+    .enum(["active", "disabled"])
+    .optional()
+    .meta({ description: "`disabled` holds its events; `active` sends those that come from then on.", example: "disabled" }),
+});
+
+/** How a webhook gets its new secret. */
+export const WebhookRotation = rotation("For how many seconds the old secret signs too, 0 to 604,800 (seven days).");
