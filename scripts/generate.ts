@@ -1,8 +1,11 @@
 import { existsSync, globSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { stringify } from "yaml";
 import type { Manifest } from "../src/db/manifest.ts";
+import { type JsonObject, operationsIn, parametersOf } from "../src/openapi/document.ts";
 
-// `npm run generate`: writes what follows from `src/resources.ts` and that a Worker has to import by name. A test fails where it is stale.
+// `npm run generate`: writes what follows from `src/resources.ts` (the modules that a Worker imports by name) and from the routes (the OpenAPI document and the
+// client's standard methods). A test fails if one of them is stale.
 
 const root = join(import.meta.dirname, "..");
 
@@ -75,10 +78,69 @@ function eventKindsOf(areas: readonly Area[]): string {
   ].join("\n");
 }
 
-/** What is generated, by path. */
-export async function generated(): Promise<Record<string, string>> {
-  const areas = await readAreas();
-  return { "src/surfaces/mounts.ts": mountsOf(areas), "src/api/event-kinds.ts": eventKindsOf(areas) };
+/** The methods of the client that need no word of their own, by what begins the id of their operation. */
+const standardMethods: Readonly<Record<string, string>> = { list: "LIST", create: "POST", get: "GET", update: "PATCH", delete: "DELETE" };
+
+/** Resources of the API that have standard operations alone: the client gets their methods by themselves. */
+function standardOperationsOf(document: JsonObject): string {
+  const byResource = Map.groupBy(operationsIn(document), ({ path }) => path.split("/")[3] ?? "");
+  const lines = [...byResource].flatMap(([resource, operations]) => {
+    const methods = operations.map(({ method, path, operation }) => {
+      const name = /^[a-z]+/.exec(operation.operationId)?.[0] ?? "";
+      const verb = standardMethods[name];
+      const isPlain = path === `/api/v1/${resource}` || path === `/api/v1/${resource}/{id}`;
+      const isSame = verb === "LIST" ? method === "get" : verb?.toLowerCase() === method;
+      if (!isPlain || !isSame || !/^[a-z]+$/.test(resource)) return null;
+      const takesQuery = verb === "GET" && parametersOf(document, operation).some((parameter) => parameter.in === "query");
+      return `    ${name}: "${verb} ${path}${takesQuery ? "?" : ""}",\n`;
+    });
+    // One that has more is written by hand, with words beside it.
+    return methods.includes(null) ? [] : [`  ${resource}: {\n${methods.join("")}  },\n`];
+  });
+  return `// Written by \`npm run generate\` from the OpenAPI document.\n\nexport const standardOperations = {\n${lines.join("")}} as const;\n`;
 }
 
-if (import.meta.main) for (const [path, text] of Object.entries(await generated())) writeFileSync(join(root, path), text);
+function areaJobsOf(areas: readonly Area[]): string {
+  const imports = areas
+    .filter(({ folder }) => existsSync(join(root, "src", folder, "jobs.ts")))
+    .map((area) => importOf(area, "jobs.ts", "jobs"));
+  return [
+    heading + importLines(imports, 'import type { Job } from "../jobs/job.ts";'),
+    "",
+    "/** The jobs that areas state beside their rules. */",
+    `export const areaJobs: readonly Job[] = [${imports.map(({ name }) => `...${name}`).join(", ")}];\n`,
+  ].join("\n");
+}
+
+/** What names the modules of areas. */
+async function modules(): Promise<Record<string, string>> {
+  const areas = await readAreas();
+  return {
+    "src/surfaces/mounts.ts": mountsOf(areas),
+    "src/api/event-kinds.ts": eventKindsOf(areas),
+    "src/scheduled/area-jobs.ts": areaJobsOf(areas),
+  };
+}
+
+/** What is made of the routes that those modules name. */
+async function documents(): Promise<Record<string, string>> {
+  const [{ routers }, { openApiDocument }] = await Promise.all([import("../src/surfaces/mounts.ts"), import("./openapi/document.ts")]);
+  const document = openApiDocument(routers);
+  return {
+    "public/api/v1/openapi.json": `${JSON.stringify(document, null, 2)}\n`,
+    "public/api/v1/openapi.yaml": stringify(document, { aliasDuplicateObjects: false }),
+    "client/src/standard-operations.ts": standardOperationsOf(document),
+  };
+}
+
+/** All that is generated, by path. */
+export const generated = async (): Promise<Record<string, string>> => ({ ...(await modules()), ...(await documents()) });
+
+const write = (files: Record<string, string>) => {
+  for (const [path, text] of Object.entries(files)) writeFileSync(join(root, path), text);
+};
+
+if (import.meta.main) {
+  write(await modules());
+  write(await documents());
+}

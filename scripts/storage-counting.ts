@@ -40,7 +40,9 @@ function triggersOf(table: AreaTable): Map<string, string> {
   const bytes = facts.bytes ?? usualRow(table);
   const [isConstant, mayBeZero] = typeof bytes === "object" && "sql" in bytes ? [/^\d+$/.test(bytes.sql), bytes.mayBeZero] : [false, false];
   const accountOf = (row: "NEW" | "OLD") =>
-    owner.table ? `(SELECT \`account_id\` FROM \`${owner.table}\` WHERE \`id\` = ${row}.\`${owner.column}\`)` : `${row}.\`${owner.column}\``;
+    owner.table
+      ? `(SELECT \`account_id\` FROM \`${owner.table}\` WHERE \`id\` = ${row}.\`${owner.column}\`)`
+      : `${row}.\`${owner.column}\``;
   const [counter, counted, more, less] = facts.rows
     ? [`, \`${name}\``, ", 1", `, \`${name}\` = \`${name}\` + 1`, `, \`${name}\` = \`${name}\` - 1`]
     : ["", "", "", ""];
@@ -84,7 +86,11 @@ function migrated(folder: string): DatabaseSync {
 }
 
 /** A list of one column is the column. */
-const plain = (sql: string) => sql.replaceAll(/concat\((`\w+`)\)/g, "$1").replaceAll(/\s+/g, " ").trim();
+const plain = (sql: string) =>
+  sql
+    .replaceAll(/concat\((`\w+`)\)/g, "$1")
+    .replaceAll(/\s+/g, " ")
+    .trim();
 
 /** Statements that add to the sums what the rows of a table take, or subtract it. */
 const sumOf = (table: AreaTable, sign: "+" | "-") => {
@@ -110,7 +116,9 @@ export function missingStatements(folder: string): string[] {
     const [wanted, triggers] = [rowBytesOf(table), triggersOf(table)];
     const old = [...there.keys()].filter((each) => ["added", "changed", "deleted"].some((what) => each === `${name}_${what}`));
     const isSame =
-      expression !== undefined && plain(expression) === plain(wanted) && [...triggers].every(([each, sql]) => plain(there.get(each) ?? "") === plain(sql));
+      expression !== undefined &&
+      plain(expression) === plain(wanted) &&
+      [...triggers].every(([each, sql]) => plain(there.get(each) ?? "") === plain(sql));
     if (isSame) return [];
     return [
       ...old.map((each) => `DROP TRIGGER \`${each}\``),

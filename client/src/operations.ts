@@ -1,5 +1,6 @@
 import type { ListPath } from "./pages.ts";
 import type { paths } from "./schema.ts";
+import { standardOperations } from "./standard-operations.ts";
 
 type Verb = "POST" | "PATCH" | "DELETE";
 type QueryOf<Path extends keyof paths> = paths[Path] extends { get: { parameters: { query?: infer Query } } } ? NonNullable<Query> : never;
@@ -19,23 +20,9 @@ export type OperationName = {
   [Path in keyof paths]: (paths[Path] extends { get: object } ? ReadOf<Path> : never) | WriteOf<Path>;
 }[keyof paths];
 
-/** The methods of the client, by resource. One that is missing here, or names no operation, fails to compile. */
+/** The methods of the client, by resource. Those of a resource that has only standard operations are generated. One that is missing here, or names no operation, fails to compile. */
 export const operations = {
-  users: {
-    list: "LIST /api/v1/users",
-    create: "POST /api/v1/users",
-    get: "GET /api/v1/users/{id}",
-    update: "PATCH /api/v1/users/{id}",
-    delete: "DELETE /api/v1/users/{id}",
-  },
-  tasks: {
-    list: "LIST /api/v1/tasks",
-    create: "POST /api/v1/tasks",
-    get: "GET /api/v1/tasks/{id}",
-    update: "PATCH /api/v1/tasks/{id}",
-    delete: "DELETE /api/v1/tasks/{id}",
-  },
-  analytics: { get: "GET /api/v1/analytics?" },
+  ...standardOperations,
   me: {
     /** The account and key of this client. */
     get: "GET /api/v1/me",
@@ -45,7 +32,6 @@ export const operations = {
     get: "GET /api/v1/rate-limit",
   },
   usage: { get: "GET /api/v1/usage?", breakdown: "GET /api/v1/usage/breakdown?" },
-  activity: { list: "LIST /api/v1/activity", get: "GET /api/v1/activity/{id}" },
   keys: {
     list: "LIST /api/v1/keys",
     /** The response has the secret, this once. Rejects with a `SecretLostError` if the response with it got lost. */
@@ -80,10 +66,7 @@ export const operations = {
     /** Makes the next attempt of a pending delivery now. */
     attempt: "POST /api/v1/deliveries/{id}/attempt",
   },
-  redeliveries: { get: "GET /api/v1/redeliveries/{id}" },
   eventTypes: { list: "GET /api/v1/event-types" },
-  events: { list: "LIST /api/v1/events", get: "GET /api/v1/events/{id}" },
-  audit: { list: "LIST /api/v1/audit" },
   openapi: { get: "GET /api/v1/openapi.json", getYaml: "GET /api/v1/openapi.yaml" },
 } as const satisfies Record<string, Record<string, OperationName>>;
 

@@ -11,7 +11,7 @@ import { Failure } from "../errors/failure.ts";
 import { requestOrigin, urlOf } from "../http/request-url.ts";
 import { serversOf, withServers } from "./servers.ts";
 
-/** The OpenAPI document itself: `npm run openapi` writes it into `public/`, from where it is served with the servers of this deployment. */
+/** The OpenAPI document itself: `npm run generate` writes it into `public/`, from where it is served with the servers of this deployment. */
 export const routes = createRouter();
 
 const requestId = { "X-Request-Id": { $ref: "#/components/headers/X-Request-Id" } };
@@ -32,7 +32,7 @@ interface Served {
 /** What this isolate serves, by path: of the origins that were asked last, since only a laptop has several. */
 const served = new Map<string, Served & { servers: string }>();
 
-/** The document that `npm run openapi` has written, with the servers of this deployment. Throws `unavailable`. */
+/** The document that `npm run generate` has written, with the servers of this deployment. Throws `unavailable`. */
 async function readServed(c: ApiContext, path: string): Promise<Served> {
   const servers = serversOf(c.env.PUBLIC_ORIGIN, requestOrigin(c));
   const key = JSON.stringify(servers);

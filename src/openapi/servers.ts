@@ -11,7 +11,7 @@ export function serversOf(publicOrigin: string, asked: string): Server[] {
 }
 
 /**
- * The text of a document, as `npm run openapi` writes it, with other servers. The text and not the document: to parse half a megabyte would cost as
+ * The text of a document, as `npm run generate` writes it, with other servers. The text and not the document: to parse half a megabyte would cost as
  * much as a hundred requests. YAML takes a line of JSON as it is.
  */
 export const withServers = (text: string, servers: readonly Server[]): string =>

@@ -1,7 +1,7 @@
 import { type Account, accountsAfter } from "../accounts/account.ts";
+import type { Outcome, Run } from "../jobs/job.ts";
 import { secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
-import type { Outcome, Run } from "./job.ts";
 
 /** Some accounts whose log is in the same database: one at least. */
 export type AccountsOfStore = readonly [Account, ...Account[]];

@@ -7,11 +7,11 @@ import { deleteOldEvents } from "../events/retention.ts";
 import { deleteOldResponses } from "../idempotency/store.ts";
 import { deleteOldInvitations } from "../identity/invitations.ts";
 import { deleteOldSessions } from "../identity/sessions.ts";
+import { type Job, type Run, withoutCursor } from "../jobs/job.ts";
 import { notifyExpiring } from "../keys/notify-expiring.ts";
 import { pushWaitingKeys } from "../keys/push-key.ts";
 import { finishErasures } from "../operations/erase-account.ts";
 import { finishBrokenOff } from "../operations/removal.ts";
-import { finishDeletions } from "../resources/users/delete-user.ts";
 import { hourMs, minuteMs, secondMs } from "../time/clock.ts";
 import { deleteOldUsage } from "../usage/retention.ts";
 import { makeRedeliveries } from "../webhooks/redelivery-pieces.ts";
@@ -19,10 +19,11 @@ import { deleteOldDeliveries, deleteOldRedeliveries } from "../webhooks/retentio
 import { finishSettlements } from "../webhooks/settle.ts";
 import { sweepDeliveries } from "../webhooks/sweep.ts";
 import { type AccountsOfStore, accountsInTurn, type Piece } from "./accounts-in-turn.ts";
-import { type Job, type Run, withoutCursor } from "./job.ts";
+import { areaJobs } from "./area-jobs.ts";
 
 /** The jobs of the clock. Cron runs this table every minute. */
 export const jobs: readonly Job[] = [
+  ...areaJobs,
   {
     name: "push_keys",
     description: "push changes of keys that their guard has not confirmed",
@@ -59,14 +60,6 @@ export const jobs: readonly Job[] = [
     run: withoutCursor(({ env, outbox, now, atMost }) =>
       notifyExpiring({ ...outbox, activityIn: (store) => connectToStore(env, store) }, now, atMost),
     ),
-  },
-  {
-    name: "finish_user_deletions",
-    description: "finish deletions of users that were broken off",
-    everyMs: minuteMs,
-    // Pieces of 500 tasks.
-    atMost: 12,
-    run: withoutCursor(({ outbox, now, atMost }) => finishDeletions(outbox, now, atMost)),
   },
   {
     name: "finish_erasures",

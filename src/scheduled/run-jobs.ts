@@ -2,11 +2,11 @@ import { connect, type Db } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
 import { forgetJobs, type JobRun, keepJobRun, readJobRuns } from "../db/job-runs.ts";
 import { errorsOf, throwTogether } from "../errors/failure.ts";
+import type { Job, Outcome, Run } from "../jobs/job.ts";
 import { minuteMs, secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
 import { enqueueVia } from "../webhooks/enqueue.ts";
 import type { Outbox } from "../webhooks/outbox.ts";
-import type { Job, Outcome, Run } from "./job.ts";
 import { jobs } from "./jobs.ts";
 
 /** A run has ended before the next one begins. */

@@ -1,0 +1,14 @@
+import { type Job, withoutCursor } from "../../jobs/job.ts";
+import { minuteMs } from "../../time/clock.ts";
+import { finishDeletions } from "./delete-user.ts";
+
+export const jobs: readonly Job[] = [
+  {
+    name: "finish_user_deletions",
+    description: "finish deletions of users that were broken off",
+    everyMs: minuteMs,
+    // Pieces of 500 tasks.
+    atMost: 12,
+    run: withoutCursor(({ outbox, now, atMost }) => finishDeletions(outbox, now, atMost)),
+  },
+];
