@@ -46,7 +46,7 @@ const ofResources = manifests.filter(isResource);
 const resources: Record<string, readonly string[]> = Object.fromEntries(
   ofResources.map((manifest) => {
     const others = ofResources.filter(({ name, onDelete = {} }) => manifest.name in onDelete || isReadOnly(manifest, name));
-    return [folderOf(manifest), [...Object.keys(areas), ...others.map(folderOf)]];
+    return [folderOf(manifest), [...Object.keys(areas), "jobs", ...others.map(folderOf)]];
   }),
 );
 
@@ -56,7 +56,7 @@ function isReadOnly({ name, reads = [] }: Manifest, other: string): boolean {
   return reads.includes(other) && !(other in onDelete);
 }
 
-const everyArea = [...Object.keys(areas), ...Object.keys(resources)];
+const everyArea = [...Object.keys(areas), "jobs", ...Object.keys(resources)];
 const below = [...everyArea, ...everyGround, ...everyWord];
 
 /** Every folder of `src`, every file that lies there by itself, and the files of one name in all areas: `tables`, `manifests`, `routes`. */
@@ -66,6 +66,8 @@ export const mayImport: Record<string, readonly string[]> = {
   ...Object.fromEntries(
     Object.entries({ ...areas, ...resources }).map(([area, others]) => [area, [...others, ...everyGround, ...everyWord]]),
   ),
+  // What a scheduled job is.
+  jobs: ["webhooks"],
   // What spans the areas: what the operator does, and the removal of a member.
   operations: [...Object.keys(areas), ...everyGround, ...everyWord],
   // How the OpenAPI document is read.

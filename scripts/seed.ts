@@ -9,41 +9,18 @@ import { createKey } from "../src/keys/create-key.ts";
 import type { SigningSecret } from "../src/keys/key-format.ts";
 import { type Scope, scopes } from "../src/keys/scopes.ts";
 import { markSampleData } from "../src/operations/sample-data.ts";
-import { priorities } from "../src/resources/tasks/task.ts";
-import { changeTask, createTask } from "../src/resources/tasks/write-tasks.ts";
-import { createUser } from "../src/resources/users/write-users.ts";
 import { dayMs, hourMs, hourStart } from "../src/time/clock.ts";
 import { foldSlices, staleSlicesOfWriter } from "../src/usage/fold-slices.ts";
 import type { Writing } from "../src/webhooks/outbox.ts";
 import { commitTo } from "../src/webhooks/outbox.ts";
+import { type Random, randomFrom, weighted } from "./seed-random.ts";
+import { seedResources } from "./seed-resources.ts";
 
 const days = 60;
 const seedValue = 20_260;
 
-type Random = () => number;
-
-/** The same numbers from 0 to 1 in every run (mulberry32). */
-function randomFrom(seed: number): Random {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
-const pick = <Item>(random: Random, items: readonly Item[]): Item => items[Math.floor(random() * items.length)] as Item;
-
-/** One of some [item, weight] pairs. */
-function weighted<Item>(random: Random, items: readonly (readonly [Item, number])[]): Item {
-  let rest = random() * items.reduce((sum, [, weight]) => sum + weight, 0);
-  for (const [item, weight] of items) {
-    rest -= weight;
-    if (rest < 0) return item;
-  }
-  return items[0]?.[0] as Item;
-}
+/** These scopes, as far as there are such. */
+const only = (...names: string[]) => scopes.filter((scope) => names.includes(scope));
 
 /**
  * Makes the demo account: keys, users, tasks and sixty days of requests up to the hour before `now`, through the same code
@@ -72,12 +49,12 @@ export async function seedDemo({
 
   const clients = [
     [(await key("Production backend", scopes, 5000, startsAt)).key.id, 62],
-    [(await key("Mobile app", ["users:read", "tasks:read", "tasks:write"], 2000, startsAt + hourMs)).key.id, 27],
-    [(await key("Nightly export", ["users:read", "tasks:read", "analytics:read"], 500, startsAt + 2 * hourMs)).key.id, 11],
+    [(await key("Mobile app", only("users:read", "tasks:read", "tasks:write"), 2000, startsAt + hourMs)).key.id, 27],
+    [(await key("Nightly export", only("users:read", "tasks:read", "analytics:read"), 500, startsAt + 2 * hourMs)).key.id, 11],
   ] as const;
   const demo = await key("Demo key", scopes, 5000, now);
 
-  await seedPeopleAndTasks(random, at, startsAt, now);
+  await seedResources(random, at, startsAt, now);
   await seedActivity(random, activity, account.id, clients, startsAt, now);
   await foldAll(activity);
   // The demo key, made now, is no sample: it goes on working when the rest is removed.
@@ -91,82 +68,6 @@ async function foldAll(d1: D1Database): Promise<void> {
     const stale = await staleSlicesOfWriter(d1, 0, Number.MAX_SAFE_INTEGER, 1000);
     if (stale.length === 0) return;
     await foldSlices(d1, stale);
-  }
-}
-
-const people = [
-  "Amara Okafor",
-  "Jonas Lindqvist",
-  "Mei Tanaka",
-  "Lucía Ferreira",
-  "Tomasz Nowak",
-  "Priya Raman",
-  "Oskar Brandt",
-  "Nadia Haddad",
-  "Elif Kaya",
-  "Marcus Reid",
-  "Ingrid Solberg",
-  "Rafael Costa",
-  "Yuki Mori",
-  "Chiara Conti",
-  "Sam O’Neill",
-  "Leila Farahani",
-  "Pavel Dvořák",
-  "Anneke de Vries",
-  "Kwame Mensah",
-  "Sofia Papadaki",
-  "Hugo Marchand",
-  "Zofia Zielińska",
-  "Daniel Kim",
-  "Freya Nielsen",
-];
-const verbs = ["Review", "Replace", "Calibrate", "Document", "Test", "Order parts for", "Plan", "Fix", "Ship", "Measure"];
-const things = [
-  "gripper firmware",
-  "charging dock",
-  "lidar mount",
-  "fleet dashboard",
-  "safety report",
-  "battery pack",
-  "wheel encoder",
-  "warehouse map",
-  "motor driver",
-  "onboarding guide",
-];
-
-async function seedPeopleAndTasks(random: Random, at: (time: number) => Writing, startsAt: number, now: number): Promise<void> {
-  const users: string[] = [];
-  for (const [index, name] of people.entries()) {
-    const email = `${name
-      .normalize("NFD")
-      .replaceAll(/[^A-Za-z ]/g, "")
-      .toLowerCase()
-      .replaceAll(" ", ".")}@northwind.example`;
-    const user = await createUser(at(startsAt + index * 5 * hourMs), {
-      name,
-      email,
-      role: index < 2 ? "admin" : index % 7 === 0 ? "viewer" : "member",
-      status: index % 11 === 10 ? "suspended" : "active",
-    });
-    users.push(user.id);
-  }
-  for (let index = 0; index < 160; index++) {
-    const madeAt = startsAt + Math.floor((index / 160) * (days - 0.5) * dayMs + random() * 8 * hourMs);
-    const task = await createTask(at(madeAt), {
-      title: `${pick(random, verbs)} ${pick(random, things)}`,
-      description: "",
-      status: random() < 0.6 ? "todo" : "in_progress",
-      priority: weighted(
-        random,
-        priorities.map((priority, place) => [priority, [20, 50, 22, 8][place] ?? 1] as const),
-      ),
-      assigneeId: random() < 0.85 ? pick(random, users) : null,
-      labels: random() < 0.4 ? [pick(random, ["hardware", "software", "field", "docs"])] : [],
-      dueAt: random() < 0.7 ? madeAt + Math.ceil(3 + random() * 18) * dayMs : null,
-    });
-    const doneAt = madeAt + Math.floor((2 + random() ** 2 * 240) * hourMs);
-    if (random() < 0.78 && doneAt < now)
-      await changeTask(at(doneAt), task.id, { status: random() < 0.94 ? "done" : "cancelled" }, () => true);
   }
 }
 

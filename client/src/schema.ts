@@ -2928,8 +2928,8 @@ export interface components {
          *           "url": "https://hooks.acme.dev/overview",
          *           "description": "Chat room of the team",
          *           "event_types": [
-         *             "task.created",
-         *             "task.completed"
+         *             "user.created",
+         *             "user.updated"
          *           ],
          *           "status": "active",
          *           "disabled_reason": null,
@@ -2962,8 +2962,8 @@ export interface components {
          *       "url": "https://hooks.acme.dev/overview",
          *       "description": "Chat room of the team",
          *       "event_types": [
-         *         "task.created",
-         *         "task.completed"
+         *         "user.created",
+         *         "user.updated"
          *       ],
          *       "status": "active",
          *       "disabled_reason": null,
@@ -2990,8 +2990,8 @@ export interface components {
             /**
              * @description The types of events that it is sent; `*` stands for all.
              * @example [
-             *       "task.created",
-             *       "task.completed"
+             *       "user.created",
+             *       "user.updated"
              *     ]
              */
             event_types: string[];
@@ -3026,8 +3026,8 @@ export interface components {
          *       "url": "https://hooks.acme.dev/overview",
          *       "description": "Chat room of the team",
          *       "event_types": [
-         *         "task.created",
-         *         "task.completed"
+         *         "user.created",
+         *         "user.updated"
          *       ],
          *       "status": "active",
          *       "disabled_reason": null,
@@ -3055,8 +3055,8 @@ export interface components {
             /**
              * @description The types of events that it is sent; `*` stands for all.
              * @example [
-             *       "task.created",
-             *       "task.completed"
+             *       "user.created",
+             *       "user.updated"
              *     ]
              */
             event_types: string[];
@@ -3096,8 +3096,8 @@ export interface components {
          *       "url": "https://hooks.acme.dev/overview",
          *       "description": "Chat room of the team",
          *       "event_types": [
-         *         "task.created",
-         *         "task.completed"
+         *         "user.created",
+         *         "user.updated"
          *       ],
          *       "status": "active",
          *       "disabled_reason": null,
@@ -3125,8 +3125,8 @@ export interface components {
             /**
              * @description The types of events that it is sent; `*` stands for all.
              * @example [
-             *       "task.created",
-             *       "task.completed"
+             *       "user.created",
+             *       "user.updated"
              *     ]
              */
             event_types: string[];
@@ -3165,8 +3165,8 @@ export interface components {
          *       "url": "https://hooks.acme.dev/overview",
          *       "description": "Chat room of the team",
          *       "event_types": [
-         *         "task.created",
-         *         "task.completed"
+         *         "user.created",
+         *         "user.updated"
          *       ]
          *     }
          */
@@ -3185,8 +3185,8 @@ export interface components {
             /**
              * @description The types of events to send: `user.created`, `user.updated`, `user.deleted`, `task.created`, `task.updated`, `task.completed`, `task.deleted`, `key.created`, `key.updated`, `key.rotated`, `key.revoked`, `key.expiring`, `rate_limit.warning`, `rate_limit.reached`, `webhook.disabled`, `webhook.test`, `member.invited`, `member.joined`, `member.removed`; or `*` for all, also for those that are added later.
              * @example [
-             *       "task.created",
-             *       "task.completed"
+             *       "user.created",
+             *       "user.updated"
              *     ]
              */
             event_types: ("*" | "user.created" | "user.updated" | "user.deleted" | "task.created" | "task.updated" | "task.completed" | "task.deleted" | "key.created" | "key.updated" | "key.rotated" | "key.revoked" | "key.expiring" | "rate_limit.warning" | "rate_limit.reached" | "webhook.disabled" | "webhook.test" | "member.invited" | "member.joined" | "member.removed")[];
@@ -3195,7 +3195,7 @@ export interface components {
          * @description The members of a webhook to change. `null` clears. Enabling a webhook sends nothing that was held.
          * @example {
          *       "event_types": [
-         *         "task.created"
+         *         "user.created"
          *       ]
          *     }
          */
@@ -3213,8 +3213,8 @@ export interface components {
             /**
              * @description The types of events to send: `user.created`, `user.updated`, `user.deleted`, `task.created`, `task.updated`, `task.completed`, `task.deleted`, `key.created`, `key.updated`, `key.rotated`, `key.revoked`, `key.expiring`, `rate_limit.warning`, `rate_limit.reached`, `webhook.disabled`, `webhook.test`, `member.invited`, `member.joined`, `member.removed`; or `*` for all, also for those that are added later.
              * @example [
-             *       "task.created",
-             *       "task.completed"
+             *       "user.created",
+             *       "user.updated"
              *     ]
              */
             event_types?: ("*" | "user.created" | "user.updated" | "user.deleted" | "task.created" | "task.updated" | "task.completed" | "task.deleted" | "key.created" | "key.updated" | "key.rotated" | "key.revoked" | "key.expiring" | "rate_limit.warning" | "rate_limit.reached" | "webhook.disabled" | "webhook.test" | "member.invited" | "member.joined" | "member.removed")[];
@@ -3246,7 +3246,7 @@ export interface components {
          *         {
          *           "id": "dlv_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *           "event_id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
-         *           "event_type": "task.created",
+         *           "event_type": "user.created",
          *           "webhook_id": "whk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *           "redelivery_of": null,
          *           "status": "delivered",
@@ -3278,7 +3278,7 @@ export interface components {
          * @example {
          *       "id": "dlv_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "event_id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
-         *       "event_type": "task.created",
+         *       "event_type": "user.created",
          *       "webhook_id": "whk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "redelivery_of": null,
          *       "status": "delivered",
@@ -3300,7 +3300,7 @@ export interface components {
             event_id: string;
             /**
              * @description The type of the event.
-             * @example task.created
+             * @example user.created
              */
             event_type: string;
             /**
@@ -3342,7 +3342,7 @@ export interface components {
          * @example {
          *       "id": "dlv_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "event_id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
-         *       "event_type": "task.created",
+         *       "event_type": "user.created",
          *       "webhook_id": "whk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "redelivery_of": null,
          *       "status": "delivered",
@@ -3378,7 +3378,7 @@ export interface components {
             event_id: string;
             /**
              * @description The type of the event.
-             * @example task.created
+             * @example user.created
              */
             event_type: string;
             /**
@@ -3578,7 +3578,7 @@ export interface components {
             /**
              * @description Events of these types; by default of all.
              * @example [
-             *       "task.created"
+             *       "user.created"
              *     ]
              */
             event_types?: ("user.created" | "user.updated" | "user.deleted" | "task.created" | "task.updated" | "task.completed" | "task.deleted" | "key.created" | "key.updated" | "key.rotated" | "key.revoked" | "key.expiring" | "rate_limit.warning" | "rate_limit.reached" | "webhook.disabled" | "webhook.test" | "member.invited" | "member.joined" | "member.removed")[];
@@ -3626,9 +3626,9 @@ export interface components {
          * @example {
          *       "data": [
          *         {
-         *           "type": "task.created",
+         *           "type": "user.created",
          *           "description": "A task was made.",
-         *           "scope": "tasks:read",
+         *           "scope": "users:read",
          *           "schema": {
          *             "type": "object"
          *           },
@@ -3654,7 +3654,7 @@ export interface components {
             data: {
                 /**
                  * @description The type.
-                 * @example task.created
+                 * @example user.created
                  */
                 type: string;
                 /**
@@ -3664,7 +3664,7 @@ export interface components {
                 description: string;
                 /**
                  * @description What a key needs to subscribe to it and to read it.
-                 * @example tasks:read
+                 * @example users:read
                  */
                 scope: string;
                 /**
@@ -5460,8 +5460,8 @@ export interface components {
          *         "url": "https://hooks.acme.dev/overview",
          *         "description": "Chat room of the team",
          *         "event_types": [
-         *           "task.created",
-         *           "task.completed"
+         *           "user.created",
+         *           "user.updated"
          *         ],
          *         "status": "active",
          *         "disabled_reason": null,
@@ -8179,8 +8179,8 @@ export interface operations {
                      *           "url": "https://hooks.acme.dev/overview",
                      *           "description": "Chat room of the team",
                      *           "event_types": [
-                     *             "task.created",
-                     *             "task.completed"
+                     *             "user.created",
+                     *             "user.updated"
                      *           ],
                      *           "status": "active",
                      *           "disabled_reason": null,
@@ -8220,8 +8220,8 @@ export interface operations {
                  *       "url": "https://hooks.acme.dev/overview",
                  *       "description": "Chat room of the team",
                  *       "event_types": [
-                 *         "task.created",
-                 *         "task.completed"
+                 *         "user.created",
+                 *         "user.updated"
                  *       ]
                  *     }
                  */
@@ -8251,8 +8251,8 @@ export interface operations {
                      *       "url": "https://hooks.acme.dev/overview",
                      *       "description": "Chat room of the team",
                      *       "event_types": [
-                     *         "task.created",
-                     *         "task.completed"
+                     *         "user.created",
+                     *         "user.updated"
                      *       ],
                      *       "status": "active",
                      *       "disabled_reason": null,
@@ -8314,8 +8314,8 @@ export interface operations {
                      *       "url": "https://hooks.acme.dev/overview",
                      *       "description": "Chat room of the team",
                      *       "event_types": [
-                     *         "task.created",
-                     *         "task.completed"
+                     *         "user.created",
+                     *         "user.updated"
                      *       ],
                      *       "status": "active",
                      *       "disabled_reason": null,
@@ -8413,7 +8413,7 @@ export interface operations {
                 /**
                  * @example {
                  *       "event_types": [
-                 *         "task.created"
+                 *         "user.created"
                  *       ]
                  *     }
                  */
@@ -8421,7 +8421,7 @@ export interface operations {
                 /**
                  * @example {
                  *       "event_types": [
-                 *         "task.created"
+                 *         "user.created"
                  *       ]
                  *     }
                  */
@@ -8449,8 +8449,8 @@ export interface operations {
                      *       "url": "https://hooks.acme.dev/overview",
                      *       "description": "Chat room of the team",
                      *       "event_types": [
-                     *         "task.created",
-                     *         "task.completed"
+                     *         "user.created",
+                     *         "user.updated"
                      *       ],
                      *       "status": "active",
                      *       "disabled_reason": null,
@@ -8521,8 +8521,8 @@ export interface operations {
                      *       "url": "https://hooks.acme.dev/overview",
                      *       "description": "Chat room of the team",
                      *       "event_types": [
-                     *         "task.created",
-                     *         "task.completed"
+                     *         "user.created",
+                     *         "user.updated"
                      *       ],
                      *       "status": "active",
                      *       "disabled_reason": null,
@@ -8589,7 +8589,7 @@ export interface operations {
                      *         {
                      *           "id": "dlv_019a1b2c3d4e7f8091a2b3c4d5e6f708",
                      *           "event_id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
-                     *           "event_type": "task.created",
+                     *           "event_type": "user.created",
                      *           "webhook_id": "whk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
                      *           "redelivery_of": null,
                      *           "status": "delivered",
@@ -8649,7 +8649,7 @@ export interface operations {
                      * @example {
                      *       "id": "dlv_019a1b2c3d4e7f8091a2b3c4d5e6f708",
                      *       "event_id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
-                     *       "event_type": "task.created",
+                     *       "event_type": "user.created",
                      *       "webhook_id": "whk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
                      *       "redelivery_of": null,
                      *       "status": "delivered",
@@ -9053,9 +9053,9 @@ export interface operations {
                      * @example {
                      *       "data": [
                      *         {
-                     *           "type": "task.created",
+                     *           "type": "user.created",
                      *           "description": "A task was made.",
-                     *           "scope": "tasks:read",
+                     *           "scope": "users:read",
                      *           "schema": {
                      *             "type": "object"
                      *           },

@@ -72,6 +72,8 @@ export interface Manifest {
   /** What keys may be allowed. `isDefault`: a new key may do it unless its maker says otherwise. */
   scopes?: Readonly<Record<string, { isDefault: boolean }>>;
   events?: readonly EventGroup[];
+  /** Further numbers that bound what clients may do, by name: a guide shows one as `{{tasks.scannedMb}}`. */
+  limits?: Readonly<Record<string, number>>;
   /** The module `tables.ts`, and `log-tables.ts` for the databases of logs. Every table in them is erased and exported unless `facts` says otherwise. */
   tables?: Readonly<Record<string, unknown>>;
   logTables?: Readonly<Record<string, unknown>>;

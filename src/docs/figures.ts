@@ -21,9 +21,8 @@ import { expiryNoticeMs } from "../keys/events.ts";
 import { defaultScopes, scopes } from "../keys/scopes.ts";
 import type { JsonObject } from "../openapi/document.ts";
 import { maxAttemptsPerMinute } from "../operations/sign-in-failures.ts";
-import { bytesAtOnce } from "../resources/tasks/read-tasks.ts";
-import { mostLeaving } from "../resources/users/delete-user.ts";
-import { inMib, maxStored, reserveBytes, usualQuotaBytes } from "../storage/storage.ts";
+import { manifests } from "../registry/manifests.ts";
+import { inMib, maxStored, reserveBytes, storedNames, usualQuotaBytes } from "../storage/storage.ts";
 import { dayMs, secondMs } from "../time/clock.ts";
 import { units } from "../time/relative-time.ts";
 import { timeoutMs } from "../webhooks/attempt.ts";
@@ -55,6 +54,13 @@ function fromDocument(document: JsonObject): Record<string, string> {
   };
 }
 
+/** What manifests bound: rows of an account, by what they are called, and further limits. */
+const fromManifests = (): Record<string, string> =>
+  Object.fromEntries([
+    ...storedNames.map(({ key, label }) => [`${label}.most`, integer(maxStored[key])]),
+    ...manifests.flatMap(({ name, limits = {} }) => Object.entries(limits).map(([limit, value]) => [`${name}.${limit}`, integer(value)])),
+  ]);
+
 /** What a guide names in double braces, read from the code that holds to it. */
 export const figures = (document: JsonObject, origin: string): Record<string, string> => ({
   origin,
@@ -74,15 +80,9 @@ export const figures = (document: JsonObject, origin: string): Record<string, st
   "scopes.all": list(scopes),
   "scopes.usual": list(defaultScopes),
   "idempotency.kept": duration(idempotencyKeptMs),
-  "users.most": integer(maxStored.users),
-  "tasks.most": integer(maxStored.tasks),
-  "events.most": integer(maxStored.events),
-  "responses.most": integer(maxStored.idempotencyKeys),
   "storage.quota": inMib(usualQuotaBytes),
   "storage.reserve": inMib(reserveBytes),
   "lists.scanned": integer(scannedAtOnce),
-  "tasks.scanned": integer(bytesAtOnce / 1_000_000),
-  "users.leaving": integer(mostLeaving),
   "activity.kept": duration(usualDays * dayMs),
   "activity.scanned": integer(entriesScannedAtOnce),
   "audit.kept": duration(auditKeptMs),
@@ -98,6 +98,7 @@ export const figures = (document: JsonObject, origin: string): Record<string, st
   "events.kept": duration(eventsKeptMs),
   "limit.lines": lines.map(([, share]) => `${share * 100} %`).join(" and at "),
   ...fromDocument(document),
+  ...fromManifests(),
   "webhooks.pace": String(secondMs / paceMs),
   "session.idle": duration(idleMs),
   "session.longest": duration(longestMs),

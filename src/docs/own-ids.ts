@@ -6,15 +6,11 @@ import { refreshBy } from "../activity/writers.ts";
 import type { PageContext } from "../dashboard/context.ts";
 import { isAtThisMachine } from "../dashboard/session.ts";
 import { connect } from "../db/client.ts";
-import { eventCatalogue } from "../events/catalogue.ts";
-import { listEvents } from "../events/read-events.ts";
 import { statusOf } from "../keys/key.ts";
 import { listKeys } from "../keys/read-keys.ts";
-import { listTasks } from "../resources/tasks/read-tasks.ts";
-import { listUsers } from "../resources/users/read-users.ts";
+import { readNewestIds } from "../operations/newest-ids.ts";
 import { refreshRollUps } from "../usage/refresh-roll-ups.ts";
 import { type Delivery, listDeliveries } from "../webhooks/read-deliveries.ts";
-import { readLatestRedelivery } from "../webhooks/read-redeliveries.ts";
 import { listWebhooks } from "../webhooks/read-webhooks.ts";
 import type { Webhook } from "../webhooks/webhook.ts";
 
@@ -35,15 +31,12 @@ export async function readOwnIds(c: PageContext): Promise<OwnIds | null> {
   const [account] = await listAccounts(db);
   if (!account) return null;
   const reading = { db, activity: connectToStore(c.env, account.activityStore), actor: systemOn(account.id), now: Date.now() };
-  const [users, tasks, keys, webhooks, events, redelivery, { entries }] = await Promise.all([
-    listUsers(reading, { filter: {}, limit: 1 }),
-    listTasks(reading, { filter: {}, sort: "-created_at", limit: 1 }),
+  const [newest, keys, webhooks, { entries }] = await Promise.all([
+    readNewestIds(db, account.id),
     refreshRollUps({ ...reading, refresh: refreshBy(c.env, account.activityStore) }).then((asking) =>
       listKeys(asking, { limit: mostKeys }),
     ),
     listWebhooks(reading, { limit: mostWebhooks }),
-    listEvents(reading, { types: eventCatalogue.types, order: "desc", limit: 1 }),
-    readLatestRedelivery(reading),
     listActivity(reading, { filter: {}, limit: 1 }).catch(() => ({ entries: [] })),
   ]);
   const { webhook, delivery } = await findDelivery(reading, webhooks);
@@ -51,16 +44,7 @@ export async function readOwnIds(c: PageContext): Promise<OwnIds | null> {
   const [key] = keys
     .filter((each) => statusOf(each, reading.now) === "active" && !c.env.DEMO_API_KEY.includes(each.id.slice("key_".length)))
     .toSorted((a, b) => (a.lastUsedAt ?? 0) - (b.lastUsedAt ?? 0));
-  return {
-    usr: users.rows[0]?.id,
-    tsk: tasks.rows[0]?.id,
-    key: key?.id,
-    whk: webhook?.id,
-    dlv: delivery?.id,
-    evt: events.rows[0]?.id,
-    rdl: redelivery?.id,
-    req: entries[0]?.id,
-  };
+  return { ...newest, key: key?.id, whk: webhook?.id, dlv: delivery?.id, req: entries[0]?.id };
 }
 
 /** A delivery and its webhook: one that waits for a further attempt, if there is one. Else the latest webhook alone. */

@@ -24,7 +24,7 @@ export const Event = z
     id: z
       .string()
       .meta({ description: "The id of the event: the `webhook-id` of its requests.", example: "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-    type: z.string().meta({ description: "What happened.", example: "task.created" }),
+    type: z.string().meta({ description: "What happened.", example: eventCatalogue.types[0] }),
     created_at: time.meta({ description: "When it happened." }),
     request_id: z
       .string()
@@ -47,9 +47,11 @@ const EventTypes = z
     data: z
       .array(
         z.strictObject({
-          type: z.string().meta({ description: "The type.", example: "task.created" }),
+          type: z.string().meta({ description: "The type.", example: eventCatalogue.types[0] }),
           description: z.string().meta({ description: "What has happened then.", example: "A task was made." }),
-          scope: z.string().meta({ description: "What a key needs to subscribe to it and to read it.", example: "tasks:read" }),
+          scope: z
+            .string()
+            .meta({ description: "What a key needs to subscribe to it and to read it.", example: eventCatalogue.kinds[0]?.scope }),
           schema: anyObject.meta({ description: "JSON Schema (2020-12) of a request's body.", example: { type: "object" } }),
           example: anyObject.meta({
             description: "Such a body.",

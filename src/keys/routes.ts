@@ -27,6 +27,7 @@ import {
   NewKey as NewKeyShape,
   newKeyOf,
 } from "./schemas.ts";
+import { exampleScopes } from "./scopes.ts";
 
 const Key = z
   .strictObject(KeyData.shape)
@@ -52,7 +53,7 @@ const KeyOnce = z.union([KeyWithSecret, ReplayedKey]);
 
 const NewKey = component("NewKey", NewKeyShape, {
   description: "A key to make. What is left open is as wide as the acting key's own.",
-  example: { name: "Continuous integration", scopes: ["users:read", "tasks:read"], hourly_limit: 1000 },
+  example: { name: "Continuous integration", scopes: [...exampleScopes], hourly_limit: 1000 },
 });
 
 const KeyPatch = component("KeyPatch", KeyPatchShape, {

@@ -7,7 +7,7 @@ import { iso, isoOrNull } from "../time/clock.ts";
 import { isoText, timeOf } from "../time/iso-text.ts";
 import { type Key, keyStatuses, statusOf } from "./key.ts";
 import { prefixOf } from "./key-format.ts";
-import { scopes as allScopes, defaultScopes, inOrder } from "./scopes.ts";
+import { scopes as allScopes, defaultScopes, exampleScopes, inOrder } from "./scopes.ts";
 
 const partyType = z.enum(["key", "member", "operator", "system"]).meta({
   description: "What made it: another `key`, a `member` in the overview, the `operator` or the `system` itself.",
@@ -23,7 +23,7 @@ export const KeyData = z.strictObject({
     examples: ["dvo_4fPq2rT8vX0zB6dH"],
   }),
   last4: z.string().meta({ description: "The last four characters of the secret key.", examples: ["x7Qa"] }),
-  scopes: z.array(z.string()).meta({ description: "What the key may do.", examples: [["users:read", "tasks:read"]] }),
+  scopes: z.array(z.string()).meta({ description: "What the key may do.", examples: [[...exampleScopes]] }),
   status: z.enum(keyStatuses).meta({
     description:
       "Whether it is in force: `active` is, `disabled` is not until it is enabled again, `expired` is past `expires_at`, `revoked` is ended for good.",
@@ -89,7 +89,7 @@ const scopes = z
     type: "array",
     description: `What the key may do: ${allScopes.map((scope) => `\`${scope}\``).join(", ")}.`,
     items: { type: "string", enum: [...allScopes], description: `One of ${allScopes.map((scope) => `\`${scope}\``).join(", ")}.` },
-    example: ["users:read", "tasks:read"],
+    example: [...exampleScopes],
   });
 const hourlyLimit = z
   .int()

@@ -10,6 +10,9 @@ export const scopes: readonly Scope[] = stated.map(([scope]) => scope);
 /** What a new key may do unless its maker says otherwise. */
 export const defaultScopes: readonly Scope[] = stated.filter(([, { isDefault }]) => isDefault).map(([scope]) => scope);
 
+/** Two scopes, for examples. */
+export const exampleScopes: readonly Scope[] = [...defaultScopes, ...scopes].slice(0, 2);
+
 /** "tasks, users (read)": what scopes come to, resource by resource. */
 export function scopesInWords(given: readonly string[]): string {
   if (scopes.every((scope) => given.includes(scope))) return "everything";

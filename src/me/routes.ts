@@ -7,6 +7,7 @@ import { time } from "../api/route-parts/schemas.ts";
 import { createRouter } from "../api/router.ts";
 import { recognizedKey } from "../http/context.ts";
 import { remainingOf } from "../http/rate-limit-headers.ts";
+import { exampleScopes } from "../keys/scopes.ts";
 import { iso, isoOrNull } from "../time/clock.ts";
 import { percent } from "../usage/percent.ts";
 
@@ -31,7 +32,7 @@ const Me = z
       .strictObject({
         id: z.string().meta({ description: "The id of the key.", example: "key_4fPq2rT8vX0zB6dH" }),
         name: z.string().meta({ description: "What it is called.", example: "Continuous integration" }),
-        scopes: z.array(z.string()).meta({ description: "What it may do.", example: ["users:read", "tasks:read"] }),
+        scopes: z.array(z.string()).meta({ description: "What it may do.", example: [...exampleScopes] }),
         expires_at: time.nullable().meta({ description: "When it expires; null: never.", examples: [null] }),
       })
       .meta({ description: "The key that this request came with." }),

@@ -7,10 +7,9 @@ import { connect, type Db } from "../db/client.ts";
 import { rowsAtOnce } from "../db/delete-in-chunks.ts";
 import { messagesOf } from "../db/failures.ts";
 import { insertWhere } from "../db/insert-where.ts";
-import type { TableErasure } from "../db/manifest.ts";
 import { Failure, throwTogether } from "../errors/failure.ts";
 import { eraseKeys, forgetLostKeys } from "../keys/erase-keys.ts";
-import { type AreaTable, childrenFirst, ownerOf } from "../registry/area-tables.ts";
+import { type AreaTable, childrenFirst, labelOf, ownerOf } from "../registry/area-tables.ts";
 import { dayMs, minuteMs, secondMs } from "../time/clock.ts";
 import { suspendAccount } from "./change-account.ts";
 import type { Operating } from "./operating.ts";
@@ -177,8 +176,7 @@ function deletionOf(table: AreaTable): string {
 /** Every table that has rows of accounts, but for those whose manifest says that they are kept, or that the area erases them by hand. */
 const erasedTables = childrenFirst().filter(({ facts }) => typeof facts.erasure !== "string");
 
-const rowsOf = (tables: readonly AreaTable[]): readonly Rows[] =>
-  tables.map((table) => [(table.facts.erasure as TableErasure | undefined)?.as ?? table.name, deletionOf(table)]);
+const rowsOf = (tables: readonly AreaTable[]): readonly Rows[] => tables.map((table) => [labelOf(table), deletionOf(table)]);
 
 const logTables = rowsOf(erasedTables.filter(({ isLog }) => isLog));
 const mainTables: readonly Rows[] = [

@@ -78,7 +78,10 @@ export function childrenFirst(): readonly AreaTable[] {
   return placed;
 }
 
+/** What reports call the rows of a table. */
+export const labelOf = ({ name, facts }: AreaTable): string => (typeof facts.erasure === "object" ? facts.erasure.as : undefined) ?? name;
+
 /** The tables of which an account may have a number of rows, and that number. */
-export const boundedTables = tablesOfAccounts.flatMap(({ key, name, facts }) =>
-  facts.rows ? [{ key: key as Stored, name, ...facts.rows }] : [],
+export const boundedTables = tablesOfAccounts.flatMap((table) =>
+  table.facts.rows ? [{ key: table.key as Stored, name: table.name, label: labelOf(table), ...table.facts.rows }] : [],
 );

@@ -27,6 +27,9 @@ export type { Stored } from "../registry/manifests.ts";
 /** How many rows of each an account may have. */
 export const maxStored = Object.fromEntries(boundedTables.map(({ key, max }) => [key, max])) as Readonly<Record<Stored, number>>;
 
+/** What reports call them. */
+export const storedNames = boundedTables.map(({ key, label }) => ({ key, label }));
+
 const adviceOf = Object.fromEntries(boundedTables.map(({ key, advice }) => [key, advice])) as Readonly<Record<Stored, string>>;
 
 /** The condition, for D1, that the account may store more of it. */

@@ -29,7 +29,7 @@ const shape = {
     description: "The event that is delivered: the `webhook-id` of its requests.",
     example: "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
   }),
-  event_type: z.string().meta({ description: "The type of the event.", example: "task.created" }),
+  event_type: z.string().meta({ description: "The type of the event.", example: eventCatalogue.types[0] }),
   webhook_id: z.string().meta({ description: "Where it goes.", example: "whk_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
   redelivery_of: z
     .string()

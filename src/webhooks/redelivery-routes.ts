@@ -52,7 +52,7 @@ const Redeliver = z
       .array(z.enum(eventCatalogue.types).meta({ description: `One of ${eventCatalogue.types.map((type) => `\`${type}\``).join(", ")}.` }))
       .min(1)
       .optional()
-      .meta({ description: "Events of these types; by default of all.", example: ["task.created"] }),
+      .meta({ description: "Events of these types; by default of all.", example: eventCatalogue.types.slice(0, 1) }),
     dry_run: z.boolean().default(false).meta({ description: "Only count: nothing is sent.", example: true }),
   })
   .refine(({ from, to }) => to === undefined || from < to, {

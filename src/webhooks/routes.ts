@@ -13,6 +13,7 @@ import { omitUndefined } from "../inputs/omit-undefined.ts";
 import { secondMs } from "../time/clock.ts";
 import { listWebhooks, readWebhook } from "./read-webhooks.ts";
 import {
+  exampleTypes,
   NewWebhook as NewWebhookShape,
   WebhookData,
   WebhookPatch as WebhookPatchShape,
@@ -56,13 +57,13 @@ const NewWebhook = component("NewWebhook", NewWebhookShape, {
   example: {
     url: "https://hooks.acme.dev/overview",
     description: "Chat room of the team",
-    event_types: ["task.created", "task.completed"],
+    event_types: [...exampleTypes],
   },
 });
 
 const WebhookPatch = component("WebhookPatch", WebhookPatchShape, {
   description: "The members of a webhook to change. `null` clears. Enabling a webhook sends nothing that was held.",
-  example: { event_types: ["task.created"] },
+  example: { event_types: exampleTypes.slice(0, 1) },
 });
 
 const WebhookRotation = component("WebhookRotation", WebhookRotationShape, { description: "How a webhook gets its new secret." });

@@ -7,6 +7,9 @@ import { timeOf } from "../time/iso-text.ts";
 import { longestUrl, urlRefusal } from "./url-rules.ts";
 import type { Webhook } from "./webhook.ts";
 
+/** For examples. */
+export const exampleTypes = eventCatalogue.types.slice(0, 2);
+
 const webhookStatuses = ["active", "disabled", "failing"] as const;
 
 /** A webhook as everybody outside sees it: in answers and in events. Its secret is in neither. */
@@ -16,7 +19,7 @@ export const WebhookData = z.strictObject({
   description: z.string().meta({ description: "What it is for; empty where nobody said.", examples: ["Chat room of the team"] }),
   event_types: z
     .array(z.string())
-    .meta({ description: "The types of events that it is sent; `*` stands for all.", examples: [["task.created", "task.completed"]] }),
+    .meta({ description: "The types of events that it is sent; `*` stands for all.", examples: [[...exampleTypes]] }),
   status: z.enum(webhookStatuses).meta({
     description:
       "How it does: `active`, `failing` while its latest attempt failed and further ones are made, `disabled` while its events are held.",
@@ -73,7 +76,7 @@ const eventTypes = z
       enum: ["*", ...types],
       description: `One of ${["*", ...types].map((type) => `\`${type}\``).join(", ")}.`,
     },
-    example: ["task.created", "task.completed"],
+    example: [...exampleTypes],
   });
 
 export const NewWebhook = z.strictObject({ url, description: description.default(""), event_types: eventTypes });

@@ -16,6 +16,7 @@ export const document = closedDocument(routers) as unknown as {
 export interface Operation {
   operationId: string;
   security: Record<string, string[]>[];
+  requestBody?: { content: Record<string, { schema: Schema } | undefined> };
   responses: Record<string, { headers?: Record<string, unknown>; content?: Record<string, { schema: Schema; examples?: object }> }>;
 }
 

@@ -21,7 +21,7 @@ import {
 import { type Erasure, eraseSome, readErasure, requestErasure, requireKept, timeTravelUntil } from "../../operations/erase-account.ts";
 import { exportAccount } from "../../operations/export-account.ts";
 import { recordOperation } from "../../operations/operator-audit.ts";
-import { usualQuotaBytes } from "../../storage/storage.ts";
+import { storedNames, usualQuotaBytes } from "../../storage/storage.ts";
 import { iso, isoOrNull, secondMs } from "../../time/clock.ts";
 import { idOf, type OperatorEnv, operating, readBody, setupUrl } from "../context.ts";
 
@@ -102,8 +102,8 @@ accounts.put("/accounts/:id/keep-days", async (c) => {
 
 accounts.get("/accounts/:id/storage", async (c) => {
   const { bytes, rows, droppedEvents } = await readStorage(connect(c.env.DB), idOf(c));
-  const { users, tasks, events, idempotencyKeys } = rows;
-  return c.json({ bytes, users, tasks, events, responses: idempotencyKeys, dropped_events: droppedEvents });
+  const byLabel = Object.fromEntries(storedNames.map(({ key, label }) => [label, rows[key]]));
+  return c.json({ bytes, ...byLabel, dropped_events: droppedEvents });
 });
 
 accounts.put("/accounts/:id/storage-quota", async (c) => {

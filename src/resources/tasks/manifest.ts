@@ -35,6 +35,8 @@ export const manifest = {
       },
     },
   ],
+  // Text that a filtered page looks at, in megabytes.
+  limits: { scannedMb: 4 },
   tables,
   facts: {
     tasks: {

@@ -5,6 +5,7 @@ import type { Db } from "../../db/client.ts";
 import { isOneOf } from "../../db/is-one-of.ts";
 import { type Page, pageFrom, scannedAtOnce } from "../../db/page.ts";
 import { Failure } from "../../errors/failure.ts";
+import { manifest } from "./manifest.ts";
 import { tasks } from "./tables.ts";
 import type { Task } from "./task.ts";
 import { type Bounds, type Part, partsAfter, positionOf, sortNameOf, type TaskPosition, type TaskSort } from "./task-order.ts";
@@ -75,7 +76,7 @@ async function placeOf(db: Db, { range, order, value }: Part, place: number): Pr
 }
 
 /** Bytes of text that a filtered page looks at: a search in 2,000 descriptions of 10,000 characters would hold up everybody. */
-export const bytesAtOnce = 4_000_000;
+const bytesAtOnce = manifest.limits.scannedMb * 1_000_000;
 
 /**
  * The last row that a filtered page looks at, of the first `count` rows of a part: the one whose text crosses `bytesAtOnce`, if there is one. Null if

@@ -8,6 +8,7 @@ import { minuteMs } from "../../time/clock.ts";
 import { commitTo, type Outbox, type Writing } from "../../webhooks/outbox.ts";
 import { mostAtOnce, unassignSome } from "../tasks/unassign-tasks.ts";
 import { userDeleted } from "./events.ts";
+import { manifest } from "./manifest.ts";
 import { readUser } from "./read-users.ts";
 import { users } from "./tables.ts";
 import type { User } from "./user.ts";
@@ -16,8 +17,7 @@ import type { User } from "./user.ts";
 // is marked first. From then on nobody sees it. Its tasks lose their assignee in pieces, and its row goes last. A scheduled job finishes what
 // breaks off or exceeds what one request may do.
 
-/** Users of an account that may be in deletion at once. A list of users reads their rows, too. */
-export const mostLeaving = 100;
+const { inDeletion: maxInDeletion } = manifest.limits;
 /** How long a deletion may rest before the scheduled job takes it up. */
 const abandonedMs = minuteMs;
 /** Pieces of one request. A piece is 8 statements at most. */
@@ -49,11 +49,11 @@ export async function deleteUser(writing: Writing, id: string, holds: Preconditi
 
 /** The condition that few users of the account are being deleted. */
 const areFew = ({ actor }: Reading): SQL =>
-  sql`(SELECT count(*) FROM users WHERE account_id = ${actor.accountId} AND deletion_requested_at IS NOT NULL) < ${mostLeaving}`;
+  sql`(SELECT count(*) FROM users WHERE account_id = ${actor.accountId} AND deletion_requested_at IS NOT NULL) < ${maxInDeletion}`;
 
 async function requireFew(reading: Reading): Promise<void> {
   if (!(await holdsNow(reading.db, areFew(reading))))
-    throw new Failure("limit_reached", `${mostLeaving} users of this account are still being deleted. Wait a minute, then try again.`);
+    throw new Failure("limit_reached", `${maxInDeletion} users of this account are still being deleted. Wait a minute, then try again.`);
 }
 
 /** Goes on with deletions that were broken off, at most `limit` pieces in all. Accounts take turns, a piece each, and the oldest of an account is finished first. One that fails holds up no other. Answers how many pieces were done. */

@@ -30,6 +30,8 @@ export const manifest = {
       },
     },
   ],
+  // Users of an account that may be in deletion at once. A list of users reads their rows, too.
+  limits: { inDeletion: 100 },
   tables,
   facts: {
     users: {

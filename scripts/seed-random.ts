@@ -1,0 +1,24 @@
+export type Random = () => number;
+
+/** The same numbers from 0 to 1 in every run (mulberry32). */
+export function randomFrom(seed: number): Random {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+export const pick = <Item>(random: Random, items: readonly Item[]): Item => items[Math.floor(random() * items.length)] as Item;
+
+/** One of some [item, weight] pairs. */
+export function weighted<Item>(random: Random, items: readonly (readonly [Item, number])[]): Item {
+  let rest = random() * items.reduce((sum, [, weight]) => sum + weight, 0);
+  for (const [item, weight] of items) {
+    rest -= weight;
+    if (rest < 0) return item;
+  }
+  return items[0]?.[0] as Item;
+}
