@@ -3,10 +3,10 @@ import { reading } from "../api/acting.ts";
 import { requireScope } from "../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../api/route-parts/pages.ts";
 import { json } from "../api/route-parts/responses.ts";
-import { idInput, pageQuery, time } from "../api/route-parts/schemas.ts";
+import { pageQuery, time } from "../api/route-parts/schemas.ts";
 import { createRouter } from "../api/router.ts";
 import { timeOfId } from "../ids/ids.ts";
-import { text, timeInput } from "../inputs/values.ts";
+import { idInput, text, timeInput } from "../inputs/values.ts";
 import { iso } from "../time/clock.ts";
 import { listAudit, partyTypes, type ReadAuditEntry } from "./audit.ts";
 

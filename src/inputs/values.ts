@@ -81,6 +81,9 @@ const textWithout = ({ pattern, message, ranges }: RefusedCharacters, min: numbe
 /** Text of `min` to `max` characters (code points) without what no store keeps: NUL and lone surrogates. */
 export const text = (min: number, max: number) => textWithout(nul, min, max);
 
+/** An id as it comes in a query or body. */
+export const idInput = text(1, 64);
+
 /** A name, or another line that people tell things apart by: text without control and invisible characters. */
 export const visibleText = (min: number, max: number) => textWithout(hidden, min, max);
 

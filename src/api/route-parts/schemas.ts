@@ -1,5 +1,4 @@
 import { z } from "@hono/zod-openapi";
-import { text } from "../../inputs/values.ts";
 
 /** A time as the service writes it. */
 export { isoText as time } from "../../time/iso-text.ts";
@@ -17,13 +16,6 @@ export const component = <Schema extends z.ZodType>(
   schema: Schema,
   said: { description: string; example?: unknown },
 ): Schema => schema.meta(schema.meta() ?? {}).openapi(name, said as never);
-
-/** An input that means what a member of an answer means: with the same description and example. */
-export const like = <Input extends z.ZodType>(input: Input, output: z.ZodType): Input => {
-  const { description, examples } = output.meta() ?? {};
-  const example = (examples as unknown[] | undefined)?.[0];
-  return input.meta({ ...(description !== undefined && { description }), example });
-};
 
 type Values = readonly [string, ...string[]] | readonly string[];
 
@@ -53,9 +45,6 @@ export const severalWords = <const Words extends Values>(words: Words, what: str
     words.length,
     `${what}: ${words.map((word) => `\`${word}\``).join(", ")}.`,
   );
-
-/** An id as it comes in a query or body. */
-export const idInput = text(1, 64);
 
 const limitParam = z
   .string()

@@ -7,51 +7,26 @@ import { refusing, requireScope } from "../../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
 import { body, mergePatch, withConditions, withIdempotencyKey } from "../../api/route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../../api/route-parts/responses.ts";
-import { idInput, idParam, like, pageQuery, severalWords } from "../../api/route-parts/schemas.ts";
+import { component, idParam, pageQuery, severalWords } from "../../api/route-parts/schemas.ts";
 import { createRouter } from "../../api/router.ts";
 import { omitUndefined } from "../../inputs/omit-undefined.ts";
-import { text, timeInput, timeInputOrNull } from "../../inputs/values.ts";
+import { idInput, text, timeInput } from "../../inputs/values.ts";
 import { listTasks, readTask } from "./read-tasks.ts";
-import { TaskData, TaskPriority, TaskStatus, taskData } from "./schemas.ts";
+import * as schemas from "./schemas.ts";
+import { TaskData, taskData } from "./schemas.ts";
 import { priorities, taskStatuses } from "./task.ts";
 import { taskSorts } from "./task-order.ts";
 import { changeTask, createTask, deleteTask } from "./write-tasks.ts";
 
-const { shape } = TaskData;
-const title = like(text(1, 200), shape.title);
-const description = like(text(0, 10_000), shape.description);
-const assigneeId = like(idInput.nullable(), shape.assignee_id);
-const labels = like(z.array(text(1, 50)).max(20), shape.labels);
-const dueAt = like(timeInputOrNull, shape.due_at);
-
-export const Task = z.strictObject(shape).openapi("Task", { description: "Something to be done." });
-
-const NewTask = z
-  .strictObject({
-    title,
-    description: description.default(""),
-    status: TaskStatus.default("todo"),
-    priority: TaskPriority.default("normal"),
-    assignee_id: assigneeId.default(null),
-    labels: labels.default([]),
-    due_at: dueAt.default(null),
-  })
-  .openapi("NewTask", {
-    description: "A task to make. Only the title is needed.",
-    example: { title: "Write the release notes", priority: "high", labels: ["docs"], due_at: "2026-02-14T17:00:00.000Z" },
-  });
-
-const TaskPatch = z
-  .strictObject({
-    title: title.optional(),
-    description: description.nullable().optional(),
-    status: TaskStatus.optional(),
-    priority: TaskPriority.optional(),
-    assignee_id: assigneeId.optional(),
-    labels: labels.nullable().optional(),
-    due_at: dueAt.optional(),
-  })
-  .openapi("TaskPatch", { description: "The members of a task to change. `null` clears.", example: { status: "done" } });
+const Task = component("Task", TaskData, { description: "Something to be done." });
+const NewTask = component("NewTask", schemas.NewTask, {
+  description: "A task to make. Only the title is needed.",
+  example: { title: "Write the release notes", priority: "high", labels: ["docs"], due_at: "2026-02-14T17:00:00.000Z" },
+});
+const TaskPatch = component("TaskPatch", schemas.TaskPatch, {
+  description: "The members of a task to change. `null` clears.",
+  example: { status: "done" },
+});
 
 const params = idParam("tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708");
 const tags = ["Tasks"];

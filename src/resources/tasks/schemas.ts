@@ -1,4 +1,6 @@
 import { z } from "zod";
+import { like } from "../../inputs/like.ts";
+import { idInput, text, timeInputOrNull } from "../../inputs/values.ts";
 import { iso, isoOrNull } from "../../time/clock.ts";
 import { isoText, timeOf } from "../../time/iso-text.ts";
 import { priorities, type Task, taskStatuses } from "./task.ts";
@@ -49,4 +51,33 @@ export const taskData = (task: Task): z.infer<typeof TaskData> => ({
   completed_at: isoOrNull(task.completedAt),
   created_at: iso(task.createdAt),
   updated_at: iso(task.updatedAt),
+});
+
+// What may be said of one.
+
+const { shape } = TaskData;
+const title = like(text(1, 200), shape.title);
+const description = like(text(0, 10_000), shape.description);
+const assigneeId = like(idInput.nullable(), shape.assignee_id);
+const labels = like(z.array(text(1, 50)).max(20), shape.labels);
+const dueAt = like(timeInputOrNull, shape.due_at);
+
+export const NewTask = z.strictObject({
+  title,
+  description: description.default(""),
+  status: TaskStatus.default("todo"),
+  priority: TaskPriority.default("normal"),
+  assignee_id: assigneeId.default(null),
+  labels: labels.default([]),
+  due_at: dueAt.default(null),
+});
+
+export const TaskPatch = z.strictObject({
+  title: title.optional(),
+  description: description.nullable().optional(),
+  status: TaskStatus.optional(),
+  priority: TaskPriority.optional(),
+  assignee_id: assigneeId.optional(),
+  labels: labels.nullable().optional(),
+  due_at: dueAt.optional(),
 });

@@ -7,31 +7,25 @@ import { refusing, requireScope } from "../../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
 import { body, mergePatch, withConditions, withIdempotencyKey } from "../../api/route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../../api/route-parts/responses.ts";
-import { idParam, like, pageQuery, severalWords } from "../../api/route-parts/schemas.ts";
+import { component, idParam, pageQuery, severalWords } from "../../api/route-parts/schemas.ts";
 import { createRouter } from "../../api/router.ts";
 import { omitUndefined } from "../../inputs/omit-undefined.ts";
-import { email, text, visibleText } from "../../inputs/values.ts";
+import { text } from "../../inputs/values.ts";
 import { deleteUser } from "./delete-user.ts";
 import { listUsers, readUser } from "./read-users.ts";
-import { UserData, UserRole, UserStatus, userData } from "./schemas.ts";
+import * as schemas from "./schemas.ts";
+import { UserData, userData } from "./schemas.ts";
 import { roles, userStatuses } from "./user.ts";
 import { changeUser, createUser } from "./write-users.ts";
 
-const { shape } = UserData;
-const name = like(visibleText(1, 200), shape.name);
-const emailAddress = like(email, shape.email);
-
-export const User = z
-  .strictObject(shape)
-  .openapi("User", { description: "One of the account's own people. Role and status grant nothing in this service." });
-
-const NewUser = z
-  .strictObject({ name, email: emailAddress, role: UserRole.default("member"), status: UserStatus.default("active") })
-  .openapi("NewUser", { description: "A user to make." });
-
-const UserPatch = z
-  .strictObject({ name: name.optional(), email: emailAddress.optional(), role: UserRole.optional(), status: UserStatus.optional() })
-  .openapi("UserPatch", { description: "The members of a user to change.", example: { role: "admin" } });
+const User = component("User", UserData, {
+  description: "One of the account's own people. Role and status grant nothing in this service.",
+});
+const NewUser = component("NewUser", schemas.NewUser, { description: "A user to make." });
+const UserPatch = component("UserPatch", schemas.UserPatch, {
+  description: "The members of a user to change.",
+  example: { role: "admin" },
+});
 
 const params = idParam("usr_019a1b2c3d4e7f8091a2b3c4d5e6f708");
 const tags = ["Users"];

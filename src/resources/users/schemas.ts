@@ -1,4 +1,6 @@
 import { z } from "zod";
+import { like } from "../../inputs/like.ts";
+import { email, visibleText } from "../../inputs/values.ts";
 import { iso } from "../../time/clock.ts";
 import { timeOf } from "../../time/iso-text.ts";
 import { roles, type User, userStatuses } from "./user.ts";
@@ -34,4 +36,24 @@ export const userData = (user: User): z.infer<typeof UserData> => ({
   status: user.status,
   created_at: iso(user.createdAt),
   updated_at: iso(user.updatedAt),
+});
+
+// What may be said of one.
+
+const { shape } = UserData;
+const name = like(visibleText(1, 200), shape.name);
+const emailAddress = like(email, shape.email);
+
+export const NewUser = z.strictObject({
+  name,
+  email: emailAddress,
+  role: UserRole.default("member"),
+  status: UserStatus.default("active"),
+});
+
+export const UserPatch = z.strictObject({
+  name: name.optional(),
+  email: emailAddress.optional(),
+  role: UserRole.optional(),
+  status: UserStatus.optional(),
 });
