@@ -109,7 +109,9 @@ async function seedActivity(
   startsAt: number,
   now: number,
 ): Promise<void> {
-  const ids = { users: newId("usr", startsAt), tasks: newId("tsk", startsAt) };
+  // What the paths name is not there: only requests are made up.
+  const idFrom = (prefix: string) => newId("req", startsAt).replace("req", prefix);
+  const ids = { users: idFrom("usr"), tasks: idFrom("tsk") };
   const end = hourStart(now);
   let entries: Entry[] = [];
   for (let hour = hourStart(startsAt); hour < end; hour += hourMs) {

@@ -7,7 +7,8 @@ const tables = tablesOfAccounts.filter(({ isLog, primaryKey }) => !isLog && prim
 
 /** Returns the newest id of each kind that an account has, by the prefix of the id. */
 export async function readNewestIds(db: Db, accountId: string): Promise<Record<string, string>> {
-  const newest = tables.map(({ name }) => sql`SELECT max(id) AS id FROM ${sql.identifier(name)} WHERE account_id = ${accountId}`);
-  const rows = await db.all<{ id: string | null }>(sql.join(newest, sql.raw(" UNION ALL ")));
-  return Object.fromEntries(rows.flatMap(({ id }) => (id === null ? [] : [[id.slice(0, id.indexOf("_")), id]])));
+  const newest = tables.map(({ name }) => sql`(SELECT max(id) FROM ${sql.identifier(name)} WHERE account_id = ${accountId})`);
+  const [found] = await db.all<{ ids: string }>(sql`SELECT json_array(${sql.join(newest, sql.raw(", "))}) AS ids`);
+  const ids = JSON.parse(found?.ids ?? "[]") as (string | null)[];
+  return Object.fromEntries(ids.flatMap((id) => (id === null ? [] : [[id.slice(0, id.indexOf("_")), id]])));
 }

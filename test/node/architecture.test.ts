@@ -3,6 +3,8 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { mayImport, violationsBelow, violationsIn } from "../../scripts/check-imports.ts";
+import { generated } from "../../scripts/generate.ts";
+import { missingStatements } from "../../scripts/storage-counting.ts";
 import { root, run } from "./project.ts";
 
 const scratch = mkdtempSync(join(tmpdir(), "developer-overview-architecture-"));
@@ -13,28 +15,45 @@ describe("The direction of imports", () => {
     expect(violationsBelow(join(root, "src"))).toEqual([]);
   });
 
-  it("has no arrow up: what a folder may import may not import it", () => {
-    for (const [room, below] of Object.entries(mayImport))
-      for (const each of below) expect(mayImport[each], `${room} and ${each}`).not.toContain(room);
+  it("has no arrow up: no folder can be reached again from what it may import", () => {
+    const done = new Set<string>();
+    const visit = (room: string, path: readonly string[]): void => {
+      expect(path, `${[...path, room].join(" -> ")} is a circle`).not.toContain(room);
+      if (done.has(room)) return;
+      for (const each of mayImport[room] ?? []) if (each !== room) visit(each, [...path, room]);
+      done.add(room);
+    };
+    for (const room of Object.keys(mayImport)) visit(room, []);
   });
 
   it.each([
-    ["db/x.ts", "../tasks/task.ts"],
-    ["errors.ts", "./db/client.ts"],
-    ["accounts/x.ts", "../events/commit.ts"],
+    ["db/x.ts", "../accounts/account.ts"],
+    ["db/x.ts", "../ids/ids.ts"],
+    ["errors/x.ts", "../db/client.ts"],
+    ["registry/x.ts", "../keys/scopes.ts"],
+    ["accounts/x.ts", "../webhooks/outbox.ts"],
     ["events/x.ts", "../webhooks/sweep.ts"],
-    ["tasks/x.ts", "../users/user.ts"],
-    ["tasks/x.ts", "../keys/key.ts"],
-    ["tasks/x.ts", "../http/problem.ts"],
+    ["resources/tasks/x.ts", "../users/user.ts"],
+    ["resources/users/x.ts", "../analytics/buckets.ts"],
+    ["resources/tasks/x.ts", "../../http/problem.ts"],
+    ["resources/tasks/x.ts", "../../operations/removal.ts"],
+    ["resources/tasks/manifest.ts", "../users/manifest.ts"],
+    ["resources/tasks/manifest.ts", "../../keys/scopes.ts"],
+    ["keys/manifest.ts", "./key.ts"],
     ["usage/x.ts", "../admission/window.ts"],
     ["admission/x.ts", "../keys/key.ts"],
+    ["keys/x.ts", "./routes.ts"],
     ["keys/x.ts", "../app.ts"],
     ["http/x.ts", "../api/router.ts"],
-    ["http/x.ts", "../users/user.ts"],
-    ["api/resources/x.ts", "../../dashboard/format.ts"],
+    ["http/x.ts", "../resources/users/user.ts"],
+    ["api/x.ts", "../dashboard/format.ts"],
+    ["api/x.ts", "../keys/routes.ts"],
     ["api/x.ts", "../app.ts"],
+    ["keys/routes.ts", "../dashboard/format.ts"],
     ["dashboard/pages/x.tsx", "../../api/respond.ts"],
+    ["dashboard/x.ts", "../surfaces/dashboard.ts"],
     ["scheduled/x.ts", "../http/problem.ts"],
+    ["app.ts", "./dashboard/dashboard.ts"],
     ["a-new-folder/x.ts", "../db/client.ts"],
   ])("is held: %s may not import %s", (file, specifier) => {
     expect(violationsIn(file, `import { it } from "${specifier}";`)).toHaveLength(1);
@@ -42,24 +61,49 @@ describe("The direction of imports", () => {
     expect(violationsIn(file, `export type { it } from "${specifier}";`)).toHaveLength(1);
   });
 
-  it("keeps Hono to the transports and SQL to the areas, by lint", async () => {
+  it.each([
+    ["operations/x.ts", "sql`DELETE FROM api_keys WHERE id = 1`"],
+    ["operations/x.ts", "`UPDATE webhooks SET url = ''`"],
+    ["events/x.ts", "sql`INSERT OR IGNORE INTO deliveries (id) VALUES (1)`"],
+    ["keys/x.ts", "sql`INSERT INTO tasks (id) VALUES (1)`"],
+    ["resources/analytics/x.ts", "sql`DELETE FROM tasks`"],
+    ["resources/analytics/x.ts", 'import { tasks } from "../tasks/tables.ts";\nawait db.delete(tasks);'],
+    ["operations/x.ts", 'import { accounts } from "../accounts/tables.ts";\nawait db.update(accounts).set({});'],
+    ["operations/x.ts", 'import { apiKeys } from "../keys/tables.ts";\ninsertWhere(db, apiKeys, row, when);'],
+    ["resources/users/x.ts", "sql`SELECT 1 FROM tasks`"],
+    ["resources/users/x.ts", 'import { tasks } from "../tasks/tables.ts";'],
+    ["webhooks/x.ts", "`SELECT 1 FROM a JOIN api_keys ON true`"],
+  ])("holds tables too: %s may not say %s", (file, text) => {
+    expect(violationsIn(file, text).length).toBeGreaterThan(0);
+  });
+
+  it.each([
+    ["keys/x.ts", "sql`UPDATE api_keys SET name = ''`"],
+    ["resources/tasks/x.ts", 'import { users } from "../users/tables.ts";\ndb.select().from(users);'],
+    ["operations/x.ts", "sql`SELECT 1 FROM webhooks`"],
+  ])("lets an area write its own tables and read those that its manifest names: %s may say %s", (file, text) => {
+    expect(violationsIn(file, text)).toEqual([]);
+  });
+
+  it("keeps Hono to surfaces and routes, and SQL to the areas, by lint", async () => {
     const house = join(scratch, "house");
     mkdirSync(house);
     cpSync(join(root, "biome.json"), join(house, "biome.json"));
     const forbidden = [
-      ["src/tasks/x.ts", "hono"],
-      ["src/tasks/x.ts", "hono/cors"],
+      ["src/resources/tasks/x.ts", "hono"],
+      ["src/resources/tasks/x.ts", "hono/cors"],
       ["src/keys/x.ts", "@hono/zod-openapi"],
-      ["src/errors/failure.ts", "hono"],
+      ["src/errors/x.ts", "hono"],
       ["src/scheduled/x.ts", "drizzle-orm"],
-      ["src/api/resources/x.ts", "drizzle-orm"],
-      ["src/api/x.ts", "../db/schema-main.ts"],
-      ["src/dashboard/x.ts", "../db/schema-activity.ts"],
+      ["src/surfaces/x.ts", "drizzle-orm"],
+      ["src/keys/x-routes.ts", "drizzle-orm"],
+      ["src/api/x.ts", "../keys/tables.ts"],
+      ["src/dashboard/x.ts", "../usage/log-tables.ts"],
       ["src/http/x.ts", "drizzle-orm"],
       ["src/dashboard/x.tsx", "drizzle-orm"],
     ] as const;
     const wanted = forbidden.map(([room, from], index) => {
-      const file = room.replace("x.ts", `x${index}.ts`);
+      const file = room.replace(/x(?=[-.])/, `x${index}`);
       mkdirSync(dirname(join(house, file)), { recursive: true });
       writeFileSync(join(house, file), `import { it } from "${from}";\nit();\n`);
       return file;
@@ -72,17 +116,47 @@ describe("The direction of imports", () => {
 });
 
 describe("What is generated", () => {
-  it.each(["main", "activity"])("has migrations that are the schema's: %s", async (name) => {
+  it.each([
+    ["main", "tables"],
+    ["activity", "log-tables"],
+  ])("has migrations that make the tables of the code: %s", async (name, file) => {
     const folder = join("migrations", name);
     cpSync(join(root, folder), join(scratch, folder), { recursive: true });
     const before = readdirSync(join(scratch, folder));
     const { code, out, err } = await run(
       "drizzle-kit",
-      ["generate", "--dialect", "sqlite", "--schema", join(root, `src/db/schema-${name}.ts`), "--out", folder],
+      ["generate", "--dialect", "sqlite", "--schema", join(root, `src/**/${file}.ts`), "--out", folder],
       { cwd: scratch },
     );
     expect([code, err]).toEqual([0, ""]);
     expect(readdirSync(join(scratch, folder)), out).toEqual(before);
+  });
+
+  it("has migrations that count the rows of accounts as the manifests say", () => {
+    expect(missingStatements(join(root, "migrations/main"))).toEqual([]);
+  });
+
+  it("is what the code says: mounts, shapes of events, jobs, the document and the methods of the client", async () => {
+    for (const [path, text] of Object.entries(await generated())) expect(readFileSync(join(root, path), "utf8"), path).toBe(text);
+  });
+
+  it("has a line in src/resources.ts for each manifest", () => {
+    const list = readFileSync(join(root, "src/resources.ts"), "utf8");
+    const manifests = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" }).filter((path) => path.endsWith("/manifest.ts"));
+    expect(manifests.filter((path) => path !== "db/manifest.ts" && !list.includes(`"./${path}"`))).toEqual([]);
+  });
+
+  it("has every module of tables in the manifest of its area", () => {
+    const modules = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" }).filter((path) =>
+      /(?:^|\/)(?:log-)?tables\.ts$/.test(path),
+    );
+    // The database's own, and the counters of what the others store.
+    const others = modules.filter((path) => !["db/tables.ts", "storage/tables.ts"].includes(path));
+    const missing = others.filter((path) => {
+      const manifest = readFileSync(join(root, "src", dirname(path), "manifest.ts"), "utf8");
+      return !manifest.includes(`"./${path.split("/").at(-1)}"`);
+    });
+    expect(missing).toEqual([]);
   });
 });
 

@@ -132,7 +132,7 @@ describe("Make it yours, without the examples,", () => {
     expect([...named].filter((file) => !file.startsWith("test/"))).toEqual([]);
     for (const file of named) rmSync(join(folder, file));
     for (const each of checks) await command(folder, each);
-    expect(await command(folder, `${cases} contract document`)).toContain("passed");
+    expect(await command(folder, `${cases} contract fuzz`)).toContain("passed");
     expect(pathsOf(folder).filter((path) => /users|tasks|analytics/.test(path))).toEqual([]);
   });
 });
