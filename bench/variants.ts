@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { root } from "../scripts/root.ts";
-import { newKeyId, newSecretKey } from "../src/keys/key-format.ts";
+import { newKeyId, newSecretKey } from "../src/credentials/key-format.ts";
 import { hourMs } from "../src/time/clock.ts";
 import { startFastify } from "./fastify.ts";
 import { load, type Variant } from "./load.ts";

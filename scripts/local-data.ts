@@ -1,8 +1,8 @@
 import { listAccounts } from "../src/accounts/account.ts";
 import { roomiestStore } from "../src/activity/databases.ts";
+import { type SigningSecret, signingSecretsIn } from "../src/credentials/key-format.ts";
 import { connect } from "../src/db/client.ts";
 import { claimedOf, makeSetup } from "../src/identity/invitations.ts";
-import { type SigningSecret, signingSecretsIn } from "../src/keys/key-format.ts";
 import type { Operating } from "../src/operations/operating.ts";
 import { applyMigrations, withDatabases } from "./local.ts";
 import { ensureSecrets, localSecrets } from "./local-secrets.ts";

@@ -1,5 +1,5 @@
+import { signingSecretsIn } from "../src/credentials/key-format.ts";
 import { connect } from "../src/db/client.ts";
-import { signingSecretsIn } from "../src/keys/key-format.ts";
 import { seedDemo } from "./seed.ts";
 
 // The Worker that makes the demo account: it answers any request with the account's secret key.

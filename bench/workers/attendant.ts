@@ -3,7 +3,7 @@ import { operatorOn } from "../../src/accounts/actor.ts";
 import { firstStore } from "../../src/activity/databases.ts";
 import { connect } from "../../src/db/client.ts";
 import { createKey } from "../../src/keys/create-key.ts";
-import { signingSecretsIn } from "../../src/keys/key-format.ts";
+import { signingSecretsIn } from "../../src/credentials/key-format.ts";
 import { scopes } from "../../src/keys/scopes.ts";
 import { commitTo } from "../../src/webhooks/outbox.ts";
 

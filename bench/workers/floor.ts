@@ -5,7 +5,7 @@ import type { Entry } from "../../src/activity/entry.ts";
 import { writeEntries } from "../../src/activity/write-entries.ts";
 import { anyOrigin } from "../../src/http/cross-origin.ts";
 import { apiSecurityHeaders } from "../../src/http/security-headers.ts";
-import { genuineKeys } from "../../src/http/signing-secrets.ts";
+import { verifiedKeys } from "../../src/credentials/signing-secrets.ts";
 import { newId } from "../../src/ids/ids.ts";
 
 /** The floors of what the contract asks for: bare, and beside it only what no design can leave out. Whatever can be made beforehand is. */
@@ -32,7 +32,7 @@ app.get("/exchange", async (c) => {
 });
 
 const identify = (headers: Headers, env: Bindings) =>
-  genuineKeys(env).identify((headers.get("Authorization") ?? "").slice("Bearer ".length));
+  verifiedKeys(env).identify((headers.get("Authorization") ?? "").slice("Bearer ".length));
 
 const headersOfAll = { ...apiSecurityHeaders, ...anyOrigin, "Cache-Control": "no-store" };
 const buffer = new ActivityBuffer();

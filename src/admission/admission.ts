@@ -39,7 +39,7 @@ export interface AdmissionRequest {
 }
 
 /** Why a guard refuses a request. */
-export const refusalCodes = [
+export const denialCodes = [
   "invalid_key",
   "revoked_key",
   "disabled_key",
@@ -49,11 +49,11 @@ export const refusalCodes = [
   "insufficient_scope",
   "rate_limit_exceeded",
 ] as const;
-export type RefusalCode = (typeof refusalCodes)[number];
+export type DenialCode = (typeof denialCodes)[number];
 
 /** The guard's answer. `refusal` null means that the request may run. */
 export interface Admission {
-  refusal: RefusalCode | null;
+  refusal: DenialCode | null;
   key: KeyFacts;
   rateLimit: RateLimit;
   /** Which of the key's secrets the request came with: the one before the last rotation, or an older one, counts as previous. */
@@ -89,16 +89,16 @@ export const isLiveSecret = (
   (secretHash === config.previousSecretHash && config.overlapEndsAt !== null && now < config.overlapEndsAt);
 
 /** What the state and the expiry of a key refuse, whoever uses it. */
-export function refusalOfState({ state, expiresAt }: Pick<KeyConfig, "state" | "expiresAt">, now: number): RefusalCode | null {
+export function denialOfState({ state, expiresAt }: Pick<KeyConfig, "state" | "expiresAt">, now: number): DenialCode | null {
   if (state === "revoked") return "revoked_key";
   if (state === "disabled") return "disabled_key";
   return expiresAt !== null && now >= expiresAt ? "expired_key" : null;
 }
 
 /** Everything that can refuse a request but the limit, in the order of the contract: secret, state, expiry, the account's suspension, IP, scope. */
-export function refusalOf(config: KeyConfig, allowed: readonly AddressRange[], request: AdmissionRequest, now: number): RefusalCode | null {
+export function denialOf(config: KeyConfig, allowed: readonly AddressRange[], request: AdmissionRequest, now: number): DenialCode | null {
   if (!isLiveSecret(config, request.secretHash, now)) return "invalid_key";
-  const ofState = refusalOfState(config, now);
+  const ofState = denialOfState(config, now);
   if (ofState !== null) return ofState;
   if (config.suspendedAt) return "account_suspended";
   if (!allowsIp(allowed, request.ip)) return "ip_not_allowed";
@@ -118,7 +118,7 @@ export const missingKey = unauthorized("missing_key", "Send an API key: Authoriz
 export const invalidKey = unauthorized("invalid_key", "This is not a key of this service, or no longer its secret.");
 
 /** What a client is told of a refusal, with the challenge of RFC 6750. `limit`: requests an hour. */
-export function refusalContent(code: RefusalCode, { scope, limit }: { scope: string | null; limit: number }): FailureContent {
+export function denialContent(code: DenialCode, { scope, limit }: { scope: string | null; limit: number }): FailureContent {
   switch (code) {
     case "invalid_key":
       return invalidKey;

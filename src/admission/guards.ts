@@ -1,7 +1,7 @@
 import { Failure } from "../errors/failure.ts";
 import { secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
-import { type Admission, type AdmissionRequest, refusalCodes } from "./admission.ts";
+import { type Admission, type AdmissionRequest, denialCodes } from "./admission.ts";
 import type { KeyGuard } from "./key-guard.ts";
 
 export type Guards = DurableObjectNamespace<KeyGuard>;
@@ -28,7 +28,7 @@ export async function askGuard<Answer>(
 export async function askAdmission(guards: Guards, keyId: string, request: AdmissionRequest): Promise<Admission | null> {
   const admission = await askGuard(guards, keyId, (guard) => guard.admit(request));
   // A guard of a later release may have reasons of its own.
-  if (admission !== null && admission.refusal !== null && !refusalCodes.includes(admission.refusal))
+  if (admission !== null && admission.refusal !== null && !denialCodes.includes(admission.refusal))
     throw unreachable(new Error(`a guard refuses with the unknown code ${admission.refusal}`));
   return admission;
 }

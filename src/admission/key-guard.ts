@@ -7,7 +7,7 @@ import { hourStart, secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
 import { enqueueVia } from "../webhooks/enqueue.ts";
 import { writeEvents } from "../webhooks/write-events.ts";
-import { type Admission, type AdmissionRequest, factsOf, type KeyConfig, type KeyFacts, type RateLimit, refusalOf } from "./admission.ts";
+import { type Admission, type AdmissionRequest, denialOf, factsOf, type KeyConfig, type KeyFacts, type RateLimit } from "./admission.ts";
 import { EventJournal } from "./event-journal.ts";
 import { dueLimitEvents, lowestLine } from "./events.ts";
 import { readConfig } from "./read-config.ts";
@@ -140,7 +140,7 @@ export class KeyGuard extends DurableObject<Env> {
 
   #decide({ config, facts, allowed }: LoadedKey, request: AdmissionRequest): Admission {
     const now = this.#now();
-    let refusal = refusalOf(config, allowed, request, now);
+    let refusal = denialOf(config, allowed, request, now);
     if (refusal === null && request.counted && !this.#count(config, now)) refusal = "rate_limit_exceeded";
     const secret = request.secretHash === config.secretHash ? "current" : "previous";
     return { refusal, key: facts, rateLimit: this.#rateLimit(config, now), secret };

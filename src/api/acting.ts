@@ -3,7 +3,7 @@ import { connectToStore, firstStore } from "../activity/databases.ts";
 import { refreshBy } from "../activity/writers.ts";
 import { connect } from "../db/client.ts";
 import { originOf } from "../http/client-address.ts";
-import { recognizedKey } from "../http/context.ts";
+import { principalOf } from "../http/context.ts";
 import { actingKey } from "../keys/acting-key.ts";
 import type { Refresh } from "../usage/refresh-roll-ups.ts";
 import { enqueueVia } from "../webhooks/enqueue.ts";
@@ -17,19 +17,19 @@ import type { ApiContext } from "./context.ts";
 
 /** The account and key that an admitted request acts for. */
 export function actorOf(c: ApiContext): Actor {
-  const { keyId, admission } = recognizedKey(c);
+  const { keyId, admission } = principalOf(c);
   return { accountId: admission.key.accountId, by: { type: "key", id: keyId }, from: originOf(c) };
 }
 
 /** What the key in use may do. */
-export const scopesOf = (c: ApiContext): readonly string[] => recognizedKey(c).admission.key.scopes;
+export const scopesOf = (c: ApiContext): readonly string[] => principalOf(c).admission.key.scopes;
 
 /** What verbs that read take. */
 export const reading = (c: ApiContext): Reading => ({ db: connect(c.env.DB), actor: actorOf(c), now: Date.now() });
 
 /** What verbs take that read the log, or usage: that of the account's own activity database. */
 export function readingLog(c: ApiContext): LogReading & { refresh: Refresh } {
-  const { activityStore = firstStore } = recognizedKey(c).admission.key;
+  const { activityStore = firstStore } = principalOf(c).admission.key;
   return { ...reading(c), activity: connectToStore(c.env, activityStore), refresh: refreshBy(c.env, activityStore) };
 }
 
@@ -39,7 +39,7 @@ export const enqueueAfter = (c: ApiContext): EnqueueDeliveries => enqueueVia(c.e
 /** Where a request writes: on the condition that its key still may. */
 export function outboxOf(c: ApiContext): Outbox {
   const db = connect(c.env.DB);
-  const authority = actingKey(db, { keyId: recognizedKey(c).keyId, scope: c.get("policy")?.scope ?? null });
+  const authority = actingKey(db, { keyId: principalOf(c).keyId, scope: c.get("policy")?.scope ?? null });
   return { db, enqueue: enqueueAfter(c), authority, requestId: c.get("requestId") };
 }
 

@@ -2,11 +2,11 @@ import { type Actor, type LogReading, operatorOn, type Reading } from "../accoun
 import { connectToStore } from "../activity/databases.ts";
 import { refreshBy } from "../activity/writers.ts";
 import type { Guards } from "../admission/guards.ts";
+import { type SigningSecret, signingSecretsIn } from "../credentials/key-format.ts";
 import { connect } from "../db/client.ts";
 import { originOf } from "../http/client-address.ts";
 import { actingSession } from "../identity/acting-session.ts";
 import { may } from "../identity/roles.ts";
-import { type SigningSecret, signingSecretsIn } from "../keys/key-format.ts";
 import { type Scope, scopes } from "../keys/scopes.ts";
 import type { KeyContext } from "../keys/write-key.ts";
 import type { Finishing } from "../operations/removal.ts";

@@ -1,5 +1,5 @@
 import { getCookie, setCookie } from "hono/cookie";
-import { maskKeys } from "../keys/mask-keys.ts";
+import { maskKeys } from "../credentials/mask-keys.ts";
 import type { PageContext } from "./context.ts";
 
 // What a person has chosen of how pages look, remembered in cookies: so a page is right from its first byte, without script.

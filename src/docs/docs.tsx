@@ -1,13 +1,13 @@
 import { Hono } from "hono";
 import { accepts } from "hono/accepts";
 import { raw } from "hono/html";
+import { maskKeys } from "../credentials/mask-keys.ts";
 import { framed, longestSearch, PageScript, showPage, uncached } from "../dashboard/components/layout.tsx";
 import { Empty } from "../dashboard/components/notice.tsx";
 import type { PageContext, PageEnv } from "../dashboard/context.ts";
 import { preferencesOf } from "../dashboard/preferences.ts";
 import { isAtThisMachine } from "../dashboard/session.ts";
 import { requestOrigin, urlOf } from "../http/request-url.ts";
-import { maskKeys } from "../keys/mask-keys.ts";
 import { unlessKnown } from "./caching.ts";
 import { Console } from "./console.tsx";
 import { KeptPages } from "./kept-pages.ts";

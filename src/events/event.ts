@@ -1,5 +1,5 @@
-import { createHash } from "node:crypto";
 import type { z } from "zod";
+import { hashOf } from "../crypto/hash.ts";
 import { differing } from "../db/differing.ts";
 import type { EventGroup } from "../db/manifest.ts";
 import { idBound, newId } from "../ids/ids.ts";
@@ -104,6 +104,6 @@ const exampleTime = Date.parse("2026-01-31T09:30:00.000Z");
 
 /** The id of an event of which a thing has one for each time `at`, and that happened at `now`: with these it is the same again, so that storing it twice does nothing. */
 export function onceEventId(type: string, thingId: string, at: number, now: number): string {
-  const rest = createHash("sha256").update(`${type} ${thingId} ${at}`).digest("hex").slice(0, 20);
+  const rest = hashOf(`${type} ${thingId} ${at}`).slice(0, 20);
   return idBound("evt", now) + rest;
 }

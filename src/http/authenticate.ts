@@ -1,54 +1,43 @@
 import { createMiddleware } from "hono/factory";
-import { type Admission, type AdmissionRequest, invalidKey, missingKey, refusalContent } from "../admission/admission.ts";
-import { askAdmission } from "../admission/guards.ts";
-import { rememberedRefusals } from "../admission/remembered-refusals.ts";
-import type { FailureContent } from "../errors/failure.ts";
+import { admitKey, authenticateKey, type Denied } from "../admission/authenticate.ts";
+import { verifiedKeys } from "../credentials/signing-secrets.ts";
 import { clientAddress } from "./client-address.ts";
 import type { AppContext, AppEnv } from "./context.ts";
 import { problem } from "./problem.ts";
 import type { RoutePolicy } from "./route-policy.ts";
-import { genuineKeys } from "./signing-secrets.ts";
 
 const scheme = "bearer ";
 
 /**
- * Whose key a request presents, by the key alone. Refused here, before its body is read and without any I/O: a missing key, a made-up
- * one, and one whose refusal the isolate remembers. `policyOf`: what is declared of the route that the request has; where nothing is,
- * it takes any key and is counted. Refusals are responses, not errors: in a flood, an error's stack would cost more than all the rest.
+ * Authenticates the key of a request before its body is read. `policyOf`: what is declared of the route of the request; a route without a declaration takes
+ * any key and is counted.
  */
 export const authenticate = (policyOf: (c: AppContext) => RoutePolicy | undefined) =>
   createMiddleware<AppEnv>(async function authenticate(c, next) {
     const policy = policyOf(c);
     c.set("policy", policy);
     if (policy?.isPublic) return next();
-    const secretKey = bearerOf(c.req.header("Authorization") ?? "");
-    if (secretKey === "") return problem(c, missingKey);
-    const presented = genuineKeys(c.env).identify(secretKey);
-    if (presented === null) return problem(c, invalidKey);
-    const { keyId, secretHash } = presented;
     const { scope = null, isCounted = true } = policy ?? {};
-    const request = { secretHash, ip: clientAddress(c), scope, counted: isCounted };
-    c.set("presented", { keyId, request });
-    const admission = rememberedRefusals.recall(keyId, request, Date.now());
-    if (admission === null) return next();
-    c.set("recognized", { keyId, ip: request.ip, admission });
-    return problem(c, contentOf(request, admission));
+    const request = { ip: clientAddress(c), scope, counted: isCounted };
+    const outcome = authenticateKey(verifiedKeys(c.env), bearerOf(c.req.header("Authorization") ?? ""), request, Date.now());
+    if ("denial" in outcome) return deny(c, outcome);
+    c.set("credential", outcome.credential);
+    return next();
   });
 
 const bearerOf = (header: string): string =>
   header.slice(0, scheme.length).toLowerCase() === scheme ? header.slice(scheme.length).trim() : "";
 
-/** Asks the guard of the request's key whether it may run, and counts it. */
+/** Admits the key of a request, and counts the request. */
 export const admit = createMiddleware<AppEnv>(async function admit(c, next) {
   if (c.get("policy")?.isPublic) return next();
-  const { keyId, request } = c.get("presented");
-  const askedAt = Date.now();
-  const admission = await askAdmission(c.env.KEY_GUARD, keyId, request);
-  if (admission === null) return problem(c, invalidKey);
-  rememberedRefusals.remember(keyId, request, admission, askedAt);
-  c.set("recognized", { keyId, ip: request.ip, admission });
-  return admission.refusal === null ? next() : problem(c, contentOf(request, admission));
+  const outcome = await admitKey(c.env.KEY_GUARD, c.get("credential"));
+  if ("denial" in outcome) return deny(c, outcome);
+  c.set("principal", outcome.principal);
+  return next();
 });
 
-const contentOf = ({ scope }: AdmissionRequest, { refusal, rateLimit }: Admission): FailureContent =>
-  refusal === null ? invalidKey : refusalContent(refusal, { scope, limit: rateLimit.limit });
+function deny(c: AppContext, { denial, principal }: Denied): Response {
+  if (principal) c.set("principal", principal);
+  return problem(c, denial);
+}

@@ -26,7 +26,7 @@ export const receiveBody = createMiddleware<AppEnv>(async function receiveBody(c
     c.set("body", noBody);
     return next();
   }
-  const holding = policy?.isPublic ? null : hold(c.get("presented").keyId, Date.now());
+  const holding = policy?.isPublic ? null : hold(c.get("credential").keyId, Date.now());
   try {
     const body = await receive(c, holding);
     c.set("body", body);

@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import type { Admission, AdmissionRequest } from "../admission/admission.ts";
+import type { Credential, Principal } from "../admission/authenticate.ts";
 import type { FailureCode } from "../errors/failure.ts";
 import type { RoutePolicy } from "./route-policy.ts";
 
@@ -21,10 +21,10 @@ export interface AppEnv {
     isLocal: boolean;
     /** What is declared of the route. Undefined where nothing is: any key, counted. */
     policy: RoutePolicy | undefined;
-    /** The key that it presents, which is genuine. */
-    presented: PresentedKey;
-    /** The key that was recognised, admitted or not. Undefined where none was. */
-    recognized: RecognizedKey | undefined;
+    /** The verified key that it came with. */
+    credential: Credential;
+    /** The key that it acts for, admitted or denied. Undefined if it has none. */
+    principal: Principal | undefined;
     /** The bytes of the body, or what is wrong with them. */
     body: ReceivedBody;
     /** Of the problem that it is answered with. */
@@ -36,18 +36,6 @@ export interface AppEnv {
 
 export type AppContext = Context<AppEnv>;
 
-/** A key with a valid tag, and the request for its guard. */
-export interface PresentedKey {
-  keyId: string;
-  request: AdmissionRequest;
-}
-
-export interface RecognizedKey {
-  keyId: string;
-  ip: string;
-  admission: Admission;
-}
-
 /** `failure`: it was too large, too late or broken off, and `bytes` is empty. */
 export interface ReceivedBody {
   bytes: Uint8Array;
@@ -55,8 +43,8 @@ export interface ReceivedBody {
 }
 
 /** The key of an admitted request. Throws where the route is public, and so has none. */
-export function recognizedKey(c: { get: (name: "recognized") => RecognizedKey | undefined }): RecognizedKey {
-  const recognized = c.get("recognized");
-  if (!recognized) throw new Error("a public route has no key");
-  return recognized;
+export function principalOf(c: { get: (name: "principal") => Principal | undefined }): Principal {
+  const principal = c.get("principal");
+  if (!principal) throw new Error("a public route has no key");
+  return principal;
 }

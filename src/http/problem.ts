@@ -61,7 +61,7 @@ export function problem(c: AppContext, failure: FailureContent): Response {
 
 /** When to come again: for a used-up limit the end of the window, for what is unavailable a moment, spread so that not all come at once. */
 function retryAfter(c: AppContext, status: number): Record<string, string> {
-  const rateLimit = c.get("recognized")?.admission.rateLimit;
+  const rateLimit = c.get("principal")?.admission.rateLimit;
   if (status === 429 && rateLimit) return { "Retry-After": String(secondsToReset(rateLimit, Date.now())) };
   return status === 503 ? { "Retry-After": String(1 + Math.floor(Math.random() * 5)) } : {};
 }

@@ -28,7 +28,7 @@ export function sampleOf(text: string | undefined): number {
 
 function lineOf(c: AppContext, sample: number, now: number): Record<string, string | number> {
   const { status } = c.res;
-  const recognized = c.get("recognized");
+  const principal = c.get("principal");
   const route = c.get("policy")?.route ?? pageRoute(c);
   const error = c.get("errorCode") ?? (status >= 500 ? String(status) : undefined);
   return {
@@ -38,7 +38,7 @@ function lineOf(c: AppContext, sample: number, now: number): Record<string, stri
     "http.server.request.duration": (now - c.get("startedAt")) / secondMs,
     ...(error !== undefined && status >= 400 && { "error.type": error }),
     "dvo.request.id": c.get("requestId"),
-    ...(recognized && { "dvo.account.id": recognized.admission.key.accountId, "dvo.key.id": recognized.keyId }),
+    ...(principal && { "dvo.account.id": principal.admission.key.accountId, "dvo.key.id": principal.keyId }),
     ...(sample < 1 && { "dvo.log.sample": sample }),
   };
 }

@@ -1,5 +1,5 @@
 import { getPath } from "hono/utils/url";
-import { maskKeys } from "../keys/mask-keys.ts";
+import { maskKeys } from "../credentials/mask-keys.ts";
 import type { AppContext } from "./context.ts";
 
 /** Keeps an entry of the activity log below 1,000 bytes. Above that, SQLite stores each entry on a page of its own, of 4 KiB. */

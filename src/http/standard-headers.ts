@@ -1,10 +1,10 @@
-import type { RecognizedKey } from "./context.ts";
+import type { Principal } from "../admission/authenticate.ts";
 import { rateLimitHeadersOf } from "./rate-limit-headers.ts";
 import type { Finish } from "./request-context.ts";
 
 /** The part of a request's context that the standard headers need. The contexts of all transports have it. */
 export interface Responding {
-  get(name: "recognized"): RecognizedKey | undefined;
+  get(name: "principal"): Principal | undefined;
   get(name: "requestId"): string;
   get(name: "transportHeaders"): Record<string, string>;
   set(name: "complete", response: Response): void;
@@ -44,11 +44,11 @@ export const setHeaders =
   };
 
 function standardHeadersOf(c: Responding, hasEtag: boolean): Record<string, string> {
-  const recognized = c.get("recognized");
+  const principal = c.get("principal");
   return {
     ...c.get("transportHeaders"),
     "X-Request-Id": c.get("requestId"),
     "Cache-Control": hasEtag ? "private, no-cache" : "no-store",
-    ...(recognized && rateLimitHeadersOf(recognized.admission.rateLimit, Date.now())),
+    ...(principal && rateLimitHeadersOf(principal.admission.rateLimit, Date.now())),
   };
 }

@@ -1,4 +1,5 @@
-import { createHmac, timingSafeEqual } from "node:crypto";
+import { timingSafeEqual } from "node:crypto";
+import { macWith } from "../crypto/hash.ts";
 import type { NamedSecret } from "../crypto/secrets.ts";
 
 // A challenge carries its own end and is signed, so that making one writes nothing: whoever is at the sign-in may ask for any number.
@@ -8,7 +9,7 @@ const randomBytes = 16;
 const macBytes = 20;
 
 const macOf = (bytes: Uint8Array, purpose: string, { secret }: NamedSecret) =>
-  createHmac("sha256", `challenges ${secret}`).update(purpose).update("\n").update(bytes).digest().subarray(0, macBytes);
+  macWith(`challenges ${secret}`)(Buffer.concat([Buffer.from(`${purpose}\n`), bytes])).subarray(0, macBytes);
 
 /** What a passkey is asked to sign, until then and for one purpose. */
 export function makeChallenge(purpose: string, endsAt: number, [first]: readonly [NamedSecret, ...NamedSecret[]]): Uint8Array<ArrayBuffer> {

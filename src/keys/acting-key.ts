@@ -2,7 +2,7 @@ import { and, eq, exists, gt, isNull, or, sql } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
 import { isNotSuspended, suspended } from "../accounts/suspension.ts";
 import { accounts } from "../accounts/tables.ts";
-import { type RefusalCode, refusalContent, refusalOfState } from "../admission/admission.ts";
+import { type DenialCode, denialContent, denialOfState } from "../admission/admission.ts";
 import type { Db } from "../db/client.ts";
 import { Failure } from "../errors/failure.ts";
 import type { Authority } from "../webhooks/outbox.ts";
@@ -12,8 +12,8 @@ import { apiKeys } from "./tables.ts";
 // A key that is revoked, disabled, expired or narrowed after its request was admitted changes nothing any more: each change by a key
 // is written on the condition that the key may still make it.
 
-const refusalFailure = (code: RefusalCode, scope: string | null): Failure => {
-  const { message, headers } = refusalContent(code, { scope, limit: 0 });
+const refusalFailure = (code: DenialCode, scope: string | null): Failure => {
+  const { message, headers } = denialContent(code, { scope, limit: 0 });
   return new Failure(code, message, headers && { headers });
 };
 
@@ -39,7 +39,7 @@ export const actingKey = (db: Db, { keyId, scope }: { keyId: string; scope: stri
   },
   refusal: async (scopes) => {
     const [row] = await db.select().from(apiKeys).where(eq(apiKeys.id, keyId));
-    const refusal = row ? refusalOfState(row, Date.now()) : "revoked_key";
+    const refusal = row ? denialOfState(row, Date.now()) : "revoked_key";
     if (refusal !== null) return refusalFailure(refusal, scope);
     const missing = scopes.filter((each) => !row?.scopes.includes(each));
     if (scope !== null && !row?.scopes.includes(scope)) return refusalFailure("insufficient_scope", scope);
@@ -65,7 +65,7 @@ export async function readActingKey({ db, actor }: Reading): Promise<KeyRow | nu
     .select()
     .from(apiKeys)
     .where(and(eq(apiKeys.accountId, actor.accountId), eq(apiKeys.id, actor.by.id)));
-  const refusal = row ? refusalOfState(row, Date.now()) : "revoked_key";
+  const refusal = row ? denialOfState(row, Date.now()) : "revoked_key";
   if (!row || refusal !== null) throw refusalFailure(refusal ?? "revoked_key", null);
   return row;
 }

@@ -1,6 +1,7 @@
 import { and, type SQL } from "drizzle-orm";
 import type { Reading } from "../accounts/actor.ts";
 import { audited } from "../audit/audit.ts";
+import { newKeyId, newSecretKey, type SigningSecret } from "../credentials/key-format.ts";
 import { hashOf } from "../crypto/hash.ts";
 import { newRevision } from "../db/client.ts";
 import { insertWhere } from "../db/insert-where.ts";
@@ -12,7 +13,6 @@ import { hasRoom, mayMakeMore, noRoom, readCeiling, requireBounds, requireMayMak
 import { keyCreated } from "./events.ts";
 import { type Permissions, requireGrantable } from "./grants.ts";
 import type { Key, KeyRow } from "./key.ts";
-import { newKeyId, newSecretKey, type SigningSecret } from "./key-format.ts";
 import type { newKeyOf } from "./schemas.ts";
 import { defaultScopes } from "./scopes.ts";
 import { apiKeys } from "./tables.ts";

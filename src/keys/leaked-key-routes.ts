@@ -6,8 +6,8 @@ import { respondEmpty } from "../api/respond.ts";
 import { publicRoute } from "../api/route-parts/access.ts";
 import { noContent } from "../api/route-parts/responses.ts";
 import { createRouter } from "../api/router.ts";
+import { verifiedKeys } from "../credentials/signing-secrets.ts";
 import { connect } from "../db/client.ts";
-import { genuineKeys } from "../http/signing-secrets.ts";
 import { commitTo } from "../webhooks/outbox.ts";
 import { revokeReported } from "./revoke-reported.ts";
 
@@ -71,7 +71,7 @@ routes.openapi(revoke, (c) => {
 function reportedKey(c: ApiContext) {
   try {
     const { key } = Leaked.parse(JSON.parse(new TextDecoder().decode(c.get("body").bytes)));
-    return genuineKeys(c.env).identify(key);
+    return verifiedKeys(c.env).identify(key);
   } catch {
     return null;
   }

@@ -1,9 +1,9 @@
 import { and, asc, eq, gt, lt, sql } from "drizzle-orm";
 import { accounts } from "../accounts/tables.ts";
+import { denialCache } from "../admission/denial-cache.ts";
 import type { Guards } from "../admission/guards.ts";
 import { isLive } from "../admission/live-keys.ts";
 import { configColumns, readConfig } from "../admission/read-config.ts";
-import { rememberedRefusals } from "../admission/remembered-refusals.ts";
 import type { Db } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
 import { Failure } from "../errors/failure.ts";
@@ -56,7 +56,7 @@ async function pushOnce({ db, guards }: Push, keyId: string): Promise<void> {
     const config = await readConfig(db, keyId);
     if (!config) return;
     const inForce = await guards.getByName(keyId).configure(config);
-    rememberedRefusals.forget(keyId, Date.now());
+    denialCache.forget(keyId, Date.now());
     if (inForce.revision === config.revision && inForce.state === config.state) {
       await db
         .update(apiKeys)
@@ -124,7 +124,7 @@ export async function pushWaitingKeys(
   const outcomes = await Promise.allSettled(
     waiting.map(async ({ id, ...config }) => {
       const inForce = await withDeadline(guards.getByName(id).configure(config), patienceMs, "The push of a key");
-      rememberedRefusals.forget(id, Date.now());
+      denialCache.forget(id, Date.now());
       if (inForce.revision === config.revision && inForce.state === config.state) confirmed.push([id, config.version]);
       // A later push was first, or D1 was set back.
       else if (++others <= mostOthers) await withDeadline(pushOnce(push, id), patienceMs, "The push of a key");

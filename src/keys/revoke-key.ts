@@ -2,14 +2,14 @@ import { eq } from "drizzle-orm";
 import { type StoreReading, systemOn } from "../accounts/actor.ts";
 import { accounts } from "../accounts/tables.ts";
 import { isLiveSecret } from "../admission/admission.ts";
+import { denialCache } from "../admission/denial-cache.ts";
 import { askGuard } from "../admission/guards.ts";
-import { rememberedRefusals } from "../admission/remembered-refusals.ts";
+import { isKeyId } from "../credentials/key-format.ts";
 import { always, type Precondition, requireHolds } from "../db/optimistic-locking.ts";
 import { Failure } from "../errors/failure.ts";
 import { readActingKey } from "./acting-key.ts";
 import { keyRevoked, keyUpdated } from "./events.ts";
 import { requireScopesWithin } from "./grants.ts";
-import { isKeyId } from "./key-format.ts";
 import { apiKeys } from "./tables.ts";
 import { type KeyContext, writeKey } from "./write-key.ts";
 
@@ -49,7 +49,7 @@ async function revokeWithoutRow(writing: KeyContext, id: string, holds: Precondi
 
 async function revokeInGuard({ guards }: Pick<KeyContext, "guards">, id: string): Promise<void> {
   await askGuard(guards, id, (guard) => guard.revoke());
-  rememberedRefusals.forget(id, Date.now());
+  denialCache.forget(id, Date.now());
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { Reading } from "../accounts/actor.ts";
 import { askGuard, type Guards } from "../admission/guards.ts";
+import { newSecretKey, type SigningSecret } from "../credentials/key-format.ts";
 import { hashOf } from "../crypto/hash.ts";
 import { always } from "../db/optimistic-locking.ts";
 import { Failure } from "../errors/failure.ts";
@@ -7,7 +8,6 @@ import { readActingKey } from "./acting-key.ts";
 import { keyRotated } from "./events.ts";
 import { requireGrantable, requireScopesWithin } from "./grants.ts";
 import type { Key, KeyRow } from "./key.ts";
-import { newSecretKey, type SigningSecret } from "./key-format.ts";
 import { isWaiting, pushKey } from "./push-key.ts";
 import { readKeyRow } from "./read-keys.ts";
 import { type KeyContext, writeKey } from "./write-key.ts";

@@ -9,7 +9,7 @@ import { body, mergePatch, optionalBody, withConditions, withIdempotencyKey } fr
 import { json, noContent, notModified, postJson } from "../api/route-parts/responses.ts";
 import { component, idParam, noSecret, pageQuery, severalWords } from "../api/route-parts/schemas.ts";
 import { createRouter } from "../api/router.ts";
-import { signingSecrets } from "../http/signing-secrets.ts";
+import { signingSecrets } from "../credentials/signing-secrets.ts";
 import { secondMs } from "../time/clock.ts";
 import { refreshRollUps } from "../usage/refresh-roll-ups.ts";
 import { changeKey } from "./change-key.ts";

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { prefixOf } from "../credentials/key-format.ts";
 import { omitUndefined } from "../inputs/omit-undefined.ts";
 import { rotation } from "../inputs/rotation.ts";
 import { timeInputOrNull, visibleText } from "../inputs/values.ts";
@@ -6,7 +7,6 @@ import { isUnambiguous } from "../net/ip-list.ts";
 import { iso, isoOrNull } from "../time/clock.ts";
 import { isoText, timeOf } from "../time/iso-text.ts";
 import { type Key, keyStatuses, statusOf } from "./key.ts";
-import { prefixOf } from "./key-format.ts";
 import { scopes as allScopes, defaultScopes, exampleScopes, inOrder } from "./scopes.ts";
 
 const partyType = z.enum(["key", "member", "operator", "system"]).meta({

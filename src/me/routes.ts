@@ -5,7 +5,7 @@ import { notCounted, requireScope } from "../api/route-parts/access.ts";
 import { json } from "../api/route-parts/responses.ts";
 import { time } from "../api/route-parts/schemas.ts";
 import { createRouter } from "../api/router.ts";
-import { recognizedKey } from "../http/context.ts";
+import { principalOf } from "../http/context.ts";
 import { remainingOf } from "../http/rate-limit-headers.ts";
 import { exampleScopes } from "../keys/scopes.ts";
 import { iso, isoOrNull } from "../time/clock.ts";
@@ -102,6 +102,6 @@ routes.openapi(readRateLimit, (c) => {
 });
 
 function inUse(c: ApiContext) {
-  const { keyId, admission } = recognizedKey(c);
+  const { keyId, admission } = principalOf(c);
   return { keyId, key: admission.key, ...admission.rateLimit, remaining: remainingOf(admission.rateLimit) };
 }

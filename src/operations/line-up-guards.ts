@@ -1,10 +1,10 @@
 import { asc, eq, gt } from "drizzle-orm";
 import { activityDatabases } from "../activity/databases.ts";
 import { askGuard, type Guards } from "../admission/guards.ts";
+import { isKeyId } from "../credentials/key-format.ts";
 import type { Db } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
 import { Failure } from "../errors/failure.ts";
-import { isKeyId } from "../keys/key-format.ts";
 import { pushKey } from "../keys/push-key.ts";
 import { reconcileKey } from "../keys/reconcile-key.ts";
 import { apiKeys } from "../keys/tables.ts";

@@ -1,4 +1,4 @@
-import { createHmac } from "node:crypto";
+import { macWith } from "../crypto/hash.ts";
 
 // Standard Webhooks (https://www.standardwebhooks.com): HMAC-SHA256 over id, time and body, under a secret of the receiver's own.
 
@@ -22,7 +22,7 @@ export function signatureHeaders(eventId: string, body: string, secrets: readonl
   const timestamp = String(Math.floor(now / 1000));
   const signatures = secrets.map((secret) => {
     const key = Buffer.from(secret.slice(prefix.length), "base64");
-    return `v1,${createHmac("sha256", key).update(`${eventId}.${timestamp}.${body}`).digest("base64")}`;
+    return `v1,${Buffer.from(macWith(key)(`${eventId}.${timestamp}.${body}`)).toString("base64")}`;
   });
   return { "webhook-id": eventId, "webhook-timestamp": timestamp, "webhook-signature": signatures.join(" ") };
 }

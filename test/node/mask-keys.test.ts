@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { maskKeys } from "../../src/keys/mask-keys.ts";
+import { maskKeys } from "../../src/credentials/mask-keys.ts";
 
 /** The least CPU time of several runs, in microseconds: what else the machine does only adds to it. */
 function cpuOf(text: string, maxLength?: number): number {

@@ -7,8 +7,8 @@ import { join } from "node:path";
 import type { Miniflare } from "miniflare";
 import { Webhook } from "standardwebhooks";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { newSecretKey } from "../../src/credentials/key-format.ts";
 import { hashOf } from "../../src/crypto/hash.ts";
-import { newSecretKey } from "../../src/keys/key-format.ts";
 import { scopes } from "../../src/keys/scopes.ts";
 import { type Bundles, bundle, migrate, type Release, releasedVersion, startRelease } from "./releases.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { newKeyId } from "../../src/keys/key-format.ts";
+import { newKeyId } from "../../src/credentials/key-format.ts";
 import { browse } from "./browse.ts";
 import { call, makeTenant, within2s } from "./client.ts";
 import { entryOf, write } from "./entries.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import published from "../../public/api/v1/openapi.json";
 import { openApiDocument } from "../../scripts/openapi/document.ts";
-import { newKeyId, newSecretKey } from "../../src/keys/key-format.ts";
+import { newKeyId, newSecretKey } from "../../src/credentials/key-format.ts";
 import { routers } from "../../src/surfaces/mounts.ts";
 import { type Answer, call, makeKey, makeTenant } from "./client.ts";
 import { document, expectDocumented, operations, type Walked } from "./documented.ts";

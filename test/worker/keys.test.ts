@@ -190,7 +190,7 @@ describe("A guard", () => {
   });
 
   it("is not woken by a forged key, and knows no key that D1 has not", async () => {
-    const { newKeyId, newSecretKey } = await import("../../src/keys/key-format.ts");
+    const { newKeyId, newSecretKey } = await import("../../src/credentials/key-format.ts");
     const { signing } = await import("./client.ts");
     const id = newKeyId();
     const answer = await me(newSecretKey(id, signing[0]));

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { newKeyId, newSecretKey } from "../../src/keys/key-format.ts";
-import { maskKeys } from "../../src/keys/mask-keys.ts";
+import { newKeyId, newSecretKey } from "../../src/credentials/key-format.ts";
+import { maskKeys } from "../../src/credentials/mask-keys.ts";
 
 const keys = Array.from({ length: 500 }, () => newSecretKey(newKeyId(), { name: "a", secret: "a secret of thirty-two characters" }));
 const [key = ""] = keys;

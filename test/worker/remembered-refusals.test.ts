@@ -1,14 +1,14 @@
 import { describe, expect, it, vi } from "vitest";
-import type { Admission, RefusalCode } from "../../src/admission/admission.ts";
-import { RememberedRefusals } from "../../src/admission/remembered-refusals.ts";
+import type { Admission, DenialCode } from "../../src/admission/admission.ts";
+import { DenialCache } from "../../src/admission/denial-cache.ts";
+import { newKeyId, newSecretKey } from "../../src/credentials/key-format.ts";
+import { VerifiedKeys } from "../../src/credentials/verified-keys.ts";
 import { hashOf } from "../../src/crypto/hash.ts";
-import { GenuineKeys } from "../../src/keys/genuine-keys.ts";
-import { newKeyId, newSecretKey } from "../../src/keys/key-format.ts";
 import { call, makeKey, makeTenant } from "./client.ts";
 
 const request = { secretHash: "hash", ip: "198.51.100.1", scope: "tasks:read", counted: true };
 const now = Date.UTC(2026, 10, 21, 7, 30);
-const refused = (refusal: RefusalCode | null, resetsAt = now + 1_800_000): Admission => ({
+const refused = (refusal: DenialCode | null, resetsAt = now + 1_800_000): Admission => ({
   refusal,
   key: { accountId: "acc_1", accountName: "A", name: "k", scopes: [], expiresAt: null },
   rateLimit: { limit: 5, used: 5, resetsAt },
@@ -16,27 +16,27 @@ const refused = (refusal: RefusalCode | null, resetsAt = now + 1_800_000): Admis
 
 describe("A remembered refusal", () => {
   it("holds for a second from when the guard was asked", () => {
-    const memory = new RememberedRefusals();
+    const memory = new DenialCache();
     memory.remember("key_1", request, refused("rate_limit_exceeded"), now);
     expect(memory.recall("key_1", request, now + 999)?.refusal).toBe("rate_limit_exceeded");
     expect(memory.recall("key_1", request, now + 1000)).toBeNull();
   });
 
   it("is not recalled by a clock that steps back, which would keep it for as long", () => {
-    const memory = new RememberedRefusals();
+    const memory = new DenialCache();
     memory.remember("key_1", request, refused("rate_limit_exceeded"), now);
     expect(memory.recall("key_1", request, now - 1)).toBeNull();
   });
 
   it("never reaches into the next hour", () => {
-    const memory = new RememberedRefusals();
+    const memory = new DenialCache();
     memory.remember("key_1", request, refused("rate_limit_exceeded", now + 300), now);
     expect(memory.recall("key_1", request, now + 299)).not.toBeNull();
     expect(memory.recall("key_1", request, now + 300)).toBeNull();
   });
 
   it("is forgotten when the key is changed, also where it was asked for before and arrives after", () => {
-    const memory = new RememberedRefusals();
+    const memory = new DenialCache();
     memory.remember("key_1", request, refused("rate_limit_exceeded"), now);
     memory.forget("key_1", now + 10);
     expect(memory.recall("key_1", request, now + 11)).toBeNull();
@@ -47,7 +47,7 @@ describe("A remembered refusal", () => {
   });
 
   it("takes no more room however many keys, addresses and scopes are denied: 2,000 are held of all of them", () => {
-    const memory = new RememberedRefusals();
+    const memory = new DenialCache();
     for (let n = 0; n < 12_000; n++) {
       const asked = { ...request, ip: `2001:db8::${(n % 7).toString(16)}:${n.toString(16)}` };
       memory.remember(`key_${n % 500}`, asked, refused("rate_limit_exceeded"), now);
@@ -57,7 +57,7 @@ describe("A remembered refusal", () => {
   });
 
   it("goes when its second is over, whether or not anybody asks for it again", () => {
-    const memory = new RememberedRefusals();
+    const memory = new DenialCache();
     for (let n = 0; n < 1000; n++) memory.remember(`key_${n}`, request, refused("rate_limit_exceeded"), now + n / 2);
     expect(memory.size).toBe(1000);
     memory.remember("key_last", request, refused("rate_limit_exceeded"), now + 1500);
@@ -78,7 +78,7 @@ describe("A remembered refusal", () => {
   });
 
   it("is of one key, secret, address, scope and kind of request alone", () => {
-    const memory = new RememberedRefusals();
+    const memory = new DenialCache();
     memory.remember("key_1", request, refused("revoked_key"), now);
     for (const other of [{ secretHash: "other" }, { ip: "198.51.100.2" }, { scope: null }, { counted: false }]) {
       expect(memory.recall("key_1", { ...request, ...other }, now)).toBeNull();
@@ -89,7 +89,7 @@ describe("A remembered refusal", () => {
   it.each([null, "invalid_key", "disabled_key", "expired_key", "ip_not_allowed", "insufficient_scope"] as const)(
     "is never one of %j",
     (refusal) => {
-      const memory = new RememberedRefusals();
+      const memory = new DenialCache();
       memory.remember("key_1", request, refused(refusal), now);
       expect(memory.recall("key_1", request, now)).toBeNull();
     },
@@ -115,7 +115,7 @@ describe("The memory of genuine keys", () => {
   };
 
   it("answers the same again, for keys of ours and for made-up ones", () => {
-    const keys = new GenuineKeys([signing]);
+    const keys = new VerifiedKeys([signing]);
     const { id, secretKey } = made();
     const forged = `${secretKey.slice(0, -1)}${secretKey.endsWith("x") ? "y" : "x"}`;
     for (let n = 0; n < 2; n++) {
@@ -125,7 +125,7 @@ describe("The memory of genuine keys", () => {
   });
 
   it("holds none that is made up, so that a flood of them drives out no other", () => {
-    const keys = new GenuineKeys([signing]);
+    const keys = new VerifiedKeys([signing]);
     const { secretKey } = made();
     const held = vi.spyOn(Map.prototype, "set");
     keys.identify(secretKey);

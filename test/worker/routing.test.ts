@@ -3,9 +3,9 @@ import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { createApp } from "../../src/app.ts";
+import { newSecretKey } from "../../src/credentials/key-format.ts";
 import type { AppContext } from "../../src/http/context.ts";
 import { normalizedPath } from "../../src/http/request-path.ts";
-import { newSecretKey } from "../../src/keys/key-format.ts";
 import { answerOf, call, makeKey, makeTenant, within2s } from "./client.ts";
 
 // The list of middleware that every request of the API passes, before any route and whoever answers behind it.

@@ -1,10 +1,10 @@
 import type { Hook } from "@hono/zod-openapi";
 import type { z } from "zod";
+import { maskKeys } from "../../credentials/mask-keys.ts";
 import { Failure, type Fault, type FieldErrorCode } from "../../errors/failure.ts";
 import { hasQuery, urlOf } from "../../http/request-url.ts";
 import { fieldCode } from "../../inputs/field-code.ts";
 import { required } from "../../inputs/values.ts";
-import { maskKeys } from "../../keys/mask-keys.ts";
 import type { ApiContext, ApiEnv } from "../context.ts";
 
 const mostFaults = 100;

@@ -1,6 +1,6 @@
 import type { RateLimitUsage } from "../../admission/rate-limit-usage.ts";
+import { prefixOf } from "../../credentials/key-format.ts";
 import { type Key, statusOf } from "../../keys/key.ts";
-import { prefixOf } from "../../keys/key-format.ts";
 import { scopesInWords } from "../../keys/scopes.ts";
 import { integer } from "../format.ts";
 import { Sparkline } from "./sparkline.tsx";

@@ -1,7 +1,7 @@
+import { maskKeys } from "../../credentials/mask-keys.ts";
 import { type Failure, failures } from "../../errors/failure.ts";
 import type { AppContext } from "../../http/context.ts";
 import { urlOf } from "../../http/request-url.ts";
-import { maskKeys } from "../../keys/mask-keys.ts";
 import { Page, showPage } from "../components/layout.tsx";
 import type { PageContext } from "../context.ts";
 

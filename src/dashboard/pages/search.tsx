@@ -1,5 +1,5 @@
 import { Hono } from "hono";
-import { prefixOf } from "../../keys/key-format.ts";
+import { prefixOf } from "../../credentials/key-format.ts";
 import { listWebhooks } from "../../webhooks/read-webhooks.ts";
 import { upToDate } from "../acting.ts";
 import { showPage } from "../components/layout.tsx";

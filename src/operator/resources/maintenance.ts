@@ -1,9 +1,9 @@
 import { Hono } from "hono";
 import { z } from "zod";
+import { signingSecrets } from "../../credentials/signing-secrets.ts";
 import { namesIn } from "../../crypto/secrets.ts";
 import { connect } from "../../db/client.ts";
 import { Failure } from "../../errors/failure.ts";
-import { signingSecrets } from "../../http/signing-secrets.ts";
 import { timeOfId } from "../../ids/ids.ts";
 import { lineUpGuards } from "../../operations/line-up-guards.ts";
 import { listOperations, recordOperation } from "../../operations/operator-audit.ts";

@@ -1,12 +1,12 @@
-import { GenuineKeys } from "../keys/genuine-keys.ts";
-import { type SigningSecret, signingSecretsIn } from "../keys/key-format.ts";
+import { type SigningSecret, signingSecretsIn } from "./key-format.ts";
+import { VerifiedKeys } from "./verified-keys.ts";
 
 type SigningEnv = Pick<Env, "KEY_SIGNING_SECRETS" | "KEY_SIGNING_SECRETS_2">;
 
 interface Signing {
   text: string;
   secrets: readonly [SigningSecret, ...SigningSecret[]];
-  keys: GenuineKeys;
+  keys: VerifiedKeys;
 }
 
 /** Read from the binding once an isolate. */
@@ -16,7 +16,7 @@ function signingOf(env: SigningEnv): Signing {
   const text = `${env.KEY_SIGNING_SECRETS} ${env.KEY_SIGNING_SECRETS_2}`;
   if (latest?.text !== text) {
     const secrets = signingSecretsIn(env);
-    latest = { text, secrets, keys: new GenuineKeys(secrets) };
+    latest = { text, secrets, keys: new VerifiedKeys(secrets) };
   }
   return latest;
 }
@@ -25,4 +25,4 @@ function signingOf(env: SigningEnv): Signing {
 export const signingSecrets = (env: SigningEnv) => signingOf(env).secrets;
 
 /** What tells keys that were made here from others. */
-export const genuineKeys = (env: SigningEnv): GenuineKeys => signingOf(env).keys;
+export const verifiedKeys = (env: SigningEnv): VerifiedKeys => signingOf(env).keys;

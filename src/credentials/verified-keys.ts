@@ -7,7 +7,7 @@ const mostRemembered = 10_000;
  * Tells genuine keys from made-up ones, and remembers the genuine, which come again: under their hash, never in the clear, and for
  * one set of signing secrets. Made-up ones are not remembered: a flood of them never repeats one.
  */
-export class GenuineKeys {
+export class VerifiedKeys {
   readonly #signing: readonly SigningSecret[];
   /** The hashes of the genuine secret keys of each key. */
   readonly #hashes = new Map<string, string[]>();

@@ -1,6 +1,4 @@
-import { hmac } from "@noble/hashes/hmac.js";
-import { sha256 } from "@noble/hashes/sha2.js";
-import { utf8ToBytes } from "@noble/hashes/utils.js";
+import { type Mac, macWith } from "../crypto/hash.ts";
 import { type NamedSecret, secretsIn } from "../crypto/secrets.ts";
 
 // `dvo_` + 16 public characters + `_` + 32 of secret + 8 of tag, all base62. The tag's first character names the signing
@@ -28,15 +26,17 @@ function randomBase62(length: number): string {
   return out;
 }
 
-/** The HMAC of each secret before it has read anything: to make it takes as long as to use it. */
-const unusedMacs = new WeakMap<SigningSecret, ReturnType<typeof newMac>>();
+/** The prepared HMAC of each secret. */
+const macs = new WeakMap<SigningSecret, Mac>();
 
-const newMac = ({ secret }: SigningSecret) => hmac.create(sha256, utf8ToBytes(secret));
+function macOf(signing: SigningSecret): Mac {
+  const known = macs.get(signing) ?? macWith(signing.secret);
+  macs.set(signing, known);
+  return known;
+}
 
 function mac(signed: string, signing: SigningSecret): string {
-  const unused = unusedMacs.get(signing) ?? newMac(signing);
-  unusedMacs.set(signing, unused);
-  const digest = new DataView(unused.clone().update(utf8ToBytes(signed)).digest().buffer);
+  const digest = new DataView(macOf(signing)(signed).buffer);
   let rest = digest.getUint16(0) * 2 ** 32 + digest.getUint32(2);
   let out = "";
   for (let i = 0; i < macLength; i++) {

@@ -1,5 +1,5 @@
 import { secondMs } from "../time/clock.ts";
-import type { Admission, AdmissionRequest, RefusalCode } from "./admission.ts";
+import type { Admission, AdmissionRequest, DenialCode } from "./admission.ts";
 
 const keptMs = secondMs;
 /** Longer than any answer of a guard is waited for. */
@@ -7,7 +7,7 @@ const changeKeptMs = 10 * secondMs;
 /** Of all keys together: some 2 MB of the 128 that an isolate has. */
 const maxDenials = 2_000;
 const maxChanges = 10_000;
-const lasting: readonly (RefusalCode | null)[] = ["revoked_key", "rate_limit_exceeded"];
+const lasting: readonly (DenialCode | null)[] = ["revoked_key", "rate_limit_exceeded"];
 
 const questionOf = ({ secretHash, ip, scope, counted }: AdmissionRequest) => `${secretHash} ${ip} ${scope} ${counted}`;
 
@@ -22,7 +22,7 @@ interface Denial {
  * into the next hour. A flood of them so costs little. Acceptances are cached nowhere, so tightening a key holds at once; loosening it does within
  * two seconds.
  */
-export class RememberedRefusals {
+export class DenialCache {
   /** By key, then by what its guard was asked. */
   readonly #denials = new Map<string, Map<string, Denial>>();
   /** When this isolate last changed a key: what its guard was asked before then no longer counts. */
@@ -86,4 +86,4 @@ export class RememberedRefusals {
 }
 
 /** One for the isolate. */
-export const rememberedRefusals = new RememberedRefusals();
+export const denialCache = new DenialCache();

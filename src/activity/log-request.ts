@@ -1,0 +1,43 @@
+import { maskKeys } from "../credentials/mask-keys.ts";
+import { ActivityBuffer } from "./buffer.ts";
+import { firstStore } from "./databases.ts";
+import type { Entry } from "./entry.ts";
+import type { AggregationKey } from "./entry-aggregator.ts";
+import { sendEntries, type WriterEnv, writerOf, writersOf } from "./writers.ts";
+
+const maxUserAgent = 128;
+
+/** A request of a key and its response, for the log. Times in milliseconds since the epoch. */
+export interface LoggedRequest extends AggregationKey, Pick<Entry, "accountId" | "admitted" | "counted" | "secret"> {
+  /** The database that has the log of the account. */
+  store?: string | undefined;
+  startedAt: number;
+  endedAt: number;
+  /** What only an entry needs: it is asked for where one is made, which most of a flood does not. */
+  details: () => Pick<Entry, "id" | "path" | "country"> & { userAgent: string };
+}
+
+/** One of the isolate for each log writer: entries of all its requests are sent together. */
+const buffers = new Map<string, ActivityBuffer>();
+
+function bufferOf(name: string): ActivityBuffer {
+  const buffer = buffers.get(name) ?? new ActivityBuffer();
+  buffers.set(name, buffer);
+  return buffer;
+}
+
+/** Writes a request to the log. The entry is stored later, in work that `waitUntil` is given. */
+export function logRequest(env: WriterEnv, waitUntil: (work: Promise<void>) => void, request: LoggedRequest): void {
+  const { accountId, store = firstStore, counted, startedAt, endedAt } = request;
+  const number = writerOf(accountId, writersOf(env));
+  const buffer = bufferOf(`${store}/${number}`);
+  // Requests that no limit bounds share an entry.
+  if (counted) buffer.add(entryOf(request));
+  else buffer.addShared(request, { startedAt, endedAt }, () => entryOf(request));
+  if (!buffer.isFlushing(endedAt)) waitUntil(buffer.flush((entries, dropped) => sendEntries(env, { store, number }, entries, dropped)));
+}
+
+function entryOf({ store: _, startedAt, endedAt, details, ...entry }: LoggedRequest): Entry {
+  const { userAgent, ...more } = details();
+  return { ...entry, ...more, durationMs: endedAt - startedAt, userAgent: maskKeys(userAgent, maxUserAgent) || null, count: 1 };
+}
