@@ -73,7 +73,7 @@ export const mayImport: Record<string, readonly string[]> = {
   // How the OpenAPI document is read.
   openapi: everyWord,
   // What every surface shares. It knows no route of the API, and not whether the answer was made here.
-  http: ["admission", "activity", "keys", "webhooks", "events", "accounts", ...everyGround, ...everyWord],
+  http: ["admission", "activity", "usage", "keys", "webhooks", "events", "accounts", ...everyGround, ...everyWord],
   // What the routes of all resources are made with, and the routes.
   api: ["http", "openapi", ...below],
   routes: ["api", "http", "openapi", ...below],

@@ -50,7 +50,7 @@ export async function findStored(db: Db, request: IdempotentRequest, now: number
 }
 
 /** What a response is stored for. `isCounted`: whether it counts towards the responses that an account may store. */
-interface Storing extends IdempotentRequest {
+export interface StoringRequest extends IdempotentRequest {
   isCounted: boolean;
 }
 
@@ -59,7 +59,7 @@ interface Storing extends IdempotentRequest {
  * with one key, the later fails on the primary key, and its change with it: that throws `AlreadyDone`.
  */
 export const storingCommit =
-  <Result>(outbox: Outbox, request: Storing, now: number, responseFor: (result: Result) => StoredResponse): Commit =>
+  <Result>(outbox: Outbox, request: StoringRequest, now: number, responseFor: (result: Result) => StoredResponse): Commit =>
   async (change) => {
     const response = responseFor(change.result as unknown as Result);
     try {

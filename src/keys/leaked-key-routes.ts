@@ -1,6 +1,5 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { connectToStore } from "../activity/databases.ts";
-import { enqueueAfter } from "../api/acting.ts";
 import type { ApiContext } from "../api/context.ts";
 import { respondEmpty } from "../api/respond.ts";
 import { publicRoute } from "../api/route-parts/access.ts";
@@ -8,6 +7,7 @@ import { noContent } from "../api/route-parts/responses.ts";
 import { createRouter } from "../api/router.ts";
 import { verifiedKeys } from "../credentials/signing-secrets.ts";
 import { connect } from "../db/client.ts";
+import { outboxFor } from "../http/contexts.ts";
 import { commitTo } from "../webhooks/outbox.ts";
 import { revokeReported } from "./revoke-reported.ts";
 
@@ -59,7 +59,7 @@ routes.openapi(revoke, (c) => {
       db,
       activityIn: (store: string) => connectToStore(c.env, store),
       now: Date.now(),
-      commit: commitTo({ db, enqueue: enqueueAfter(c) }),
+      commit: commitTo(outboxFor(c)),
       guards: c.env.KEY_GUARD,
     };
     c.executionCtx.waitUntil(revokeReported(writing, reported));

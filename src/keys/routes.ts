@@ -1,5 +1,5 @@
 import { createRoute, z } from "@hono/zod-openapi";
-import { reading, readingLog, writing } from "../api/acting.ts";
+import { keyWriting, reading, readingLog } from "../api/acting.ts";
 import { etagOfShown, preconditionOf, respondOne } from "../api/middleware/conditional.ts";
 import { runOnce } from "../api/middleware/idempotency.ts";
 import { respondEmpty, respondJson } from "../api/respond.ts";
@@ -9,7 +9,6 @@ import { body, mergePatch, optionalBody, withConditions, withIdempotencyKey } fr
 import { json, noContent, notModified, postJson } from "../api/route-parts/responses.ts";
 import { component, idParam, noSecret, pageQuery, severalWords } from "../api/route-parts/schemas.ts";
 import { createRouter } from "../api/router.ts";
-import { signingSecrets } from "../credentials/signing-secrets.ts";
 import { secondMs } from "../time/clock.ts";
 import { refreshRollUps } from "../usage/refresh-roll-ups.ts";
 import { changeKey } from "./change-key.ts";
@@ -122,11 +121,10 @@ const create = createRoute({
 });
 
 routes.openapi(create, (c) => {
-  const [signing] = signingSecrets(c.env);
   const newKey = newKeyOf(c.req.valid("json"));
   return runOnce(c, {
     authorize: (reading) => authorizeNewKey(reading, newKey),
-    run: (writing) => createKey({ ...writing, signing }, newKey),
+    run: ({ commit }) => createKey(keyWriting(c, commit), newKey),
     respond: (made) => {
       const { etag, ...response } = withSecret(made);
       return { status: 201, ...response, headers: { Location: `${c.req.path}/${made.key.id}`, ETag: etag } };
@@ -170,7 +168,7 @@ const change = createRoute({
 });
 
 routes.openapi(change, async (c) => {
-  const changing = { ...writing(c), ...readingLog(c), guards: c.env.KEY_GUARD };
+  const changing = keyWriting(c);
   const patch = keyPatchOf(c.req.valid("json"));
   const key = await changeKey(changing, c.req.valid("param").id, patch, preconditionOf(c));
   return respondJson(c, keyData(key, changing.now), 200, { ETag: keyEtag(key, changing.now) });
@@ -192,7 +190,7 @@ const revoke = createRoute({
 });
 
 routes.openapi(revoke, async (c) => {
-  await revokeKey({ ...writing(c), ...readingLog(c), guards: c.env.KEY_GUARD }, c.req.valid("param").id, preconditionOf(c));
+  await revokeKey(keyWriting(c), c.req.valid("param").id, preconditionOf(c));
   return respondEmpty(c, 204);
 });
 
@@ -214,10 +212,9 @@ const rotate = createRoute({
 routes.openapi(rotate, (c) => {
   const { id } = c.req.valid("param");
   const overlapMs = c.req.valid("json").overlap_seconds * secondMs;
-  const [signing] = signingSecrets(c.env);
   return runOnce(c, {
     authorize: (reading) => authorizeRotation(reading, id),
-    run: (writing) => rotateKey({ ...readingLog(c), ...writing, guards: c.env.KEY_GUARD, signing }, id, overlapMs),
+    run: ({ commit }) => rotateKey(keyWriting(c, commit), id, overlapMs),
     respond: (rotated) => {
       const { etag, ...response } = withSecret(rotated);
       return { status: 200, ...response, headers: { ETag: etag } };

@@ -2,14 +2,12 @@ import type { Context } from "hono";
 import type { z } from "zod";
 import type { Account } from "../accounts/account.ts";
 import { operatorOn } from "../accounts/actor.ts";
-import { connectToStore } from "../activity/databases.ts";
 import { connect } from "../db/client.ts";
 import { Failure } from "../errors/failure.ts";
 import type { AppEnv } from "../http/context.ts";
+import { keyContext, outboxFor } from "../http/contexts.ts";
 import { fieldCode } from "../inputs/field-code.ts";
-import type { KeyContext } from "../keys/write-key.ts";
 import { type Operating, operatorCommit } from "../operations/operating.ts";
-import { enqueueVia } from "../webhooks/enqueue.ts";
 
 /** What handlers of the operator find in `c.var`, besides what all requests have. */
 export interface OperatorEnv extends AppEnv {
@@ -22,18 +20,19 @@ export interface OperatorEnv extends AppEnv {
 export type OperatorContext = Context<OperatorEnv>;
 
 /** What verbs of the operator take besides their input. */
-export function operating(c: OperatorContext): Operating & { guards: Env["KEY_GUARD"]; env: Env } {
-  const db = connect(c.env.DB);
-  const enqueue = enqueueVia(c.env.DELIVERIES, (work) => c.executionCtx.waitUntil(work));
-  const outbox = { db, enqueue, requestId: c.get("requestId") };
-  return { db, now: Date.now(), operator: c.get("operator"), outbox, guards: c.env.KEY_GUARD, env: c.env };
-}
+export const operating = (c: OperatorContext): Operating & { guards: Env["KEY_GUARD"]; env: Env } => ({
+  db: connect(c.env.DB),
+  now: Date.now(),
+  operator: c.get("operator"),
+  outbox: outboxFor(c),
+  guards: c.env.KEY_GUARD,
+  env: c.env,
+});
 
 /** What verbs of keys take, by the operator on an account. `action`: what the operator's audit says. */
-export function keyWriting(c: OperatorContext, { id, activityStore }: Account, action: string, targetId?: string): KeyContext {
-  const { db, now, guards, ...rest } = operating(c);
-  const commit = operatorCommit({ db, now, ...rest }, action, { accountId: id, ...(targetId !== undefined && { targetId }) });
-  return { db, now, guards, actor: operatorOn(id), activity: connectToStore(c.env, activityStore), commit };
+export function keyWriting(c: OperatorContext, { id, activityStore: store }: Account, action: string, targetId?: string) {
+  const commit = operatorCommit(operating(c), action, { accountId: id, ...(targetId !== undefined && { targetId }) });
+  return keyContext(c, { actor: operatorOn(id), store, scopes: null }, commit);
 }
 
 /** The body of a request, by its schema; an empty one is `{}`. Throws `malformed_json` and `invalid_body`, which names each bad member. */

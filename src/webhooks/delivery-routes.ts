@@ -180,7 +180,7 @@ routes.openapi(again, (c) => {
   const { id } = c.req.valid("param");
   return runOnce(c, {
     authorize: (reading) => authorizeRedelivery({ ...reading, scopes: scopesOf(c) }, id),
-    run: (writing) => redeliver(webhookWriting(c, writing), id),
+    run: ({ commit }) => redeliver(webhookWriting(c, commit), id),
     respond: (made) => ({ status: 202, body: { id: made }, headers: { Location: pathOf(made) } }),
   });
 });
@@ -210,7 +210,7 @@ routes.openapi(attempt, (c) => {
   const { id } = c.req.valid("param");
   return runOnce(c, {
     authorize: (reading) => authorizeRedelivery({ ...reading, scopes: scopesOf(c) }, id),
-    run: (writing) => attemptNow(webhookWriting(c, writing), id),
+    run: ({ commit }) => attemptNow(webhookWriting(c, commit), id),
     respond: () => ({ status: 202, body: { id }, headers: { Location: pathOf(id) } }),
   });
 });
@@ -253,7 +253,7 @@ routes.openapi(test, (c) => {
   const { event_type: type } = c.req.valid("json");
   return runOnce(c, {
     authorize: () => authorizeTest({ ...reading(c), scopes: scopesOf(c) }, type),
-    run: (writing) => sendTest(webhookWriting(c, writing), id, type),
+    run: ({ commit }) => sendTest(webhookWriting(c, commit), id, type),
     respond: (made) => ({ status: 202, body: { delivery_id: made }, headers: { Location: pathOf(made) } }),
   });
 });

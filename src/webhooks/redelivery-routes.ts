@@ -95,7 +95,7 @@ routes.openapi(redeliverMany, async (c) => {
   if (isDryRun)
     return runOnce(c, {
       authorize: requireAsked,
-      run: (writing) => countRedeliveries(webhookWriting(c, writing), id, filter),
+      run: ({ commit }) => countRedeliveries(webhookWriting(c, commit), id, filter),
       respond: ({ count }) => ({ status: 200, body: { count } }),
     });
   return runOnce(c, {
@@ -103,7 +103,7 @@ routes.openapi(redeliverMany, async (c) => {
       requireAsked();
       await authorizeRedeliveries({ ...reading, scopes: scopesOf(c) }, made);
     },
-    run: (writing) => redeliverAll(webhookWriting(c, writing), id, filter),
+    run: ({ commit }) => redeliverAll(webhookWriting(c, commit), id, filter),
     respond: (made) => ({ status: 202, body: made, headers: { Location: `${apiBase}/redeliveries/${made.id}` } }),
   });
 });

@@ -2,7 +2,8 @@ import type { Reading } from "../../accounts/actor.ts";
 import { hashOf } from "../../crypto/hash.ts";
 import { Failure } from "../../errors/failure.ts";
 import { urlOf } from "../../http/request-url.ts";
-import { AlreadyDone, findStored, type IdempotentRequest, type StoredResponse, storingCommit } from "../../idempotency/store.ts";
+import { runOnce as runOnceFor } from "../../idempotency/run-once.ts";
+import type { IdempotentRequest, StoredResponse } from "../../idempotency/store.ts";
 import type { Writing } from "../../webhooks/outbox.ts";
 import { actorOf, outboxOf, reading, writing } from "../acting.ts";
 import { canonicalJsonOf } from "../canonical-json.ts";
@@ -57,28 +58,19 @@ export async function runOnce<Result, Body extends object, Status extends 200 | 
 
   const request = idempotentRequest(c);
   if (!request) return respond(responseFor(await run(writing(c))));
-
-  const { db, now } = reading(c);
-  const stored = await findStored(db, request, now);
-  if (stored) return replay(stored);
   const toStore = (result: Result): StoredResponse => {
     const { status, body, stored = body, headers = {} } = responseFor(result);
     return { status, headers, body: JSON.stringify(stored) };
   };
-  try {
-    return respond(
-      responseFor(await run({ ...reading(c), commit: storingCommit(outboxOf(c), { ...request, isCounted: true }, now, toStore) })),
-    );
-  } catch (error) {
-    if (!(error instanceof AlreadyDone)) throw error;
-    const winner = await findStored(db, request, now);
-    if (!winner)
-      throw new Failure("request_in_progress", "A request with this Idempotency-Key is running. Try again in a moment.", {
-        headers: { "Retry-After": "1" },
-        cause: error,
-      });
-    return replay(winner);
-  }
+  const context = reading(c);
+  const outcome = await runOnceFor({
+    outbox: outboxOf(c),
+    now: context.now,
+    request: { ...request, isCounted: true },
+    run: (commit) => run({ ...context, commit }),
+    toStore,
+  });
+  return "stored" in outcome ? replay(outcome.stored) : respond(responseFor(outcome.result));
 }
 
 function idempotentRequest(c: ApiContext): IdempotentRequest | null {

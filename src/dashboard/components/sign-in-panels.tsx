@@ -2,7 +2,7 @@ import type { Member } from "../../identity/member.ts";
 import type { Passkey } from "../../identity/passkeys.ts";
 import { mostListed, type Session, type SignedIn } from "../../identity/sessions.ts";
 import { deviceOf } from "../device.ts";
-import { newNonce } from "../once.ts";
+import { newNonce } from "../form-idempotency.ts";
 import { Action } from "./fields.tsx";
 import { Age } from "./time.tsx";
 

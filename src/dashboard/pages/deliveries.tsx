@@ -14,9 +14,9 @@ import { Code } from "../components/secret.tsx";
 import { DeliveryState } from "../components/status.tsx";
 import { Moment } from "../components/time.tsx";
 import { idOf, type PageContext, type PageEnv } from "../context.ts";
+import { newNonce, runFormOnce } from "../form-idempotency.ts";
 import { attempt, type Refused, readForm } from "../forms.ts";
 import { needs } from "../needs.ts";
-import { newNonce, runOnce } from "../once.ts";
 import { visitorMay } from "../permissions.tsx";
 
 const sentences: Record<Delivery["status"], string> = {
@@ -123,7 +123,7 @@ deliveriesPages.get("/deliveries/:id", needs("session"), (c) => showDelivery(c))
 
 deliveriesPages.post("/deliveries/:id/redeliver", needs("webhooks", "always"), async (c) => {
   const form = await readForm(c);
-  const made = await attempt(() => runOnce(c, form, (commit) => redeliver(webhookWriting(c, commit), idOf(c))));
+  const made = await attempt(() => runFormOnce(c, form, (commit) => redeliver(webhookWriting(c, commit), idOf(c))));
   if ("refused" in made) return showDelivery(c, made.refused);
   if ("repeated" in made.result) return c.redirect(`/deliveries/${idOf(c)}`, 303);
   return c.redirect(`/deliveries/${made.result.result}?done=redelivered`, 303);

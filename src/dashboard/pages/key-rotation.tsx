@@ -10,9 +10,9 @@ import { showPage } from "../components/layout.tsx";
 import { OverlapField } from "../components/overlap-field.tsx";
 import { ShownBefore } from "../components/secret.tsx";
 import { idOf, type PageEnv } from "../context.ts";
+import { newNonce, runFormOnce } from "../form-idempotency.ts";
 import { attempt, parseInput, readForm } from "../forms.ts";
 import { needs } from "../needs.ts";
-import { newNonce, runOnce } from "../once.ts";
 import { requireGrantableScopes } from "../permissions.tsx";
 import { backToKey, showKey } from "./key.tsx";
 import { showSecret } from "./keys.tsx";
@@ -56,7 +56,7 @@ keyRotationPages.post("/keys/:id/rotate", needs("keys", "always"), async (c) => 
   const overlapMs = parsed.input.overlap_seconds * secondMs;
   const rotated = await attempt(async () => {
     requireGrantableScopes(c, (await readKeyRow(reading(c), idOf(c))).scopes);
-    return runOnce(c, form, (commit) => rotateKey(keyWriting(c, commit), idOf(c), overlapMs));
+    return runFormOnce(c, form, (commit) => rotateKey(keyWriting(c, commit), idOf(c), overlapMs));
   });
   if ("refused" in rotated) return showKey(c, { refused: rotated.refused });
   if ("repeated" in rotated.result)

@@ -15,9 +15,9 @@ import { showPage } from "../components/layout.tsx";
 import { Alert, Empty } from "../components/notice.tsx";
 import { Code, OneTimeSecret, ShownBefore } from "../components/secret.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
+import { newNonce, runFormOnce } from "../form-idempotency.ts";
 import { attempt, Form, ownValue, parseInput, type Refused, readForm } from "../forms.ts";
 import { needs } from "../needs.ts";
-import { newNonce, runOnce } from "../once.ts";
 import { grantableScopes, requireGrantableScopes, visitorMay } from "../permissions.tsx";
 
 const shownAtOnce = 100;
@@ -237,7 +237,7 @@ keysPages.post("/keys", needs("keys", "always"), async (c) => {
   const newKey = newKeyOf(parsed.input);
   const made = await attempt(async () => {
     requireGrantableScopes(c, newKey.scopes ?? []);
-    return runOnce(
+    return runFormOnce(
       c,
       form,
       (commit) => createKey(keyWriting(c, commit), newKey),

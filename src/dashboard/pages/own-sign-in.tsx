@@ -8,9 +8,9 @@ import { reading, unboundOutbox, writing } from "../acting.ts";
 import { showPage } from "../components/layout.tsx";
 import { RecoveryCodes } from "../components/recovery-codes.tsx";
 import { idOf, type PageEnv, requireSignedIn } from "../context.ts";
+import { runFormOnce } from "../form-idempotency.ts";
 import { attempt, readForm } from "../forms.ts";
 import { needs } from "../needs.ts";
-import { runOnce } from "../once.ts";
 import { relyingParty } from "../relying-party.ts";
 import { clearSession } from "../session-cookie.ts";
 import { askForStepUp } from "../step-up.tsx";
@@ -71,7 +71,7 @@ ownSignInPages.post("/settings/passkeys/:id/remove", needs("session", "always"),
 
 ownSignInPages.post("/settings/recovery-codes", needs("session", "always"), async (c) => {
   const { member } = requireSignedIn(c);
-  const made = await runOnce(c, await readForm(c), (commit) => replaceRecoveryCodes({ ...reading(c), commit }, member));
+  const made = await runFormOnce(c, await readForm(c), (commit) => replaceRecoveryCodes({ ...reading(c), commit }, member));
   if ("repeated" in made)
     return showPage(
       c,

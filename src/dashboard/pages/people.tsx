@@ -9,10 +9,10 @@ import { reading, writing } from "../acting.ts";
 import { showPage } from "../components/layout.tsx";
 import { CopyButton } from "../components/secret.tsx";
 import { idOf, type PageEnv, roleOf } from "../context.ts";
+import { runFormOnce } from "../form-idempotency.ts";
 import { attempt, readForm } from "../forms.ts";
 import { memberEmail } from "../member-email.ts";
 import { needs } from "../needs.ts";
-import { runOnce } from "../once.ts";
 import { showForbidden } from "../permissions.tsx";
 import { relyingParty } from "../relying-party.ts";
 import { backToSettings, showSettings } from "./settings.tsx";
@@ -35,7 +35,7 @@ peoplePages.post("/settings/invitations", needs("people", "always"), async (c) =
       form,
       refused: { summary: "Nobody was invited.", faults: new Map([["email", parsed.error.issues[0]?.message ?? ""]]) },
     });
-  const made = await attempt(() => runOnce(c, form, (commit) => invite({ ...reading(c), commit }, { email: parsed.data, role })));
+  const made = await attempt(() => runFormOnce(c, form, (commit) => invite({ ...reading(c), commit }, { email: parsed.data, role })));
   if ("refused" in made) return showSettings(c, { form, refused: made.refused });
   if ("repeated" in made.result) return backToSettings(c, "invited-before");
   const { invitation, token } = made.result.result;

@@ -9,10 +9,10 @@ import { Action } from "../components/fields.tsx";
 import { showPage } from "../components/layout.tsx";
 import { Alert } from "../components/notice.tsx";
 import { idOf, type PageEnv } from "../context.ts";
+import { newNonce, runFormOnce } from "../form-idempotency.ts";
 import { counted } from "../format.ts";
 import { attempt, readForm } from "../forms.ts";
 import { needs } from "../needs.ts";
-import { newNonce, runOnce } from "../once.ts";
 
 const longestSpanMs = 30 * dayMs;
 
@@ -96,7 +96,7 @@ redeliveryPages.post("/webhooks/:id/redeliver", needs("webhooks", "always"), asy
   const form = await readForm(c);
   const type = eventCatalogue.find(form.text("event_type"))?.type;
   const made = await attempt(() =>
-    runOnce(c, form, (commit) => {
+    runFormOnce(c, form, (commit) => {
       const writing = webhookWriting(c, commit);
       return redeliverAll(writing, idOf(c), filterOf(writing.now, statusOf(form.text("status")), type));
     }),

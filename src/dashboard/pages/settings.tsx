@@ -13,10 +13,10 @@ import { People } from "../components/people.tsx";
 import { SessionsPanel, SignInPanel } from "../components/sign-in-panels.tsx";
 import { Ahead, Moment } from "../components/time.tsx";
 import { type PageContext, type PageEnv, roleOf } from "../context.ts";
+import { newNonce } from "../form-idempotency.ts";
 import { integer } from "../format.ts";
 import { Form, ownValue, readForm, type Sent } from "../forms.ts";
 import { needs } from "../needs.ts";
-import { newNonce } from "../once.ts";
 import { visitorMay } from "../permissions.tsx";
 import { isTheme, isZone, pathWithin, remember } from "../preferences.ts";
 

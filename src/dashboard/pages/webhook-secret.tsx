@@ -9,9 +9,9 @@ import { Alert } from "../components/notice.tsx";
 import { OverlapField } from "../components/overlap-field.tsx";
 import { ShownBefore } from "../components/secret.tsx";
 import { idOf, type PageContext, type PageEnv } from "../context.ts";
+import { newNonce, runFormOnce } from "../form-idempotency.ts";
 import { attempt, parseInput, readForm, type Sent } from "../forms.ts";
 import { needs } from "../needs.ts";
-import { newNonce, runOnce } from "../once.ts";
 import { showSigningSecret, webhooksTrail } from "./webhooks.tsx";
 
 /** A new signing secret for a webhook. */
@@ -46,7 +46,7 @@ webhookSecretPages.post("/webhooks/:id/rotate-secret", needs("webhooks", "always
   const parsed = parseInput(WebhookRotation, { overlap_seconds: form.number("overlap_seconds") });
   if ("refused" in parsed) return showForm(c, { refused: parsed.refused });
   const overlapMs = parsed.input.overlap_seconds * secondMs;
-  const rotated = await attempt(() => runOnce(c, form, (commit) => rotateWebhookSecret(webhookWriting(c, commit), idOf(c), overlapMs)));
+  const rotated = await attempt(() => runFormOnce(c, form, (commit) => rotateWebhookSecret(webhookWriting(c, commit), idOf(c), overlapMs)));
   if ("refused" in rotated) return showForm(c, { refused: rotated.refused });
   if ("repeated" in rotated.result)
     return showPage(

@@ -19,10 +19,10 @@ import { WebhookState } from "../components/status.tsx";
 import { Age, Ahead, Moment } from "../components/time.tsx";
 import { VerifySnippets } from "../components/verify-snippets.tsx";
 import { idOf, type PageContext, type PageEnv } from "../context.ts";
+import { newNonce, runFormOnce } from "../form-idempotency.ts";
 import { counted, integer, milliseconds, rate } from "../format.ts";
 import { asShown, attempt, Form, ownValue, parseInput, readForm, type Sent } from "../forms.ts";
 import { needs } from "../needs.ts";
-import { newNonce, runOnce } from "../once.ts";
 import { visitorMay } from "../permissions.tsx";
 import { askForStepUp } from "../step-up.tsx";
 import { WebhookFields, webhookInputOf, webhooksTrail } from "./webhooks.tsx";
@@ -315,7 +315,7 @@ webhookPages.post("/webhooks/:id/enable", needs("webhooks", "always"), (c) => se
 webhookPages.post("/webhooks/:id/test", needs("webhooks"), async (c) => {
   const form = await readForm(c);
   const type = eventCatalogue.find(form.text("event_type"))?.type ?? "webhook.test";
-  const sent = await attempt(() => runOnce(c, form, (commit) => sendTest(webhookWriting(c, commit), idOf(c), type)));
+  const sent = await attempt(() => runFormOnce(c, form, (commit) => sendTest(webhookWriting(c, commit), idOf(c), type)));
   if ("refused" in sent) return showWebhook(c, { refused: sent.refused });
   return "repeated" in sent.result ? backToWebhook(c, "sent-before") : backToWebhook(c, "tested");
 });

@@ -15,10 +15,10 @@ import { WebhookState } from "../components/status.tsx";
 import { Age } from "../components/time.tsx";
 import { VerifySnippets } from "../components/verify-snippets.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
+import { newNonce, runFormOnce } from "../form-idempotency.ts";
 import { counted, dash, integer, milliseconds, rate } from "../format.ts";
 import { attempt, Form, parseInput, type Refused, readForm, type Sent } from "../forms.ts";
 import { needs } from "../needs.ts";
-import { newNonce, runOnce } from "../once.ts";
 import { visitorMay } from "../permissions.tsx";
 
 const mostWebhooks = 20;
@@ -105,7 +105,7 @@ webhooksPages.post("/webhooks", needs("webhooks", "always"), async (c) => {
   if ("refused" in parsed) return showForm(c, { form, refused: parsed.refused });
   const { url, description, event_types: eventTypes } = parsed.input;
   const made = await attempt(() =>
-    runOnce(
+    runFormOnce(
       c,
       form,
       (commit) => createWebhook(webhookWriting(c, commit), { url, description, eventTypes }),

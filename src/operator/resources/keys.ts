@@ -4,7 +4,6 @@ import { type Account, readAccount } from "../../accounts/account.ts";
 import { operatorOn } from "../../accounts/actor.ts";
 import { connectToStore } from "../../activity/databases.ts";
 import { prefixOf } from "../../credentials/key-format.ts";
-import { signingSecrets } from "../../credentials/signing-secrets.ts";
 import { connect } from "../../db/client.ts";
 import { always } from "../../db/optimistic-locking.ts";
 import { Failure } from "../../errors/failure.ts";
@@ -49,8 +48,7 @@ keys.post("/accounts/:id/keys", async (c) => {
   const newKey = newKeyOf(await readBody(c, NewKey));
   await requireKept(connect(c.env.DB), idOf(c));
   const account = await readAccount(connect(c.env.DB), idOf(c));
-  const [signing] = signingSecrets(c.env);
-  const writing = { ...keyWriting(c, account, "key.made"), signing };
+  const writing = keyWriting(c, account, "key.made");
   const { key, secretKey } = await createKey(writing, newKey);
   return c.json({ ...bodyOf(key, Date.now()), secret_key: secretKey }, 201);
 });
