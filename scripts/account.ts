@@ -4,7 +4,8 @@ import { createKey } from "../src/keys/create-key.ts";
 import { scopes } from "../src/keys/scopes.ts";
 import { makeAccount } from "../src/operations/change-account.ts";
 import { operatorCommit } from "../src/operations/operating.ts";
-import { Misuse, optionsOf, run } from "./command.ts";
+import { optionsOf, run } from "./command.ts";
+import { CommandError } from "./exit-codes.ts";
 import { withLocalData } from "./local-data.ts";
 
 // The short form of `operator accounts make` and `operator keys make`, on the data of this machine, whether the Worker runs or not.
@@ -13,8 +14,9 @@ const usage = "Usage: npm run --silent account -- --name NAME --email EMAIL";
 
 await run(async () => {
   const { name, email } = optionsOf(["name", "email"], usage);
-  if (!name || !visibleText(1, 200).safeParse(name).success) throw new Misuse(`--name takes 1 to 200 visible characters.\n${usage}`);
-  if (!email || !/^[^\s@]+@[^\s@]+$/.test(email)) throw new Misuse(`--email takes an email address.\n${usage}`);
+  if (!name || !visibleText(1, 200).safeParse(name).success)
+    throw new CommandError("misuse", `--name takes 1 to 200 visible characters.\n${usage}`);
+  if (!email || !/^[^\s@]+@[^\s@]+$/.test(email)) throw new CommandError("misuse", `--email takes an email address.\n${usage}`);
   return withLocalData(async ({ operating, activityStore, signing }) => {
     const { account, setupToken } = await makeAccount(operating, { name, email, activityStore });
     const commit = operatorCommit(operating, "key.made", { accountId: account.id });

@@ -1,16 +1,14 @@
 import { type ParseArgsConfig, parseArgs } from "node:util";
 import { Failure } from "../src/errors/failure.ts";
+import { CommandError, exitCodes } from "./exit-codes.ts";
 
-/** A command that was called wrongly, or that cannot do what it was asked: its message is all there is to say. */
-export class Misuse extends Error {}
-
-/** The options of a command line, all of which take a value. Throws `Misuse` with `usage` for any other. */
+/** The options of a command line, all of which take a value. Throws `CommandError` with `usage` for any other. */
 export function optionsOf<Name extends string>(names: readonly Name[], usage: string): Partial<Record<Name, string>> {
   const options: NonNullable<ParseArgsConfig["options"]> = Object.fromEntries(names.map((name) => [name, { type: "string" }]));
   try {
     return parseArgs({ options, strict: true }).values as Partial<Record<Name, string>>;
   } catch (error) {
-    throw new Misuse(`${(error as Error).message}\n${usage}`);
+    throw new CommandError("misuse", `${(error as Error).message}\n${usage}`);
   }
 }
 
@@ -20,8 +18,8 @@ export async function run(command: () => Promise<string>): Promise<void> {
     process.stdout.write(`${await command()}\n`);
   } catch (error) {
     if (error instanceof Failure) console.error(sentencesOf(error));
-    else console.error(error instanceof Misuse ? error.message : error);
-    process.exitCode = 1;
+    else console.error(error instanceof CommandError ? error.message : error);
+    process.exitCode = error instanceof CommandError ? error.exitCode : exitCodes.failed;
   }
 }
 

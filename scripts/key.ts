@@ -3,7 +3,8 @@ import { operatorOn } from "../src/accounts/actor.ts";
 import { createKey } from "../src/keys/create-key.ts";
 import { scopes as allScopes, inOrder } from "../src/keys/scopes.ts";
 import { operatorCommit } from "../src/operations/operating.ts";
-import { Misuse, optionsOf, run } from "./command.ts";
+import { optionsOf, run } from "./command.ts";
+import { CommandError } from "./exit-codes.ts";
 import { withLocalData } from "./local-data.ts";
 
 // The short form of `operator keys make`, on the data of this machine, whether the Worker runs or not.
@@ -13,24 +14,28 @@ const usage = "Usage: npm run --silent key -- --name NAME [--scopes a,b] [--limi
 function scopesOf(text: string | undefined): string[] | undefined {
   const given = text?.split(",").map((scope) => scope.trim());
   const unknown = given?.find((scope) => !allScopes.some((known) => known === scope));
-  if (unknown !== undefined) throw new Misuse(`There is no scope "${unknown}". Scopes: ${allScopes.join(", ")}.`);
+  if (unknown !== undefined) throw new CommandError("misuse", `There is no scope "${unknown}". Scopes: ${allScopes.join(", ")}.`);
   return given && inOrder(given);
 }
 
 function limitOf(text: string | undefined): number | undefined {
-  if (text !== undefined && !/^[1-9]\d{0,8}$/.test(text)) throw new Misuse(`--limit takes a whole number from 1, not "${text}".`);
+  if (text !== undefined && !/^[1-9]\d{0,8}$/.test(text))
+    throw new CommandError("misuse", `--limit takes a whole number from 1, not "${text}".`);
   return text === undefined ? undefined : Number(text);
 }
 
 await run(async () => {
   const { name, scopes, limit, account: accountId } = optionsOf(["name", "scopes", "limit", "account"], usage);
-  if (!name?.trim() || name.length > 100) throw new Misuse(`--name takes 1 to 100 characters.\n${usage}`);
+  if (!name?.trim() || name.length > 100) throw new CommandError("misuse", `--name takes 1 to 100 characters.\n${usage}`);
   const input = { name, scopes: scopesOf(scopes), hourlyLimit: limitOf(limit) };
   return withLocalData(async ({ operating, signing }) => {
     const accounts = await listAccounts(operating.db);
     const account = accountId === undefined ? accounts[0] : accounts.find(({ id }) => id === accountId);
     if (!account)
-      throw new Misuse(accountId === undefined ? "There is no account yet: npm start makes one." : `There is no account ${accountId}.`);
+      throw new CommandError(
+        "misuse",
+        accountId === undefined ? "There is no account yet: npm start makes one." : `There is no account ${accountId}.`,
+      );
     const commit = operatorCommit(operating, "key.made", { accountId: account.id });
     const { secretKey } = await createKey({ ...operating, actor: operatorOn(account.id), commit, signing }, input);
     return secretKey;

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { Misuse } from "./command.ts";
+import { CommandError } from "./exit-codes.ts";
 import { localSecrets } from "./local-secrets.ts";
 import { root } from "./root.ts";
 
@@ -36,7 +36,10 @@ export function ensureStateDirectory(): void {
 
 /** The local data of a release that this one cannot read. */
 export const earlierData = () =>
-  new Misuse("The local data are of an earlier release, which this one cannot go on with. Begin again with new data: npm start -- --fresh");
+  new CommandError(
+    "failed",
+    "The local data are of an earlier release, which this one cannot go on with. Begin again with new data: npm start -- --fresh",
+  );
 
 /** Holds a hash of the databases and migrations that were applied last. If it still matches, no database is opened. */
 const migratedFile = join(stateDirectory, "migrated");

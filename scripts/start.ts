@@ -3,8 +3,8 @@ import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { connect as connectTo, createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Misuse } from "./command.ts";
 import { answers, startDevWorker } from "./dev-worker.ts";
+import { CommandError, exitCodes } from "./exit-codes.ts";
 import { applyMigrations, earlierData, ensureStateDirectory, seedLocalData, stateDirectory } from "./local.ts";
 import { ensureSecrets, localSecrets, setLocalSecret } from "./local-secrets.ts";
 
@@ -22,7 +22,8 @@ const say = (text: string) => process.stdout.write(`${text}\n`);
 function portOf(text: string | undefined): number {
   if (text === undefined || text === "") return 8787;
   const port = Number(text);
-  if (!/^\d+$/.test(text) || port < 1 || port > 65_535) throw new Misuse(`PORT must be a number from 1 to 65535, not "${text}".`);
+  if (!/^\d+$/.test(text) || port < 1 || port > 65_535)
+    throw new CommandError("misuse", `PORT must be a number from 1 to 65535, not "${text}".`);
   return port;
 }
 
@@ -31,18 +32,19 @@ const known = ["--fresh", "--sign-in", "--log"];
 function optionsIn(args: string[]): { fresh: boolean; signIn: boolean; log: boolean } {
   const unknown = args.find((arg) => !known.includes(arg));
   if (unknown !== undefined)
-    throw new Misuse(
+    throw new CommandError(
+      "misuse",
       `Unknown option ${unknown}. There are three: npm start -- --fresh begins again with new data, npm start -- --sign-in asks who is there, as a deployed Worker does, npm start -- --log prints a line for each request.`,
     );
   return { fresh: args.includes("--fresh"), signIn: args.includes("--sign-in"), log: args.includes("--log") };
 }
 
 async function requireFreePort(port: number): Promise<void> {
-  const taken = new Misuse(`Port ${port} is taken. Choose another: PORT=${port + 1 > 65_535 ? 8788 : port + 1} npm start`);
+  const taken = new CommandError("misuse", `Port ${port} is taken. Choose another: PORT=${port + 1 > 65_535 ? 8788 : port + 1} npm start`);
   const server = createServer();
   const listening = new Promise<void>((resolve, reject) => server.once("error", reject).listen(port, "127.0.0.1", resolve));
   await listening.catch((error: NodeJS.ErrnoException) => {
-    throw error.code === "EADDRINUSE" ? taken : new Misuse(`Port ${port} cannot be used: ${error.message}`);
+    throw error.code === "EADDRINUSE" ? taken : new CommandError("misuse", `Port ${port} cannot be used: ${error.message}`);
   });
   await new Promise((resolve) => server.close(resolve));
   // "localhost" may lead to ::1 first, where something else may listen.
@@ -153,6 +155,6 @@ async function start(): Promise<void> {
 }
 
 start().catch((error: unknown) => {
-  console.error(error instanceof Misuse ? error.message : error);
-  process.exit(1);
+  console.error(error instanceof CommandError ? error.message : error);
+  process.exit(error instanceof CommandError ? error.exitCode : exitCodes.failed);
 });

@@ -177,7 +177,7 @@ describe("npm start", () => {
 
   it("says that a port is taken, and how to choose another", async () => {
     const { code, err } = await run("npm", ["start", "--silent"], { cwd: folder, env: { ...process.env, PORT: String(port) } });
-    expect(code).toBe(1);
+    expect(code).toBe(2);
     expect(err).toContain(`Port ${port} is taken. Choose another: PORT=`);
   });
 
@@ -187,7 +187,7 @@ describe("npm start", () => {
     [{}, ["--", "--frehs"], "Unknown option --frehs"],
   ])("refuses %j %j", { tags: ["long"] }, async (env, args, message) => {
     const { code, err } = await run("npm", ["start", "--silent", ...args], { cwd: folder, env: { ...process.env, ...env } });
-    expect([code, err.includes(message)]).toEqual([1, true]);
+    expect([code, err.includes(message)]).toEqual([2, true]);
   });
 });
 
@@ -246,21 +246,25 @@ describe("The commands", () => {
   });
 
   const refused = [
-    ["key", [], "--name takes"],
-    ["key", ["--name", "x", "--scopes", "all"], 'no scope "all"'],
-    ["key", ["--name", "x", "--limit", "0"], "--limit takes"],
-    ["key", ["--name", "x", "--limit", "5001"], "at most 5000"],
-    ["key", ["--name", "x", "--account", "acc_none"], "no account acc_none"],
-    ["key", ["--nmae", "x"], "Usage:"],
-    ["account", ["--name", "x"], "--email takes"],
+    ["key", [], 2, "--name takes"],
+    ["key", ["--name", "x", "--scopes", "all"], 2, 'no scope "all"'],
+    ["key", ["--name", "x", "--limit", "0"], 2, "--limit takes"],
+    ["key", ["--name", "x", "--limit", "5001"], 1, "at most 5000"],
+    ["key", ["--name", "x", "--account", "acc_none"], 2, "no account acc_none"],
+    ["key", ["--nmae", "x"], 2, "Usage:"],
+    ["account", ["--name", "x"], 2, "--email takes"],
   ] as const;
 
-  it.each(isLong ? refused : refused.slice(-1))("refuse %s %j in a sentence", { tags: ["long"] }, async (name, args, message) => {
-    const { code, out, err } = await command(name, ...args);
-    expect([code, out]).toEqual([1, ""]);
-    expect(err).toContain(message);
-    expect(err).not.toMatch(/\n\s+at /);
-  });
+  it.each(isLong ? refused : refused.slice(-1))(
+    "refuse %s %j with exit code %i and a sentence",
+    { tags: ["long"] },
+    async (name, args, exitCode, message) => {
+      const { code, out, err } = await command(name, ...args);
+      expect([code, out]).toEqual([exitCode, ""]);
+      expect(err).toContain(message);
+      expect(err).not.toMatch(/\n\s+at /);
+    },
+  );
 });
 
 describe("Stopping and starting again", () => {
