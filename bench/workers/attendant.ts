@@ -1,9 +1,9 @@
 import { createAccount } from "../../src/accounts/account.ts";
 import { operatorOn } from "../../src/accounts/actor.ts";
 import { firstStore } from "../../src/activity/databases.ts";
+import { signingSecretsIn } from "../../src/credentials/key-format.ts";
 import { connect } from "../../src/db/client.ts";
 import { createKey } from "../../src/keys/create-key.ts";
-import { signingSecretsIn } from "../../src/credentials/key-format.ts";
 import { scopes } from "../../src/keys/scopes.ts";
 import { commitTo } from "../../src/webhooks/outbox.ts";
 

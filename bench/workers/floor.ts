@@ -3,9 +3,9 @@ import { Hono } from "hono";
 import { ActivityBuffer } from "../../src/activity/buffer.ts";
 import type { Entry } from "../../src/activity/entry.ts";
 import { writeEntries } from "../../src/activity/write-entries.ts";
+import { verifiedKeys } from "../../src/credentials/signing-secrets.ts";
 import { anyOrigin } from "../../src/http/cross-origin.ts";
 import { apiSecurityHeaders } from "../../src/http/security-headers.ts";
-import { verifiedKeys } from "../../src/credentials/signing-secrets.ts";
 import { newId } from "../../src/ids/ids.ts";
 
 /** The floors of what the contract asks for: bare, and beside it only what no design can leave out. Whatever can be made beforehand is. */
