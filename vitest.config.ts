@@ -1,17 +1,19 @@
 import { createHash } from "node:crypto";
-import { existsSync, statfsSync } from "node:fs";
+import { existsSync, statfsSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
+import { builtPath, builtText } from "./scripts/build-docs.ts";
 
 // `test/worker` runs inside workerd, on real D1 and Durable Objects; `test/node` starts commands as people do; `test/browser` opens the
 // pages in the system's Chromium, which `npm test` does not ask for. What
 // takes minutes at its full size has a short form, which `npm test` runs, and a long one (`npm run test:long`): `inject("isLong")`, and the tag `long`.
-/** Markdown is text, as wrangler.toml has it. */
-const markdownAsText = {
-  name: "markdown-as-text",
-  transform: (code: string, id: string) => (id.endsWith(".md") ? `export default ${JSON.stringify(code)};` : null),
+/** The documentation is built before the Worker is bundled, and its file is text, as wrangler.toml has it. */
+const builtDocs = {
+  name: "built-docs",
+  buildStart: async () => writeFileSync(builtPath, await builtText()),
+  transform: (code: string, id: string) => (id.endsWith("/built.txt") ? `export default ${JSON.stringify(code)};` : null),
 };
 
 // SQLite waits for the disk at each commit. So the tests keep their data in memory, if /dev/shm has room for them.
@@ -34,7 +36,7 @@ export default defineConfig(async () => ({
     projects: [
       {
         plugins: [
-          markdownAsText,
+          builtDocs,
           cloudflareTest({
             wrangler: { configPath: "./wrangler.toml" },
             // The Worker of src/index.ts, with what each invocation asks of Cloudflare counted.

@@ -76,6 +76,10 @@ if (form) {
   form.hidden = false;
   const without = one("[data-without-script]");
   if (without) without.hidden = true;
+  // A link to this page may name what the path needs.
+  const given = new URLSearchParams(location.search);
+  for (const field of form.querySelectorAll<HTMLInputElement>('[data-in="path"]'))
+    field.value = given.get(field.dataset.name ?? "") ?? field.value;
   const demo = form.querySelector<HTMLButtonElement>("[data-demo-key]");
   demo?.addEventListener("click", () => {
     const key = form.querySelector<HTMLInputElement>("[data-key]");

@@ -9,13 +9,12 @@ import { preferencesOf } from "../dashboard/preferences.ts";
 import { isAtThisMachine } from "../dashboard/session.ts";
 import { requestOrigin, urlOf } from "../http/request-url.ts";
 import { unlessKnown } from "./caching.ts";
-import { Console } from "./console.tsx";
 import { KeptPages } from "./kept-pages.ts";
-import { type Library, libraryOf, servedFrom } from "./library.ts";
+import { library, servedFrom } from "./library.ts";
 import { apiCatalog, llmsText, robotsText, securityText, sitemapXml } from "./machine.ts";
 import { nearestPages } from "./nearest-pages.ts";
-import { readOwnIds } from "./own-ids.ts";
-import type { DocPage } from "./page.ts";
+import { readOwnIds, withOwnIds } from "./own-ids.ts";
+import { type BuiltPage, type DocPage, demoKeyPlaceholder } from "./page.ts";
 import { type Found, maxFound, maxQueryCharacters, maxQueryWords, queryWordsOf } from "./search-index.ts";
 
 const machinePaths = ["/llms.txt", "/robots.txt", "/sitemap.xml", "/.well-known/security.txt", "/.well-known/api-catalog"];
@@ -26,9 +25,7 @@ export const isDocumentation = (path: string): boolean => /^\/docs(?:\.md)?(?:\/
 /** The documentation: pages for people, the same as Markdown, and what machines look for. */
 export function createDocs() {
   const docs = new Hono<PageEnv>();
-  const readLibrary = libraryOf();
   const kept = new KeptPages();
-  const read = (c: PageContext) => readLibrary(c.env, urlOf(c));
 
   // What is left of a path that was cut short.
   docs.on("GET", ["/docs/", "/docs/api", "/docs/guides", "/docs/errors", "/docs/events", "/docs/schemas"], (c) => {
@@ -39,7 +36,7 @@ export function createDocs() {
   docs.on("GET", ["/docs/search", "/docs/search.md"], async (c) => {
     // No form sends one of this length, and a page costs several refusals.
     if (urlOf(c).search.length > longestSearch) return c.body(`${tooLong}\n`, 400, markdownHeaders);
-    const { pages, search } = await read(c);
+    const { pages, search } = library();
     const text = c.req.query("q") ?? "";
     const words = text.length > maxQueryCharacters ? [] : queryWordsOf(text);
     const isTooLong = text.length > maxQueryCharacters || words.length > maxQueryWords;
@@ -79,31 +76,31 @@ export function createDocs() {
   });
 
   docs.on("GET", ["/docs", "/docs.md", "/docs/*"], async (c) => {
-    const library = await read(c);
     const { pathname, origin } = urlOf(c);
     const path = pathname.replace(/\.md$/, "");
-    const page = library.page(path);
+    const { pages } = library();
+    const page = library().page(path);
     const isMarkdown = pathname.endsWith(".md") || prefersMarkdown(c);
-    if (!page) return isMarkdown ? c.body(missingMarkdown(library.pages, path), 404, markdownHeaders) : showMissing(c, library.pages, path);
+    if (!page) return isMarkdown ? c.body(missingMarkdown(pages, path), 404, markdownHeaders) : showMissing(c, pages, path);
     const ids = page.kind === "Operation" ? await readOwnIds(c) : null;
-    // A page with ids of an account is made anew, and not kept anywhere.
-    const shown = ids === null ? page : library.pageWithIds(page, ids);
+    // A page with ids of an account is not kept anywhere.
+    const own = (text: string) => (ids === null ? text : withOwnIds(text, ids));
     if (isMarkdown) {
       c.header("Vary", "Accept");
       const unchanged = ids === null && unlessKnown(c, etagOf(c, "markdown"));
-      return unchanged || c.body(`${servedFrom(shown.markdown, origin)}\n`, 200, markdownHeaders);
+      return unchanged || c.body(`${servedFrom(own(page.markdown), origin)}\n`, 200, markdownHeaders);
     }
-    return showDoc(c, library, shown, { isPublic: ids === null, kept });
+    return showDoc(c, page, { own, isPublic: ids === null, kept });
   });
 
-  docs.get("/llms.txt", async (c) => unlessKnown(c, etagOf(c, "text")) ?? c.text(llmsText((await read(c)).pages, requestOrigin(c))));
+  docs.get("/llms.txt", (c) => unlessKnown(c, etagOf(c, "text")) ?? c.text(llmsText(library().pages, requestOrigin(c))));
 
   docs.get("/robots.txt", (c) => unlessKnown(c, etagOf(c, "text")) ?? c.text(robotsText(requestOrigin(c))));
 
-  docs.get("/sitemap.xml", async (c) => {
+  docs.get("/sitemap.xml", (c) => {
     const unchanged = unlessKnown(c, etagOf(c, "xml"));
     if (unchanged) return unchanged;
-    return c.body(sitemapXml((await read(c)).pages, requestOrigin(c)), 200, { "Content-Type": "application/xml; charset=utf-8" });
+    return c.body(sitemapXml(library().pages, requestOrigin(c)), 200, { "Content-Type": "application/xml; charset=utf-8" });
   });
 
   docs.get("/.well-known/security.txt", (c) => {
@@ -171,17 +168,27 @@ const Search = ({ text }: { text: string }) => (
   </search>
 );
 
-/** Shows a page, with the console if it is one of an operation. `isPublic`: it has nothing of an account. */
-async function showDoc(c: PageContext, library: Library, page: DocPage, { isPublic, kept }: { isPublic: boolean; kept: KeptPages }) {
+const demoKeyButton = (demoKey: string) =>
+  `<p class="buttons"><button type="button" data-demo-key="${demoKey}">Use the demo key</button></p>`;
+
+/** How a page is shown. `own`: returns a text with own ids in it. `isPublic`: it has nothing of an account. */
+interface Shown {
+  own: (text: string) => string;
+  isPublic: boolean;
+  kept: KeptPages;
+}
+
+/** Shows a page, with the console if it is one of an operation. */
+async function showDoc(c: PageContext, page: BuiltPage, { own, isPublic, kept }: Shown) {
   c.header("Vary", "Accept, Cookie");
-  const place = library.place(page);
-  const demoKey = c.get("isLocal") && isAtThisMachine(c) ? c.env.DEMO_API_KEY : undefined;
+  // A deployed Worker fills in no key, and neither does a laptop that is asked from elsewhere.
+  const demoKey = c.get("isLocal") && isAtThisMachine(c) ? c.env.DEMO_API_KEY : "";
   const { theme, zone } = preferencesOf(c);
   const { origin, search } = urlOf(c);
-  const isForEverybody = isPublic && !demoKey;
-  const isUsual = !demoKey && search === "";
+  const isForEverybody = isPublic && demoKey === "";
   const unchanged = isForEverybody && unlessKnown(c, etagOf(c, "html", theme, zone));
   if (unchanged) return unchanged;
+  const console = page.console && own(page.console).replace(demoKeyPlaceholder, demoKey === "" ? "" : demoKeyButton(demoKey));
   const make = () =>
     framed(
       c,
@@ -191,7 +198,7 @@ async function showDoc(c: PageContext, library: Library, page: DocPage, { isPubl
         trail: page.path === "/docs" ? [] : [["Documentation", "/docs"]],
         action: (
           <>
-            {place && <a href="#try-it">Try it</a>}
+            {console && <a href="#try-it">Try it</a>}
             <a href={`${page.path}.md`}>As Markdown</a>
           </>
         ),
@@ -200,16 +207,15 @@ async function showDoc(c: PageContext, library: Library, page: DocPage, { isPubl
         <Search text="" />
         <div class={page.path === "/docs" ? "documentation" : "documentation with-contents"}>
           <div>
-            <article class="panel prose">{raw(servedFrom(library.html(page), origin))}</article>
-            {place && isUsual && raw(library.console(place))}
-            {place && !isUsual && <Console document={library.document} {...place} demoKey={demoKey} given={(name) => c.req.query(name)} />}
+            <article class="panel prose">{raw(servedFrom(own(page.html), origin))}</article>
+            {console && raw(console)}
           </div>
-          {page.path !== "/docs" && raw(library.contents(page.path))}
+          {page.path !== "/docs" && raw(library().contents(page.path))}
         </div>
-        {place && <PageScript name="console" c={c} />}
+        {console && <PageScript name="console" c={c} />}
       </>,
     );
-  if (!isForEverybody || !isUsual) return c.html(make(), 200, uncached);
+  if (!isForEverybody || search !== "") return c.html(make(), 200, uncached);
   const name = [origin, page.path, theme, zone].join(" ");
   const nonce = c.get("secureHeadersNonce") ?? "";
   const known = kept.read(name, nonce);

@@ -17,6 +17,18 @@ import type { Webhook } from "../webhooks/webhook.ts";
 /** An id of each kind of thing, by the beginning of the id. */
 export type OwnIds = Readonly<Record<string, string | undefined>>;
 
+/** Said of an operation that names an id. */
+export const exampleIdNote = "The id is an example: put one of yours in its place.";
+
+/** The ids of the examples: all of a kind are the same. */
+const exampleIds = /\b([a-z]{3})_019a1b2c3d4e7f8091a2b3c4d5e6f708\b|\b(key)_4fPq2rT8vX0zB6dH\b/g;
+
+/** Returns a text of the documentation with own ids in place of examples. */
+export const withOwnIds = (text: string, ids: OwnIds): string =>
+  text
+    .replaceAll(exampleIdNote, "")
+    .replaceAll(exampleIds, (example, prefix: string | undefined, key: string | undefined) => ids[prefix ?? key ?? ""] ?? example);
+
 const mostKeys = 100;
 const mostWebhooks = 20;
 const mostDeliveries = 10;

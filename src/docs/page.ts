@@ -14,26 +14,13 @@ export interface DocPage {
 /** Stands for the origin of the service in what is made once for all of its origins. */
 export const originPlaceholder = "https://origin.invalid";
 
-/** A piece of code in its fence. */
-export const fence = (language: string, code: string) => `\`\`\`${language}\n${code}\n\`\`\``;
-
-export const jsonFence = (value: unknown) => fence("json", JSON.stringify(value, null, 2));
-
-/** Text in a cell of a table. */
-export const cell = (text: string) => text.replaceAll("|", "\\|").replaceAll("\n", " ");
-
-/** A table in Markdown; nothing where it has no row. */
-export function table(heads: readonly string[], rows: readonly (readonly string[])[]): string {
-  if (rows.length === 0) return "";
-  const line = (cells: readonly string[]) => `| ${cells.map(cell).join(" | ")} |`;
-  return [line(heads), line(heads.map(() => "---")), ...rows.map(line)].join("\n");
+/** A page as it is served. */
+export interface BuiltPage extends DocPage {
+  /** The page in HTML, without its heading. */
+  html: string;
+  /** Of an operation: the console to try it. */
+  console?: string;
 }
 
-/** The parts of a page, a line between them, without those that are empty. */
-export const paragraphs = (...parts: readonly (string | undefined | false)[]) =>
-  parts.filter((part): part is string => typeof part === "string" && part !== "").join("\n\n");
-
-export const operationPath = (operationId: string) => `/docs/api/${operationId}`;
-export const errorPath = (code: string) => `/docs/errors/${code}`;
-export const eventPath = (type: string) => `/docs/events/${type}`;
-export const schemaPath = (name: string) => `/docs/schemas/${name}`;
+/** Stands in a console for the button that fills in the demo key. */
+export const demoKeyPlaceholder = "<!--demo-key-->";

@@ -16,68 +16,39 @@ const minBeginning = 3;
 const maxLineCharacters = 200;
 
 /** The places that a word can be in, as bits, with their weights. */
-const places = { title: [1, 8], path: [2, 6], summary: [4, 3], text: [8, 1] } as const;
+export const places = { title: [1, 8], path: [2, 6], summary: [4, 3], text: [8, 1] } as const;
 const weightOf = Array.from({ length: 16 }, (_, bits) =>
   Object.values(places).reduce((sum, [bit, weight]) => sum + (bits & bit ? weight : 0), 0),
 );
 
 /** Where a page has a word: the places as bits, and the number of its first line of text with it; -1 if only other lines have it. */
-interface Posting {
+export interface Posting {
   page: number;
   bits: number;
   line: number;
 }
 
-const wordsOf = (text: string) => text.match(/[\p{L}\p{N}_.*]+/gu) ?? [];
-
-/** The words that a text is found by: each whole, and its parts: "rate_limit.warning", "RateLimit", "limit". */
-function indexedWordsOf(text: string): Set<string> {
-  const whole = wordsOf(text);
-  const parts = whole.flatMap((word) => word.split(/[_.*]+|(?<=[\p{Ll}\p{N}])(?=\p{Lu})/u));
-  return new Set([...whole, ...parts].filter((word) => word !== "").map((word) => word.toLowerCase()));
-}
+export const wordsOf = (text: string) => text.match(/[\p{L}\p{N}_.*]+/gu) ?? [];
 
 /** The words of a query. */
 export const queryWordsOf = (query: string): string[] => [...new Set(wordsOf(query.toLowerCase()))];
 
-/** The words of all pages, made once: a search looks up its words and reads no page. */
+/** Whether a line of Markdown is text that a search shows. */
+export const isTextLine = (line: string): boolean => /^[A-Za-z]/.test(line);
+
+/** The line of text of a page with this number, without the marks of Markdown. */
+const lineOf = ({ markdown }: DocPage, number: number): string | undefined => markdown.split("\n").filter(isTextLine).map(plain)[number];
+
+/** The words of all pages, as they were built: a search looks up its words and reads no page. */
 export class SearchIndex {
   readonly #pages: readonly DocPage[];
   /** Sorted, so that all words with a beginning lie together. */
   readonly #words: readonly string[];
-  readonly #postings: ReadonlyMap<string, readonly Posting[]>;
-  /** By page: its lines of text, without the marks of Markdown. */
-  readonly #lines: readonly (readonly string[])[];
+  /** By word: page, bits and line of each page that has it, one after the other. */
+  readonly #postings: readonly (readonly number[])[];
 
-  constructor(pages: readonly DocPage[]) {
-    const postings = new Map<string, Posting[]>();
-    const add = (page: number, bit: number, line: number, text: string) => {
-      for (const word of indexedWordsOf(text)) {
-        const known = postings.get(word) ?? [];
-        if (known.length === 0) postings.set(word, known);
-        const last = known.at(-1);
-        if (last?.page !== page) known.push({ page, bits: bit, line });
-        else {
-          last.bits |= bit;
-          if (last.line === -1) last.line = line;
-        }
-      }
-    };
-    this.#pages = pages;
-    this.#lines = pages.map(({ title, path, summary, markdown }, page) => {
-      add(page, places.title[0], -1, title);
-      add(page, places.path[0], -1, path);
-      add(page, places.summary[0], -1, summary);
-      const lines: string[] = [];
-      for (const line of markdown.split("\n")) {
-        const isText = /^[A-Za-z]/.test(line);
-        add(page, places.text[0], isText ? lines.length : -1, line);
-        if (isText) lines.push(plain(line));
-      }
-      return lines;
-    });
-    this.#postings = postings;
-    this.#words = [...postings.keys()].toSorted();
+  constructor(pages: readonly DocPage[], words: readonly string[], postings: readonly (readonly number[])[]) {
+    [this.#pages, this.#words, this.#postings] = [pages, words, postings];
   }
 
   /** Returns the pages that have every word or a word that begins with it, best first. */
@@ -99,21 +70,21 @@ export class SearchIndex {
       }
     }
     return pages
-      .map((found, number) => ({ ...found, number }))
       .filter((found) => found.words === words.length)
       .toSorted((one, other) => other.score - one.score)
       .slice(0, maxFound)
-      .map(({ page, number, line }) => ({ page, line: this.#lines[number]?.[line] ?? plain(page.summary) }));
+      .map(({ page, line }) => ({ page, line: lineOf(page, line) ?? plain(page.summary) }));
   }
 
   /** Returns where the word is, and every word that begins with it. */
   *#postingsOf(word: string): Generator<Posting> {
-    if (word.length < minBeginning) {
-      yield* this.#postings.get(word) ?? [];
-      return;
+    const isWhole = word.length < minBeginning;
+    for (let index = this.#firstFrom(word); ; index++) {
+      const known = this.#words[index];
+      if (known === undefined || !(isWhole ? known === word : known.startsWith(word))) return;
+      const flat = this.#postings[index] ?? [];
+      for (let at = 0; at < flat.length; at += 3) yield { page: flat[at] ?? 0, bits: flat[at + 1] ?? 0, line: flat[at + 2] ?? -1 };
     }
-    for (let index = this.#firstFrom(word); this.#words[index]?.startsWith(word); index++)
-      yield* this.#postings.get(this.#words[index] as string) ?? [];
   }
 
   /** Returns the number of the first word that is not before `beginning`. */

@@ -1,5 +1,7 @@
-import { type JsonObject, operationsIn } from "../openapi/document.ts";
-import { type DocPage, operationPath } from "./page.ts";
+import type { BuiltGroup } from "../../src/docs/library.ts";
+import type { DocPage } from "../../src/docs/page.ts";
+import { type JsonObject, operationsIn } from "../../src/openapi/document.ts";
+import { operationPath } from "./markdown.ts";
 import { tagsOf } from "./pages/index.ts";
 
 interface Group {
@@ -24,12 +26,9 @@ function groupsOf(document: JsonObject, pages: readonly DocPage[]): Group[] {
   ];
 }
 
-/**
- * Returns the navigation as HTML, by the path of the page that is read: it is marked, and its group is open. The list is rendered once,
- * since it has a link to every page.
- */
-export function contentsOf(document: JsonObject, pages: readonly DocPage[]): (path: string) => string {
-  const groups = groupsOf(document, pages).map(({ name, entries }) => {
+/** The groups of the navigation as HTML. */
+export const builtGroups = (document: JsonObject, pages: readonly DocPage[]): BuiltGroup[] =>
+  groupsOf(document, pages).map(({ name, entries }) => {
     const list = (
       <ul>
         {entries.map(({ title, path }) => (
@@ -39,14 +38,5 @@ export function contentsOf(document: JsonObject, pages: readonly DocPage[]): (pa
         ))}
       </ul>
     );
-    return { summary: String(<summary>{name}</summary>), list: String(list), paths: new Set(entries.map(({ path }) => path)) };
+    return { summary: String(<summary>{name}</summary>), list: String(list), paths: entries.map(({ path }) => path) };
   });
-  return (path) => {
-    const shown = groups.map(({ summary, list, paths }) =>
-      paths.has(path)
-        ? `<details open>${summary}${list.replace(`href="${path}"`, `href="${path}" aria-current="page"`)}</details>`
-        : `<details>${summary}${list}</details>`,
-    );
-    return `<nav class="contents" aria-label="Documentation">${shown.join("")}</nav>`;
-  };
-}

@@ -1,8 +1,9 @@
 import { STATUS_CODES } from "node:http";
-import { exampleOrigin } from "../../errors/explanations.ts";
-import { isObject, type JsonObject, type Operation, operationsIn, parametersOf, partOf } from "../../openapi/document.ts";
-import type { OwnIds } from "../own-ids.ts";
-import { type DocPage, errorPath, fence, jsonFence, operationPath, originPlaceholder, paragraphs, table } from "../page.ts";
+import { exampleIdNote } from "../../../src/docs/own-ids.ts";
+import { type DocPage, originPlaceholder } from "../../../src/docs/page.ts";
+import { exampleOrigin } from "../../../src/errors/explanations.ts";
+import { isObject, type JsonObject, type Operation, operationsIn, parametersOf, partOf } from "../../../src/openapi/document.ts";
+import { errorPath, fence, jsonFence, operationPath, paragraphs, table } from "../markdown.ts";
 import { callOf, inCurl, inJavaScript, inPython } from "../samples.ts";
 import { codesOf } from "./errors.ts";
 import { memberTable, shapesOf, typeOf } from "./schemas.ts";
@@ -73,10 +74,10 @@ function errorsOf(document: JsonObject, { operation }: Place, instance: string):
   );
 }
 
-/** The page of an operation, which begins with the call of it. `ids`: those that its samples name; null for the examples of the document. */
-export function operationPage(document: JsonObject, place: Place, ids: OwnIds | null): DocPage {
+/** The page of an operation, which begins with the call of it. */
+function operationPage(document: JsonObject, place: Place): DocPage {
   const { method, path, operation } = place;
-  const call = callOf(document, place, { origin: originPlaceholder, ids });
+  const call = callOf(document, place, originPlaceholder);
   return {
     path: operationPath(operation.operationId),
     title: String(operation.summary),
@@ -87,7 +88,7 @@ export function operationPage(document: JsonObject, place: Place, ids: OwnIds | 
       `# ${operation.summary}`,
       `\`${method.toUpperCase()} ${path}\``,
       String(operation.description),
-      path.includes("{") && !ids && "The id is an example: put one of yours in its place.",
+      path.includes("{") && exampleIdNote,
       parameterTable(document, place),
       bodyOf(document, place),
       "## The same in other languages",
@@ -102,5 +103,4 @@ export function operationPage(document: JsonObject, place: Place, ids: OwnIds | 
 }
 
 /** A page for each operation. */
-export const operationPages = (document: JsonObject): DocPage[] =>
-  operationsIn(document).map((place) => operationPage(document, place, null));
+export const operationPages = (document: JsonObject): DocPage[] => operationsIn(document).map((place) => operationPage(document, place));

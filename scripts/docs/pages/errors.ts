@@ -1,7 +1,8 @@
-import { explanations, problemExample } from "../../errors/explanations.ts";
-import { type FailureCode, failures } from "../../errors/failure.ts";
-import { type JsonObject, operationsIn, partOf } from "../../openapi/document.ts";
-import { type DocPage, errorPath, jsonFence, operationPath, paragraphs } from "../page.ts";
+import type { DocPage } from "../../../src/docs/page.ts";
+import { explanations, problemExample } from "../../../src/errors/explanations.ts";
+import { type FailureCode, failures } from "../../../src/errors/failure.ts";
+import { type JsonObject, operationsIn, partOf } from "../../../src/openapi/document.ts";
+import { errorPath, jsonFence, operationPath, paragraphs } from "../markdown.ts";
 
 /** The codes that an operation may answer with, by status, as the document says. */
 export function codesOf(document: JsonObject, responses: JsonObject): { status: string; codes: string[]; example: unknown }[] {

@@ -1,10 +1,6 @@
-import { isObject, type JsonObject, type Operation, parametersOf } from "../openapi/document.ts";
-import type { OwnIds } from "./own-ids.ts";
+import { isObject, type JsonObject, type Operation, parametersOf } from "../../src/openapi/document.ts";
 
 // One call of an operation as a client makes it. Each sample is run by the tests as it stands, with the key in $API_KEY.
-
-/** An id of the account in place of an example, where there is one. */
-const ownOr = (example: string, ids: OwnIds | null): string => ids?.[example.slice(0, 3)] ?? example;
 
 export interface Call {
   method: string;
@@ -17,13 +13,12 @@ export interface Call {
 export function callOf(
   document: JsonObject,
   { method, path, operation }: { method: string; path: string; operation: Operation },
-  { origin, ids }: { origin: string; ids: OwnIds | null },
+  origin: string,
 ): Call {
   const parameters = parametersOf(document, operation);
   const exampleOf = (parameter: JsonObject) => String(parameter.example ?? (parameter.schema as JsonObject).example ?? "");
   let filled = path;
-  for (const parameter of parameters)
-    if (parameter.in === "path") filled = filled.replace(`{${parameter.name}}`, ownOr(exampleOf(parameter), ids));
+  for (const parameter of parameters) if (parameter.in === "path") filled = filled.replace(`{${parameter.name}}`, exampleOf(parameter));
   const needed = parameters.filter((parameter) => parameter.in === "query" && parameter.required === true);
   const query = new URLSearchParams(needed.map((parameter) => [String(parameter.name), exampleOf(parameter)])).toString();
   const media = (operation.requestBody?.content as JsonObject | undefined)?.["application/json"];

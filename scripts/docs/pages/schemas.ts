@@ -1,5 +1,6 @@
-import { isObject, type Json, type JsonObject } from "../../openapi/document.ts";
-import { type DocPage, jsonFence, paragraphs, schemaPath, table } from "../page.ts";
+import type { DocPage } from "../../../src/docs/page.ts";
+import { isObject, type Json, type JsonObject } from "../../../src/openapi/document.ts";
+import { jsonFence, paragraphs, schemaPath, table } from "../markdown.ts";
 
 const nameIn = (ref: Json | undefined) => String(ref).split("/").at(-1) ?? "";
 

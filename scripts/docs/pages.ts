@@ -1,5 +1,5 @@
-import type { JsonObject } from "../openapi/document.ts";
-import { type DocPage, originPlaceholder } from "./page.ts";
+import { type DocPage, originPlaceholder } from "../../src/docs/page.ts";
+import type { JsonObject } from "../../src/openapi/document.ts";
 import { errorPages } from "./pages/errors.ts";
 import { eventPages } from "./pages/events.ts";
 import { guidePages } from "./pages/guides.ts";
@@ -7,10 +7,10 @@ import { indexPage } from "./pages/index.ts";
 import { operationPages } from "./pages/operations.ts";
 import { schemaPages } from "./pages/schemas.ts";
 
-/** Every page of the documentation, made from the document, the catalogue of events and the code. */
-export function docPages(document: JsonObject): DocPage[] {
+/** Every page of the documentation, made from the document, the guides, the catalogue of events and the code. */
+export function docPages(document: JsonObject, guides: Readonly<Record<string, string>>): DocPage[] {
   const pages = [
-    ...guidePages(document, originPlaceholder),
+    ...guidePages(document, originPlaceholder, guides),
     ...operationPages(document),
     ...eventPages(document),
     ...errorPages(document, originPlaceholder),

@@ -1,24 +1,21 @@
-import { type JsonObject, type Operation, parametersOf } from "../openapi/document.ts";
+import { raw } from "hono/html";
+import { demoKeyPlaceholder } from "../../src/docs/page.ts";
+import { type JsonObject, type Operation, parametersOf } from "../../src/openapi/document.ts";
 
 /**
  * Tries an operation on the origin that serves the page: the key is typed in, kept in memory alone and sent in a header. It takes script;
- * without, the samples do the same. `demoKey`: what a laptop offers.
+ * without, the samples do the same. A laptop offers the demo key.
  */
 export const Console = ({
   document,
   method,
   path,
   operation,
-  demoKey,
-  given,
 }: {
   document: JsonObject;
   method: string;
   path: string;
   operation: Operation;
-  demoKey: string | undefined;
-  /** What the address gives for a parameter of the path. */
-  given: (name: string) => string | undefined;
 }) => {
   const parameters = parametersOf(document, operation);
   const isPublic = (operation.security as unknown[]).length === 0;
@@ -35,13 +32,7 @@ export const Console = ({
             <p class="help" id="console-key-help">
               Kept in the memory of this page alone, and sent to this origin alone.
             </p>
-            {demoKey && (
-              <p class="buttons">
-                <button type="button" data-demo-key={demoKey}>
-                  Use the demo key
-                </button>
-              </p>
-            )}
+            {raw(demoKeyPlaceholder)}
           </div>
         )}
         {parameters.map(({ name, in: where, required, schema, example }) => (
@@ -53,10 +44,7 @@ export const Console = ({
               id={`console-${where}-${name}`}
               data-in={String(where)}
               data-name={String(name)}
-              value={
-                (where === "path" && given(String(name))) ||
-                (where === "path" || required === true ? String(example ?? (schema as JsonObject).example ?? "") : "")
-              }
+              value={where === "path" || required === true ? String(example ?? (schema as JsonObject).example ?? "") : ""}
               required={required === true}
             />
           </div>

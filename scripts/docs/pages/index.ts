@@ -1,5 +1,6 @@
-import { type JsonObject, type Operation, operationsIn } from "../../openapi/document.ts";
-import { type DocPage, operationPath, paragraphs } from "../page.ts";
+import type { DocPage } from "../../../src/docs/page.ts";
+import { type JsonObject, type Operation, operationsIn } from "../../../src/openapi/document.ts";
+import { operationPath, paragraphs } from "../markdown.ts";
 
 const listOf = (pages: readonly DocPage[]) => pages.map(({ title, path, summary }) => `- [${title}](${path}): ${summary}`).join("\n");
 

@@ -1,7 +1,8 @@
-import { eventCatalogue } from "../../events/catalogue.ts";
-import { exampleBodyOf } from "../../events/event.ts";
-import { type JsonObject, payloadName } from "../../openapi/document.ts";
-import { type DocPage, eventPath, jsonFence, paragraphs, schemaPath } from "../page.ts";
+import type { DocPage } from "../../../src/docs/page.ts";
+import { eventCatalogue } from "../../../src/events/catalogue.ts";
+import { exampleBodyOf } from "../../../src/events/event.ts";
+import { type JsonObject, payloadName } from "../../../src/openapi/document.ts";
+import { eventPath, jsonFence, paragraphs, schemaPath } from "../markdown.ts";
 import { memberTable } from "./schemas.ts";
 
 /** A page for each type of event, with what webhooks are sent of it. */

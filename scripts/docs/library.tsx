@@ -1,0 +1,20 @@
+import type { BuiltLibrary } from "../../src/docs/library.ts";
+import { type JsonObject, operationsIn } from "../../src/openapi/document.ts";
+import { Console } from "./console.tsx";
+import { builtGroups } from "./contents.tsx";
+import { operationPath } from "./markdown.ts";
+import { docPages } from "./pages.ts";
+import { renderMarkdown } from "./render.ts";
+import { buildIndex } from "./search.ts";
+
+export { guideNames } from "./pages/guides.ts";
+
+/** Makes all pages of the documentation from an OpenAPI document and the guides, by name. */
+export function buildLibrary(document: JsonObject, guides: Readonly<Record<string, string>>): BuiltLibrary {
+  const places = new Map(operationsIn(document).map((place) => [operationPath(place.operation.operationId), place]));
+  const pages = docPages(document, guides).map((page) => {
+    const place = places.get(page.path);
+    return { ...page, html: renderMarkdown(page.markdown), ...(place && { console: String(<Console document={document} {...place} />) }) };
+  });
+  return { pages, groups: builtGroups(document, pages), ...buildIndex(pages) };
+}

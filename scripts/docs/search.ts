@@ -1,0 +1,35 @@
+import type { DocPage } from "../../src/docs/page.ts";
+import { isTextLine, type Posting, places, wordsOf } from "../../src/docs/search-index.ts";
+
+/** The words that a text is found by: each whole, and its parts: "rate_limit.warning", "RateLimit", "limit". */
+function indexedWordsOf(text: string): Set<string> {
+  const whole = wordsOf(text);
+  const parts = whole.flatMap((word) => word.split(/[_.*]+|(?<=[\p{Ll}\p{N}])(?=\p{Lu})/u));
+  return new Set([...whole, ...parts].filter((word) => word !== "").map((word) => word.toLowerCase()));
+}
+
+/** The words of all pages, sorted, and where each is. */
+export function buildIndex(pages: readonly DocPage[]): { words: string[]; postings: number[][] } {
+  const index = new Map<string, Posting[]>();
+  const add = (page: number, bit: number, line: number, text: string) => {
+    for (const word of indexedWordsOf(text)) {
+      const known = index.get(word) ?? [];
+      if (known.length === 0) index.set(word, known);
+      const last = known.at(-1);
+      if (last?.page !== page) known.push({ page, bits: bit, line });
+      else {
+        last.bits |= bit;
+        if (last.line === -1) last.line = line;
+      }
+    }
+  };
+  for (const [page, { title, path, summary, markdown }] of pages.entries()) {
+    add(page, places.title[0], -1, title);
+    add(page, places.path[0], -1, path);
+    add(page, places.summary[0], -1, summary);
+    let lines = 0;
+    for (const line of markdown.split("\n")) add(page, places.text[0], isTextLine(line) ? lines++ : -1, line);
+  }
+  const words = [...index.keys()].toSorted();
+  return { words, postings: words.map((word) => (index.get(word) ?? []).flatMap(({ page, bits, line }) => [page, bits, line])) };
+}
