@@ -1,4 +1,5 @@
 import { getCookie } from "hono/cookie";
+import { createMiddleware } from "hono/factory";
 import { listAccounts } from "../accounts/account.ts";
 import { connect } from "../db/client.ts";
 import { urlOf } from "../http/request-url.ts";
@@ -7,7 +8,7 @@ import { type AccessConfig, accessConfig, chosenMembership, listMemberships, ver
 import { listOffers } from "../identity/join.ts";
 import { readSession, touchSession } from "../identity/sessions.ts";
 import { isLoopback } from "../net/loopback.ts";
-import type { PageContext, Visitor } from "./context.ts";
+import type { PageContext, PageEnv, Visitor } from "./context.ts";
 import { closedPage, noAccountPage, uninvitedPage } from "./pages/closed.tsx";
 import { pathWithin } from "./preferences.ts";
 import { accessToken, sessionToken } from "./session-cookie.ts";
@@ -89,3 +90,10 @@ export async function loadSession(c: PageContext, { isOpen }: Pick<Build, "isOpe
   const found = await findVisitor(c, isOpen).catch(() => null);
   if (found && "visitor" in found) c.set("visitor", found.visitor);
 }
+
+/** Sends somebody who has signed in already from the sign-in page to where they want to go. */
+export const leaveIfSignedIn = (build: Pick<Build, "isOpen">) =>
+  createMiddleware<PageEnv>(async function leaveIfSignedIn(c, next) {
+    await loadSession(c, build);
+    return c.get("visitor") ? c.redirect(pathWithin(c.req.query("return_to") ?? "/"), 303) : next();
+  });

@@ -1,6 +1,7 @@
 import { accessPages } from "../dashboard/pages/access.tsx";
 import { errorPage } from "../dashboard/pages/error.tsx";
 import { signInPages } from "../dashboard/pages/sign-in.tsx";
+import { leaveIfSignedIn } from "../dashboard/session.ts";
 import { formLimit } from "../http/form-limit.ts";
 import { requestContext } from "../http/request-context.ts";
 import { requestLine } from "../http/request-line.ts";
@@ -13,9 +14,16 @@ import { type Build, createSurfaceApp, isAt, type Surface } from "../http/surfac
 const bases = ["/login", "/setup", "/access"];
 
 /** The pages that open a session. They need none. */
-export function createSignIn({ isLocal }: Pick<Build, "isLocal">): Surface {
+export function createSignIn(build: Build): Surface {
   const app = createSurfaceApp(errorPage);
-  app.use(requestContext({ isLocal, finish: [standardHeaders, requestLine] }), pageSecurityHeaders, formLimit, sameOrigin, requireResponse);
+  app.use(
+    requestContext({ isLocal: build.isLocal, finish: [standardHeaders, requestLine] }),
+    pageSecurityHeaders,
+    formLimit,
+    sameOrigin,
+    requireResponse,
+  );
+  app.get("/login", leaveIfSignedIn(build));
   app.route("/", signInPages);
   app.route("/", accessPages);
   return { serves: (path) => bases.some((base) => isAt(base, path)), app };

@@ -306,3 +306,14 @@ it("A member's events join the catalogue, for keys that may read the audit log",
   expect(await typesFor(key)).toEqual(["member.invited", "member.joined"]);
   expect(await typesFor(without)).toEqual([]);
 });
+
+it("Somebody who has signed in is sent on from the sign-in page, and stays within this origin", async () => {
+  const { get } = await makePerson((await makeTenant()).accountId);
+  const sentTo = async (path: string) => {
+    const { status, headers } = await get(path);
+    return [status, headers.get("Location")];
+  };
+  expect(await sentTo("/login?return_to=%2Fkeys")).toEqual([303, "/keys"]);
+  expect(await sentTo("/login?return_to=%2F%2Fevil.example")).toEqual([303, "/"]);
+  expect((await ask("GET", "/login")).status).toBe(200);
+});

@@ -126,7 +126,9 @@ export function framed(c: PageContext, { title, section, action, trail = [] }: S
           </search>
         )}
         {!visitor && (
-          <p class="action">{section === "Documentation" ? <a href="/">Go to the overview</a> : <a href="/login">Sign in</a>}</p>
+          <p class="action">
+            <a href="/login">Sign in</a>
+          </p>
         )}
         {visitor?.signedIn && (
           <form class="action" method="post" action="/logout">
