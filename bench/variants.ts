@@ -8,7 +8,7 @@ import { load, type Variant } from "./load.ts";
 import { bundle, type Flags, migrationStatements, type Served, serve } from "./workerd.ts";
 
 export const unlimited = 1_000_000_000;
-const longestRunMs = 20_000;
+const maxRunMs = 20_000;
 
 /** Makes the product's data in a folder: its tables and a key for each limit. Answers the secrets. `checkout`: whose product it is. */
 export async function prepare(folder: string, hourlyLimits: number[], checkout = root): Promise<string[]> {
@@ -93,7 +93,7 @@ export async function startPrograms(folder: string, flags: Flags = {}): Promise<
 /** Uses up a key whose limit is 1, in an hour that has some seconds left, so that the next does not begin within the run. */
 async function useUp(url: string, key: string): Promise<void> {
   const left = hourMs - (Date.now() % hourMs);
-  if (left < longestRunMs) await sleep(left);
+  if (left < maxRunMs) await sleep(left);
   await fetch(url, { headers: { Authorization: `Bearer ${key}` } });
 }
 

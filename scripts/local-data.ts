@@ -1,5 +1,5 @@
 import { listAccounts } from "../src/accounts/account.ts";
-import { roomiestStore } from "../src/activity/databases.ts";
+import { leastFullStore } from "../src/activity/databases.ts";
 import { type SigningSecret, signingSecretsIn } from "../src/credentials/key-format.ts";
 import { connect } from "../src/db/client.ts";
 import { claimedOf, makeSetup } from "../src/identity/invitations.ts";
@@ -17,7 +17,7 @@ export async function withLocalData<Result>(work: (data: LocalData) => Promise<R
   return withDatabases(async (env) => {
     const db = connect(env.DB as D1Database);
     const operating = { db, now: Date.now(), operator: "local", outbox: { db } };
-    return work({ operating, activityStore: await roomiestStore(env), signing });
+    return work({ operating, activityStore: await leastFullStore(env), signing });
   });
 }
 

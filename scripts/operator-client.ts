@@ -7,7 +7,7 @@ import { root } from "./root.ts";
 
 // Calls of the operator's API of a Worker, on this machine or deployed.
 
-const longestCallMs = 90_000;
+const maxCallMs = 90_000;
 /** Tokens of deployed Workers, as `npm run deploy` has made them: a line for each, `https://origin=token`. */
 export const tokensFile = join(root, ".operator-tokens");
 
@@ -79,7 +79,7 @@ async function call(origin: string, token: string, method: string, path: string,
       redirect: "manual",
       headers: { Authorization: `Bearer ${token}`, ...(body !== undefined && { "Content-Type": "application/json" }) },
       ...(body !== undefined && { body: JSON.stringify(body) }),
-      signal: AbortSignal.timeout(longestCallMs),
+      signal: AbortSignal.timeout(maxCallMs),
     });
     text = await response.text();
   } catch (error) {

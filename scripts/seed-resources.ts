@@ -2,7 +2,7 @@ import { priorities } from "../src/resources/tasks/task.ts";
 import { changeTask, createTask } from "../src/resources/tasks/write-tasks.ts";
 import { createUser } from "../src/resources/users/write-users.ts";
 import { dayMs, hourMs } from "../src/time/clock.ts";
-import type { Writing } from "../src/webhooks/outbox.ts";
+import type { WriteContext } from "../src/webhooks/outbox.ts";
 import { pick, type Random, weighted } from "./seed-random.ts";
 
 // The resources of the demo account.
@@ -48,7 +48,7 @@ const things = [
 ];
 
 /** Makes users and tasks over sixty days up to `now`. */
-export async function seedResources(random: Random, at: (time: number) => Writing, startsAt: number, now: number): Promise<void> {
+export async function seedResources(random: Random, at: (time: number) => WriteContext, startsAt: number, now: number): Promise<void> {
   const users: string[] = [];
   for (const [index, name] of people.entries()) {
     const email = `${name

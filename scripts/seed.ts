@@ -11,7 +11,7 @@ import { type Scope, scopes } from "../src/keys/scopes.ts";
 import { markSampleData } from "../src/operations/sample-data.ts";
 import { dayMs, hourMs, hourStart } from "../src/time/clock.ts";
 import { foldSlices, staleSlicesOfWriter } from "../src/usage/fold-slices.ts";
-import type { Writing } from "../src/webhooks/outbox.ts";
+import type { WriteContext } from "../src/webhooks/outbox.ts";
 import { commitTo } from "../src/webhooks/outbox.ts";
 import { type Random, randomFrom, weighted } from "./seed-random.ts";
 import { seedResources } from "./seed-resources.ts";
@@ -43,7 +43,7 @@ export async function seedDemo({
     { db, now: startsAt },
     { name: "Northwind Robotics", email: "ops@northwind.example", activityStore: firstStore },
   );
-  const at = (time: number): Writing => ({ db, now: time, actor: operatorOn(account.id), commit: commitTo({ db }) });
+  const at = (time: number): WriteContext => ({ db, now: time, actor: operatorOn(account.id), commit: commitTo({ db }) });
   const key = (name: string, given: readonly Scope[], hourlyLimit: number, madeAt: number) =>
     createKey({ ...at(madeAt), signing }, { name, scopes: [...given], hourlyLimit });
 

@@ -24,7 +24,7 @@ export interface Burst {
   p99: number;
   events: number;
   /** The most requests that one webhook of the burst was sent at once. */
-  mostAtOnce: number;
+  maxAtOnce: number;
   /** How many deliveries of the burst were made in the meantime. */
   delivered: number;
 }
@@ -72,7 +72,7 @@ export async function measureBurst(folder: string): Promise<Burst> {
     await deleting;
     const sorted = late.toSorted((a, b) => a - b);
     const at = (share: number) => sorted[Math.floor(share * sorted.length)] ?? Number.NaN;
-    return { p50: at(0.5), p99: at(0.99), events: late.length, mostAtOnce: receiver.mostAtOnce(), delivered: receiver.slow() };
+    return { p50: at(0.5), p99: at(0.99), events: late.length, maxAtOnce: receiver.maxAtOnce(), delivered: receiver.slow() };
   } finally {
     await stopGroup(worker);
     receiver.stop();
@@ -117,7 +117,7 @@ async function startCountingReceiver() {
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    mostAtOnce: () => most,
+    maxAtOnce: () => most,
     slow: () => slow,
     /** How long after `madeAt` the next event of the quiet account came; ten seconds where none did. */
     async nextQuiet(madeAt: number): Promise<number> {

@@ -6,7 +6,7 @@ import { type SlowD1, startSlowD1 } from "./slow-d1.ts";
 
 const load = { isolates: 1000, rate: 3000, accounts: 2000 };
 const undisturbedMs = 10_000;
-const longestDrainMs = 180_000;
+const maxDrainMs = 180_000;
 
 export interface LogWay {
   name: string;
@@ -102,7 +102,7 @@ async function untilDrained(url: string): Promise<number> {
   for (const from = Date.now(); ; ) {
     const { journalled } = (await (await fetch(url)).json()) as { journalled: number };
     if (journalled === 0) return Date.now() - from;
-    if (Date.now() - from > longestDrainMs) return Number.POSITIVE_INFINITY;
+    if (Date.now() - from > maxDrainMs) return Number.POSITIVE_INFINITY;
     await sleep(200);
   }
 }

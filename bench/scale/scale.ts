@@ -58,13 +58,13 @@ async function neighbours(folder: string): Promise<Shown[]> {
 }
 
 async function burst(folder: string): Promise<Shown[]> {
-  const { p50, p99, events, mostAtOnce, delivered } = await measureBurst(folder);
+  const { p50, p99, events, maxAtOnce, delivered } = await measureBurst(folder);
   return [
     {
       what: "one deletion that makes 30,000 deliveries: another account's event",
-      measured: `p50 ${Math.round(p50)} ms, p99 ${Math.round(p99)} ms of ${events} events in a minute; the receiver saw ${mostAtOnce} of a webhook at once, ${delivered.toLocaleString("en")} in all`,
+      measured: `p50 ${Math.round(p50)} ms, p99 ${Math.round(p99)} ms of ${events} events in a minute; the receiver saw ${maxAtOnce} of a webhook at once, ${delivered.toLocaleString("en")} in all`,
       goal: "p99 under 1 s, no receiver sees more than ten at once",
-      isMet: p99 < 1000 && mostAtOnce <= 10,
+      isMet: p99 < 1000 && maxAtOnce <= 10,
     },
   ];
 }

@@ -3,20 +3,20 @@ import { entriesScannedAtOnce } from "../../src/activity/read-activity.ts";
 import { usualDays } from "../../src/activity/retention.ts";
 import { lines } from "../../src/admission/events.ts";
 import { auditKeptMs } from "../../src/audit/audit.ts";
-import { mostOwn } from "../../src/audit/own-sign-in.ts";
+import { maxOwn } from "../../src/audit/own-sign-in.ts";
 import { integer } from "../../src/dashboard/format.ts";
 import { scannedAtOnce } from "../../src/db/page.ts";
 import { faultCodes } from "../../src/errors/explanations.ts";
 import { failures } from "../../src/errors/failure.ts";
 import { eventCatalogue } from "../../src/events/catalogue.ts";
 import { eventsKeptMs } from "../../src/events/retention.ts";
-import { longestBodyBytes, longestWaitMs } from "../../src/http/body.ts";
+import { maxBodyBytes, maxWaitMs } from "../../src/http/body.ts";
 import { keptMs as idempotencyKeptMs } from "../../src/idempotency/store.ts";
-import { keptMs as invitationKeptMs, mostPeople } from "../../src/identity/invitations.ts";
-import { mostPasskeys } from "../../src/identity/passkeys.ts";
+import { keptMs as invitationKeptMs, maxPeople } from "../../src/identity/invitations.ts";
+import { maxPasskeys } from "../../src/identity/passkeys.ts";
 import { codesOfMember } from "../../src/identity/recovery-codes.ts";
-import { freshMs, idleMs, longestMs } from "../../src/identity/sessions.ts";
-import { maxLiveKeys, mostMade, reservedForRole } from "../../src/keys/bounds.ts";
+import { freshMs, idleMs, maxMs } from "../../src/identity/sessions.ts";
+import { maxLiveKeys, maxMade, reservedForRole } from "../../src/keys/bounds.ts";
 import { expiryNoticeMs } from "../../src/keys/events.ts";
 import { defaultScopes, scopes } from "../../src/keys/scopes.ts";
 import type { JsonObject } from "../../src/openapi/document.ts";
@@ -27,10 +27,10 @@ import { dayMs, secondMs } from "../../src/time/clock.ts";
 import { units } from "../../src/time/relative-time.ts";
 import { timeoutMs } from "../../src/webhooks/attempt.ts";
 import { patienceMs } from "../../src/webhooks/deliver.ts";
-import { mostInFlight } from "../../src/webhooks/outbox.ts";
-import { mostUnfinished } from "../../src/webhooks/redeliver-many.ts";
-import { delaysMs, jitter, longestRetryAfterMs, mostAttempts, paceMs } from "../../src/webhooks/schedule.ts";
-import { mostWebhooks } from "../../src/webhooks/write-webhooks.ts";
+import { maxInFlight } from "../../src/webhooks/outbox.ts";
+import { maxUnfinished } from "../../src/webhooks/redeliver-many.ts";
+import { delaysMs, jitter, maxAttempts, maxRetryAfterMs, paceMs } from "../../src/webhooks/schedule.ts";
+import { maxWebhooks } from "../../src/webhooks/write-webhooks.ts";
 import { errorPath, eventPath, table } from "./markdown.ts";
 
 /** "5 seconds", "24 hours": in the largest unit that it is a whole number of; a day is 24 hours. */
@@ -65,17 +65,17 @@ const fromManifests = (): Record<string, string> =>
 export const figures = (document: JsonObject, origin: string): Record<string, string> => ({
   origin,
   "limit.ceiling": integer(limitCeiling),
-  "body.kib": String(longestBodyBytes / 1024),
-  "body.wait": duration(longestWaitMs),
+  "body.kib": String(maxBodyBytes / 1024),
+  "body.wait": duration(maxWaitMs),
   "keys.most": String(maxLiveKeys),
-  "keys.made": integer(mostMade),
+  "keys.made": integer(maxMade),
   "keys.madeByAdmin": integer(reservedForRole),
   "keys.madeByOwner": integer(2 * reservedForRole),
-  "people.most": integer(mostPeople),
-  "passkeys.most": String(mostPasskeys),
-  "signIn.changes": String(mostOwn["passkey.added"]),
-  "signIn.recorded": String(mostOwn["session.started"]),
-  "redeliveries.most": String(mostUnfinished),
+  "people.most": integer(maxPeople),
+  "passkeys.most": String(maxPasskeys),
+  "signIn.changes": String(maxOwn["passkey.added"]),
+  "signIn.recorded": String(maxOwn["session.started"]),
+  "redeliveries.most": String(maxUnfinished),
   "keys.expiryNotice": duration(expiryNoticeMs),
   "scopes.all": list(scopes),
   "scopes.usual": list(defaultScopes),
@@ -86,14 +86,14 @@ export const figures = (document: JsonObject, origin: string): Record<string, st
   "activity.kept": duration(usualDays * dayMs),
   "activity.scanned": integer(entriesScannedAtOnce),
   "audit.kept": duration(auditKeptMs),
-  "webhooks.most": String(mostWebhooks),
-  "webhooks.atOnce": String(mostInFlight.ofWebhook),
-  "webhooks.atOnceOfAccount": String(mostInFlight.ofAccount),
-  "webhooks.attempts": String(mostAttempts),
+  "webhooks.most": String(maxWebhooks),
+  "webhooks.atOnce": String(maxInFlight.ofWebhook),
+  "webhooks.atOnceOfAccount": String(maxInFlight.ofAccount),
+  "webhooks.attempts": String(maxAttempts),
   "webhooks.delays": delaysMs.map(duration).join(", "),
   "webhooks.timeout": duration(timeoutMs),
   "webhooks.jitter": `${jitter * 100} %`,
-  "webhooks.longestRetryAfter": duration(longestRetryAfterMs),
+  "webhooks.maxRetryAfter": duration(maxRetryAfterMs),
   "webhooks.patience": duration(patienceMs),
   "events.kept": duration(eventsKeptMs),
   "limit.lines": lines.map(([, share]) => `${share * 100} %`).join(" and at "),
@@ -101,7 +101,7 @@ export const figures = (document: JsonObject, origin: string): Record<string, st
   ...fromManifests(),
   "webhooks.pace": String(secondMs / paceMs),
   "session.idle": duration(idleMs),
-  "session.longest": duration(longestMs),
+  "session.longest": duration(maxMs),
   "session.fresh": duration(freshMs),
   "invitation.kept": duration(invitationKeptMs),
   "recovery.attempts": String(maxAttemptsPerMinute),

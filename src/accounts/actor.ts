@@ -26,18 +26,18 @@ export const operatorOn = (accountId: string): Actor => ({ accountId, by: { type
 export const systemOn = (accountId: string): Actor => ({ accountId, by: { type: "system", id: null }, from: nowhere });
 
 /** What a verb that reads takes besides its input. `now` in milliseconds since the epoch. */
-export interface Reading {
+export interface ReadContext {
   db: Db;
   actor: Actor;
   now: number;
 }
 
 /** Where the logs of accounts are, by the binding of their database. */
-export interface StoreReading {
+export interface StoreReadContext {
   activityIn: (store: string) => Db;
 }
 
 /** What a verb takes that reads the log of requests, or figures made of it. `activity`: the database that has those of the account. */
-export interface LogReading extends Reading {
+export interface LogReadContext extends ReadContext {
   activity: Db;
 }

@@ -15,18 +15,18 @@ const paceMs = 100;
 /** After so long without a word of D1, entries are kept here, and whoever sent them is answered. */
 const confirmedWithinMs = 400;
 const firstRetryMs = secondMs;
-const longestRetryMs = 30 * secondMs;
+const maxRetryMs = 30 * secondMs;
 /** More than this wait for no writer: whoever sends them keeps them, or goes to the next one. */
-const mostWaiting = 20_000;
+const maxWaiting = 20_000;
 /** How often the size of a full database is looked at. */
 const fullProbeMs = minuteMs;
 /** Some two million entries. What comes on top of them is dropped, counted and reported. */
-const mostJournalBytes = 1e9;
+const maxJournalBytes = 1e9;
 /** Slices are folded a little after their end, the writers one after the other. */
 const foldDelayMs = 5 * secondMs;
 const nextWriterMs = 3 * secondMs;
 /** How long one alarm works. */
-const longestAlarmMs = minuteMs;
+const maxAlarmMs = minuteMs;
 const askTimeoutMs = 5 * secondMs;
 
 /** What `/health` and the operator are told. */
@@ -89,7 +89,7 @@ export class ActivityWriter extends DurableObject<Env> {
   write(entries: readonly Entry[], dropped = 0): Promise<void> {
     if (dropped > 0) this.#drop(dropped, "by an isolate whose writers could not be reached");
     const waiting = this.#waiting.reduce((sum, each) => sum + each.entries.length, 0);
-    if (waiting + entries.length > mostWaiting) throw new Error(`${waiting} entries wait for ${this.#name} already`);
+    if (waiting + entries.length > maxWaiting) throw new Error(`${waiting} entries wait for ${this.#name} already`);
     return new Promise((stored, failed) => {
       this.#waiting.push({ entries, stored, failed });
       if (!this.#isWriting) this.ctx.waitUntil(this.#writeWaiting());
@@ -119,17 +119,17 @@ export class ActivityWriter extends DurableObject<Env> {
 
   override async alarm(): Promise<void> {
     this.#alarmAt = null;
-    const endsAt = Date.now() + longestAlarmMs;
+    const endsAt = Date.now() + maxAlarmMs;
     try {
       // The successor before what may fail, and no error gets out: the platform gives an alarm up after six.
-      if (this.#journal.count > 0) this.#setAlarmBy(Date.now() + longestAlarmMs + this.#retryMs);
+      if (this.#journal.count > 0) this.#setAlarmBy(Date.now() + maxAlarmMs + this.#retryMs);
       await this.#drain(endsAt);
       await this.#foldClosed(endsAt);
       this.#retryMs = firstRetryMs;
     } catch (error) {
       console.error(`an alarm of ${this.#name} failed, with ${this.#journal.count} entries kept:`, messagesOf(error));
       this.#setAlarmBy(Date.now() + this.#backOff());
-      this.#retryMs = Math.min(2 * this.#retryMs, longestRetryMs);
+      this.#retryMs = Math.min(2 * this.#retryMs, maxRetryMs);
     }
   }
 
@@ -212,7 +212,7 @@ export class ActivityWriter extends DurableObject<Env> {
 
   /** Answers the row of the journal; null where that is full too. */
   #keep(entries: readonly Entry[]): number | null {
-    if (this.#journal.bytes > mostJournalBytes) {
+    if (this.#journal.bytes > maxJournalBytes) {
       this.#drop(entries.length, `since ${this.#name} has kept as many as it may`);
       return null;
     }

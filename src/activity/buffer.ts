@@ -9,10 +9,10 @@ export type Send = (entries: Entry[], dropped: number) => Promise<number>;
 /** A batch after a silence is sent at once; then entries of this long go together. */
 const intervalMs = 200;
 /** Some 5 MB, of the 128 that an isolate has. */
-const mostEntries = 10_000;
+const maxEntries = 10_000;
 const shortestWaitMs = 50;
 /** The platform ends what runs after a response at 30 s; a send has ended by 15. */
-const longestFlushMs = 10 * secondMs;
+const maxFlushMs = 10 * secondMs;
 const abandonedMs = 20 * secondMs;
 
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
@@ -32,8 +32,8 @@ export class ActivityBuffer {
   #dropped = 0;
 
   add(entry: Entry): void {
-    if (this.#entries.length < mostEntries) this.#entries.push(entry);
-    else if (this.#dropped++ === 0) console.error(`activity entries are dropped: ${mostEntries} wait for a writer already`);
+    if (this.#entries.length < maxEntries) this.#entries.push(entry);
+    else if (this.#dropped++ === 0) console.error(`activity entries are dropped: ${maxEntries} wait for a writer already`);
   }
 
   /** Adds a request that may share its entry. Calls `makeEntry` only where there is none yet that it shares. */
@@ -52,7 +52,7 @@ export class ActivityBuffer {
    * last batch is then on its way while whoever comes next takes over.
    */
   async flush(send: Send): Promise<void> {
-    const endsAt = Date.now() + longestFlushMs;
+    const endsAt = Date.now() + maxFlushMs;
     for (let isLast = false; !isLast && !this.isFlushing(Date.now()); ) {
       const waitMs = this.#waitMs(Date.now());
       if (waitMs === null) return;

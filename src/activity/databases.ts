@@ -24,7 +24,7 @@ function unbound(store: string): D1Database {
 }
 
 /** The binding of the database with most room, of those that answer, for an account that is made. Throws where none does. */
-export async function roomiestStore(env: object): Promise<string> {
+export async function leastFullStore(env: object): Promise<string> {
   const outcomes = await Promise.allSettled(
     [...activityDatabases(env)].map(async ([store, d1]) => ({ store, bytes: (await d1.prepare("SELECT 1").run()).meta.size_after ?? 0 })),
   );

@@ -1,5 +1,5 @@
 import { and, desc, eq, gte } from "drizzle-orm";
-import type { LogReading } from "../accounts/actor.ts";
+import type { LogReadContext } from "../accounts/actor.ts";
 import { idBound, timeOfId } from "../ids/ids.ts";
 import { activity } from "./log-tables.ts";
 import { entriesScannedAtOnce } from "./read-activity.ts";
@@ -15,7 +15,7 @@ export interface KeyTraffic {
 }
 
 /** The requests of a key since a time, by operation, those with the most first. Looks at the latest 10,000 entries of the account at most. */
-export async function readKeyTraffic({ activity: log, actor }: LogReading, keyId: string, since: number): Promise<KeyTraffic> {
+export async function readKeyTraffic({ activity: log, actor }: LogReadContext, keyId: string, since: number): Promise<KeyTraffic> {
   const rows = await log
     .select({
       id: activity.id,

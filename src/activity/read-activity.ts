@@ -1,5 +1,5 @@
 import { and, desc, eq, gte, lt, or, type SQL, sql } from "drizzle-orm";
-import type { LogReading } from "../accounts/actor.ts";
+import type { LogReadContext } from "../accounts/actor.ts";
 import { isOneOf, isOwnOneOf } from "../db/is-one-of.ts";
 import { newestFirst } from "../db/page.ts";
 import { Failure } from "../errors/failure.ts";
@@ -32,7 +32,7 @@ export interface ActivityPage {
 
 /** Entries of the account, newest first. Where `filter` matches little, a page may be short and still have a `next`. */
 export async function listActivity(
-  reading: LogReading,
+  reading: LogReadContext,
   { filter, after, limit }: { filter: ActivityFilter; after?: string | undefined; limit: number },
 ): Promise<ActivityPage> {
   const { activity: log, actor } = reading;
@@ -63,7 +63,7 @@ const isStatus = (statuses: readonly number[]): SQL | undefined =>
   or(isOneOf(activity.status, statuses), isOneOf(sql`${activity.status} / 100`, statuses));
 
 /** One entry of the account. Throws `not_found`. */
-export async function readEntry(reading: LogReading, id: string): Promise<ReadEntry> {
+export async function readEntry(reading: LogReadContext, id: string): Promise<ReadEntry> {
   const { activity: log, actor } = reading;
   const rows = await log
     .select()
@@ -75,7 +75,7 @@ export async function readEntry(reading: LogReading, id: string): Promise<ReadEn
 }
 
 /** The keys are in the main database. */
-async function withKeyNames({ db, actor }: LogReading, entries: readonly Entry[]): Promise<ReadEntry[]> {
+async function withKeyNames({ db, actor }: LogReadContext, entries: readonly Entry[]): Promise<ReadEntry[]> {
   const ids = [...new Set(entries.map(({ keyId }) => keyId))];
   if (ids.length === 0) return [];
   const keys = await db

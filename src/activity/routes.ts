@@ -1,6 +1,6 @@
 import { STATUS_CODES } from "node:http";
 import { createRoute, z } from "@hono/zod-openapi";
-import { readingLog } from "../api/acting.ts";
+import { logContext } from "../api/acting.ts";
 import { etagOfContent, respondOne } from "../api/middleware/conditional.ts";
 import { refusing, requireScope } from "../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../api/route-parts/pages.ts";
@@ -111,7 +111,7 @@ routes.openapi(list, async (c) => {
   const { limit, cursor, status, key_id: keyId, ...rest } = c.req.valid("query");
   const filter = { ...rest, keyId, statuses: status?.map((each) => Number(each.replace("xx", ""))) };
   const after = positionAt(c, cursor, z.string());
-  const asking = readingLog(c);
+  const asking = logContext(c);
   if (keyId !== undefined) await requireKey(asking, keyId);
   const { entries, next } = await listActivity(asking, { filter, after, limit });
   return respondPage(c, entries.map(entryJson), next);
@@ -131,6 +131,6 @@ const read = createRoute({
 });
 
 routes.openapi(read, async (c) => {
-  const entry = entryJson(await readEntry(readingLog(c), c.req.valid("param").id));
+  const entry = entryJson(await readEntry(logContext(c), c.req.valid("param").id));
   return respondOne(c, entry, etagOfContent(entry));
 });

@@ -21,7 +21,7 @@ const columns = Object.entries(getTableColumns(activity)).map(([member, { name, 
 const row = (entry: Entry) => columns.map(({ member }) => entry[member]);
 
 /** Where entries are written. `writer`: the number of the one that is to fold their slices. */
-export interface LogWriting {
+export interface LogWriteContext {
   d1: D1Database;
   writer: number;
   now: number;
@@ -32,7 +32,7 @@ export interface LogWriting {
  * alone, so a batch may be repeated. One from before the start of its account's log is refused and reported: the rest of its slice has
  * been deleted. Answers the size of the database in bytes, as D1 says it. Throws where D1 has not confirmed a batch within 5 s; it may still have written.
  */
-export async function writeEntries(writing: LogWriting, entries: readonly Entry[]): Promise<number> {
+export async function writeEntries(writing: LogWriteContext, entries: readonly Entry[]): Promise<number> {
   let bytes = 0;
   for (let from = 0; from < entries.length; from += entriesAtOnce)
     bytes = await writeWhatIsTaken(writing, entries.slice(from, from + entriesAtOnce));
@@ -40,7 +40,7 @@ export async function writeEntries(writing: LogWriting, entries: readonly Entry[
 }
 
 /** Writes entries of which some may be refused for their content: those are set aside and reported, and hold up no other. */
-async function writeWhatIsTaken(writing: LogWriting, entries: readonly Entry[]): Promise<number> {
+async function writeWhatIsTaken(writing: LogWriteContext, entries: readonly Entry[]): Promise<number> {
   try {
     return await withDeadline(writeBatch(writing, entries), writeTimeoutMs, "Writing activity entries to D1");
   } catch (error) {
@@ -79,7 +79,7 @@ const insertEntries = `INSERT INTO activity (${columns.map(({ name }) => name).j
   WHERE NOT ${isTooOld} ON CONFLICT (account_id, id) DO NOTHING`;
 const countTooOld = `SELECT count(*) AS refused FROM json_each(?) WHERE ${isTooOld}`;
 
-async function writeBatch({ d1, writer, now }: LogWriting, entries: readonly Entry[]): Promise<number> {
+async function writeBatch({ d1, writer, now }: LogWriteContext, entries: readonly Entry[]): Promise<number> {
   const rows = JSON.stringify(entries.map(row));
   const marks = entries.map(({ accountId, id }) => [accountId, sliceStart(timeOfId(id))] as const);
   const stale = [...new Map(marks.map((mark) => [mark.join(" "), mark])).values()];

@@ -16,24 +16,24 @@ export interface WriterEnv {
 }
 
 const sendTimeoutMs = 3 * secondMs;
-const mostWriters = 32;
+const maxWriters = 32;
 
 /** How many writers each activity database has. Throws where that is not configured as a number from 1 to 32. */
 export function writersOf({ ACTIVITY_WRITERS }: Pick<WriterEnv, "ACTIVITY_WRITERS">): number {
   const count = Number(ACTIVITY_WRITERS);
-  if (!Number.isInteger(count) || count < 1 || count > mostWriters)
-    throw new Error(`ACTIVITY_WRITERS must be a whole number from 1 to ${mostWriters}`);
+  if (!Number.isInteger(count) || count < 1 || count > maxWriters)
+    throw new Error(`ACTIVITY_WRITERS must be a whole number from 1 to ${maxWriters}`);
   return count;
 }
 
-const mostRemembered = 10_000;
+const maxRemembered = 10_000;
 /** By account: every request asks for it, and a hash costs more than the rest of its way into the log. */
 const numbers = new Map<string, number>();
 
 function numberOf(accountId: string): number {
   const known = numbers.get(accountId);
   if (known !== undefined) return known;
-  if (numbers.size >= mostRemembered) numbers.clear();
+  if (numbers.size >= maxRemembered) numbers.clear();
   const number = Number.parseInt(hashOf(accountId).slice(0, 8), 16);
   numbers.set(accountId, number);
   return number;
@@ -89,7 +89,7 @@ export async function readWriters(env: WriterEnv): Promise<LogHealth> {
 
 /** Removes what waits in the writers of a database of an account that is erased. Answers how many entries those were. */
 export async function eraseInWriters(env: WriterEnv, store: string, accountId: string): Promise<number> {
-  const all = Array.from({ length: mostWriters }, (_, number) => number);
+  const all = Array.from({ length: maxWriters }, (_, number) => number);
   const erased = await Promise.all(
     all.map((number) =>
       withDeadline(writerAt(env, store, number).erase(accountId), 10 * secondMs, `Erasing in the writer ${store}/${number}`),
@@ -107,7 +107,7 @@ export async function wakeWriters(env: WriterEnv, now: number): Promise<number> 
     [...activityDatabases(env)].map(async ([store, d1]) => {
       const { results } = await d1
         .prepare("SELECT value AS number FROM json_each(?1) WHERE EXISTS (SELECT 1 FROM stale_slices WHERE writer = value AND start < ?2)")
-        .bind(JSON.stringify(Array.from({ length: mostWriters }, (_, number) => number)), sliceStart(now - minuteMs))
+        .bind(JSON.stringify(Array.from({ length: maxWriters }, (_, number) => number)), sliceStart(now - minuteMs))
         .all<{ number: number }>();
       await Promise.all(results.map(({ number }) => writerAt(env, store, number).wake()));
       return results.length;

@@ -18,7 +18,7 @@ const loadTimeoutMs = 5 * secondMs;
 const drainTimeoutMs = 5 * secondMs;
 const eventsAtOnce = 500;
 const firstRetryMs = secondMs;
-const longestRetryMs = 60 * secondMs;
+const maxRetryMs = 60 * secondMs;
 
 /**
  * The only authority on one API key. One object for each key, since an exact limit needs one place that counts, and a key
@@ -207,7 +207,7 @@ export class KeyGuard extends DurableObject<Env> {
       if (!this.#events.isEmpty) this.#setAlarmBy(this.#now());
     } catch (error) {
       console.error("D1 still does not take what a guard keeps for it:", messagesOf(error));
-      this.#retryMs = Math.min(this.#retryMs * 2, longestRetryMs);
+      this.#retryMs = Math.min(this.#retryMs * 2, maxRetryMs);
     }
   }
 

@@ -1,6 +1,6 @@
 import { and, asc, eq } from "drizzle-orm";
 import { limitCeiling } from "../accounts/account.ts";
-import type { LogReading, Reading } from "../accounts/actor.ts";
+import type { LogReadContext, ReadContext } from "../accounts/actor.ts";
 import { Failure } from "../errors/failure.ts";
 import { apiKeys } from "../keys/tables.ts";
 import { hourMs, hourStart } from "../time/clock.ts";
@@ -23,7 +23,7 @@ const limitedKey = { id: apiKeys.id, name: apiKeys.name, hourlyLimit: apiKeys.ho
  * That of each live key of the account, the oldest first. The figures are the guards' own. Only guards of keys that the log has seen
  * in this hour are asked: the others have counted nothing.
  */
-export async function readLiveUsages(reading: UpToDate<LogReading & { guards: Guards }>): Promise<RateLimitUsage[]> {
+export async function readLiveUsages(reading: UpToDate<LogReadContext & { guards: Guards }>): Promise<RateLimitUsage[]> {
   const { db, actor, now } = reading;
   const counted = await readCountedKeys(reading);
   const keys = await db
@@ -35,7 +35,7 @@ export async function readLiveUsages(reading: UpToDate<LogReading & { guards: Gu
 }
 
 /** That of the account: of its live key with the highest share of its limit used in this hour; of equals the one with more requests, then the older. */
-export async function readHighestUsage(reading: UpToDate<LogReading & { guards: Guards }>): Promise<RateLimitUsage> {
+export async function readHighestUsage(reading: UpToDate<LogReadContext & { guards: Guards }>): Promise<RateLimitUsage> {
   return highestOf(await readLiveUsages(reading), reading.now);
 }
 
@@ -46,7 +46,7 @@ export function highestOf(usages: readonly RateLimitUsage[], now: number): RateL
 }
 
 /** That of one key. Throws `not_found`. */
-export async function readKeyUsage(reading: Reading & { guards: Guards }, keyId: string): Promise<RateLimitUsage> {
+export async function readKeyUsage(reading: ReadContext & { guards: Guards }, keyId: string): Promise<RateLimitUsage> {
   const [key] = await reading.db
     .select(limitedKey)
     .from(apiKeys)

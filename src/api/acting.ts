@@ -1,13 +1,13 @@
-import type { Actor, LogReading, Reading } from "../accounts/actor.ts";
+import type { Actor, LogReadContext, ReadContext } from "../accounts/actor.ts";
 import { firstStore } from "../activity/databases.ts";
 import { connect } from "../db/client.ts";
 import { originOf } from "../http/client-address.ts";
 import { principalOf } from "../http/context.ts";
-import { type Acting, keyContext, logContext, outboxFor, readContext, webhookContext, writeContext } from "../http/contexts.ts";
+import * as contexts from "../http/contexts.ts";
 import { actingKey } from "../keys/acting-key.ts";
 import type { Refresh } from "../usage/refresh-roll-ups.ts";
-import type { Commit, Outbox, Writing } from "../webhooks/outbox.ts";
-import type { WebhookWriting } from "../webhooks/write-webhooks.ts";
+import type { Commit, Outbox, WriteContext } from "../webhooks/outbox.ts";
+import type { WebhookContext } from "../webhooks/write-webhooks.ts";
 import type { ApiContext } from "./context.ts";
 
 // What verbs take besides their input, for a request of a key. A write holds only while its key still may make it.
@@ -21,7 +21,7 @@ export function actorOf(c: ApiContext): Actor {
 /** What the key in use may do. */
 export const scopesOf = (c: ApiContext): readonly string[] => principalOf(c).admission.key.scopes;
 
-function actingOf(c: ApiContext): Acting {
+function actingOf(c: ApiContext): contexts.Acting {
   const { keyId, admission } = principalOf(c);
   return {
     actor: actorOf(c),
@@ -31,9 +31,9 @@ function actingOf(c: ApiContext): Acting {
   };
 }
 
-export const reading = (c: ApiContext): Reading => readContext(c, { actor: actorOf(c) });
-export const readingLog = (c: ApiContext): LogReading & { refresh: Refresh } => logContext(c, actingOf(c));
-export const outboxOf = (c: ApiContext): Outbox => outboxFor(c, actingOf(c).authority);
-export const writing = (c: ApiContext): Writing => writeContext(c, actingOf(c));
-export const keyWriting = (c: ApiContext, commit?: Commit) => keyContext(c, actingOf(c), commit);
-export const webhookWriting = (c: ApiContext, commit?: Commit): WebhookWriting => webhookContext(c, actingOf(c), commit);
+export const readContext = (c: ApiContext): ReadContext => contexts.readContext(c, { actor: actorOf(c) });
+export const logContext = (c: ApiContext): LogReadContext & { refresh: Refresh } => contexts.logContext(c, actingOf(c));
+export const outboxOf = (c: ApiContext): Outbox => contexts.outboxFor(c, actingOf(c).authority);
+export const writeContext = (c: ApiContext): WriteContext => contexts.writeContext(c, actingOf(c));
+export const keyContext = (c: ApiContext, commit?: Commit) => contexts.keyContext(c, actingOf(c), commit);
+export const webhookContext = (c: ApiContext, commit?: Commit): WebhookContext => contexts.webhookContext(c, actingOf(c), commit);

@@ -1,5 +1,5 @@
 import { and, desc, eq, getTableColumns, gte, lt, type SQL, sql } from "drizzle-orm";
-import type { PartyType, Reading } from "../accounts/actor.ts";
+import type { PartyType, ReadContext } from "../accounts/actor.ts";
 import { type Db, raw, type Statement } from "../db/client.ts";
 import { deleteInChunks } from "../db/delete-in-chunks.ts";
 import { insertWhere } from "../db/insert-where.ts";
@@ -25,7 +25,7 @@ export const auditKeptMs = 400 * dayMs;
 
 /** An entry of what the actor does now. `changes`: the names of the members that change. */
 export const audited = (
-  { actor, now }: Pick<Reading, "actor" | "now">,
+  { actor, now }: Pick<ReadContext, "actor" | "now">,
   action: string,
   target: AuditTarget,
   changes: readonly string[] = [],
@@ -48,7 +48,7 @@ export const storeAudit = (db: Db, entries: readonly AuditEntry[], when: SQL = s
   entries.map((entry) => insertWhere(db, audit, entry, when));
 
 /** Returns the statement that stores an entry for each row of `targets`, a SELECT of `id` and `name`. */
-export const storeAuditOfEach = ({ db, actor, now }: Reading, action: string, type: AuditTarget["type"], targets: SQL): Statement =>
+export const storeAuditOfEach = ({ db, actor, now }: ReadContext, action: string, type: AuditTarget["type"], targets: SQL): Statement =>
   raw(
     db,
     sql`INSERT INTO audit (account_id, id, actor_type, actor_id, action, target_type, target_id, target_name, ip, country, changes)
@@ -57,7 +57,7 @@ export const storeAuditOfEach = ({ db, actor, now }: Reading, action: string, ty
   );
 
 /** Stores an entry of something that is done already, outside of any batch. */
-export const recordAudit = async ({ db }: Pick<Reading, "db">, entry: AuditEntry): Promise<void> => {
+export const recordAudit = async ({ db }: Pick<ReadContext, "db">, entry: AuditEntry): Promise<void> => {
   await db.insert(audit).values(entry);
 };
 
@@ -77,7 +77,7 @@ export interface AuditFilter {
 
 /** Entries of the account, newest first. A filtered page looks at 2,000 at most. */
 export function listAudit(
-  { db, actor }: Reading,
+  { db, actor }: ReadContext,
   { filter, after, limit }: { filter: AuditFilter; after?: string | undefined; limit: number },
 ): Promise<Page<ReadAuditEntry, string>> {
   const range = and(

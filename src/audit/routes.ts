@@ -1,5 +1,5 @@
 import { createRoute, z } from "@hono/zod-openapi";
-import { reading } from "../api/acting.ts";
+import { readContext } from "../api/acting.ts";
 import { requireScope } from "../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../api/route-parts/pages.ts";
 import { json } from "../api/route-parts/responses.ts";
@@ -84,6 +84,6 @@ const list = createRoute({
 routes.openapi(list, async (c) => {
   const { limit, cursor, ...filter } = c.req.valid("query");
   const after = positionAt(c, cursor, z.string());
-  const { rows, next } = await listAudit(reading(c), { filter, after, limit });
+  const { rows, next } = await listAudit(readContext(c), { filter, after, limit });
   return respondPage(c, rows.map(entryJson), next);
 });

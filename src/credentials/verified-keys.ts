@@ -1,7 +1,7 @@
 import { hashOf } from "../crypto/hash.ts";
 import { keyIdOf, type SigningSecret, statedIdOf } from "./key-format.ts";
 
-const mostRemembered = 10_000;
+const maxRemembered = 10_000;
 
 /**
  * Tells genuine keys from made-up ones, and remembers the genuine, which come again: under their hash, never in the clear, and for
@@ -31,7 +31,7 @@ export class VerifiedKeys {
   }
 
   #remember(keyId: string, secretHash: string): void {
-    if (this.#size >= mostRemembered) {
+    if (this.#size >= maxRemembered) {
       this.#hashes.clear();
       this.#size = 0;
     }

@@ -2,10 +2,10 @@ import type { Page } from "../db/page.ts";
 import { Failure } from "../errors/failure.ts";
 
 /** Rows that a CSV of a list has at most. */
-const mostRows = 10_000;
+const maxRows = 10_000;
 const rowsAtOnce = 1000;
 /** Pages that are read for one: a filter may match little of a long list. */
-const mostPages = 100;
+const maxPages = 100;
 
 /** The first 10,000 rows of a list, as far as it has them. Throws `limit_reached` where its filter matches too little. */
 export async function readRows<Row>(
@@ -13,8 +13,8 @@ export async function readRows<Row>(
 ): Promise<Row[]> {
   const found: Row[] = [];
   let after: string | undefined;
-  for (let pages = 0; found.length < mostRows; pages++) {
-    if (pages === mostPages) throw new Failure("limit_reached", "The filter matches little. Choose a shorter time, or another filter.");
+  for (let pages = 0; found.length < maxRows; pages++) {
+    if (pages === maxPages) throw new Failure("limit_reached", "The filter matches little. Choose a shorter time, or another filter.");
     const { rows, next } = await readPage({ after, limit: rowsAtOnce });
     found.push(...rows);
     if (next === null) break;

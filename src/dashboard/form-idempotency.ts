@@ -2,7 +2,7 @@ import { hashOf } from "../crypto/hash.ts";
 import { urlOf } from "../http/request-url.ts";
 import { runOnce } from "../idempotency/run-once.ts";
 import { type Commit, commitTo } from "../webhooks/outbox.ts";
-import { outbox, reading } from "./acting.ts";
+import { outbox, readContext } from "./acting.ts";
 import type { PageContext } from "./context.ts";
 import type { Form } from "./forms.ts";
 
@@ -22,7 +22,7 @@ export async function runFormOnce<Result>(
 ): Promise<{ result: Result } | { repeated: string }> {
   const nonce = form.text("nonce");
   if (nonce === "") return { result: await run(commitTo(outbox(c))) };
-  const { actor, now } = reading(c);
+  const { actor, now } = readContext(c);
   const outcome = await runOnce({
     outbox: outbox(c),
     now,

@@ -2,14 +2,14 @@ import type { Key } from "../keys/key.ts";
 import { listKeys } from "../keys/read-keys.ts";
 import type { UpToDate } from "../usage/refresh-roll-ups.ts";
 
-const mostActive = 100;
-const mostOthers = 100;
+const maxActive = 100;
+const maxOthers = 100;
 
 /** Keys to choose between: every active one, and the newest of the others. */
 export async function readKeyChoices(asking: UpToDate): Promise<Key[]> {
   const [active, newest] = await Promise.all([
-    listKeys(asking, { statuses: ["active"], limit: mostActive }),
-    listKeys(asking, { limit: mostOthers }),
+    listKeys(asking, { statuses: ["active"], limit: maxActive }),
+    listKeys(asking, { limit: maxOthers }),
   ]);
   const known = new Set(active.map(({ id }) => id));
   return [...active, ...newest.filter(({ id }) => !known.has(id))];

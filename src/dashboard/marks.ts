@@ -1,11 +1,11 @@
-import type { Reading } from "../accounts/actor.ts";
+import type { ReadContext } from "../accounts/actor.ts";
 import { listAudit, type ReadAuditEntry } from "../audit/audit.ts";
 import { timeOfId } from "../ids/ids.ts";
 import type { Span } from "../usage/windows.ts";
 import type { Mark } from "./components/requests-chart.tsx";
 
 const looksAt = 200;
-const mostMarks = 6;
+const maxMarks = 6;
 
 /** What a chart of requests is marked with: what may have moved them. */
 function textOf({ action, changes, targetName, targetId }: ReadAuditEntry): string | null {
@@ -18,11 +18,11 @@ function textOf({ action, changes, targetName, targetId }: ReadAuditEntry): stri
 }
 
 /** The latest things that may have moved the requests of a window, the first first. */
-export async function readMarks(reading: Reading, { from, to }: Span): Promise<Mark[]> {
+export async function readMarks(reading: ReadContext, { from, to }: Span): Promise<Mark[]> {
   const { rows: entries } = await listAudit(reading, { filter: { from, to }, limit: looksAt });
   const marks = entries.flatMap((entry) => {
     const text = textOf(entry);
     return text === null ? [] : [{ timeMs: timeOfId(entry.id), text }];
   });
-  return marks.slice(0, mostMarks).toReversed();
+  return marks.slice(0, maxMarks).toReversed();
 }

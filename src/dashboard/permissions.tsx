@@ -3,7 +3,7 @@ import { Failure } from "../errors/failure.ts";
 import { listMembers } from "../identity/member.ts";
 import { may, type Permission, rolesWith, withheldScopes } from "../identity/roles.ts";
 import { type Scope, scopes } from "../keys/scopes.ts";
-import { reading } from "./acting.ts";
+import { readContext } from "./acting.ts";
 import { showPage } from "./components/layout.tsx";
 import { type PageContext, roleOf } from "./context.ts";
 
@@ -48,7 +48,7 @@ export async function requirePermission(c: PageContext, permission: Permission |
 /** The page for what the visitor may not do: who may. */
 export async function showForbidden(c: PageContext, permission: Permission) {
   const roles = rolesWith(permission);
-  const members = (await listMembers(reading(c))).filter(({ role }) => roles.includes(role));
+  const members = (await listMembers(readContext(c))).filter(({ role }) => roles.includes(role));
   return showPage(
     c,
     { title: "Not allowed", status: 403 },

@@ -17,7 +17,7 @@ export function raw<Row>(db: Db, statement: SQL) {
 }
 
 /** Characters of one bound value: D1 takes 2 MB, and one may have three bytes. */
-const longestValue = 600_000;
+const maxValue = 600_000;
 
 /** Rows as JSON arrays for `json_each`, as many as it takes for each to be a value that D1 takes; none where there are no rows. */
 export function jsonRows(rows: readonly unknown[]): string[] {
@@ -26,7 +26,7 @@ export function jsonRows(rows: readonly unknown[]): string[] {
   let length = 0;
   for (const row of rows) {
     const text = JSON.stringify(row);
-    if (open.length > 0 && length + text.length > longestValue) {
+    if (open.length > 0 && length + text.length > maxValue) {
       values.push(`[${open.join(",")}]`);
       [open, length] = [[], 0];
     }

@@ -27,7 +27,7 @@ export const always: Precondition = () => true;
 /** What a write answers where somebody else wrote between its read and itself. */
 export const conflicted = Symbol("another write came between");
 
-const mostAttempts = 100;
+const maxAttempts = 100;
 
 /**
  * Reads a row, checks the caller's precondition and hands the row to `write`; all of it again where that answers `conflicted`.
@@ -52,7 +52,7 @@ export function requireHolds({ revision }: Pick<Versioned, "revision">, holds: P
 
 /** Repeats an attempt until nobody came between its read and its write. Throws `conflict` where that takes unreasonably long. */
 export async function retryOnConflict<Result>(attempt: () => Promise<Result | typeof conflicted>): Promise<Result> {
-  for (let made = 0; made < mostAttempts; made++) {
+  for (let made = 0; made < maxAttempts; made++) {
     const result = await attempt();
     if (result !== conflicted) return result;
     // Those who lost together do not come back together.

@@ -2,7 +2,7 @@ import { Hono } from "hono";
 import { accepts } from "hono/accepts";
 import { raw } from "hono/html";
 import { maskKeys } from "../credentials/mask-keys.ts";
-import { framed, longestSearch, PageScript, showPage, uncached } from "../dashboard/components/layout.tsx";
+import { framed, maxSearch, PageScript, showPage, uncached } from "../dashboard/components/layout.tsx";
 import { Empty } from "../dashboard/components/notice.tsx";
 import type { PageContext, PageEnv } from "../dashboard/context.ts";
 import { preferencesOf } from "../dashboard/preferences.ts";
@@ -35,7 +35,7 @@ export function createDocs() {
 
   docs.on("GET", ["/docs/search", "/docs/search.md"], async (c) => {
     // No form sends one of this length, and a page costs several refusals.
-    if (urlOf(c).search.length > longestSearch) return c.body(`${tooLong}\n`, 400, markdownHeaders);
+    if (urlOf(c).search.length > maxSearch) return c.body(`${tooLong}\n`, 400, markdownHeaders);
     const { pages, search } = library();
     const text = c.req.query("q") ?? "";
     const words = text.length > maxQueryCharacters ? [] : queryWordsOf(text);

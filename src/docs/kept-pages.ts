@@ -1,5 +1,5 @@
 /** Some two hundred pages of 37 KB. */
-const mostCharacters = 8 * 1024 * 1024;
+const maxCharacters = 8 * 1024 * 1024;
 
 /** The HTML of pages that differ between visitors only in the nonce. Rendering one takes many times the CPU of a refusal. */
 export class KeptPages {
@@ -15,7 +15,7 @@ export class KeptPages {
   /** Keeps a page that was made with this nonce. If there is no room left, it first drops all other pages. */
   keep(name: string, nonce: string, html: string): void {
     if (this.#pages.has(name)) return;
-    if (this.#characters + html.length > mostCharacters) {
+    if (this.#characters + html.length > maxCharacters) {
       this.#pages.clear();
       this.#characters = 0;
     }

@@ -1,5 +1,5 @@
 import { listAccounts } from "../accounts/account.ts";
-import { type Reading, systemOn } from "../accounts/actor.ts";
+import { type ReadContext, systemOn } from "../accounts/actor.ts";
 import { connectToStore } from "../activity/databases.ts";
 import { listActivity } from "../activity/read-activity.ts";
 import { refreshBy } from "../activity/writers.ts";
@@ -29,9 +29,9 @@ export const withOwnIds = (text: string, ids: OwnIds): string =>
     .replaceAll(exampleIdNote, "")
     .replaceAll(exampleIds, (example, prefix: string | undefined, key: string | undefined) => ids[prefix ?? key ?? ""] ?? example);
 
-const mostKeys = 100;
-const mostWebhooks = 20;
-const mostDeliveries = 10;
+const maxKeys = 100;
+const maxWebhooks = 20;
+const maxDeliveries = 10;
 
 /**
  * Ids of the demo account, so that on a laptop every sample does what it says as it stands. Null elsewhere: nobody is shown a command that
@@ -45,10 +45,8 @@ export async function readOwnIds(c: PageContext): Promise<OwnIds | null> {
   const reading = { db, activity: connectToStore(c.env, account.activityStore), actor: systemOn(account.id), now: Date.now() };
   const [newest, keys, webhooks, { entries }] = await Promise.all([
     readNewestIds(db, account.id),
-    refreshRollUps({ ...reading, refresh: refreshBy(c.env, account.activityStore) }).then((asking) =>
-      listKeys(asking, { limit: mostKeys }),
-    ),
-    listWebhooks(reading, { limit: mostWebhooks }),
+    refreshRollUps({ ...reading, refresh: refreshBy(c.env, account.activityStore) }).then((asking) => listKeys(asking, { limit: maxKeys })),
+    listWebhooks(reading, { limit: maxWebhooks }),
     listActivity(reading, { filter: {}, limit: 1 }).catch(() => ({ entries: [] })),
   ]);
   const { webhook, delivery } = await findDelivery(reading, webhooks);
@@ -60,11 +58,11 @@ export async function readOwnIds(c: PageContext): Promise<OwnIds | null> {
 }
 
 /** A delivery and its webhook: one that waits for a further attempt, if there is one. Else the latest webhook alone. */
-async function findDelivery(reading: Reading, webhooks: readonly Webhook[]): Promise<{ webhook?: Webhook; delivery?: Delivery }> {
+async function findDelivery(reading: ReadContext, webhooks: readonly Webhook[]): Promise<{ webhook?: Webhook; delivery?: Delivery }> {
   const all = await Promise.all(
     webhooks.map(async (webhook) => ({
       webhook,
-      deliveries: (await listDeliveries(reading, webhook.id, { filter: {}, limit: mostDeliveries })).rows,
+      deliveries: (await listDeliveries(reading, webhook.id, { filter: {}, limit: maxDeliveries })).rows,
     })),
   );
   const found = all.flatMap(({ webhook, deliveries }) => deliveries.map((delivery) => ({ webhook, delivery })));

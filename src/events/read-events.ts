@@ -1,5 +1,5 @@
 import { and, asc, desc, eq, gt, gte, lt, lte, or, sql } from "drizzle-orm";
-import type { Reading } from "../accounts/actor.ts";
+import type { ReadContext } from "../accounts/actor.ts";
 import { isOneOf } from "../db/is-one-of.ts";
 import { type Page, pageFrom, scannedAtOnce } from "../db/page.ts";
 import { Failure } from "../errors/failure.ts";
@@ -16,7 +16,7 @@ export type EventOrder = "asc" | "desc";
  * the end and goes on there later misses none, however late one was stored. A page looks at 2,000 at most.
  */
 export async function listEvents(
-  { db, actor }: Reading,
+  { db, actor }: ReadContext,
   { types, order, after, limit }: { types: readonly string[]; order: EventOrder; after?: number | undefined; limit: number },
 ): Promise<Page<SequencedEvent, number>> {
   const [isAfter, isUpTo, sorted] = order === "asc" ? [gt, lte, asc] : [lt, gte, desc];
@@ -42,7 +42,7 @@ export async function listEvents(
 }
 
 /** One event of the account. Throws `not_found`. */
-export async function readEvent({ db, actor }: Reading, id: string): Promise<Event> {
+export async function readEvent({ db, actor }: ReadContext, id: string): Promise<Event> {
   const [event] = await db
     .select()
     .from(events)

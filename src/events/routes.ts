@@ -1,6 +1,6 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { z as plain } from "zod";
-import { reading, scopesOf } from "../api/acting.ts";
+import { readContext, scopesOf } from "../api/acting.ts";
 import { shapeOf } from "../api/event-shapes.ts";
 import { etagOf, respondOne } from "../api/middleware/conditional.ts";
 import { respondJson } from "../api/respond.ts";
@@ -131,7 +131,7 @@ routes.openapi(list, async (c) => {
   if (asked !== undefined) eventCatalogue.requireReadable(asked, scopesOf(c));
   const types = asked ?? eventCatalogue.readableWith(scopesOf(c));
   const after = positionAt(c, cursor, z.int());
-  const { rows, next } = await listEvents(reading(c), { types, order, after, limit });
+  const { rows, next } = await listEvents(readContext(c), { types, order, after, limit });
   return respondPage(c, rows.map(eventJson), next);
 });
 
@@ -150,7 +150,7 @@ const read = createRoute({
 });
 
 routes.openapi(read, async (c) => {
-  const event = await readEvent(reading(c), c.req.valid("param").id);
+  const event = await readEvent(readContext(c), c.req.valid("param").id);
   eventCatalogue.requireReadable([event.type], scopesOf(c));
   return respondOne(c, eventJson(event), etagOf(hashOf(event.id).slice(0, 16)));
 });

@@ -5,11 +5,11 @@ import { withDeadline } from "../time/deadline.ts";
 import type { AppContext, AppEnv, ReceivedBody } from "./context.ts";
 import { grow, type Holding, hold, release } from "./held-bytes.ts";
 
-export const longestBodyBytes = 64 * 1024;
+export const maxBodyBytes = 64 * 1024;
 /** Of a public route, which nobody answers for: so little is not worth counting. */
-const longestPublicBodyBytes = 1024;
+const maxPublicBodyBytes = 1024;
 const firstBufferBytes = 4 * 1024;
-export const longestWaitMs = 15 * secondMs;
+export const maxWaitMs = 15 * secondMs;
 
 const noBody: ReceivedBody = { bytes: new Uint8Array(), failure: null };
 
@@ -42,15 +42,15 @@ export const receiveBody = createMiddleware<AppEnv>(async function receiveBody(c
 export const discardBody = (c: AppContext): void => void c.req.raw.body?.cancel().catch(() => {});
 
 async function receive(c: AppContext, holding: Holding | null): Promise<ReceivedBody> {
-  const longest = holding ? longestBodyBytes : longestPublicBodyBytes;
+  const longest = holding ? maxBodyBytes : maxPublicBodyBytes;
   if (Number(c.req.header("Content-Length") ?? 0) > longest) {
     discardBody(c);
     return { bytes: new Uint8Array(), failure: tooLarge(longest) };
   }
   const reader = (c.req.raw.body as ReadableStream<Uint8Array>).getReader();
-  const tooLate = () => new Failure("request_timeout", `The body was not there within ${longestWaitMs / secondMs} seconds.`);
+  const tooLate = () => new Failure("request_timeout", `The body was not there within ${maxWaitMs / secondMs} seconds.`);
   try {
-    return { bytes: await withDeadline(readAll(reader, longest, holding), longestWaitMs, tooLate), failure: null };
+    return { bytes: await withDeadline(readAll(reader, longest, holding), maxWaitMs, tooLate), failure: null };
   } catch (error) {
     reader.cancel().catch(() => {});
     const brokenOff = new Failure("malformed_json", "The body ended before all of it was there.", { cause: error });

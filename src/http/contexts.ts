@@ -1,4 +1,4 @@
-import type { Actor, LogReading, Reading } from "../accounts/actor.ts";
+import type { Actor, LogReadContext, ReadContext } from "../accounts/actor.ts";
 import { connectToStore } from "../activity/databases.ts";
 import { refreshBy } from "../activity/writers.ts";
 import type { Guards } from "../admission/guards.ts";
@@ -7,10 +7,10 @@ import { connect } from "../db/client.ts";
 import type { KeyContext } from "../keys/write-key.ts";
 import type { Refresh } from "../usage/refresh-roll-ups.ts";
 import { enqueueVia } from "../webhooks/enqueue.ts";
-import { type Authority, type Commit, commitTo, type Outbox, type Writing } from "../webhooks/outbox.ts";
+import { type Authority, type Commit, commitTo, type Outbox, type WriteContext } from "../webhooks/outbox.ts";
 import { sealingSecrets } from "../webhooks/sealing.ts";
 import { ownHosts } from "../webhooks/url-rules.ts";
-import type { WebhookWriting } from "../webhooks/write-webhooks.ts";
+import type { WebhookContext } from "../webhooks/write-webhooks.ts";
 
 // What verbs take besides their input, for every surface: on whose behalf, on which data, at what time.
 
@@ -30,7 +30,7 @@ export interface Acting {
   scopes: readonly string[] | null;
 }
 
-export const readContext = (c: Requesting, { actor }: Pick<Acting, "actor">): Reading & { guards: Guards } => ({
+export const readContext = (c: Requesting, { actor }: Pick<Acting, "actor">): ReadContext & { guards: Guards } => ({
   db: connect(c.env.DB),
   guards: c.env.KEY_GUARD,
   actor,
@@ -38,7 +38,10 @@ export const readContext = (c: Requesting, { actor }: Pick<Acting, "actor">): Re
 });
 
 /** For verbs that read the log, or figures made of it. */
-export const logContext = (c: Requesting, acting: Pick<Acting, "actor" | "store">): LogReading & { refresh: Refresh; guards: Guards } => ({
+export const logContext = (
+  c: Requesting,
+  acting: Pick<Acting, "actor" | "store">,
+): LogReadContext & { refresh: Refresh; guards: Guards } => ({
   ...readContext(c, acting),
   activity: connectToStore(c.env, acting.store),
   refresh: refreshBy(c.env, acting.store),
@@ -54,7 +57,7 @@ export const outboxFor = (c: Requesting, authority?: Authority): Outbox => ({
 
 const usualCommit = (c: Requesting, { authority }: Acting): Commit => commitTo(outboxFor(c, authority));
 
-export const writeContext = (c: Requesting, acting: Acting, commit = usualCommit(c, acting)): Writing & { guards: Guards } => ({
+export const writeContext = (c: Requesting, acting: Acting, commit = usualCommit(c, acting)): WriteContext & { guards: Guards } => ({
   ...readContext(c, acting),
   commit,
 });
@@ -66,7 +69,7 @@ export function keyContext(c: Requesting, acting: Acting, commit = usualCommit(c
 }
 
 /** For verbs that make and change webhooks. */
-export const webhookContext = (c: Requesting, acting: Acting, commit = usualCommit(c, acting)): WebhookWriting => ({
+export const webhookContext = (c: Requesting, acting: Acting, commit = usualCommit(c, acting)): WebhookContext => ({
   ...readContext(c, acting),
   commit,
   scopes: acting.scopes,

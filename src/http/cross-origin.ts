@@ -24,7 +24,7 @@ export const anyOrigin = {
 };
 
 const usualHeaders = "Authorization,Content-Type,Idempotency-Key,If-Match,If-None-Match";
-const longestHeaderList = 4096;
+const maxHeaderList = 4096;
 /** The name of a header (RFC 9110, 5.6.2). */
 const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
@@ -51,7 +51,7 @@ export const options = (methodsAt: (c: AppContext) => readonly string[] | undefi
  */
 function allowedHeaders(asked: string | undefined): string {
   if (asked === undefined) return usualHeaders;
-  const names = asked.slice(0, longestHeaderList).split(",");
+  const names = asked.slice(0, maxHeaderList).split(",");
   return names
     .map((name) => name.trim())
     .filter((name) => token.test(name))

@@ -1,9 +1,9 @@
 import { minuteMs } from "../time/clock.ts";
 
 /** Of all requests of an isolate, which has 128 MiB for everything. */
-const mostHeldBytes = 16 * 1024 * 1024;
+const maxHeldBytes = 16 * 1024 * 1024;
 /** No request lasts longer: one that holds something for so long was ended by the platform, which runs none of its code any more. */
-const longestHeldMs = minuteMs;
+const maxHeldMs = minuteMs;
 
 /** What one request holds in memory of its body. */
 export interface Holding {
@@ -16,7 +16,7 @@ const holdings = new Set<Holding>();
 
 /** Begins to count what a request of a key holds. */
 export function hold(keyId: string, now: number): Holding {
-  for (const each of holdings) if (now - each.since > longestHeldMs) holdings.delete(each);
+  for (const each of holdings) if (now - each.since > maxHeldMs) holdings.delete(each);
   const holding = { keyId, bytes: 0, since: now };
   holdings.add(holding);
   return holding;
@@ -36,7 +36,7 @@ export function grow(holding: Holding, bytes: number): boolean {
     ofAll += each.bytes;
     if (each.keyId === holding.keyId) ofKey += each.bytes;
   }
-  if (ofKey > mostHeldBytes - ofAll) return false;
+  if (ofKey > maxHeldBytes - ofAll) return false;
   holding.bytes = bytes;
   return true;
 }

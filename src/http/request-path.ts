@@ -3,7 +3,7 @@ import { maskKeys } from "../credentials/mask-keys.ts";
 import type { AppContext } from "./context.ts";
 
 /** Keeps an entry of the activity log below 1,000 bytes. Above that, SQLite stores each entry on a page of its own, of 4 KiB. */
-const longestShown = 384;
+const maxShown = 384;
 
 /** Whether a URL, as it arrives, may not be in the form that `URL` gives it, or has something encoded, which Hono would decode: it has a dot segment, or a character that `URL` changes in a path. */
 const isRaw = /\/\.|[^!#$&-;=?-[\]_a-z|~]/;
@@ -18,4 +18,4 @@ export function normalizedPath(request: Request): string {
 }
 
 /** The path as it is logged and repeated: of 384 characters at most, with keys masked. */
-export const shownPath = (c: AppContext): string => maskKeys(c.req.path, longestShown);
+export const shownPath = (c: AppContext): string => maskKeys(c.req.path, maxShown);

@@ -7,7 +7,7 @@ import { wrote } from "../db/optimistic-locking.ts";
 import { Failure } from "../errors/failure.ts";
 import { newId } from "../ids/ids.ts";
 import { dayMs } from "../time/clock.ts";
-import type { Writing } from "../webhooks/outbox.ts";
+import type { WriteContext } from "../webhooks/outbox.ts";
 import { requireEmailKey } from "./email.ts";
 import { memberInvited } from "./events.ts";
 import type { Invitation } from "./open-invitations.ts";
@@ -53,7 +53,7 @@ export const isNoMember = (accountId: string, emailKey: string): SQL =>
   sql`NOT EXISTS (SELECT 1 FROM members WHERE account_id = ${accountId} AND email_key = ${emailKey} AND removed_at IS NULL)`;
 
 /** Members and open invitations that an account may have. It bounds their sessions too, which are opened even where the account's storage is full. */
-export const mostPeople = 1_000;
+export const maxPeople = 1_000;
 
 const peopleOf = (accountId: string, now: number): SQL =>
   sql`((SELECT count(*) FROM members WHERE account_id = ${accountId} AND removed_at IS NULL)
@@ -64,7 +64,7 @@ const peopleOf = (accountId: string, now: number): SQL =>
  * the account has all the people that it may have, and `invalid_body`.
  */
 export async function invite(
-  writing: Writing,
+  writing: WriteContext,
   { email, role }: { email: string; role: Role },
 ): Promise<{ invitation: Invitation; token: string }> {
   const { db, actor, now, commit } = writing;
@@ -83,7 +83,7 @@ export async function invite(
   };
   const people = peopleOf(actor.accountId, now);
   const isNew = isNoMember(actor.accountId, requireEmailKey(email));
-  const when = sql`(${isNew} AND ${people} < ${mostPeople})`;
+  const when = sql`(${isNew} AND ${people} < ${maxPeople})`;
   const [made] = await commit({
     result: null,
     events: [memberInvited({ ...invitation, name: "" }, now)],
@@ -93,16 +93,16 @@ export async function invite(
   });
   if (wrote(made)) return { invitation, token };
   const [counted] = await db.all<{ people: number }>(sql`SELECT ${people} AS people`);
-  throw counted && counted.people >= mostPeople
+  throw counted && counted.people >= maxPeople
     ? new Failure(
         "limit_reached",
-        `An account may have ${mostPeople.toLocaleString("en")} members and open invitations. Remove or withdraw some first.`,
+        `An account may have ${maxPeople.toLocaleString("en")} members and open invitations. Remove or withdraw some first.`,
       )
     : new Failure("conflict", "Somebody with this address is a member already.");
 }
 
 /** Ends an invitation that nobody has taken up. Throws `not_found`. */
-export async function withdrawInvitation(writing: Writing, id: string): Promise<void> {
+export async function withdrawInvitation(writing: WriteContext, id: string): Promise<void> {
   const { db, actor, commit } = writing;
   const open = and(eq(invitations.accountId, actor.accountId), eq(invitations.id, id), isNull(invitations.usedBy));
   const [ended] = await commit({

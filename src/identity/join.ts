@@ -1,6 +1,6 @@
 import { and, asc, eq, getTableColumns, type SQL, sql } from "drizzle-orm";
 import { readAccount } from "../accounts/account.ts";
-import type { Origin, Reading } from "../accounts/actor.ts";
+import type { Origin, ReadContext } from "../accounts/actor.ts";
 import { isNotSuspended, suspended } from "../accounts/suspension.ts";
 import { accounts } from "../accounts/tables.ts";
 import { audited } from "../audit/audit.ts";
@@ -25,7 +25,7 @@ import { invitations, members, passkeys, recoveryCodes, sessions } from "./table
 const endedLink = () => new Failure("conflict", "This link was used before, or has ended. Ask for a new one.");
 
 /** Returns the invitation that a link carries. Throws `conflict` where it was used or has ended. */
-export async function readInvitation({ db, now }: Pick<Reading, "db" | "now">, token: string): Promise<Invitation> {
+export async function readInvitation({ db, now }: Pick<ReadContext, "db" | "now">, token: string): Promise<Invitation> {
   const [invitation] = await db
     .select()
     .from(invitations)
@@ -127,7 +127,7 @@ export interface Offer {
 }
 
 /** The most invitations of one address that are shown at once. */
-const mostOffers = 100;
+const maxOffers = 100;
 
 /**
  * The open invitations to an address, to accounts that it is no member of: the first of each account, then the second of each, and so on. So no
@@ -153,7 +153,7 @@ export async function listOffers(db: Db, email: string, now: number): Promise<Of
       asc(invitations.createdAt),
       asc(invitations.id),
     )
-    .limit(mostOffers);
+    .limit(maxOffers);
   return rows.map(({ name, email: inviterEmail, ...offer }) => ({
     ...offer,
     inviter: name === null || inviterEmail === null ? null : { name, email: inviterEmail },

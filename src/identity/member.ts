@@ -1,10 +1,10 @@
 import { and, asc, eq, isNull, type SQL, sql } from "drizzle-orm";
-import type { Reading } from "../accounts/actor.ts";
+import type { ReadContext } from "../accounts/actor.ts";
 import { audited } from "../audit/audit.ts";
 import type { Statement } from "../db/client.ts";
 import { wrote } from "../db/optimistic-locking.ts";
 import { Failure } from "../errors/failure.ts";
-import type { Writing } from "../webhooks/outbox.ts";
+import type { WriteContext } from "../webhooks/outbox.ts";
 import { memberRemoved } from "./events.ts";
 import { endInvitations, endsWith } from "./open-invitations.ts";
 import { type Role, roles } from "./roles.ts";
@@ -13,7 +13,7 @@ import { members, passkeys, recoveryCodes, sessions } from "./tables.ts";
 export type Member = typeof members.$inferSelect;
 
 /** The members of the account, the oldest first. */
-export const listMembers = ({ db, actor }: Reading): Promise<Member[]> =>
+export const listMembers = ({ db, actor }: ReadContext): Promise<Member[]> =>
   db
     .select()
     .from(members)
@@ -21,14 +21,14 @@ export const listMembers = ({ db, actor }: Reading): Promise<Member[]> =>
     .orderBy(asc(members.createdAt), asc(members.id));
 
 /** One member of the account. Throws `not_found`. */
-export async function readMember(reading: Reading, id: string): Promise<Member> {
+export async function readMember(reading: ReadContext, id: string): Promise<Member> {
   const member = await readPresentOrFormer(reading, id);
   if (member.removedAt !== null) throw noSuchMember();
   return member;
 }
 
 /** One member of the account, who may have been removed. Throws `not_found`. */
-export async function readPresentOrFormer({ db, actor }: Reading, id: string): Promise<Member> {
+export async function readPresentOrFormer({ db, actor }: ReadContext, id: string): Promise<Member> {
   const [member] = await db
     .select()
     .from(members)
@@ -47,7 +47,7 @@ function mayChange({ accountId, id, role }: Member): SQL {
 }
 
 /** Returns why a member was not changed. Throws `not_found`. */
-async function refusalOf(reading: Reading, { id, role }: Member): Promise<Failure> {
+async function refusalOf(reading: ReadContext, { id, role }: Member): Promise<Failure> {
   const { name, role: current } = await readMember(reading, id);
   return current === role
     ? new Failure("conflict", "This is the last owner of the account. Make another member an owner first.")
@@ -59,7 +59,7 @@ async function refusalOf(reading: Reading, { id, role }: Member): Promise<Failur
  * its condition. Throws `not_found`, and `conflict` for the
  * last owner and where the role was changed meanwhile.
  */
-export async function removeMember(writing: Writing, member: Member, alongside: (when: SQL) => Statement[] = () => []): Promise<void> {
+export async function removeMember(writing: WriteContext, member: Member, alongside: (when: SQL) => Statement[] = () => []): Promise<void> {
   const { db, now, commit } = writing;
   const { id } = member;
   const when = mayChange(member);
@@ -87,7 +87,7 @@ export async function removeMember(writing: Writing, member: Member, alongside: 
  * Gives a member as read another role, and ends the invitations that it may not make. Throws `not_found`, and `conflict` for the last owner
  * and where the role was changed meanwhile.
  */
-export async function changeRole(writing: Writing, member: Member, role: Role): Promise<void> {
+export async function changeRole(writing: WriteContext, member: Member, role: Role): Promise<void> {
   if (member.role === role) return;
   const { db, now, commit } = writing;
   const { id } = member;

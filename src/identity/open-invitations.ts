@@ -1,8 +1,8 @@
 import { and, asc, eq, getTableColumns, type SQL, sql } from "drizzle-orm";
-import type { Reading } from "../accounts/actor.ts";
+import type { ReadContext } from "../accounts/actor.ts";
 import { storeAuditOfEach } from "../audit/audit.ts";
 import type { Statement } from "../db/client.ts";
-import type { Writing } from "../webhooks/outbox.ts";
+import type { WriteContext } from "../webhooks/outbox.ts";
 import type { Member } from "./member.ts";
 import { managedBy, type Role, roles } from "./roles.ts";
 import { invitations, members } from "./tables.ts";
@@ -25,7 +25,7 @@ export const isOpen = (
 export const isTo = (emailKey: string): SQL => sql`(invitations.kind = 'invite' AND lower(invitations.email) = ${emailKey})`;
 
 /** The open invitations of the account, the oldest first, with the name of the member who made each: null for the operator. `which`: of these alone. */
-export const listInvitations = ({ db, actor, now }: Reading, which?: SQL): Promise<(Invitation & { invitedByName: string | null })[]> =>
+export const listInvitations = ({ db, actor, now }: ReadContext, which?: SQL): Promise<(Invitation & { invitedByName: string | null })[]> =>
   db
     .select({ ...getTableColumns(invitations), invitedByName: members.name })
     .from(invitations)
@@ -45,7 +45,7 @@ export function endsWith({ id, accountId, emailKey, role: before }: Member, role
 }
 
 /** The statements that end invitations, where `when` holds, and say so in the audit log. */
-export const endInvitations = (writing: Writing, which: SQL, when: SQL): Statement[] => [
+export const endInvitations = (writing: WriteContext, which: SQL, when: SQL): Statement[] => [
   storeAuditOfEach(
     writing,
     "member.invitation_withdrawn",

@@ -9,7 +9,7 @@ import {
 } from "@simplewebauthn/server";
 import { and, asc, eq, isNull, lt, sql } from "drizzle-orm";
 import { audited } from "../audit/audit.ts";
-import { isOneTooMany, mayStoreOwn, mostOwn } from "../audit/own-sign-in.ts";
+import { isOneTooMany, maxOwn, mayStoreOwn } from "../audit/own-sign-in.ts";
 import { hashOf } from "../crypto/hash.ts";
 import type { NamedSecret } from "../crypto/secrets.ts";
 import { isFailedCondition, requireInBatch } from "../db/batch-condition.ts";
@@ -18,7 +18,7 @@ import { isDuplicate } from "../db/failures.ts";
 import { wrote } from "../db/optimistic-locking.ts";
 import { Failure } from "../errors/failure.ts";
 import { minuteMs } from "../time/clock.ts";
-import type { Writing } from "../webhooks/outbox.ts";
+import type { WriteContext } from "../webhooks/outbox.ts";
 import { endOfChallenge, makeChallenge } from "./challenge.ts";
 import type { Member } from "./member.ts";
 import { members, passkeys, spentChallenges } from "./tables.ts";
@@ -47,12 +47,12 @@ const purposeOf = (ceremony: Registration | Authentication): string =>
 const challengeMs = 5 * minuteMs;
 const rpName = "Developer Overview";
 /** As long as WebAuthn lets an id be: https://www.w3.org/TR/webauthn-3/#credential-id */
-const mostIdBytes = 1023;
+const maxIdBytes = 1023;
 /** Four times as long as that of an RSA key of 4,096 bits. */
-const mostPublicKeyBytes = 2048;
+const maxPublicKeyBytes = 2048;
 const knownTransports = ["ble", "cable", "hybrid", "internal", "nfc", "smart-card", "usb"];
 /** Passkeys that a member may have. */
-export const mostPasskeys = 20;
+export const maxPasskeys = 20;
 const idOf = ({ origin }: RelyingParty) => new URL(origin).hostname;
 
 const refused = (cause?: unknown) => new Failure("forbidden", "The passkey was not taken. Try again, from the beginning.", { cause });
@@ -124,7 +124,7 @@ export async function verifyRegistration(
     });
     if (!verified.verified) throw refused();
     const { id, publicKey, counter, transports = [] } = verified.registrationInfo.credential;
-    if (Buffer.from(id, "base64url").length > mostIdBytes || publicKey.length > mostPublicKeyBytes) throw refused();
+    if (Buffer.from(id, "base64url").length > maxIdBytes || publicKey.length > maxPublicKeyBytes) throw refused();
     await spendChallenge(db, expectedChallenge, endsAt, now);
     const known = [...new Set<string>(transports)].filter((transport) => knownTransports.includes(transport));
     return { id, name, publicKey: Buffer.from(publicKey).toString("base64url"), counter, transports: known };
@@ -192,7 +192,7 @@ const mayHaveMore = "the member may have one more passkey";
 const auditIdOf = ({ id }: Pick<Passkey, "id">): string => hashOf(id).slice(0, 32);
 
 /** Gives a member one more passkey. Throws `conflict` for one that is registered, and `limit_reached`. */
-export async function addPasskey(writing: Writing, member: Pick<Member, "id">, passkey: NewPasskey): Promise<void> {
+export async function addPasskey(writing: WriteContext, member: Pick<Member, "id">, passkey: NewPasskey): Promise<void> {
   const { db, now, commit } = writing;
   await commit({
     result: null,
@@ -201,16 +201,16 @@ export async function addPasskey(writing: Writing, member: Pick<Member, "id">, p
     statements: [
       requireInBatch(
         db,
-        { holds: sql`(SELECT count(*) FROM passkeys WHERE member_id = ${member.id}) < ${mostPasskeys}`, name: mayHaveMore },
+        { holds: sql`(SELECT count(*) FROM passkeys WHERE member_id = ${member.id}) < ${maxPasskeys}`, name: mayHaveMore },
         mayStoreOwn(writing, "passkey.added"),
       ),
       db.insert(passkeys).values({ ...passkey, memberId: member.id, lastUsedAt: null, createdAt: now }),
     ],
   }).catch((error: unknown) => {
     if (isFailedCondition(error, mayHaveMore))
-      throw new Failure("limit_reached", `You may have ${mostPasskeys} passkeys. Remove one that is no longer used.`, { cause: error });
+      throw new Failure("limit_reached", `You may have ${maxPasskeys} passkeys. Remove one that is no longer used.`, { cause: error });
     if (isOneTooMany(error, "passkey.added"))
-      throw new Failure("limit_reached", `You added ${mostOwn["passkey.added"]} passkeys in 24 hours. Try again tomorrow.`, {
+      throw new Failure("limit_reached", `You added ${maxOwn["passkey.added"]} passkeys in 24 hours. Try again tomorrow.`, {
         cause: error,
       });
     throw isDuplicate(error, "passkeys.id") ? takenPasskey(error) : error;
@@ -218,7 +218,7 @@ export async function addPasskey(writing: Writing, member: Pick<Member, "id">, p
 }
 
 /** Removes a passkey of a member. Throws `not_found`, and `conflict` for the last one. */
-export async function removePasskey(writing: Writing, member: Pick<Member, "id">, id: string): Promise<void> {
+export async function removePasskey(writing: WriteContext, member: Pick<Member, "id">, id: string): Promise<void> {
   const { db, commit } = writing;
   const [own] = await db
     .select()

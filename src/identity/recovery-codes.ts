@@ -1,12 +1,12 @@
 import { and, count, eq, isNotNull, isNull, sql } from "drizzle-orm";
 import { audited } from "../audit/audit.ts";
-import { isOneTooMany, mayStoreOwn, mostOwn } from "../audit/own-sign-in.ts";
+import { isOneTooMany, maxOwn, mayStoreOwn } from "../audit/own-sign-in.ts";
 import { hashOf } from "../crypto/hash.ts";
 import { requireInBatch } from "../db/batch-condition.ts";
 import type { Db } from "../db/client.ts";
 import { wrote } from "../db/optimistic-locking.ts";
 import { Failure } from "../errors/failure.ts";
-import type { Writing } from "../webhooks/outbox.ts";
+import type { WriteContext } from "../webhooks/outbox.ts";
 import type { Member } from "./member.ts";
 import { members, recoveryCodes } from "./tables.ts";
 
@@ -78,7 +78,7 @@ export async function countRecoveryCodes(db: Db, memberId: string): Promise<numb
  * Gives a member eight new codes, shown this once, and ends the ones before. Throws `limit_reached` where the member has made too many; the ones before
  * end all the same, since somebody else may have them.
  */
-export async function replaceRecoveryCodes(writing: Writing, member: Pick<Member, "id" | "name">): Promise<string[]> {
+export async function replaceRecoveryCodes(writing: WriteContext, member: Pick<Member, "id" | "name">): Promise<string[]> {
   const { db, commit } = writing;
   const { codes, rows } = newRecoveryCodes(member.id);
   const endBefore = db.delete(recoveryCodes).where(eq(recoveryCodes.memberId, member.id));
@@ -102,7 +102,7 @@ export async function replaceRecoveryCodes(writing: Writing, member: Pick<Member
       statements: [endBefore],
       when: sql`EXISTS (SELECT 1 FROM recovery_codes WHERE member_id = ${member.id})`,
     });
-    const most = mostOwn["recovery_codes.made"];
+    const most = maxOwn["recovery_codes.made"];
     throw new Failure(
       "limit_reached",
       `You made recovery codes ${most} times in 24 hours. The last ones have ended. Make new ones tomorrow.`,

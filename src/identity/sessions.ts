@@ -1,6 +1,6 @@
 import { and, desc, eq, gt, inArray, isNull, ne, type SQL, sql } from "drizzle-orm";
 import type { Account } from "../accounts/account.ts";
-import type { Origin, Reading } from "../accounts/actor.ts";
+import type { Origin, ReadContext } from "../accounts/actor.ts";
 import { accounts } from "../accounts/tables.ts";
 import { audited } from "../audit/audit.ts";
 import { takesOwn } from "../audit/own-sign-in.ts";
@@ -12,7 +12,7 @@ import { wrote } from "../db/optimistic-locking.ts";
 import { Failure } from "../errors/failure.ts";
 import { newId } from "../ids/ids.ts";
 import { dayMs, hourMs, minuteMs } from "../time/clock.ts";
-import { commitChange, type Outbox, type Writing } from "../webhooks/outbox.ts";
+import { commitChange, type Outbox, type WriteContext } from "../webhooks/outbox.ts";
 import type { Member } from "./member.ts";
 import { managedBy } from "./roles.ts";
 import { members, sessions } from "./tables.ts";
@@ -26,10 +26,10 @@ export interface SessionOrigin extends Origin {
 }
 
 export const idleMs = 12 * hourMs;
-export const longestMs = 14 * dayMs;
+export const maxMs = 14 * dayMs;
 const touchedMs = minuteMs;
 /** Sessions that a member may have at once. */
-export const mostSessions = 50;
+export const maxSessions = 50;
 /** How long somebody who has just shown who they are need not do so again. */
 export const freshMs = 10 * minuteMs;
 
@@ -70,11 +70,10 @@ const endOldest = (db: Db, memberId: string): Statement =>
   raw(
     db,
     sql`DELETE FROM sessions WHERE member_id = ${memberId} AND id <= (SELECT id FROM sessions AS kept WHERE kept.member_id = ${memberId}
-      ORDER BY kept.id DESC LIMIT 1 OFFSET ${mostSessions})`,
+      ORDER BY kept.id DESC LIMIT 1 OFFSET ${maxSessions})`,
   );
 
-const isLive = (now: number) =>
-  and(gt(sessions.lastSeenAt, now - idleMs), gt(sessions.createdAt, now - longestMs), isNull(members.removedAt));
+const isLive = (now: number) => and(gt(sessions.lastSeenAt, now - idleMs), gt(sessions.createdAt, now - maxMs), isNull(members.removedAt));
 
 export interface SignedIn {
   /** Null under Cloudflare Access, which keeps its own. */
@@ -121,12 +120,12 @@ const endableBy = ({ id, accountId, role }: Member): SQL =>
   sql`${sessions.memberId} IN (SELECT id FROM members WHERE account_id = ${accountId} AND removed_at IS NULL AND (id = ${id} OR ${inArray(sql`role`, managedBy(role))}))`;
 
 /** As many sessions as a list has: all of a member's own, and the latest of others. */
-export const mostListed = 2 * mostSessions;
+export const maxListed = 2 * maxSessions;
 /** As many sessions of another member as are looked at: a list of 1,000 members with 50 each would hold up everybody. */
-const mostOfOther = 5;
+const maxOfOther = 5;
 
 /** The live sessions that a member may end, at most 100: first their own, then the latest five of each other member. Each the latest first. */
-export async function listSessions({ db, now }: Reading, member: Member): Promise<{ session: Session; member: Member }[]> {
+export async function listSessions({ db, now }: ReadContext, member: Member): Promise<{ session: Session; member: Member }[]> {
   // Reads the latest sessions of each member. From the sessions to their members, it would read all sessions of the account.
   const list = (whose: SQL | undefined, most: number) =>
     db
@@ -141,15 +140,15 @@ export async function listSessions({ db, now }: Reading, member: Member): Promis
         ),
       )
       .orderBy(desc(sessions.lastSeenAt))
-      .limit(mostListed);
+      .limit(maxListed);
   const isOther = and(eq(members.accountId, member.accountId), ne(members.id, member.id), inArray(members.role, managedBy(member.role)));
   // Not a batch: Drizzle mixes up columns of one name there.
-  const [own, others] = await Promise.all([list(eq(members.id, member.id), mostSessions), list(isOther, mostOfOther)]);
-  return [...own, ...others].slice(0, mostListed);
+  const [own, others] = await Promise.all([list(eq(members.id, member.id), maxSessions), list(isOther, maxOfOther)]);
+  return [...own, ...others].slice(0, maxListed);
 }
 
 /** Returns the id of the member that a session is of. Null for a session that `member` may not end. */
-export async function readMemberOfSession({ db }: Reading, id: string, member: Member): Promise<string | null> {
+export async function readMemberOfSession({ db }: ReadContext, id: string, member: Member): Promise<string | null> {
   const [found] = await db
     .select({ memberId: sessions.memberId })
     .from(sessions)
@@ -158,7 +157,7 @@ export async function readMemberOfSession({ db }: Reading, id: string, member: M
 }
 
 /** Ends a session that a member may end. Throws `not_found` for any other. */
-export async function endSession(writing: Writing, id: string, member: Member): Promise<void> {
+export async function endSession(writing: WriteContext, id: string, member: Member): Promise<void> {
   const { db, commit } = writing;
   const endable = and(eq(sessions.id, id), endableBy(member));
   const [ended] = await commit({
@@ -179,5 +178,5 @@ export const deleteOldSessions = (db: Db, now: number, atMost: number): Promise<
     db,
     atMost,
     (limit) => sql`DELETE FROM sessions WHERE token_hash IN
-      (SELECT token_hash FROM sessions WHERE created_at < ${now - longestMs} ORDER BY created_at LIMIT ${limit})`,
+      (SELECT token_hash FROM sessions WHERE created_at < ${now - maxMs} ORDER BY created_at LIMIT ${limit})`,
   );

@@ -1,5 +1,5 @@
 import { and, eq, exists, gt, isNull, or, sql } from "drizzle-orm";
-import type { Reading } from "../accounts/actor.ts";
+import type { ReadContext } from "../accounts/actor.ts";
 import { isNotSuspended, suspended } from "../accounts/suspension.ts";
 import { accounts } from "../accounts/tables.ts";
 import { type DenialCode, denialContent, denialOfState } from "../admission/admission.ts";
@@ -59,7 +59,7 @@ async function isSuspended(db: Db, keyId: string): Promise<boolean> {
 }
 
 /** The row of the key that acts, null where it is the operator or the service itself. Throws as the request would be refused where the key is gone from D1 or no longer active. */
-export async function readActingKey({ db, actor }: Reading): Promise<KeyRow | null> {
+export async function readActingKey({ db, actor }: ReadContext): Promise<KeyRow | null> {
   if (actor.by.type !== "key") return null;
   const [row] = await db
     .select()

@@ -1,5 +1,5 @@
 import { count, eq, type SQL, sql } from "drizzle-orm";
-import type { Reading } from "../accounts/actor.ts";
+import type { ReadContext } from "../accounts/actor.ts";
 import { accounts } from "../accounts/tables.ts";
 import { isLive } from "../admission/live-keys.ts";
 import { holdsNow } from "../db/batch-condition.ts";
@@ -12,25 +12,25 @@ import { apiKeys } from "./tables.ts";
 
 export const maxLiveKeys = 50;
 
-const countLive = ({ db, actor, now }: Reading) => db.select({ live: count() }).from(apiKeys).where(isLive(actor.accountId, now));
+const countLive = ({ db, actor, now }: ReadContext) => db.select({ live: count() }).from(apiKeys).where(isLive(actor.accountId, now));
 
 /** Keys that an account may make in 24 hours. The rows of revoked and expired keys stay, and some queries read all of them. */
-export const mostMade = 1_000;
-/** Keys beyond `mostMade` that admins may still make, and owners twice as many: so nobody stops a higher role by making keys. */
+export const maxMade = 1_000;
+/** Keys beyond `maxMade` that admins may still make, and owners twice as many: so nobody stops a higher role by making keys. */
 export const reservedForRole = 100;
 
 /** The condition, for D1, that the actor may make one more key. The operator always may. */
-export const mayMakeMore = ({ actor, now }: Pick<Reading, "actor" | "now">): SQL => {
+export const mayMakeMore = ({ actor, now }: Pick<ReadContext, "actor" | "now">): SQL => {
   if (actor.by.type === "operator") return sql`true`;
-  const most = sql`(SELECT ${mostMade} + ${reservedForRole} * coalesce(max(CASE role WHEN 'owner' THEN 2 WHEN 'admin' THEN 1 ELSE 0 END), 0)
+  const most = sql`(SELECT ${maxMade} + ${reservedForRole} * coalesce(max(CASE role WHEN 'owner' THEN 2 WHEN 'admin' THEN 1 ELSE 0 END), 0)
     FROM members WHERE id = ${actor.by.id})`;
   const made = sql`SELECT count(*) FROM (SELECT 1 FROM api_keys WHERE account_id = ${actor.accountId} AND created_at > ${now - dayMs}
-    LIMIT ${mostMade + 2 * reservedForRole})`;
+    LIMIT ${maxMade + 2 * reservedForRole})`;
   return sql`(${made}) < ${most}`;
 };
 
 /** The condition, for D1, that the account may have one more live key. */
-export const hasRoom = (reading: Reading): SQL => sql`(${countLive(reading)}) < ${maxLiveKeys}`;
+export const hasRoom = (reading: ReadContext): SQL => sql`(${countLive(reading)}) < ${maxLiveKeys}`;
 
 export const noRoom = () =>
   new Failure("limit_reached", `An account may have ${maxLiveKeys} live keys. Revoke one that is no longer used.`);
@@ -38,16 +38,16 @@ export const noRoom = () =>
 const tooManyMade = () =>
   new Failure(
     "limit_reached",
-    `An account may make ${mostMade.toLocaleString("en")} keys in 24 hours. Its admins and owners may make some more. Rotate a key instead, or wait.`,
+    `An account may make ${maxMade.toLocaleString("en")} keys in 24 hours. Its admins and owners may make some more. Rotate a key instead, or wait.`,
   );
 
 /** Throws `limit_reached` where the account has made all the keys that it may make in 24 hours. */
-export async function requireMayMake(reading: Reading): Promise<void> {
+export async function requireMayMake(reading: ReadContext): Promise<void> {
   if (!(await holdsNow(reading.db, mayMakeMore(reading)))) throw tooManyMade();
 }
 
 /** Throws `limit_reached` where the account has all the live keys that it may have. */
-export async function requireRoom(reading: Reading): Promise<void> {
+export async function requireRoom(reading: ReadContext): Promise<void> {
   const [counted] = await countLive(reading);
   if (!counted || counted.live >= maxLiveKeys) throw noRoom();
 }
@@ -61,7 +61,7 @@ export async function readCeiling(db: Db, accountId: string): Promise<number> {
 
 /** Throws `invalid_body`, which names both, for a limit that the account may not have and an expiry that has passed already. */
 export async function requireBounds(
-  { db, actor, now }: Reading,
+  { db, actor, now }: ReadContext,
   { hourlyLimit, expiresAt }: { hourlyLimit?: number | undefined; expiresAt?: number | null | undefined },
 ): Promise<void> {
   const faults: Fault[] = [];

@@ -1,5 +1,5 @@
 import { and, type SQL } from "drizzle-orm";
-import type { Reading } from "../accounts/actor.ts";
+import type { ReadContext } from "../accounts/actor.ts";
 import { audited } from "../audit/audit.ts";
 import { newKeyId, newSecretKey, type SigningSecret } from "../credentials/key-format.ts";
 import { hashOf } from "../crypto/hash.ts";
@@ -7,7 +7,7 @@ import { newRevision } from "../db/client.ts";
 import { insertWhere } from "../db/insert-where.ts";
 import { conflicted, isUnchanged, retryOnConflict, wrote } from "../db/optimistic-locking.ts";
 import { neverUsed } from "../usage/last-uses.ts";
-import type { Writing } from "../webhooks/outbox.ts";
+import type { WriteContext } from "../webhooks/outbox.ts";
 import { readActingKey } from "./acting-key.ts";
 import { hasRoom, mayMakeMore, noRoom, readCeiling, requireBounds, requireMayMake } from "./bounds.ts";
 import { keyCreated } from "./events.ts";
@@ -25,7 +25,10 @@ export type NewKey = Pick<Content, "name"> & Partial<Content>;
  * Makes a key and its secret, which is shown this once. What the input leaves open is as wide as the acting key's own.
  * Throws `forbidden` for more than that, `invalid_body` over the account's ceiling, `limit_reached` at 50 live keys and at 1,000 made in 24 hours.
  */
-export async function createKey(writing: Writing & { signing: SigningSecret }, input: NewKey): Promise<{ key: Key; secretKey: string }> {
+export async function createKey(
+  writing: WriteContext & { signing: SigningSecret },
+  input: NewKey,
+): Promise<{ key: Key; secretKey: string }> {
   await requireBounds(writing, input);
   return retryOnConflict(async () => {
     const own = await readActingKey(writing);
@@ -38,14 +41,14 @@ export async function createKey(writing: Writing & { signing: SigningSecret }, i
 }
 
 /** Throws `forbidden` where the acting key may not make such a key. */
-export async function authorizeNewKey(reading: Reading, input: NewKey): Promise<void> {
+export async function authorizeNewKey(reading: ReadContext, input: NewKey): Promise<void> {
   const own = await readActingKey(reading);
   if (own) requireGrantable(await permissionsOf(reading, input, own), own);
 }
 
 /** Null where the account has no room for it, or the acting key has been changed since it was read. */
 async function insertKey(
-  writing: Writing & { signing: SigningSecret },
+  writing: WriteContext & { signing: SigningSecret },
   input: NewKey,
   own: KeyRow | null,
 ): Promise<{ key: Key; secretKey: string } | null> {
@@ -88,7 +91,7 @@ async function insertKey(
 }
 
 /** What the key may do, with what the input leaves open filled in. */
-async function permissionsOf({ db, actor }: Reading, input: NewKey, own: KeyRow | null): Promise<Permissions> {
+async function permissionsOf({ db, actor }: ReadContext, input: NewKey, own: KeyRow | null): Promise<Permissions> {
   const ceiling = await readCeiling(db, actor.accountId);
   return {
     scopes: input.scopes ?? [...defaultScopes],

@@ -1,5 +1,5 @@
 import { and, desc, inArray, type SQL, sql } from "drizzle-orm";
-import type { LogReading } from "../accounts/actor.ts";
+import type { LogReadContext } from "../accounts/actor.ts";
 import { isLive } from "../admission/live-keys.ts";
 import { knownTo, knownToRemovedSince } from "../audit/known-to.ts";
 import { holdsNow } from "../db/batch-condition.ts";
@@ -12,7 +12,7 @@ import { apiKeys } from "./tables.ts";
 import { type KeyContext, writeKey } from "./write-key.ts";
 
 /** Returns the live keys whose secret a member may have, newest first, at most `limit`. */
-export async function listKeysKnownTo({ db, activity, actor, now }: LogReading, memberId: string, limit: number): Promise<Key[]> {
+export async function listKeysKnownTo({ db, activity, actor, now }: LogReadContext, memberId: string, limit: number): Promise<Key[]> {
   const rows = await db
     .select()
     .from(apiKeys)

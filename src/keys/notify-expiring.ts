@@ -1,5 +1,5 @@
 import { and, asc, eq, exists, gt, lte, sql } from "drizzle-orm";
-import { type StoreReading, systemOn } from "../accounts/actor.ts";
+import { type StoreReadContext, systemOn } from "../accounts/actor.ts";
 import { accounts } from "../accounts/tables.ts";
 import { errorsOf, throwTogether } from "../errors/failure.ts";
 import { neverUsed, readLastUse } from "../usage/last-uses.ts";
@@ -9,17 +9,17 @@ import type { KeyRow } from "./key.ts";
 import { apiKeys } from "./tables.ts";
 
 /** As many keys that have expired unseen as one run passes over. */
-const mostPassedOver = 1000;
+const maxPassedOver = 1000;
 
 /**
  * Makes the event of keys that expire within seven days, once for each expiry: at most `limit` of them. Accounts take turns: the first of each, then
  * the second of each, and so on. One that fails holds up no other.
  */
-export async function notifyExpiring(outbox: Outbox & StoreReading, now: number, limit: number): Promise<number> {
+export async function notifyExpiring(outbox: Outbox & StoreReadContext, now: number, limit: number): Promise<number> {
   const { db } = outbox;
   // A key that expired before its turn came gets no event: it is no longer about to expire.
   await db.run(sql`UPDATE api_keys SET notified_expiry = expires_at WHERE id IN (SELECT id FROM api_keys
-    WHERE notified_expiry IS NOT expires_at AND state <> 'revoked' AND expires_at <= ${now} LIMIT ${mostPassedOver})`);
+    WHERE notified_expiry IS NOT expires_at AND state <> 'revoked' AND expires_at <= ${now} LIMIT ${maxPassedOver})`);
   const expiring = await db
     .select({ row: apiKeys, store: accounts.activityStore })
     .from(apiKeys)
@@ -38,7 +38,7 @@ export async function notifyExpiring(outbox: Outbox & StoreReading, now: number,
   return expiring.length;
 }
 
-async function notify(outbox: Outbox & StoreReading, now: number, row: KeyRow, store: string): Promise<void> {
+async function notify(outbox: Outbox & StoreReadContext, now: number, row: KeyRow, store: string): Promise<void> {
   const { db } = outbox;
   if (row.expiresAt === null) return;
   const lastUse = await readLastUse({ activity: outbox.activityIn(store), actor: systemOn(row.accountId) }, row.id);

@@ -16,7 +16,7 @@ const patienceMs = 5 * secondMs;
 const pauseMs = 100;
 
 /** Of the keys that one run pushes, those that take statements of their own: ten each, at most. */
-const mostOthers = 20;
+const maxOthers = 20;
 const keysAtOnce = 100;
 
 interface Push {
@@ -127,7 +127,7 @@ export async function pushWaitingKeys(
       denialCache.forget(id, Date.now());
       if (inForce.revision === config.revision && inForce.state === config.state) confirmed.push([id, config.version]);
       // A later push was first, or D1 was set back.
-      else if (++others <= mostOthers) await withDeadline(pushOnce(push, id), patienceMs, "The push of a key");
+      else if (++others <= maxOthers) await withDeadline(pushOnce(push, id), patienceMs, "The push of a key");
     }),
   );
   for (const outcome of outcomes)

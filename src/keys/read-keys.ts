@@ -1,6 +1,6 @@
 import { and, desc, eq, lte, type SQL, sql } from "drizzle-orm";
 import { unionAll } from "drizzle-orm/sqlite-core";
-import type { LogReading, Reading } from "../accounts/actor.ts";
+import type { LogReadContext, ReadContext } from "../accounts/actor.ts";
 import { isLive } from "../admission/live-keys.ts";
 import { isOwnOneOf } from "../db/is-one-of.ts";
 import { Failure } from "../errors/failure.ts";
@@ -27,7 +27,7 @@ const isListed = (accountId: string, status: KeyStatus | undefined, now: number)
 
 /** Keys of the account, newest first. */
 export async function listKeys(
-  { db, activity, actor, now }: LogReading,
+  { db, activity, actor, now }: LogReadContext,
   { statuses, after, limit }: { statuses?: readonly KeyStatus[] | undefined; after?: KeyPosition | undefined; limit: number },
 ): Promise<Key[]> {
   const having = (status?: KeyStatus) =>
@@ -58,17 +58,17 @@ export async function listKeys(
 }
 
 /** One key of the account, with its last use. Throws `not_found`. */
-export async function readKey(reading: LogReading, id: string): Promise<Key> {
+export async function readKey(reading: LogReadContext, id: string): Promise<Key> {
   const row = await readKeyRow(reading, id);
   return { ...row, ...(await readLastUse(reading, id)), createdByName: await readMakerName(reading, row) };
 }
 
 /** Returns the name that the maker of a key has now; null if it has none, or is gone. */
-export const readMakerName = async (reading: Reading, row: KeyRow): Promise<string | null> =>
+export const readMakerName = async (reading: ReadContext, row: KeyRow): Promise<string | null> =>
   (await readMakerNames(reading, [row])).get(row.createdById ?? "") ?? null;
 
 /** The names that those who made these keys have now, by their ids. */
-async function readMakerNames({ db, actor }: Reading, rows: readonly KeyRow[]): Promise<Map<string, string>> {
+async function readMakerNames({ db, actor }: ReadContext, rows: readonly KeyRow[]): Promise<Map<string, string>> {
   const ids = [...new Set(rows.flatMap(({ createdById }) => createdById ?? []))];
   if (ids.length === 0) return new Map();
   const found = await unionAll(
@@ -85,7 +85,7 @@ async function readMakerNames({ db, actor }: Reading, rows: readonly KeyRow[]): 
 }
 
 /** One key of the account, as it is stored. Throws `not_found`. */
-export async function readKeyRow({ db, actor }: Reading, id: string): Promise<KeyRow> {
+export async function readKeyRow({ db, actor }: ReadContext, id: string): Promise<KeyRow> {
   const [row] = await db
     .select()
     .from(apiKeys)
@@ -95,6 +95,6 @@ export async function readKeyRow({ db, actor }: Reading, id: string): Promise<Ke
 }
 
 /** Throws `not_found` where the account has no such key. */
-export async function requireKey(reading: Reading, id: string): Promise<void> {
+export async function requireKey(reading: ReadContext, id: string): Promise<void> {
   await readKeyRow(reading, id);
 }

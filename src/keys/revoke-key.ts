@@ -1,5 +1,5 @@
 import { eq } from "drizzle-orm";
-import { type StoreReading, systemOn } from "../accounts/actor.ts";
+import { type StoreReadContext, systemOn } from "../accounts/actor.ts";
 import { accounts } from "../accounts/tables.ts";
 import { isLiveSecret } from "../admission/admission.ts";
 import { denialCache } from "../admission/denial-cache.ts";
@@ -57,7 +57,7 @@ async function revokeInGuard({ guards }: Pick<KeyContext, "guards">, id: string)
  * ends alone, any other does nothing.
  */
 export async function revokeLeaked(
-  writing: Omit<KeyContext, "actor" | "activity"> & StoreReading,
+  writing: Omit<KeyContext, "actor" | "activity"> & StoreReadContext,
   keyId: string,
   secretHash: string,
 ): Promise<void> {

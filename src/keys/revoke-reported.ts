@@ -1,10 +1,10 @@
-import type { StoreReading } from "../accounts/actor.ts";
+import type { StoreReadContext } from "../accounts/actor.ts";
 import type { Guards } from "../admission/guards.ts";
 import { messagesOf } from "../db/failures.ts";
-import type { Writing } from "../webhooks/outbox.ts";
+import type { WriteContext } from "../webhooks/outbox.ts";
 import { revokeLeaked } from "./revoke-key.ts";
 
-const mostRemembered = 10_000;
+const maxRemembered = 10_000;
 /** Before each attempt: the platform ends what runs after a response at 30 s. */
 const pausesMs = [0, 100, 500, 2000, 5000];
 
@@ -13,7 +13,7 @@ const handled = new Set<string>();
 
 /** Acts on a genuine key that was reported as leaked, once an isolate. The reporter has been answered, so nobody else would try again. Never rejects. */
 export async function revokeReported(
-  writing: Omit<Writing, "actor"> & StoreReading & { guards: Guards },
+  writing: Omit<WriteContext, "actor"> & StoreReadContext & { guards: Guards },
   { keyId, secretHash }: { keyId: string; secretHash: string },
 ): Promise<void> {
   if (handled.has(secretHash)) return;
@@ -21,7 +21,7 @@ export async function revokeReported(
     await new Promise((resolve) => setTimeout(resolve, pauseMs));
     try {
       await revokeLeaked(writing, keyId, secretHash);
-      if (handled.size >= mostRemembered) handled.clear();
+      if (handled.size >= maxRemembered) handled.clear();
       handled.add(secretHash);
       return;
     } catch (error) {

@@ -1,4 +1,4 @@
-import type { Reading } from "../accounts/actor.ts";
+import type { ReadContext } from "../accounts/actor.ts";
 import { askGuard, type Guards } from "../admission/guards.ts";
 import { newSecretKey, type SigningSecret } from "../credentials/key-format.ts";
 import { hashOf } from "../crypto/hash.ts";
@@ -49,7 +49,7 @@ export async function rotateKey(
 }
 
 /** Throws `forbidden` where the acting key may not rotate the key, and `not_found`. */
-export async function authorizeRotation(reading: Reading, id: string): Promise<void> {
+export async function authorizeRotation(reading: ReadContext, id: string): Promise<void> {
   requireRotatable(await readKeyRow(reading, id), await readActingKey(reading));
 }
 
@@ -60,6 +60,6 @@ function requireRotatable(key: KeyRow, own: KeyRow | null): void {
 }
 
 /** Pushes the key where a change of it is stored that its guard has not confirmed. Throws `not_found` and `unavailable`. */
-export async function pushIfWaiting(pushing: Reading & { guards: Guards }, id: string): Promise<void> {
+export async function pushIfWaiting(pushing: ReadContext & { guards: Guards }, id: string): Promise<void> {
   if (isWaiting(await readKeyRow(pushing, id))) await pushKey(pushing, id);
 }

@@ -1,5 +1,5 @@
 import { createRoute, z } from "@hono/zod-openapi";
-import { keyWriting, reading, readingLog } from "../api/acting.ts";
+import { keyContext, logContext, readContext } from "../api/acting.ts";
 import { etagOfShown, preconditionOf, respondOne } from "../api/middleware/conditional.ts";
 import { runOnce } from "../api/middleware/idempotency.ts";
 import { respondEmpty, respondJson } from "../api/respond.ts";
@@ -92,7 +92,7 @@ const Position = z.strictObject({ createdAt: z.int(), id: z.string() });
 
 routes.openapi(list, async (c) => {
   const { limit, cursor, status: statuses } = c.req.valid("query");
-  const asking = readingLog(c);
+  const asking = logContext(c);
   const after = positionAt(c, cursor, Position);
   await refreshRollUps(asking);
   const { rows, last } = cut(await listKeys(asking, { statuses, after, limit: limit + 1 }), limit);
@@ -124,7 +124,7 @@ routes.openapi(create, (c) => {
   const newKey = newKeyOf(c.req.valid("json"));
   return runOnce(c, {
     authorize: (reading) => authorizeNewKey(reading, newKey),
-    run: ({ commit }) => createKey(keyWriting(c, commit), newKey),
+    run: ({ commit }) => createKey(keyContext(c, commit), newKey),
     respond: (made) => {
       const { etag, ...response } = withSecret(made);
       return { status: 201, ...response, headers: { Location: `${c.req.path}/${made.key.id}`, ETag: etag } };
@@ -146,7 +146,7 @@ const read = createRoute({
 });
 
 routes.openapi(read, async (c) => {
-  const asking = readingLog(c);
+  const asking = logContext(c);
   await refreshRollUps(asking);
   const key = await readKey(asking, c.req.valid("param").id);
   return respondOne(c, keyData(key, asking.now), keyEtag(key, asking.now));
@@ -168,7 +168,7 @@ const change = createRoute({
 });
 
 routes.openapi(change, async (c) => {
-  const changing = keyWriting(c);
+  const changing = keyContext(c);
   const patch = keyPatchOf(c.req.valid("json"));
   const key = await changeKey(changing, c.req.valid("param").id, patch, preconditionOf(c));
   return respondJson(c, keyData(key, changing.now), 200, { ETag: keyEtag(key, changing.now) });
@@ -190,7 +190,7 @@ const revoke = createRoute({
 });
 
 routes.openapi(revoke, async (c) => {
-  await revokeKey(keyWriting(c), c.req.valid("param").id, preconditionOf(c));
+  await revokeKey(keyContext(c), c.req.valid("param").id, preconditionOf(c));
   return respondEmpty(c, 204);
 });
 
@@ -214,11 +214,11 @@ routes.openapi(rotate, (c) => {
   const overlapMs = c.req.valid("json").overlap_seconds * secondMs;
   return runOnce(c, {
     authorize: (reading) => authorizeRotation(reading, id),
-    run: ({ commit }) => rotateKey(keyWriting(c, commit), id, overlapMs),
+    run: ({ commit }) => rotateKey(keyContext(c, commit), id, overlapMs),
     respond: (rotated) => {
       const { etag, ...response } = withSecret(rotated);
       return { status: 200, ...response, headers: { ETag: etag } };
     },
-    beforeReplay: () => pushIfWaiting({ ...reading(c), guards: c.env.KEY_GUARD }, id),
+    beforeReplay: () => pushIfWaiting({ ...readContext(c), guards: c.env.KEY_GUARD }, id),
   });
 });

@@ -101,10 +101,10 @@ const expiresAt = timeInputOrNull.meta({
   description: "When it expires: a time to come. `null`: never.",
   example: "2099-12-31T00:00:00Z",
 });
-const mostAllowedIps = 100;
+const maxAllowedIps = 100;
 const ipListDocument = {
   items: { type: "string" as const },
-  maxItems: mostAllowedIps,
+  maxItems: maxAllowedIps,
   description: "Addresses and CIDR ranges, IPv4 and IPv6. Empty: any.",
   example: ["203.0.113.0/24"],
 };
@@ -114,7 +114,7 @@ const ipList = z
       .union([z.ipv4(), z.ipv6(), z.cidrv4(), z.cidrv6()], "Must be an IPv4 or IPv6 address or CIDR range.")
       .refine(isUnambiguous, "Write the IPv4 address by itself."),
   )
-  .max(mostAllowedIps);
+  .max(maxAllowedIps);
 const allowedIps = ipList.meta({ type: "array", ...ipListDocument });
 const allowedIpsOrNull = ipList.nullable().meta({ type: ["array", "null"], ...ipListDocument });
 

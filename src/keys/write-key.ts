@@ -1,5 +1,5 @@
 import { and, exists, type SQL } from "drizzle-orm";
-import type { LogReading } from "../accounts/actor.ts";
+import type { LogReadContext } from "../accounts/actor.ts";
 import type { Guards } from "../admission/guards.ts";
 import { audited } from "../audit/audit.ts";
 import type { Statement } from "../db/client.ts";
@@ -7,7 +7,7 @@ import { isEmpty } from "../db/differing.ts";
 import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../db/optimistic-locking.ts";
 import type { Event } from "../events/event.ts";
 import { readLastUse } from "../usage/last-uses.ts";
-import type { EvenWhereFull, Writing } from "../webhooks/outbox.ts";
+import type { EvenWhereFull, WriteContext } from "../webhooks/outbox.ts";
 import { readActingKey } from "./acting-key.ts";
 import { requireScopesWithin } from "./grants.ts";
 import type { Key, KeyRow } from "./key.ts";
@@ -17,7 +17,7 @@ import { reconcileKey } from "./reconcile-key.ts";
 import { apiKeys } from "./tables.ts";
 
 /** A verb that changes a key takes its guard too: a change holds when the verb returns. */
-export interface KeyContext extends Writing, LogReading {
+export interface KeyContext extends WriteContext, LogReadContext {
   guards: Guards;
 }
 

@@ -40,8 +40,8 @@ const sections = all.filter(({ table }) => ownerOf(table).table === undefined);
 const ownedBy = (name: string) => all.filter(({ table }) => ownerOf(table).table === name);
 
 /** Of one answer: the next one goes on where it ends. */
-const mostCharacters = 2_000_000;
-const mostPieces = 50;
+const maxCharacters = 2_000_000;
+const maxPieces = 50;
 
 /** A piece of an export: lines, and where the next piece goes on; null where this was the last. */
 export interface ExportPiece {
@@ -54,7 +54,7 @@ export async function exportAccount({ db, env }: { db: Db; env: object }, accoun
   const account = await readAccount(db, accountId);
   let [at, after] = positionOf(cursor);
   const lines: object[] = [];
-  for (let [piece, characters] = [0, 0]; piece < mostPieces && characters < mostCharacters; piece++) {
+  for (let [piece, characters] = [0, 0]; piece < maxPieces && characters < maxCharacters; piece++) {
     const section = sections[at];
     if (!section) return { lines, next: null };
     const d1 = section.table.isLog ? activityDatabase(env, account.activityStore) : db.$client;

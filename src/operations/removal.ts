@@ -1,5 +1,5 @@
 import { and, asc, eq, lt, type SQL, sql } from "drizzle-orm";
-import type { Actor, Party, Reading, StoreReading } from "../accounts/actor.ts";
+import type { Actor, Party, ReadContext, StoreReadContext } from "../accounts/actor.ts";
 import { accounts } from "../accounts/tables.ts";
 import type { Guards } from "../admission/guards.ts";
 import { isLive } from "../admission/live-keys.ts";
@@ -15,7 +15,7 @@ import { apiKeys } from "../keys/tables.ts";
 import { minuteMs } from "../time/clock.ts";
 import { disableWebhook } from "../webhooks/disable-webhook.ts";
 import { webhooksOfMember } from "../webhooks/list-webhooks-of-member.ts";
-import { commitTo, type Outbox, type Writing } from "../webhooks/outbox.ts";
+import { commitTo, type Outbox, type WriteContext } from "../webhooks/outbox.ts";
 import { webhooks } from "../webhooks/tables.ts";
 import { endings } from "./tables.ts";
 
@@ -33,15 +33,20 @@ export interface Choice {
  * Removes a member as read. Of the keys that they know, those that were shown and not chosen stay, where they are still as they were shown. One that was
  * changed since is disabled, and any other is revoked. A webhook of theirs that was made or changed since is disabled. Throws as `removeMember` does.
  */
-export const removeWithKeys = (writing: Writing, member: Member, choice: Choice): Promise<void> =>
+export const removeWithKeys = (writing: WriteContext, member: Member, choice: Choice): Promise<void> =>
   removeMember(writing, member, (when) => noteEndings(writing, member.id, choice, when));
 
 /** The same to what a former member has left behind. */
-export async function endOfFormer(writing: Writing, memberId: string, choice: Choice): Promise<void> {
+export async function endOfFormer(writing: WriteContext, memberId: string, choice: Choice): Promise<void> {
   await writing.commit({ evenWhereFull: true, result: null, events: [], statements: noteEndings(writing, memberId, choice, sql`true`) });
 }
 
-function noteEndings({ db, actor, now }: Reading, memberId: string, { shownKeys, revoked, shownWebhooks }: Choice, when: SQL): Statement[] {
+function noteEndings(
+  { db, actor, now }: ReadContext,
+  memberId: string,
+  { shownKeys, revoked, shownWebhooks }: Choice,
+  when: SQL,
+): Statement[] {
   const { accountId, by, from } = actor;
   const idOf = (version: string) => version.slice(0, version.indexOf("."));
   const spared = shownKeys.filter((version) => !revoked.includes(idOf(version)));
@@ -69,7 +74,7 @@ function noteEndings({ db, actor, now }: Reading, memberId: string, { shownKeys,
 type Ending = typeof endings.$inferSelect;
 
 /** What it takes to finish a removal. */
-export interface Finishing extends Outbox, StoreReading {
+export interface Finishing extends Outbox, StoreReadContext {
   guards: Guards;
 }
 

@@ -11,7 +11,7 @@ import { readSignInFailures } from "./sign-in-failures.ts";
 // How the deployment does, over all accounts: for the operator's page, the command line and metrics.
 
 /** Counting goes no further: an operator need not know by how much more. */
-const mostCounted = 100_000;
+const maxCounted = 100_000;
 const patienceMs = 5 * secondMs;
 
 /** What is still to be sent. Times in milliseconds since the epoch. */
@@ -27,9 +27,9 @@ export interface Backlog {
 }
 
 /** As many webhooks with something to be sent as are looked at. */
-const mostWebhooks = 5000;
+const maxWebhooks = 5000;
 /** Of each, no more are counted. */
-const mostOfWebhook = 1000;
+const maxOfWebhook = 1000;
 
 export async function readBacklog(db: Db, now: number): Promise<Backlog> {
   // Each webhook with something to be sent is found by a seek in the index, and what is due of it by another.
@@ -38,17 +38,17 @@ export async function readBacklog(db: Db, now: number): Promise<Backlog> {
         SELECT min(webhook_id), 1 FROM deliveries WHERE status = 'pending'
         UNION ALL
         SELECT (SELECT min(webhook_id) FROM deliveries WHERE status = 'pending' AND webhook_id > waiting.id), count + 1 FROM waiting
-        WHERE id IS NOT NULL AND count < ${mostWebhooks}
+        WHERE id IS NOT NULL AND count < ${maxWebhooks}
       ), first AS (
         SELECT waiting.id, (SELECT next_attempt_at FROM deliveries WHERE status = 'pending' AND webhook_id = waiting.id ORDER BY next_attempt_at LIMIT 1) AS at,
           (SELECT account_id FROM deliveries WHERE status = 'pending' AND webhook_id = waiting.id LIMIT 1) AS account_id
         FROM waiting WHERE id IS NOT NULL
       ), due AS (
         SELECT at, (SELECT count(*) FROM (SELECT 1 FROM deliveries WHERE status = 'pending' AND webhook_id = first.id
-          AND next_attempt_at <= ${now} LIMIT ${mostOfWebhook})) AS count
+          AND next_attempt_at <= ${now} LIMIT ${maxOfWebhook})) AS count
         FROM first WHERE at <= ${now} AND account_id NOT IN (SELECT id FROM accounts WHERE suspended_at IS NOT NULL)
       )
-      SELECT (SELECT count(*) FROM (SELECT 1 FROM deliveries WHERE status = 'pending' LIMIT ${mostCounted + 1})) AS pending,
+      SELECT (SELECT count(*) FROM (SELECT 1 FROM deliveries WHERE status = 'pending' LIMIT ${maxCounted + 1})) AS pending,
         (SELECT coalesce(sum(count), 0) FROM due) AS due, (SELECT min(at) FROM due) AS oldest,
         (SELECT count(*) FROM webhooks WHERE state = 'active' AND failing_since IS NOT NULL) AS failing,
         (SELECT count(*) FROM webhooks WHERE state = 'disabled') AS disabled`,

@@ -5,7 +5,7 @@ import { operatorOn } from "../accounts/actor.ts";
 import { connect } from "../db/client.ts";
 import { Failure } from "../errors/failure.ts";
 import type { AppEnv } from "../http/context.ts";
-import { keyContext, outboxFor } from "../http/contexts.ts";
+import * as contexts from "../http/contexts.ts";
 import { fieldCode } from "../inputs/field-code.ts";
 import { type Operating, operatorCommit } from "../operations/operating.ts";
 
@@ -24,15 +24,15 @@ export const operating = (c: OperatorContext): Operating & { guards: Env["KEY_GU
   db: connect(c.env.DB),
   now: Date.now(),
   operator: c.get("operator"),
-  outbox: outboxFor(c),
+  outbox: contexts.outboxFor(c),
   guards: c.env.KEY_GUARD,
   env: c.env,
 });
 
 /** What verbs of keys take, by the operator on an account. `action`: what the operator's audit says. */
-export function keyWriting(c: OperatorContext, { id, activityStore: store }: Account, action: string, targetId?: string) {
+export function keyContext(c: OperatorContext, { id, activityStore: store }: Account, action: string, targetId?: string) {
   const commit = operatorCommit(operating(c), action, { accountId: id, ...(targetId !== undefined && { targetId }) });
-  return keyContext(c, { actor: operatorOn(id), store, scopes: null }, commit);
+  return contexts.keyContext(c, { actor: operatorOn(id), store, scopes: null }, commit);
 }
 
 /** The body of a request, by its schema; an empty one is `{}`. Throws `malformed_json` and `invalid_body`, which names each bad member. */

@@ -17,7 +17,7 @@ export interface Piece {
 
 /** Before the cursor of a round in which something was left: it is followed by another one at once. */
 const leftMark = "+";
-const longestPieceMs = 30 * secondMs;
+const maxPieceMs = 30 * secondMs;
 
 /**
  * Works on the accounts in turn, fifty at a time, from where the last run ended, until `atMost` is done or the time is over: so each is
@@ -36,7 +36,7 @@ export async function accountsInTurn(
     const stores = [...Map.groupBy(accounts, ({ activityStore }) => activityStore).values()] as unknown as AccountsOfStore[];
     // Databases beside each other: one that hangs takes no time from those after it.
     const left = Math.ceil((atMost - done) / stores.length);
-    const pieces = await Promise.allSettled(stores.map((own) => withDeadline(work(own, left), longestPieceMs, "A piece of a job")));
+    const pieces = await Promise.allSettled(stores.map((own) => withDeadline(work(own, left), maxPieceMs, "A piece of a job")));
     for (const piece of pieces) {
       if (piece.status === "rejected") errors.push(piece.reason);
       done += piece.status === "rejected" ? 1 : piece.value.done;

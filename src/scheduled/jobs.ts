@@ -152,10 +152,10 @@ export const jobs: readonly Job[] = [
 ];
 
 /** No account holds up the next ones for longer: what is left of it comes in the next round. */
-const mostBatchesOfAccounts = 40;
+const maxBatchesOfAccounts = 40;
 /** For each part of D1's time that retention takes, all others have nine. */
 const rest = 9;
-const longestPieceMs = 20 * secondMs;
+const maxPieceMs = 20 * secondMs;
 const historyOfAccounts = 20_000;
 const groupWorth = 5000;
 
@@ -164,8 +164,8 @@ async function deleteLogOf({ env, now, endsAt }: Run, accounts: AccountsOfStore,
   const days = activityDays(env);
   const keepings = accounts.map(({ id, keepDays }) => ({ accountId: id, days: keepDays ?? days }));
   let [done, hasMore] = [0, true];
-  for (const pieceEndsAt = Math.min(endsAt, Date.now() + longestPieceMs); hasMore && Date.now() < pieceEndsAt; done++) {
-    if (done === Math.min(left, mostBatchesOfAccounts)) break;
+  for (const pieceEndsAt = Math.min(endsAt, Date.now() + maxPieceMs); hasMore && Date.now() < pieceEndsAt; done++) {
+    if (done === Math.min(left, maxBatchesOfAccounts)) break;
     const startedAt = Date.now();
     ({ hasMore } = await deleteOldEntries(d1, keepings, now));
     if (hasMore) await new Promise((resolve) => setTimeout(resolve, rest * (Date.now() - startedAt)));

@@ -10,7 +10,7 @@ import type { Outbox } from "../webhooks/outbox.ts";
 import { jobs } from "./jobs.ts";
 
 /** A run has ended before the next one begins. */
-const longestRunMs = 40 * secondMs;
+const maxRunMs = 40 * secondMs;
 /** One that hangs is given up before the next one begins. */
 const givenUpMs = 55 * secondMs;
 
@@ -29,7 +29,7 @@ export async function runJobs(env: Env, now: number, deliver: Run["deliver"]): P
   const outcomes = await Promise.allSettled(
     due.map((job) => {
       const cursor = lastRunOf(job)?.cursor ?? "";
-      return runJob(db, job, { env, now, outbox, deliver, cursor, atMost: job.atMost, endsAt: Date.now() + longestRunMs });
+      return runJob(db, job, { env, now, outbox, deliver, cursor, atMost: job.atMost, endsAt: Date.now() + maxRunMs });
     }),
   );
   await Promise.all(enqueued);

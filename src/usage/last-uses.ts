@@ -1,5 +1,5 @@
 import { and, eq } from "drizzle-orm";
-import type { LogReading } from "../accounts/actor.ts";
+import type { LogReadContext } from "../accounts/actor.ts";
 import { messagesOf } from "../db/failures.ts";
 import { isOneOf } from "../db/is-one-of.ts";
 import { timeOfId } from "../ids/ids.ts";
@@ -24,7 +24,7 @@ const toLastUse = ({ entryId, path }: { entryId: string; path: string }): LastUs
   isUseKnown: true,
 });
 
-type Asked = Pick<LogReading, "activity" | "actor">;
+type Asked = Pick<LogReadContext, "activity" | "actor">;
 
 /**
  * The last uses of these keys of the account, by the key's id, as far as the roll-ups go. Keys can be looked at and changed while the log's

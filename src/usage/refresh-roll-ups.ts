@@ -1,4 +1,4 @@
-import type { LogReading } from "../accounts/actor.ts";
+import type { LogReadContext } from "../accounts/actor.ts";
 import { messagesOf } from "../db/failures.ts";
 import { Failure } from "../errors/failure.ts";
 import { secondMs } from "../time/clock.ts";
@@ -10,19 +10,19 @@ declare const upToDate: unique symbol;
  * What verbs take that read usage. Made by `refreshRollUps` alone, once for all that a response shows. `asOf`: all that was in the log then is
  * in the figures; null where the log's database is away, and only what needs no log can be shown.
  */
-export type UpToDate<Asked extends LogReading = LogReading> = Asked & { readonly asOf: number | null; readonly [upToDate]: true };
+export type UpToDate<Asked extends LogReadContext = LogReadContext> = Asked & { readonly asOf: number | null; readonly [upToDate]: true };
 
 /** Has the stale slices of an account folded by whoever does that for all who ask. It may find that this was done a moment ago. */
 export type Refresh = (accountId: string) => Promise<void>;
 
 /** As many slices as one who reads waits for; the rest is folded by the clock. */
-const mostSlices = 1000;
+const maxSlices = 1000;
 
 /**
  * Brings the roll-ups of an account up to its log, as far as `refresh` finds that it is time. Where that fails, what is stored is
  * answered, and `asOf` says so.
  */
-export async function refreshRollUps<Asked extends LogReading & { refresh: Refresh }>(reading: Asked): Promise<UpToDate<Asked>> {
+export async function refreshRollUps<Asked extends LogReadContext & { refresh: Refresh }>(reading: Asked): Promise<UpToDate<Asked>> {
   const asOf = await refreshedAsOf(reading).catch((error: unknown) => {
     console.error(`the usage of ${reading.actor.accountId} cannot be read:`, messagesOf(error));
     return null;
@@ -30,7 +30,7 @@ export async function refreshRollUps<Asked extends LogReading & { refresh: Refre
   return { ...reading, asOf } as UpToDate<Asked>;
 }
 
-async function refreshedAsOf({ actor, activity, now, refresh }: LogReading & { refresh: Refresh }): Promise<number> {
+async function refreshedAsOf({ actor, activity, now, refresh }: LogReadContext & { refresh: Refresh }): Promise<number> {
   if ((await staleSince(activity, actor.accountId)) === null) return now;
   await refresh(actor.accountId).catch((error: unknown) =>
     console.error(`the usage of ${actor.accountId} could not be refreshed:`, messagesOf(error)),
@@ -45,7 +45,7 @@ export function knownAsOf({ asOf }: UpToDate): number {
 }
 
 /** When the first entry was written that no roll-up has yet; null where all have been folded. */
-const staleSince = ({ $client }: LogReading["activity"], accountId: string): Promise<number | null> =>
+const staleSince = ({ $client }: LogReadContext["activity"], accountId: string): Promise<number | null> =>
   withDeadline(
     $client.prepare("SELECT min(since) AS since FROM stale_slices WHERE account_id = ?").bind(accountId).first<number>("since"),
     5 * secondMs,
@@ -55,7 +55,7 @@ const staleSince = ({ $client }: LogReading["activity"], accountId: string): Pro
 /** Folds what is stale of an account, the latest first. Answers for how many milliseconds D1 was at it, without the way to it and back. */
 export async function foldAccount(d1: D1Database, accountId: string): Promise<number> {
   const startedAt = Date.now();
-  const stale = await staleSlicesOf(d1, accountId, mostSlices);
+  const stale = await staleSlicesOf(d1, accountId, maxSlices);
   const wayMs = Date.now() - startedAt;
   let tookMs = 0;
   for (let from = 0; from < stale.length; from += slicesAtOnce)

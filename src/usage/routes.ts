@@ -1,6 +1,6 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { readHighestUsage, readKeyUsage } from "../admission/rate-limit-usage.ts";
-import { reading, readingLog } from "../api/acting.ts";
+import { logContext, readContext } from "../api/acting.ts";
 import { respondJson } from "../api/respond.ts";
 import { refusing, requireScope } from "../api/route-parts/access.ts";
 import { json } from "../api/route-parts/responses.ts";
@@ -160,7 +160,7 @@ const read = createRoute({
 
 routes.openapi(read, async (c) => {
   const { window, key_id } = c.req.valid("query");
-  const asking = await refreshRollUps({ ...readingLog(c), guards: c.env.KEY_GUARD });
+  const asking = await refreshRollUps({ ...logContext(c), guards: c.env.KEY_GUARD });
   const [figures, rateLimit] = await Promise.all([
     readUsage(asking, { window, keyId: key_id }),
     key_id === undefined ? readHighestUsage(asking) : readKeyUsage(asking, key_id),
@@ -222,8 +222,8 @@ const breakdown = createRoute({
 
 routes.openapi(breakdown, async (c) => {
   const { window: name, by, key_id } = c.req.valid("query");
-  if (key_id !== undefined) await requireKey(reading(c), key_id);
-  const asking = await refreshRollUps(readingLog(c));
+  if (key_id !== undefined) await requireKey(readContext(c), key_id);
+  const asking = await refreshRollUps(logContext(c));
   const { window, shares } = await readBreakdown(asking, { window: name, by, keyId: key_id });
   return respondJson(
     c,

@@ -6,19 +6,19 @@ import { foldSlices, type Slice, slicesAtOnce, staleSlicesOfWriter } from "./fol
 /** For each millisecond that folding takes of D1, all others have eight. */
 const restOfOthers = 8;
 /** What else the writer has to do waits for it no longer. */
-const longestRestOfOthersMs = 5 * secondMs;
+const maxRestOfOthersMs = 5 * secondMs;
 /** Statements of one run: seven for each batch. */
-const mostBatches = 100;
+const maxBatches = 100;
 const foldTimeoutMs = 20 * secondMs;
 const askTimeoutMs = 5 * secondMs;
 /** Fifty slices may be of fifty accounts that are still, or of fifty that are not: so many go together as take D1 less than this. */
-const longestBatchMs = secondMs;
+const maxBatchMs = secondMs;
 /** A batch that failed is tried again by halves, but not at once. */
 const shortestRetryMs = secondMs / 2;
 /** A slice that cannot be folded by itself is tried again after this, doubled each time. */
 const firstRestMs = minuteMs;
-const longestRestMs = 60 * minuteMs;
-const mostFailed = 1000;
+const maxRestMs = 60 * minuteMs;
+const maxFailed = 1000;
 
 const nameOf = ({ accountId, start }: Slice) => `${accountId} ${start}`;
 const halfOf = (count: number) => Math.max(1, Math.floor(count / 2));
@@ -41,12 +41,12 @@ export class SliceFolder {
     for (let batches = 0; ; batches++) {
       const stale = await this.#next(before);
       if (stale.length === 0) return this.#earliestRetry();
-      if (batches === mostBatches || Date.now() > endsAt || isInterrupted()) return Date.now();
+      if (batches === maxBatches || Date.now() > endsAt || isInterrupted()) return Date.now();
       const startedAt = Date.now();
       try {
         const tookMs = await withDeadline(foldSlices(this.#d1(), stale), foldTimeoutMs, "Folding slices");
         for (const slice of stale) this.#failed.delete(nameOf(slice));
-        this.#atOnce = tookMs > longestBatchMs ? halfOf(stale.length) : Math.min(2 * this.#atOnce, slicesAtOnce);
+        this.#atOnce = tookMs > maxBatchMs ? halfOf(stale.length) : Math.min(2 * this.#atOnce, slicesAtOnce);
       } catch (error) {
         console.error(`${stale.length} slices cannot be folded:`, messagesOf(error));
         const [only, ...others] = stale;
@@ -54,7 +54,7 @@ export class SliceFolder {
         this.#atOnce = halfOf(stale.length);
         return Date.now() + Math.max(shortestRetryMs, restOfOthers * (Date.now() - startedAt));
       }
-      await sleep(Math.min(restOfOthers * (Date.now() - startedAt), longestRestOfOthersMs));
+      await sleep(Math.min(restOfOthers * (Date.now() - startedAt), maxRestOfOthersMs));
     }
   }
 
@@ -67,8 +67,8 @@ export class SliceFolder {
   }
 
   #passOver(slice: Slice): void {
-    if (this.#failed.size >= mostFailed) this.#failed.clear();
-    const restMs = Math.min(2 * (this.#failed.get(nameOf(slice))?.restMs ?? firstRestMs / 2), longestRestMs);
+    if (this.#failed.size >= maxFailed) this.#failed.clear();
+    const restMs = Math.min(2 * (this.#failed.get(nameOf(slice))?.restMs ?? firstRestMs / 2), maxRestMs);
     this.#failed.set(nameOf(slice), { notBefore: Date.now() + restMs, restMs });
   }
 

@@ -9,7 +9,7 @@ import { attempt, type Outcome, type Posting, refused } from "./attempt.ts";
 import { disableWebhook } from "./disable-webhook.ts";
 import { hasSlot, leaseMs, reserveNext } from "./in-flight.ts";
 import type { EnqueueDeliveries } from "./outbox.ts";
-import { mostAttempts, nextAttemptAt, soonMs } from "./schedule.ts";
+import { maxAttempts, nextAttemptAt, soonMs } from "./schedule.ts";
 import { unseal } from "./sealing.ts";
 import { cutEarlier, storeAttempt } from "./store-attempt.ts";
 import { deliveries, webhooks } from "./tables.ts";
@@ -62,7 +62,7 @@ export async function deliver(delivering: Delivering, deliveryId: string): Promi
   if (webhook === null || delivery.data === null) return release(delivering, deliveryId, claim, delivery.account_id, { status: "failed" });
   if (webhook.state === "disabled") return release(delivering, deliveryId, claim, delivery.account_id, { status: "held" });
   // A crash, or a D1 that took the claim and no result, has used up the attempts one by one.
-  if (delivery.attempts_made > mostAttempts) return release(delivering, deliveryId, claim, delivery.account_id, { status: "failed" });
+  if (delivery.attempts_made > maxAttempts) return release(delivering, deliveryId, claim, delivery.account_id, { status: "failed" });
   let outcome: Outcome;
   try {
     outcome = await post(delivering, delivery, webhook);

@@ -1,5 +1,5 @@
 import { createRoute, z } from "@hono/zod-openapi";
-import { reading, scopesOf, webhookWriting } from "../api/acting.ts";
+import { readContext, scopesOf, webhookContext } from "../api/acting.ts";
 import { apiBase } from "../api/base-path.ts";
 import { etagOfContent, respondOne } from "../api/middleware/conditional.ts";
 import { runOnce } from "../api/middleware/idempotency.ts";
@@ -128,7 +128,7 @@ const list = createRoute({
 routes.openapi(list, async (c) => {
   const { limit, cursor, status: statuses, event_type: eventTypes } = c.req.valid("query");
   const after = positionAt(c, cursor, z.string());
-  const { rows, next } = await listDeliveries(reading(c), c.req.valid("param").id, { filter: { statuses, eventTypes }, after, limit });
+  const { rows, next } = await listDeliveries(readContext(c), c.req.valid("param").id, { filter: { statuses, eventTypes }, after, limit });
   return respondPage(c, rows.map(deliveryJson), next);
 });
 
@@ -148,7 +148,7 @@ const read = createRoute({
 });
 
 routes.openapi(read, async (c) => {
-  const delivery = await readDelivery(reading(c), c.req.valid("param").id);
+  const delivery = await readDelivery(readContext(c), c.req.valid("param").id);
   // What the receiver answered may be what it was sent.
   eventCatalogue.requireReadable([delivery.eventType], scopesOf(c));
   const answer = { ...deliveryJson(delivery), attempts: delivery.attempts.map(attemptJson) };
@@ -180,7 +180,7 @@ routes.openapi(again, (c) => {
   const { id } = c.req.valid("param");
   return runOnce(c, {
     authorize: (reading) => authorizeRedelivery({ ...reading, scopes: scopesOf(c) }, id),
-    run: ({ commit }) => redeliver(webhookWriting(c, commit), id),
+    run: ({ commit }) => redeliver(webhookContext(c, commit), id),
     respond: (made) => ({ status: 202, body: { id: made }, headers: { Location: pathOf(made) } }),
   });
 });
@@ -210,7 +210,7 @@ routes.openapi(attempt, (c) => {
   const { id } = c.req.valid("param");
   return runOnce(c, {
     authorize: (reading) => authorizeRedelivery({ ...reading, scopes: scopesOf(c) }, id),
-    run: ({ commit }) => attemptNow(webhookWriting(c, commit), id),
+    run: ({ commit }) => attemptNow(webhookContext(c, commit), id),
     respond: () => ({ status: 202, body: { id }, headers: { Location: pathOf(id) } }),
   });
 });
@@ -252,8 +252,8 @@ routes.openapi(test, (c) => {
   const { id } = c.req.valid("param");
   const { event_type: type } = c.req.valid("json");
   return runOnce(c, {
-    authorize: () => authorizeTest({ ...reading(c), scopes: scopesOf(c) }, type),
-    run: ({ commit }) => sendTest(webhookWriting(c, commit), id, type),
+    authorize: () => authorizeTest({ ...readContext(c), scopes: scopesOf(c) }, type),
+    run: ({ commit }) => sendTest(webhookContext(c, commit), id, type),
     respond: (made) => ({ status: 202, body: { delivery_id: made }, headers: { Location: pathOf(made) } }),
   });
 });

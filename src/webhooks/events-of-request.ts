@@ -1,5 +1,5 @@
 import { and, asc, eq, gt, inArray, lt, sql } from "drizzle-orm";
-import type { Reading } from "../accounts/actor.ts";
+import type { ReadContext } from "../accounts/actor.ts";
 import type { Db } from "../db/client.ts";
 import type { Event } from "../events/event.ts";
 import { events } from "../events/tables.ts";
@@ -8,12 +8,15 @@ import { minuteMs } from "../time/clock.ts";
 
 /** How long after a request its events may be made: a deletion goes on for a while. */
 const madeWithinMs = 5 * minuteMs;
-const mostOfRequest = 20;
+const maxOfRequest = 20;
 /** The events that are looked at, from the beginning of a request on, for those that it caused. Other requests make events in that time, too. */
 const lookedThrough = 1000;
 
 /** The first events that a request has caused, and the delivery of each to each webhook. Redeliveries are not among them. */
-export async function readEventsOfRequest({ db, actor }: Reading, requestId: string): Promise<{ event: Event; deliveryIds: string[] }[]> {
+export async function readEventsOfRequest(
+  { db, actor }: ReadContext,
+  requestId: string,
+): Promise<{ event: Event; deliveryIds: string[] }[]> {
   const at = timeOfId(requestId);
   const madeMeanwhile = db
     .select({ id: events.id })
@@ -26,7 +29,7 @@ export async function readEventsOfRequest({ db, actor }: Reading, requestId: str
     .from(events)
     .where(and(eq(events.accountId, actor.accountId), inArray(events.id, madeMeanwhile), eq(sql`+${events.requestId}`, requestId)))
     .orderBy(asc(events.id))
-    .limit(mostOfRequest);
+    .limit(maxOfRequest);
   if (found.length === 0) return [];
   const sent = await readFirstDeliveries(
     db,

@@ -1,5 +1,5 @@
 import { and, desc, eq, sql } from "drizzle-orm";
-import type { Reading } from "../accounts/actor.ts";
+import type { ReadContext } from "../accounts/actor.ts";
 import { raw } from "../db/client.ts";
 import { attempts, deliveries, webhookBacklogs } from "./tables.ts";
 
@@ -20,7 +20,7 @@ export interface WebhookHealth {
 const looksAt = 50;
 
 /** The health of one webhook of the account. */
-export async function readHealth({ db, actor }: Reading, webhookId: string): Promise<WebhookHealth> {
+export async function readHealth({ db, actor }: ReadContext, webhookId: string): Promise<WebhookHealth> {
   const ofWebhook = and(eq(deliveries.accountId, actor.accountId), eq(deliveries.webhookId, webhookId));
   const latest = db
     .select({ id: deliveries.id })

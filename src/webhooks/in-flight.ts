@@ -1,7 +1,7 @@
 import { type SQL, sql } from "drizzle-orm";
 import { isNotSuspended } from "../accounts/suspension.ts";
 import { minuteMs, secondMs } from "../time/clock.ts";
-import { mostInFlight } from "./outbox.ts";
+import { maxInFlight } from "./outbox.ts";
 
 // Ten attempts of a webhook are in flight at once, fifty of an account: a claim asks whether there is room, and each attempt that ends
 // sets off the next.
@@ -19,8 +19,8 @@ const inFlight = (at: number, more: SQL): SQL =>
 
 /** Whether the row of `deliveries` that is to be claimed may be attempted beside what is in flight. */
 export const hasSlot = (at: number): SQL => sql`
-  ${inFlight(at, sql`other.account_id = deliveries.account_id AND other.webhook_id = deliveries.webhook_id`)} < ${mostInFlight.ofWebhook}
-  AND ${inFlight(at, sql`other.account_id = deliveries.account_id`)} < ${mostInFlight.ofAccount}`;
+  ${inFlight(at, sql`other.account_id = deliveries.account_id AND other.webhook_id = deliveries.webhook_id`)} < ${maxInFlight.ofWebhook}
+  AND ${inFlight(at, sql`other.account_id = deliveries.account_id`)} < ${maxInFlight.ofAccount}`;
 
 /** The statement that reserves the next delivery of an account and answers its id, if one is due: of the webhook with the fewest in flight the one that has been due longest. */
 export const reserveNext = (
@@ -33,5 +33,5 @@ export const reserveNext = (
           AND own.next_attempt_at <= ${at} AND own.claimed_until <= ${at} AND own.reserved_until <= ${at} ORDER BY own.next_attempt_at LIMIT 1) AS due,
         ${inFlight(at, sql`other.account_id = webhooks.account_id AND other.webhook_id = webhooks.id`)} AS in_flight
       FROM webhooks WHERE webhooks.account_id = ${accountId} AND webhooks.state = 'active' AND ${isNotSuspended(accountId)}
-    ) WHERE due IS NOT NULL AND in_flight < ${mostInFlight.ofWebhook} ORDER BY in_flight LIMIT 1
+    ) WHERE due IS NOT NULL AND in_flight < ${maxInFlight.ofWebhook} ORDER BY in_flight LIMIT 1
   ) RETURNING id`;

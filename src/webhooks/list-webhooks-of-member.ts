@@ -1,5 +1,5 @@
 import { and, asc, eq, inArray, type SQL, sql } from "drizzle-orm";
-import type { Reading } from "../accounts/actor.ts";
+import type { ReadContext } from "../accounts/actor.ts";
 import { knownTo } from "../audit/known-to.ts";
 import { webhooks } from "./tables.ts";
 import type { Webhook } from "./webhook.ts";
@@ -10,7 +10,7 @@ export const webhooksOfMember = (accountId: string, memberId: string): SQL =>
     AND audit.actor_id = known.id AND action IN ('webhook.created', 'webhook.updated', 'webhook.secret_rotated', 'webhook.enabled'))`;
 
 /** Returns these webhooks, oldest first. */
-export const listWebhooksOfMember = async ({ db, actor: { accountId } }: Reading, memberId: string): Promise<Webhook[]> =>
+export const listWebhooksOfMember = async ({ db, actor: { accountId } }: ReadContext, memberId: string): Promise<Webhook[]> =>
   db
     .select()
     .from(webhooks)

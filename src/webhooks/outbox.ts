@@ -1,5 +1,5 @@
 import { type SQL, sql } from "drizzle-orm";
-import type { Reading } from "../accounts/actor.ts";
+import type { ReadContext } from "../accounts/actor.ts";
 import { type AuditEntry, storeAudit } from "../audit/audit.ts";
 import { type BatchCondition, isFailedCondition, requireInBatch } from "../db/batch-condition.ts";
 import { type Db, jsonRows, raw, type Statement } from "../db/client.ts";
@@ -54,7 +54,7 @@ export interface Change<Result> {
 }
 
 /** Attempts in flight at once, of a webhook and of an account: so one account's burst delays nobody else's next delivery, and floods no receiver. */
-export const mostInFlight = { ofWebhook: 10, ofAccount: 50 };
+export const maxInFlight = { ofWebhook: 10, ofAccount: 50 };
 
 /** A delivery that is to be attempted `delayMs` from now. */
 export interface DueDelivery {
@@ -76,7 +76,7 @@ export interface Authority {
 }
 
 /** What a verb that writes takes besides its input. */
-export interface Writing extends Reading {
+export interface WriteContext extends ReadContext {
   commit: Commit;
 }
 
@@ -185,8 +185,8 @@ interface Delivery {
 function firstDue(made: readonly Delivery[]): DueDelivery[] {
   const pending = made.filter(({ status }) => status === "pending");
   const byWebhook = [...Map.groupBy(pending, ({ webhook_id }) => webhook_id).values()];
-  const first = byWebhook.flatMap((own) => own.slice(0, mostInFlight.ofWebhook));
-  return first.slice(0, mostInFlight.ofAccount).map(({ id }) => ({ id, delayMs: 0 }));
+  const first = byWebhook.flatMap((own) => own.slice(0, maxInFlight.ofWebhook));
+  return first.slice(0, maxInFlight.ofAccount).map(({ id }) => ({ id, delayMs: 0 }));
 }
 
 /**

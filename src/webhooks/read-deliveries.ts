@@ -1,5 +1,5 @@
 import { and, asc, desc, eq, lt, type SQL } from "drizzle-orm";
-import type { Reading } from "../accounts/actor.ts";
+import type { ReadContext } from "../accounts/actor.ts";
 import { isOneOf } from "../db/is-one-of.ts";
 import { newestFirst, type Page } from "../db/page.ts";
 import { Failure } from "../errors/failure.ts";
@@ -18,7 +18,7 @@ export interface DeliveryFilter {
 
 /** Deliveries of a webhook, newest first, from after the one with the id `after`. A filtered page looks at 2,000 at most. Throws `not_found`. */
 export async function listDeliveries(
-  reading: Reading,
+  reading: ReadContext,
   webhookId: string,
   { filter, after, limit }: { filter: DeliveryFilter; after?: string | undefined; limit: number },
 ): Promise<Page<Delivery, string>> {
@@ -41,7 +41,7 @@ export async function listDeliveries(
 }
 
 /** One delivery of the account with its attempts, the first first. Throws `not_found`. */
-export async function readDelivery(reading: Reading, id: string): Promise<Delivery & { attempts: Attempt[] }> {
+export async function readDelivery(reading: ReadContext, id: string): Promise<Delivery & { attempts: Attempt[] }> {
   const { db, actor } = reading;
   const [[delivery], made] = await db.batch([
     db

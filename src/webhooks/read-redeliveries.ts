@@ -1,9 +1,9 @@
 import { and, count, desc, eq, sql } from "drizzle-orm";
-import type { Reading } from "../accounts/actor.ts";
+import type { ReadContext } from "../accounts/actor.ts";
 import { Failure } from "../errors/failure.ts";
 import { eventCatalogue } from "../events/catalogue.ts";
 import { deliveries, redeliveries } from "./tables.ts";
-import type { WebhookReading } from "./write-webhooks.ts";
+import type { WebhookReadContext } from "./write-webhooks.ts";
 
 export interface RedeliveryProgress {
   id: string;
@@ -14,7 +14,7 @@ export interface RedeliveryProgress {
 }
 
 /** Returns the latest redelivery of the account; undefined where there was none. */
-export async function readLatestRedelivery({ db, actor }: Reading): Promise<{ id: string } | undefined> {
+export async function readLatestRedelivery({ db, actor }: ReadContext): Promise<{ id: string } | undefined> {
   const [latest] = await db
     .select({ id: redeliveries.id })
     .from(redeliveries)
@@ -25,7 +25,7 @@ export async function readLatestRedelivery({ db, actor }: Reading): Promise<{ id
 }
 
 /** Returns how far a redelivery is. Throws `not_found`. */
-export async function readRedelivery({ db, actor }: Reading, id: string): Promise<RedeliveryProgress> {
+export async function readRedelivery({ db, actor }: ReadContext, id: string): Promise<RedeliveryProgress> {
   const [[row], [waiting]] = await db.batch([
     db
       .select()
@@ -42,7 +42,7 @@ export async function readRedelivery({ db, actor }: Reading, id: string): Promis
 }
 
 /** Throws `forbidden` where the acting key may not read all that a redelivery sends. */
-export async function authorizeRedeliveries({ db, actor, scopes }: WebhookReading, redeliveryId: string): Promise<void> {
+export async function authorizeRedeliveries({ db, actor, scopes }: WebhookReadContext, redeliveryId: string): Promise<void> {
   const [row] = await db
     .select({ types: redeliveries.eventTypes })
     .from(redeliveries)

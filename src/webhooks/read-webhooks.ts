@@ -1,11 +1,14 @@
 import { and, desc, eq, lt } from "drizzle-orm";
-import type { Reading } from "../accounts/actor.ts";
+import type { ReadContext } from "../accounts/actor.ts";
 import { Failure } from "../errors/failure.ts";
 import { webhooks } from "./tables.ts";
 import type { Webhook } from "./webhook.ts";
 
 /** Webhooks of the account, newest first, from after the one with the id `after`. */
-export function listWebhooks({ db, actor }: Reading, { after, limit }: { after?: string | undefined; limit: number }): Promise<Webhook[]> {
+export function listWebhooks(
+  { db, actor }: ReadContext,
+  { after, limit }: { after?: string | undefined; limit: number },
+): Promise<Webhook[]> {
   return db
     .select()
     .from(webhooks)
@@ -15,7 +18,7 @@ export function listWebhooks({ db, actor }: Reading, { after, limit }: { after?:
 }
 
 /** One webhook of the account. Throws `not_found`. */
-export async function readWebhook({ db, actor }: Reading, id: string): Promise<Webhook> {
+export async function readWebhook({ db, actor }: ReadContext, id: string): Promise<Webhook> {
   const [webhook] = await db
     .select()
     .from(webhooks)

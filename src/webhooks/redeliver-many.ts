@@ -12,7 +12,7 @@ import { requireActive } from "./redeliver.ts";
 import { countMatching, firstCursor, nextPiece } from "./redelivery-pieces.ts";
 import { redeliveries, type StoredRedeliveryFilter } from "./tables.ts";
 import type { Webhook } from "./webhook.ts";
-import type { WebhookReading, WebhookWriting } from "./write-webhooks.ts";
+import type { WebhookContext, WebhookReadContext } from "./write-webhooks.ts";
 
 /** Which deliveries of a webhook are to be made again: by the time of their events, and by the status of the latest delivery of each. */
 export interface RedeliveryFilter {
@@ -30,7 +30,7 @@ export interface Matching {
 }
 
 /** Returns how many deliveries match. Throws `not_found` and `forbidden`. */
-export async function countRedeliveries(writing: WebhookWriting, webhookId: string, filter: RedeliveryFilter): Promise<Matching> {
+export async function countRedeliveries(writing: WebhookContext, webhookId: string, filter: RedeliveryFilter): Promise<Matching> {
   const { count, pending } = await readMatching(writing, await readWebhook(writing, webhookId), stored(writing.now, filter));
   // So that a repetition with the same Idempotency-Key gets the same response.
   await writing.commit({ accountId: writing.actor.accountId, result: { count, pending }, events: [], statements: [] });
@@ -38,14 +38,14 @@ export async function countRedeliveries(writing: WebhookWriting, webhookId: stri
 }
 
 /** Redeliveries of many that an account may have with deliveries still to be made. */
-export const mostUnfinished = 20;
+export const maxUnfinished = 20;
 
 /**
  * Sends all that match once more, five a second and after what is redelivered to the webhook already: the first 500 at once, the rest by a
  * scheduled job. Throws as `redeliver` does, and `limit_reached`.
  */
 export async function redeliverAll(
-  writing: WebhookWriting,
+  writing: WebhookContext,
   webhookId: string,
   filter: RedeliveryFilter,
 ): Promise<{ id: string; count: number }> {
@@ -68,7 +68,7 @@ export async function redeliverAll(
   };
   const { statements, due } = await nextPiece(db, redelivery, now);
   const result = { id: redelivery.id, count };
-  const when = sql`(SELECT count(*) FROM redeliveries WHERE account_id = ${actor.accountId} AND cursor IS NOT NULL) < ${mostUnfinished}`;
+  const when = sql`(SELECT count(*) FROM redeliveries WHERE account_id = ${actor.accountId} AND cursor IS NOT NULL) < ${maxUnfinished}`;
   const [inserted] = await commit({
     accountId: actor.accountId,
     addsBytes: count * deliveryBytes,
@@ -80,7 +80,7 @@ export async function redeliverAll(
     due: ([, made]) => due(made),
   });
   if (!wrote(inserted))
-    throw new Failure("limit_reached", `${mostUnfinished} redeliveries of this account are still being made. Wait until one is done.`);
+    throw new Failure("limit_reached", `${maxUnfinished} redeliveries of this account are still being made. Wait until one is done.`);
   return result;
 }
 
@@ -95,7 +95,7 @@ function stored(now: number, { from, to, statuses = ["failed", "held"], eventTyp
 
 /** Throws `forbidden` where the acting key may not read all that match, or all that were asked for. */
 async function readMatching(
-  { db, now, scopes }: WebhookReading,
+  { db, now, scopes }: WebhookReadContext,
   webhook: Webhook,
   filter: StoredRedeliveryFilter,
 ): Promise<Matching & { types: string[] }> {

@@ -12,10 +12,10 @@ import { type Delivery, readDelivery } from "./read-deliveries.ts";
 import { readWebhook } from "./read-webhooks.ts";
 import { deliveries } from "./tables.ts";
 import type { Webhook } from "./webhook.ts";
-import type { WebhookReading, WebhookWriting } from "./write-webhooks.ts";
+import type { WebhookContext, WebhookReadContext } from "./write-webhooks.ts";
 
 /** Sends the event of a delivery once more, as a new delivery. Throws `not_found`, `forbidden`, and `conflict` where the webhook is disabled. */
-export async function redeliver(writing: WebhookWriting, deliveryId: string): Promise<string> {
+export async function redeliver(writing: WebhookContext, deliveryId: string): Promise<string> {
   const before = await readReadable(writing, deliveryId);
   requireActive(await readWebhook(writing, before.webhookId));
   // An event goes after 30 days; a delivery that repeats it may be younger.
@@ -24,11 +24,11 @@ export async function redeliver(writing: WebhookWriting, deliveryId: string): Pr
 }
 
 /** Throws `not_found`, and `forbidden` where the acting key may not read the event of a delivery. */
-export async function authorizeRedelivery(reading: WebhookReading, deliveryId: string): Promise<void> {
+export async function authorizeRedelivery(reading: WebhookReadContext, deliveryId: string): Promise<void> {
   await readReadable(reading, deliveryId);
 }
 
-async function readReadable(reading: WebhookReading, deliveryId: string): Promise<Delivery> {
+async function readReadable(reading: WebhookReadContext, deliveryId: string): Promise<Delivery> {
   const delivery = await readDelivery(reading, deliveryId);
   eventCatalogue.requireReadable([delivery.eventType], reading.scopes);
   return delivery;
@@ -38,7 +38,7 @@ async function readReadable(reading: WebhookReading, deliveryId: string): Promis
  * Sends an event to one webhook alone: a `webhook.test`, or one of another type with the example of its kind. Throws `not_found`,
  * `forbidden` and `conflict` as above.
  */
-export async function sendTest(writing: WebhookWriting, webhookId: string, type: string): Promise<string> {
+export async function sendTest(writing: WebhookContext, webhookId: string, type: string): Promise<string> {
   const { db, now } = writing;
   const webhook = await readWebhook(writing, webhookId);
   authorizeTest(writing, type);
@@ -50,10 +50,10 @@ export async function sendTest(writing: WebhookWriting, webhookId: string, type:
 }
 
 /** Throws `forbidden` where the acting key may not read events of this type. */
-export const authorizeTest = ({ scopes }: WebhookReading, type: string): void => eventCatalogue.requireReadable([type], scopes);
+export const authorizeTest = ({ scopes }: WebhookReadContext, type: string): void => eventCatalogue.requireReadable([type], scopes);
 
 /** Makes the next attempt of a pending delivery now. Throws `not_found`, `forbidden`, and `conflict` where it is not pending or being attempted. */
-export async function attemptNow(writing: WebhookWriting, deliveryId: string): Promise<void> {
+export async function attemptNow(writing: WebhookContext, deliveryId: string): Promise<void> {
   const { db, actor, now, commit } = writing;
   const before = await readReadable(writing, deliveryId);
   const [set] = await commit({
@@ -81,7 +81,7 @@ export async function attemptNow(writing: WebhookWriting, deliveryId: string): P
 }
 
 /** The most deliveries of a chain that one statement goes through. */
-const longestChain = 2000;
+const maxChain = 2000;
 
 /** A delivery, and all that superseded it, are superseded by another. So a chain is gone through once, however often the delivery is repeated. */
 const supersedeAll = (deliveryId: string, by: string): SQL =>
@@ -89,12 +89,12 @@ const supersedeAll = (deliveryId: string, by: string): SQL =>
     WITH RECURSIVE chain (id, next) AS (
       SELECT id, superseded_by FROM deliveries WHERE id = ${deliveryId}
       UNION ALL SELECT later.id, later.superseded_by FROM chain JOIN deliveries AS later ON later.id = chain.next
-      LIMIT ${sql.raw(String(longestChain))}
+      LIMIT ${sql.raw(String(maxChain))}
     ) SELECT id FROM chain)`;
 
 /** Makes a delivery by itself, to be attempted at once, after the statements `first`. Returns its id. */
 async function sendNow(
-  { db, now, commit }: WebhookWriting,
+  { db, now, commit }: WebhookContext,
   {
     accountId,
     webhookId,

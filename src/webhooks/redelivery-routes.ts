@@ -1,5 +1,5 @@
 import { createRoute, z } from "@hono/zod-openapi";
-import { reading, scopesOf, webhookWriting } from "../api/acting.ts";
+import { readContext, scopesOf, webhookContext } from "../api/acting.ts";
 import { apiBase } from "../api/base-path.ts";
 import { etagOfContent, respondOne } from "../api/middleware/conditional.ts";
 import { runOnce } from "../api/middleware/idempotency.ts";
@@ -95,7 +95,7 @@ routes.openapi(redeliverMany, async (c) => {
   if (isDryRun)
     return runOnce(c, {
       authorize: requireAsked,
-      run: ({ commit }) => countRedeliveries(webhookWriting(c, commit), id, filter),
+      run: ({ commit }) => countRedeliveries(webhookContext(c, commit), id, filter),
       respond: ({ count }) => ({ status: 200, body: { count } }),
     });
   return runOnce(c, {
@@ -103,7 +103,7 @@ routes.openapi(redeliverMany, async (c) => {
       requireAsked();
       await authorizeRedeliveries({ ...reading, scopes: scopesOf(c) }, made);
     },
-    run: ({ commit }) => redeliverAll(webhookWriting(c, commit), id, filter),
+    run: ({ commit }) => redeliverAll(webhookContext(c, commit), id, filter),
     respond: (made) => ({ status: 202, body: made, headers: { Location: `${apiBase}/redeliveries/${made.id}` } }),
   });
 });
@@ -122,6 +122,6 @@ const progress = createRoute({
 });
 
 routes.openapi(progress, async (c) => {
-  const redelivery = await readRedelivery(reading(c), c.req.valid("param").id);
+  const redelivery = await readRedelivery(readContext(c), c.req.valid("param").id);
   return respondOne(c, redelivery, etagOfContent(redelivery));
 });

@@ -1,5 +1,5 @@
 import { createRoute, z } from "@hono/zod-openapi";
-import { reading, scopesOf, webhookWriting } from "../api/acting.ts";
+import { readContext, scopesOf, webhookContext } from "../api/acting.ts";
 import { etagOfShown, preconditionOf, respondOne } from "../api/middleware/conditional.ts";
 import { runOnce } from "../api/middleware/idempotency.ts";
 import { respondEmpty, respondJson } from "../api/respond.ts";
@@ -96,7 +96,7 @@ const list = createRoute({
 routes.openapi(list, async (c) => {
   const { limit, cursor } = c.req.valid("query");
   const after = positionAt(c, cursor, z.string());
-  const { rows, last } = cut(await listWebhooks(reading(c), { after, limit: limit + 1 }), limit);
+  const { rows, last } = cut(await listWebhooks(readContext(c), { after, limit: limit + 1 }), limit);
   return respondPage(c, rows.map(webhookData), last?.id ?? null);
 });
 
@@ -122,7 +122,7 @@ routes.openapi(create, (c) => {
   const newWebhook = { ...input, eventTypes: event_types };
   return runOnce(c, {
     authorize: (reading) => authorizeNewWebhook({ ...reading, scopes: scopesOf(c) }, newWebhook),
-    run: ({ commit }) => createWebhook(webhookWriting(c, commit), newWebhook),
+    run: ({ commit }) => createWebhook(webhookContext(c, commit), newWebhook),
     respond: (made) => ({
       status: 201,
       ...withSecret(made),
@@ -145,7 +145,7 @@ const read = createRoute({
 });
 
 routes.openapi(read, async (c) => {
-  const webhook = await readWebhook(reading(c), c.req.valid("param").id);
+  const webhook = await readWebhook(readContext(c), c.req.valid("param").id);
   return respondOne(c, webhookData(webhook), webhookEtag(webhook));
 });
 
@@ -172,7 +172,7 @@ routes.openapi(change, async (c) => {
     eventTypes: input.event_types,
     state: input.status,
   });
-  const webhook = await changeWebhook(webhookWriting(c), c.req.valid("param").id, patch, preconditionOf(c));
+  const webhook = await changeWebhook(webhookContext(c), c.req.valid("param").id, patch, preconditionOf(c));
   return respondJson(c, webhookData(webhook), 200, { ETag: webhookEtag(webhook) });
 });
 
@@ -191,7 +191,7 @@ const remove = createRoute({
 });
 
 routes.openapi(remove, async (c) => {
-  await deleteWebhook(webhookWriting(c), c.req.valid("param").id, preconditionOf(c));
+  await deleteWebhook(webhookContext(c), c.req.valid("param").id, preconditionOf(c));
   return respondEmpty(c, 204);
 });
 
@@ -217,7 +217,7 @@ routes.openapi(rotate, (c) => {
   const { id } = c.req.valid("param");
   return runOnce(c, {
     authorize: (reading) => authorizeWebhook({ ...reading, scopes: scopesOf(c) }, id),
-    run: ({ commit }) => rotateWebhookSecret(webhookWriting(c, commit), id, overlapMs),
+    run: ({ commit }) => rotateWebhookSecret(webhookContext(c, commit), id, overlapMs),
     respond: (rotated) => ({ status: 200, ...withSecret(rotated), headers: { ETag: webhookEtag(rotated.webhook) } }),
   });
 });

@@ -13,14 +13,14 @@ export const delaysMs = [
   24 * hourMs,
 ];
 export const jitter = 0.2;
-export const longestRetryAfterMs = dayMs;
+export const maxRetryAfterMs = dayMs;
 
 /** A webhook is sent what has piled up for it at this pace, so that its receiver is not flooded. */
 export const paceMs = secondMs / 5;
 /** What is due within this is enqueued by whoever knows of it; the rest is the sweep's. */
 export const soonMs = 15 * minuteMs;
 
-export const mostAttempts = delaysMs.length + 1;
+export const maxAttempts = delaysMs.length + 1;
 
 /**
  * When to try again after the failed attempt number `attempts` (1, 2 ..), in milliseconds since the epoch; null where that
@@ -30,7 +30,7 @@ export function nextAttemptAt(attempts: number, now: number, random: number, ret
   const delayMs = delaysMs[attempts - 1];
   if (delayMs === undefined) return null;
   const jittered = Math.round(delayMs * (1 - jitter + 2 * jitter * random));
-  return now + Math.max(jittered, Math.min(retryAfterMs ?? 0, longestRetryAfterMs));
+  return now + Math.max(jittered, Math.min(retryAfterMs ?? 0, maxRetryAfterMs));
 }
 
 /** About when the attempts after the next one would be made, should each fail: in milliseconds since the epoch, without what is random in it. `attempts`: how many were made. */

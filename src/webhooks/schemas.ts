@@ -4,7 +4,7 @@ import { rotation } from "../inputs/rotation.ts";
 import { visibleText } from "../inputs/values.ts";
 import { iso } from "../time/clock.ts";
 import { timeOf } from "../time/iso-text.ts";
-import { longestUrl, urlRefusal } from "./url-rules.ts";
+import { maxUrl, urlRefusal } from "./url-rules.ts";
 import type { Webhook } from "./webhook.ts";
 
 /** For examples. */
@@ -55,7 +55,7 @@ const url = z
   })
   .meta({
     pattern: "^[hH][tT][tT][pP][sS]?://[^/\\s\\\\]",
-    maxLength: longestUrl,
+    maxLength: maxUrl,
     example: "https://hooks.acme.dev/overview",
     description: "Where events are posted to: https, a public host name, no user name, no password.",
   });

@@ -3,14 +3,14 @@ import { isNotSuspended } from "../accounts/suspension.ts";
 import type { Db } from "../db/client.ts";
 import { minuteMs, secondMs } from "../time/clock.ts";
 import { type DeliveryMessage, enqueueDeliveries } from "./enqueue.ts";
-import { mostInFlight } from "./outbox.ts";
+import { maxInFlight } from "./outbox.ts";
 
 /** What has been due for less is on its way through the queue. */
 const overdueMs = 5 * secondMs;
 /** What was enqueued is left alone by the next run, however slow the queue is; the one after that enqueues it again. */
 const reservedMs = minuteMs + 10 * secondMs;
 /** As many calls as one invocation makes by itself, where the queue cannot be reached. */
-const mostByHand = 25;
+const maxByHand = 25;
 /** Webhooks with something to be sent that one run looks at. */
 const webhooksAtOnce = 5000;
 
@@ -36,7 +36,7 @@ export async function sweepDeliveries(
     sql`SELECT deliveries.id, webhook_id AS webhook FROM json_each(${JSON.stringify(webhooks.map(({ id }) => id))}) AS waiting
       CROSS JOIN deliveries ON deliveries.id IN
         (SELECT id FROM deliveries AS own WHERE status = 'pending' AND own.webhook_id = waiting.value AND next_attempt_at <= ${now - overdueMs}
-          ORDER BY next_attempt_at LIMIT ${mostInFlight.ofWebhook})
+          ORDER BY next_attempt_at LIMIT ${maxInFlight.ofWebhook})
       WHERE claimed_until <= ${now} AND reserved_until <= ${now} AND ${isNotSuspended(sql`deliveries.account_id`)} LIMIT ${limit}`,
   );
   if (found.length === 0) return { done: 0, last: webhooks.length === webhooksAtOnce ? (webhooks.at(-1)?.id ?? null) : null };
@@ -51,17 +51,17 @@ export async function sweepDeliveries(
     const last = isCut ? found.at(-1)?.webhook : webhooks.length === webhooksAtOnce ? webhooks.at(-1)?.id : null;
     return { done: found.length, last: last ?? null };
   }
-  const byHand = inTurn(found).slice(0, mostByHand);
+  const byHand = inTurn(found).slice(0, maxByHand);
   await Promise.all(byHand.map(({ id }) => deliver(id)));
   // Where there are more webhooks than calls, the next run goes on with the next of them.
-  const isCut = new Set(found.map(({ webhook }) => webhook)).size > mostByHand;
+  const isCut = new Set(found.map(({ webhook }) => webhook)).size > maxByHand;
   return { done: byHand.length, last: isCut ? (byHand.at(-1)?.webhook ?? null) : null };
 }
 
 /** The first of each webhook, then the second of each. */
 function inTurn<Found extends { webhook: string }>(found: readonly Found[]): Found[] {
   const byWebhook = [...Map.groupBy(found, ({ webhook }) => webhook).values()];
-  return Array.from({ length: mostInFlight.ofWebhook }, (_, turn) => byWebhook.flatMap((own) => own[turn] ?? [])).flat();
+  return Array.from({ length: maxInFlight.ofWebhook }, (_, turn) => byWebhook.flatMap((own) => own[turn] ?? [])).flat();
 }
 
 /** The ids of webhooks that something is to be sent to, each found by a seek in the index, however much that is. */

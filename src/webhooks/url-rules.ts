@@ -4,7 +4,7 @@ import { isLoopback } from "../net/loopback.ts";
 // Where a webhook may point. A URL is parsed once, as `fetch` would, and judged by what it then says, when it is saved and again
 // at each attempt. What a name resolves to is not looked at: the platform's `fetch` reaches public addresses alone.
 
-export const longestUrl = 2048;
+export const maxUrl = 2048;
 
 /** Special-use names (RFC 6761 and its registry) and those that private networks use: they lead to no server of the public. */
 const specialDomains = [
@@ -77,7 +77,7 @@ export const ownHosts = (publicOrigin: string): string[] =>
 
 /** Why a webhook may not point there, as a sentence for its owner; null where it may. It says nothing of what any network holds. */
 export function urlRefusal(text: string, { ownHosts, isLocal }: UrlContext): string | null {
-  if (text.length > longestUrl) return `The URL must have at most ${longestUrl} characters.`;
+  if (text.length > maxUrl) return `The URL must have at most ${maxUrl} characters.`;
   if (/[\p{C}\p{Z}\\]/u.test(text)) return "The URL must have no spaces, control characters or backslashes.";
   if (/[\u3002\uff0e\uff61]/.test(text) || /^[^/?#]*\/\/[^/?#]*%/.test(text))
     return "The host must be written plainly: no percent signs and no dots but plain ones.";

@@ -1,5 +1,5 @@
 import { and, eq, sql } from "drizzle-orm";
-import type { Reading } from "../accounts/actor.ts";
+import type { ReadContext } from "../accounts/actor.ts";
 import { type AuditTarget, audited } from "../audit/audit.ts";
 import type { NamedSecret } from "../crypto/secrets.ts";
 import { newRevision } from "../db/client.ts";
@@ -20,7 +20,7 @@ import { Failure, invalidMember } from "../errors/failure.ts";
 import { eventCatalogue } from "../events/catalogue.ts";
 import { newId } from "../ids/ids.ts";
 import { webhookDisabled } from "./events.ts";
-import type { Writing } from "./outbox.ts";
+import type { WriteContext } from "./outbox.ts";
 import { readWebhook } from "./read-webhooks.ts";
 import { seal } from "./sealing.ts";
 import { settleFirst, stopSettling } from "./settle.ts";
@@ -29,17 +29,17 @@ import { webhookBacklogs, webhooks } from "./tables.ts";
 import { type UrlContext, urlRefusal } from "./url-rules.ts";
 import type { Webhook } from "./webhook.ts";
 
-export const mostWebhooks = 20;
+export const maxWebhooks = 20;
 
 /** What a verb that changes webhooks takes. `scopes`: of the acting key; null: bound by nothing. */
-export interface WebhookWriting extends Writing {
+export interface WebhookContext extends WriteContext {
   scopes: readonly string[] | null;
   sealing: readonly [NamedSecret, ...NamedSecret[]];
   urls: UrlContext;
 }
 
 /** What verbs that only look at a webhook's permissions take. */
-export type WebhookReading = Reading & Pick<WebhookWriting, "scopes">;
+export type WebhookReadContext = ReadContext & Pick<WebhookContext, "scopes">;
 
 export type NewWebhook = Pick<Webhook, "url" | "description" | "eventTypes">;
 export type WebhookPatch = Partial<NewWebhook> & { state?: Webhook["state"] };
@@ -48,7 +48,7 @@ export type WebhookPatch = Partial<NewWebhook> & { state?: Webhook["state"] };
  * Makes a webhook and its secret, which is shown this once. Throws `invalid_body` for a URL that may not be called, `forbidden` for
  * event types that the acting key may not read, `limit_reached` at 20 webhooks.
  */
-export async function createWebhook(writing: WebhookWriting, input: NewWebhook): Promise<{ webhook: Webhook; secret: string }> {
+export async function createWebhook(writing: WebhookContext, input: NewWebhook): Promise<{ webhook: Webhook; secret: string }> {
   const { sealing, urls } = writing;
   requireUrl(input.url, urls);
   authorizeNewWebhook(writing, input);
@@ -60,11 +60,11 @@ export async function createWebhook(writing: WebhookWriting, input: NewWebhook):
 }
 
 /** Throws `forbidden` where the acting key may not make such a webhook. */
-export const authorizeNewWebhook = ({ scopes }: WebhookReading, { eventTypes }: Pick<NewWebhook, "eventTypes">): void =>
+export const authorizeNewWebhook = ({ scopes }: WebhookReadContext, { eventTypes }: Pick<NewWebhook, "eventTypes">): void =>
   eventCatalogue.requireReadable(eventTypes, scopes);
 
 async function insertWebhook(
-  { db, actor, now, commit }: WebhookWriting,
+  { db, actor, now, commit }: WebhookContext,
   own: NewWebhook & Pick<Webhook, "id" | "sealedSecret">,
   secret: string,
 ): Promise<Webhook | typeof conflicted> {
@@ -74,8 +74,8 @@ async function insertWebhook(
     .from(webhooks)
     .where(ofAccount);
   const [counted] = await counting;
-  if (!counted || counted.made >= mostWebhooks)
-    throw new Failure("limit_reached", `An account may have ${mostWebhooks} webhooks. Delete one that is no longer used.`);
+  if (!counted || counted.made >= maxWebhooks)
+    throw new Failure("limit_reached", `An account may have ${maxWebhooks} webhooks. Delete one that is no longer used.`);
   const webhook: Webhook = {
     accountId: actor.accountId,
     number: counted.highest + 1,
@@ -105,7 +105,7 @@ async function insertWebhook(
  * Changes the members of a webhook that `patch` has. Writes nothing if none differs. Enabling sends nothing that was held. Throws `not_found`, `precondition_failed`,
  * `invalid_body` and `forbidden`, the latter also where the acting key may not read what the webhook is sent already.
  */
-export async function changeWebhook(writing: WebhookWriting, id: string, patch: WebhookPatch, holds: Precondition): Promise<Webhook> {
+export async function changeWebhook(writing: WebhookContext, id: string, patch: WebhookPatch, holds: Precondition): Promise<Webhook> {
   if (patch.url !== undefined) requireUrl(patch.url, writing.urls);
   if (patch.eventTypes) eventCatalogue.requireReadable(patch.eventTypes, writing.scopes);
   return change(writing, id, holds, async (before) => {
@@ -128,7 +128,7 @@ function patched(before: Webhook, patch: WebhookPatch): Partial<Webhook> {
 
 /** Gives a webhook a new secret, shown this once. For `overlapMs` more, requests carry a signature of the old one too. Throws as `changeWebhook` does. */
 export async function rotateWebhookSecret(
-  writing: WebhookWriting,
+  writing: WebhookContext,
   id: string,
   overlapMs: number,
 ): Promise<{ webhook: Webhook; secret: string }> {
@@ -152,12 +152,12 @@ export async function rotateWebhookSecret(
 }
 
 /** Throws `not_found`, and `forbidden` where the acting key may not read what the webhook is sent. */
-export async function authorizeWebhook(reading: WebhookReading, id: string): Promise<void> {
+export async function authorizeWebhook(reading: WebhookReadContext, id: string): Promise<void> {
   await readReadable(reading, id);
 }
 
 /** Deletes a webhook. What was still to be sent to it is not. Throws `not_found`, `precondition_failed` and `forbidden`. */
-export function deleteWebhook(writing: WebhookWriting, id: string, holds: Precondition): Promise<void> {
+export function deleteWebhook(writing: WebhookContext, id: string, holds: Precondition): Promise<void> {
   const { db, commit } = writing;
   return withOptimisticLock({ read: () => readReadable(writing, id), holds, name: "webhook" }, async (before) => {
     const outcomes = await commit({
@@ -176,7 +176,7 @@ export function deleteWebhook(writing: WebhookWriting, id: string, holds: Precon
 }
 
 function change(
-  writing: WebhookWriting,
+  writing: WebhookContext,
   id: string,
   holds: Precondition,
   /** What to set, and the types of events that it makes the acting key see besides those of the webhook. */
@@ -232,22 +232,22 @@ const memberNames: Record<string, string> = {
 const changesOf = (members: Partial<Webhook>): string[] => Object.keys(members).flatMap((member) => memberNames[member] ?? []);
 
 /** As many waiting deliveries as are read for the types of their events: D1 does nothing else meanwhile. */
-const mostRead = 10_000;
+const maxRead = 10_000;
 
 /** The types of events that are still to be sent to a webhook, or held. Of more than 10,000: `*`, since any type may be among them. */
-async function waitingTypes({ db }: Writing, webhook: Webhook): Promise<string[]> {
+async function waitingTypes({ db }: WriteContext, webhook: Webhook): Promise<string[]> {
   const [backlog] = await db
     .select({ waiting: sql<number>`${webhookBacklogs.pending} + ${webhookBacklogs.held}` })
     .from(webhookBacklogs)
     .where(and(eq(webhookBacklogs.accountId, webhook.accountId), eq(webhookBacklogs.webhookId, webhook.id)));
-  if (backlog && backlog.waiting > mostRead) return ["*"];
+  if (backlog && backlog.waiting > maxRead) return ["*"];
   const rows = await db.all<{ type: string }>(
     sql`SELECT DISTINCT event_type AS type FROM deliveries WHERE webhook_id = ${webhook.id} AND status <> 'delivered' AND status IN ('pending', 'held')`,
   );
   return rows.map(({ type }) => type);
 }
 
-async function readReadable(reading: WebhookReading, id: string): Promise<Webhook> {
+async function readReadable(reading: WebhookReadContext, id: string): Promise<Webhook> {
   const webhook = await readWebhook(reading, id);
   eventCatalogue.requireReadable(webhook.eventTypes, reading.scopes);
   return webhook;

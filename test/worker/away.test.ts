@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { operatorOn } from "../../src/accounts/actor.ts";
 import type { ActivityWriter } from "../../src/activity/activity-writer.ts";
-import { roomiestStore } from "../../src/activity/databases.ts";
+import { leastFullStore } from "../../src/activity/databases.ts";
 import { deleteOldEntries } from "../../src/activity/retention.ts";
 import { writeEntries } from "../../src/activity/write-entries.ts";
 import { connect } from "../../src/db/client.ts";
@@ -99,7 +99,7 @@ describe("A database that hangs", () => {
 
   it("keeps no account from being made in another", async () => {
     const away = { prepare: () => ({ run: () => Promise.reject(new Error("D1_ERROR: away")) }) };
-    expect(await roomiestStore({ ...env, ACTIVITY_1: away })).toBe("ACTIVITY_0");
+    expect(await leastFullStore({ ...env, ACTIVITY_1: away })).toBe("ACTIVITY_0");
   });
 
   it("keeps no writer from what it has to write, though it does not answer which slices are stale", async () => {

@@ -46,7 +46,7 @@ it("Every admitted request has exactly one entry and every refusal is counted, w
       };
     },
   });
-  let mostJournalled = 0;
+  let maxJournalled = 0;
   const writers = () => [0, 1, 2, 3].map((number) => env.ACTIVITY_WRITER.getByName(`ACTIVITY_0/${number}`));
   const ctx = createExecutionContext();
   const app = createApp({ isLocal: true });
@@ -66,7 +66,7 @@ it("Every admitted request has exactly one entry and every refusal is counted, w
     // Writers that were killed since the last round have forgotten that their D1 is the failing one.
     for (const writer of writers()) {
       await runInDurableObject(writer, (instance) => void Object.assign(instance, { env: { ...env, ACTIVITY_0: failing } }));
-      mostJournalled = Math.max(mostJournalled, (await writer.status()).journalled);
+      maxJournalled = Math.max(maxJournalled, (await writer.status()).journalled);
     }
     const asked = Array.from({ length: atOnce }, (_, index) => ask(from + index));
     if (round % 13 === 12) await abortAllDurableObjects();
@@ -107,7 +107,7 @@ it("Every admitted request has exactly one entry and every refusal is counted, w
     .bind(accountId)
     .all();
   expect(rolled).toEqual({ slices: counted, hours: counted, days: counted });
-  expect(mostJournalled).toBeGreaterThan(0);
+  expect(maxJournalled).toBeGreaterThan(0);
   expect(answersLost).toBeGreaterThan(inject("isLong") ? 5 : 1);
   expect(refused).toBeGreaterThan(inject("isLong") ? 500 : 100);
 }, 180_000);

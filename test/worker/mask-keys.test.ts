@@ -8,7 +8,7 @@ const partsOf = (of: string) => ({ publicPart: of.slice(4, 20), secretPart: of.s
 const encoded = (text: string) => text.replaceAll(/./gs, (character) => `%${character.charCodeAt(0).toString(16).padStart(2, "0")}`);
 
 /** What is left of the secret part: the longest piece of it that is still there. */
-function longestLeft(masked: string, { secretPart }: { secretPart: string }): number {
+function maxLeft(masked: string, { secretPart }: { secretPart: string }): number {
   let longest = 0;
   for (let from = 0; from < secretPart.length; from++)
     while (masked.includes(secretPart.slice(from, from + longest + 1)) && from + longest < secretPart.length) longest++;
@@ -47,7 +47,7 @@ const forms: [what: string, form: (key: string) => string][] = [
 
 describe("A key in a text", () => {
   it.each(forms)("is masked %s", (_, form) => {
-    const left = keys.map((each) => longestLeft(maskKeys(`/api/v1/users/${form(each)}/tasks`), partsOf(each)));
+    const left = keys.map((each) => maxLeft(maskKeys(`/api/v1/users/${form(each)}/tasks`), partsOf(each)));
     // A piece by chance: four characters that stand elsewhere too, or the small letters between two cuts, at most eleven, which could be a word.
     expect(left.filter((length) => length > 11)).toEqual([]);
     expect(left.filter((length) => length > 4).length).toBeLessThan(25);
@@ -74,7 +74,7 @@ describe("A key in a text", () => {
   it("is masked where it lies across the cut", () => {
     for (let before = 180; before < 260; before++)
       for (const form of [key, key.slice(21), encoded(key)])
-        expect(longestLeft(maskKeys(`${"/".repeat(before)}${form}`, 256), partsOf(key)), String(before)).toBeLessThanOrEqual(4);
+        expect(maxLeft(maskKeys(`${"/".repeat(before)}${form}`, 256), partsOf(key)), String(before)).toBeLessThanOrEqual(4);
   });
 
   it("and the token of an operator are masked alike", () => {

@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { operatorOn } from "../../src/accounts/actor.ts";
 import type { Db } from "../../src/db/client.ts";
 import type { Role } from "../../src/identity/roles.ts";
-import { mostMade, requireRoom, reservedForRole } from "../../src/keys/bounds.ts";
+import { maxMade, requireRoom, reservedForRole } from "../../src/keys/bounds.ts";
 import type { KeyStatus } from "../../src/keys/key.ts";
 import { listKeys, readKey } from "../../src/keys/read-keys.ts";
 import { listTasks, type TaskFilter } from "../../src/resources/tasks/read-tasks.ts";
@@ -225,7 +225,7 @@ it("The last uses of keys are read for the keys of the page alone, and an accoun
     )
       .bind(keyId, many, made)
       .run();
-  await copy(Date.now(), mostMade - 1);
+  await copy(Date.now(), maxMade - 1);
   const create = () => call("POST", "/api/v1/keys", { key, body: { name: "One more" } });
   const refused = await create();
   expect([refused.status, refused.body.code, refused.body.detail.includes("1,000 keys in 24 hours")]).toEqual([409, "limit_reached", true]);

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { makeSetup } from "../../src/identity/invitations.ts";
-import { listPasskeys, mostPasskeys } from "../../src/identity/passkeys.ts";
+import { listPasskeys, maxPasskeys } from "../../src/identity/passkeys.ts";
 import { hourMs } from "../../src/time/clock.ts";
 import { type Authenticator, type ClientData, makeAuthenticator } from "./authenticator.ts";
 import { labelled } from "./browse.ts";
@@ -44,10 +44,10 @@ describe("A passkey", () => {
       .first("length");
     expect(entry).toBe(32);
     // Two there are: that of the link, and this one.
-    for (let n = 2; n < mostPasskeys; n++) expect((await add(person, await makeAuthenticator())).status).toBe(303);
+    for (let n = 2; n < maxPasskeys; n++) expect((await add(person, await makeAuthenticator())).status).toBe(303);
     const refused = (answer: { status: number; text: string }, why: string) =>
       expect([answer.status, answer.text.includes(why)]).toEqual([422, true]);
-    refused(await add(person, await makeAuthenticator()), `You may have ${mostPasskeys} passkeys.`);
+    refused(await add(person, await makeAuthenticator()), `You may have ${maxPasskeys} passkeys.`);
     expect((await signIn(longest)).status).toBe(303);
     // The nineteen that were added, and one more; that of the link was not added.
     await person.post(`/settings/passkeys/${longest.id}/remove`);

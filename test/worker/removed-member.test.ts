@@ -6,7 +6,7 @@ import { claim } from "../../src/identity/join.ts";
 import { changeRole, type Member, readMember, removeMember } from "../../src/identity/member.ts";
 import type { Role } from "../../src/identity/roles.ts";
 import { openSession } from "../../src/identity/sessions.ts";
-import { commitTo, type Writing } from "../../src/webhooks/outbox.ts";
+import { commitTo, type WriteContext } from "../../src/webhooks/outbox.ts";
 import { makeAuthenticator } from "./authenticator.ts";
 import { hidden, labelled } from "./browse.ts";
 import { call, db, makeTenant, origin } from "./client.ts";
@@ -314,7 +314,7 @@ describe("An invitation", () => {
 });
 
 describe("Somebody whose role was changed since it was looked at", () => {
-  it.each<[string, (writing: Writing, member: Member) => Promise<void>]>([
+  it.each<[string, (writing: WriteContext, member: Member) => Promise<void>]>([
     ["is not demoted", (writing, member) => changeRole(writing, member, "viewer")],
     ["is not removed", removeMember],
   ])("%s by who saw the role of before: an admin manages no owner", async (_, change) => {

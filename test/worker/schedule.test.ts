@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { dayMs, hourMs, minuteMs, secondMs } from "../../src/time/clock.ts";
-import { attemptsAfter, mostAttempts, nextAttemptAt, retryAfterMsOf } from "../../src/webhooks/schedule.ts";
+import { attemptsAfter, maxAttempts, nextAttemptAt, retryAfterMsOf } from "../../src/webhooks/schedule.ts";
 
 const now = Date.UTC(2026, 10, 21, 7, 30);
 const delays = [5 * secondMs, 5 * minuteMs, 30 * minuteMs, 2 * hourMs, 5 * hourMs, 10 * hourMs, 14 * hourMs, 20 * hourMs, 24 * hourMs];
@@ -12,7 +12,7 @@ describe("The attempts of a delivery", () => {
       expect(Math.min(...waits)).toBe(0.8 * delay);
       expect(Math.max(...waits)).toBe(1.2 * delay);
     }
-    expect(mostAttempts).toBe(10);
+    expect(maxAttempts).toBe(10);
     expect(nextAttemptAt(10, now, 0.5, null)).toBeNull();
     expect(nextAttemptAt(10, now, 0.5, 1000)).toBeNull();
   });

@@ -1,9 +1,9 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { operatorOn } from "../../src/accounts/actor.ts";
-import { mostPeople } from "../../src/identity/invitations.ts";
+import { maxPeople } from "../../src/identity/invitations.ts";
 import { replaceRecoveryCodes } from "../../src/identity/recovery-codes.ts";
-import { mostSessions, openSession } from "../../src/identity/sessions.ts";
+import { maxSessions, openSession } from "../../src/identity/sessions.ts";
 import { deliveryBytes, includedAttemptBytes } from "../../src/storage/storage.ts";
 import { dayMs } from "../../src/time/clock.ts";
 import { deliver } from "../../src/webhooks/deliver.ts";
@@ -207,7 +207,7 @@ it("An account has 1,000 members and open invitations at most, so that nobody fi
         WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < ?)
         SELECT 'hash-' || ? || n, 'inv_' || ? || n, ?, 'invite', 'viewer', n || '@acme.dev', ?, ?, 0 FROM counted`,
     ).bind(n, accountId, accountId, accountId, owner.member.id, Date.now() + dayMs);
-  await put(mostPeople - 2).run();
+  await put(maxPeople - 2).run();
   const invite = (email: string) => owner.post("/settings/invitations", { email, role: "viewer", nonce: crypto.randomUUID() });
   expect((await invite("last@acme.dev")).status).toBe(200);
   const refused = await invite("late@acme.dev");
@@ -220,7 +220,7 @@ it("A member has 50 sessions at most: the one after that ends the oldest", async
   const { accountId } = await makeTenant();
   const { member } = await makePerson(accountId);
   const from = { ip: null, country: null, userAgent: null };
-  for (let n = 0; n < mostSessions + 3; n++) await openSession({ db }, member, Date.now() + n, from, "a passkey");
+  for (let n = 0; n < maxSessions + 3; n++) await openSession({ db }, member, Date.now() + n, from, "a passkey");
   const { results } = await env.DB.prepare("SELECT id FROM sessions WHERE member_id = ? ORDER BY id").bind(member.id).all();
-  expect(results.length).toBe(mostSessions);
+  expect(results.length).toBe(maxSessions);
 });

@@ -5,7 +5,7 @@ import { operatorOn } from "../../src/accounts/actor.ts";
 import { idBound, newId } from "../../src/ids/ids.ts";
 import { dayMs, minuteMs } from "../../src/time/clock.ts";
 import { readEventsOfRequest } from "../../src/webhooks/events-of-request.ts";
-import { mostUnfinished } from "../../src/webhooks/redeliver-many.ts";
+import { maxUnfinished } from "../../src/webhooks/redeliver-many.ts";
 import { makeRedeliveries } from "../../src/webhooks/redelivery-pieces.ts";
 import { paceMs } from "../../src/webhooks/schedule.ts";
 import { finishSettlements } from "../../src/webhooks/settle.ts";
@@ -175,7 +175,7 @@ describe("A redelivery of many", () => {
         body: { from, status: "failed", event_types: ["task.deleted"] },
         ...(idempotencyKey && { headers: { "Idempotency-Key": idempotencyKey } }),
       });
-    for (let n = 0; n < mostUnfinished; n++) expect((await redeliver()).status).toBe(202);
+    for (let n = 0; n < maxUnfinished; n++) expect((await redeliver()).status).toBe(202);
     const refused = await redeliver("one-too-many");
     expect([refused.status, refused.body.code]).toEqual([409, "limit_reached"]);
     await makeRedeliveries({ db, enqueue: () => {} }, Date.now(), 100);

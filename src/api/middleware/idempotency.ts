@@ -1,11 +1,11 @@
-import type { Reading } from "../../accounts/actor.ts";
+import type { ReadContext } from "../../accounts/actor.ts";
 import { hashOf } from "../../crypto/hash.ts";
 import { Failure } from "../../errors/failure.ts";
 import { urlOf } from "../../http/request-url.ts";
 import { runOnce as runOnceFor } from "../../idempotency/run-once.ts";
 import type { IdempotentRequest, StoredResponse } from "../../idempotency/store.ts";
-import type { Writing } from "../../webhooks/outbox.ts";
-import { actorOf, outboxOf, reading, writing } from "../acting.ts";
+import type { WriteContext } from "../../webhooks/outbox.ts";
+import { actorOf, outboxOf, readContext, writeContext } from "../acting.ts";
 import { canonicalJsonOf } from "../canonical-json.ts";
 import type { ApiContext } from "../context.ts";
 import { respondJson } from "../respond.ts";
@@ -36,8 +36,8 @@ export interface PostResponse<Body, Status> {
 
 interface Post<Result, Body, Status> {
   /** Throws where the key of this request may not do this, whoever did it first. `first`: what that one was answered. */
-  authorize?: (reading: Reading, first: Body) => Promise<void> | void;
-  run: (writing: Writing) => Promise<Result>;
+  authorize?: (reading: ReadContext, first: Body) => Promise<void> | void;
+  run: (writing: WriteContext) => Promise<Result>;
   respond: (result: Result) => PostResponse<Body, Status>;
   /** What the first request may have left to do besides its change. */
   beforeReplay?: () => Promise<void>;
@@ -51,18 +51,18 @@ export async function runOnce<Result, Body extends object, Status extends 200 | 
   const respond = ({ status, body, headers }: PostResponse<Body, Status>) => respondJson(c, body, status, headers);
   const replay = async ({ status, headers, body }: StoredResponse) => {
     const first = JSON.parse(body) as Body;
-    await authorize(reading(c), first);
+    await authorize(readContext(c), first);
     await beforeReplay();
     return respond({ status: status as Status, body: first, headers: { ...headers, "Idempotent-Replayed": "true" } });
   };
 
   const request = idempotentRequest(c);
-  if (!request) return respond(responseFor(await run(writing(c))));
+  if (!request) return respond(responseFor(await run(writeContext(c))));
   const toStore = (result: Result): StoredResponse => {
     const { status, body, stored = body, headers = {} } = responseFor(result);
     return { status, headers, body: JSON.stringify(stored) };
   };
-  const context = reading(c);
+  const context = readContext(c);
   const outcome = await runOnceFor({
     outbox: outboxOf(c),
     now: context.now,

@@ -7,8 +7,8 @@ import { fieldCode } from "../../inputs/field-code.ts";
 import { required } from "../../inputs/values.ts";
 import type { ApiContext, ApiEnv } from "../context.ts";
 
-const mostFaults = 100;
-const longestName = 100;
+const maxFaults = 100;
+const maxName = 100;
 
 type Issue = z.core.$ZodIssue;
 
@@ -16,13 +16,13 @@ type Issue = z.core.$ZodIssue;
 const pointerOf = (path: readonly PropertyKey[]) =>
   path.map((part) => `/${named(part).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
 
-const named = (part: PropertyKey) => maskKeys(String(part), longestName);
+const named = (part: PropertyKey) => maskKeys(String(part), maxName);
 
 const unknown = "This is not known here.";
 
 function faultsOf(issue: Issue, locate: (path: readonly PropertyKey[]) => Partial<Fault>, unknownName: FieldErrorCode): Fault[] {
   if (issue.code === "unrecognized_keys") {
-    return issue.keys.slice(0, mostFaults).map((key) => ({ detail: unknown, code: unknownName, ...locate([...issue.path, key]) }));
+    return issue.keys.slice(0, maxFaults).map((key) => ({ detail: unknown, code: unknownName, ...locate([...issue.path, key]) }));
   }
   if (issue.code === "invalid_type" && issue.message === required) {
     return [{ detail: required, code: "required", ...locate(issue.path) }];
@@ -36,9 +36,9 @@ export const onInvalid: Hook<unknown, ApiEnv, string, unknown> = (result) => {
   const { issues } = result.error;
   const all = (locate: (path: readonly PropertyKey[]) => Partial<Fault>, unknownName: FieldErrorCode) =>
     issues
-      .slice(0, mostFaults)
+      .slice(0, maxFaults)
       .flatMap((issue: Issue) => faultsOf(issue, locate, unknownName))
-      .slice(0, mostFaults);
+      .slice(0, maxFaults);
   switch (result.target) {
     case "json":
       throw new Failure("invalid_body", "The body is JSON, but not what this operation takes.", {
@@ -60,7 +60,7 @@ export function refuseQuery(c: ApiContext): void {
   if (!hasQuery(c)) return;
   const names = [...new Set(urlOf(c).searchParams.keys())];
   if (names.length === 0) return;
-  const faults = names.slice(0, mostFaults).map((name): Fault => ({ detail: unknown, code: "unknown_parameter", parameter: named(name) }));
+  const faults = names.slice(0, maxFaults).map((name): Fault => ({ detail: unknown, code: "unknown_parameter", parameter: named(name) }));
   throw invalidQuery(faults);
 }
 
@@ -73,7 +73,7 @@ export function requireDecodable(c: ApiContext): void {
     const name = new URLSearchParams(part).keys().next().value ?? "";
     if (!isDecodable(part)) faults.push({ detail: "Must be percent-encoded UTF-8.", code: "invalid_encoding", parameter: named(name) });
     else if (name === "") faults.push({ detail: unknown, code: "unknown_parameter", parameter: "" });
-    if (faults.length === mostFaults) break;
+    if (faults.length === maxFaults) break;
   }
   if (faults.length > 0) throw invalidQuery(faults);
 }

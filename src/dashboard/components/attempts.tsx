@@ -1,6 +1,6 @@
 import type { Child } from "hono/jsx";
 import type { Attempt, Delivery } from "../../webhooks/read-deliveries.ts";
-import { attemptsAfter, mostAttempts } from "../../webhooks/schedule.ts";
+import { attemptsAfter, maxAttempts } from "../../webhooks/schedule.ts";
 import { counted, integer } from "../format.ts";
 import { Code } from "./secret.tsx";
 import { StatusCode } from "./status.tsx";
@@ -27,7 +27,7 @@ export const Timeline = ({ delivery, now }: { delivery: Delivery & { attempts: r
     )}
     {delivery.status === "pending" && delivery.nextAttemptAt !== null && (
       <li class="plain">
-        <span aria-hidden="true">◌</span> attempt {delivery.attemptsMade + 1} of {mostAttempts}:{" "}
+        <span aria-hidden="true">◌</span> attempt {delivery.attemptsMade + 1} of {maxAttempts}:{" "}
         <Ahead timeMs={delivery.nextAttemptAt} now={now} />, <Moment timeMs={delivery.nextAttemptAt} />
       </li>
     )}

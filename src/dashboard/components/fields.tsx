@@ -53,7 +53,7 @@ export const Labelled = ({ children, ...field }: PropsWithChildren<Field>) => (
 );
 
 /** Browsers count in UTF-16, of which a character has at most two. Who types too much is told, and nothing is cut off. */
-const mostUnits = (characters: number | undefined) => (characters === undefined ? undefined : 2 * characters + 1);
+const maxUnits = (characters: number | undefined) => (characters === undefined ? undefined : 2 * characters + 1);
 
 interface TextField extends Field {
   form: Form;
@@ -74,7 +74,7 @@ export const TextField = ({ form, type = "text", value, required, placeholder, m
   return (
     <Labelled {...field}>
       {rows ? (
-        <textarea {...control(field)} rows={rows} placeholder={placeholder} maxlength={mostUnits(maxlength)}>
+        <textarea {...control(field)} rows={rows} placeholder={placeholder} maxlength={maxUnits(maxlength)}>
           {typed ?? ""}
         </textarea>
       ) : (
@@ -86,7 +86,7 @@ export const TextField = ({ form, type = "text", value, required, placeholder, m
           placeholder={placeholder}
           min={min}
           max={max}
-          maxlength={mostUnits(maxlength)}
+          maxlength={maxUnits(maxlength)}
           autocomplete="off"
         />
       )}

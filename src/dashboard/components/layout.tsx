@@ -64,7 +64,7 @@ interface Shown {
 }
 
 /** A page whose query is longer does not keep it when the theme is changed. */
-export const longestSearch = 2000;
+export const maxSearch = 2000;
 
 /** What every page says that has something of an account in it. */
 export const uncached = { "Cache-Control": "no-store" };
@@ -79,7 +79,7 @@ export function framed(c: PageContext, { title, section, action, trail = [] }: S
   // Documentation is the same for everybody, and a page that is missing is shown to anybody.
   const visitor = c.get("visitor") as Visitor | undefined;
   const { pathname, search } = urlOf(c);
-  const here = maskKeys(c.req.method === "GET" && search.length <= longestSearch ? pathname + search : pathname);
+  const here = maskKeys(c.req.method === "GET" && search.length <= maxSearch ? pathname + search : pathname);
   return (
     <Page title={title} theme={theme} zone={zone}>
       <a class="skip" href="#main">

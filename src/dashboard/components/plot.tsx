@@ -7,7 +7,7 @@ const width = 900;
 const height = 170;
 /** Room above the highest and below the lowest line, so that texts beside them are whole. */
 const margin = 8;
-const mostNames = 6;
+const maxNames = 6;
 
 /** Where values and times lie in a plot. */
 export interface Scale {
@@ -71,7 +71,7 @@ export const Plot = ({
       </text>
     ))}
     names={starts.map((start, index) =>
-      index % Math.ceil(starts.length / mostNames) === 0 ? (
+      index % Math.ceil(starts.length / maxNames) === 0 ? (
         <text class="tick" x={`${((scale.middle(index) / width) * 100).toFixed(1)}%`} y={14} text-anchor={anchorAt(index, starts.length)}>
           {barName(start, window)}
         </text>

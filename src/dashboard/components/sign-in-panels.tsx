@@ -1,6 +1,6 @@
 import type { Member } from "../../identity/member.ts";
 import type { Passkey } from "../../identity/passkeys.ts";
-import { mostListed, type Session, type SignedIn } from "../../identity/sessions.ts";
+import { maxListed, type Session, type SignedIn } from "../../identity/sessions.ts";
 import { deviceOf } from "../device.ts";
 import { newNonce } from "../form-idempotency.ts";
 import { Action } from "./fields.tsx";
@@ -33,7 +33,7 @@ export const SessionsPanel = ({
         </li>
       ))}
     </ul>
-    {sessions.length === mostListed && <p>These are your own sessions and the latest of other members.</p>}
+    {sessions.length === maxListed && <p>These are your own sessions and the latest of other members.</p>}
     <p class="quiet">A session ends after twelve hours without a page, and after fourteen days.</p>
   </section>
 );

@@ -3,7 +3,7 @@ import { listActivity } from "../../activity/read-activity.ts";
 import { Failure } from "../../errors/failure.ts";
 import { timeOfId } from "../../ids/ids.ts";
 import { iso } from "../../time/clock.ts";
-import { readingLog, upToDate } from "../acting.ts";
+import { logContext, upToDate } from "../acting.ts";
 import { addressOf, asWords, methods, queryIn, statuses } from "../activity-query.ts";
 import { ActivityTable } from "../components/activity-table.tsx";
 import { PauseButton, showPage } from "../components/layout.tsx";
@@ -159,7 +159,7 @@ activityPages.get("/activity", needs("session"), async (c) => {
 activityPages.get("/activity/news", needs("session"), async (c) => {
   const { query, filter } = queryIn(c);
   const since = c.req.query("since") ?? "";
-  const { entries } = await listActivity(readingLog(c), { filter, limit: 100 });
+  const { entries } = await listActivity(logContext(c), { filter, limit: 100 });
   const fresh = entries.findIndex(({ id }) => id <= since);
   const count = fresh === -1 ? entries.length : fresh;
   if (count === 0) return c.body(null, 204);
@@ -169,7 +169,7 @@ activityPages.get("/activity/news", needs("session"), async (c) => {
 activityPages.get("/activity.csv", needs("session"), async (c) => {
   const { filter, ignored } = queryIn(c);
   if (ignored.length > 0) throw new Failure("invalid_parameter", `Nothing can be filtered by ${ignored.join(" ")}.`);
-  const asking = readingLog(c);
+  const asking = logContext(c);
   const rows = await readRows(async (position) => {
     const { entries, next } = await listActivity(asking, { filter, ...position });
     return { rows: entries, next };

@@ -2,7 +2,7 @@ import { Hono } from "hono";
 import { type AuditFilter, actorNameOf, listAudit, partyTypes } from "../../audit/audit.ts";
 import { timeOfId } from "../../ids/ids.ts";
 import { iso } from "../../time/clock.ts";
-import { reading } from "../acting.ts";
+import { readContext } from "../acting.ts";
 import { showPage } from "../components/layout.tsx";
 import { Empty } from "../components/notice.tsx";
 import { Moment } from "../components/time.tsx";
@@ -27,7 +27,7 @@ export const auditPages = new Hono<PageEnv>();
 
 auditPages.get("/settings/audit", needs("audit"), async (c) => {
   const filter = filterOf(c);
-  const { rows: shown, next } = await listAudit(reading(c), { filter, after: c.req.query("after"), limit: shownAtOnce });
+  const { rows: shown, next } = await listAudit(readContext(c), { filter, after: c.req.query("after"), limit: shownAtOnce });
   const query = (more: Record<string, string>) =>
     new URLSearchParams(
       Object.entries({ ...filter, ...more }).flatMap(([name, value]) =>
@@ -133,7 +133,7 @@ auditPages.get("/settings/audit", needs("audit"), async (c) => {
 });
 
 auditPages.get("/settings/audit.csv", needs("audit"), async (c) => {
-  const entries = await readRows((position) => listAudit(reading(c), { filter: filterOf(c), ...position }));
+  const entries = await readRows((position) => listAudit(readContext(c), { filter: filterOf(c), ...position }));
   const csv = csvOf(
     ["id", "at", "action", "target_type", "target_id", "target_name", "actor_type", "actor_id", "actor_name", "ip", "country", "changes"],
     entries.map((entry) => [

@@ -5,7 +5,7 @@ import { readEvent } from "../../events/read-events.ts";
 import { type Delivery, readDelivery } from "../../webhooks/read-deliveries.ts";
 import { readWebhook } from "../../webhooks/read-webhooks.ts";
 import { attemptNow, redeliver } from "../../webhooks/redeliver.ts";
-import { reading, webhookWriting } from "../acting.ts";
+import { readContext, webhookContext } from "../acting.ts";
 import { AttemptPanel, ComparedAttempts, Timeline } from "../components/attempts.tsx";
 import { Action } from "../components/fields.tsx";
 import { showPage } from "../components/layout.tsx";
@@ -38,11 +38,11 @@ function comparedIn(c: PageContext, made: number): [number, number] {
 export const deliveriesPages = new Hono<PageEnv>();
 
 const showDelivery = async (c: PageContext, refused?: Refused) => {
-  const asking = reading(c);
+  const asking = readContext(c);
   const { now } = asking;
   const delivery = await readDelivery(asking, idOf(c));
   // What the receiver answered may be what it was sent.
-  eventCatalogue.requireReadable([delivery.eventType], webhookWriting(c).scopes);
+  eventCatalogue.requireReadable([delivery.eventType], webhookContext(c).scopes);
   const [event, webhook] = await Promise.all([
     readEvent(asking, delivery.eventId).catch(() => null),
     readWebhook(asking, delivery.webhookId).catch(() => null),
@@ -123,13 +123,13 @@ deliveriesPages.get("/deliveries/:id", needs("session"), (c) => showDelivery(c))
 
 deliveriesPages.post("/deliveries/:id/redeliver", needs("webhooks", "always"), async (c) => {
   const form = await readForm(c);
-  const made = await attempt(() => runFormOnce(c, form, (commit) => redeliver(webhookWriting(c, commit), idOf(c))));
+  const made = await attempt(() => runFormOnce(c, form, (commit) => redeliver(webhookContext(c, commit), idOf(c))));
   if ("refused" in made) return showDelivery(c, made.refused);
   if ("repeated" in made.result) return c.redirect(`/deliveries/${idOf(c)}`, 303);
   return c.redirect(`/deliveries/${made.result.result}?done=redelivered`, 303);
 });
 
 deliveriesPages.post("/deliveries/:id/attempt", needs("webhooks"), async (c) => {
-  const made = await attempt(() => attemptNow(webhookWriting(c), idOf(c)));
+  const made = await attempt(() => attemptNow(webhookContext(c), idOf(c)));
   return "refused" in made ? showDelivery(c, made.refused) : c.redirect(`/deliveries/${idOf(c)}?done=attempted`, 303);
 });

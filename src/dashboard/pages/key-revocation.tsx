@@ -4,7 +4,7 @@ import { always } from "../../db/optimistic-locking.ts";
 import { readKey } from "../../keys/read-keys.ts";
 import { revokeKey } from "../../keys/revoke-key.ts";
 import { hourMs } from "../../time/clock.ts";
-import { keyWriting, upToDate } from "../acting.ts";
+import { keyContext, upToDate } from "../acting.ts";
 import { Action } from "../components/fields.tsx";
 import { showPage } from "../components/layout.tsx";
 import { Age, Moment } from "../components/time.tsx";
@@ -93,6 +93,6 @@ keyRevocationPages.get("/keys/:id/revoke", needs("keys"), async (c) => {
 });
 
 keyRevocationPages.post("/keys/:id/revoke", needs("keys", "always"), async (c) => {
-  const revoked = await attempt(() => revokeKey(keyWriting(c), idOf(c), always));
+  const revoked = await attempt(() => revokeKey(keyContext(c), idOf(c), always));
   return "refused" in revoked ? showKey(c, { refused: revoked.refused }) : backToKey(c, "revoked");
 });

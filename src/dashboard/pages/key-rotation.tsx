@@ -5,7 +5,7 @@ import { readKey, readKeyRow } from "../../keys/read-keys.ts";
 import { rotateKey } from "../../keys/rotate-key.ts";
 import { KeyRotation } from "../../keys/schemas.ts";
 import { secondMs } from "../../time/clock.ts";
-import { keyWriting, reading, upToDate } from "../acting.ts";
+import { keyContext, readContext, upToDate } from "../acting.ts";
 import { showPage } from "../components/layout.tsx";
 import { OverlapField } from "../components/overlap-field.tsx";
 import { ShownBefore } from "../components/secret.tsx";
@@ -21,7 +21,7 @@ import { showSecret } from "./keys.tsx";
 export const keyRotationPages = new Hono<PageEnv>();
 
 keyRotationPages.post("/keys/:id/end-overlap", needs("keys", "always"), async (c) => {
-  const changed = await attempt(() => changeKey(keyWriting(c), idOf(c), { overlapEndsAt: null }, always));
+  const changed = await attempt(() => changeKey(keyContext(c), idOf(c), { overlapEndsAt: null }, always));
   return "refused" in changed ? showKey(c, { refused: changed.refused }) : backToKey(c, "overlap-ended");
 });
 
@@ -55,8 +55,8 @@ keyRotationPages.post("/keys/:id/rotate", needs("keys", "always"), async (c) => 
   if ("refused" in parsed) return showKey(c, { form, refused: parsed.refused });
   const overlapMs = parsed.input.overlap_seconds * secondMs;
   const rotated = await attempt(async () => {
-    requireGrantableScopes(c, (await readKeyRow(reading(c), idOf(c))).scopes);
-    return runFormOnce(c, form, (commit) => rotateKey(keyWriting(c, commit), idOf(c), overlapMs));
+    requireGrantableScopes(c, (await readKeyRow(readContext(c), idOf(c))).scopes);
+    return runFormOnce(c, form, (commit) => rotateKey(keyContext(c, commit), idOf(c), overlapMs));
   });
   if ("refused" in rotated) return showKey(c, { refused: rotated.refused });
   if ("repeated" in rotated.result)

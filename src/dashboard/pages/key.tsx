@@ -1,5 +1,5 @@
 import { Hono } from "hono";
-import type { LogReading } from "../../accounts/actor.ts";
+import type { LogReadContext } from "../../accounts/actor.ts";
 import { readKeyTraffic } from "../../activity/key-traffic.ts";
 import { listActivity } from "../../activity/read-activity.ts";
 import { readKeyUsage } from "../../admission/rate-limit-usage.ts";
@@ -14,7 +14,7 @@ import { KeyPatch, keyPatchOf } from "../../keys/schemas.ts";
 import { hourMs, iso } from "../../time/clock.ts";
 import { percent } from "../../usage/percent.ts";
 import { readUsage } from "../../usage/read-usage.ts";
-import { keyWriting, reading, readingLog, upToDate } from "../acting.ts";
+import { keyContext, logContext, readContext, upToDate } from "../acting.ts";
 import { ActivityTable } from "../components/activity-table.tsx";
 import { Action, TextField } from "../components/fields.tsx";
 import { KeyText, Unused } from "../components/key-list.tsx";
@@ -232,7 +232,7 @@ export async function showKey(c: PageContext, { form = new Form(), refused }: Se
 }
 
 /** The requests of a key since its last rotation, of the last hour at most. */
-async function readTrafficSinceRotation(asking: LogReading, key: Key) {
+async function readTrafficSinceRotation(asking: LogReadContext, key: Key) {
   const from = asking.now - hourMs;
   const [rotated] = (await listAudit(asking, { filter: { action: "key.rotated", target: key.id, from }, limit: 1 })).rows;
   return readKeyTraffic(asking, key.id, Math.max(from, rotated ? timeOfId(rotated.id) : key.createdAt));
@@ -267,29 +267,29 @@ keyPages.post("/keys/:id", needs("keys", "sometimes"), async (c) => {
   const changed = await attempt(async () => {
     requireGrantableScopes(c, [...before.scopes, ...(patch.scopes ?? [])]);
     // Whether it widens was decided by this revision: a later one may be narrower.
-    return changeKey(keyWriting(c), idOf(c), patch, (revision) => revision === before.revision && asShown(form)(revision));
+    return changeKey(keyContext(c), idOf(c), patch, (revision) => revision === before.revision && asShown(form)(revision));
   });
   return "refused" in changed ? showKey(c, { form, refused: changed.refused }) : backToKey(c, "changed");
 });
 
 // A leaked key must be easy to stop: this needs no recent sign-in, and everybody who sees keys may do it.
 keyPages.post("/keys/:id/disable", needs("keys"), async (c) => {
-  const changed = await attempt(() => changeKey(keyWriting(c), idOf(c), { state: "disabled" }, always));
+  const changed = await attempt(() => changeKey(keyContext(c), idOf(c), { state: "disabled" }, always));
   return "refused" in changed ? showKey(c, { refused: changed.refused }) : backToKey(c, "disabled");
 });
 
 keyPages.post("/keys/:id/enable", needs("keys", "always"), async (c) => {
   const changed = await attempt(async () => {
-    const { scopes, revision } = await readKeyRow(reading(c), idOf(c));
+    const { scopes, revision } = await readKeyRow(readContext(c), idOf(c));
     requireGrantableScopes(c, scopes);
-    return changeKey(keyWriting(c), idOf(c), { state: "active" }, (current) => current === revision);
+    return changeKey(keyContext(c), idOf(c), { state: "active" }, (current) => current === revision);
   });
   return "refused" in changed ? showKey(c, { refused: changed.refused }) : backToKey(c, "enabled");
 });
 
 /** The first request with a key, for the line that waits for it: read from the log, not the roll-ups. */
 keyPages.get("/keys/:id/first-request", needs("session"), async (c) => {
-  const { entries } = await listActivity(readingLog(c), { filter: { keyId: idOf(c) }, limit: 1 });
+  const { entries } = await listActivity(logContext(c), { filter: { keyId: idOf(c) }, limit: 1 });
   const [first] = entries;
   return first ? c.json({ text: `${first.method} ${first.path}, ${first.status}`, href: `/activity/${first.id}` }) : c.body(null, 204);
 });

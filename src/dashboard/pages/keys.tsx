@@ -8,7 +8,7 @@ import { NewKey, newKeyOf } from "../../keys/schemas.ts";
 import { defaultScopes, scopes } from "../../keys/scopes.ts";
 import { dayMs } from "../../time/clock.ts";
 import { readDailyRequests } from "../../usage/daily-requests.ts";
-import { keyWriting, upToDate } from "../acting.ts";
+import { keyContext, upToDate } from "../acting.ts";
 import { Choices, TextField } from "../components/fields.tsx";
 import { KeyTable } from "../components/key-list.tsx";
 import { showPage } from "../components/layout.tsx";
@@ -240,7 +240,7 @@ keysPages.post("/keys", needs("keys", "always"), async (c) => {
     return runFormOnce(
       c,
       form,
-      (commit) => createKey(keyWriting(c, commit), newKey),
+      (commit) => createKey(keyContext(c, commit), newKey),
       ({ key }) => key.id,
     );
   });

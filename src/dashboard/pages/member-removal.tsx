@@ -11,7 +11,7 @@ import { scopesInWords } from "../../keys/scopes.ts";
 import { endOfFormer, finishEndings, removeWithKeys } from "../../operations/removal.ts";
 import { listWebhooksOfMember } from "../../webhooks/list-webhooks-of-member.ts";
 import type { Webhook } from "../../webhooks/webhook.ts";
-import { finishing, keyWriting, reading, upToDate, writing } from "../acting.ts";
+import { finishing, keyContext, readContext, upToDate, writeContext } from "../acting.ts";
 import { KeyText, Unused } from "../components/key-list.tsx";
 import { showPage } from "../components/layout.tsx";
 import { Alert } from "../components/notice.tsx";
@@ -27,20 +27,20 @@ import { backToSettings, showSettings } from "./settings.tsx";
 export const memberRemovalPages = new Hono<PageEnv>();
 
 memberRemovalPages.get("/settings/people/:id/remove", needs("people"), async (c) => {
-  const member = await readPresentOrFormer(reading(c), idOf(c));
+  const member = await readPresentOrFormer(readContext(c), idOf(c));
   if (!mayManage(roleOf(c.get("visitor")), member.role)) return showForbidden(c, "owners");
   return showRemoval(c, member);
 });
 
 memberRemovalPages.post("/settings/people/:id/remove", needs("people", "always"), async (c) => {
   const form = await readForm(c);
-  const member = await readPresentOrFormer(reading(c), idOf(c));
+  const member = await readPresentOrFormer(readContext(c), idOf(c));
   if (!mayManage(roleOf(c.get("visitor")), member.role)) return showForbidden(c, "owners");
   return isOwn(c, member) ? leave(c, form, member) : remove(c, form, member);
 });
 
 /** As many as an account may have, and each is revoked in one request. */
-const mostKeys = maxLiveKeys;
+const maxKeys = maxLiveKeys;
 
 const isFormer = ({ removedAt }: Member): boolean => removedAt !== null;
 
@@ -49,7 +49,7 @@ const isOwn = (c: PageContext, { id }: Member): boolean => c.get("visitor").sign
 async function showRemoval(c: PageContext, member: Member, refused?: Refused) {
   const asking = await upToDate(c);
   const [keys, webhooks, invitations] = await Promise.all([
-    listKeysKnownTo(asking, member.id, mostKeys),
+    listKeysKnownTo(asking, member.id, maxKeys),
     listWebhooksOfMember(asking, member.id),
     listInvitations(asking, endsWith(member, null, asking.now)),
   ]);
@@ -194,17 +194,17 @@ async function leave(c: PageContext, form: Form, member: Member) {
   if (form.all("revoke").length > 0)
     return showSettings(c, { refused: { summary: "Nothing was changed: revoke your own keys on their pages first.", faults: new Map() } });
   if (!hasListed(form, await listKnown(c, member))) return showRemoval(c, member, unlisted);
-  const removed = await attempt(() => removeMember(writing(c), member));
+  const removed = await attempt(() => removeMember(writeContext(c), member));
   return "refused" in removed ? showSettings(c, { refused: removed.refused }) : backToSettings(c, "removed");
 }
 
-const listKnown = (c: PageContext, { id }: Member) => listKeysKnownTo(keyWriting(c), id, mostKeys);
+const listKnown = (c: PageContext, { id }: Member) => listKeysKnownTo(keyContext(c), id, maxKeys);
 
 /** Removes a member, or ends what a former member has left behind, as the form asks. */
 async function remove(c: PageContext, form: Form, member: Member) {
   if (!hasListed(form, await listKnown(c, member))) return showRemoval(c, member, unlisted);
   const choice = { shownKeys: form.all("shown"), revoked: form.all("revoke"), shownWebhooks: form.all("shown_webhook") };
-  const removing = writing(c);
+  const removing = writeContext(c);
   const removed = await attempt(() =>
     isFormer(member) ? endOfFormer(removing, member.id, choice) : removeWithKeys(removing, member, choice),
   );

@@ -30,7 +30,7 @@ import { remember } from "../preferences.ts";
 
 const entriesShown = 10;
 const keysShown = 6;
-const mostWebhooks = 20;
+const maxWebhooks = 20;
 const expiresSoonMs = 14 * dayMs;
 const longUnusedMs = 90 * dayMs;
 
@@ -49,7 +49,7 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
     ),
     listActivity(asking, { filter: {}, limit: entriesShown }),
     readKeyChoices(asking),
-    listWebhooks(asking, { limit: mostWebhooks }),
+    listWebhooks(asking, { limit: maxWebhooks }),
     readMarks(asking, windowsAt("30d", now).window),
     readBreakdown(asking, { window: "30d", by: "route" }),
     readBreakdown(asking, { window: "30d", by: "route", span: "previous" }),

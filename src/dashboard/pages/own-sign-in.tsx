@@ -4,7 +4,7 @@ import { replaceRecoveryCodes } from "../../identity/recovery-codes.ts";
 import { endSession, readMemberOfSession } from "../../identity/sessions.ts";
 import { visibleText } from "../../inputs/values.ts";
 import { commitTo } from "../../webhooks/outbox.ts";
-import { reading, unboundOutbox, writing } from "../acting.ts";
+import { readContext, unboundOutbox, writeContext } from "../acting.ts";
 import { showPage } from "../components/layout.tsx";
 import { RecoveryCodes } from "../components/recovery-codes.tsx";
 import { idOf, type PageEnv, requireSignedIn } from "../context.ts";
@@ -21,16 +21,16 @@ export const ownSignInPages = new Hono<PageEnv>();
 
 ownSignInPages.post("/settings/sessions/:id/end", needs("session", "sometimes"), async (c) => {
   const { member } = requireSignedIn(c);
-  const whose = await readMemberOfSession(reading(c), idOf(c), member);
+  const whose = await readMemberOfSession(readContext(c), idOf(c), member);
   const asked = whose !== null && whose !== member.id ? await askForStepUp(c) : null;
   if (asked) return asked;
-  await endSession(writing(c), idOf(c), member);
+  await endSession(writeContext(c), idOf(c), member);
   return backToSettings(c, "ended");
 });
 
 ownSignInPages.post("/settings/passkeys/options", needs("session", "always"), async (c) => {
   const { member } = requireSignedIn(c);
-  const { db, now } = reading(c);
+  const { db, now } = readContext(c);
   const known = await listPasskeys(db, member.id);
   return c.json(
     await registrationOptions(relyingParty(c), now, {
@@ -50,7 +50,7 @@ ownSignInPages.post("/settings/passkeys", needs("session", "always"), async (c) 
   // The form comes so where who sent it had first to confirm who they are.
   if (response === undefined) return backToSettings(c, "confirmed");
   const name = visibleText(1, 100).safeParse(form.text("name"));
-  const { db, now } = reading(c);
+  const { db, now } = readContext(c);
   const added = await attempt(async () => {
     const passkey = await verifyRegistration(db, relyingParty(c), now, {
       response,
@@ -58,20 +58,20 @@ ownSignInPages.post("/settings/passkeys", needs("session", "always"), async (c) 
       purpose: "add",
       subjectId: member.id,
     });
-    await addPasskey(writing(c), member, passkey);
+    await addPasskey(writeContext(c), member, passkey);
   });
   return "refused" in added ? showSettings(c, { refused: added.refused }) : backToSettings(c, "passkey-added");
 });
 
 ownSignInPages.post("/settings/passkeys/:id/remove", needs("session", "always"), async (c) => {
   const { member } = requireSignedIn(c);
-  const removed = await attempt(() => removePasskey(writing(c), member, idOf(c)));
+  const removed = await attempt(() => removePasskey(writeContext(c), member, idOf(c)));
   return "refused" in removed ? showSettings(c, { refused: removed.refused }) : backToSettings(c, "passkey-removed");
 });
 
 ownSignInPages.post("/settings/recovery-codes", needs("session", "always"), async (c) => {
   const { member } = requireSignedIn(c);
-  const made = await runFormOnce(c, await readForm(c), (commit) => replaceRecoveryCodes({ ...reading(c), commit }, member));
+  const made = await runFormOnce(c, await readForm(c), (commit) => replaceRecoveryCodes({ ...readContext(c), commit }, member));
   if ("repeated" in made)
     return showPage(
       c,
@@ -97,7 +97,7 @@ ownSignInPages.post("/logout", needs("session"), async (c) => {
   const { signedIn } = c.get("visitor");
   if (signedIn && !signedIn.session) return c.redirect("/cdn-cgi/access/logout", 303);
   // Whoever may do nothing else may still go.
-  if (signedIn?.session) await endSession({ ...reading(c), commit: commitTo(unboundOutbox(c)) }, signedIn.session.id, signedIn.member);
+  if (signedIn?.session) await endSession({ ...readContext(c), commit: commitTo(unboundOutbox(c)) }, signedIn.session.id, signedIn.member);
   clearSession(c);
   return c.redirect("/login", 303);
 });

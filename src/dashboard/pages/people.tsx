@@ -5,7 +5,7 @@ import { invite, withdrawInvitation } from "../../identity/invitations.ts";
 import { changeRole, readMember } from "../../identity/member.ts";
 import { listInvitations } from "../../identity/open-invitations.ts";
 import { mayManage, roles } from "../../identity/roles.ts";
-import { reading, writing } from "../acting.ts";
+import { readContext, writeContext } from "../acting.ts";
 import { showPage } from "../components/layout.tsx";
 import { CopyButton } from "../components/secret.tsx";
 import { idOf, type PageEnv, roleOf } from "../context.ts";
@@ -35,7 +35,7 @@ peoplePages.post("/settings/invitations", needs("people", "always"), async (c) =
       form,
       refused: { summary: "Nobody was invited.", faults: new Map([["email", parsed.error.issues[0]?.message ?? ""]]) },
     });
-  const made = await attempt(() => runFormOnce(c, form, (commit) => invite({ ...reading(c), commit }, { email: parsed.data, role })));
+  const made = await attempt(() => runFormOnce(c, form, (commit) => invite({ ...readContext(c), commit }, { email: parsed.data, role })));
   if ("refused" in made) return showSettings(c, { form, refused: made.refused });
   if ("repeated" in made.result) return backToSettings(c, "invited-before");
   const { invitation, token } = made.result.result;
@@ -69,19 +69,19 @@ peoplePages.post("/settings/invitations", needs("people", "always"), async (c) =
 });
 
 peoplePages.post("/settings/invitations/:id/withdraw", needs("people", "always"), async (c) => {
-  const invitation = (await listInvitations(reading(c))).find(({ id }) => id === idOf(c));
+  const invitation = (await listInvitations(readContext(c))).find(({ id }) => id === idOf(c));
   if (!invitation) throw new Failure("not_found", "There is no such invitation.");
   if (!mayManage(roleOf(c.get("visitor")), invitation.role)) return showForbidden(c, "owners");
-  await withdrawInvitation(writing(c), invitation.id);
+  await withdrawInvitation(writeContext(c), invitation.id);
   return backToSettings(c, "withdrawn");
 });
 
 peoplePages.post("/settings/people/:id/role", needs("people", "always"), async (c) => {
   const form = await readForm(c);
   const own = roleOf(c.get("visitor"));
-  const member = await readMember(reading(c), idOf(c));
+  const member = await readMember(readContext(c), idOf(c));
   const role = roles.find((each) => each === form.text("role"));
   if (role === undefined || !mayManage(own, member.role) || !mayManage(own, role)) return showForbidden(c, "owners");
-  const changed = await attempt(() => changeRole(writing(c), member, role));
+  const changed = await attempt(() => changeRole(writeContext(c), member, role));
   return "refused" in changed ? showSettings(c, { refused: changed.refused }) : backToSettings(c, "role");
 });

@@ -4,7 +4,7 @@ import { dayMs } from "../../time/clock.ts";
 import { type Delivery, deliveryStatuses } from "../../webhooks/read-deliveries.ts";
 import { readWebhook } from "../../webhooks/read-webhooks.ts";
 import { countRedeliveries, redeliverAll } from "../../webhooks/redeliver-many.ts";
-import { webhookWriting } from "../acting.ts";
+import { webhookContext } from "../acting.ts";
 import { Action } from "../components/fields.tsx";
 import { showPage } from "../components/layout.tsx";
 import { Alert } from "../components/notice.tsx";
@@ -14,14 +14,14 @@ import { counted } from "../format.ts";
 import { attempt, readForm } from "../forms.ts";
 import { needs } from "../needs.ts";
 
-const longestSpanMs = 30 * dayMs;
+const maxSpanMs = 30 * dayMs;
 
 /** All deliveries of a webhook that match, made again: counted first. */
 export const redeliveryPages = new Hono<PageEnv>();
 
 /** Counts first: what is sent is seen before it is sent. */
 redeliveryPages.get("/webhooks/:id/redeliver", needs("webhooks"), async (c) => {
-  const writing = webhookWriting(c);
+  const writing = webhookContext(c);
   const webhook = await readWebhook(writing, idOf(c));
   const status = statusOf(c.req.query("status"));
   const type = eventCatalogue.find(c.req.query("event_type") ?? "")?.type;
@@ -97,7 +97,7 @@ redeliveryPages.post("/webhooks/:id/redeliver", needs("webhooks", "always"), asy
   const type = eventCatalogue.find(form.text("event_type"))?.type;
   const made = await attempt(() =>
     runFormOnce(c, form, (commit) => {
-      const writing = webhookWriting(c, commit);
+      const writing = webhookContext(c, commit);
       return redeliverAll(writing, idOf(c), filterOf(writing.now, statusOf(form.text("status")), type));
     }),
   );
@@ -122,7 +122,7 @@ redeliveryPages.post("/webhooks/:id/redeliver", needs("webhooks", "always"), asy
 const statusOf = (text: string | undefined): Delivery["status"] | undefined => deliveryStatuses.find((status) => status === text);
 
 const filterOf = (now: number, status: Delivery["status"] | undefined, type: string | undefined) => ({
-  from: now - longestSpanMs,
+  from: now - maxSpanMs,
   statuses: status === undefined ? (["failed", "held", "pending"] as const) : [status],
   eventTypes: type === undefined ? undefined : [type],
 });

@@ -7,7 +7,7 @@ import { readKeyRow } from "../../keys/read-keys.ts";
 import { type Operation, operationsIn, readOpenApi } from "../../openapi/document.ts";
 import { iso, minuteMs, secondMs } from "../../time/clock.ts";
 import { readEventsOfRequest } from "../../webhooks/events-of-request.ts";
-import { readingLog } from "../acting.ts";
+import { logContext } from "../acting.ts";
 import { showPage } from "../components/layout.tsx";
 import { Code } from "../components/secret.tsx";
 import { StatusCode } from "../components/status.tsx";
@@ -40,7 +40,7 @@ function idQuery({ path, route }: ReadEntry): string {
 }
 
 const aroundMs = 10 * minuteMs;
-const mostAround = 10;
+const maxAround = 10;
 
 /** "2 minutes before": how far from the request something else was. */
 function distance(timeMs: number, requestMs: number): string {
@@ -53,7 +53,7 @@ function distance(timeMs: number, requestMs: number): string {
 export const requestPages = new Hono<PageEnv>();
 
 requestPages.get("/activity/:id", needs("session"), async (c) => {
-  const asking = readingLog(c);
+  const asking = logContext(c);
   const entry = await readEntry(asking, c.req.param("id"));
   const limitOf = async () => (await readKeyRow(asking, entry.keyId)).hourlyLimit;
   const explanation = explain(entry, entry.status === 429 ? await limitOf().catch(() => undefined) : undefined);
@@ -64,7 +64,7 @@ requestPages.get("/activity/:id", needs("session"), async (c) => {
   const caused = await readEventsOfRequest(asking, entry.id);
   const at = timeOfId(entry.id);
   const around = visitorMay(c, "audit")
-    ? (await listAudit(asking, { filter: { from: at - aroundMs, to: at + aroundMs }, limit: mostAround })).rows
+    ? (await listAudit(asking, { filter: { from: at - aroundMs, to: at + aroundMs }, limit: maxAround })).rows
     : [];
   const origin = requestOrigin(c);
   return showPage(

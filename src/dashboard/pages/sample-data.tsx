@@ -1,6 +1,6 @@
 import { Hono } from "hono";
 import { removeSampleData } from "../../operations/sample-data.ts";
-import { keyWriting } from "../acting.ts";
+import { keyContext } from "../acting.ts";
 import { Action } from "../components/fields.tsx";
 import { showPage } from "../components/layout.tsx";
 import { Moment } from "../components/time.tsx";
@@ -41,6 +41,6 @@ sampleDataPages.get("/settings/sample-data", needs("session"), async (c) => {
 });
 
 sampleDataPages.post("/settings/sample-data", needs("account", "always"), async (c) => {
-  await removeSampleData(keyWriting(c), c.get("visitor").account);
+  await removeSampleData(keyContext(c), c.get("visitor").account);
   return backToSettings(c, "sample-removed");
 });

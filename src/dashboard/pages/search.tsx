@@ -8,7 +8,7 @@ import type { PageEnv } from "../context.ts";
 import { readKeyChoices } from "../key-choices.ts";
 import { needs } from "../needs.ts";
 
-const mostWebhooks = 20;
+const maxWebhooks = 20;
 
 const pages = [
   ["Overview", "/"],
@@ -36,7 +36,7 @@ export const search = new Hono<PageEnv>().get("/search", needs("session"), async
   const direct = byId.find(([form]) => form.test(text));
   if (direct) return c.redirect(direct[1] + text, 303);
   const asking = await upToDate(c);
-  const [keys, webhooks] = await Promise.all([readKeyChoices(asking), listWebhooks(asking, { limit: mostWebhooks })]);
+  const [keys, webhooks] = await Promise.all([readKeyChoices(asking), listWebhooks(asking, { limit: maxWebhooks })]);
   const wanted = text.toLowerCase();
   const has = (...parts: string[]) => wanted !== "" && parts.some((part) => part.toLowerCase().includes(wanted));
   // A whole secret that was pasted finds its key by the public part alone.

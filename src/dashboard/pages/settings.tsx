@@ -5,7 +5,7 @@ import { listPasskeys } from "../../identity/passkeys.ts";
 import { countRecoveryCodes } from "../../identity/recovery-codes.ts";
 import { mayManage, roles } from "../../identity/roles.ts";
 import { listSessions } from "../../identity/sessions.ts";
-import { reading } from "../acting.ts";
+import { readContext } from "../acting.ts";
 import { Action, TextField } from "../components/fields.tsx";
 import { PageScript, showPage } from "../components/layout.tsx";
 import { Alert, Done, Empty } from "../components/notice.tsx";
@@ -46,7 +46,7 @@ settingsPages.get("/settings", needs("session"), (c) => showSettings(c));
 
 /** The settings; `refused`: why what was sent to them was not done. */
 export async function showSettings(c: PageContext, { form = new Form(), refused }: Sent = {}) {
-  const asking = reading(c);
+  const asking = readContext(c);
   const { now } = asking;
   const { account, signedIn } = c.get("visitor");
   const [members, invitations, sessions, passkeys, codesLeft] = await Promise.all([

@@ -23,15 +23,15 @@ import { pathWithin } from "../preferences.ts";
 import { relyingParty } from "../relying-party.ts";
 import { setSession } from "../session-cookie.ts";
 
-const longestUserAgent = 256;
+const maxUserAgent = 256;
 const firstPasskey = "My first passkey";
 
 const sessionOrigin = (c: PageContext): SessionOrigin => ({
   ...originOf(c),
-  userAgent: c.req.header("User-Agent")?.slice(0, longestUserAgent).toWellFormed() ?? null,
+  userAgent: c.req.header("User-Agent")?.slice(0, maxUserAgent).toWellFormed() ?? null,
 });
 
-const reading = (c: PageContext) => ({ db: connect(c.env.DB), now: Date.now() });
+const readContext = (c: PageContext) => ({ db: connect(c.env.DB), now: Date.now() });
 
 /** What is asked by script is answered in JSON; a failure as a sentence. */
 async function answer(c: PageContext, work: () => Promise<object>) {
@@ -116,7 +116,7 @@ async function enter(c: PageContext, member: Member, how: string, returnTo: stri
 
 signInPages.post("/login", async (c) => {
   const form = await readForm(c);
-  const { db, now } = reading(c);
+  const { db, now } = readContext(c);
   try {
     const member = await verifyAuthentication(db, relyingParty(c), now, { response: form.text("response"), purpose: "sign-in" });
     return await enter(c, member, "passkey", form.text("return_to"));
@@ -155,7 +155,7 @@ signInPages.get("/login/recovery", (c) => showRecovery(c, { returnTo: pathWithin
 
 signInPages.post("/login/recovery", async (c) => {
   const form = await readForm(c);
-  const { db, now } = reading(c);
+  const { db, now } = readContext(c);
   const spent = await trySpendingRecoveryCode(db, form.text("code"), now, { confirming: null, from: originOf(c) });
   if ("member" in spent) return enter(c, spent.member, byRecoveryCode, form.text("return_to"));
   const isTooMany = spent.refused === "too many";
@@ -205,7 +205,7 @@ signInPages.get("/setup", (c) => showSetup(c));
 signInPages.post("/setup/check", (c) =>
   answer(c, async () => {
     const form = await readForm(c);
-    const { kind, email, role } = await readInvitation(reading(c), form.text("token"));
+    const { kind, email, role } = await readInvitation(readContext(c), form.text("token"));
     return { kind, email, role };
   }),
 );
@@ -223,7 +223,7 @@ function personOf(invitation: Invitation, name: string, email: string) {
 signInPages.post("/setup/options", (c) =>
   answer(c, async () => {
     const form = await readForm(c);
-    const invitation = await readInvitation(reading(c), form.text("token"));
+    const invitation = await readInvitation(readContext(c), form.text("token"));
     const person = personOf(invitation, form.text("name"), form.text("email"));
     return registrationOptions(relyingParty(c), Date.now(), { ...person, purpose: "join", subjectId: invitation.id });
   }),
@@ -231,7 +231,7 @@ signInPages.post("/setup/options", (c) =>
 
 signInPages.post("/setup", async (c) => {
   const form = await readForm(c);
-  const { db, now } = reading(c);
+  const { db, now } = readContext(c);
   const token = form.text("token");
   try {
     const invitation = await readInvitation({ db, now }, token);

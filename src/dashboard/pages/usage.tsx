@@ -24,7 +24,7 @@ import { readKeyChoices } from "../key-choices.ts";
 import { readMarks } from "../marks.ts";
 import { needs } from "../needs.ts";
 
-const mostShares = 20;
+const maxShares = 20;
 const windowNames: Record<WindowName, string> = { "24h": "24 hours", "7d": "7 days", "30d": "30 days" };
 const columns: Record<Dimension, string> = { key: "Key", route: "Route", status: "Status", day: "Day (UTC)" };
 const titles: Record<Dimension, string> = { key: "By key", route: "By route", status: "By status", day: "By day" };
@@ -181,7 +181,7 @@ const Breakdown = ({
   names: ReadonlyMap<string, string>;
   total: number;
 }) => {
-  const shown = by === "day" ? shares : shares.slice(0, mostShares);
+  const shown = by === "day" ? shares : shares.slice(0, maxShares);
   const rest = shares.slice(shown.length).reduce((sum, { requests }) => sum + requests, 0);
   return (
     <>

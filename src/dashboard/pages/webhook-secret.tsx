@@ -3,7 +3,7 @@ import { secondMs } from "../../time/clock.ts";
 import { readWebhook } from "../../webhooks/read-webhooks.ts";
 import { WebhookRotation } from "../../webhooks/schemas.ts";
 import { rotateWebhookSecret } from "../../webhooks/write-webhooks.ts";
-import { reading, webhookWriting } from "../acting.ts";
+import { readContext, webhookContext } from "../acting.ts";
 import { showPage } from "../components/layout.tsx";
 import { Alert } from "../components/notice.tsx";
 import { OverlapField } from "../components/overlap-field.tsx";
@@ -18,7 +18,7 @@ import { showSigningSecret, webhooksTrail } from "./webhooks.tsx";
 export const webhookSecretPages = new Hono<PageEnv>();
 
 const showForm = async (c: PageContext, { refused }: Sent = {}) => {
-  const webhook = await readWebhook(reading(c), idOf(c));
+  const webhook = await readWebhook(readContext(c), idOf(c));
   return showPage(
     c,
     {
@@ -46,7 +46,7 @@ webhookSecretPages.post("/webhooks/:id/rotate-secret", needs("webhooks", "always
   const parsed = parseInput(WebhookRotation, { overlap_seconds: form.number("overlap_seconds") });
   if ("refused" in parsed) return showForm(c, { refused: parsed.refused });
   const overlapMs = parsed.input.overlap_seconds * secondMs;
-  const rotated = await attempt(() => runFormOnce(c, form, (commit) => rotateWebhookSecret(webhookWriting(c, commit), idOf(c), overlapMs)));
+  const rotated = await attempt(() => runFormOnce(c, form, (commit) => rotateWebhookSecret(webhookContext(c, commit), idOf(c), overlapMs)));
   if ("refused" in rotated) return showForm(c, { refused: rotated.refused });
   if ("repeated" in rotated.result)
     return showPage(

@@ -10,7 +10,7 @@ import { sendTest } from "../../webhooks/redeliver.ts";
 import { WebhookPatch, webhookData } from "../../webhooks/schemas.ts";
 import type { Webhook } from "../../webhooks/webhook.ts";
 import { changeWebhook, deleteWebhook } from "../../webhooks/write-webhooks.ts";
-import { reading, webhookWriting } from "../acting.ts";
+import { readContext, webhookContext } from "../acting.ts";
 import { DeliveryTable } from "../components/delivery-table.tsx";
 import { Action } from "../components/fields.tsx";
 import { showPage } from "../components/layout.tsx";
@@ -54,7 +54,7 @@ function redirects({ url, eventTypes }: Webhook, patch: { url?: string; eventTyp
 export const webhookPages = new Hono<PageEnv>();
 
 const showWebhook = async (c: PageContext, { form = new Form(), refused }: Sent = {}) => {
-  const asking = reading(c);
+  const asking = readContext(c);
   const { now } = asking;
   const webhook = await readWebhook(asking, idOf(c));
   const filter = {
@@ -69,7 +69,7 @@ const showWebhook = async (c: PageContext, { form = new Form(), refused }: Sent 
     redeliveryId ? readRedelivery(asking, redeliveryId).catch(() => null) : null,
   ]);
   const { status } = webhookData(webhook);
-  const { scopes } = webhookWriting(c);
+  const { scopes } = webhookContext(c);
   const isReadable = scopes === null || eventCatalogue.scopesFor(webhook.eventTypes).every((scope) => scopes.includes(scope));
   const isManageable = visitorMay(c, "webhooks") && isReadable;
   const done = c.req.query("done") ?? "";
@@ -294,18 +294,18 @@ webhookPages.post("/webhooks/:id", needs("webhooks", "sometimes"), async (c) => 
     ...(description !== undefined && { description: description ?? "" }),
     ...(eventTypes && { eventTypes }),
   };
-  const before = await readWebhook(reading(c), idOf(c));
+  const before = await readWebhook(readContext(c), idOf(c));
   const asked = redirects(before, patch) ? await askForStepUp(c) : null;
   if (asked) return asked;
   const changed = await attempt(() =>
     // Whether it redirects events was decided by this revision.
-    changeWebhook(webhookWriting(c), idOf(c), patch, (revision) => revision === before.revision && asShown(form)(revision)),
+    changeWebhook(webhookContext(c), idOf(c), patch, (revision) => revision === before.revision && asShown(form)(revision)),
   );
   return "refused" in changed ? showWebhook(c, { form, refused: changed.refused }) : backToWebhook(c, "changed");
 });
 
 async function setState(c: PageContext, state: Webhook["state"], done: string) {
-  const changed = await attempt(() => changeWebhook(webhookWriting(c), idOf(c), { state }, always));
+  const changed = await attempt(() => changeWebhook(webhookContext(c), idOf(c), { state }, always));
   return "refused" in changed ? showWebhook(c, { refused: changed.refused }) : backToWebhook(c, done);
 }
 
@@ -315,13 +315,13 @@ webhookPages.post("/webhooks/:id/enable", needs("webhooks", "always"), (c) => se
 webhookPages.post("/webhooks/:id/test", needs("webhooks"), async (c) => {
   const form = await readForm(c);
   const type = eventCatalogue.find(form.text("event_type"))?.type ?? "webhook.test";
-  const sent = await attempt(() => runFormOnce(c, form, (commit) => sendTest(webhookWriting(c, commit), idOf(c), type)));
+  const sent = await attempt(() => runFormOnce(c, form, (commit) => sendTest(webhookContext(c, commit), idOf(c), type)));
   if ("refused" in sent) return showWebhook(c, { refused: sent.refused });
   return "repeated" in sent.result ? backToWebhook(c, "sent-before") : backToWebhook(c, "tested");
 });
 
 webhookPages.get("/webhooks/:id/delete", needs("webhooks"), async (c) => {
-  const asking = reading(c);
+  const asking = readContext(c);
   const webhook = await readWebhook(asking, idOf(c));
   const { waiting, held } = await readHealth(asking, webhook.id);
   return showPage(
@@ -346,6 +346,6 @@ webhookPages.get("/webhooks/:id/delete", needs("webhooks"), async (c) => {
 });
 
 webhookPages.post("/webhooks/:id/delete", needs("webhooks", "always"), async (c) => {
-  const deleted = await attempt(() => deleteWebhook(webhookWriting(c), idOf(c), always));
+  const deleted = await attempt(() => deleteWebhook(webhookContext(c), idOf(c), always));
   return "refused" in deleted ? showWebhook(c, { refused: deleted.refused }) : c.redirect("/webhooks?done=deleted", 303);
 });

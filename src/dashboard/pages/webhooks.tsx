@@ -6,7 +6,7 @@ import { listWebhooks } from "../../webhooks/read-webhooks.ts";
 import { NewWebhook, webhookData } from "../../webhooks/schemas.ts";
 import type { Webhook } from "../../webhooks/webhook.ts";
 import { createWebhook } from "../../webhooks/write-webhooks.ts";
-import { reading, webhookWriting } from "../acting.ts";
+import { readContext, webhookContext } from "../acting.ts";
 import { type Choice, Choices, TextField } from "../components/fields.tsx";
 import { showPage } from "../components/layout.tsx";
 import { Alert, Done, Empty } from "../components/notice.tsx";
@@ -21,15 +21,15 @@ import { attempt, Form, parseInput, type Refused, readForm, type Sent } from "..
 import { needs } from "../needs.ts";
 import { visitorMay } from "../permissions.tsx";
 
-const mostWebhooks = 20;
+const maxWebhooks = 20;
 
 export const webhooksTrail = [["Webhooks", "/webhooks"]] as const;
 
 export const webhooksPages = new Hono<PageEnv>();
 
 webhooksPages.get("/webhooks", needs("session"), async (c) => {
-  const asking = reading(c);
-  const webhooks = await listWebhooks(asking, { limit: mostWebhooks });
+  const asking = readContext(c);
+  const webhooks = await listWebhooks(asking, { limit: maxWebhooks });
   const healths = await Promise.all(webhooks.map(({ id }) => readHealth(asking, id)));
   const isDeleted = c.req.query("done") === "deleted";
   return showPage(
@@ -108,7 +108,7 @@ webhooksPages.post("/webhooks", needs("webhooks", "always"), async (c) => {
     runFormOnce(
       c,
       form,
-      (commit) => createWebhook(webhookWriting(c, commit), { url, description, eventTypes }),
+      (commit) => createWebhook(webhookContext(c, commit), { url, description, eventTypes }),
       ({ webhook }) => webhook.id,
     ),
   );

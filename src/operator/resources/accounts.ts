@@ -1,7 +1,7 @@
 import { Hono } from "hono";
 import { z } from "zod";
 import { type Account, accountsAfter, readAccount } from "../../accounts/account.ts";
-import { connectToStore, roomiestStore } from "../../activity/databases.ts";
+import { connectToStore, leastFullStore } from "../../activity/databases.ts";
 import { keptDays } from "../../activity/retention.ts";
 import { connect } from "../../db/client.ts";
 import { fullBytes } from "../../db/database-sizes.ts";
@@ -25,7 +25,7 @@ import { storedNames, usualQuotaBytes } from "../../storage/storage.ts";
 import { iso, isoOrNull, secondMs } from "../../time/clock.ts";
 import { idOf, type OperatorEnv, operating, readBody, setupUrl } from "../context.ts";
 
-const mostOfPage = 100;
+const maxOfPage = 100;
 /** How long one call goes on with an erasure: whoever asked calls again. */
 const erasingMs = 20 * secondMs;
 
@@ -58,15 +58,15 @@ export const accounts = new Hono<OperatorEnv>();
 
 accounts.get("/accounts", async (c) => {
   const db = connect(c.env.DB);
-  const page = await accountsAfter(db, c.req.query("after") ?? "", mostOfPage + 1);
-  const shown = page.slice(0, mostOfPage);
+  const page = await accountsAfter(db, c.req.query("after") ?? "", maxOfPage + 1);
+  const shown = page.slice(0, maxOfPage);
   const claimed = await claimedOf(
     db,
     shown.map(({ id }) => id),
   );
   return c.json({
     data: shown.map((account) => ({ ...bodyOf(account), is_claimed: claimed.has(account.id) })),
-    next: page.length > mostOfPage ? (shown.at(-1)?.id ?? null) : null,
+    next: page.length > maxOfPage ? (shown.at(-1)?.id ?? null) : null,
   });
 });
 
@@ -74,7 +74,7 @@ accounts.post("/accounts", async (c) => {
   const { name, email } = await readBody(c, NewAccount);
   // Before anything is made.
   setupUrl(c, "");
-  const { account, setupToken } = await makeAccount(operating(c), { name, email, activityStore: await roomiestStore(c.env) });
+  const { account, setupToken } = await makeAccount(operating(c), { name, email, activityStore: await leastFullStore(c.env) });
   return c.json({ ...bodyOf(account), setup_url: setupUrl(c, setupToken) }, 201);
 });
 

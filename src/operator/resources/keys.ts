@@ -17,9 +17,9 @@ import { accountOfKey } from "../../operations/change-account.ts";
 import { requireKept } from "../../operations/erase-account.ts";
 import { recordOperation } from "../../operations/operator-audit.ts";
 import { iso, isoOrNull } from "../../time/clock.ts";
-import { idOf, keyWriting, type OperatorContext, type OperatorEnv, operating, readBody } from "../context.ts";
+import { idOf, keyContext, type OperatorContext, type OperatorEnv, operating, readBody } from "../context.ts";
 
-const mostKeys = 1000;
+const maxKeys = 1000;
 
 const bodyOf = (key: Key, now: number) => ({
   id: key.id,
@@ -40,7 +40,7 @@ keys.get("/accounts/:id/keys", async (c) => {
   const db = connect(c.env.DB);
   const { id, activityStore } = await readAccount(db, idOf(c));
   const now = Date.now();
-  const found = await listKeys({ db, now, actor: operatorOn(id), activity: connectToStore(c.env, activityStore) }, { limit: mostKeys });
+  const found = await listKeys({ db, now, actor: operatorOn(id), activity: connectToStore(c.env, activityStore) }, { limit: maxKeys });
   return c.json({ data: found.map((key) => bodyOf(key, now)) });
 });
 
@@ -48,7 +48,7 @@ keys.post("/accounts/:id/keys", async (c) => {
   const newKey = newKeyOf(await readBody(c, NewKey));
   await requireKept(connect(c.env.DB), idOf(c));
   const account = await readAccount(connect(c.env.DB), idOf(c));
-  const writing = keyWriting(c, account, "key.made");
+  const writing = keyContext(c, account, "key.made");
   const { key, secretKey } = await createKey(writing, newKey);
   return c.json({ ...bodyOf(key, Date.now()), secret_key: secretKey }, 201);
 });
@@ -67,15 +67,15 @@ const onKey = async (c: OperatorContext, action: string, work: (account: Account
 };
 
 keys.post("/keys/:id/revoke", (c) =>
-  onKey(c, "key.revoked", (account, id) => revokeKey(keyWriting(c, account, "key.revoked", id), id, always)),
+  onKey(c, "key.revoked", (account, id) => revokeKey(keyContext(c, account, "key.revoked", id), id, always)),
 );
 keys.post("/keys/:id/disable", (c) =>
-  onKey(c, "key.disabled", (account, id) => changeKey(keyWriting(c, account, "key.disabled", id), id, { state: "disabled" }, always)),
+  onKey(c, "key.disabled", (account, id) => changeKey(keyContext(c, account, "key.disabled", id), id, { state: "disabled" }, always)),
 );
 keys.post("/keys/:id/enable", (c) =>
-  onKey(c, "key.enabled", (account, id) => changeKey(keyWriting(c, account, "key.enabled", id), id, { state: "active" }, always)),
+  onKey(c, "key.enabled", (account, id) => changeKey(keyContext(c, account, "key.enabled", id), id, { state: "active" }, always)),
 );
 keys.put("/keys/:id/limit", async (c) => {
   const { limit: hourlyLimit } = await readBody(c, z.strictObject({ limit: z.int().min(1) }));
-  return onKey(c, "key.limited", (account, id) => changeKey(keyWriting(c, account, "key.limited", id), id, { hourlyLimit }, always));
+  return onKey(c, "key.limited", (account, id) => changeKey(keyContext(c, account, "key.limited", id), id, { hourlyLimit }, always));
 });

@@ -1,5 +1,5 @@
 import { and, count, desc, eq, gte, isNotNull, isNull, lt, or, type SQL, sql } from "drizzle-orm";
-import type { Reading } from "../../accounts/actor.ts";
+import type { ReadContext } from "../../accounts/actor.ts";
 import { raw } from "../../db/client.ts";
 import { dayMs, hourMs } from "../../time/clock.ts";
 import { percent, twoDecimals } from "../../usage/percent.ts";
@@ -18,7 +18,10 @@ const isOpen = sql`${tasks.status} IN ('todo', 'in_progress')`;
  * (exclusive): created, completed, the completion rate of those created, the hours to completion of those completed, the
  * series. What is, is counted now: open, overdue, by status, by priority, users.
  */
-export async function readAnalytics({ db, actor, now }: Reading, { from, to, interval }: { from: number; to: number; interval: Interval }) {
+export async function readAnalytics(
+  { db, actor, now }: ReadContext,
+  { from, to, interval }: { from: number; to: number; interval: Interval },
+) {
   const own = eq(tasks.accountId, actor.accountId);
   const isCreated = and(gte(tasks.createdAt, from), lt(tasks.createdAt, to)) as SQL;
   const isCompleted = and(gte(tasks.completedAt, from), lt(tasks.completedAt, to)) as SQL;

@@ -1,5 +1,5 @@
 import { createRoute, z } from "@hono/zod-openapi";
-import { reading } from "../../api/acting.ts";
+import { readContext } from "../../api/acting.ts";
 import { respondJson } from "../../api/respond.ts";
 import { requireScope } from "../../api/route-parts/access.ts";
 import { json } from "../../api/route-parts/responses.ts";
@@ -13,7 +13,7 @@ import { priorities, taskStatuses } from "../tasks/task.ts";
 import { bucketsOf, intervals } from "./buckets.ts";
 import { readAnalytics } from "./read-analytics.ts";
 
-const mostPoints = 750;
+const maxPoints = 750;
 
 const count = z.int().min(0);
 const countBy = (names: readonly string[]) =>
@@ -101,7 +101,7 @@ const read = createRoute({
       interval: z
         .enum(intervals)
         .default("day")
-        .meta({ description: `How long a point is: a \`day\`, an ISO \`week\` or a \`month\`, in UTC. At most ${mostPoints} points.` }),
+        .meta({ description: `How long a point is: a \`day\`, an ISO \`week\` or a \`month\`, in UTC. At most ${maxPoints} points.` }),
     }),
   },
   responses: { 200: json(Analytics, "The figures.") },
@@ -117,10 +117,10 @@ routes.openapi(read, async (c) => {
   const from = wantedFrom ?? (wantedTo === undefined ? window.from : to - 30 * dayMs);
   if (from < 0) throw refuse("from", "Must not be earlier than 1970.");
   if (from >= to) throw refuse("from", "Must be earlier than `to`.");
-  if ((to - from) / dayMs > mostPoints * 31 || bucketsOf(from, to, interval).length > mostPoints) {
-    throw refuse("interval", `The span has more than ${mostPoints} points at this interval. Take a longer interval or a shorter span.`);
+  if ((to - from) / dayMs > maxPoints * 31 || bucketsOf(from, to, interval).length > maxPoints) {
+    throw refuse("interval", `The span has more than ${maxPoints} points at this interval. Take a longer interval or a shorter span.`);
   }
-  const figures = await readAnalytics(reading(c), { from, to, interval });
+  const figures = await readAnalytics(readContext(c), { from, to, interval });
   const { tasks } = figures;
   return respondJson(
     c,

@@ -1,6 +1,6 @@
 import { and, eq, gte, lt, type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
-import type { Reading } from "../../accounts/actor.ts";
+import type { ReadContext } from "../../accounts/actor.ts";
 import type { Db } from "../../db/client.ts";
 import { isOneOf } from "../../db/is-one-of.ts";
 import { type Page, pageFrom, scannedAtOnce } from "../../db/page.ts";
@@ -23,7 +23,7 @@ export interface TaskFilter {
 
 /** Tasks of the account. Those without a due date come last, whichever way they are sorted by it. A filtered page looks at 2,000 at most, and at 4 MB of their text. */
 export async function listTasks(
-  { db, actor }: Reading,
+  { db, actor }: ReadContext,
   { filter, sort, after, limit }: { filter: TaskFilter; sort: TaskSort; after?: TaskPosition | undefined; limit: number },
 ): Promise<Page<Task, TaskPosition>> {
   const name = sortNameOf(sort);
@@ -129,7 +129,7 @@ const isWithin = (column: SQLiteColumn, { from, to }: Bounds): SQL | undefined =
   and(from === undefined ? undefined : gte(tried(column), from), to === undefined ? undefined : lt(tried(column), to));
 
 /** One task of the account. Throws `not_found`. */
-export async function readTask({ db, actor }: Reading, id: string): Promise<Task> {
+export async function readTask({ db, actor }: ReadContext, id: string): Promise<Task> {
   const [task] = await db
     .select()
     .from(tasks)

@@ -1,5 +1,5 @@
 import { createRoute, z } from "@hono/zod-openapi";
-import { reading, writing } from "../../api/acting.ts";
+import { readContext, writeContext } from "../../api/acting.ts";
 import { etagOf, preconditionOf, respondOne } from "../../api/middleware/conditional.ts";
 import { runOnce } from "../../api/middleware/idempotency.ts";
 import { respondEmpty, respondJson } from "../../api/respond.ts";
@@ -82,7 +82,7 @@ routes.openapi(list, async (c) => {
     q: query.q,
   };
   const after = positionAt(c, cursor, Position);
-  const { rows, next } = await listTasks(reading(c), { filter, sort, after, limit });
+  const { rows, next } = await listTasks(readContext(c), { filter, sort, after, limit });
   return respondPage(c, rows.map(taskData), next);
 });
 
@@ -126,7 +126,7 @@ const read = createRoute({
 });
 
 routes.openapi(read, async (c) => {
-  const task = await readTask(reading(c), c.req.valid("param").id);
+  const task = await readTask(readContext(c), c.req.valid("param").id);
   return respondOne(c, taskData(task), etagOf(task.revision));
 });
 
@@ -154,7 +154,7 @@ routes.openapi(change, async (c) => {
     description: description === null ? "" : description,
     labels: labels === null ? [] : labels,
   });
-  const task = await changeTask(writing(c), c.req.valid("param").id, patch, preconditionOf(c));
+  const task = await changeTask(writeContext(c), c.req.valid("param").id, patch, preconditionOf(c));
   return respondJson(c, taskData(task), 200, { ETag: etagOf(task.revision) });
 });
 
@@ -173,6 +173,6 @@ const remove = createRoute({
 });
 
 routes.openapi(remove, async (c) => {
-  await deleteTask(writing(c), c.req.valid("param").id, preconditionOf(c));
+  await deleteTask(writeContext(c), c.req.valid("param").id, preconditionOf(c));
   return respondEmpty(c, 204);
 });

@@ -2,23 +2,23 @@ import { and, eq, type SQL, sql } from "drizzle-orm";
 import { isFailedCondition, requireInBatch } from "../../db/batch-condition.ts";
 import { raw } from "../../db/client.ts";
 import { nextUpdate } from "../../db/optimistic-locking.ts";
-import type { Writing } from "../../webhooks/outbox.ts";
+import type { WriteContext } from "../../webhooks/outbox.ts";
 import { eventsOfTask } from "./events.ts";
 import { tasks } from "./tables.ts";
 import type { Task } from "./task.ts";
 
 /** As much as one batch changes: D1 does nothing else meanwhile. */
-export const mostAtOnce = 500;
+export const maxAtOnce = 500;
 /** Each task has a delivery to each webhook of the account. */
-const mostDeliveriesAtOnce = 2_500;
+const maxDeliveriesAtOnce = 2_500;
 /** A piece ends with the task whose description crosses this. */
-const mostCharactersAtOnce = 500_000;
+const maxCharactersAtOnce = 500_000;
 
 const tasksUnchanged = "the tasks are as they were read";
 
 /** Leaves at most `atOnce` of a user's tasks without an assignee, with their events: all that it has read, or none where one of them was changed meanwhile. */
 export async function unassignSome(
-  writing: Writing,
+  writing: WriteContext,
   userId: string,
   atOnce: number,
 ): Promise<"some unassigned" | "changed meanwhile" | "none left"> {
@@ -53,8 +53,8 @@ export async function unassignSome(
 const someAssigned = (accountId: string, userId: string, atOnce: number): SQL =>
   sql`SELECT id FROM (SELECT id, sum(length) OVER (ROWS UNBOUNDED PRECEDING) - length AS before
     FROM (SELECT id, length(description) AS length FROM tasks WHERE account_id = ${accountId} AND assignee_id = ${userId}
-      LIMIT max(1, min(${atOnce}, CAST(${mostDeliveriesAtOnce} / max(1, (SELECT count(*) FROM webhooks WHERE account_id = ${accountId})) AS INTEGER)))))
-    WHERE before < ${mostCharactersAtOnce}`;
+      LIMIT max(1, min(${atOnce}, CAST(${maxDeliveriesAtOnce} / max(1, (SELECT count(*) FROM webhooks WHERE account_id = ${accountId})) AS INTEGER)))))
+    WHERE before < ${maxCharactersAtOnce}`;
 
 /** The rows are looked up by what was read, one by one: the other way about, each task of the account would be compared with all of it. */
 export const allUnchanged = (accountId: string, read: readonly Pick<Task, "id" | "revision">[]): SQL =>

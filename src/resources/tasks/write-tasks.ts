@@ -5,7 +5,7 @@ import { differing, isEmpty } from "../../db/differing.ts";
 import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../../db/optimistic-locking.ts";
 import { invalidMember } from "../../errors/failure.ts";
 import { newId } from "../../ids/ids.ts";
-import type { Writing } from "../../webhooks/outbox.ts";
+import type { WriteContext } from "../../webhooks/outbox.ts";
 import { users } from "../users/tables.ts";
 import { eventsOfTask, taskDeleted } from "./events.ts";
 import { readTask } from "./read-tasks.ts";
@@ -13,7 +13,7 @@ import { tasks } from "./tables.ts";
 import { completionOf, searchTextOf, type Task, type TaskContent } from "./task.ts";
 
 /** Makes a task. Throws `invalid_body` where the assignee is no user of the account, and `limit_reached`. */
-export async function createTask({ db, actor, now, commit }: Writing, content: TaskContent): Promise<Task> {
+export async function createTask({ db, actor, now, commit }: WriteContext, content: TaskContent): Promise<Task> {
   const task: Task = {
     id: newId("tsk", now),
     accountId: actor.accountId,
@@ -32,7 +32,7 @@ export async function createTask({ db, actor, now, commit }: Writing, content: T
 }
 
 /** Changes the members of a task that `patch` has. Writes nothing if none differs. Throws `not_found`, `precondition_failed` and `invalid_body`. */
-export function changeTask(writing: Writing, id: string, patch: Partial<TaskContent>, holds: Precondition): Promise<Task> {
+export function changeTask(writing: WriteContext, id: string, patch: Partial<TaskContent>, holds: Precondition): Promise<Task> {
   const { db, now, commit } = writing;
   return withOptimisticLock({ read: () => readTask(writing, id), holds, name: "task" }, async (before) => {
     const changes = differing(patch, before);
@@ -60,7 +60,7 @@ export function changeTask(writing: Writing, id: string, patch: Partial<TaskCont
 }
 
 /** Deletes a task. Throws `not_found` and `precondition_failed`. */
-export function deleteTask(writing: Writing, id: string, holds: Precondition): Promise<void> {
+export function deleteTask(writing: WriteContext, id: string, holds: Precondition): Promise<void> {
   const { db, now, commit } = writing;
   return withOptimisticLock({ read: () => readTask(writing, id), holds, name: "task" }, async (before) => {
     const [deleted] = await commit({

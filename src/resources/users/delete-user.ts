@@ -1,12 +1,12 @@
 import { and, asc, lt, type SQL, sql } from "drizzle-orm";
-import { type Reading, systemOn } from "../../accounts/actor.ts";
+import { type ReadContext, systemOn } from "../../accounts/actor.ts";
 import { holdsNow } from "../../db/batch-condition.ts";
 import { isDanglingReference } from "../../db/failures.ts";
 import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../../db/optimistic-locking.ts";
 import { Failure, throwTogether } from "../../errors/failure.ts";
 import { minuteMs } from "../../time/clock.ts";
-import { commitTo, type Outbox, type Writing } from "../../webhooks/outbox.ts";
-import { mostAtOnce, unassignSome } from "../tasks/unassign-tasks.ts";
+import { commitTo, type Outbox, type WriteContext } from "../../webhooks/outbox.ts";
+import { maxAtOnce, unassignSome } from "../tasks/unassign-tasks.ts";
 import { userDeleted } from "./events.ts";
 import { manifest } from "./manifest.ts";
 import { readUser } from "./read-users.ts";
@@ -24,7 +24,7 @@ const abandonedMs = minuteMs;
 const maxPiecesPerRequest = 20;
 
 /** Deletes a user and leaves its tasks without an assignee. The scheduled job finishes what takes more than 20 pieces: above 10,000 tasks, or 2,500 in an account of 20 webhooks. Throws `not_found`, `precondition_failed` and `limit_reached`. */
-export async function deleteUser(writing: Writing, id: string, holds: Precondition): Promise<void> {
+export async function deleteUser(writing: WriteContext, id: string, holds: Precondition): Promise<void> {
   const { db, now, commit } = writing;
   const marked = await withOptimisticLock({ read: () => readUser(writing, id), holds, name: "user" }, async (before) => {
     await requireFew(writing);
@@ -48,10 +48,10 @@ export async function deleteUser(writing: Writing, id: string, holds: Preconditi
 }
 
 /** The condition that few users of the account are being deleted. */
-const areFew = ({ actor }: Reading): SQL =>
+const areFew = ({ actor }: ReadContext): SQL =>
   sql`(SELECT count(*) FROM users WHERE account_id = ${actor.accountId} AND deletion_requested_at IS NOT NULL) < ${maxInDeletion}`;
 
-async function requireFew(reading: Reading): Promise<void> {
+async function requireFew(reading: ReadContext): Promise<void> {
   if (!(await holdsNow(reading.db, areFew(reading))))
     throw new Failure("limit_reached", `${maxInDeletion} users of this account are still being deleted. Wait a minute, then try again.`);
 }
@@ -65,7 +65,7 @@ export async function finishDeletions(outbox: Outbox, now: number, limit: number
     .where(lt(users.deletionRequestedAt, now - abandonedMs))
     .orderBy(sql`row_number() OVER (PARTITION BY ${users.accountId} ORDER BY ${users.deletionRequestedAt})`, asc(users.deletionRequestedAt))
     .limit(limit);
-  const deletions = marked.map((user) => ({ user, atOnce: mostAtOnce }));
+  const deletions = marked.map((user) => ({ user, atOnce: maxAtOnce }));
   const turns = [...Map.groupBy(deletions, ({ user }) => user.accountId).values()];
   const errors: unknown[] = [];
   let pieces = 0;
@@ -86,24 +86,24 @@ export async function finishDeletions(outbox: Outbox, now: number, limit: number
 }
 
 /** After `atMost` pieces, the deletion may be unfinished. */
-async function finishDeletion(writing: Writing, user: User, atMost: number): Promise<void> {
-  let atOnce: number | null = mostAtOnce;
+async function finishDeletion(writing: WriteContext, user: User, atMost: number): Promise<void> {
+  let atOnce: number | null = maxAtOnce;
   for (let pieces = 0; pieces < atMost && atOnce !== null; pieces++) atOnce = await doPiece(writing, user, atOnce);
 }
 
 /** Does the next piece of a deletion. Returns how many tasks the piece after it may take; null where the user is deleted. */
-async function doPiece(writing: Writing, user: User, atOnce: number): Promise<number | null> {
+async function doPiece(writing: WriteContext, user: User, atOnce: number): Promise<number | null> {
   const startedAt = Date.now();
   const outcome = await unassignSome(writing, user.id, atOnce);
   if (outcome === "none left" && (await deleteRow(writing, user))) return null;
   // Most of the time is for everybody else.
   await new Promise((resolve) => setTimeout(resolve, Math.max(1, 1.5 * (Date.now() - startedAt))));
   // A piece that somebody changed something of is tried again as two.
-  return outcome === "changed meanwhile" ? Math.max(1, Math.floor(atOnce / 2)) : mostAtOnce;
+  return outcome === "changed meanwhile" ? Math.max(1, Math.floor(atOnce / 2)) : maxAtOnce;
 }
 
 /** Returns false where a task was given to the user meanwhile. */
-async function deleteRow({ db, now, commit }: Writing, user: User): Promise<boolean> {
+async function deleteRow({ db, now, commit }: WriteContext, user: User): Promise<boolean> {
   try {
     await commit({
       evenWhereFull: true,

@@ -1,5 +1,5 @@
 import { and, desc, eq, isNull, lt, type SQL, sql } from "drizzle-orm";
-import type { Reading } from "../../accounts/actor.ts";
+import type { ReadContext } from "../../accounts/actor.ts";
 import { isOneOf } from "../../db/is-one-of.ts";
 import { newestFirst, type Page } from "../../db/page.ts";
 import { Failure } from "../../errors/failure.ts";
@@ -15,7 +15,7 @@ export interface UserFilter {
 
 /** Users of the account, newest first, from after the one with the id `after`. A filtered page looks at 2,000 at most. */
 export function listUsers(
-  { db, actor }: Reading,
+  { db, actor }: ReadContext,
   { filter, after, limit }: { filter: UserFilter; after?: string | undefined; limit: number },
 ): Promise<Page<User, string>> {
   const range = and(
@@ -40,7 +40,7 @@ export function listUsers(
 }
 
 /** One user of the account. Throws `not_found`. */
-export async function readUser({ db, actor }: Reading, id: string): Promise<User> {
+export async function readUser({ db, actor }: ReadContext, id: string): Promise<User> {
   const [user] = await db
     .select()
     .from(users)

@@ -1,5 +1,5 @@
 import { createRoute, z } from "@hono/zod-openapi";
-import { reading, writing } from "../../api/acting.ts";
+import { readContext, writeContext } from "../../api/acting.ts";
 import { etagOf, preconditionOf, respondOne } from "../../api/middleware/conditional.ts";
 import { runOnce } from "../../api/middleware/idempotency.ts";
 import { respondEmpty, respondJson } from "../../api/respond.ts";
@@ -55,7 +55,7 @@ const list = createRoute({
 routes.openapi(list, async (c) => {
   const { limit, cursor, role: roles, status: statuses, q } = c.req.valid("query");
   const after = positionAt(c, cursor, z.string());
-  const { rows, next } = await listUsers(reading(c), { filter: { roles, statuses, q }, after, limit });
+  const { rows, next } = await listUsers(readContext(c), { filter: { roles, statuses, q }, after, limit });
   return respondPage(c, rows.map(userData), next);
 });
 
@@ -100,7 +100,7 @@ const read = createRoute({
 });
 
 routes.openapi(read, async (c) => {
-  const user = await readUser(reading(c), c.req.valid("param").id);
+  const user = await readUser(readContext(c), c.req.valid("param").id);
   return respondOne(c, userData(user), etagOf(user.revision));
 });
 
@@ -120,7 +120,7 @@ const change = createRoute({
 });
 
 routes.openapi(change, async (c) => {
-  const user = await changeUser(writing(c), c.req.valid("param").id, omitUndefined(c.req.valid("json")), preconditionOf(c));
+  const user = await changeUser(writeContext(c), c.req.valid("param").id, omitUndefined(c.req.valid("json")), preconditionOf(c));
   return respondJson(c, userData(user), 200, { ETag: etagOf(user.revision) });
 });
 
@@ -140,6 +140,6 @@ const remove = createRoute({
 });
 
 routes.openapi(remove, async (c) => {
-  await deleteUser(writing(c), c.req.valid("param").id, preconditionOf(c));
+  await deleteUser(writeContext(c), c.req.valid("param").id, preconditionOf(c));
   return respondEmpty(c, 204);
 });

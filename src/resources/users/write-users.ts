@@ -4,7 +4,7 @@ import { isDuplicate } from "../../db/failures.ts";
 import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../../db/optimistic-locking.ts";
 import { Failure } from "../../errors/failure.ts";
 import { newId } from "../../ids/ids.ts";
-import type { Writing } from "../../webhooks/outbox.ts";
+import type { WriteContext } from "../../webhooks/outbox.ts";
 import { userCreated, userUpdated } from "./events.ts";
 import { readUser } from "./read-users.ts";
 import { users } from "./tables.ts";
@@ -13,7 +13,7 @@ import { type NewUser, searchable, type User } from "./user.ts";
 export type UserPatch = Partial<Pick<User, "name" | "email" | "role" | "status">>;
 
 /** Makes a user. Throws `conflict` where the account has one with this address, in whatever case, and `limit_reached`. */
-export async function createUser({ db, actor, now, commit }: Writing, input: NewUser): Promise<User> {
+export async function createUser({ db, actor, now, commit }: WriteContext, input: NewUser): Promise<User> {
   const user: User = {
     id: newId("usr", now),
     accountId: actor.accountId,
@@ -39,7 +39,7 @@ export async function createUser({ db, actor, now, commit }: Writing, input: New
 }
 
 /** Changes the members of a user that `patch` has. Writes nothing if none differs. Throws `not_found`, `precondition_failed` and `conflict`. */
-export function changeUser(writing: Writing, id: string, patch: UserPatch, holds: Precondition): Promise<User> {
+export function changeUser(writing: WriteContext, id: string, patch: UserPatch, holds: Precondition): Promise<User> {
   const { db, now, commit } = writing;
   return withOptimisticLock({ read: () => readUser(writing, id), holds, name: "user" }, async (before) => {
     const changes = differing(patch, before);
