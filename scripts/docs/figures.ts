@@ -12,7 +12,7 @@ import { eventCatalogue } from "../../src/events/catalogue.ts";
 import { eventsKeptMs } from "../../src/events/retention.ts";
 import { maxBodyBytes, maxWaitMs } from "../../src/http/body.ts";
 import { keptMs as idempotencyKeptMs } from "../../src/idempotency/store.ts";
-import { keptMs as invitationKeptMs, maxPeople } from "../../src/identity/invitations.ts";
+import { keptMs as invitationKeptMs, maxMembers } from "../../src/identity/invitations.ts";
 import { maxPasskeys } from "../../src/identity/passkeys.ts";
 import { codesOfMember } from "../../src/identity/recovery-codes.ts";
 import { freshMs, idleMs, maxMs } from "../../src/identity/sessions.ts";
@@ -71,7 +71,7 @@ export const figures = (document: JsonObject, origin: string): Record<string, st
   "keys.made": integer(maxMade),
   "keys.madeByAdmin": integer(reservedForRole),
   "keys.madeByOwner": integer(2 * reservedForRole),
-  "people.most": integer(maxPeople),
+  "people.most": integer(maxMembers),
   "passkeys.most": String(maxPasskeys),
   "signIn.changes": String(maxOwn["passkey.added"]),
   "signIn.recorded": String(maxOwn["session.started"]),

@@ -8,9 +8,9 @@ import { keyRevocationPages } from "./pages/key-revocation.tsx";
 import { keyRotationPages } from "./pages/key-rotation.tsx";
 import { keysPages } from "./pages/keys.tsx";
 import { memberRemovalPages } from "./pages/member-removal.tsx";
+import { memberPages } from "./pages/members.tsx";
 import { overview } from "./pages/overview.tsx";
 import { ownSignInPages } from "./pages/own-sign-in.tsx";
-import { peoplePages } from "./pages/people.tsx";
 import { redeliveryPages } from "./pages/redelivery.tsx";
 import { requestPages } from "./pages/request.tsx";
 import { sampleDataPages } from "./pages/sample-data.tsx";
@@ -42,7 +42,7 @@ export function createPages() {
     requestPages,
     auditPages,
     settingsPages,
-    peoplePages,
+    memberPages,
     memberRemovalPages,
     ownSignInPages,
     sampleDataPages,

@@ -1,4 +1,4 @@
-import { type FailureCode, type Fault, type FieldErrorCode, failures } from "./failure.ts";
+import { type FailureCode, type FieldError, type FieldErrorCode, failures } from "./failure.ts";
 
 /** What a code means, in words for whoever looks at it, and an occurrence of it. */
 export interface Explanation {
@@ -11,7 +11,7 @@ export interface Explanation {
   /** What an answer says of one occurrence. */
   detail: string;
   /** The places that such an answer names. */
-  faults?: Fault[];
+  faults?: FieldError[];
 }
 
 /** The one table of what the codes of `errors.ts` mean: for the log, the OpenAPI document and the documentation. */

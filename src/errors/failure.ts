@@ -58,7 +58,7 @@ export const fieldErrorCodes = [
 export type FieldErrorCode = (typeof fieldErrorCodes)[number];
 
 /** What is wrong with one member (`pointer`, RFC 6901), query parameter or header of a request. */
-export interface Fault {
+export interface FieldError {
   detail: string;
   code: FieldErrorCode;
   pointer?: string;
@@ -70,17 +70,17 @@ export interface Fault {
 export interface FailureContent {
   code: FailureCode;
   message: string;
-  faults?: Fault[];
+  faults?: FieldError[];
   headers?: Record<string, string>;
 }
 
 /** An error whose message is for the caller: a sentence for people, which never carries a secret. */
 export class Failure extends Error implements FailureContent {
   readonly code: FailureCode;
-  readonly faults: Fault[];
+  readonly faults: FieldError[];
   readonly headers: Record<string, string>;
 
-  constructor(code: FailureCode, detail: string, more: { faults?: Fault[]; headers?: Record<string, string>; cause?: unknown } = {}) {
+  constructor(code: FailureCode, detail: string, more: { faults?: FieldError[]; headers?: Record<string, string>; cause?: unknown } = {}) {
     super(detail, { cause: more.cause });
     this.name = "Failure";
     this.code = code;

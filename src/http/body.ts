@@ -2,8 +2,8 @@ import { createMiddleware } from "hono/factory";
 import { Failure } from "../errors/failure.ts";
 import { secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
+import { type Claim, grow, hold, release } from "./body-budget.ts";
 import type { AppContext, AppEnv, ReceivedBody } from "./context.ts";
-import { grow, type Holding, hold, release } from "./held-bytes.ts";
 
 export const maxBodyBytes = 64 * 1024;
 /** Of a public route, which nobody answers for: so little is not worth counting. */
@@ -41,7 +41,7 @@ export const receiveBody = createMiddleware<AppEnv>(async function receiveBody(c
 /** Says that nobody will read the body, or the rest of it: else the response waits for all of it to arrive. */
 export const discardBody = (c: AppContext): void => void c.req.raw.body?.cancel().catch(() => {});
 
-async function receive(c: AppContext, holding: Holding | null): Promise<ReceivedBody> {
+async function receive(c: AppContext, holding: Claim | null): Promise<ReceivedBody> {
   const longest = holding ? maxBodyBytes : maxPublicBodyBytes;
   if (Number(c.req.header("Content-Length") ?? 0) > longest) {
     discardBody(c);
@@ -59,7 +59,7 @@ async function receive(c: AppContext, holding: Holding | null): Promise<Received
 }
 
 /** Into one buffer that grows: a body that comes byte by byte takes no more memory than another. */
-async function readAll(reader: ReadableStreamDefaultReader<Uint8Array>, longest: number, holding: Holding | null): Promise<Uint8Array> {
+async function readAll(reader: ReadableStreamDefaultReader<Uint8Array>, longest: number, holding: Claim | null): Promise<Uint8Array> {
   let buffer = new Uint8Array(0);
   let length = 0;
   for (;;) {

@@ -6,9 +6,9 @@ import { type SigningSecret, signingSecretsIn } from "../credentials/key-format.
 import { connect } from "../db/client.ts";
 import type { KeyContext } from "../keys/write-key.ts";
 import type { Refresh } from "../usage/refresh-roll-ups.ts";
+import { encryptionSecrets } from "../webhooks/encryption.ts";
 import { enqueueVia } from "../webhooks/enqueue.ts";
 import { type Authority, type Commit, commitTo, type Outbox, type WriteContext } from "../webhooks/outbox.ts";
-import { sealingSecrets } from "../webhooks/sealing.ts";
 import { ownHosts } from "../webhooks/url-rules.ts";
 import type { WebhookContext } from "../webhooks/write-webhooks.ts";
 
@@ -73,6 +73,6 @@ export const webhookContext = (c: Requesting, acting: Acting, commit = usualComm
   ...readContext(c, acting),
   commit,
   scopes: acting.scopes,
-  sealing: sealingSecrets(c.env),
+  encryption: encryptionSecrets(c.env),
   urls: { ownHosts: ownHosts(c.env.PUBLIC_ORIGIN), isLocal: c.get("isLocal") },
 });

@@ -1,6 +1,6 @@
 import { HTTPException } from "hono/http-exception";
 import { innermost, isStorageFailure } from "../db/failures.ts";
-import { Failure, type FailureContent, type Fault, failures } from "../errors/failure.ts";
+import { Failure, type FailureContent, type FieldError, failures } from "../errors/failure.ts";
 import type { AppContext } from "./context.ts";
 import { secondsToReset } from "./rate-limit-headers.ts";
 import { shownPath } from "./request-path.ts";
@@ -18,7 +18,7 @@ export interface ProblemBody {
   instance: string;
   code: string;
   request_id: string;
-  errors?: Fault[];
+  errors?: FieldError[];
   "violated-policies"?: string[];
 }
 

@@ -1,12 +1,12 @@
 import type { Context } from "hono";
 import { getCookie, getSignedCookie, setSignedCookie } from "hono/cookie";
 import type { CookieOptions } from "hono/utils/cookie";
-import { sealingSecrets } from "../webhooks/sealing.ts";
+import { encryptionSecrets } from "../webhooks/encryption.ts";
 
 // The cookies of sessions are signed: a made-up one is refused without a query. D1 says whether a session lives.
 
 /** What signs cookies: the first signs new ones, all of them verify. */
-export const cookieSecrets = (env: object): string[] => sealingSecrets(env).map(({ secret }) => `cookies ${secret}`);
+export const cookieSecrets = (env: object): string[] => encryptionSecrets(env).map(({ secret }) => `cookies ${secret}`);
 
 /** What a cookie holds; undefined where there is none, or none that was signed here. */
 export async function readSigned<E extends { Bindings: Env }>(c: Context<E>, name: string): Promise<string | undefined> {

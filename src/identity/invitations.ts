@@ -53,7 +53,7 @@ export const isNoMember = (accountId: string, emailKey: string): SQL =>
   sql`NOT EXISTS (SELECT 1 FROM members WHERE account_id = ${accountId} AND email_key = ${emailKey} AND removed_at IS NULL)`;
 
 /** Members and open invitations that an account may have. It bounds their sessions too, which are opened even where the account's storage is full. */
-export const maxPeople = 1_000;
+export const maxMembers = 1_000;
 
 const peopleOf = (accountId: string, now: number): SQL =>
   sql`((SELECT count(*) FROM members WHERE account_id = ${accountId} AND removed_at IS NULL)
@@ -83,7 +83,7 @@ export async function invite(
   };
   const people = peopleOf(actor.accountId, now);
   const isNew = isNoMember(actor.accountId, requireEmailKey(email));
-  const when = sql`(${isNew} AND ${people} < ${maxPeople})`;
+  const when = sql`(${isNew} AND ${people} < ${maxMembers})`;
   const [made] = await commit({
     result: null,
     events: [memberInvited({ ...invitation, name: "" }, now)],
@@ -93,10 +93,10 @@ export async function invite(
   });
   if (wrote(made)) return { invitation, token };
   const [counted] = await db.all<{ people: number }>(sql`SELECT ${people} AS people`);
-  throw counted && counted.people >= maxPeople
+  throw counted && counted.people >= maxMembers
     ? new Failure(
         "limit_reached",
-        `An account may have ${maxPeople.toLocaleString("en")} members and open invitations. Remove or withdraw some first.`,
+        `An account may have ${maxMembers.toLocaleString("en")} members and open invitations. Remove or withdraw some first.`,
       )
     : new Failure("conflict", "Somebody with this address is a member already.");
 }

@@ -4,7 +4,7 @@ import { accounts } from "../accounts/tables.ts";
 import { isLive } from "../admission/live-keys.ts";
 import { holdsNow } from "../db/batch-condition.ts";
 import type { Db } from "../db/client.ts";
-import { Failure, type Fault } from "../errors/failure.ts";
+import { Failure, type FieldError } from "../errors/failure.ts";
 import { dayMs } from "../time/clock.ts";
 import { apiKeys } from "./tables.ts";
 
@@ -64,7 +64,7 @@ export async function requireBounds(
   { db, actor, now }: ReadContext,
   { hourlyLimit, expiresAt }: { hourlyLimit?: number | undefined; expiresAt?: number | null | undefined },
 ): Promise<void> {
-  const faults: Fault[] = [];
+  const faults: FieldError[] = [];
   const ceiling = hourlyLimit === undefined ? 0 : await readCeiling(db, actor.accountId);
   if (hourlyLimit !== undefined && hourlyLimit > ceiling) {
     faults.push({ pointer: "/hourly_limit", code: "too_big", detail: `Must be at most ${ceiling}, the account's ceiling.` });

@@ -24,7 +24,7 @@ export async function countSignedKeys(db: Db, secrets: NamedSecrets, now: number
 }
 
 /** Which secrets seal those of webhooks. */
-export async function countSealedWebhooks(db: Db, secrets: NamedSecrets, now: number): Promise<SecretUse[]> {
+export async function countEncryptedWebhooks(db: Db, secrets: NamedSecrets, now: number): Promise<SecretUse[]> {
   const rows = await db.all<{ name: string; used: number }>(
     sql`SELECT name, count(*) AS used FROM (
       SELECT substr(sealed_secret, 1, 1) AS name FROM webhooks

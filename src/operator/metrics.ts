@@ -1,6 +1,6 @@
 import { Hono } from "hono";
 import { connect } from "../db/client.ts";
-import { readVitals, type Vitals } from "../operations/vitals.ts";
+import { type DeploymentStatus, readDeploymentStatus } from "../operations/deployment-status.ts";
 import { secondMs } from "../time/clock.ts";
 import type { OperatorEnv } from "./context.ts";
 
@@ -32,7 +32,7 @@ function textOf({ name, help, unit, type, values }: Metric): string {
 
 const ageOf = (since: number | null, now: number) => (since === null ? 0 : Math.max(0, now - since) / secondMs);
 
-function metricsOf(vitals: Vitals, now: number): Metric[] {
+function metricsOf(vitals: DeploymentStatus, now: number): Metric[] {
   const { backlog, unknown } = vitals;
   const isKnown = (what: string) => !unknown.includes(what);
   const one = (value: number | null) => [[{}, value]] as const;
@@ -117,6 +117,6 @@ export const metrics = new Hono<OperatorEnv>();
 
 metrics.get("/metrics", async (c) => {
   const now = Date.now();
-  const vitals = await readVitals(connect(c.env.DB), c.env, now);
+  const vitals = await readDeploymentStatus(connect(c.env.DB), c.env, now);
   return c.body(`${metricsOf(vitals, now).map(textOf).join("")}# EOF\n`, 200, { "Content-Type": contentType });
 });

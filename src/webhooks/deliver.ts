@@ -7,10 +7,10 @@ import { newId } from "../ids/ids.ts";
 import { dayMs, iso, minuteMs, secondMs } from "../time/clock.ts";
 import { attempt, type Outcome, type Posting, refused } from "./attempt.ts";
 import { disableWebhook } from "./disable-webhook.ts";
+import { decrypt } from "./encryption.ts";
 import { hasSlot, leaseMs, reserveNext } from "./in-flight.ts";
 import type { EnqueueDeliveries } from "./outbox.ts";
 import { maxAttempts, nextAttemptAt, soonMs } from "./schedule.ts";
-import { unseal } from "./sealing.ts";
 import { cutEarlier, storeAttempt } from "./store-attempt.ts";
 import { deliveries, webhooks } from "./tables.ts";
 import { type UrlContext, urlRefusal } from "./url-rules.ts";
@@ -26,7 +26,7 @@ export interface Delivering extends Posting {
   db: Db;
   /** 0 to 1. */
   random: () => number;
-  sealing: readonly NamedSecret[];
+  encryption: readonly NamedSecret[];
   urls: UrlContext;
   enqueue: EnqueueDeliveries;
 }
@@ -111,10 +111,10 @@ async function post(delivering: Delivering, delivery: Claimed, webhook: Webhook)
   return attempt(delivering, { url: webhook.url, eventId: delivery.event_id, body, secrets });
 }
 
-async function liveSecrets({ now, sealing }: Delivering, webhook: Webhook): Promise<string[]> {
+async function liveSecrets({ now, encryption }: Delivering, webhook: Webhook): Promise<string[]> {
   const isOverlapping = webhook.overlapEndsAt !== null && now() < webhook.overlapEndsAt;
   const sealed = [webhook.sealedSecret, ...(isOverlapping && webhook.previousSealedSecret ? [webhook.previousSealedSecret] : [])];
-  return Promise.all(sealed.map((each) => unseal(each, webhook.id, sealing)));
+  return Promise.all(sealed.map((each) => decrypt(each, webhook.id, encryption)));
 }
 
 async function record(

@@ -2,8 +2,8 @@ import { WorkerEntrypoint } from "cloudflare:workers";
 import { connect } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
 import { deliver } from "./deliver.ts";
+import { encryptionSecrets } from "./encryption.ts";
 import { type DeliveryMessage, enqueueVia } from "./enqueue.ts";
-import { sealingSecrets } from "./sealing.ts";
 import { ownHosts } from "./url-rules.ts";
 
 /** The bindings that deliveries need. */
@@ -28,7 +28,7 @@ export const delivererFor = ({ isLocal }: { isLocal: boolean }) =>
         fetch: (input: RequestInfo | URL, init?: RequestInit) => fetch(input, init),
         now: Date.now,
         random: Math.random,
-        sealing: sealingSecrets(this.env),
+        encryption: encryptionSecrets(this.env),
         urls: { isLocal, ownHosts: ownHosts(this.env.PUBLIC_ORIGIN) },
         enqueue,
       };

@@ -19,10 +19,10 @@ import {
 import { Failure, invalidMember } from "../errors/failure.ts";
 import { eventCatalogue } from "../events/catalogue.ts";
 import { newId } from "../ids/ids.ts";
+import { encrypt } from "./encryption.ts";
 import { webhookDisabled } from "./events.ts";
 import type { WriteContext } from "./outbox.ts";
 import { readWebhook } from "./read-webhooks.ts";
-import { seal } from "./sealing.ts";
 import { settleFirst, stopSettling } from "./settle.ts";
 import { newWebhookSecret } from "./signature.ts";
 import { webhookBacklogs, webhooks } from "./tables.ts";
@@ -34,7 +34,7 @@ export const maxWebhooks = 20;
 /** What a verb that changes webhooks takes. `scopes`: of the acting key; null: bound by nothing. */
 export interface WebhookContext extends WriteContext {
   scopes: readonly string[] | null;
-  sealing: readonly [NamedSecret, ...NamedSecret[]];
+  encryption: readonly [NamedSecret, ...NamedSecret[]];
   urls: UrlContext;
 }
 
@@ -49,12 +49,12 @@ export type WebhookPatch = Partial<NewWebhook> & { state?: Webhook["state"] };
  * event types that the acting key may not read, `limit_reached` at 20 webhooks.
  */
 export async function createWebhook(writing: WebhookContext, input: NewWebhook): Promise<{ webhook: Webhook; secret: string }> {
-  const { sealing, urls } = writing;
+  const { encryption, urls } = writing;
   requireUrl(input.url, urls);
   authorizeNewWebhook(writing, input);
   const id = newId("whk", writing.now);
   const secret = newWebhookSecret();
-  const sealedSecret = await seal(secret, id, sealing);
+  const sealedSecret = await encrypt(secret, id, encryption);
   const webhook = await retryOnConflict(() => insertWebhook(writing, { ...input, id, sealedSecret }, secret));
   return { webhook, secret };
 }
@@ -133,7 +133,7 @@ export async function rotateWebhookSecret(
   overlapMs: number,
 ): Promise<{ webhook: Webhook; secret: string }> {
   const secret = newWebhookSecret();
-  const sealedSecret = await seal(secret, id, writing.sealing);
+  const sealedSecret = await encrypt(secret, id, writing.encryption);
   const webhook = await change(
     writing,
     id,

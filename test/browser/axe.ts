@@ -11,7 +11,7 @@ interface Violation {
 }
 
 /** What axe complains of, that the page scrolls sideways, and that it has not one h1: each as a sentence. */
-export async function faultsOf(page: Page): Promise<string[]> {
+export async function fieldErrorsOf(page: Page): Promise<string[]> {
   const { pathname } = new URL(page.url());
   const [scrolled, shown, headings] = (await page.evaluate(
     "[document.documentElement.scrollWidth, document.documentElement.clientWidth, document.querySelectorAll('h1').length]",

@@ -2,7 +2,7 @@ import { gzipSync } from "node:zlib";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type RunningWorker, startWorker } from "../node/worker.ts";
-import { faultsOf } from "./axe.ts";
+import { fieldErrorsOf } from "./axe.ts";
 import { startChromium } from "./chromium.ts";
 
 // What holds for every page, in both themes and at both widths: nothing of accessibility to complain of, nothing that scrolls sideways, nothing
@@ -99,7 +99,7 @@ describe.each([
     );
     for (const path of paths) {
       await client.goto(at(path));
-      found.push(...(await faultsOf(client)));
+      found.push(...(await fieldErrorsOf(client)));
     }
     // The pages that only a form leads to.
     for (const [path, field, text, button] of [
@@ -114,7 +114,7 @@ describe.each([
       const answered = client.waitForEvent("load");
       await client.getByRole("button", { name: button, exact: true }).click();
       await answered;
-      found.push(...(await faultsOf(client)));
+      found.push(...(await fieldErrorsOf(client)));
     }
     await context.close();
     expect(found).toEqual([]);

@@ -1,7 +1,7 @@
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type RunningWorker, startWorker } from "../node/worker.ts";
-import { faultsOf } from "./axe.ts";
+import { fieldErrorsOf } from "./axe.ts";
 import { startChromium } from "./chromium.ts";
 import { join, type Person, person } from "./people.ts";
 
@@ -41,7 +41,7 @@ describe("The first owner", () => {
     await page.goto(at("/keys?status=active"));
     expect(page.url()).toBe(at("/login?return_to=%2Fkeys%3Fstatus%3Dactive"));
     codes = await join(page, worker.setup, "Ada", "ada@example.com");
-    faults.push(...(await faultsOf(page)));
+    faults.push(...(await fieldErrorsOf(page)));
     expect([codes.length, new Set(codes).size]).toEqual([8, 8]);
     // Codes that are neither copied nor kept as a file are not left unasked.
     const asked = page.waitForEvent("dialog");
@@ -149,7 +149,7 @@ describe("Whoever signed in more than ten minutes ago", () => {
 
   it("makes a key once the passkey has confirmed who it is, and nothing that was typed is lost", async () => {
     const page = await makeKeyLater("After a passkey");
-    faults.push(...(await faultsOf(page)));
+    faults.push(...(await fieldErrorsOf(page)));
     await page.bringToFront();
     await page.getByRole("button", { name: "Confirm with a passkey" }).click();
     await page.getByLabel("Secret key", { exact: true }).waitFor();
@@ -176,17 +176,17 @@ describe("Somebody who is invited", () => {
     await page.goto(at("/settings"));
     await page.getByLabel("Email address").fill("vera@example.com");
     await page.getByLabel("Role", { exact: true }).selectOption("viewer");
-    faults.push(...(await faultsOf(page)));
+    faults.push(...(await fieldErrorsOf(page)));
     await page.getByRole("button", { name: "Invite" }).click();
     const link = (await page.getByLabel("Invitation link").textContent()) ?? "";
-    faults.push(...(await faultsOf(page)));
+    faults.push(...(await fieldErrorsOf(page)));
     const vera = await somebody();
     expect(await join(vera.page, link, "Vera")).toHaveLength(8);
     await vera.page.goto(at("/keys"));
     expect(await h1(vera.page)).toBe("API Keys");
     expect((await vera.page.goto(at("/keys/new")))?.status()).toBe(403);
     expect(await vera.page.getByRole("alert").textContent()).toContain("viewer");
-    faults.push(...(await faultsOf(vera.page)));
+    faults.push(...(await fieldErrorsOf(vera.page)));
     expect(await vera.page.locator("main").textContent()).toContain("Ada");
     const posted = await vera.page.request.post(at("/keys"), { form: { name: "No" }, headers: { Origin: at("").slice(0, -1) } });
     expect(posted.status()).toBe(403);
@@ -196,7 +196,7 @@ describe("Somebody who is invited", () => {
     // Removed, she is out at once.
     await page.goto(at("/settings"));
     await page.getByRole("row", { name: /Vera/ }).getByRole("link", { name: "Remove" }).click();
-    faults.push(...(await faultsOf(page)));
+    faults.push(...(await fieldErrorsOf(page)));
     await page.getByRole("button", { name: "Remove Vera" }).click();
     await page.getByRole("status").filter({ hasText: "Removed." }).waitFor();
     await vera.page.goto(at("/keys"));

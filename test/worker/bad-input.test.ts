@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { call, makeKey, makeTenant } from "./client.ts";
 
 const post = (key: string, body: unknown, headers: Record<string, string> = {}) => call("POST", "/api/v1/tasks", { key, body, ...headers });
-const faultsOf = ({ body }: { body: { errors?: { pointer?: string; code: string }[] } }) =>
+const fieldErrorsOf = ({ body }: { body: { errors?: { pointer?: string; code: string }[] } }) =>
   body.errors?.map(({ pointer, code }) => [pointer, code]);
 
 describe("A body", () => {
@@ -51,7 +51,7 @@ describe("A body", () => {
       "un/kno~wn": 1,
     });
     expect(answer.status).toBe(422);
-    expect(new Map(faultsOf(answer) as [string, string][])).toEqual(
+    expect(new Map(fieldErrorsOf(answer) as [string, string][])).toEqual(
       new Map([
         ["/title", "required"],
         ["/description", "invalid_type"],
@@ -73,7 +73,7 @@ describe("A body", () => {
     ["account_id", '{"title":"x","account_id":"acc_1"}'],
   ])("with the unknown member %s is refused", async (name, body) => {
     const { key } = await makeTenant();
-    expect(faultsOf(await post(key, body))).toEqual([[`/${name}`, "unknown_member"]]);
+    expect(fieldErrorsOf(await post(key, body))).toEqual([[`/${name}`, "unknown_member"]]);
   });
 
   it("does not get its answer made large by what it has in it", async () => {
@@ -105,7 +105,7 @@ describe("A body", () => {
     const { key } = await makeTenant();
     for (const title of ["a\0b", "\ud800", "x\udc00y"]) {
       const answer = await post(key, `{"title":${JSON.stringify(title)}}`);
-      expect([answer.status, faultsOf(answer)]).toEqual([422, [["/title", "invalid_text"]]]);
+      expect([answer.status, fieldErrorsOf(answer)]).toEqual([422, [["/title", "invalid_text"]]]);
     }
     expect((await post(key, { title: "😀 emoji, עברית, \u202e" })).body.title).toBe("😀 emoji, עברית, \u202e");
   });
@@ -113,8 +113,8 @@ describe("A body", () => {
   it("counts characters, not code units", async () => {
     const { key } = await makeTenant();
     expect((await post(key, { title: "😀".repeat(200) })).status).toBe(201);
-    expect(faultsOf(await post(key, { title: "😀".repeat(201) }))).toEqual([["/title", "too_big"]]);
-    for (const title of ["", "   ", "\n"]) expect(faultsOf(await post(key, { title }))).toEqual([["/title", "too_small"]]);
+    expect(fieldErrorsOf(await post(key, { title: "😀".repeat(201) }))).toEqual([["/title", "too_big"]]);
+    for (const title of ["", "   ", "\n"]) expect(fieldErrorsOf(await post(key, { title }))).toEqual([["/title", "too_small"]]);
   });
 
   it("has 64 KiB at most, said or streamed", async () => {

@@ -351,7 +351,9 @@ it("A success between the failures of five days keeps a webhook from being disab
 it("A delivery that the service itself cannot make waits behind the others, without an attempt", async () => {
   const tenant = await makeTenant();
   const { deliveryId } = await unsent(tenant);
-  await expect(deliver(delivering({ sealing: [{ name: "z", secret: "another" }] }), deliveryId)).rejects.toThrow("not among the secrets");
+  await expect(deliver(delivering({ encryption: [{ name: "z", secret: "another" }] }), deliveryId)).rejects.toThrow(
+    "not among the secrets",
+  );
   const { status, attempts_made, next_attempt_at } = await stateOf(tenant, deliveryId);
   expect([status, attempts_made]).toEqual(["pending", 0]);
   expect(Date.parse(next_attempt_at)).toBeGreaterThan(Date.now() + 4 * minuteMs);

@@ -2,7 +2,7 @@ import { createExecutionContext, runInDurableObject, waitOnExecutionContext } fr
 import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
 import { createApp } from "../../src/app.ts";
-import { grow, hold, release } from "../../src/http/held-bytes.ts";
+import { grow, hold, release } from "../../src/http/body-budget.ts";
 import { answerOf, call, cron, makeKey, makeTenant } from "./client.ts";
 
 // The Worker with a part that fails, beside the one with all parts in order.

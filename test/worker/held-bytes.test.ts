@@ -1,11 +1,11 @@
 import { expect, it } from "vitest";
-import { grow, type Holding, hold, release } from "../../src/http/held-bytes.ts";
+import { type Claim, grow, hold, release } from "../../src/http/body-budget.ts";
 
 const mib = 1024 * 1024;
 
 /** Begins requests of a key that each hold a MiB, until one may not. Returns them, the refused one last. */
-function holdAll(keyId: string, now: number): Holding[] {
-  const holdings: Holding[] = [];
+function holdAll(keyId: string, now: number): Claim[] {
+  const holdings: Claim[] = [];
   for (;;) {
     const next = hold(keyId, now);
     holdings.push(next);

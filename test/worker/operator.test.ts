@@ -303,10 +303,10 @@ describe("The secrets of the Worker", () => {
       env.DB.prepare("SELECT sealed_secret AS sealed FROM webhooks WHERE id = ?").bind(webhook.id).first<string>("sealed");
     const before = await sealed();
     expect(before?.startsWith("b.")).toBe(true);
-    const { seal } = await import("../../src/webhooks/sealing.ts");
+    const { encrypt } = await import("../../src/webhooks/encryption.ts");
     const older = { name: "a", secret: "sealing-secret-of-the-tests".padEnd(40, "-") };
     await env.DB.prepare("UPDATE webhooks SET sealed_secret = ? WHERE id = ?")
-      .bind(await seal(webhook.secret, webhook.id, [older]), webhook.id)
+      .bind(await encrypt(webhook.secret, webhook.id, [older]), webhook.id)
       .run();
     const counted = await operate("GET", "/secrets");
     expect(counted.body.signing.find(({ name }: { name: string }) => name === "b")).toMatchObject({ isNewest: true, isThere: true });

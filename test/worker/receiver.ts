@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { Webhook } from "standardwebhooks";
 import { expect, inject } from "vitest";
 import type { Received } from "../../scripts/receiving.ts";
-import { sealingSecrets } from "../../src/webhooks/sealing.ts";
+import { encryptionSecrets } from "../../src/webhooks/encryption.ts";
 import { call, db, type Tenant } from "./client.ts";
 
 export const receiver = inject("receiver");
@@ -18,7 +18,7 @@ export const delivering = (more: object = {}) => ({
   fetch: (input: RequestInfo | URL, init?: RequestInit) => fetch(input, init),
   now: Date.now,
   random: Math.random,
-  sealing: sealingSecrets(env),
+  encryption: encryptionSecrets(env),
   urls: { isLocal: true, ownHosts: [] },
   enqueue: () => {},
   ...more,

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { operatorOn } from "../../src/accounts/actor.ts";
-import { maxPeople } from "../../src/identity/invitations.ts";
+import { maxMembers } from "../../src/identity/invitations.ts";
 import { replaceRecoveryCodes } from "../../src/identity/recovery-codes.ts";
 import { maxSessions, openSession } from "../../src/identity/sessions.ts";
 import { deliveryBytes, includedAttemptBytes } from "../../src/storage/storage.ts";
@@ -207,7 +207,7 @@ it("An account has 1,000 members and open invitations at most, so that nobody fi
         WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < ?)
         SELECT 'hash-' || ? || n, 'inv_' || ? || n, ?, 'invite', 'viewer', n || '@acme.dev', ?, ?, 0 FROM counted`,
     ).bind(n, accountId, accountId, accountId, owner.member.id, Date.now() + dayMs);
-  await put(maxPeople - 2).run();
+  await put(maxMembers - 2).run();
   const invite = (email: string) => owner.post("/settings/invitations", { email, role: "viewer", nonce: crypto.randomUUID() });
   expect((await invite("last@acme.dev")).status).toBe(200);
   const refused = await invite("late@acme.dev");

@@ -1,7 +1,7 @@
 import type { Hook } from "@hono/zod-openapi";
 import type { z } from "zod";
 import { maskKeys } from "../../credentials/mask-keys.ts";
-import { Failure, type Fault, type FieldErrorCode } from "../../errors/failure.ts";
+import { Failure, type FieldError, type FieldErrorCode } from "../../errors/failure.ts";
 import { hasQuery, urlOf } from "../../http/request-url.ts";
 import { fieldCode } from "../../inputs/field-code.ts";
 import { required } from "../../inputs/values.ts";
@@ -20,7 +20,11 @@ const named = (part: PropertyKey) => maskKeys(String(part), maxName);
 
 const unknown = "This is not known here.";
 
-function faultsOf(issue: Issue, locate: (path: readonly PropertyKey[]) => Partial<Fault>, unknownName: FieldErrorCode): Fault[] {
+function fieldErrorsOf(
+  issue: Issue,
+  locate: (path: readonly PropertyKey[]) => Partial<FieldError>,
+  unknownName: FieldErrorCode,
+): FieldError[] {
   if (issue.code === "unrecognized_keys") {
     return issue.keys.slice(0, maxFaults).map((key) => ({ detail: unknown, code: unknownName, ...locate([...issue.path, key]) }));
   }
@@ -34,10 +38,10 @@ function faultsOf(issue: Issue, locate: (path: readonly PropertyKey[]) => Partia
 export const onInvalid: Hook<unknown, ApiEnv, string, unknown> = (result) => {
   if (result.success) return;
   const { issues } = result.error;
-  const all = (locate: (path: readonly PropertyKey[]) => Partial<Fault>, unknownName: FieldErrorCode) =>
+  const all = (locate: (path: readonly PropertyKey[]) => Partial<FieldError>, unknownName: FieldErrorCode) =>
     issues
       .slice(0, maxFaults)
-      .flatMap((issue: Issue) => faultsOf(issue, locate, unknownName))
+      .flatMap((issue: Issue) => fieldErrorsOf(issue, locate, unknownName))
       .slice(0, maxFaults);
   switch (result.target) {
     case "json":
@@ -53,21 +57,23 @@ export const onInvalid: Hook<unknown, ApiEnv, string, unknown> = (result) => {
   }
 };
 
-const invalidQuery = (faults: Fault[]) => new Failure("invalid_parameter", "The query has parameters that are not valid.", { faults });
+const invalidQuery = (faults: FieldError[]) => new Failure("invalid_parameter", "The query has parameters that are not valid.", { faults });
 
 /** Refuses every parameter, for an operation that takes none. */
 export function refuseQuery(c: ApiContext): void {
   if (!hasQuery(c)) return;
   const names = [...new Set(urlOf(c).searchParams.keys())];
   if (names.length === 0) return;
-  const faults = names.slice(0, maxFaults).map((name): Fault => ({ detail: unknown, code: "unknown_parameter", parameter: named(name) }));
+  const faults = names
+    .slice(0, maxFaults)
+    .map((name): FieldError => ({ detail: unknown, code: "unknown_parameter", parameter: named(name) }));
   throw invalidQuery(faults);
 }
 
 /** Refuses parameters whose bytes are no text, which `URL` would read as U+FFFD, and parameters without a name. */
 export function requireDecodable(c: ApiContext): void {
   if (!hasQuery(c)) return;
-  const faults: Fault[] = [];
+  const faults: FieldError[] = [];
   for (const part of urlOf(c).search.slice(1).split("&")) {
     if (part === "") continue;
     const name = new URLSearchParams(part).keys().next().value ?? "";

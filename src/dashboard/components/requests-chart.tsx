@@ -2,7 +2,7 @@ import { percent } from "../../usage/percent.ts";
 import type { SeriesPoint, Usage } from "../../usage/read-usage.ts";
 import type { WindowName } from "../../usage/windows.ts";
 import { barName, exactMilliseconds, integer, milliseconds, rate } from "../format.ts";
-import { Plot, scaleOf } from "./plot.tsx";
+import { Axes, scaleOf } from "./axes.tsx";
 
 /** Something that happened to the account in a window. */
 export interface Mark {
@@ -21,7 +21,7 @@ export const RequestsChart = ({ usage, window, marks = [] }: { usage: Usage; win
   const unit = window === "24h" ? "hour" : "day";
   return (
     <figure class="chart">
-      <Plot
+      <Axes
         id="requests-chart"
         title={`Requests by ${unit}`}
         description={`${integer(usage.totalRequests.value)} requests; at most ${integer(highest)} in one ${unit}. The thin line is the period before.`}
@@ -41,7 +41,7 @@ export const RequestsChart = ({ usage, window, marks = [] }: { usage: Usage; win
             </line>
           );
         })}
-      </Plot>
+      </Axes>
       <figcaption class="legend">
         <span class="key served">succeeded</span> <span class="key refused">failed or refused</span>{" "}
         <span class="key before">the period before</span>

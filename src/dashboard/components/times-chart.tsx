@@ -1,7 +1,7 @@
 import type { Usage } from "../../usage/read-usage.ts";
 import type { WindowName } from "../../usage/windows.ts";
 import { milliseconds } from "../format.ts";
-import { Plot, scaleOf } from "./plot.tsx";
+import { Axes, scaleOf } from "./axes.tsx";
 
 /** Average response time as a line, and a band from p50 to p95. */
 export const TimesChart = ({ usage, window }: { usage: Usage; window: WindowName }) => {
@@ -13,7 +13,7 @@ export const TimesChart = ({ usage, window }: { usage: Usage; window: WindowName
   const band = [...known.map(({ index, p95Ms }) => at(index, p95Ms)), ...known.toReversed().map(({ index, p50Ms }) => at(index, p50Ms))];
   return (
     <figure class="chart">
-      <Plot
+      <Axes
         id="times-chart"
         title={`Response time by ${window === "24h" ? "hour" : "day"}`}
         description={`Average ${milliseconds(usage.avgResponseTimeMs.value)}, p50 ${milliseconds(usage.p50Ms)}, p95 ${milliseconds(usage.p95Ms)}, p99 ${milliseconds(usage.p99Ms)}.`}
@@ -23,7 +23,7 @@ export const TimesChart = ({ usage, window }: { usage: Usage; window: WindowName
       >
         <polygon class="band" points={band.join(" ")} />
         <polyline class="line" fill="none" points={known.map(({ index, averageMs }) => at(index, averageMs)).join(" ")} />
-      </Plot>
+      </Axes>
       <figcaption class="legend">
         <span class="key line">average</span> <span class="key band">p50 to p95</span>{" "}
         <span class="quiet">· milliseconds, lower is better · UTC</span>

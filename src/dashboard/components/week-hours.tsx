@@ -1,5 +1,5 @@
 import { integer } from "../format.ts";
-import { Picture } from "./picture.tsx";
+import { Chart } from "./chart.tsx";
 
 const days = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 const cell = { width: 34, height: 20 };
@@ -16,7 +16,7 @@ export const WeekHours = ({ week }: { week: readonly (readonly number[])[] }) =>
   const sentence = `Busiest: ${days[busiest.day]}s at ${hourName(busiest.hour)} UTC, with ${integer(busiest.requests)} requests.`;
   return (
     <figure class="chart">
-      <Picture
+      <Chart
         id="week"
         title="Requests by weekday and hour (UTC)"
         description={sentence}
@@ -47,7 +47,7 @@ export const WeekHours = ({ week }: { week: readonly (readonly number[])[] }) =>
             />
           </g>
         ))}
-      </Picture>
+      </Chart>
       <figcaption>{sentence}</figcaption>
       <details>
         <summary>The same as a table</summary>

@@ -11,11 +11,12 @@ import { listWebhooks } from "../../webhooks/read-webhooks.ts";
 import { webhookData } from "../../webhooks/schemas.ts";
 import type { Webhook } from "../../webhooks/webhook.ts";
 import { upToDate } from "../acting.ts";
+import { readAnnotations } from "../annotations.ts";
 import { ActivityTable } from "../components/activity-table.tsx";
+import { BiggestChange, biggestChange } from "../components/biggest-change.tsx";
 import { Figures } from "../components/figures.tsx";
 import { KeyText, Unused } from "../components/key-list.tsx";
 import { PauseButton, showPage } from "../components/layout.tsx";
-import { largestMove, MovedMost } from "../components/movers.tsx";
 import { Empty } from "../components/notice.tsx";
 import { RequestsChart } from "../components/requests-chart.tsx";
 import { KeyState, WebhookState } from "../components/status.tsx";
@@ -23,7 +24,6 @@ import { Age, Ahead, TimeOfDay } from "../components/time.tsx";
 import type { PageEnv } from "../context.ts";
 import { counted } from "../format.ts";
 import { readKeyChoices } from "../key-choices.ts";
-import { readMarks } from "../marks.ts";
 import { needs } from "../needs.ts";
 import { visitorMay } from "../permissions.tsx";
 import { remember } from "../preferences.ts";
@@ -50,12 +50,12 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
     listActivity(asking, { filter: {}, limit: entriesShown }),
     readKeyChoices(asking),
     listWebhooks(asking, { limit: maxWebhooks }),
-    readMarks(asking, windowsAt("30d", now).window),
+    readAnnotations(asking, windowsAt("30d", now).window),
     readBreakdown(asking, { window: "30d", by: "route" }),
     readBreakdown(asking, { window: "30d", by: "route", span: "previous" }),
   ]);
   // Against an empty month, everything is new and nothing has moved.
-  const move = usage.totalRequests.previous === 0 ? null : largestMove(routes.shares, formerRoutes.shares);
+  const move = usage.totalRequests.previous === 0 ? null : biggestChange(routes.shares, formerRoutes.shares);
   return showPage(
     c,
     { title: "Overview", section: "Overview" },
@@ -69,7 +69,7 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
       </div>
       <section class="panel" aria-labelledby="chart">
         <h2 id="chart">Requests by day</h2>
-        {move && <MovedMost move={move} name={move.value} href="/usage" />}
+        {move && <BiggestChange move={move} name={move.value} href="/usage" />}
         {usage.totalRequests.value + usage.totalRequests.previous === 0 ? (
           <Empty>
             No requests yet. <a href="/docs/guides/quick-start">Make the first one</a>

@@ -10,6 +10,7 @@ import { readUsage } from "../../usage/read-usage.ts";
 import { knownAsOf } from "../../usage/refresh-roll-ups.ts";
 import { type WindowName, windowHours, windowsAt } from "../../usage/windows.ts";
 import { upToDate } from "../acting.ts";
+import { readAnnotations } from "../annotations.ts";
 import { Figures } from "../components/figures.tsx";
 import { PauseButton, showPage } from "../components/layout.tsx";
 import { Empty } from "../components/notice.tsx";
@@ -21,7 +22,6 @@ import type { PageContext, PageEnv } from "../context.ts";
 import { csvOf } from "../csv.ts";
 import { counted, exactMilliseconds, integer, milliseconds, rate, share } from "../format.ts";
 import { readKeyChoices } from "../key-choices.ts";
-import { readMarks } from "../marks.ts";
 import { needs } from "../needs.ts";
 
 const maxShares = 20;
@@ -45,7 +45,7 @@ usagePages.get("/usage", needs("session"), async (c) => {
     // A guard that does not answer costs the page one figure, not all of them.
     (keyId === undefined ? readLiveUsages(asking).then((usages) => highestOf(usages, now)) : readKeyUsage(asking, keyId)).catch(() => null),
     readKeyChoices(asking),
-    readMarks(asking, windowsAt(window, now).window),
+    readAnnotations(asking, windowsAt(window, now).window),
     readHours(asking, { window, keyId }),
     ...dimensions.map((by) => readBreakdown(asking, { window, by, keyId })),
   ]);

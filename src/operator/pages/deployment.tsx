@@ -1,7 +1,7 @@
 import type { Child } from "hono/jsx";
 import { Age } from "../../dashboard/components/time.tsx";
 import { integer } from "../../dashboard/format.ts";
-import type { Vitals } from "../../operations/vitals.ts";
+import type { DeploymentStatus } from "../../operations/deployment-status.ts";
 
 const many = 100_000;
 const counted = (count: number) => (count > many ? `more than ${integer(many)}` : integer(count));
@@ -32,7 +32,7 @@ const Lines = ({ children }: { children: Child }) => (
 const lateMs = 10 * 60_000;
 
 /** How the deployment does: what waits, how long, and how full it is. */
-export const Deployment = ({ vitals, now }: { vitals: Vitals; now: number }) => {
+export const Deployment = ({ vitals, now }: { vitals: DeploymentStatus; now: number }) => {
   const { backlog, log } = vitals;
   return (
     <section class="panel" aria-labelledby="deployment">
@@ -82,7 +82,7 @@ export const Deployment = ({ vitals, now }: { vitals: Vitals; now: number }) => 
 };
 
 /** The jobs of the clock: open where one has failed. */
-export const Jobs = ({ jobs, now }: { jobs: Vitals["jobs"]; now: number }) => {
+export const Jobs = ({ jobs, now }: { jobs: DeploymentStatus["jobs"]; now: number }) => {
   const failed = jobs.filter(({ error }) => error !== null);
   return (
     <section class="panel" aria-labelledby="jobs">

@@ -8,6 +8,7 @@ import { connect } from "../../db/client.ts";
 import { urlOf } from "../../http/request-url.ts";
 import { readSigned, setSigned } from "../../http/signed-cookie.ts";
 import { isLoopback } from "../../net/loopback.ts";
+import { readDeploymentStatus } from "../../operations/deployment-status.ts";
 import {
   closeOperatorSession,
   type OperatorSession,
@@ -16,7 +17,6 @@ import {
   readOperatorSession,
 } from "../../operations/operator-sessions.ts";
 import { readTraffic } from "../../operations/traffic.ts";
-import { readVitals } from "../../operations/vitals.ts";
 import { secondMs } from "../../time/clock.ts";
 import { isTooMany } from "../authenticate.ts";
 import type { OperatorContext, OperatorEnv } from "../context.ts";
@@ -100,7 +100,7 @@ operatorPages.get("/operator", async (c) => {
   const session = await sessionOf(c);
   if (!session) return showSignIn(c);
   const [db, now] = [connect(c.env.DB), Date.now()];
-  const [vitals, traffic] = await Promise.all([readVitals(db, c.env, now), readTraffic({ db, env: c.env }, now)]);
+  const [vitals, traffic] = await Promise.all([readDeploymentStatus(db, c.env, now), readTraffic({ db, env: c.env }, now)]);
   const unknown = [...vitals.unknown, ...traffic.unknown.map((store) => `the traffic of accounts in ${store}`)];
   const aside = (
     <form class="action" method="post" action="/operator/sign-out">

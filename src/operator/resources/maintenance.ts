@@ -5,13 +5,13 @@ import { namesIn } from "../../crypto/secrets.ts";
 import { connect } from "../../db/client.ts";
 import { Failure } from "../../errors/failure.ts";
 import { timeOfId } from "../../ids/ids.ts";
-import { lineUpGuards } from "../../operations/line-up-guards.ts";
+import { readBacklog } from "../../operations/deployment-status.ts";
 import { listOperations, recordOperation } from "../../operations/operator-audit.ts";
-import { countSealedWebhooks, countSignedKeys } from "../../operations/signers.ts";
-import { readBacklog } from "../../operations/vitals.ts";
+import { reconcileGuards } from "../../operations/reconcile-guards.ts";
+import { countEncryptedWebhooks, countSignedKeys } from "../../operations/signers.ts";
 import { iso, isoOrNull } from "../../time/clock.ts";
-import { resealWebhooks } from "../../webhooks/reseal.ts";
-import { sealingSecrets } from "../../webhooks/sealing.ts";
+import { encryptionSecrets } from "../../webhooks/encryption.ts";
+import { reencryptWebhooks } from "../../webhooks/reencrypt.ts";
 import { sweepDeliveries } from "../../webhooks/sweep.ts";
 import { type OperatorEnv, operating, readBody } from "../context.ts";
 
@@ -26,7 +26,7 @@ maintenance.post("/guards/line-up", async (c) => {
   const { after } = await readBody(c, z.strictObject({ after: z.string().default("") }));
   const { db, now, operator, guards, env } = operating(c);
   await recordOperation(db, { now, operator, action: "guards.lined_up", details: { continued: after !== "" } });
-  return c.json(await lineUpGuards({ db, guards, env }, after));
+  return c.json(await reconcileGuards({ db, guards, env }, after));
 });
 
 maintenance.get("/secrets", async (c) => {
@@ -36,13 +36,13 @@ maintenance.get("/secrets", async (c) => {
     signing: signing.secrets,
     places: { ...namesIn(c.env, "KEY_SIGNING_SECRETS"), ...namesIn(c.env, "WEBHOOK_SEALING_SECRETS") },
     unknown_keys: signing.unknown,
-    sealing: await countSealedWebhooks(db, sealingSecrets(c.env), now),
+    encryption: await countEncryptedWebhooks(db, encryptionSecrets(c.env), now),
   });
 });
 
 maintenance.post("/secrets/reseal", async (c) => {
   const { db, now, operator } = operating(c);
-  const { resealed, hasMore } = await resealWebhooks(db, sealingSecrets(c.env), now);
+  const { resealed, hasMore } = await reencryptWebhooks(db, encryptionSecrets(c.env), now);
   if (resealed > 0) await recordOperation(db, { now, operator, action: "webhooks.resealed", details: { webhooks: resealed } });
   return c.json({ resealed, has_more: hasMore });
 });

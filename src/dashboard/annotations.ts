@@ -18,7 +18,7 @@ function textOf({ action, changes, targetName, targetId }: ReadAuditEntry): stri
 }
 
 /** The latest things that may have moved the requests of a window, the first first. */
-export async function readMarks(reading: ReadContext, { from, to }: Span): Promise<Mark[]> {
+export async function readAnnotations(reading: ReadContext, { from, to }: Span): Promise<Mark[]> {
   const { rows: entries } = await listAudit(reading, { filter: { from, to }, limit: looksAt });
   const marks = entries.flatMap((entry) => {
     const text = textOf(entry);

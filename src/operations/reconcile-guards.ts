@@ -16,7 +16,7 @@ const keysAtOnce = 50;
 const entriesAtOnce = 2000;
 
 /** One piece of the work. `next`: where the following one goes on; null where all guards are in line. */
-export interface LinedUp {
+export interface Reconciled {
   checked: number;
   /** Keys whose row has taken over what its guard had in force. */
   reconciled: string[];
@@ -32,14 +32,14 @@ interface Keys {
 }
 
 /** Brings some guards in line with D1, from after `cursor` (empty: from the beginning). */
-export async function lineUpGuards({ db, guards, env }: { db: Db; guards: Guards; env: object }, cursor: string): Promise<LinedUp> {
+export async function reconcileGuards({ db, guards, env }: { db: Db; guards: Guards; env: object }, cursor: string): Promise<Reconciled> {
   const [phase = "", after = ""] = cursor === "" ? ["rows"] : cursor.split(/:(.*)/s);
   const phases = phasesOf(db, env);
   const names = Object.keys(phases);
   const read = Object.hasOwn(phases, phase) ? phases[phase] : undefined;
   if (!read) throw new Failure("invalid_cursor", "This is not where the work goes on.");
   const { ids, next } = await read(after);
-  const done: LinedUp = { checked: ids.length, reconciled: [], revoked: [], unreachable: [], next: null };
+  const done: Reconciled = { checked: ids.length, reconciled: [], revoked: [], unreachable: [], next: null };
   await Promise.all(
     ids.map((id) =>
       (phase === "rows" ? lineUp(db, guards, id, done) : endWithoutRow(guards, id, done)).catch((error: unknown) => {
@@ -53,7 +53,7 @@ export async function lineUpGuards({ db, guards, env }: { db: Db; guards: Guards
   return done;
 }
 
-async function lineUp(db: Db, guards: Guards, id: string, done: LinedUp): Promise<void> {
+async function lineUp(db: Db, guards: Guards, id: string, done: Reconciled): Promise<void> {
   const [row] = await db.select().from(apiKeys).where(eq(apiKeys.id, id));
   if (!row) return;
   // Asked here, so that a guard that is away is told of.
@@ -62,7 +62,7 @@ async function lineUp(db: Db, guards: Guards, id: string, done: LinedUp): Promis
   await pushKey({ db, guards }, id);
 }
 
-async function endWithoutRow(guards: Guards, id: string, done: LinedUp): Promise<void> {
+async function endWithoutRow(guards: Guards, id: string, done: Reconciled): Promise<void> {
   const inForce = await askGuard(guards, id, (guard) => guard.configuration());
   if (inForce === null || inForce.state === "revoked") return;
   await askGuard(guards, id, (guard) => guard.revoke());

@@ -18,9 +18,9 @@ import { relyingParty } from "../relying-party.ts";
 import { backToSettings, showSettings } from "./settings.tsx";
 
 /** Inviting members, and their roles. */
-export const peoplePages = new Hono<PageEnv>();
+export const memberPages = new Hono<PageEnv>();
 
-peoplePages.post("/settings/invitations", needs("people", "always"), async (c) => {
+memberPages.post("/settings/invitations", needs("people", "always"), async (c) => {
   const form = await readForm(c);
   const role = roles.find((each) => each === (form.optional("role") ?? "developer"));
   if (role === undefined)
@@ -68,7 +68,7 @@ peoplePages.post("/settings/invitations", needs("people", "always"), async (c) =
   );
 });
 
-peoplePages.post("/settings/invitations/:id/withdraw", needs("people", "always"), async (c) => {
+memberPages.post("/settings/invitations/:id/withdraw", needs("people", "always"), async (c) => {
   const invitation = (await listInvitations(readContext(c))).find(({ id }) => id === idOf(c));
   if (!invitation) throw new Failure("not_found", "There is no such invitation.");
   if (!mayManage(roleOf(c.get("visitor")), invitation.role)) return showForbidden(c, "owners");
@@ -76,7 +76,7 @@ peoplePages.post("/settings/invitations/:id/withdraw", needs("people", "always")
   return backToSettings(c, "withdrawn");
 });
 
-peoplePages.post("/settings/people/:id/role", needs("people", "always"), async (c) => {
+memberPages.post("/settings/people/:id/role", needs("people", "always"), async (c) => {
   const form = await readForm(c);
   const own = roleOf(c.get("visitor"));
   const member = await readMember(readContext(c), idOf(c));

@@ -1,7 +1,7 @@
 import { type SQL, sql } from "drizzle-orm";
 import type { NamedSecrets } from "../crypto/secrets.ts";
 import type { Db } from "../db/client.ts";
-import { seal, unseal } from "./sealing.ts";
+import { decrypt, encrypt } from "./encryption.ts";
 import { webhooks } from "./tables.ts";
 
 const webhooksAtOnce = 200;
@@ -10,7 +10,7 @@ const webhooksAtOnce = 200;
  * Seals the secrets of some webhooks anew that are not sealed with the newest secret of the Worker. Former secrets whose overlap has ended go. What
  * was sealed with a secret that the Worker no longer has is left. Answers how many, and whether there are more.
  */
-export async function resealWebhooks(db: Db, secrets: NamedSecrets, now: number): Promise<{ resealed: number; hasMore: boolean }> {
+export async function reencryptWebhooks(db: Db, secrets: NamedSecrets, now: number): Promise<{ resealed: number; hasMore: boolean }> {
   const older = JSON.stringify(secrets.slice(1).map(({ name }) => name));
   const isOlder = (column: SQL) => sql`substr(${column}, 1, 1) IN (SELECT value FROM json_each(${older}))`;
   const found = await db
@@ -35,5 +35,5 @@ export async function resealWebhooks(db: Db, secrets: NamedSecrets, now: number)
 
 async function sealedAnew(sealed: string, owner: string, secrets: NamedSecrets): Promise<string> {
   const name = sealed.slice(0, 1);
-  return secrets.slice(1).some((older) => older.name === name) ? seal(await unseal(sealed, owner, secrets), owner, secrets) : sealed;
+  return secrets.slice(1).some((older) => older.name === name) ? encrypt(await decrypt(sealed, owner, secrets), owner, secrets) : sealed;
 }

@@ -1,7 +1,7 @@
 import type { Child } from "hono/jsx";
 import type { WindowName } from "../../usage/windows.ts";
 import { barName, short } from "../format.ts";
-import { Picture } from "./picture.tsx";
+import { Chart } from "./chart.tsx";
 
 const width = 900;
 const height = 170;
@@ -42,7 +42,7 @@ const quarters = [0, 0.25, 0.5, 0.75, 1];
 const anchorAt = (index: number, count: number) => (index === 0 ? "start" : index > count - 2 ? "end" : "middle");
 
 /** A picture over time with its axes; `children` is what is drawn between them. `id`: of this picture on its page. */
-export const Plot = ({
+export const Axes = ({
   id,
   title,
   description,
@@ -59,7 +59,7 @@ export const Plot = ({
   window: WindowName;
   children: Child;
 }) => (
-  <Picture
+  <Chart
     id={id}
     title={title}
     description={description}
@@ -82,5 +82,5 @@ export const Plot = ({
       <line class={share === 0 ? "zero" : "grid"} x1={0} x2={width} y1={scale.y(scale.most * share)} y2={scale.y(scale.most * share)} />
     ))}
     {children}
-  </Picture>
+  </Chart>
 );

@@ -8,7 +8,7 @@ interface Move {
 }
 
 /** What has changed by the most requests, of the shares of a window and of the one before; null where nothing has. */
-export function largestMove(now: readonly Share[], before: readonly Share[]): Move | null {
+export function biggestChange(now: readonly Share[], before: readonly Share[]): Move | null {
   const former = new Map(before.map(({ value, requests }) => [value, requests]));
   const present = new Map(now.map(({ value, requests }) => [value, requests]));
   const moves = [...new Set([...former.keys(), ...present.keys()])].map((value) => ({
@@ -21,7 +21,7 @@ export function largestMove(now: readonly Share[], before: readonly Share[]): Mo
 }
 
 /** What is behind a change of Total Requests, in a sentence. `href`: where more of it is. */
-export const MovedMost = ({ move, name, href }: { move: Move; name: string; href: string }) => (
+export const BiggestChange = ({ move, name, href }: { move: Move; name: string; href: string }) => (
   <p class="moved">
     What moved most: <a href={href}>{name}</a>, {integer(move.now)} requests, {integer(Math.abs(move.now - move.before))}{" "}
     {move.now > move.before ? "more" : "fewer"} than in the 30 days before.

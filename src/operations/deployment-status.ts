@@ -58,7 +58,7 @@ export async function readBacklog(db: Db, now: number): Promise<Backlog> {
 }
 
 /** The state of the deployment. What could not be asked is named in `unknown`. */
-export interface Vitals {
+export interface DeploymentStatus {
   accounts: number;
   suspended: number;
   liveKeys: number;
@@ -75,7 +75,7 @@ export interface Vitals {
   unknown: string[];
 }
 
-export async function readVitals(db: Db, env: WriterEnv, now: number): Promise<Vitals> {
+export async function readDeploymentStatus(db: Db, env: WriterEnv, now: number): Promise<DeploymentStatus> {
   const unknown: string[] = [];
   const orElse = async <Seen>(what: string, asked: Promise<Seen>, otherwise: Seen): Promise<Seen> => {
     try {
