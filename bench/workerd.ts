@@ -85,8 +85,8 @@ export async function serve(
   mkdirSync(join(folder, "objects"), { recursive: true });
   const source = readFileSync(script, "utf8");
   writeFileSync(join(folder, "index.js"), source);
-  // Guides of the documentation, which lie beside what was bundled.
-  const texts = readdirSync(dirname(script)).filter((file) => file.endsWith(".md"));
+  // The documentation, which lies beside what was bundled; a checkout before 25 November 2026 has its guides there.
+  const texts = readdirSync(dirname(script)).filter((file) => /\.(txt|md)$/.test(file));
   for (const file of texts) copyFileSync(join(dirname(script), file), join(folder, file));
   const classes = ["KeyGuard", "ActivityWriter"].filter((name) => source.includes(name));
   writeFileSync(join(folder, "worker.capnp"), workerConfig(classes, { v8Flags, texts, isolates }));

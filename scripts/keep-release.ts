@@ -21,8 +21,7 @@ await wrangler([
   "--outdir",
   join(folder, "worker"),
 ]);
-for (const file of readdirSync(join(folder, "worker")))
-  if (!/\.(js|md)$/.test(file) || file === "README.md") rmSync(join(folder, "worker", file));
+for (const file of readdirSync(join(folder, "worker"))) if (!/\.(js|txt)$/.test(file)) rmSync(join(folder, "worker", file));
 cpSync(join(root, "migrations"), join(folder, "migrations"), { recursive: true, filter: (path) => !path.endsWith("meta") });
 writeFileSync(join(folder, "version"), `${packageJson.version}\n`);
 process.stdout.write(`Kept ${packageJson.version} in test/released.\n`);

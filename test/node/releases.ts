@@ -43,10 +43,10 @@ export const migrationsOf = (release: Release): Record<string, string[]> => {
   return { DB: read("main"), ACTIVITY_0: read("activity") };
 };
 
-/** What wrangler has bundled into a folder, as options of Miniflare: the script, and the guides as text. */
+/** What wrangler has bundled into a folder, as options of Miniflare: the script, and the documentation as text. */
 export const modulesOf = (folder: string) => ({
   modules: readdirSync(folder)
-    .filter((file) => file === "index.js" || (file.endsWith(".md") && file !== "README.md"))
+    .filter((file) => /^index\.js$|\.(txt|md)$/.test(file) && file !== "README.md")
     .toSorted((a, b) => Number(b === "index.js") - Number(a === "index.js"))
     .map((file) => ({
       type: file === "index.js" ? ("ESModule" as const) : ("Text" as const),

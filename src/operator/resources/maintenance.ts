@@ -36,7 +36,7 @@ maintenance.get("/secrets", async (c) => {
     signing: signing.secrets,
     places: { ...namesIn(c.env, "KEY_SIGNING_SECRETS"), ...namesIn(c.env, "WEBHOOK_SEALING_SECRETS") },
     unknown_keys: signing.unknown,
-    encryption: await countEncryptedWebhooks(db, encryptionSecrets(c.env), now),
+    sealing: await countEncryptedWebhooks(db, encryptionSecrets(c.env), now),
   });
 });
 
