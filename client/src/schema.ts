@@ -685,7 +685,7 @@ export interface webhooks {
         put?: never;
         /**
          * user.created
-         * @description A user was made. ReadContext it needs the scope `users:read`.
+         * @description A user was made. Reading it needs the scope `users:read`.
          */
         post: operations["onUserCreated"];
         delete?: never;
@@ -705,7 +705,7 @@ export interface webhooks {
         put?: never;
         /**
          * user.updated
-         * @description A user was changed. ReadContext it needs the scope `users:read`.
+         * @description A user was changed. Reading it needs the scope `users:read`.
          */
         post: operations["onUserUpdated"];
         delete?: never;
@@ -725,7 +725,7 @@ export interface webhooks {
         put?: never;
         /**
          * user.deleted
-         * @description A user was deleted. It is shown as it was last. ReadContext it needs the scope `users:read`.
+         * @description A user was deleted. It is shown as it was last. Reading it needs the scope `users:read`.
          */
         post: operations["onUserDeleted"];
         delete?: never;
@@ -745,7 +745,7 @@ export interface webhooks {
         put?: never;
         /**
          * task.created
-         * @description A task was made. ReadContext it needs the scope `tasks:read`.
+         * @description A task was made. Reading it needs the scope `tasks:read`.
          */
         post: operations["onTaskCreated"];
         delete?: never;
@@ -765,7 +765,7 @@ export interface webhooks {
         put?: never;
         /**
          * task.updated
-         * @description A task was changed, or has lost its assignee. ReadContext it needs the scope `tasks:read`.
+         * @description A task was changed, or has lost its assignee. Reading it needs the scope `tasks:read`.
          */
         post: operations["onTaskUpdated"];
         delete?: never;
@@ -785,7 +785,7 @@ export interface webhooks {
         put?: never;
         /**
          * task.completed
-         * @description The status of a task has become done. Comes beside task.created or task.updated. ReadContext it needs the scope `tasks:read`.
+         * @description The status of a task has become done. Comes beside task.created or task.updated. Reading it needs the scope `tasks:read`.
          */
         post: operations["onTaskCompleted"];
         delete?: never;
@@ -805,7 +805,7 @@ export interface webhooks {
         put?: never;
         /**
          * task.deleted
-         * @description A task was deleted. It is shown as it was last. ReadContext it needs the scope `tasks:read`.
+         * @description A task was deleted. It is shown as it was last. Reading it needs the scope `tasks:read`.
          */
         post: operations["onTaskDeleted"];
         delete?: never;
@@ -825,7 +825,7 @@ export interface webhooks {
         put?: never;
         /**
          * key.created
-         * @description A key was made. Its secret is in no event. ReadContext it needs the scope `keys:read`.
+         * @description A key was made. Its secret is in no event. Reading it needs the scope `keys:read`.
          */
         post: operations["onKeyCreated"];
         delete?: never;
@@ -845,7 +845,7 @@ export interface webhooks {
         put?: never;
         /**
          * key.updated
-         * @description A key was changed, disabled or enabled, or an overlap of its secrets was ended. ReadContext it needs the scope `keys:read`.
+         * @description A key was changed, disabled or enabled, or an overlap of its secrets was ended. Reading it needs the scope `keys:read`.
          */
         post: operations["onKeyUpdated"];
         delete?: never;
@@ -865,7 +865,7 @@ export interface webhooks {
         put?: never;
         /**
          * key.rotated
-         * @description A key has a new secret. ReadContext it needs the scope `keys:read`.
+         * @description A key has a new secret. Reading it needs the scope `keys:read`.
          */
         post: operations["onKeyRotated"];
         delete?: never;
@@ -885,7 +885,7 @@ export interface webhooks {
         put?: never;
         /**
          * key.revoked
-         * @description A key was revoked, for good: by a call, or since it was reported as leaked. ReadContext it needs the scope `keys:read`.
+         * @description A key was revoked, for good: by a call, or since it was reported as leaked. Reading it needs the scope `keys:read`.
          */
         post: operations["onKeyRevoked"];
         delete?: never;
@@ -905,7 +905,7 @@ export interface webhooks {
         put?: never;
         /**
          * key.expiring
-         * @description A key expires in seven days or less. Sent once for each expiry. ReadContext it needs the scope `keys:read`.
+         * @description A key expires in seven days or less. Sent once for each expiry. Reading it needs the scope `keys:read`.
          */
         post: operations["onKeyExpiring"];
         delete?: never;
@@ -925,7 +925,7 @@ export interface webhooks {
         put?: never;
         /**
          * rate_limit.warning
-         * @description A key has used 80 % of its limit. At most once an hour. ReadContext it needs the scope `keys:read`.
+         * @description A key has used 80 % of its limit. At most once an hour. Reading it needs the scope `keys:read`.
          */
         post: operations["onRateLimitWarning"];
         delete?: never;
@@ -945,7 +945,7 @@ export interface webhooks {
         put?: never;
         /**
          * rate_limit.reached
-         * @description A key has used up its limit. At most once an hour. ReadContext it needs the scope `keys:read`.
+         * @description A key has used up its limit. At most once an hour. Reading it needs the scope `keys:read`.
          */
         post: operations["onRateLimitReached"];
         delete?: never;
@@ -965,7 +965,7 @@ export interface webhooks {
         put?: never;
         /**
          * webhook.disabled
-         * @description A webhook was disabled: by a call, since its receiver is gone, or since that has failed for five days. ReadContext it needs the scope `webhooks:read`.
+         * @description A webhook was disabled: by a call, since its receiver is gone, or since that has failed for five days. Reading it needs the scope `webhooks:read`.
          */
         post: operations["onWebhookDisabled"];
         delete?: never;
@@ -985,7 +985,7 @@ export interface webhooks {
         put?: never;
         /**
          * webhook.test
-         * @description Sent on demand, to one webhook alone. ReadContext it needs the scope `webhooks:read`.
+         * @description Sent on demand, to one webhook alone. Reading it needs the scope `webhooks:read`.
          */
         post: operations["onWebhookTest"];
         delete?: never;
@@ -1005,7 +1005,7 @@ export interface webhooks {
         put?: never;
         /**
          * member.invited
-         * @description Somebody was invited to the overview. The id is that of the invitation, and there is no name yet. ReadContext it needs the scope `audit:read`.
+         * @description Somebody was invited to the overview. The id is that of the invitation, and there is no name yet. Reading it needs the scope `audit:read`.
          */
         post: operations["onMemberInvited"];
         delete?: never;
@@ -1025,7 +1025,7 @@ export interface webhooks {
         put?: never;
         /**
          * member.joined
-         * @description Somebody has taken up an invitation or the setup link, and is a member now. ReadContext it needs the scope `audit:read`.
+         * @description Somebody has taken up an invitation or the setup link, and is a member now. Reading it needs the scope `audit:read`.
          */
         post: operations["onMemberJoined"];
         delete?: never;
@@ -1045,7 +1045,7 @@ export interface webhooks {
         put?: never;
         /**
          * member.removed
-         * @description A member was removed. Their sessions have ended. ReadContext it needs the scope `audit:read`.
+         * @description A member was removed. Their sessions have ended. Reading it needs the scope `audit:read`.
          */
         post: operations["onMemberRemoved"];
         delete?: never;

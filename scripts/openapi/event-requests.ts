@@ -44,7 +44,7 @@ const requestOf = (kind: CataloguedEvent): JsonObject => ({
   post: {
     operationId: `on${pascalCase(kind.type)}`,
     summary: kind.type,
-    description: `${kind.description} ReadContext it needs the scope \`${kind.scope}\`.`,
+    description: `${kind.description} Reading it needs the scope \`${kind.scope}\`.`,
     tags: ["Webhooks"],
     security: [],
     parameters: headers,
