@@ -60,7 +60,7 @@ export async function measureCost(folder: string): Promise<Cost[]> {
       path: "/api/v1/me",
       objectsAlwaysActive: writers,
       everyMinute: () => cron(Date.now()),
-      // Whoever reads usage has it folded: one key of each account.
+      // Reading usage has it folded: one key of each account.
       fold: async () => {
         for (const secret of [secrets[0], secrets[keys - 1]])
           await (await fetch(`${ours.url}/api/v1/usage`, { headers: { Authorization: `Bearer ${secret}` } })).arrayBuffer();

@@ -11,10 +11,10 @@ const garbage = "V8: garbage collection";
 const helpers = "V8: its other threads";
 const kernel = "kernel: sockets, waiting";
 
-/** Whatever runs below such a frame belongs to it. */
+/** All frames below such a frame belong to it. */
 const collecting = /^v8::internal::(Heap::CollectGarbage|MinorGCJob|IncrementalMarkingJob)|^cppgc::internal::HeapBase::/;
 
-/** By the innermost frame that says where it belongs; containers, strings and memory belong to whoever uses them. */
+/** By the innermost frame that says where it belongs; containers, strings and memory belong to the frame that uses them. */
 const owners: [part: string, of: RegExp][] = [
   ["workerd: headers", /^workerd::api::Headers|^kj::HttpHeaders/],
   ["workerd: `Request`, `Response`", /^workerd::api::(Request|Response|Body|FetchEvent|ServiceWorkerGlobalScope)/],

@@ -2,7 +2,7 @@ import { type ParseArgsConfig, parseArgs } from "node:util";
 import { Failure } from "../src/errors/failure.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
 
-/** The options of a command line, all of which take a value. Throws `CommandError` with `usage` for any other. */
+/** The options of a command line. Each takes a value. Throws `CommandError` with `usage` for any other. */
 export function optionsOf<Name extends string>(names: readonly Name[], usage: string): Partial<Record<Name, string>> {
   const options: NonNullable<ParseArgsConfig["options"]> = Object.fromEntries(names.map((name) => [name, { type: "string" }]));
   try {

@@ -29,7 +29,7 @@ export function planOf(
     ...databases.map(({ binding, folder }) => `migrate ${binding} (${folder}): ${typed(migrate(binding))}`),
     ...known.secrets.map((name) => `make the secret ${name}, and upload it with the version`),
     `upload and switch ${worker}: ${typed(deployArgs(deployment, known.secrets.length > 0 ? "<file of new secrets>" : null))}`,
-    ...domainsOf(deployment).map((domain) => `serve ${domain} from it, whatever answers there now`),
+    ...domainsOf(deployment).map((domain) => `serve ${domain} from it, in place of anything that serves it now`),
     origin === null ? "not wait for /health: PUBLIC_ORIGIN is not set" : `wait for ${origin}/health to answer as the new version`,
     ...(account ? [`make the account ${account.name} <${account.email}>, and print the link by which its owner comes in`] : []),
     `say how to go back: ${typed(rollBack("<version>"))}`,

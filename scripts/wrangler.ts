@@ -51,7 +51,7 @@ export async function wrangler(
   return said;
 }
 
-/** What a call with JSON as its output answers, whatever wrangler says before it. */
+/** Returns the JSON that a call of wrangler prints, without the lines before it. */
 export function jsonIn(text: string): unknown {
   const start = text.search(/^[[{]/m);
   if (start < 0) throw new WranglerError(`wrangler answered no JSON:\n${text}`);

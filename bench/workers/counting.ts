@@ -11,7 +11,7 @@ function addMeta({ meta }: Meta): void {
   counts.rowsRead += meta?.rows_read ?? 0;
 }
 
-/** Puts `after` behind a method of whatever `object` is an instance of. */
+/** Calls `after` after a method of the class of `object`. */
 function follow(object: object, name: string, after: (result: unknown) => void): void {
   const prototype = Object.getPrototypeOf(object);
   const original = prototype[name];

@@ -8,7 +8,7 @@ import { anyOrigin } from "../../src/http/cross-origin.ts";
 import { apiSecurityHeaders } from "../../src/http/security-headers.ts";
 import { newId } from "../../src/ids/ids.ts";
 
-/** The floors of what the contract asks for: bare, and beside it only what no design can leave out. Whatever can be made beforehand is. */
+/** The floors of what the contract asks for: bare, and beside it only what no design can leave out. Everything that can be made beforehand is. */
 const app = new Hono<{ Bindings: Bindings }>();
 
 type Bindings = Omit<Env, "KEY_GUARD"> & { KEY_GUARD: DurableObjectNamespace<KeyGuard> };

@@ -137,7 +137,7 @@ export interface paths {
         };
         /**
          * Get the account and key of this request
-         * @description What a key is and may do: the first call to make with a new one. Any key may, whatever its scopes. Requires a key with any scopes.
+         * @description Returns the key and what it may do: the first call to make with a new key. Every key may call this, with any scopes. Requires a key with any scopes.
          */
         get: operations["getMe"];
         put?: never;
@@ -331,7 +331,7 @@ export interface paths {
         put?: never;
         /**
          * Report a key that was found in public
-         * @description Takes no key and answers 202 to whatever was sent, before any look-up. A live secret acts within a second: the current one revokes its key, one within its overlap ends alone, one that was rotated out does nothing. Requires no key.
+         * @description Needs no key and responds with 202 to every request, before any look-up. A live secret acts within a second: the current one revokes its key, one within its overlap ends alone, one that was rotated out does nothing. Requires no key.
          */
         post: operations["revokeLeakedKey"];
         delete?: never;
@@ -503,7 +503,7 @@ export interface paths {
         put?: never;
         /**
          * Send a test event to a webhook
-         * @description Makes an event and sends it to this webhook alone, whatever it has registered for. The webhook must be enabled: else 409 `conflict`. Requires a key with the scope `webhooks:write`.
+         * @description Creates an event and sends it to this webhook alone, regardless of its event types. If the webhook is disabled, the response is 409 `conflict`. Requires a key with the scope `webhooks:write`.
          */
         post: operations["testWebhook"];
         delete?: never;
@@ -1210,7 +1210,7 @@ export interface components {
              */
             name: string;
             /**
-             * @description The email address, one of a kind in the account, whatever its case.
+             * @description The email address, unique in the account regardless of case.
              * @example ada@example.com
              */
             email: string;
@@ -1255,7 +1255,7 @@ export interface components {
              */
             name: string;
             /**
-             * @description The email address, one of a kind in the account, whatever its case.
+             * @description The email address, unique in the account regardless of case.
              * @example ada@example.com
              */
             email: string;
@@ -1287,7 +1287,7 @@ export interface components {
              */
             name?: string;
             /**
-             * @description The email address, one of a kind in the account, whatever its case.
+             * @description The email address, unique in the account regardless of case.
              * @example ada@example.com
              */
             email?: string;
@@ -4013,7 +4013,7 @@ export interface components {
                  */
                 name?: string;
                 /**
-                 * @description The email address, one of a kind in the account, whatever its case.
+                 * @description The email address, unique in the account regardless of case.
                  * @example ada@example.com
                  */
                 email?: string;

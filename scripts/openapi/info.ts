@@ -1,7 +1,7 @@
 import packageJson from "../../package.json" with { type: "json" };
 import { manifests } from "../../src/registry/manifests.ts";
 
-/** What the document says of itself: a short guide for whoever reads nothing else. */
+/** What the document says of itself: a short guide for readers of nothing else. */
 const description = `Users, tasks and analytics, and what belongs beside an API: keys, exact limits, usage, the log of requests and webhooks. The guides are at \`/docs\`.
 
 ## Authentication

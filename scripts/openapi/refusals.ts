@@ -18,7 +18,7 @@ export function refusalsOf(path: string, operation: Operation): FailureCode[] {
   const parameters = (operation.parameters ?? []).map(({ name, in: where }) => `${where} ${name}`);
   const has = (parameter: string) => parameters.includes(parameter);
   const own = (operation["x-refusals"] ?? []) as FailureCode[];
-  // A report of a leaked key is answered alike, whatever is sent.
+  // Every report of a leaked key gets the same response.
   if (scopes === undefined && operation.requestBody) return own;
   const codes: FailureCode[] = [
     ...(scopes === undefined ? [] : ofKeys),

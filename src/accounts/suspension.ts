@@ -10,7 +10,7 @@ export const isNotSuspended = (accountId: string | SQL): SQL =>
   sql`NOT EXISTS (SELECT 1 FROM accounts AS suspended WHERE suspended.id = ${accountId} AND suspended.suspended_at IS NOT NULL)`;
 
 export const suspended = () =>
-  new Failure("account_suspended", "This account is suspended: nothing in it can be changed. Whoever runs this service can resume it.");
+  new Failure("account_suspended", "This account is suspended: nothing in it can be changed. The operator of this service can resume it.");
 
 /** The row of an account that is suspended (`suspendedAt` null) or not suspended (`suspendedAt` set), and so can change. */
 const canChange = (accountId: string, suspendedAt: number | null): SQL | undefined =>

@@ -10,13 +10,13 @@ import { type Entry, entriesAtOnce } from "./entry.ts";
 import { EntryJournal } from "./entry-journal.ts";
 import { writeEntries } from "./write-entries.ts";
 
-/** What entries wait for more of them, unless there is a full batch: D1 takes some 300 batches a second, whatever is in them. */
+/** How long entries wait for more, unless there is a full batch: D1 takes some 300 batches a second, of any size. */
 const paceMs = 100;
-/** After so long without a word of D1, entries are kept here, and whoever sent them is answered. */
+/** After this time without a response of D1, entries are stored here and the call that sent them returns. */
 const confirmedWithinMs = 400;
 const firstRetryMs = secondMs;
 const maxRetryMs = 30 * secondMs;
-/** More than this wait for no writer: whoever sends them keeps them, or goes to the next one. */
+/** No more than this wait for a writer: the sender keeps the others, or uses the next writer. */
 const maxWaiting = 20_000;
 /** How often the size of a full database is looked at. */
 const fullProbeMs = minuteMs;
@@ -210,7 +210,7 @@ export class ActivityWriter extends DurableObject<Env> {
     this.#setAlarmBy(sliceStart(now) + sliceMs + foldDelayMs + this.#number * nextWriterMs);
   }
 
-  /** Answers the row of the journal; null where that is full too. */
+  /** Returns the row of the journal, or null if that is full too. */
   #keep(entries: readonly Entry[]): number | null {
     if (this.#journal.bytes > maxJournalBytes) {
       this.#drop(entries.length, `since ${this.#name} has kept as many as it may`);

@@ -49,7 +49,7 @@ export class ActivityBuffer {
 
   /**
    * To be awaited after the response (`waitUntil`). Flushes, unless another request does, until nothing is left or ten seconds are over: its
-   * last batch is then on its way while whoever comes next takes over.
+   * last batch is then on its way while the next request takes over.
    */
   async flush(send: Send): Promise<void> {
     const endsAt = Date.now() + maxFlushMs;

@@ -29,9 +29,9 @@ export async function leastFullStore(env: object): Promise<string> {
     [...activityDatabases(env)].map(async ([store, d1]) => ({ store, bytes: (await d1.prepare("SELECT 1").run()).meta.size_after ?? 0 })),
   );
   const sizes = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));
-  const [roomiest] = sizes.toSorted((a, b) => a.bytes - b.bytes);
-  if (!roomiest) throw new Error("no activity database answers", { cause: errorsOf(outcomes)[0] });
-  return roomiest.store;
+  const [leastFull] = sizes.toSorted((a, b) => a.bytes - b.bytes);
+  if (!leastFull) throw new Error("no activity database answers", { cause: errorsOf(outcomes)[0] });
+  return leastFull.store;
 }
 
 export const connectToStore = (env: object, store: string): Db => connect(activityDatabase(env, store));

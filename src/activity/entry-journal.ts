@@ -27,7 +27,7 @@ export class EntryJournal {
     return this.#sql.databaseSize;
   }
 
-  /** Answers the row that they are in. */
+  /** Returns the row that they are in. */
   add(entries: readonly Entry[]): number {
     const insert = "INSERT INTO batches (entries, count) VALUES (?, ?) RETURNING row";
     const { row } = this.#sql.exec<{ row: number }>(insert, JSON.stringify(entries), entries.length).one();

@@ -39,7 +39,7 @@ export async function writeEntries(writing: LogWriteContext, entries: readonly E
   return bytes;
 }
 
-/** Writes entries of which some may be refused for their content: those are set aside and reported, and hold up no other. */
+/** Writes entries. Entries that D1 refuses for their content are set aside and reported, and do not hold up the others. */
 async function writeWhatIsTaken(writing: LogWriteContext, entries: readonly Entry[]): Promise<number> {
   try {
     return await withDeadline(writeBatch(writing, entries), writeTimeoutMs, "Writing activity entries to D1");

@@ -99,7 +99,7 @@ export async function eraseInWriters(env: WriterEnv, store: string, accountId: s
 }
 
 /**
- * Wakes the writers that have left slices unfolded which ended over a minute ago: whatever became of their alarms, and of how many
+ * Wakes the writers that have left slices unfolded which ended over a minute ago: even if their alarms failed, and of how many
  * writers there were before. Answers how many.
  */
 export async function wakeWriters(env: WriterEnv, now: number): Promise<number> {

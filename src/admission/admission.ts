@@ -88,7 +88,7 @@ export const isLiveSecret = (
   secretHash === config.secretHash ||
   (secretHash === config.previousSecretHash && config.overlapEndsAt !== null && now < config.overlapEndsAt);
 
-/** What the state and the expiry of a key refuse, whoever uses it. */
+/** Returns the denial that the state and the expiry of a key cause, for every caller. */
 export function denialOfState({ state, expiresAt }: Pick<KeyConfig, "state" | "expiresAt">, now: number): DenialCode | null {
   if (state === "revoked") return "revoked_key";
   if (state === "disabled") return "disabled_key";
@@ -129,7 +129,7 @@ export function denialContent(code: DenialCode, { scope, limit }: { scope: strin
     case "expired_key":
       return unauthorized(code, "This key has expired.");
     case "account_suspended":
-      return { code, message: "This account is suspended. Whoever runs this service can say why, and resume it." };
+      return { code, message: "This account is suspended. The operator of this service can say why, and resume it." };
     case "ip_not_allowed":
       return { code, message: "This key may not be used from this address." };
     case "insufficient_scope":

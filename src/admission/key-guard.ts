@@ -61,7 +61,7 @@ export class KeyGuard extends DurableObject<Env> {
   /**
    * Applies a change of the key, unless a later one has been applied already. Holds for every `admit` that starts after this
    * returned. Answers the configuration that is in force then: one of another revision says that D1 was set back. What is revoked
-   * stays so, whatever D1 says.
+   * stays so, even if D1 says otherwise.
    */
   configure(config: KeyConfig): KeyConfig {
     if (this.#isErased) return { ...config, ...revoked };
@@ -102,7 +102,7 @@ export class KeyGuard extends DurableObject<Env> {
     this.#notified = { startsAt: 0, types: [] };
   }
 
-  /** Answers where the object can be reached. */
+  /** Returns if the object can be reached. */
   ping(): void {}
 
   /** The window as it stands, counting nothing. Null where no such key exists. */

@@ -114,7 +114,7 @@ export const deleteOldAudit = (db: Db, accountIds: readonly string[], now: numbe
       CROSS JOIN audit ON audit.account_id = due.value AND audit.id < ${idBound("aud", now - auditKeptMs)} LIMIT ${limit})`,
   );
 
-/** Which parties there are, for whoever filters by one. */
+/** Lists the parties that a reader can filter by. */
 export const partyTypes: readonly PartyType[] = audit.actorType.enumValues;
 
 /** The statement that deletes what the log says of the keys of an account that were made before a time. */

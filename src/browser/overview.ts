@@ -23,7 +23,7 @@ function write(root: ParentNode, selector: string, textOf: (timeMs: number) => s
   }
 }
 
-// Times in the zone of whoever looks, where that was chosen.
+// Times in the reader's zone, if the reader chose that.
 function writeTimes(root: ParentNode): void {
   if (dataset.zone !== "local") return;
   const inFull = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });

@@ -25,7 +25,7 @@ class Refused extends Error {}
 async function post(path: string, form: HTMLFormElement): Promise<Record<string, unknown> | null> {
   const fields = [...new FormData(form)].map(([name, value]) => [name, String(value)]);
   const response = await fetch(path, { method: "POST", body: new URLSearchParams(fields) });
-  // A page in place of options: whoever sent it must confirm first who they are.
+  // A page in place of options: the member must first confirm who they are.
   if (!response.headers.get("Content-Type")?.includes("json")) return null;
   const answer = (await response.json()) as Record<string, unknown>;
   if (!response.ok) throw new Refused(String(answer.fault ?? "It was refused. Load the page again."));

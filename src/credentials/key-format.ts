@@ -2,8 +2,8 @@ import { type Mac, macWith } from "../crypto/hash.ts";
 import { type NamedSecret, secretsIn } from "../crypto/secrets.ts";
 
 // `dvo_` + 16 public characters + `_` + 32 of secret + 8 of tag, all base62. The tag's first character names the signing
-// secret; the other 7 are an HMAC-SHA256 under that secret over everything before them. Whoever has not the signing secret
-// cannot make a key that passes here, so a made-up one costs no Durable Object and no row.
+// secret; the other 7 are an HMAC-SHA256 under that secret over everything before them. Without the signing secret nobody
+// can make a key that passes here, so a made-up one costs no Durable Object and no row.
 
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const form = /^dvo_([0-9A-Za-z]{16})_[0-9A-Za-z]{32}([0-9A-Za-z])([0-9A-Za-z]{7})$/;

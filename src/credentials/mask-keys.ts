@@ -6,7 +6,7 @@ const word = "[A-Z]?[a-z]+(?![0-9A-Za-z])";
 const further = `(?:[-_][\\w-]*|${separator}(?!${word})[0-9A-Za-z]+)`;
 
 /**
- * What may be a secret: a key, whatever stands between its parts and inside its secret part; the token of an operator; the secret of a webhook; and a run of characters of
+ * What may be a secret: a key, with any characters between its parts and inside its secret part; the token of an operator; the secret of a webhook; and a run of characters of
  * which the secret part of a key, or half of it, could consist. A word ends a key: in `<key>/tasks` it is no part of it.
  */
 const suspects = new RegExp(
@@ -26,8 +26,8 @@ const looksRandom = (run: string): boolean =>
 
 /**
  * The first `maxLength` characters of a text that a client sent, with each secret key cut to its public part and each secret part without one masked.
- * Whatever is kept, logged or repeated of a request goes through here. The keys may be percent-encoded, also more than once. Takes time in
- * proportion to `maxLength`, whatever was sent.
+ * Every part of a request that is stored, logged or repeated goes through here. The keys may be percent-encoded, also more than once. Takes time in
+ * proportion to `maxLength`, for any input.
  */
 export function maskKeys(text: string, maxLength = 2048): string {
   const start = text.slice(0, maxLength + marginLength);

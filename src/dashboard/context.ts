@@ -10,7 +10,7 @@ export interface Visitor {
   account: Account;
   /** All accounts that may be chosen between: on a laptop, and by members of several who come through Cloudflare Access. */
   accounts: readonly Account[];
-  /** Who has signed in; null where the overview is open to whoever sits at the machine, who then is as an owner. */
+  /** The member who signed in; null where the overview is open to everyone at the machine. They then have the rights of an owner. */
   signedIn: SignedIn | null;
 }
 

@@ -134,7 +134,7 @@ export const asShown = (form: Form): Precondition => {
 export const ownValue = <Value>(table: Readonly<Record<string, Value>>, word: string): Value | undefined =>
   Object.hasOwn(table, word) ? table[word] : undefined;
 
-/** A form that comes back to whoever sent it, and why. */
+/** A form that is shown again to its sender, with the reason. */
 export interface Sent {
   form?: Form;
   refused?: Refused;

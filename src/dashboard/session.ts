@@ -48,7 +48,7 @@ async function visitorByAccess(c: PageContext, access: AccessConfig): Promise<Fo
   return { instead: () => (isInvited ? sendTo(c, "/access") : uninvitedPage(c)) };
 }
 
-/** Who looks at a page, and at whose account: whoever has signed in or, where it `isOpen`, whoever sits at the machine. Else what is answered in place of the page. */
+/** Returns who views a page, and whose account: the member who signed in or, if it `isOpen`, anyone at the machine. Otherwise returns the response that replaces the page. */
 async function findVisitor(c: PageContext, isOpen: boolean): Promise<Found> {
   const db = connect(c.env.DB);
   if (isOpen) {

@@ -2,7 +2,7 @@ import { inArray } from "drizzle-orm";
 import type { Db } from "./client.ts";
 import { jobs } from "./tables.ts";
 
-/** How far a job of the clock is, and how its last run went. */
+/** How far a scheduled job is, and how its last run went. */
 export type JobRun = typeof jobs.$inferSelect;
 
 /** The last run of each job that has run, by its name. */

@@ -11,7 +11,7 @@ export interface Page<Row, Position> {
   next: Position | null;
 }
 
-/** The page of `found`, of which one row too many was read. `lastScanned`: the position of the last row that was looked at; null where that was the last of all. */
+/** Returns the page of `found`, which has one row more than the page. `lastScanned`: the position of the last row that was looked at; null where that was the last of all. */
 export function pageFrom<Row, Position>(
   found: readonly Row[],
   limit: number,

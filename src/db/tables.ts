@@ -9,7 +9,7 @@ export const databaseSizes = sqliteTable("database_sizes", {
   measuredAt: integer("measured_at").notNull(),
 });
 
-/** The jobs of the clock: how far each is, and how its last run went. */
+/** The scheduled jobs: how far each is, and how its last run went. */
 export const jobs = sqliteTable("jobs", {
   name: text().primaryKey(),
   /** What it does, for people. */

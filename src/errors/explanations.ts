@@ -1,6 +1,6 @@
 import { type FailureCode, type FieldError, type FieldErrorCode, failures } from "./failure.ts";
 
-/** What a code means, in words for whoever looks at it, and an occurrence of it. */
+/** What a code means, in words for its reader, and an example. */
 export interface Explanation {
   /** Why a request was not served. The subject is the request. */
   why: string;
@@ -48,8 +48,8 @@ export const explanations: Record<FailureCode, Explanation> = {
   },
   account_suspended: {
     why: "The operator of this service has suspended the account.",
-    what: "Ask whoever runs this service why, and to resume it. Nothing is lost meanwhile: what the account has stays, and its deliveries wait.",
-    detail: "This account is suspended. Whoever runs this service can say why, and resume it.",
+    what: "Ask the operator of this service why, and to resume it. Nothing is lost in the meantime: the account's data stay, and its deliveries wait.",
+    detail: "This account is suspended. The operator of this service can say why, and resume it.",
   },
   ip_not_allowed: {
     why: "It came from an address that the key may not be used from.",

@@ -94,7 +94,7 @@ export function invalidMember(pointer: string, detail: string, code: FieldErrorC
   return new Failure("invalid_body", "The body has a member that is not valid.", { faults: [{ detail, pointer, code }] });
 }
 
-/** Throws what went wrong in several pieces of work, none of which kept the others from running; nothing where nothing did. */
+/** Throws the errors of several pieces of work that ran independently. Returns if there are none. */
 export function throwTogether(errors: readonly unknown[], message: string): void {
   if (errors.length > 0) throw new AggregateError(errors, message, { cause: errors[0] });
 }

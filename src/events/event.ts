@@ -5,7 +5,7 @@ import type { EventGroup } from "../db/manifest.ts";
 import { idBound, newId } from "../ids/ids.ts";
 import { iso } from "../time/clock.ts";
 
-/** Something that happened, kept for whoever asks or has registered for it. */
+/** Something that happened. It is stored for `GET /events` and for webhooks. */
 export interface Event {
   accountId: string;
   id: string;
@@ -102,7 +102,7 @@ export const exampleBodyOf = ({ type, example, previous }: CataloguedEvent): Rec
 
 const exampleTime = Date.parse("2026-01-31T09:30:00.000Z");
 
-/** The id of an event of which a thing has one for each time `at`, and that happened at `now`: with these it is the same again, so that storing it twice does nothing. */
+/** Returns the id of an event that a resource has once for each time `at`. The same arguments give the same id, so storing the event twice does nothing. */
 export function onceEventId(type: string, thingId: string, at: number, now: number): string {
   const rest = hashOf(`${type} ${thingId} ${at}`).slice(0, 20);
   return idBound("evt", now) + rest;

@@ -12,8 +12,8 @@ export type SequencedEvent = Event & { sequence: number };
 export type EventOrder = "asc" | "desc";
 
 /**
- * Events of the account of one of `types`, newest first unless `order` is `asc`, from after the sequence number `after`. Whoever reads `asc` to
- * the end and goes on there later misses none, however late one was stored. A page looks at 2,000 at most.
+ * Events of the account of one of `types`, newest first unless `order` is `asc`, from after the sequence number `after`. A client that reads `asc` to
+ * the end and continues there later misses none, however late one was stored. A page looks at 2,000 at most.
  */
 export async function listEvents(
   { db, actor }: ReadContext,

@@ -1,6 +1,6 @@
 import { index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 
-/** Something that happened, for webhooks and for whoever asks. */
+/** Something that happened, for webhooks and for `GET /events`. */
 export const events = sqliteTable(
   "events",
   {

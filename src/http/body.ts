@@ -15,11 +15,11 @@ const noBody: ReceivedBody = { bytes: new Uint8Array(), failure: null };
 
 /**
  * Reads the bytes of a body before the key is asked: so a key that is revoked while its body is on the way does nothing any more.
- * What is wrong with them is kept, and thrown at whoever reads the body.
+ * An error in them is stored, and thrown when the body is read.
  */
 export const receiveBody = createMiddleware<AppEnv>(async function receiveBody(c, next) {
   const policy = c.get("policy");
-  // GET and HEAD have none (RFC 9110, 9.3.1), whatever is sent.
+  // A body of GET and HEAD is ignored (RFC 9110, 9.3.1).
   const { method, body: stream } = c.req.raw;
   if (stream === null || policy?.takesBody === false || method === "GET" || method === "HEAD") {
     discardBody(c);
@@ -30,7 +30,7 @@ export const receiveBody = createMiddleware<AppEnv>(async function receiveBody(c
   try {
     const body = await receive(c, holding);
     c.set("body", body);
-    // The stream is used up: whoever reads the request again reads what has come of it.
+    // The stream is used up, so a second read gets the first result.
     c.req.raw = new Request(c.req.raw, { body: body.failure ? failing(body.failure) : body.bytes });
     await next();
   } finally {
@@ -81,7 +81,7 @@ async function readAll(reader: ReadableStreamDefaultReader<Uint8Array>, longest:
 
 const tooLarge = (longest: number) => new Failure("body_too_large", `A body may have ${longest / 1024} KiB at most.`);
 
-/** A body that whoever reads it is thrown a failure by. */
+/** A body that throws when it is read. */
 const failing = (failure: Error) =>
   new ReadableStream({
     pull(controller) {

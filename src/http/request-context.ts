@@ -3,7 +3,7 @@ import { newId } from "../ids/ids.ts";
 import { discardBody } from "./body.ts";
 import type { AppContext, AppEnv } from "./context.ts";
 
-/** Does something with a response that is ready, whatever made it. */
+/** Calls a function with each response that is ready, from every source. */
 export type Finish = (c: AppContext) => void;
 
 interface RequestOptions {

@@ -4,7 +4,7 @@ import type { AppEnv } from "./context.ts";
 import { requestOrigin } from "./request-url.ts";
 
 /**
- * Refuses what changes something and does not say that it comes from a page of this origin, whatever it carries. Browsers say so by
+ * Denies a request that changes something and does not come from a page of this origin, for every content type. Browsers say so by
  * themselves (`Sec-Fetch-Site`, and `Origin` where there is no such header). `hono/csrf` asks this of forms alone.
  */
 export const sameOrigin = createMiddleware<AppEnv>(async function sameOrigin(c, next) {

@@ -10,7 +10,7 @@ import { withDeadline } from "../time/deadline.ts";
 const rereadAfterMs = 60 * minuteMs;
 /** A set is trusted for so long after it was read, where it cannot be read again. */
 const trustedMs = dayMs;
-/** A team is asked again no earlier than this, whatever tokens come and however it answered. */
+/** The earliest time until the next call to a team, for any tokens and any response. */
 const askAgainAfterMs = minuteMs;
 const timeoutMs = 5 * secondMs;
 

@@ -21,7 +21,7 @@ export interface AccessConfig {
   audience: string;
 }
 
-/** Null where Access is not used. Throws `unavailable` where one of the two settings is missing: without the other, it would let in whoever has any token. */
+/** Returns null if Access is not used. Throws `unavailable` if only one of the two settings is there: with one alone, any token would be accepted. */
 export function accessConfig(env: { ACCESS_TEAM_DOMAIN: string; ACCESS_AUDIENCE: string }): AccessConfig | null {
   const [teamDomain, audience] = [env.ACCESS_TEAM_DOMAIN.trim().replace(/\/$/, ""), env.ACCESS_AUDIENCE.trim()];
   if (teamDomain === "" && audience === "") return null;

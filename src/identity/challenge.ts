@@ -2,7 +2,7 @@ import { timingSafeEqual } from "node:crypto";
 import { macWith } from "../crypto/hash.ts";
 import type { NamedSecret } from "../crypto/secrets.ts";
 
-// A challenge carries its own end and is signed, so that making one writes nothing: whoever is at the sign-in may ask for any number.
+// A challenge carries its own end and is signed, so creating one writes nothing, and a visitor can request any number of them.
 
 const timeBytes = 6;
 const randomBytes = 16;

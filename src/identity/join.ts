@@ -62,7 +62,7 @@ const memberOf = ({ accountId, role }: Invitation, { name, email }: NewMember, n
 });
 
 /**
- * Makes a member of whoever takes up an invitation, with what else comes with them, all of it or nothing: of two at once, one
+ * Creates the member who accepts an invitation, with everything that belongs to them, or nothing: of two at once, one
  * wins. Other invitations to their address end with it. Throws `conflict` where the invitation is not open, `account_suspended`.
  */
 async function takeUp(outbox: Outbox, now: number, { invitation, member, from, alongside = () => [] }: TakingUp): Promise<void> {
@@ -96,7 +96,7 @@ interface TakingUp {
   alongside?: (when: SQL) => Statement[];
 }
 
-/** Makes a member of whoever has a link and a passkey, with recovery codes and a session. Throws `conflict` for a link that was used or has ended, and for a passkey that is registered. */
+/** Creates a member from a link and a passkey, with recovery codes and a session. Throws `conflict` for a link that was used or has ended, and for a registered passkey. */
 export async function claim(
   outbox: Outbox,
   now: number,
@@ -160,7 +160,7 @@ export async function listOffers(db: Db, email: string, now: number): Promise<Of
   }));
 }
 
-/** Makes a member of whoever has shown that an address is theirs, and takes up this invitation to it. Throws `conflict` where it is none, or not open. */
+/** Creates a member whose address is verified and who accepts this invitation to it. Throws `conflict` if there is none, or it is not open. */
 export async function joinByEmail(
   outbox: Outbox,
   now: number,

@@ -83,7 +83,7 @@ export const sessions = sqliteTable(
   ],
 );
 
-/** Links that make a member of whoever opens them, once: of the first owner (setup) and of whom a member invites. */
+/** Links that create a member once: the first owner (setup), or the person whom a member invites. */
 export const invitations = sqliteTable(
   "invitations",
   {

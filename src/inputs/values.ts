@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-// Zod's own words for what is wrong are for programmers; these are for whoever sent it. See docs/decisions/0005.
+// Zod's own messages are for programmers. These are for the client that sent the value. See docs/decisions/0005.
 z.config({ localeError: (issue) => sentenceFor(issue as z.core.$ZodRawIssue & { input?: unknown }) });
 
 /** Said of a member that is not there. */

@@ -8,7 +8,7 @@ import { Failure, type FieldError } from "../errors/failure.ts";
 import { dayMs } from "../time/clock.ts";
 import { apiKeys } from "./tables.ts";
 
-// What bounds the keys of an account, whoever makes or changes them.
+// The bounds of an account's keys, for everyone who creates or changes them.
 
 export const maxLiveKeys = 50;
 

@@ -21,14 +21,14 @@ const revoke = createRoute({
   operationId: "revokeLeakedKey",
   summary: "Report a key that was found in public",
   description:
-    "Takes no key and answers 202 to whatever was sent, before any look-up. A live secret acts within a second: the current one revokes its key, one within its overlap ends alone, one that was rotated out does nothing.",
+    "Needs no key and responds with 202 to every request, before any look-up. A live secret acts within a second: the current one revokes its key, one within its overlap ends alone, one that was rotated out does nothing.",
   tags: ["Keys"],
   ...publicRoute,
   request: {
     query: z.looseObject({}),
     body: {
       required: true,
-      // No zod schema here: whatever is sent is answered alike.
+      // No zod schema here: every body gets the same response.
       content: {
         "application/json": {
           schema: {

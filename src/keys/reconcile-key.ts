@@ -53,7 +53,7 @@ export async function adoptConfig(db: Db, row: KeyRow, inForce: KeyConfig): Prom
     ...nextVersion(row, now),
   };
   const event = isRevoked ? keyRevoked : keyUpdated;
-  // Whatever D1 was set back to: what was suspended stays so until it is resumed.
+  // Even if D1 was restored: a suspended account stays suspended until it is resumed.
   const suspension =
     inForce.suspendedAt && inForce.state !== "revoked"
       ? [

@@ -61,7 +61,7 @@ const read = createRoute({
   path: "/me",
   operationId: "getMe",
   summary: "Get the account and key of this request",
-  description: "What a key is and may do: the first call to make with a new one. Any key may, whatever its scopes.",
+  description: "Returns the key and what it may do: the first call to make with a new key. Every key may call this, with any scopes.",
   tags: ["Key in use"],
   ...requireScope(null),
   responses: { 200: json(Me, "The account, the key and its limit.") },

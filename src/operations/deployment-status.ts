@@ -96,7 +96,7 @@ export async function readDeploymentStatus(db: Db, env: WriterEnv, now: number):
     orElse("the backlog of deliveries", readBacklog(db, now), null),
     orElse("the writers of the log", readWriters(env), { journalled: 0, dropped: 0, full: [], unreachable: [] }),
     orElse("the sizes of databases", Promise.resolve(db.select().from(databaseSizes)), []),
-    orElse("the jobs of the clock", Promise.resolve(db.select().from(jobs)), []),
+    orElse("the scheduled jobs", Promise.resolve(db.select().from(jobs)), []),
     orElse<Record<string, number>>("failed sign-ins", readSignInFailures(db), {}),
     Promise.all(
       [...activityDatabases(env)].map(

@@ -82,7 +82,7 @@ function phasesOf(db: Db, env: object): Record<string, (after: string) => Promis
   return { rows, audit, ...Object.fromEntries(uses) };
 }
 
-/** Ids of keys in a table whose primary key is its account and `column`, of which there is no row. */
+/** Returns the ids of keys that have no row, from a table whose primary key is its account and `column`. */
 async function lost(db: Db, d1: D1Database, table: string, column: string, keyColumn: string, after: string): Promise<Keys> {
   const [account = "", last = ""] = after.split("/");
   const { results } = await d1

@@ -15,9 +15,9 @@ export interface AccountTraffic {
   name: string;
   isSuspended: boolean;
   requests: number;
-  /** Answers of 500 and above. */
+  /** Responses of 500 and above. */
   errors: number;
-  /** Answers of 429. */
+  /** Responses of 429. */
   limited: number;
   /** Requests of the seven days before. */
   before: number;

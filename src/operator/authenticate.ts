@@ -38,7 +38,7 @@ const tooManyTokens = (c: OperatorContext) => {
   return new Response(JSON.stringify(body), { status: 429, headers: { "Content-Type": problemType, "Retry-After": String(secondsLeft) } });
 };
 
-/** Lets in whoever sends the token of an operator, by `Authorization: Bearer` and nowhere else. */
+/** Accepts requests with the token of an operator in `Authorization: Bearer`, and in no other place. */
 export const requireOperatorToken = createMiddleware<OperatorEnv>(async function requireOperatorToken(c, next) {
   const [, sent = ""] = /^bearer +(\S+)$/i.exec(c.req.header("Authorization") ?? "") ?? [];
   const token = sent === "" ? null : operatorOf(c.env, sent);

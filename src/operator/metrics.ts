@@ -95,12 +95,12 @@ function metricsOf(vitals: DeploymentStatus, now: number): Metric[] {
     {
       name: "dvo_job_age_seconds",
       unit: "seconds",
-      help: "How long ago a job of the clock last ran.",
+      help: "Seconds since the last run of a scheduled job.",
       values: vitals.jobs.map(({ name, ranAt }) => [{ job: name }, ageOf(ranAt, now)]),
     },
     {
       name: "dvo_job_failed",
-      help: "Whether a job of the clock failed when it last ran.",
+      help: "Whether the last run of a scheduled job failed.",
       values: vitals.jobs.map(({ name, error }) => [{ job: name }, Number(error !== null)]),
     },
     {

@@ -81,7 +81,7 @@ export function childrenFirst(): readonly AreaTable[] {
 /** What reports call the rows of a table. */
 export const labelOf = ({ name, facts }: AreaTable): string => (typeof facts.erasure === "object" ? facts.erasure.as : undefined) ?? name;
 
-/** The tables of which an account may have a number of rows, and that number. */
+/** The tables that bound the rows of an account, and each bound. */
 export const boundedTables = tablesOfAccounts.flatMap((table) =>
   table.facts.rows ? [{ key: table.key as Stored, name: table.name, label: labelOf(table), ...table.facts.rows }] : [],
 );

@@ -10,7 +10,7 @@ export type Scope = MembersOf<AreaManifest, "scopes">;
 
 type BoundedIn<Facts> = { [Name in keyof Facts]: Facts[Name] extends { rows: object } ? Name : never }[keyof Facts];
 type BoundedOf<Each> = Each extends { facts: infer Facts } ? Extract<BoundedIn<Facts>, string> : never;
-/** A table of which an account may have a number of rows, by the name that it is exported under. */
+/** A table that bounds the rows of an account, by its export's name. */
 export type Stored = BoundedOf<AreaManifest>;
 
 /** Every manifest of `src/resources.ts`, in its place. */

@@ -21,7 +21,7 @@ import { sweepDeliveries } from "../webhooks/sweep.ts";
 import { type AccountsOfStore, accountsInTurn, type Piece } from "./accounts-in-turn.ts";
 import { areaJobs } from "./area-jobs.ts";
 
-/** The jobs of the clock. Cron runs this table every minute. */
+/** The scheduled jobs. Cron runs this table every minute. */
 export const jobs: readonly Job[] = [
   ...areaJobs,
   {
@@ -181,7 +181,7 @@ async function deleteUsageOf({ env, now }: Run, accounts: AccountsOfStore, left:
   return { done, hasMore };
 }
 
-/** A group of accounts counts as much as 5,000 rows, whatever is deleted: so a run has at most 20 groups. */
+/** A group of accounts counts as 5,000 rows, even if fewer are deleted: so a run has at most 20 groups. */
 async function deleteHistoryOf({ outbox: { db }, now }: Run, accounts: AccountsOfStore, left: number): Promise<Piece> {
   const ids = accounts.map(({ id }) => id);
   const atMost = Math.min(left, historyOfAccounts);

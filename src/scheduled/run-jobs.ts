@@ -38,7 +38,7 @@ export async function runJobs(env: Env, now: number, deliver: Run["deliver"]): P
     [...before.keys()].filter((known) => !jobs.some(({ name }) => name === known)),
   );
   const failed = due.filter((_, index) => outcomes[index]?.status === "rejected").map(({ name }) => name);
-  throwTogether(errorsOf(outcomes), `jobs of the clock failed: ${failed.join("; ")}`);
+  throwTogether(errorsOf(outcomes), `scheduled jobs failed: ${failed.join("; ")}`);
 }
 
 /** What is done each minute is done whenever the clock calls. */

@@ -21,7 +21,7 @@ export const deliveryBytes = 1400;
 /** Bytes of an attempt that succeeds which `deliveryBytes` includes. */
 export const includedAttemptBytes = 760;
 
-/** A table of which an account may have a number of rows. */
+/** A table that bounds the rows of an account. */
 export type { Stored } from "../registry/manifests.ts";
 
 /** How many rows of each an account may have. */

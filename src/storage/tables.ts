@@ -4,7 +4,7 @@ import type { Stored } from "../registry/manifests.ts";
 
 const count = (name: string) => integer(name).notNull().default(0);
 
-/** A counter for each table of which an account may have a number of rows. */
+/** A counter for each table that bounds the rows of an account. */
 const counters = Object.fromEntries(boundedTables.map(({ key, name }) => [key, count(name)])) as Record<Stored, ReturnType<typeof count>>;
 
 /**

@@ -52,7 +52,7 @@ const fixedPathsFirst = (one: ApiRouter, other: ApiRouter): number => Number(tak
 const takesIds = (router: ApiRouter): boolean => routesOf(router).some(({ path }) => path.includes("{"));
 
 /**
- * Answers 405 for the paths of a resource under every method that they do not take. Hono's own middleware for it asks only where no
+ * Responds with 405 to every method that the paths of a resource do not take. Hono's own middleware for it asks only where no
  * route matches: `DELETE /keys/revoke-leaked` would reach the route that takes an id there.
  */
 function refuseOtherMethods(api: ApiRouter, resource: ApiRouter): void {

@@ -29,7 +29,7 @@ interface Check {
 
 type Checks = Record<string, Check[]>;
 
-/** Answers what there is to warn of; null where all is well. Throws where the part does not answer. */
+/** Returns a warning, or null if all is well. Throws if the part does not respond. */
 type Ask = (env: Env) => Promise<string | null>;
 
 /** The parts, what is said of one that does not answer, and whether requests then fail. */
@@ -84,7 +84,7 @@ async function check(env: Env, name: string, now: number): Promise<Check[]> {
   }
 }
 
-/** What the isolate last found. `checkedAt` is set before anything is asked: whoever comes meanwhile gets what was found before. */
+/** What the isolate last found. `checkedAt` is set before the checks start: requests in the meantime get the earlier result. */
 let latest: { checkedAt: number; checks: Checks } = { checkedAt: Number.NEGATIVE_INFINITY, checks: {} };
 
 async function checksAt(env: Env, now: number): Promise<Checks> {

@@ -12,7 +12,7 @@ declare const upToDate: unique symbol;
  */
 export type UpToDate<Asked extends LogReadContext = LogReadContext> = Asked & { readonly asOf: number | null; readonly [upToDate]: true };
 
-/** Has the stale slices of an account folded by whoever does that for all who ask. It may find that this was done a moment ago. */
+/** Has the stale slices of an account folded, once for all concurrent readers. It does nothing if that was done a moment ago. */
 export type Refresh = (accountId: string) => Promise<void>;
 
 /** As many slices as one who reads waits for; the rest is folded by the clock. */

@@ -233,7 +233,7 @@ const test = createRoute({
   operationId: "testWebhook",
   summary: "Send a test event to a webhook",
   description:
-    "Makes an event and sends it to this webhook alone, whatever it has registered for. The webhook must be enabled: else 409 `conflict`.",
+    "Creates an event and sends it to this webhook alone, regardless of its event types. If the webhook is disabled, the response is 409 `conflict`.",
   tags,
   ...requireScope("webhooks:write"),
   ...refusing("forbidden", "conflict"),

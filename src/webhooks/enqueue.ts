@@ -9,7 +9,7 @@ export interface DeliveryMessage {
 
 const messagesAtOnce = 100;
 
-/** Puts deliveries into the queue. Returns whether it has taken them; what it has not, the sweep finds. */
+/** Puts deliveries into the queue. Returns whether the queue took them; if not, the sweep finds them. */
 export async function enqueueDeliveries(queue: Queue<DeliveryMessage>, due: readonly DueDelivery[]): Promise<boolean> {
   const messages = due.map(({ id, delayMs }) => ({ body: { deliveryId: id }, delaySeconds: Math.ceil(delayMs / secondMs) }));
   try {

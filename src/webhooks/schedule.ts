@@ -17,7 +17,7 @@ export const maxRetryAfterMs = dayMs;
 
 /** A webhook is sent what has piled up for it at this pace, so that its receiver is not flooded. */
 export const paceMs = secondMs / 5;
-/** What is due within this is enqueued by whoever knows of it; the rest is the sweep's. */
+/** A delivery due within this time is enqueued at once; the sweep finds the others. */
 export const soonMs = 15 * minuteMs;
 
 export const maxAttempts = delaysMs.length + 1;

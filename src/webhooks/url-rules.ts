@@ -34,7 +34,7 @@ const specialDomains = [
   "i2p",
   "bit",
   "fritz.box",
-  // Public names that resolve to whatever address stands in them, or to loopback.
+  // Public names that resolve to an address in the name, or to loopback.
   "nip.io",
   "sslip.io",
   "xip.io",

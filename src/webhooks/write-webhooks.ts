@@ -109,7 +109,7 @@ export async function changeWebhook(writing: WebhookContext, id: string, patch: 
   if (patch.url !== undefined) requireUrl(patch.url, writing.urls);
   if (patch.eventTypes) eventCatalogue.requireReadable(patch.eventTypes, writing.scopes);
   return change(writing, id, holds, async (before) => {
-    // What still waits for the old URL goes to the new one, whatever the webhook is sent by now.
+    // Deliveries that wait for the old URL go to the new one, even if the event types have changed.
     const members = patched(before, patch);
     const types = members.url === undefined ? [] : await waitingTypes(writing, before);
     eventCatalogue.requireReadable(types, writing.scopes);

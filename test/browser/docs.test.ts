@@ -25,7 +25,7 @@ const answered = (text: string) => page.getByLabel("Response").filter({ hasText:
 const response = () => page.getByLabel("Response").textContent();
 
 describe("The documentation", () => {
-  it("is open to whoever has not signed in, in the frame of the overview, and so is its search", async () => {
+  it("is open without sign-in, in the frame of the overview, and so is its search", async () => {
     await page.goto(at("/docs"));
     expect(await page.getByRole("heading", { level: 1 }).textContent()).toBe("Documentation");
     expect(await page.getByRole("link", { name: "Sign in" }).count()).toBe(1);

@@ -29,7 +29,7 @@ async function open<Result>(url: string, look: (page: Page, status: number) => P
 }
 
 describe("The overview", () => {
-  it("opens for whoever sits at the machine: by its address, by a link of its own and by a script of its own page", async () => {
+  it("opens for everyone at the machine: by its address, by a link of its own and by a script of its own page", async () => {
     for (const host of ["localhost", "127.0.0.1"])
       await open(at(host), async (page, status) => {
         expect([host, status, await page.locator("h1").textContent()]).toEqual([host, 200, "Overview"]);
@@ -38,7 +38,7 @@ describe("The overview", () => {
       });
   });
 
-  it("stays closed to a page of elsewhere whose name leads here, whatever headers its script sends", async () => {
+  it("stays closed to a page of elsewhere whose name leads here, with any headers of its script", async () => {
     await open(at(elsewhere), async (page, status) => {
       expect([status, await page.locator("h1").textContent()]).toEqual([403, "The overview is closed"]);
     });
@@ -68,7 +68,7 @@ describe("The overview", () => {
     expect(tried).toEqual(Array(5).fill("403 false"));
   });
 
-  it("stays closed to whoever follows a link of elsewhere", async () => {
+  it("stays closed to visitors who follow a link of another site", async () => {
     const body = `<a href="${at("localhost")}">go</a>`;
     const page = await browser.newPage();
     await page.route("**/lure", (route) => route.fulfill({ contentType: "text/html", body }));

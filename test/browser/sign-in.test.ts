@@ -136,7 +136,7 @@ describe("The first owner", () => {
   });
 });
 
-describe("Whoever signed in more than ten minutes ago", () => {
+describe("A member who signed in more than ten minutes ago", () => {
   const makeKeyLater = async (name: string) => {
     await worker.sql("UPDATE sessions SET verified_at = verified_at - 660000");
     const { page } = owner;

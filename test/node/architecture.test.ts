@@ -179,7 +179,7 @@ describe("The scripts that pages load", () => {
 });
 
 describe("What is published", () => {
-  it("links to no repository of this project: whoever deploys it has another", async () => {
+  it("links to no repository of this project: each deployment has its own", async () => {
     const { out } = await run("git", ["ls-files", "-co", "--exclude-standard"]);
     const files = out
       .trim()

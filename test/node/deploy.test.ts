@@ -178,7 +178,7 @@ describe("npm run deploy", () => {
     },
   );
 
-  it("takes the environment of --env alone, whatever CLOUDFLARE_ENV says", async () => {
+  it("takes the environment of --env alone, and ignores CLOUDFLARE_ENV", async () => {
     const { code, out } = await deployWith({ CLOUDFLARE_ENV: "staging" }, "--dry-run");
     expect([code, out.includes("staging")]).toEqual([0, false]);
     for (const call of out.matchAll(/wrangler [^,\n]+/g)) expect(call[0]).toMatch(/ --env=$/);

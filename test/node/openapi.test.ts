@@ -71,7 +71,7 @@ describe("The document", () => {
     expect(missing).toEqual([]);
   });
 
-  it("has an example on every body, each of which its schema takes", () => {
+  it("has an example on every body, and the schema of the body takes it", () => {
     const ajv = new Ajv2020({ strict: false, allErrors: true });
     (addFormats as unknown as (ajv: Ajv2020) => void)(ajv);
     ajv.addSchema({ $id: "document", ...document });

@@ -20,7 +20,7 @@ const operator = (args: string[], env: Record<string, string> = {}, typed = ["no
   const [program = "", ...before] = typed;
   return run(program, [...before, ...args], {
     cwd: worker.folder,
-    // Whatever an operator has set on this machine.
+    // An operator may have set some of these on this machine.
     env: { ...process.env, OPERATOR_REMOTE: "", OPERATOR_TOKEN: "", PORT: String(worker.port), ...env },
   });
 };
@@ -319,13 +319,13 @@ describe("The runbooks", () => {
       rmSync(databases, { recursive: true });
       cpSync(saved, databases, { recursive: true });
     });
-    // The guards know better, whatever D1 says.
+    // The guards know better than D1.
     expect([await me(before.secret_key), await me(after.secret_key)]).toEqual(["revoked_key", 200]);
     expect((await worker.api("GET", `/keys/${before.id}`)).status).toBe("active");
     const { reconciled, unreachable } = await done("guards", "line-up", "--json");
     expect([reconciled, unreachable]).toEqual([[before.id], []]);
     expect((await worker.api("GET", `/keys/${before.id}`)).status).toBe("revoked");
-    // Nothing in D1 tells of the key that was made after; whoever knows its id ends it.
+    // D1 knows nothing of the key that was made later. An operator who knows its id ends it.
     await done("keys", "revoke", after.id);
     expect(await me(after.secret_key)).toBe("revoked_key");
   });

@@ -65,7 +65,7 @@ const signing = {
 };
 
 /**
- * Starts the Worker of a release on the state in a folder. `objectsOf`: of which release the Durable Objects are, while requests, the queue and the clock
+ * Starts the Worker of a release on the state in a folder. `objectsOf`: the release of the Durable Objects, while requests, the queue and cron
  * are those of `release`: so they meet in a rollout.
  */
 export async function startRelease(bundles: Bundles, state: string, release: Release, objectsOf: Release = release): Promise<Miniflare> {

@@ -60,7 +60,7 @@ async function goesOn(worker: Miniflare, title: string): Promise<void> {
   expect((await api(worker, "GET", "/tasks", undefined, rotated.body.secret_key)).body.code).toBe("revoked_key");
   const requestId = (await api(worker, "GET", `/tasks?q=${encodeURIComponent(title)}`)).headers.get("X-Request-Id");
   const used = Number((await api(worker, "GET", "/me")).headers.get("X-RateLimit-Used"));
-  // Eight by this key, whatever release counts.
+  // Eight by this key, with the count of either release.
   expect(used - before).toBe(8);
   await until(async () => (await api(worker, "GET", `/activity/${requestId}`)).status === 200);
   await until(async () => received.some(({ type, body }) => type === "task.completed" && body.includes(title)));
@@ -116,10 +116,10 @@ afterAll(async () => {
   if (state) rmSync(state, { recursive: true, force: true });
 });
 
-/** Whatever is not the way there and back. */
+/** Every path that is not the upgrade or the rollback. */
 const long = it.runIf(inject("isLong"));
 
-describe(`From ${releasedVersion} to what stands here`, () => {
+describe(`From ${releasedVersion} to the working tree`, () => {
   it("the released Worker goes on with the tables of the next one", async () => {
     const worker = await startRelease(bundles, state, "released");
     try {

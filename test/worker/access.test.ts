@@ -96,7 +96,7 @@ describe("Cloudflare Access", () => {
     ]);
   });
 
-  it("takes no link, passkey or code: whoever holds a link would become a member under the address of somebody else", async () => {
+  it("takes no link, passkey or code: the holder of a link would become a member under the address of somebody else", async () => {
     const { accountId } = await makeTenant();
     const owner = await makePerson(accountId);
     const { sign, ask } = await makeTeam();
@@ -298,7 +298,7 @@ describe("Cloudflare Access", () => {
     expect(cookie).toMatch(/^session=/);
   });
 
-  it("asks for the keys of a team once a minute at most, whatever is sent", async () => {
+  it("asks for the keys of a team once a minute at most, for any tokens", async () => {
     const { accountId } = await makeTenant();
     const { member } = await makePerson(accountId);
     const { sign, ask, makeKey } = await makeTeam();

@@ -44,7 +44,7 @@ describe("One request", () => {
     expect(plain((await browse(accountId).get(path)).text)).toContain("Delivery of task.created");
   });
 
-  it("is repeated by a command that a shell takes as it is, whatever the path", async () => {
+  it("is repeated by a command that a shell takes as it is, for any path", async () => {
     const { accountId, key } = await makeTenant();
     const { headers } = await call("GET", "/api/v1/tasks/$(touch$IFS$HOME)`id`'%22", { key });
     const { text } = await within2s(

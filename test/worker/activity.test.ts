@@ -59,7 +59,7 @@ describe("The log", () => {
     expect((await call("GET", `/api/v1/activity/${latest?.id}`, { key: tenant.key })).body).toEqual(latest);
   });
 
-  it("has the country of each request, whatever others from its address had", async () => {
+  it("has the country of each request, even if others from its address had another", async () => {
     const tenant = await makeTenant();
     const from = async (ip: string, country?: string) => {
       const headers = { Authorization: `Bearer ${tenant.key}`, ...(ip && { "CF-Connecting-IP": ip }) };
@@ -188,7 +188,7 @@ describe("The log", () => {
   });
 });
 
-it("An entry takes less than 1,000 bytes, whatever was sent: from there on, each would take a page of the database", async () => {
+it("An entry takes less than 1,000 bytes, for any request: from there on, each would take a page of the database", async () => {
   const { key } = await makeTenant();
   const sent = { key, "User-Agent": "x".repeat(2000), "CF-Connecting-IP": "2001:db8:1111:2222:3333:4444:5555:6666" };
   const answer = await call("GET", `/api/v1/tasks/${"%C3%A9".repeat(2000)}`, sent);

@@ -47,7 +47,7 @@ describe("Analytics", () => {
     expect(body.series.reduce((sum: number, point: { created: number }) => sum + point.created, 0)).toBe(4);
   });
 
-  it("has the figures that a plain computation over the tasks has, whatever they are", async () => {
+  it("has the figures that a plain computation over any tasks has", async () => {
     const { key, accountId } = await makeTenant();
     const [from, to] = [Date.UTC(2026, 0, 10), Date.UTC(2026, 1, 10)];
     const any = <Item>(items: readonly Item[]): Item => items[Math.floor(Math.random() * items.length)] as Item;

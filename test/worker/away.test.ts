@@ -153,7 +153,7 @@ describe("What cannot be folded", () => {
     expect([await left(bad.accountId), await left(good.accountId)]).toEqual([1, 0]);
   });
 
-  it("is not asked of D1 again and again by whoever reads", async () => {
+  it("is not asked of D1 again and again by its readers", async () => {
     const [{ writer }, tenant] = [ownWriter(), await makeTenant()];
     await write([entryOf(tenant, Date.now())]);
     let folds = 0;
@@ -166,7 +166,7 @@ describe("What cannot be folded", () => {
     expect(folds).toBe(1);
   });
 
-  it("is no day of which some hours or entries are gone: what comes late for it changes no figure that is complete", async () => {
+  it("is no day that has lost some hours or entries: what comes late for it changes no figure that is complete", async () => {
     const figureOf = (accountId: string, day: number) =>
       D1.prepare("SELECT sum(requests) AS requests FROM usage_days WHERE account_id = ? AND start = ?")
         .bind(accountId, day)

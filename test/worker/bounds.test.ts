@@ -25,7 +25,7 @@ const almostFull = async (tenant: Tenant, what: Stored, left = 1) => {
 };
 
 describe("What an account stores", () => {
-  it("is counted by D1 itself, whoever writes: a change that is not made counts nothing", async () => {
+  it("is counted by D1 itself, for every writer: a change that is not made counts nothing", async () => {
     const tenant = await makeTenant();
     const { key } = tenant;
     const user = await call("POST", "/api/v1/users", { key, body: { name: "Ada", email: "ada@example.com" }, "Idempotency-Key": "one" });
@@ -131,7 +131,7 @@ describe("The main database, where it is full", () => {
     expect((await call("DELETE", `/api/v1/tasks/${task.body.id}`, { key })).status).toBe(204);
   });
 
-  it("refuses a new name and whatever widens, though it is of a key, a webhook or a member that may be ended", async () => {
+  it("refuses a new name and every change that widens, though it is of a key, a webhook or a member that may be ended", async () => {
     const tenant = await makeTenant();
     const { key, accountId } = tenant;
     const { keyId } = await makeKey(accountId, { scopes: ["tasks:read"], hourlyLimit: 10, allowedIps: ["203.0.113.0/24"] });

@@ -67,7 +67,7 @@ describe("The buffer of an isolate", () => {
     expect(sent.map(({ id }) => id)).toEqual(entries.map(({ id }) => id));
   });
 
-  it("is bounded: what is too much is dropped and counted, and whoever takes the next batch is told how much", async () => {
+  it("is bounded: what is too much is dropped and counted, and the next batch says how much", async () => {
     const buffer = new ActivityBuffer();
     for (let n = 0; n < 10_007; n++) buffer.add(entryOf(someone, 1));
     const told: number[] = [];
@@ -103,7 +103,7 @@ describe("The buffer of an isolate", () => {
     expect(sent.length).toBe(2);
   });
 
-  it("leaves nothing behind when it ends: whoever comes while its last batch is on its way takes over", async () => {
+  it("leaves nothing behind when it ends: a request that comes while its last batch is on its way takes over", async () => {
     const buffer = new ActivityBuffer();
     let [added, sent, running, most] = [0, 0, 0, 0];
     const send = async (entries: Entry[]) => {
@@ -230,7 +230,7 @@ describe("The aggregator of entries", () => {
 });
 
 describe("Entries on their way to a writer", () => {
-  /** Writers of which some cannot be reached: by their number, how often each was asked. */
+  /** Writers, where some cannot be reached: by their number, how often each was called. */
   function writers(isReachable: (number: number) => boolean) {
     const asked: number[] = [];
     const ACTIVITY_WRITER = {

@@ -17,7 +17,7 @@ export const db = connect(env.DB);
 /** The activity database that accounts of the tests have, unless they ask for another. */
 export const activity = connect(env.ACTIVITY_0);
 
-/** What verbs take that read the log and figures: those are brought up to date at once, whoever was asked a moment ago. */
+/** What verbs take that read the log and figures: those are brought up to date at once, even a moment after the last time. */
 export const readingLog = (accountId: string, now = Date.now()) => ({
   db,
   activity,

@@ -11,7 +11,7 @@ const limitHeaders = [
 ];
 
 describe("Every answer of the API", () => {
-  it("has its headers, whatever happens", async () => {
+  it("has its headers, in every case", async () => {
     const { key } = await makeTenant();
     const answers = [
       await call("GET", "/api/v1/me", { key }),

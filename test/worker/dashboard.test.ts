@@ -42,7 +42,7 @@ describe("The overview", () => {
     expect(text).not.toContain(key.slice(21));
   });
 
-  it("says what moved most, against a month that had something, and marks what may have moved it", async () => {
+  it("names the biggest change, against a month that had something, and marks what may have moved it", async () => {
     const { accountId, keyId, key } = await makeTenant();
     const { keyId: other } = await makeKey(accountId, { name: "Old" });
     const now = Date.now();
@@ -51,7 +51,7 @@ describe("The overview", () => {
     await write([...at(40, "/api/v1/tasks", 5), ...at(3, "/api/v1/tasks", 2), ...at(3, "/api/v1/users", 1)]);
     await call("DELETE", `/api/v1/keys/${other}`, { key });
     const { text } = await page(accountId);
-    expect(text.replaceAll(/<[^>]+>/g, "")).toContain("What moved most: /api/v1/tasks, 2 requests, 3 fewer than in the 30 days before.");
+    expect(text.replaceAll(/<[^>]+>/g, "")).toContain("Biggest change: /api/v1/tasks, 2 requests, 3 fewer than in the 30 days before.");
     expect(text).toContain("key “Old” revoked");
   });
 

@@ -281,7 +281,7 @@ it("A URL that may no longer be called is refused at the attempt", async () => {
   expect(await receivedAt(path)).toEqual([]);
 });
 
-it("A webhook that leads to a host of the deployment is refused when it is saved and at the attempt, whatever host was called", async () => {
+it("A webhook that leads to a host of the deployment is refused when it is saved and at the attempt, for every host that was called", async () => {
   const tenant = await makeTenant();
   for (const host of ["overview.acme.dev", "OVERVIEW.acme.dev", "overview.acme.workers.dev", "overview.acme.dev:444"]) {
     const answer = await call("POST", "/api/v1/webhooks", { key: tenant.key, body: { url: `https://${host}/x`, event_types: ["*"] } });

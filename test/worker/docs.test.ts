@@ -200,7 +200,7 @@ describe("Public documentation", () => {
       expect(idIn(await ask(`${host}/docs/api/getTask.md`, byAddressBar, { on })), host).toBe(example);
     // A page of elsewhere that points its own name here can make the local runtime believe in another host, but sends no such header.
     expect(idIn(await ask("http://localhost:8787/docs/api/getTask.md", {}, { on }))).toBe(example);
-    // Nor is it kept for whoever asks next.
+    // Nor is it kept for the next visitor.
     expect(idIn(await ask("http://evil.example/docs/api/getTask", {}, { on }))).toBe(example);
     expect(idIn(await ask("/docs/api/getTask.md"))).toBe(example);
   });

@@ -26,7 +26,7 @@ export const operations = Object.entries(document.paths).flatMap(([path, item]) 
 
 export type Walked = (typeof operations)[number];
 
-/** What every answer has, whatever it answers: they stand in the guide, not with each operation. */
+/** The headers of every response. The guide describes them, not each operation. */
 const ofAll =
   /^(content-type|content-length|cache-control|content-security-policy|x-content-type-options|strict-transport-security|access-control-.*)$/;
 

@@ -25,5 +25,5 @@ export const entryOf = (tenant: Pick<Tenant, "accountId" | "keyId">, timeMs: num
   ...more,
 });
 
-/** Writes entries to the log, of whatever age. */
+/** Writes entries of any age to the log. */
 export const write = (entries: Entry[]) => writeEntries({ d1: env.ACTIVITY_0, writer: 0, now: Date.now() }, entries);

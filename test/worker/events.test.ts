@@ -71,7 +71,7 @@ describe("An event", () => {
     expect(accountId).toMatch(/^acc_/);
   });
 
-  it("is found by any of several types, all of which the key must be allowed to read", async () => {
+  it("is found by any of several types, and the key must be allowed to read all of them", async () => {
     const { key, accountId } = await makeTenant();
     await call("POST", "/api/v1/tasks", { key, body: { title: "x", status: "done" } });
     await call("POST", "/api/v1/users", { key, body: { name: "Ada", email: "ada@example.com" } });
@@ -345,7 +345,7 @@ describe("The catalogue", () => {
     const { body: task } = await call("POST", "/api/v1/tasks", { key, body: { title: "Real" } });
     await call("PATCH", `/api/v1/tasks/${task.id}`, { key, body: { title: "Changed", status: "done" } });
     const { data } = (await call("GET", "/api/v1/event-types", { key })).body;
-    // And whatever else an own resource may make.
+    // And every other event that an own resource may make.
     expect(data.map(({ type }: { type: string }) => type)).toEqual(
       expect.arrayContaining([
         "user.created",

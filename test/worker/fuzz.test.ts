@@ -97,7 +97,7 @@ const odd = fc.oneof(
   fc.string({ unit: "binary", maxLength: 30 }),
 );
 
-/** A value of which one part is replaced by something else, removed or doubled. */
+/** Returns a value with one part replaced by something else, removed or doubled. */
 const bent = (value: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> =>
   fc.tuple(value, fc.jsonValue(), odd, fc.nat()).map(([good, other, text, pick]) => {
     if (typeof good !== "object" || good === null || Array.isArray(good)) return pick % 2 === 0 ? other : text;
@@ -163,7 +163,7 @@ const sendable = (headers: Record<string, string>) =>
   Object.fromEntries(Object.entries(headers).filter(([, value]) => /^[\x20-\x7e\x80-\xff]*$/.test(value)));
 
 describe.each(operations.map((operation) => [operation.operationId, operation as unknown as Described] as const))("%s", (_, operation) => {
-  it("answers as it documents, whatever is sent", async () => {
+  it("responds as documented to every request", async () => {
     const shared = await makeTenant();
     const isPublic = operation.security.length === 0;
     await fc.assert(

@@ -11,7 +11,7 @@ import { makePerson } from "./people.ts";
 type Row = Record<string, unknown>;
 const runs = async (): Promise<Row[]> => (await env.DB.prepare("SELECT * FROM jobs").all<Row>()).results;
 
-describe("The jobs of the clock", () => {
+describe("The scheduled jobs", () => {
   it("keep how each went, and where it goes on", async () => {
     await env.DB.prepare("DELETE FROM jobs").run();
     const now = Date.now();
@@ -54,7 +54,7 @@ describe("The jobs of the clock", () => {
     expect(kept.find(({ name }) => name === job?.name)).toMatchObject({ done: 0, has_more: 1 });
   });
 
-  it("reach every account in turn, whatever their number: a round that is not done goes on in the next minute", async () => {
+  it("reach every account in turn, for any number of accounts: a round that is not done goes on in the next minute", async () => {
     const name = "delete_old_log_entries";
     // More groups of fifty accounts than one run has batches for.
     const many = JSON.stringify(Array.from({ length: 3500 }, (_, index) => `acc_z${String(index).padStart(5, "0")}`));

@@ -46,7 +46,7 @@ describe("A secret key", () => {
 });
 
 describe("The signing secrets", () => {
-  it("are read as pairs, the first of which issues", () => {
+  it("are read as pairs, and the first pair issues", () => {
     const [first, second] = signingSecretsIn({ KEY_SIGNING_SECRETS: `b:${"s".repeat(32)}, a:${"t".repeat(40)}` });
     expect([first, second]).toEqual([
       { name: "b", secret: "s".repeat(32) },

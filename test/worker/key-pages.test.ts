@@ -94,7 +94,7 @@ describe("A key", () => {
     expect(high.text).toContain('value="High"');
   });
 
-  it("is changed, disabled and enabled by forms, each of which says what it did and the call that does the same", async () => {
+  it("is changed, disabled and enabled by forms, and each says what it did and the call that does the same", async () => {
     const { accountId, key: owner } = await makeTenant();
     const { key, keyId } = await makeKey(accountId, { expiresAt: Date.parse("2030-01-02T03:04:05.678Z") });
     const { get, post } = browse(accountId);
@@ -149,7 +149,7 @@ describe("A key", () => {
     expect(await read()).toMatchObject({ name: "In time", hourly_limit: 5000, scopes: [] });
   });
 
-  it("that is rotated shows the traffic of both secrets since, whatever else of it is changed", async () => {
+  it("that is rotated shows the traffic of both secrets since, even after other changes of it", async () => {
     const { accountId, key: owner } = await makeTenant();
     const { key, keyId } = await makeKey(accountId);
     const { get, post } = browse(accountId);

@@ -53,7 +53,7 @@ describe("The limit of a key", () => {
     expect(await used(rotated.body.secret_key)).toBe(1);
   });
 
-  it("counts every admitted request, whatever it answers", async () => {
+  it("counts every admitted request, with any response", async () => {
     const { key } = await makeTenant();
     const statuses = [
       await call("GET", "/api/v1/users/usr_nobody", { key }),

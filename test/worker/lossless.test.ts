@@ -22,7 +22,7 @@ const { requests, roundMs, outage, smallLimit } = inject("isLong")
   : { requests: 2000, roundMs: 500, outage: { from: 2_500, to: 6_500 }, smallLimit: 20 };
 const atOnce = 100;
 
-it("Every admitted request has exactly one entry and every refusal is counted, whatever fails meanwhile", async () => {
+it("Every admitted request has exactly one entry and every refusal is counted, even while parts fail", async () => {
   const { accountId } = await makeTenant();
   const keys = await Promise.all(
     Array.from({ length: 20 }, (_, index) => makeKey(accountId, { hourlyLimit: index < 15 ? 5000 : smallLimit })),
@@ -38,7 +38,7 @@ it("Every admitted request has exactly one entry and every refusal is counted, w
         if (isDown()) throw new Error("D1_ERROR: Network connection lost");
         const answer = member.apply(target, given);
         if (name !== "batch" || ++batches % 3 > 0) return answer;
-        // It was written, and whoever wrote it cannot know: the same comes again.
+        // It was written, and its sender cannot know: the same comes again.
         return answer.then(() => {
           answersLost++;
           throw new Error("D1_ERROR: Network connection lost");

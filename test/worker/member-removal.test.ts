@@ -31,7 +31,7 @@ it("The removal of a member shows the live keys that they made or rotated, and r
   expect(data.map(({ actor }: { actor: { id: string } }) => actor.id)).toEqual([owner.member.id, owner.member.id, leaver.member.id]);
 });
 
-it("The removal of a member revokes no key that they did not know, whatever the form says, and none where nobody is removed", async () => {
+it("The removal of a member revokes no key that they did not know, even if the form names it, and none where nobody is removed", async () => {
   const { key, accountId, owner, leaver, made } = await makeTeam();
   const [second, stranger] = [await makePerson(accountId), await makeTenant()];
   const own = secretOf(await owner.post("/keys", { name: "Of the owner", scopes: "tasks:read" }));
@@ -69,7 +69,7 @@ it("The removal of a member says whom it removes, what ends with them, and asks 
   expect(await env.DB.prepare("SELECT removed_at FROM members WHERE id = ?").bind(admin.member.id).first("removed_at")).toBeNull();
 });
 
-it("The keys that a member knows, and the webhooks that such keys made, are found by who made them, whatever else the account has", async () => {
+it("The keys that a member knows, and the webhooks that such keys made, are found by who made them, among all others of the account", async () => {
   const { accountId, keyId } = await makeTenant();
   const { member } = await makePerson(accountId, "developer");
   const copy = (id: SQL, values: SQL) =>

@@ -8,7 +8,7 @@ import { call, makeKey, makeTenant } from "./client.ts";
 import { operate } from "./operate.ts";
 import { deliveriesOf, delivering, newPath, receivedAt, register, until } from "./receiver.ts";
 
-// One account does what it can to fill the main database: many keys, many webhooks whose receivers fail at length, the largest bodies, and whatever it
+// One account does what it can to fill the main database: many keys, many webhooks whose receivers fail at length, the largest bodies, and everything it
 // may still do at its quota, again and again. Another account works beside it.
 
 const mib = 1024 * 1024;
@@ -145,7 +145,7 @@ it("One account cannot fill the main database, nor stop another", async () => {
   );
   expect(kept).toBeGreaterThan(0);
 
-  // Whatever could be repeated ends at the quota or at the reserve.
+  // Every repeatable change ends at the quota or at the reserve.
   const [victim = ""] = keyIds;
   for (const [method, path, body] of [
     ["POST", "/keys", { name: "More" }],

@@ -163,7 +163,7 @@ describe("An account that has used up its reserve, too", () => {
     expect((await operate("PUT", `/accounts/${accountId}/ceiling`, { limit: 100 })).body.lowered.length).toBeGreaterThan(0);
   });
 
-  it("has members who sign in and out, of which nothing is recorded, and who make no recovery codes", async () => {
+  it("has members who sign in and out without any record, and who make no recovery codes", async () => {
     const tenant = await makeTenant();
     const { accountId } = tenant;
     const { member } = await makePerson(accountId);

@@ -14,7 +14,7 @@ const refused = (refusal: DenialCode | null, resetsAt = now + 1_800_000): Admiss
   rateLimit: { limit: 5, used: 5, resetsAt },
 });
 
-describe("A remembered refusal", () => {
+describe("A denial in the cache", () => {
   it("holds for a second from when the guard was asked", () => {
     const memory = new DenialCache();
     memory.remember("key_1", request, refused("rate_limit_exceeded"), now);

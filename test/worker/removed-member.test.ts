@@ -61,7 +61,7 @@ const isOut = ({ status, headers }: { status: number; headers: Headers }) =>
   status === 303 && /^\/login/.test(headers.get("Location") ?? "");
 
 describe("A member who was removed does not come back", () => {
-  it("by an invitation that they made, to whatever role, and the audit log says that it ended", async () => {
+  it("by an invitation that they made, to any role, and the audit log says that it ended", async () => {
     const { boss, leaver, remove } = await makeTeam("owner");
     const tokens = [];
     for (const role of ["owner", "admin", "developer", "viewer"] as const) tokens.push(await inviteBy(leaver, role));
@@ -92,7 +92,7 @@ describe("A member who was removed does not come back", () => {
     expect(await statusOf(second)).toBe(409);
   });
 
-  it("by an invitation to their own address, in whatever case, that is open as they are removed", async () => {
+  it("by an invitation to their own address, in any case, that is open as they are removed", async () => {
     const team = await makeTeam("viewer");
     const { accountId, leaver, remove } = team;
     const email = leaver.member.email.toUpperCase();
@@ -112,7 +112,7 @@ describe("A member who was removed does not come back", () => {
     const refused = await post("/setup", { ...fields, response: await device.register(body) });
     expect([refused.status, refused.headers.get("Set-Cookie")]).toEqual([403, null]);
     expect(await liveRole(accountId, leaver.member.email)).toBeNull();
-    // The operator makes another, for whoever is to have it.
+    // The operator makes another, for the next owner.
     expect(await statusOf(await makeSetup({ db, now: Date.now() }, accountId))).toBe(200);
   });
 

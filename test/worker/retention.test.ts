@@ -55,7 +55,7 @@ it("One run of the job deletes more than one batch holds, and leaves what is kep
   expect((await rows(tenant.accountId)).length).toBe(6000);
 });
 
-it("Entries go in chunks of 5,000, each of which stands though the next one fails; the next run goes on from there", async () => {
+it("Entries go in chunks of 5,000, and each chunk stands though the next one fails; the next run goes on from there", async () => {
   const tenant = await makeTenant();
   const now = Date.now();
   await write(Array.from({ length: 5200 }, (_, index) => entryOf(tenant, now - 40 * dayMs + index)));
@@ -84,7 +84,7 @@ it("An entry from before the start of its account's log is refused and reported,
   expect((await rows(tenant.accountId)).map(({ id }) => id)).toEqual([fresh.id]);
 });
 
-it("Statements of retention go by an index, whatever there is of other accounts", async () => {
+it("Statements of retention go by an index, with any number of other accounts", async () => {
   const plans: string[] = [];
   const explained = new Proxy(env.ACTIVITY_0, {
     get: (target, name) => {

@@ -8,7 +8,7 @@ import type { AppContext } from "../../src/http/context.ts";
 import { normalizedPath } from "../../src/http/request-path.ts";
 import { answerOf, call, makeKey, makeTenant, within2s } from "./client.ts";
 
-// The list of middleware that every request of the API passes, before any route and whoever answers behind it.
+// The list of middleware that every request of the API passes, before any route.
 
 const ctx = createExecutionContext();
 
@@ -53,7 +53,7 @@ describe("A route that nothing is declared of", () => {
     expect([large.status, large.body.code, reads]).toEqual([413, "body_too_large", 1]);
   });
 
-  it("is logged with the status of whatever response it gives, which has the headers of all", async () => {
+  it("is logged with the status of its response, which has the headers of all", async () => {
     const { key, keyId } = await makeTenant();
     const ask = undeclared(() => new Response("teapot", { status: 418, headers: { "Content-Type": "text/plain", ETag: '"a"' } }));
     const { status, headers } = await ask("GET", key);
@@ -132,7 +132,7 @@ describe("A route that fails as none should", () => {
   });
 });
 
-it("A path is that of its URL, with whatever characters it arrives", () => {
+it("A path is that of its URL, with any characters", () => {
   const pathOf = (url: string) => normalizedPath({ url } as Request);
   // Over HTTP they arrive as they are; `Request` would encode them first.
   const text = fc.oneof(fc.string(), fc.string({ unit: "binary" }), fc.webPath());

@@ -10,7 +10,7 @@ import { call, db, makeTenant } from "./client.ts";
 import { age, ask, form, isOut, makePerson, type Person, sessionCookie, storeOwn, withCookie } from "./people.ts";
 
 describe("A session", () => {
-  it("shows the account of its member, and no other, whatever is asked for", async () => {
+  it("shows the account of its member, and no other, for every request", async () => {
     const [mine, theirs] = [await makeTenant(), await makeTenant()];
     const { get, post, cookie } = await makePerson(mine.accountId);
     await makePerson(theirs.accountId);

@@ -137,7 +137,7 @@ describe("After D1 was set back behind a key's guard,", () => {
     expect((await call("GET", path, { key: tenant.key })).body.status).toBe("revoked");
   });
 
-  it("a key that was disabled stays so, whatever else of it is changed, until it is enabled", async () => {
+  it("a key that was disabled stays so, even after other changes of it, until it is enabled", async () => {
     const { other, change } = await twoKeys();
     const before = await rowOf(other.keyId);
     await change({ status: "disabled" });

@@ -96,7 +96,7 @@ describe("The bytes of an account", () => {
     }
   });
 
-  it("are what a recount finds, whatever was done in whatever order", async () => {
+  it("are what a recount finds, after any changes in any order", async () => {
     const tenant = await makeTenant();
     const { accountId, key } = tenant;
     const owner = await makePerson(accountId);

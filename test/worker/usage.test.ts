@@ -133,7 +133,7 @@ describe("The figures", () => {
     { maxLength: 60 },
   );
 
-  it("equal a plain computation over the raw entries, whatever the traffic", async () => {
+  it("equal a plain computation over the raw entries, for any traffic", async () => {
     await fc.assert(
       fc.asyncProperty(traffic, fc.integer({ min: 0, max: 60 }), (list, split) =>
         invocation("one traffic", async () => {

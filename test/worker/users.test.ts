@@ -26,7 +26,7 @@ describe("A user", () => {
     expect((await call("DELETE", path, { key })).status).toBe(404);
   });
 
-  it("has an address that no other user of the account has, in whatever case", async () => {
+  it("has an address that no other user of the account has, in any case", async () => {
     const { key } = await makeTenant();
     await make(key, { name: "Ada", email: "ada@example.com" });
     const twice = await make(key, { name: "Ada", email: "ADA@example.COM" });

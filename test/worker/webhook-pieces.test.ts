@@ -89,7 +89,7 @@ it("Deleting a webhook ends what is pending or held, the first 500 at once and t
 });
 
 describe("What waits for a webhook", () => {
-  it("is counted as it changes, whoever changes it", async () => {
+  it("is counted as it changes, for every writer", async () => {
     const { key, id } = await webhookWith({ pending: 30, held: 20, delivered: 10 });
     expect(await backlogOf(id)).toEqual({ pending: 30, held: 20 });
     await env.DB.prepare("DELETE FROM deliveries WHERE id IN (SELECT id FROM deliveries WHERE webhook_id = ? AND status = 'held' LIMIT 5)")
@@ -264,7 +264,7 @@ it("Another URL of a webhook for which more than 10,000 deliveries wait takes a 
   expect((await move()).body.code).toBe("forbidden");
 });
 
-it("The events of a request and their deliveries are found, whatever else the account has and makes meanwhile", async () => {
+it("The events of a request and their deliveries are found, among all others that the account has and makes meanwhile", async () => {
   const { key } = await makeTenant();
   const webhooks = [
     (await register(key, { event_types: ["user.created"] })).id,

@@ -241,7 +241,7 @@ describe("The queue", () => {
     },
   );
 
-  it("has its messages delivered whatever its name contains, as long as it is not the dead letter queue", async () => {
+  it("has its messages delivered with any name, as long as it is not the dead letter queue", async () => {
     const batch = batchOf("our-dead-letters-deliveries", ["dlv_a"]);
     const delivered: string[] = [];
     await consume(batch, env.DEAD_DELIVERIES_QUEUE, async (id) => void delivered.push(id));

@@ -75,7 +75,7 @@ describe("A window", () => {
     maxLength: 2000,
   });
 
-  it("never admits more than the limit, and loses at most 63 to a crash, whatever happens", () => {
+  it("never admits more than the limit, and loses at most 63 to a crash, in any order of events", () => {
     fc.assert(
       fc.property(happenings, fc.integer({ min: 1, max: 700 }), (list, limit) => {
         let window: Window = openWindow(startsAt);

@@ -35,7 +35,7 @@ export interface PostResponse<Body, Status> {
 }
 
 interface Post<Result, Body, Status> {
-  /** Throws where the key of this request may not do this, whoever did it first. `first`: what that one was answered. */
+  /** Throws if the key of this request may not do this, even if another key did it first. `first`: the response to that request. */
   authorize?: (reading: ReadContext, first: Body) => Promise<void> | void;
   run: (writing: WriteContext) => Promise<Result>;
   respond: (result: Result) => PostResponse<Body, Status>;

@@ -21,7 +21,7 @@ export interface Scale {
   y(value: number): number;
 }
 
-/** A number at or above the highest value, a quarter of which is round. */
+/** Returns a number at or above the highest value whose quarter is round. */
 function roundedUp(value: number): number {
   const power = 10 ** Math.floor(Math.log10(Math.max(1, value / 4)));
   const steps = power === 1 ? [1, 2, 3, 4, 5, 6, 8, 10] : [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10];

@@ -23,7 +23,7 @@ export function biggestChange(now: readonly Share[], before: readonly Share[]): 
 /** What is behind a change of Total Requests, in a sentence. `href`: where more of it is. */
 export const BiggestChange = ({ move, name, href }: { move: Move; name: string; href: string }) => (
   <p class="moved">
-    What moved most: <a href={href}>{name}</a>, {integer(move.now)} requests, {integer(Math.abs(move.now - move.before))}{" "}
+    Biggest change: <a href={href}>{name}</a>, {integer(move.now)} requests, {integer(Math.abs(move.now - move.before))}{" "}
     {move.now > move.before ? "more" : "fewer"} than in the 30 days before.
   </p>
 );

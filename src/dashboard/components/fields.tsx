@@ -52,7 +52,7 @@ export const Labelled = ({ children, ...field }: PropsWithChildren<Field>) => (
   </div>
 );
 
-/** Browsers count in UTF-16, of which a character has at most two. Who types too much is told, and nothing is cut off. */
+/** Browsers count UTF-16 units, and a character has at most two. Longer input gets an error, and nothing is cut off. */
 const maxUnits = (characters: number | undefined) => (characters === undefined ? undefined : 2 * characters + 1);
 
 interface TextField extends Field {

@@ -170,7 +170,7 @@ export function framed(c: PageContext, { title, section, action, trail = [] }: S
           <Note>
             <p>
               This account has been suspended since <Moment timeMs={visitor.account.suspendedAt} />: its keys are refused, its deliveries
-              are held, and nothing can be changed. Whoever runs this service can say why, and resume it.
+              are held, and nothing can be changed. The operator of this service can say why, and resume it.
             </p>
           </Note>
         )}

@@ -24,7 +24,7 @@ export const noAccountPage = (c: PageContext) =>
     </Page>,
   );
 
-/** For who has come through Cloudflare Access, but is no member. It names nobody: whoever reads it may be anybody. */
+/** For visitors who passed Cloudflare Access but are no members. It names nobody, because anybody may read it. */
 export const uninvitedPage = (c: PageContext) =>
   c.html(
     <Page title="Not invited">

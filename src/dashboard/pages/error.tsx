@@ -25,7 +25,7 @@ export function errorPage(c: AppContext, failure: Failure): Response | Promise<R
       </p>
     </>
   );
-  // Whoever has been let in keeps the way about.
+  // Members keep the navigation.
   const known = c as unknown as PageContext;
   if (known.get("visitor")) return showPage(known, { title, status }, <section class="panel">{what}</section>);
   return c.html(

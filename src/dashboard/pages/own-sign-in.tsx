@@ -96,7 +96,7 @@ ownSignInPages.post("/settings/recovery-codes", needs("session", "always"), asyn
 ownSignInPages.post("/logout", needs("session"), async (c) => {
   const { signedIn } = c.get("visitor");
   if (signedIn && !signedIn.session) return c.redirect("/cdn-cgi/access/logout", 303);
-  // Whoever may do nothing else may still go.
+  // Everyone may leave, with any role.
   if (signedIn?.session) await endSession({ ...readContext(c), commit: commitTo(unboundOutbox(c)) }, signedIn.session.id, signedIn.member);
   clearSession(c);
   return c.redirect("/login", 303);

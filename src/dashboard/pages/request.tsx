@@ -18,7 +18,7 @@ import { needs } from "../needs.ts";
 import { visitorMay } from "../permissions.tsx";
 import { explain } from "../refusals.ts";
 
-/** A text as a shell takes it, whatever is in it: the path is whatever a client has sent. */
+/** Quotes a text for a shell. The path can have any characters, since a client sent it. */
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
 
 /** The same request again, without its query and body, which nobody keeps. */

@@ -30,7 +30,7 @@ const outcomes: Record<string, string> = {
   role: "The role was changed. It holds from the next page on. Invitations that it may not make have ended. Keys that this member made keep their scopes, and their webhooks go on sending. Review them under API Keys and Webhooks.",
   "invited-before": "This form was sent before: the link was shown that once. If it is lost, withdraw the invitation and make another.",
   withdrawn: "Withdrawn. The link does not work any more.",
-  ended: "Ended. Whoever had it must sign in again.",
+  ended: "Session ended. Its browser must sign in again.",
   "passkey-added": "Added. It signs you in from now on.",
   "passkey-removed": "Removed. It does not sign you in any more.",
   "sample-removed": "Removed. What you see from now on is your own.",

@@ -201,7 +201,7 @@ function showSetup(c: PageContext, refused?: Refused) {
 
 signInPages.get("/setup", (c) => showSetup(c));
 
-/** Who the link is for. It says nothing of an account to whoever has none. */
+/** Says who the link is for. Without a valid link it says nothing about an account. */
 signInPages.post("/setup/check", (c) =>
   answer(c, async () => {
     const form = await readForm(c);

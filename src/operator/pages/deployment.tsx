@@ -81,12 +81,12 @@ export const Deployment = ({ vitals, now }: { vitals: DeploymentStatus; now: num
   );
 };
 
-/** The jobs of the clock: open where one has failed. */
+/** The scheduled jobs: open if one has failed. */
 export const Jobs = ({ jobs, now }: { jobs: DeploymentStatus["jobs"]; now: number }) => {
   const failed = jobs.filter(({ error }) => error !== null);
   return (
     <section class="panel" aria-labelledby="jobs">
-      <h2 id="jobs">The jobs of the clock</h2>
+      <h2 id="jobs">Scheduled jobs</h2>
       <details open={failed.length > 0}>
         <summary>
           {integer(jobs.length)} jobs, {failed.length === 0 ? "none failed" : `${integer(failed.length)} failed`}

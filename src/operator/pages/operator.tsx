@@ -30,7 +30,7 @@ const isPlain = (c: OperatorContext) => c.get("isLocal") && urlOf(c).protocol ==
 const cookieOf = (c: OperatorContext) => (isPlain(c) ? "operator" : "__Host-operator");
 const optionsOf = (c: OperatorContext) => ({ path: "/", httpOnly: true, secure: !isPlain(c), sameSite: "Strict" }) as const;
 
-/** The session of whoever looks, where its token is still one of an operator. */
+/** Returns the reader's session, if its token still belongs to an operator. */
 async function sessionOf(c: OperatorContext): Promise<OperatorSession | null> {
   const cookie = await readSigned(c, cookieOf(c));
   const session = cookie === undefined ? null : await readOperatorSession(connect(c.env.DB), cookie, Date.now());

@@ -66,7 +66,7 @@ const panels: readonly Panel[] = [
     id: "quiet",
     heading: "Gone quiet",
     column: "In the week before",
-    none: "Whoever called in the week before has called since yesterday.",
+    none: "Every account that called in the week before has also called since yesterday.",
     wanted: ({ requests, before }) => requests === 0 && before > 0,
     by: ({ before }) => before,
     figure: ({ before }) => `${integer(before)} requests`,

@@ -26,7 +26,7 @@ import { iso, isoOrNull, secondMs } from "../../time/clock.ts";
 import { idOf, type OperatorEnv, operating, readBody, setupUrl } from "../context.ts";
 
 const maxOfPage = 100;
-/** How long one call goes on with an erasure: whoever asked calls again. */
+/** How long one call continues an erasure. The caller calls again for the rest. */
 const erasingMs = 20 * secondMs;
 
 const bodyOf = ({ id, name, email, limitCeiling, keepDays, storageQuotaBytes, activityStore, suspendedAt, createdAt }: Account) => ({

@@ -60,7 +60,7 @@ export async function listTasks(
   return pageFrom(rows, limit, (task) => positionOf(task, sort), lastScanned);
 }
 
-/** As many rows as a filtered page looks at first, whatever their text: where a filter matches much, they are all that it needs. */
+/** The rows that a filtered page reads first, with any text: if a filter matches many rows, these are enough. */
 const firstLook = (limit: number): number => Math.max(100, 2 * limit);
 
 /** The position of a row of a part, the first is 1, found in its index without the rows; null if it has fewer. */

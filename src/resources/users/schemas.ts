@@ -19,9 +19,7 @@ export const UserStatus = z.enum(userStatuses).meta({
 export const UserData = z.strictObject({
   id: z.string().meta({ description: "The id of the user.", examples: ["usr_019a1b2c3d4e7f8091a2b3c4d5e6f708"] }),
   name: z.string().meta({ description: "What the user is called.", examples: ["Ada Lovelace"] }),
-  email: z
-    .string()
-    .meta({ description: "The email address, one of a kind in the account, whatever its case.", examples: ["ada@example.com"] }),
+  email: z.string().meta({ description: "The email address, unique in the account regardless of case.", examples: ["ada@example.com"] }),
   role: UserRole,
   status: UserStatus,
   created_at: timeOf("When the user was made."),

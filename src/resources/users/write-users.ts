@@ -12,7 +12,7 @@ import { type NewUser, searchable, type User } from "./user.ts";
 
 export type UserPatch = Partial<Pick<User, "name" | "email" | "role" | "status">>;
 
-/** Makes a user. Throws `conflict` where the account has one with this address, in whatever case, and `limit_reached`. */
+/** Creates a user. Throws `conflict` if the account has one with this address in any case, and `limit_reached`. */
 export async function createUser({ db, actor, now, commit }: WriteContext, input: NewUser): Promise<User> {
   const user: User = {
     id: newId("usr", now),
