@@ -43,8 +43,8 @@ export interface Cost {
 }
 
 /**
- * 64 keys at 1.4 requests a second, each in an isolate of its own, with the cron job of each minute and all that folding and retention do with these
- * requests. The first ten seconds, in which the isolates warm up, are left out: what was deleted of them too.
+ * 64 keys at 1.4 requests a second, each in an isolate of its own. This includes the cron job of each minute and all that folding and
+ * retention do with these requests. The first ten seconds, in which the isolates warm up, are left out: what was deleted of them too.
  */
 export async function measureCost(folder: string): Promise<Cost[]> {
   const secrets = await prepare(join(folder, "ours"), Array<number>(keys).fill(unlimited));
@@ -141,7 +141,10 @@ async function costOf(
   };
 }
 
-/** Sends requests of each key to its isolate at random times, 1.4 a second on the average. Answers how many were answered with 200; throws where one was not. */
+/**
+ * Sends requests of each key to its isolate at random times, 1.4 a second on the average. Answers how many were answered with 200; throws
+ * where one was not.
+ */
 async function paceEach(targets: readonly { url: string; secret: string }[], forMs: number): Promise<number> {
   const endsAt = Date.now() + forMs;
   let answered = 0;

@@ -23,9 +23,9 @@ export interface Instructions {
 }
 
 /**
- * The instructions that workerd runs for a request, without the kernel's: hardly anything else on the machine changes them. Valgrind
- * makes some hundred requests a second of some thousand, so that what goes by the clock (the log is written every 50 ms, guards'
- * alarms ring every 5 s) falls on fewer of them than under full load.
+ * The instructions that workerd runs for a request, without the kernel's: hardly anything else on the machine changes them. Under valgrind
+ * some hundred requests a second are left of some thousand. So timed work falls on fewer of them than under full load: the log is written
+ * every 50 ms, and guards' alarms ring every 5 s.
  */
 export async function measureInstructions(folder: string): Promise<Instructions[]> {
   needDebian({ "/usr/bin/valgrind": "valgrind" });

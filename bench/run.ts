@@ -27,8 +27,9 @@ import { measureScale, scaleTable } from "./scale/scale.ts";
 import { measureThroughput } from "./throughput.ts";
 import { startBoth } from "./variants.ts";
 
-// `npm run bench`: everything, more than an hour, and docs/performance.md anew. `npm run bench -- growth` and the like
-// run one part and only print. `instructions` and `refusals` are parts by name alone. `scale` writes its own table, and takes half an hour; `npm run bench -- scale sweep` and the like print one part of it. `npm run bench -- against CHECKOUT` measures the product beside that of
+// `npm run bench`: everything, more than an hour, and docs/performance.md anew. `npm run bench -- growth` and the like run one part and only
+// print. `instructions` and `refusals` are parts by name alone. `scale` writes its own table, and takes half an hour;
+// `npm run bench -- scale sweep` and the like print one part of it. `npm run bench -- against CHECKOUT` measures the product beside that of
 // another checkout of the project, whose packages are installed.
 
 const parts = {

@@ -35,10 +35,11 @@ interface Passage {
   text: string;
 }
 
-/** Splits a text into sentences. Code, and the address of a link, is one word. */
-export function sentencesOf(text: string): string[] {
+/** Splits a text into sentences. Code, a list of code, and the address of a link each count as one word. */
+function sentencesOf(text: string): string[] {
   return text
     .replaceAll(/`[^`]*`/g, "code")
+    .replaceAll(/code(?:, code)+/g, "code")
     .replaceAll(/\]\([^)]*\)/g, "]")
     .split(/(?<=[.?!])["')\]]*\s+|\n\s*\n/)
     .filter((sentence) => sentence.trim() !== "");
@@ -91,7 +92,7 @@ const files = execFileSync("git", ["ls-files", "*.md", "*.ts", "*.tsx", "wrangle
   .split("\n")
   .filter((file) => file !== "" && !file.startsWith("test/released/") && file !== "client/src/schema.ts" && !(file in exempt));
 
-const faults: string[] = [];
+const found: string[] = [];
 const passages: Passage[] = [];
 for (const file of files) {
   const text = readFileSync(join(root, file), "utf8");
@@ -100,19 +101,19 @@ for (const file of files) {
   passages.push(...own);
   for (const { line, text: part } of own) {
     const [start, instead] = commentStart;
-    if (!isMarkdown && start.test(part)) faults.push(`${file}:${line}: starts with "Answers": write ${instead}`);
+    if (!isMarkdown && start.test(part)) found.push(`${file}:${line}: starts with "Answers": write ${instead}`);
     for (const [index, each] of part.split("\n").entries())
-      if (each.length > maxLine) faults.push(`${file}:${line + index}: the line has ${each.length} characters`);
+      if (each.length > maxLine) found.push(`${file}:${line + index}: the line has ${each.length} characters`);
   }
   for (const [index, line] of text.split("\n").entries())
     for (const [word, instead] of notUsed)
-      if (word.test(line)) faults.push(`${file}:${index + 1}: "${word.exec(line)?.[0]}": write ${instead}`);
+      if (word.test(line)) found.push(`${file}:${index + 1}: "${word.exec(line)?.[0]}": write ${instead}`);
 }
 passages.push(...ofDocument("public/api/v1/openapi.json", JSON.parse(readFileSync(join(root, "public/api/v1/openapi.json"), "utf8"))));
 for (const { file, line, text } of passages)
   for (const sentence of sentencesOf(text)) {
     const words = sentence.split(/\s+/).filter((word) => /\w/.test(word)).length;
-    if (words > maxWords) faults.push(`${file}:${line}: a sentence of ${words} words: ${sentence.replaceAll(/\s+/g, " ").slice(0, 80)}`);
+    if (words > maxWords) found.push(`${file}:${line}: a sentence of ${words} words: ${sentence.replaceAll(/\s+/g, " ")}`);
   }
-for (const fault of faults) console.error(fault);
-if (faults.length > 0) process.exitCode = 1;
+if (found.length > 0) console.error(found.join("\n"));
+process.exitCode = found.length > 0 ? 1 : 0;

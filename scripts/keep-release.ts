@@ -4,8 +4,8 @@ import packageJson from "../package.json" with { type: "json" };
 import { root } from "./root.ts";
 import { wrangler } from "./wrangler.ts";
 
-// `npm run release:keep`, the last step of a release: keeps the Worker as it is released, and its migrations, for the tests of the next one
-// (test/node/upgrade.test.ts), which hold what stands then against it.
+// `npm run release:keep`, the last step of a release: keeps the Worker as it is released, and its migrations. The tests of the next release
+// compare with it (test/node/upgrade.test.ts).
 
 const folder = join(root, "test", "released");
 rmSync(folder, { recursive: true, force: true });

@@ -2,8 +2,8 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { root } from "./root.ts";
 
-// `npm run licenses`: the licences of all packages that are installed, those of the Worker (what is deployed) and those of development. It fails where the Worker would carry
-// one that is not on this list.
+// `npm run licenses`: the licences of all packages that are installed, those of the Worker (what is deployed) and those of development. It
+// fails where the Worker would carry one that is not on this list.
 
 const allowed = ["MIT", "ISC", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "0BSD", "MIT OR Apache-2.0", "(MIT OR Apache-2.0)"];
 

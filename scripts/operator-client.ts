@@ -26,7 +26,10 @@ export interface OperatorClient {
   call(method: string, path: string, body?: unknown): Promise<Answer>;
 }
 
-/** The Worker at `remote` or, without one, that of this machine. `isKept`: uses the token stored here, even if OPERATOR_TOKEN is set. Throws `CommandError` where there is no token for it. */
+/**
+ * The Worker at `remote` or, without one, that of this machine. `isKept`: uses the token stored here, even if OPERATOR_TOKEN is set. Throws
+ * `CommandError` where there is no token for it.
+ */
 export function connectToOperator(remote: string | undefined, { isKept = false } = {}): OperatorClient {
   const origin = originOf(remote);
   const token = (isKept ? undefined : process.env.OPERATOR_TOKEN) || tokenFor(origin);

@@ -49,7 +49,10 @@ const away: Disturbance = {
   },
 };
 
-/** The way of the log from simulated isolates through the writers to a D1 as slow as a deployed one: undisturbed, with D1 taken by others for a minute, and with D1 away for ten seconds. */
+/**
+ * The way of the log from simulated isolates through the writers to a D1 as slow as a deployed one. It runs undisturbed, with D1 taken by
+ * others for a minute, and with D1 away for ten seconds.
+ */
 export async function measureLogWay(folder: string): Promise<LogWay[]> {
   return [
     await run(join(folder, "quiet"), { name: "undisturbed", seconds: 40 }),

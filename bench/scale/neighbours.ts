@@ -20,7 +20,10 @@ export interface Neighbour {
   beside: number;
 }
 
-/** What an account feels of another one in the same activity database that has 250,000 requests in one slice and eight pollers of its usage: beside pollers of a small account, in turn. */
+/**
+ * Measures how an account affects another one in the same activity database. It has 250,000 requests in one slice and eight pollers of its
+ * usage. In turn, the pollers read a small account.
+ */
 export async function measureNeighbours(folder: string): Promise<Neighbour[]> {
   const secrets = await prepare(folder, Array<number>(2 * keysOfFirst + 1).fill(unlimited));
   const [large = "", small = "", own = ""] = [secrets[0], secrets[keysOfFirst], secrets[2 * keysOfFirst]];

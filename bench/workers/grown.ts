@@ -9,7 +9,10 @@ export { KeyGuard } from "../../src/admission/key-guard.ts";
 const routes = ["/api/v1/me", "/api/v1/users", "/api/v1/users/{id}", "/api/v1/tasks", "/api/v1/tasks/{id}", "/api/v1/analytics"];
 const statuses = [200, 200, 200, 200, 200, 200, 201, 204, 404, 422, 429, 503];
 
-/** Fills the log of the first key: `count` entries, a quarter of them in the current hour and the others spread over the 29 days before now, through the product's own code. */
+/**
+ * Fills the log of the first key with `count` entries, through the product's own code. A quarter of them are in the current hour, the others
+ * in the 29 days before.
+ */
 export default {
   async fetch(request, env) {
     const count = Number(new URL(request.url).searchParams.get("count") ?? 0);

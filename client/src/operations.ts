@@ -20,7 +20,10 @@ export type OperationName = {
   [Path in keyof paths]: (paths[Path] extends { get: object } ? ReadOf<Path> : never) | WriteOf<Path>;
 }[keyof paths];
 
-/** The methods of the client, by resource. Those of a resource that has only standard operations are generated. One that is missing here, or names no operation, fails to compile. */
+/**
+ * The methods of the client, by resource. Those of a resource that has only standard operations are generated. One that is missing here, or
+ * names no operation, fails to compile.
+ */
 export const operations = {
   ...standardOperations,
   me: {

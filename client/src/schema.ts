@@ -9456,7 +9456,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Anything else, a redirect too, is tried again: ten attempts in all, the others after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h, each sooner or later by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9527,7 +9527,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Anything else, a redirect too, is tried again: ten attempts in all, the others after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h, each sooner or later by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9594,7 +9594,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Anything else, a redirect too, is tried again: ten attempts in all, the others after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h, each sooner or later by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9667,7 +9667,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Anything else, a redirect too, is tried again: ten attempts in all, the others after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h, each sooner or later by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9745,7 +9745,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Anything else, a redirect too, is tried again: ten attempts in all, the others after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h, each sooner or later by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9818,7 +9818,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Anything else, a redirect too, is tried again: ten attempts in all, the others after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h, each sooner or later by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9891,7 +9891,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Anything else, a redirect too, is tried again: ten attempts in all, the others after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h, each sooner or later by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9973,7 +9973,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Anything else, a redirect too, is tried again: ten attempts in all, the others after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h, each sooner or later by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10059,7 +10059,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Anything else, a redirect too, is tried again: ten attempts in all, the others after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h, each sooner or later by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10141,7 +10141,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Anything else, a redirect too, is tried again: ten attempts in all, the others after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h, each sooner or later by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10223,7 +10223,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Anything else, a redirect too, is tried again: ten attempts in all, the others after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h, each sooner or later by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10305,7 +10305,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Anything else, a redirect too, is tried again: ten attempts in all, the others after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h, each sooner or later by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10370,7 +10370,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Anything else, a redirect too, is tried again: ten attempts in all, the others after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h, each sooner or later by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10435,7 +10435,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Anything else, a redirect too, is tried again: ten attempts in all, the others after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h, each sooner or later by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10505,7 +10505,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Anything else, a redirect too, is tried again: ten attempts in all, the others after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h, each sooner or later by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10567,7 +10567,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Anything else, a redirect too, is tried again: ten attempts in all, the others after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h, each sooner or later by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10632,7 +10632,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Anything else, a redirect too, is tried again: ten attempts in all, the others after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h, each sooner or later by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10697,7 +10697,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Anything else, a redirect too, is tried again: ten attempts in all, the others after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h, each sooner or later by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10762,7 +10762,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description Anything else, a redirect too, is tried again: ten attempts in all, the others after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h, each sooner or later by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;

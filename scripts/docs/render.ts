@@ -12,7 +12,10 @@ const slugOf = (text: string) =>
 
 const languages: Record<string, string> = { sh: "A command", js: "JavaScript", python: "Python", go: "Go", json: "JSON", yaml: "YAML" };
 
-/** The HTML of a page that was written as Markdown. Its first heading is left out: the frame has it. Headings have anchors that stay, code has a box that scrolls by itself. */
+/**
+ * The HTML of a page that was written as Markdown. Its first heading is left out: the frame has it. Headings have anchors that stay, code has
+ * a box that scrolls by itself.
+ */
 export function renderMarkdown(markdown: string): string {
   const used = new Map<string, number>();
   let code = 0;

@@ -50,8 +50,8 @@ export function closedDocument(routers: readonly ApiRouter[]): JsonObject {
 }
 
 /**
- * Opens every schema of what the service sends, in a response or to a webhook: its objects for further members, the codes of problems and of field
- * errors for further ones.
+ * Opens every schema of what the service sends, in a response or to a webhook. Its objects are opened for further members, and the codes of
+ * problems and field errors for further codes.
  */
 function openAnswers(document: JsonObject): void {
   const seen = new Set<Json>();

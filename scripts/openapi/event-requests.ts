@@ -36,7 +36,7 @@ const responses: JsonObject = {
   "410": { description: "Gone for good: the webhook is disabled." },
   default: {
     description:
-      "Anything else, a redirect too, is tried again: ten attempts in all, the others after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h, each sooner or later by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h.",
+      "Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h.",
   },
 };
 

@@ -2,7 +2,7 @@ import { CommandError } from "../exit-codes.ts";
 import { at, type Command, type Given, print, required, table, whole } from "./command.ts";
 
 /**
- * Returns the id of a key from any form in which it is found: `key_` and 16 characters, `dvo_` and the same 16, as logs have it, or a whole secret
+ * Returns the id of a key from any of its forms. These are `key_` and 16 characters, `dvo_` and the same 16 as in logs, and a whole secret
  * key. Returns null for anything else.
  */
 export const keyIdIn = (text: string): string | null => {

@@ -11,7 +11,10 @@ export const limitCeiling = 5000;
 
 export const newAccountId = (now: number): string => newId("acc", now);
 
-/** Makes an account, whose log goes to the activity database `activityStore`. The operator's doing: no route of the API leads here. `alongside`: statements that go with it. */
+/**
+ * Makes an account, whose log goes to the activity database `activityStore`. The operator's doing: no route of the API leads here.
+ * `alongside`: statements that go with it.
+ */
 export async function createAccount(
   { db, now }: { db: Db; now: number },
   { id = newAccountId(now), name, email, activityStore }: Pick<Account, "name" | "email" | "activityStore"> & { id?: string },

@@ -3,7 +3,10 @@ import { secondMs } from "../time/clock.ts";
 import { type Entry, entriesAtOnce } from "./entry.ts";
 import { type AggregationKey, EntryAggregator } from "./entry-aggregator.ts";
 
-/** Brings entries to where they are kept for good. `dropped`: how many were lost before; answers how many of those have been reported. Rejects where nobody takes them. */
+/**
+ * Brings entries to where they are kept for good. `dropped`: how many were lost before; answers how many of those have been reported. Rejects
+ * where nobody takes them.
+ */
 export type Send = (entries: Entry[], dropped: number) => Promise<number>;
 
 /** A batch after a silence is sent at once; then entries of this long go together. */

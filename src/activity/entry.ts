@@ -1,4 +1,7 @@
-/** Entries that go together: from an isolate to a writer, and in one batch of D1. The longest, by the bounds of what is recorded, has some 2.5 KB, and D1 takes 2 MB for a bound value. */
+/**
+ * Entries that go together: from an isolate to a writer, and in one batch of D1. The longest, by the bounds of what is recorded, has some 2.5
+ * KB, and D1 takes 2 MB for a bound value.
+ */
 export const entriesAtOnce = 500;
 
 /** One request in the log, as it is buffered, journalled and written. The time of the request is in `id`. */

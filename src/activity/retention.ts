@@ -26,8 +26,8 @@ export interface Keeping {
 }
 
 /**
- * Deletes entries of accounts that are past their keeping, whole hours of them, with the start of each log raised before, and slices a day
- * later: at most 5,000 rows of each in one batch. Answers how many entries went, and whether more may be left of these accounts.
+ * Deletes whole hours of entries past their retention, after raising the start of each log, and slices a day later. Deletes at most 5,000 rows
+ * of each in one batch. Answers how many entries went, and whether more may be left of these accounts.
  */
 export async function deleteOldEntries(
   d1: D1Database,

@@ -118,9 +118,9 @@ export async function wakeWriters(env: WriterEnv, now: number): Promise<number> 
 }
 
 /**
- * Brings entries to a writer: to it again after a moment where it fails (a deploy resets all at once), then to the next one, which writes
- * them for it, then to D1 itself. They may be written twice, which does no harm. Rejects where nobody has taken them. `dropped`: how many were
- * lost before; answers how many of those a writer has been told of.
+ * Sends entries to a writer. If it fails, tries it again after a moment, since a deploy resets all at once. Then tries the next writer, then
+ * D1 itself. They may be written twice, which does no harm. Rejects where nobody has taken them. `dropped`: how many were lost before; answers
+ * how many of those a writer has been told of.
  */
 export async function sendEntries(
   env: WriterEnv,

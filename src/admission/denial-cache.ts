@@ -18,9 +18,9 @@ interface Denial {
 }
 
 /**
- * The denials that an isolate need not ask for again: of a revoked key and of a used-up limit, for a second from when the guard was asked and never
- * into the next hour. A flood of them so costs little. Acceptances are cached nowhere, so tightening a key holds at once; loosening it does within
- * two seconds.
+ * The denials that an isolate does not ask for again: those of a revoked key and of a used-up limit. They last a second from the guard's
+ * response and never into the next hour. A flood of them so costs little. Acceptances are cached nowhere, so tightening a key holds at once;
+ * loosening it does within two seconds.
  */
 export class DenialCache {
   /** By key, then by what its guard was asked. */

@@ -23,7 +23,7 @@ const maxRetryMs = 60 * secondMs;
 /**
  * The only authority on one API key. One object for each key, since an exact limit needs one place that counts, and a key
  * is the largest thing that never needs to be counted together with another. An object that dies in the middle of a burst
- * counts on from what it had reserved: at most 63 requests of the hour are lost to the client, and none is given twice.
+ * counts on from what it had reserved. At most 63 requests of the hour are lost to the client, and none is given twice.
  */
 export class KeyGuard extends DurableObject<Env> {
   readonly #storage: DurableObjectStorage;

@@ -24,7 +24,10 @@ export const windowAt = (window: Window, now: number): Window => (now >= window.
 
 export const resetsAt = (window: Window): number => window.startsAt + hourMs;
 
-/** Counts one request, or answers null where the limit is used up. Where `reserved` of the answer is higher than before, it must be stored before the request is let go. */
+/**
+ * Counts one request, or answers null where the limit is used up. Where `reserved` of the answer is higher than before, it must be stored
+ * before the request is let go.
+ */
 export function countOne(window: Window, limit: number): Window | null {
   if (window.used >= limit) return null;
   const used = window.used + 1;

@@ -90,7 +90,10 @@ addEventListener("beforeunload", (event) => {
   if (!isKept) event.preventDefault();
 });
 
-/** Does something again and again while the page is looked at, at first every `fromMs`, then less and less often, down to every `toMs`. Ends where it answers false. */
+/**
+ * Does something again and again while the page is looked at, at first every `fromMs`, then less and less often, down to every `toMs`. Ends
+ * where it answers false.
+ */
 function repeat(work: () => Promise<boolean>, fromMs: number, toMs: number): void {
   let waitMs = fromMs;
   const next = async () => {

@@ -1,4 +1,4 @@
-/** So much more than is kept is looked at, so that a key across the cut is seen whole: it has 61 characters, each of up to 9 where it was encoded again and again. */
+/** Reads so much more than is stored, so that a key across the cut is seen whole. A key has 61 characters, and repeated encoding makes each up to 9 long. */
 const marginLength = 512;
 
 const separator = "(?:%[0-9A-Fa-f]{2}|[^0-9A-Za-z]){1,16}";
@@ -6,8 +6,9 @@ const word = "[A-Z]?[a-z]+(?![0-9A-Za-z])";
 const further = `(?:[-_][\\w-]*|${separator}(?!${word})[0-9A-Za-z]+)`;
 
 /**
- * What may be a secret: a key, with any characters between its parts and inside its secret part; the token of an operator; the secret of a webhook; and a run of characters of
- * which the secret part of a key, or half of it, could consist. A word ends a key: in `<key>/tasks` it is no part of it.
+ * What may be a secret: a key, with any characters between its parts and inside its secret part; the token of an operator; the secret of a
+ * webhook. So may a run of characters that could be the secret part of a key, or half of it. A word ends a key: in `<key>/tasks` it is no part
+ * of it.
  */
 const suspects = new RegExp(
   `(?<![0-9A-Za-z]{13})[Dd][Vv][Oo]${separator}([0-9A-Za-z]{16})[0-9A-Za-z]*${further}*|([Dd][Vv][Oo][Pp])${further}+|(whsec)_[\\w+/=-]+|[0-9A-Za-z]{20,}`,

@@ -15,7 +15,7 @@ import { accessToken, sessionToken } from "./session-cookie.ts";
 
 /**
  * Under a loopback name, and asked for by the browser's address bar or by a page of the same origin. A page of elsewhere that points its
- * own name here (DNS rebinding) can make the local runtime believe in another host, by a header; it cannot set `Sec-Fetch-Site`, which a
+ * own name here (DNS rebinding) can make the local runtime believe in another host, by a header. It cannot set `Sec-Fetch-Site`, which a
  * browser sends to localhost and not to such a name.
  */
 export function isAtThisMachine(c: PageContext): boolean {
@@ -48,7 +48,10 @@ async function visitorByAccess(c: PageContext, access: AccessConfig): Promise<Fo
   return { instead: () => (isInvited ? sendTo(c, "/access") : uninvitedPage(c)) };
 }
 
-/** Returns who views a page, and whose account: the member who signed in or, if it `isOpen`, anyone at the machine. Otherwise returns the response that replaces the page. */
+/**
+ * Returns who views a page, and whose account: the member who signed in or, if it `isOpen`, anyone at the machine. Otherwise returns the
+ * response that replaces the page.
+ */
 async function findVisitor(c: PageContext, isOpen: boolean): Promise<Found> {
   const db = connect(c.env.DB);
   if (isOpen) {

@@ -5,13 +5,19 @@ import type { Db } from "./client.ts";
 /** As many rows as one page of a list looks at where a filter has to be tried on each: a rare match keeps nobody else waiting for D1. */
 export const scannedAtOnce = 2000;
 
-/** A page of a list. `next`: the position after which the next page goes on; null where the list ends here. Where a filter matches little, a page may be short and still have a `next`. */
+/**
+ * A page of a list. `next`: the position after which the next page goes on; null where the list ends here. Where a filter matches little, a
+ * page may be short and still have a `next`.
+ */
 export interface Page<Row, Position> {
   rows: Row[];
   next: Position | null;
 }
 
-/** Returns the page of `found`, which has one row more than the page. `lastScanned`: the position of the last row that was looked at; null where that was the last of all. */
+/**
+ * Returns the page of `found`, which has one row more than the page. `lastScanned`: the position of the last row that was looked at; null
+ * where that was the last of all.
+ */
 export function pageFrom<Row, Position>(
   found: readonly Row[],
   limit: number,

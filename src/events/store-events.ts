@@ -6,8 +6,8 @@ import type { Event } from "./event.ts";
 export const storeEvent = (db: Db, event: Event): Statement[] => insertEvents(db, [event], sql`true`);
 
 /**
- * The sequence number of the next event of an account: after the last one, and never one that was used before, though all may have been
- * deleted since, for it is at least the time of the event in microseconds.
+ * Returns the sequence number of an account's next event, after the last one. A number is never used again, even if all events were deleted,
+ * because it is at least the event's time in microseconds.
  */
 const firstSequence = sql.raw(
   "max(value ->> 4 * 1000, 1 + (SELECT coalesce(max(sequence), 0) FROM events AS others WHERE others.account_id = made.value ->> 0))",

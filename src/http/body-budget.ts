@@ -25,8 +25,8 @@ export function hold(keyId: string, now: number): Claim {
 export const release = (holding: Claim): void => void holdings.delete(holding);
 
 /**
- * Lets a request hold so many bytes in all. Returns false where its key would hold more than is left free for the others: so one key
- * takes half of the isolate's bytes at most, n keys 1/(n + 1) each, and the next key still finds room.
+ * Lets a request hold so many bytes in all. Returns false where its key would hold more than is left free for the others. So one key takes
+ * half of the isolate's bytes at most, n keys 1/(n + 1) each, and the next key still finds room.
  */
 export function grow(holding: Claim, bytes: number): boolean {
   let ofAll = bytes;

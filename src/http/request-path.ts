@@ -5,7 +5,10 @@ import type { AppContext } from "./context.ts";
 /** Keeps an entry of the activity log below 1,000 bytes. Above that, SQLite stores each entry on a page of its own, of 4 KiB. */
 const maxShown = 384;
 
-/** Whether a URL, as it arrives, may not be in the form that `URL` gives it, or has something encoded, which Hono would decode: it has a dot segment, or a character that `URL` changes in a path. */
+/**
+ * Returns whether a URL may differ from the form that `URL` gives it, or has encoded characters, which Hono would decode. It then has a dot
+ * segment, or a character that `URL` changes in a path.
+ */
 const isRaw = /\/\.|[^!#$&-;=?-[\]_a-z|~]/;
 
 /** The last request and its path. A request is asked for its path more than once, one request after the other. */

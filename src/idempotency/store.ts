@@ -83,8 +83,8 @@ function storeResponse(db: Db, request: IdempotentRequest, response: StoredRespo
 }
 
 /**
- * Deletes responses whose 24 hours are over, at most `atMost`. Rows are looked at in the order in which they were stored, so that none is
- * read that is not to go but the last ones, and no index is paid for. Answers how many went.
+ * Deletes responses whose 24 hours are over, at most `atMost`. Rows are read in the order in which they were stored. So only the last ones
+ * read stay, and no index is paid for. Answers how many went.
  */
 export const deleteOldResponses = (db: Db, now: number, atMost: number): Promise<number> =>
   deleteInChunks(

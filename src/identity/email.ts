@@ -1,7 +1,7 @@
 import { Failure } from "../errors/failure.ts";
 
 // The address of a member tells who comes in through Cloudflare Access. Identity providers and mail systems fold the case of letters beyond
-// ASCII each in their own way: U+212A (Kelvin sign) becomes "k" in some, so that one person's address could pass for another's.
+// ASCII each in their own way. U+212A (Kelvin sign) becomes "k" in some, so one person's address could pass for another's.
 
 const hasAscii = (text: string): boolean => /\p{ASCII}/u.test(text);
 

@@ -17,7 +17,10 @@ import { newToken } from "./tokens.ts";
 
 export const keptMs = 7 * dayMs;
 
-/** Makes the link by which an owner of an account comes in, the first one or a further one, and ends the one before. Answers what the link carries. `alongside`: statements that go with it. */
+/**
+ * Makes the link by which an owner of an account comes in, the first one or a further one, and ends the one before. Answers what the link
+ * carries. `alongside`: statements that go with it.
+ */
 export async function makeSetup({ db, now }: { db: Db; now: number }, accountId: string, alongside: Statement[] = []): Promise<string> {
   const { token, tokenHash } = newToken();
   await db.batch([

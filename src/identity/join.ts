@@ -96,7 +96,10 @@ interface TakingUp {
   alongside?: (when: SQL) => Statement[];
 }
 
-/** Creates a member from a link and a passkey, with recovery codes and a session. Throws `conflict` for a link that was used or has ended, and for a registered passkey. */
+/**
+ * Creates a member from a link and a passkey, with recovery codes and a session. Throws `conflict` for a link that was used or has ended, and
+ * for a registered passkey.
+ */
 export async function claim(
   outbox: Outbox,
   now: number,

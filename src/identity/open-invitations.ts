@@ -34,8 +34,8 @@ export const listInvitations = ({ db, actor, now }: ReadContext, which?: SQL): P
     .orderBy(asc(invitations.createdAt), asc(invitations.id));
 
 /**
- * The condition for invitations that end when a member gets another role, or (null) is removed: those that they made and may not make any
- * more, those to their own address and, with an owner, the setup link: nobody knows who has it.
+ * The condition for invitations that end when a member gets another role, or (null) is removed. These are the invitations that they may no
+ * longer make and those to their own address. With an owner it is also the setup link, because nobody knows who has it.
  */
 export function endsWith({ id, accountId, emailKey, role: before }: Member, role: Role | null, now: number): SQL {
   const still = JSON.stringify(role === null ? [] : managedBy(role));

@@ -58,8 +58,8 @@ const idOf = ({ origin }: RelyingParty) => new URL(origin).hostname;
 const refused = (cause?: unknown) => new Failure("forbidden", "The passkey was not taken. Try again, from the beginning.", { cause });
 
 /**
- * The challenge that was signed, and when it ends. Throws `forbidden` where it is none of ours, has ended or was made for something else, and for
- * what was signed in a frame on a page of elsewhere: no page of ours is shown in one.
+ * The challenge that was signed, and when it ends. Throws `forbidden` where it is none of ours, has ended or was made for something else, and
+ * for what was signed in a frame on a page of another site. None of our pages is shown in one.
  */
 function signedChallenge(
   clientDataJSON: string,

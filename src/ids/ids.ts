@@ -7,7 +7,7 @@ const hexOfTime = (timeMs: number) => Math.max(0, timeMs).toString(16).padStart(
 let latest = { timeMs: -1, seq: 0 };
 
 /**
- * A new opaque id: the prefix and a UUIDv7 in hex, so that ids of one kind sort by the time they were made (RFC 9562, 5.7) and,
+ * Returns a new opaque id: the prefix and a UUIDv7 in hex. Ids of one kind sort by their time of creation (RFC 9562, 5.7) and,
  * within a millisecond of one isolate, by their order (6.2, method 1).
  */
 export function newId(prefix: IdPrefix, timeMs: number): string {

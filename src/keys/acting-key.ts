@@ -9,7 +9,7 @@ import type { Authority } from "../webhooks/outbox.ts";
 import type { KeyRow } from "./key.ts";
 import { apiKeys } from "./tables.ts";
 
-// A key that is revoked, disabled, expired or narrowed after its request was admitted changes nothing any more: each change by a key
+// A key that is revoked, disabled, expired or narrowed after its request was admitted changes nothing any more. Each change by a key
 // is written on the condition that the key may still make it.
 
 const refusalFailure = (code: DenialCode, scope: string | null): Failure => {
@@ -58,7 +58,10 @@ async function isSuspended(db: Db, keyId: string): Promise<boolean> {
   return found !== undefined && found.suspendedAt !== null;
 }
 
-/** The row of the key that acts, null where it is the operator or the service itself. Throws as the request would be refused where the key is gone from D1 or no longer active. */
+/**
+ * The row of the key that acts, null where it is the operator or the service itself. Throws as the request would be refused where the key is
+ * gone from D1 or no longer active.
+ */
 export async function readActingKey({ db, actor }: ReadContext): Promise<KeyRow | null> {
   if (actor.by.type !== "key") return null;
   const [row] = await db

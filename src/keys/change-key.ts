@@ -18,9 +18,10 @@ export type KeyPatch = Partial<Pick<KeyRow, "name" | "scopes" | "hourlyLimit" | 
 };
 
 /**
- * Changes the members of a key that `patch` has. Writes nothing, and pushes nothing that is confirmed, if none differs. Throws `not_found`, `precondition_failed`, `conflict` for a revoked key,
- * `forbidden` for more than the acting key may grant, `limit_reached` where an expired key would be one live key too many, `conflict` where a member who may have its secret was removed since,
- * `unavailable` where the change is stored but its guard cannot be reached.
+ * Changes the members of a key that `patch` has. Writes nothing, and pushes nothing that is confirmed, if none differs. Throws `not_found`,
+ * `precondition_failed`, `conflict` for a revoked key, `forbidden` for more than the acting key may grant, `limit_reached` where an expired
+ * key would be one live key too many. Throws `conflict` where a member who may know its secret was removed since, and `unavailable` where the
+ * change is stored but its guard cannot be reached.
  */
 export async function changeKey(writing: KeyContext, id: string, { overlapEndsAt, ...given }: KeyPatch, holds: Precondition): Promise<Key> {
   const { now } = writing;

@@ -11,9 +11,9 @@ import type { KeyRow } from "./key.ts";
 import { raiseVersions } from "./raise-versions.ts";
 import { apiKeys } from "./tables.ts";
 
-// D1 can be set back in time (Time Travel), the guards cannot. A guard whose configuration is no version that the row ever had is
-// then what is right: what was revoked stays revoked, what was disabled stays disabled until it is enabled, and the newer secret stays in
-// force. All else is the row's, where the account sees it.
+// D1 can be set back in time (Time Travel), the guards cannot. A guard whose configuration is no version that the row ever had is then right.
+// A revoked key stays revoked, a disabled key stays disabled until it is enabled, and the newer secret stays in force. All else is the row's,
+// where the account sees it.
 
 /** Whether a guard has something in force that the row as it was read knows nothing of. */
 const isBehind = (row: KeyRow, inForce: KeyConfig): boolean =>
@@ -33,8 +33,8 @@ export async function reconcileKey({ db, guards }: { db: Db; guards: Guards }, r
 }
 
 /**
- * Writes what a guard knows better into the row, above the versions of both, unless the row has changed since it was read: then
- * somebody else's change was on its way to the guard.
+ * Writes what a guard knows better into the row, above the versions of both. Skips this if the row has changed since it was read, because
+ * another change was then on its way to the guard.
  */
 export async function adoptConfig(db: Db, row: KeyRow, inForce: KeyConfig): Promise<void> {
   const now = Date.now();

@@ -3,7 +3,10 @@ import { isWithin } from "../net/ip-list.ts";
 import type { EvenWhereFull } from "../webhooks/outbox.ts";
 import type { KeyRow } from "./key.ts";
 
-/** How far a change of a key goes on where the account or the database is full. What disables the key or ends an overlap always does, and so does what the operator takes away. */
+/**
+ * How far a change of a key goes on where the account or the database is full. What disables the key or ends an overlap always does, and so
+ * does what the operator takes away.
+ */
 export function evenWhereFullOf(before: KeyRow, after: KeyRow, { by }: Actor): EvenWhereFull {
   if (!isTightening(before, after)) return false;
   const isEnding = before.state !== after.state || (before.previousSecretHash !== null && after.previousSecretHash === null);

@@ -21,7 +21,7 @@ export interface KeyContext extends WriteContext, LogReadContext {
   guards: Guards;
 }
 
-/** The members that a change sets, the event that it makes, whether it goes on where the account is full, and what besides must hold in D1 for it to be made. */
+/** A change: the members that it sets, its event, whether it is allowed in a full account, and its further conditions in D1. */
 export interface KeyUpdate {
   members: Partial<KeyRow>;
   /** The key before the change, for the event and the audit log, where another write began the change. */
@@ -60,7 +60,10 @@ const memberNames: Record<string, string> = {
 
 const changesOf = (members: Partial<KeyRow>): string[] => Object.keys(members).flatMap((member) => memberNames[member] ?? []);
 
-/** Changes a key where neither it nor the acting key has been changed meanwhile, and pushes it to its guard. Throws `not_found`, `precondition_failed`, `forbidden`, and `unavailable` where it is stored but not yet in force. */
+/**
+ * Changes a key where neither it nor the acting key has been changed meanwhile, and pushes it to its guard. Throws `not_found`,
+ * `precondition_failed`, `forbidden`, and `unavailable` where it is stored but not yet in force.
+ */
 export function writeKey(writing: KeyContext, id: string, { holds, decide, result = (after) => after }: KeyEdit): Promise<Key> {
   const { db, now, commit } = writing;
   return withOptimisticLock({ read: () => readKeyRow(writing, id), holds, name: "key" }, async (before) => {

@@ -14,7 +14,7 @@ function rangeOf(text: string): AddressRange {
 /** Reads a list of valid addresses and ranges: 100 of them take longer than the rest of a request, so a guard does it once for each configuration. */
 export const parseIpList = (list: readonly string[]): AddressRange[] => list.map(rangeOf);
 
-/** Whether an address or range in a valid form means what it seems to: an IPv4 address inside an IPv6 one must be a mapped one, and all of its range. */
+/** Returns whether a valid address or range means what it seems to. An IPv4 address inside an IPv6 one must be a mapped one, and so must all of its range. */
 export function isUnambiguous(text: string): boolean {
   if (!text.includes(":") || !text.includes(".")) return true;
   const [, bits = "128"] = text.split("/");

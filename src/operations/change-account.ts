@@ -43,7 +43,10 @@ export async function makeOwnerLink(operating: Operating, accountId: string): Pr
 
 const targetOf = ({ id, name }: Account): AuditTarget => ({ type: "account", id, name });
 
-/** Suspends an account: when this returns, its keys are refused, its deliveries are held and its members change nothing. One that is suspended stays so. Throws `not_found` and `unavailable`. Answers how many keys were told. */
+/**
+ * Suspends an account: when this returns, its keys are refused, its deliveries are held and its members change nothing. One that is suspended
+ * stays so. Throws `not_found` and `unavailable`. Answers how many keys were told.
+ */
 export const suspendAccount = (operating: Operating & { guards: Guards }, accountId: string): Promise<number> =>
   changeSuspension(operating, accountId, operating.now);
 
@@ -68,7 +71,10 @@ async function changeSuspension(operating: Operating & { guards: Guards }, accou
   return pushKeysOf(operating, accountId);
 }
 
-/** Sets the highest hourly limit that a key of the account may have. Live keys above it are lowered to it when this returns. Throws `not_found` and `unavailable`. Answers their ids. */
+/**
+ * Sets the highest hourly limit that a key of the account may have. Live keys above it are lowered to it when this returns. Throws `not_found`
+ * and `unavailable`. Answers their ids.
+ */
 export async function changeCeiling(
   operating: Operating & { guards: Guards; activity: Db },
   accountId: string,
@@ -93,7 +99,10 @@ export async function changeCeiling(
 export const changeKeepDays = (operating: Operating, accountId: string, keepDays: number | null): Promise<void> =>
   changeAccount(operating, accountId, { keepDays }, { keep_days: keepDays });
 
-/** Sets how many bytes the account may store in the main database; null: as many as others. An account that has more keeps it, and adds nothing. Throws `not_found`. */
+/**
+ * Sets how many bytes the account may store in the main database; null: as many as others. An account that has more keeps it, and adds
+ * nothing. Throws `not_found`.
+ */
 export const changeStorageQuota = (operating: Operating, accountId: string, storageQuotaBytes: number | null): Promise<void> =>
   changeAccount(operating, accountId, { storageQuotaBytes }, { storage_quota_bytes: storageQuotaBytes });
 

@@ -76,7 +76,10 @@ export async function requireKept(db: Db, accountId: string): Promise<void> {
   if (erasure) throw new Failure("conflict", "This account is being erased: nothing more can be made or changed in it.");
 }
 
-/** Goes on with an erasure until it is finished, or until `endsAt`; one that was finished is done again, where D1 was set back since. Answers it, as far as it is then. */
+/**
+ * Goes on with an erasure until it is finished, or until `endsAt`; one that was finished is done again, where D1 was set back since. Answers
+ * it, as far as it is then.
+ */
 export async function eraseSome(erasing: Erasing, accountId: string, endsAt: number): Promise<Erasure> {
   const { db } = erasing;
   const erasure = await readErasure(db, accountId);
@@ -96,7 +99,10 @@ export async function eraseSome(erasing: Erasing, accountId: string, endsAt: num
   return readErasure(db, accountId);
 }
 
-/** Goes on with erasures that were broken off, and looks again for what was on its way when others were finished: at most `atMost` of them. Answers how many. */
+/**
+ * Goes on with erasures that were broken off, and looks again for what was on its way when others were finished: at most `atMost` of them.
+ * Answers how many.
+ */
 export async function finishErasures(erasing: Erasing, now: number, atMost: number): Promise<number> {
   const { db } = erasing;
   // In no order: one whose database is away holds up no other.

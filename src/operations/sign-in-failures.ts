@@ -14,7 +14,8 @@ import { storeOperation } from "./operator-audit.ts";
 import { signInFailures } from "./tables.ts";
 
 // Wrong operator tokens and recovery codes: counted for /metrics, recorded in an audit log, and bounded for each source. What is stored is
-// bounded too, since anybody can send a wrong one: a fixed number of rows of attempts, and one audit entry a minute for each kind and account.
+// bounded too, since anybody can send a wrong one. There is a fixed number of rows of attempts, and one audit entry a minute for each kind and
+// account.
 
 type Credential = (typeof signInFailures.credential.enumValues)[number];
 

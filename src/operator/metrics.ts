@@ -4,7 +4,8 @@ import { type DeploymentStatus, readDeploymentStatus } from "../operations/deplo
 import { secondMs } from "../time/clock.ts";
 import type { OperatorEnv } from "./context.ts";
 
-// What a monitor reads (OpenMetrics 1.0). Nothing here is of one account: requests by account are on the operator's page, and each request has its line in the logs.
+// What a monitor reads (OpenMetrics 1.0). Nothing here is of one account: requests by account are on the operator's page, and each request has
+// its line in the logs.
 
 const contentType = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 

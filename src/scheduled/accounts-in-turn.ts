@@ -20,9 +20,9 @@ const leftMark = "+";
 const maxPieceMs = 30 * secondMs;
 
 /**
- * Works on the accounts in turn, fifty at a time, from where the last run ended, until `atMost` is done or the time is over: so each is
- * reached, however many there are, and a piece that fails or hangs (a database that is away) holds up no other. What was left of a piece comes in
- * the next round, which begins in the next minute.
+ * Works on the accounts in turn, fifty at a time, from where the last run ended, until `atMost` is done or the time is over. So each is
+ * reached, however many there are. A piece that fails or hangs, because a database is away, holds up no other. What was left of a piece comes
+ * in the next round, which begins in the next minute.
  */
 export async function accountsInTurn(
   { outbox, cursor, atMost, endsAt }: Run,

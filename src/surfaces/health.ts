@@ -104,9 +104,9 @@ const worst = (checks: Checks): Check["status"] => {
 };
 
 /**
- * `/health`, for monitors (draft-inadarei-api-health-check): the checks as they were made at most two seconds ago. It fails where D1 or the guards do not respond, since
- * requests fail then. A log that has to wait, a queue that is away or a full database is a warning: requests are served. `releaseId`: the
- * deployed version of the Worker, as Cloudflare names it.
+ * `/health`, for monitors (draft-inadarei-api-health-check): the checks as they were made at most two seconds ago. It fails where D1 or the
+ * guards do not respond, since requests fail then. A log that has to wait, a queue that is away or a full database is a warning: requests are
+ * served. `releaseId`: the deployed version of the Worker, as Cloudflare names it.
  */
 export function createHealth({ isLocal }: Pick<Build, "isLocal">): Surface {
   const app = createSurfaceApp(problem);

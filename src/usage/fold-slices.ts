@@ -1,9 +1,9 @@
 import { idBound } from "../ids/ids.ts";
 import { dayMs, dayStart, hourMs, hourStart, sliceMs } from "../time/clock.ts";
 
-// Roll-ups count each entry exactly once, though batches of entries repeat, overlap and come late: a stale slice is computed anew from its
-// entries, its hour from the hour's slices and its day from the day's hours, and its mark is deleted, all in one D1 batch. Nothing is added
-// to what was there.
+// Roll-ups count each entry exactly once, though batches of entries repeat, overlap and come late. A stale slice is computed anew from its
+// entries, its hour from the hour's slices and its day from the day's hours. The same D1 batch deletes its mark. Nothing is added to what was
+// there.
 
 /** One slice of an account, which begins at `start`. */
 export interface Slice {
@@ -31,7 +31,10 @@ async function slices(statement: D1PreparedStatement): Promise<Slice[]> {
   return results.map(({ account_id, start }) => ({ accountId: account_id, start }));
 }
 
-/** Folds stale slices of any accounts. Answers for how many milliseconds D1 was at it: by its own word or, where that is less, by how long it took to answer. */
+/**
+ * Folds stale slices of any accounts. Answers for how many milliseconds D1 was at it: by its own word or, where that is less, by how long it
+ * took to answer.
+ */
 export async function foldSlices(d1: D1Database, stale: readonly Slice[]): Promise<number> {
   const parts = {
     slices: JSON.stringify(

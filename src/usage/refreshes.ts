@@ -7,7 +7,10 @@ const restOfOthers = 50;
 const shortestRestAfterFailureMs = 5 * secondMs;
 const answeredWithinMs = 20 * secondMs;
 
-/** Refreshes usage for its readers: one refresh per account at a time, shared by all who wait, and not again too soon. So nobody notices a client that polls the largest account. */
+/**
+ * Refreshes usage for its readers: one refresh per account at a time, shared by all who wait, and not again too soon. So nobody notices a
+ * client that polls the largest account.
+ */
 export class Refreshes {
   readonly #d1: () => D1Database;
   /** By account: the refresh that runs, or before when no other begins. */

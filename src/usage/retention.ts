@@ -7,7 +7,10 @@ const daysKeptMs = 400 * dayMs;
 /** As many hours or days of accounts as one statement deletes, with all rows of each. */
 const partsAtOnce = 100;
 
-/** Deletes roll-ups of accounts that no page or call shows any more: hours after 93 days, days after 400, a hundred of each at most. Answers whether more may be left. */
+/**
+ * Deletes roll-ups of accounts that no page or call shows any more: hours after 93 days, days after 400, a hundred of each at most. Answers
+ * whether more may be left.
+ */
 export async function deleteOldUsage(d1: D1Database, accountIds: readonly string[], now: number): Promise<boolean> {
   const ids = JSON.stringify(accountIds);
   const deletion = (sql: string, keptMs: number) => d1.prepare(sql).bind(ids, now - keptMs);

@@ -5,8 +5,8 @@ import type { DeliveryMessage } from "./enqueue.ts";
 const DeliveryBody = z.object({ deliveryId: z.string() });
 
 /**
- * Hands each message of the queue to a delivery and acknowledges it; what cannot be handed on is tried again, and what is no message
- * of ours is reported and acknowledged. Messages of the queue `deadQueue` were given up: they are reported, and the sweep finds their deliveries in D1.
+ * Hands each message of the queue to a delivery and acknowledges it. Retries a message that cannot be handed on. Reports and acknowledges a
+ * foreign message. Messages of the queue `deadQueue` were given up: they are reported, and the sweep finds their deliveries in D1.
  */
 export async function consume(
   batch: MessageBatch<DeliveryMessage>,

@@ -15,8 +15,7 @@ export interface DeliveryEnv {
 }
 
 /**
- * Makes deliveries, each in an invocation of its own: a receiver that hangs holds up nobody, since the one who asks is answered
- * at once and the POST runs on after that.
+ * Makes each delivery in an invocation of its own. A receiver that hangs holds up nobody, because the call returns at once and the POST continues after that.
  */
 export const delivererFor = ({ isLocal }: { isLocal: boolean }) =>
   class Deliverer extends WorkerEntrypoint<DeliveryEnv> {

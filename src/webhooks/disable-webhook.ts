@@ -9,8 +9,8 @@ import { webhooks } from "./tables.ts";
 import type { Webhook } from "./webhook.ts";
 
 /**
- * Disables a webhook that still leads where the attempt went (and has been failing since `failingSince`, where that is the reason),
- * holds what is to be sent to it, and makes the event of it. Returns whether it did. `audit`: where somebody did it, and not the service itself.
+ * Disables a webhook whose URL is still that of the attempt (and that has been failing since `failingSince`, if that is the reason). Holds its
+ * deliveries and creates the event. Returns whether it did. `audit`: where somebody did it, and not the service itself.
  */
 export async function disableWebhook(
   { db, now, enqueue }: { db: Db; now: () => number; enqueue: EnqueueDeliveries },

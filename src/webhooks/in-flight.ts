@@ -22,7 +22,10 @@ export const hasSlot = (at: number): SQL => sql`
   ${inFlight(at, sql`other.account_id = deliveries.account_id AND other.webhook_id = deliveries.webhook_id`)} < ${maxInFlight.ofWebhook}
   AND ${inFlight(at, sql`other.account_id = deliveries.account_id`)} < ${maxInFlight.ofAccount}`;
 
-/** The statement that reserves the next delivery of an account and answers its id, if one is due: of the webhook with the fewest in flight the one that has been due longest. */
+/**
+ * The statement that reserves the next delivery of an account and returns its id, if one is due. It takes the longest due one of the webhook
+ * with the fewest in flight.
+ */
 export const reserveNext = (
   accountId: string,
   at: number,

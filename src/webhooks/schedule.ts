@@ -33,7 +33,10 @@ export function nextAttemptAt(attempts: number, now: number, random: number, ret
   return now + Math.max(jittered, Math.min(retryAfterMs ?? 0, maxRetryAfterMs));
 }
 
-/** About when the attempts after the next one would be made, should each fail: in milliseconds since the epoch, without what is random in it. `attempts`: how many were made. */
+/**
+ * About when the attempts after the next one would be made, should each fail: in milliseconds since the epoch, without what is random in it.
+ * `attempts`: how many were made.
+ */
 export function attemptsAfter(attempts: number, nextAt: number): number[] {
   let at = nextAt;
   return delaysMs.slice(attempts).map((delayMs) => (at += delayMs));

@@ -9,7 +9,10 @@ type NewAttempt = typeof attempts.$inferInsert;
 /** Characters that are kept of the response to a failed attempt once a later one was made. The latest has up to 16 KiB. */
 const earlierCharacters = 1024;
 
-/** The statement that stores an attempt of an account, where `when` holds. A failed one is left out where the account has used up its quota and its reserve: the delivery still counts it. */
+/**
+ * The statement that stores an attempt of an account, where `when` holds. A failed one is left out where the account has used up its quota and
+ * its reserve: the delivery still counts it.
+ */
 export const storeAttempt = (db: Db, accountId: string, attempt: NewAttempt, when: SQL) =>
   insertWhere(db, attempts, attempt, attempt.error === null ? when : sql`${when} AND ${isWithinReserve(accountId)}`);
 

@@ -21,9 +21,9 @@ interface Sweeping {
 }
 
 /**
- * The guarantee: finds the deliveries that have been due for a while and that nobody attends to, even if a message was lost on the way to
- * them, and enqueues them. The webhooks take turns, in the order of their ids from after `cursor`, each with the ten that have been due
- * longest: so none can hold up the others. At most `limit`. Answers how many, and the webhook to go on after; null at the end of the round.
+ * The guarantee: finds the deliveries that have been due for a while and that no attempt holds, and enqueues them. This covers lost messages.
+ * The webhooks take turns, in the order of their ids from after `cursor`, each with the ten that have been due longest: so none can hold up
+ * the others. At most `limit`. Answers how many, and the webhook to go on after; null at the end of the round.
  */
 export async function sweepDeliveries(
   { db, queue, deliver }: Sweeping,

@@ -102,8 +102,8 @@ async function insertWebhook(
 }
 
 /**
- * Changes the members of a webhook that `patch` has. Writes nothing if none differs. Enabling sends nothing that was held. Throws `not_found`, `precondition_failed`,
- * `invalid_body` and `forbidden`, the latter also where the acting key may not read what the webhook is sent already.
+ * Changes the members of a webhook that `patch` has. Writes nothing if none differs. Enabling sends nothing that was held. Throws `not_found`,
+ * `precondition_failed`, `invalid_body` and `forbidden`, the latter also where the acting key may not read what the webhook is sent already.
  */
 export async function changeWebhook(writing: WebhookContext, id: string, patch: WebhookPatch, holds: Precondition): Promise<Webhook> {
   if (patch.url !== undefined) requireUrl(patch.url, writing.urls);

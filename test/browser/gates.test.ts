@@ -5,8 +5,8 @@ import { type RunningWorker, startWorker } from "../node/worker.ts";
 import { fieldErrorsOf } from "./axe.ts";
 import { startChromium } from "./chromium.ts";
 
-// What holds for every page, in both themes and at both widths: nothing of accessibility to complain of, nothing that scrolls sideways, nothing
-// from elsewhere, no violated policy, and little to load.
+// What holds for every page, in both themes and at both widths. It has no accessibility faults, does not scroll sideways, loads little and
+// only from its own origin, and violates no policy.
 
 const longName = `${"😀".repeat(90)} مفتاح الخلفية`;
 let worker: RunningWorker;

@@ -6,7 +6,10 @@ import { bundleInto, modulesOf } from "./releases.ts";
 // The Worker as wrangler bundles it, on its runtime alone: for a test that starts it dozens of times. wrangler, which starts a Worker in the same way,
 // bundles it anew each time, and takes two thirds of the CPU of such a start for itself.
 
-/** Bundles the Worker of a copy of the project, with the options of its wrangler.toml and its secrets; its data stay in the copy. Returns the file with the options that it is started with. */
+/**
+ * Bundles the Worker of a copy of the project, with the options of its wrangler.toml and its secrets; its data stay in the copy. Returns the
+ * file with the options that it is started with.
+ */
 export async function bundleOf(folder: string): Promise<string> {
   const { unstable_getMiniflareWorkerOptions: optionsOf } = await import("wrangler");
   const bundle = join(folder, "bundle");

@@ -12,8 +12,8 @@ import { hashOf } from "../../src/crypto/hash.ts";
 import { scopes } from "../../src/keys/scopes.ts";
 import { type Bundles, bundle, migrate, type Release, releasedVersion, startRelease } from "./releases.ts";
 
-// What the last release has left is what the next one finds, and for one release the other way round: its rows, what its objects keep, and what one
-// says to the other while both run. A migration comes before the release that needs it.
+// The next release finds what the last one left: its rows, the state of its objects, and its messages while both run. For one release it also
+// holds the other way round. A migration comes before the release that needs it.
 
 let bundles: Bundles;
 let state: string;

@@ -8,8 +8,8 @@ import { type Receiver, startReceiver } from "../../scripts/receiving.ts";
 import { freePort, run } from "../node/project.ts";
 import { type RunningWorker, startWorker } from "../node/worker.ts";
 
-// `npm run soak`: traffic of every kind for half an hour (SOAK_MINUTES for another time), beside which nothing may go wrong: no server error, memory flat, each request
-// logged once, each event delivered.
+// `npm run soak`: traffic of every kind for half an hour (SOAK_MINUTES for another time). There is no server error, memory stays flat, each
+// request is logged once, and each event is delivered.
 
 const minutes = Number(process.env.SOAK_MINUTES || 30);
 const perSecond = 15;
@@ -37,7 +37,10 @@ interface Asked {
   headers?: Record<string, string>;
 }
 
-/** One request: noted as wrong where the service failed, and as to be logged where it came with a real key. `isOurs`: whether the key is one of the account's. */
+/**
+ * One request: noted as wrong where the service failed, and as to be logged where it came with a real key. `isOurs`: whether the key is one of
+ * the account's.
+ */
 async function ask({ method = "GET", path, key, body, headers = {} }: Asked, isOurs = key !== undefined) {
   const response = await fetch(origin() + path, {
     method,

@@ -14,8 +14,8 @@ import { readUsage } from "../../src/usage/read-usage.ts";
 import { refreshRollUps } from "../../src/usage/refresh-roll-ups.ts";
 import { makeKey, makeTenant, readingLog } from "./client.ts";
 
-// Requests over twenty keys, while D1 fails for most of the time and loses every third of its answers, guards and writers are killed and put to
-// sleep: ten thousand and a minute in the long form.
+// Requests over twenty keys, while D1 fails for most of the time and loses every third of its responses, and guards and writers are killed and
+// evicted. The long form sends ten thousand requests in a minute.
 
 const { requests, roundMs, outage, smallLimit } = inject("isLong")
   ? { requests: 10_000, roundMs: 800, outage: { from: 8_000, to: 68_000 }, smallLimit: 200 }

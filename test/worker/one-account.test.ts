@@ -8,8 +8,8 @@ import { call, makeKey, makeTenant } from "./client.ts";
 import { operate } from "./operate.ts";
 import { deliveriesOf, delivering, newPath, receivedAt, register, until } from "./receiver.ts";
 
-// One account does what it can to fill the main database: many keys, many webhooks whose receivers fail at length, the largest bodies, and everything it
-// may still do at its quota, again and again. Another account works beside it.
+// One account does what it can to fill the main database. It has many keys, many webhooks whose receivers fail at length and the largest
+// bodies. It repeats everything it may still do at its quota. Another account works beside it.
 
 const mib = 1024 * 1024;
 const attack = inject("isLong")

@@ -82,7 +82,7 @@ const samples: Record<string, Sample> = {
   updateKey: { status: 200, id: key, body: { hourly_limit: 10 } },
   revokeKey: { status: 204, id: key },
   rotateKey: { status: 200, id: key, body: { overlap_seconds: 60 } },
-  revokeLeakedKey: { status: 202, body: { key: "whatever" } },
+  revokeLeakedKey: { status: 202, body: { key: "not a key" } },
   getOpenApi: { status: 200 },
   getOpenApiYaml: { status: 200 },
   listEventTypes: { status: 200 },

@@ -19,7 +19,10 @@ export const pageOf = <Item extends z.ZodType>(item: Item, name: string) =>
     })
     .openapi(name, { description: "A page of a list." });
 
-/** Tells a cursor of this list from one of another: a checksum of the position and everything in the query but where the page begins and how long it is. It is no secret: a position that somebody makes up shows nothing but the account's own. */
+/**
+ * Tells a cursor of this list from one of another: a checksum of the position and everything in the query but where the page begins and how
+ * long it is. It is no secret: a position that somebody makes up shows nothing but the account's own.
+ */
 function checksumOf(c: ApiContext, position: unknown): string {
   const url = new URL(urlOf(c));
   url.searchParams.delete("cursor");

@@ -1,7 +1,7 @@
 import type { Child } from "hono/jsx";
 
 /**
- * A picture that is stretched to the room that there is, with texts beside it that keep their size: `values` at its left, as high as it is, and
+ * A chart that fills its space, with texts beside it that keep their size. There is `values` at its left, as high as it is, and
  * `names` below it, at shares of its width. `id`: of this picture on its page.
  */
 export const Chart = ({

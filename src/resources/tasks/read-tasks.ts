@@ -21,7 +21,10 @@ export interface TaskFilter {
   q?: string | undefined;
 }
 
-/** Tasks of the account. Those without a due date come last, whichever way they are sorted by it. A filtered page looks at 2,000 at most, and at 4 MB of their text. */
+/**
+ * Tasks of the account. Those without a due date come last, whichever way they are sorted by it. A filtered page looks at 2,000 at most, and
+ * at 4 MB of their text.
+ */
 export async function listTasks(
   { db, actor }: ReadContext,
   { filter, sort, after, limit }: { filter: TaskFilter; sort: TaskSort; after?: TaskPosition | undefined; limit: number },

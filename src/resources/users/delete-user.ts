@@ -23,7 +23,10 @@ const abandonedMs = minuteMs;
 /** Pieces of one request. A piece is 8 statements at most. */
 const maxPiecesPerRequest = 20;
 
-/** Deletes a user and leaves its tasks without an assignee. The scheduled job finishes what takes more than 20 pieces: above 10,000 tasks, or 2,500 in an account of 20 webhooks. Throws `not_found`, `precondition_failed` and `limit_reached`. */
+/**
+ * Deletes a user and leaves its tasks without an assignee. The scheduled job finishes what takes more than 20 pieces: above 10,000 tasks, or
+ * 2,500 in an account of 20 webhooks. Throws `not_found`, `precondition_failed` and `limit_reached`.
+ */
 export async function deleteUser(writing: WriteContext, id: string, holds: Precondition): Promise<void> {
   const { db, now, commit } = writing;
   const marked = await withOptimisticLock({ read: () => readUser(writing, id), holds, name: "user" }, async (before) => {
@@ -56,7 +59,10 @@ async function requireFew(reading: ReadContext): Promise<void> {
     throw new Failure("limit_reached", `${maxInDeletion} users of this account are still being deleted. Wait a minute, then try again.`);
 }
 
-/** Goes on with deletions that were broken off, at most `limit` pieces in all. Accounts take turns, a piece each, and the oldest of an account is finished first. One that fails holds up no other. Answers how many pieces were done. */
+/**
+ * Goes on with deletions that were broken off, at most `limit` pieces in all. Accounts take turns, a piece each, and the oldest of an account
+ * is finished first. One that fails holds up no other. Answers how many pieces were done.
+ */
 export async function finishDeletions(outbox: Outbox, now: number, limit: number): Promise<number> {
   const { db } = outbox;
   const marked = await db

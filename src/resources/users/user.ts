@@ -13,8 +13,8 @@ export interface NewUser {
 }
 
 /**
- * What is derived from a name and an address: two addresses that differ in case alone are one. Letters of every script are folded, unlike in the
- * addresses of members: a user grants nothing, and two that fold alike (`k` and the Kelvin sign) are a conflict, never a match.
+ * What is derived from a name and an address: two addresses that differ in case alone are one. Letters of every script are folded, unlike in
+ * the addresses of members. A user grants nothing, and two that fold alike (`k` and the Kelvin sign) are a conflict, never a match.
  */
 export const searchable = ({ name, email }: { name: string; email: string }) => ({
   emailKey: email.toLowerCase(),
