@@ -101,7 +101,7 @@ export function parseInput<Schema extends z.ZodType>(schema: Schema, input: unkn
     const value = index === undefined ? undefined : (input as Record<string, unknown[]>)[name]?.[Number(index)];
     if (!faults.has(name)) faults.set(name, typeof value === "string" ? `${value}: ${message}` : message);
   }
-  return { refused: { summary: "Nothing was changed: some of what was typed is not taken.", faults } };
+  return { refused: { summary: "Nothing was changed. Correct the marked fields.", faults } };
 }
 
 const forThePerson = new Set(["invalid_body", "conflict", "limit_reached", "forbidden", "precondition_failed"]);
@@ -120,7 +120,7 @@ export async function attempt<Result>(run: () => Promise<Result>): Promise<{ res
           faults,
         },
       };
-    return { refused: { summary: faults.size > 0 ? "Nothing was changed: some of what was typed is not taken." : error.message, faults } };
+    return { refused: { summary: faults.size > 0 ? "Nothing was changed. Correct the marked fields." : error.message, faults } };
   }
 }
 

@@ -3,5 +3,5 @@ import type { Manifest } from "../db/manifest.ts";
 export const manifest = {
   name: "me",
   order: 40,
-  tags: [{ name: "Key in use", description: "The key that a request came with, and its limit." }],
+  tags: [{ name: "Current key", description: "The key that a request came with, and its limit." }],
 } as const satisfies Manifest;

@@ -62,7 +62,7 @@ const read = createRoute({
   operationId: "getMe",
   summary: "Get the account and key of this request",
   description: "Returns the key and what it may do: the first call to make with a new key. Every key may call this, with any scopes.",
-  tags: ["Key in use"],
+  tags: ["Current key"],
   ...requireScope(null),
   responses: { 200: json(Me, "The account, the key and its limit.") },
 });
@@ -86,7 +86,7 @@ const readRateLimit = createRoute({
   operationId: "getRateLimit",
   summary: "Get the limit of this key",
   description: "What is left of the hour, to look before many calls. Not counted, and answered even when the limit is reached.",
-  tags: ["Key in use"],
+  tags: ["Current key"],
   ...requireScope(null),
   ...notCounted,
   responses: { 200: json(RateLimits, "What is used of each limit.") },

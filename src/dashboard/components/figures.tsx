@@ -146,7 +146,7 @@ export const Figures = ({
 }) => {
   const { totalRequests, successRate, avgResponseTimeMs, previous } = usage;
   const span = before ?? daysOf(previous);
-  const against = (former: string) => (former === dash || former === "0" ? `no requests ${span}` : `against ${former}, ${span}`);
+  const against = (former: string) => (former === dash || former === "0" ? `against no requests, ${span}` : `against ${former}, ${span}`);
   return (
     <section aria-labelledby="usage">
       <h2 id="usage">{title}</h2>

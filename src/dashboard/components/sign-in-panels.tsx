@@ -71,7 +71,9 @@ export const SignInPanel = ({ passkeys, codesLeft, now }: { passkeys: readonly P
       <p class="fault" role="alert" data-fault hidden />
     </form>
     <h3>Recovery codes</h3>
-    <p>{codesLeft === 0 ? "None is left. Make new ones." : `${codesLeft} of 8 are left. New ones end these.`}</p>
+    <p>
+      {codesLeft === 0 ? "You have no codes left. Create new codes." : `You have ${codesLeft} of 8 codes left. New codes replace them.`}
+    </p>
     <p class="buttons">
       <Action action="/settings/recovery-codes" hidden={{ nonce: newNonce() }}>
         Make new recovery codes

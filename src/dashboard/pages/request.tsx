@@ -187,7 +187,7 @@ requestPages.get("/activity/:id", needs("session"), async (c) => {
         </section>
       )}
       <section class="panel" aria-labelledby="again">
-        <h2 id="again">The same again</h2>
+        <h2 id="again">Repeat this request</h2>
         {/^(?:POST|PUT|PATCH)$/.test(entry.method) && <p>Its body was not kept: put yours in the place of {"{}"}.</p>}
         <Code label="With curl" id="curl">
           {curlOf(entry, origin)}

@@ -144,8 +144,8 @@ export async function showSettings(c: PageContext, { form = new Form(), refused 
           <dd>
             <code>{account.id}</code>
           </dd>
-          <dt>Ceiling</dt>
-          <dd>{integer(account.limitCeiling)} requests an hour for each key; the operator may change it</dd>
+          <dt>Maximum limit</dt>
+          <dd>{integer(account.limitCeiling)} requests an hour per key. The operator can change it.</dd>
           <dt>Made</dt>
           <dd>
             <Moment timeMs={account.createdAt} />

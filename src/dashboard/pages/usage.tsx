@@ -162,7 +162,7 @@ usagePages.get("/usage", needs("session"), async (c) => {
       <section class="panel" aria-labelledby="by-day" id="days-part" data-refresh>
         <h2 id="by-day">{titles.day}</h2>
         <details>
-          <summary>{counted(sharesBy("day").length, "day")}, each with its figures</summary>
+          <summary>Show {counted(sharesBy("day").length, "day")}</summary>
           <Breakdown by="day" shares={sharesBy("day")} names={names} total={total} />
         </details>
       </section>
