@@ -50,6 +50,8 @@ export async function startReceiver(port: number, tell: (received: Received) => 
     if (behave) behave(response);
     else response.writeHead(204).end();
   });
+  // An idle connection stays open: closing it would lose a request that arrives at that moment.
+  server.keepAliveTimeout = 0;
   await new Promise<void>((resolve, reject) => server.once("error", reject).listen(port, "127.0.0.1", resolve));
   const stop = () =>
     new Promise<void>((resolve) => {

@@ -26,6 +26,8 @@ async function startShelf() {
     const { text, status } = kept.get(path) ?? { text: "{}", status: 404 };
     response.writeHead(status, { "Content-Type": "application/json" }).end(text);
   });
+  // An idle connection stays open: closing it would lose a request that arrives at that moment.
+  server.keepAliveTimeout = 0;
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const stop = () =>
     new Promise<void>((resolve) => {
