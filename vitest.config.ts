@@ -7,8 +7,9 @@ import { defineConfig } from "vitest/config";
 import { builtPath, builtText } from "./scripts/build-docs.ts";
 
 // `test/worker` runs inside workerd, on real D1 and Durable Objects; `test/node` starts commands as people do; `test/browser` opens the
-// pages in the system's Chromium, which `npm test` does not ask for. What
-// takes minutes at its full size has a short form, which `npm test` runs, and a long one (`npm run test:long`): `inject("isLong")`, and the tag `long`.
+// pages in the system's Chromium, and `npm test` leaves it out. A test that takes minutes at full size has a short form, which `npm test` runs,
+// and a long form, which `npm run test:long` runs: `inject("isLong")`, and the tag `long`.
+
 /** The documentation is built before the Worker is bundled, and its file is text, as wrangler.toml has it. */
 const builtDocs = {
   name: "built-docs",
@@ -29,7 +30,8 @@ export default defineConfig(async () => ({
   test: {
     // Most of them wait for something: more at once than there are cores.
     maxWorkers: 3,
-    // The line of each request would bury what matters.
+    // A green run prints no logs. A failed test prints its own, without the line of each request.
+    silent: "passed-only" as const,
     onConsoleLog: (text: string) => !text.startsWith('{"http.request.method"'),
     provide: { isLong: process.env.TESTS === "long" },
     tags: [{ name: "long", description: "Has a long form, or is one." }],

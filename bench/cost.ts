@@ -87,7 +87,7 @@ export async function measureCost(folder: string): Promise<Cost[]> {
 
 interface Way {
   path: string;
-  /** Objects that are never still at this pace, and so are paid for all the time. */
+  /** Objects that are active all the time at this pace, so all of their time is billed. */
   objectsAlwaysActive: number;
   everyMinute: () => Promise<unknown>;
   fold: () => Promise<unknown>;

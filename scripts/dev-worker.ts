@@ -16,7 +16,7 @@ interface DevOptions {
 
 /**
  * Starts the Worker of a copy of the project, by default this one, as `npm start` runs it. `signIn`: the overview asks who is there, and the console of
- * the documentation offers no key. `log`: prints what the Worker logs, a line for each request. `output`: the file, by its descriptor, that gets what it
+ * the documentation offers no key. `log`: prints what the Worker logs, a line for each request. `output`: the descriptor of the file that gets what it
  * prints. `inspector`: the port of V8's debugger.
  */
 export function startDevWorker(

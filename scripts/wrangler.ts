@@ -12,7 +12,7 @@ export interface Said {
 /** A call of wrangler that failed: what it said is above, or in the message. */
 export class WranglerError extends Error {}
 
-/** The arguments of a call on an environment of wrangler.toml, by default the top level. Without `--env`, wrangler would take CLOUDFLARE_ENV. */
+/** Returns the arguments that select an environment of wrangler.toml. The default is the top level. Without `--env`, wrangler would take CLOUDFLARE_ENV. */
 export const onEnvironment = (args: readonly string[], environment = ""): string[] => [...args, `--env=${environment}`];
 
 /**

@@ -12,7 +12,7 @@ export interface ClientOptions extends RetryOptions {
   baseUrl: string;
   /** `dvo_...` */
   apiKey: string;
-  /** What sends requests; by default that of the platform. */
+  /** The function that sends requests. The default is the platform's `fetch`. */
   fetch?: Fetch;
 }
 

@@ -44,7 +44,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a user
-         * @description Deletes the user for good. Their tasks stay, without an assignee: each of these has changed, and sends `task.updated` beside `user.deleted`. Above 10,000 tasks, the response does not wait for all of them: the rest follow within minutes, and `user.deleted` is sent last. While 100 users are still being deleted: 409 `limit_reached`. Requires a key with the scope `users:write`.
+         * @description Deletes the user for good. Their tasks stay, without an assignee. For each of these tasks `task.updated` is sent, in addition to `user.deleted`. Above 10,000 tasks, the response does not wait for all of them: the rest follow within minutes, and `user.deleted` is sent last. While 100 users are still being deleted: 409 `limit_reached`. Requires a key with the scope `users:write`.
          */
         delete: operations["deleteUser"];
         options?: never;
@@ -103,7 +103,7 @@ export interface paths {
         head?: never;
         /**
          * Change a task
-         * @description Changes the members that are sent and leaves the others. `completed_at` follows the status. Sends `task.updated`, where something has changed, and `task.completed` beside it where the task has become done. Requires a key with the scope `tasks:write`.
+         * @description Changes the members that you send and keeps the others. `completed_at` follows the status. Sends `task.updated` if something changed, and also `task.completed` if the status changed to done. Requires a key with the scope `tasks:write`.
          */
         patch: operations["updateTask"];
         trace?: never;
@@ -157,7 +157,7 @@ export interface paths {
         };
         /**
          * Get the limit of this key
-         * @description What is left of the hour, to look before many calls. Not counted, and answered even when the limit is reached. Requires a key with any scopes.
+         * @description Returns the requests left in this hour. This call is not counted, and works even when the limit is reached. Requires a key with any scopes.
          */
         get: operations["getRateLimit"];
         put?: never;
@@ -288,14 +288,14 @@ export interface paths {
         post?: never;
         /**
          * Revoke a key
-         * @description Ends a key for good; it holds when the call returns. The key stays readable, and revoking it again changes nothing. Sends `key.revoked`. Requires a key with the scope `keys:write`.
+         * @description Ends a key for good. The revocation holds when the call returns. The key stays readable, and revoking it again changes nothing. Sends `key.revoked`. Requires a key with the scope `keys:write`.
          */
         delete: operations["revokeKey"];
         options?: never;
         head?: never;
         /**
          * Change a key
-         * @description Changes what a key may do, disables it or enables it again. What is tighter holds when the call returns, what is looser within two seconds. A revoked key cannot be changed: 409 `conflict`. The same goes for a later expiry of a key that had expired before a member was removed who may know its secret. Sends `key.updated`. Requires a key with the scope `keys:write`.
+         * @description Changes what a key may do, disables it or enables it again. Restrictions hold when the call returns. Wider permissions hold within two seconds. A revoked key cannot be changed: 409 `conflict`. The same goes for a later expiry of a key that had expired before a member was removed who may know its secret. Sends `key.updated`. Requires a key with the scope `keys:write`.
          */
         patch: operations["updateKey"];
         trace?: never;
@@ -380,7 +380,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a webhook
-         * @description Deletes the webhook for good. What was still to be sent to it is not. Requires a key with the scope `webhooks:write`.
+         * @description Deletes the webhook for good. Its pending deliveries are not sent. Requires a key with the scope `webhooks:write`.
          */
         delete: operations["deleteWebhook"];
         options?: never;
@@ -421,7 +421,7 @@ export interface paths {
         };
         /**
          * List the deliveries of a webhook
-         * @description What was, is and will be sent to a webhook in the last 30 days, newest first. Requires a key with the scope `webhooks:read`.
+         * @description Lists the deliveries of a webhook in the last 30 days, newest first, including pending ones. Requires a key with the scope `webhooks:read`.
          */
         get: operations["listDeliveries"];
         put?: never;
@@ -601,7 +601,7 @@ export interface paths {
         };
         /**
          * Get an event
-         * @description One event by id. Needs the read scope of what it is about, too: else 403 `forbidden`. Requires a key with the scope `webhooks:read`.
+         * @description Returns one event. The key also needs the read scope of the event's resource; otherwise the response is 403 `forbidden`. Requires a key with the scope `webhooks:read`.
          */
         get: operations["getEvent"];
         put?: never;
@@ -641,7 +641,7 @@ export interface paths {
         };
         /**
          * Get this document
-         * @description The contract of this service, made from its code: the same that its documentation shows. Not counted. Requires no key.
+         * @description The contract of this service, generated from its code. The documentation shows the same contract. Not counted. Requires no key.
          */
         get: operations["getOpenApi"];
         put?: never;
@@ -661,7 +661,7 @@ export interface paths {
         };
         /**
          * Get this document as YAML
-         * @description The same document in YAML, for tools that read nothing else. Not counted. Requires no key.
+         * @description The same document in YAML, for tools that only read YAML. Not counted. Requires no key.
          */
         get: operations["getOpenApiYaml"];
         put?: never;
@@ -685,7 +685,7 @@ export interface webhooks {
         put?: never;
         /**
          * user.created
-         * @description A user was made. Reading it needs the scope `users:read`.
+         * @description A user was created. Reading it needs the scope `users:read`.
          */
         post: operations["onUserCreated"];
         delete?: never;
@@ -745,7 +745,7 @@ export interface webhooks {
         put?: never;
         /**
          * task.created
-         * @description A task was made. Reading it needs the scope `tasks:read`.
+         * @description A task was created. Reading it needs the scope `tasks:read`.
          */
         post: operations["onTaskCreated"];
         delete?: never;
@@ -785,7 +785,7 @@ export interface webhooks {
         put?: never;
         /**
          * task.completed
-         * @description The status of a task has become done. Comes beside task.created or task.updated. Reading it needs the scope `tasks:read`.
+         * @description The status of a task changed to done. Sent in addition to task.created or task.updated. Reading it needs the scope `tasks:read`.
          */
         post: operations["onTaskCompleted"];
         delete?: never;
@@ -825,7 +825,7 @@ export interface webhooks {
         put?: never;
         /**
          * key.created
-         * @description A key was made. Its secret is in no event. Reading it needs the scope `keys:read`.
+         * @description A key was created. Events never contain its secret. Reading it needs the scope `keys:read`.
          */
         post: operations["onKeyCreated"];
         delete?: never;
@@ -1094,7 +1094,7 @@ export interface components {
              */
             title: string;
             /**
-             * @description The status of the answer.
+             * @description The status of the response.
              * @example 404
              */
             status: number;
@@ -1114,14 +1114,14 @@ export interface components {
              */
             code: string;
             /**
-             * @description The `X-Request-Id` of the answer: what to name when asking for help.
+             * @description The `X-Request-Id` of the response. Quote it when you ask for help.
              * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             request_id: string;
             /** @description Each place that is wrong, where it is one of the body, the query or the headers. */
             errors?: {
                 /**
-                 * @description What is wrong there, in a sentence.
+                 * @description The error at this place, in a sentence.
                  * @example This is required.
                  */
                 detail: string;
@@ -1205,7 +1205,7 @@ export interface components {
              */
             id: string;
             /**
-             * @description What the user is called.
+             * @description The name of the user.
              * @example Ada Lovelace
              */
             name: string;
@@ -1228,7 +1228,7 @@ export interface components {
             status: "active" | "suspended";
             /**
              * Format: date-time
-             * @description When the user was made.
+             * @description When the user was created.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
@@ -1250,7 +1250,7 @@ export interface components {
          */
         NewUser: {
             /**
-             * @description What the user is called.
+             * @description The name of the user.
              * @example Ada Lovelace
              */
             name: string;
@@ -1282,7 +1282,7 @@ export interface components {
          */
         UserPatch: {
             /**
-             * @description What the user is called.
+             * @description The name of the user.
              * @example Ada Lovelace
              */
             name?: string;
@@ -1344,7 +1344,7 @@ export interface components {
             has_more: boolean;
         };
         /**
-         * @description Something to be done.
+         * @description A task.
          * @example {
          *       "id": "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "title": "Write the release notes",
@@ -1369,7 +1369,7 @@ export interface components {
              */
             id: string;
             /**
-             * @description What is to be done, in a line.
+             * @description The title, in one line.
              * @example Write the release notes
              */
             title: string;
@@ -1379,13 +1379,13 @@ export interface components {
              */
             description: string;
             /**
-             * @description Where it stands: `todo` is not begun, `in_progress` is, `done` is completed, `cancelled` will not be.
+             * @description The status: `todo` (not started), `in_progress`, `done` (completed) or `cancelled`.
              * @example in_progress
              * @enum {string}
              */
             status: "todo" | "in_progress" | "done" | "cancelled";
             /**
-             * @description How much it matters: `low`, `normal`, `high` or `urgent`.
+             * @description The priority: `low`, `normal`, `high` or `urgent`.
              * @example high
              * @enum {string}
              */
@@ -1417,7 +1417,7 @@ export interface components {
             completed_at: string | null;
             /**
              * Format: date-time
-             * @description When the task was made.
+             * @description When the task was created.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
@@ -1441,7 +1441,7 @@ export interface components {
          */
         NewTask: {
             /**
-             * @description What is to be done, in a line.
+             * @description The title, in one line.
              * @example Write the release notes
              */
             title: string;
@@ -1452,14 +1452,14 @@ export interface components {
              */
             description?: string;
             /**
-             * @description Where it stands: `todo` is not begun, `in_progress` is, `done` is completed, `cancelled` will not be.
+             * @description The status: `todo` (not started), `in_progress`, `done` (completed) or `cancelled`.
              * @default todo
              * @example in_progress
              * @enum {string}
              */
             status?: "todo" | "in_progress" | "done" | "cancelled";
             /**
-             * @description How much it matters: `low`, `normal`, `high` or `urgent`.
+             * @description The priority: `low`, `normal`, `high` or `urgent`.
              * @default normal
              * @example high
              * @enum {string}
@@ -1495,7 +1495,7 @@ export interface components {
          */
         TaskPatch: {
             /**
-             * @description What is to be done, in a line.
+             * @description The title, in one line.
              * @example Write the release notes
              */
             title?: string;
@@ -1505,13 +1505,13 @@ export interface components {
              */
             description?: string | null;
             /**
-             * @description Where it stands: `todo` is not begun, `in_progress` is, `done` is completed, `cancelled` will not be.
+             * @description The status: `todo` (not started), `in_progress`, `done` (completed) or `cancelled`.
              * @example in_progress
              * @enum {string}
              */
             status?: "todo" | "in_progress" | "done" | "cancelled";
             /**
-             * @description How much it matters: `low`, `normal`, `high` or `urgent`.
+             * @description The priority: `low`, `normal`, `high` or `urgent`.
              * @example high
              * @enum {string}
              */
@@ -1604,22 +1604,22 @@ export interface components {
             /** @description Figures about tasks. */
             tasks: {
                 /**
-                 * @description How many were created in the span.
+                 * @description Tasks created in the span.
                  * @example 41
                  */
                 created: number;
                 /**
-                 * @description How many were completed in the span.
+                 * @description Tasks completed in the span.
                  * @example 36
                  */
                 completed: number;
                 /**
-                 * @description How many are to do or in progress now.
+                 * @description Tasks to do or in progress now.
                  * @example 17
                  */
                 open: number;
                 /**
-                 * @description How many are open now and past their due date.
+                 * @description Tasks that are open now and past their due date.
                  * @example 2
                  */
                 overdue: number;
@@ -1683,7 +1683,7 @@ export interface components {
             /** @description The users, now. */
             users: {
                 /**
-                 * @description How many there are.
+                 * @description The number of them.
                  * @example 12
                  */
                 total: number;
@@ -1732,7 +1732,7 @@ export interface components {
             }[];
         };
         /**
-         * @description Who is asking.
+         * @description The key that sent the request.
          * @example {
          *       "account": {
          *         "id": "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708",
@@ -1764,7 +1764,7 @@ export interface components {
                  */
                 id: string;
                 /**
-                 * @description What it is called.
+                 * @description The name.
                  * @example Northwind Robotics
                  */
                 name: string;
@@ -1777,12 +1777,12 @@ export interface components {
                  */
                 id: string;
                 /**
-                 * @description What it is called.
+                 * @description The name.
                  * @example Continuous integration
                  */
                 name: string;
                 /**
-                 * @description What it may do.
+                 * @description The permissions.
                  * @example [
                  *       "users:read",
                  *       "tasks:read"
@@ -1799,17 +1799,17 @@ export interface components {
             /** @description Its limit, this request counted. */
             rate_limit: {
                 /**
-                 * @description How many requests the key may make in a clock hour.
+                 * @description The requests that the key may make in a clock hour.
                  * @example 5000
                  */
                 limit: number;
                 /**
-                 * @description How many it has made in this one.
+                 * @description The requests made in this hour.
                  * @example 3350
                  */
                 used: number;
                 /**
-                 * @description How many it has left.
+                 * @description The requests left in this hour.
                  * @example 1650
                  */
                 remaining: number;
@@ -1822,7 +1822,7 @@ export interface components {
             };
         };
         /**
-         * @description What is used of each limit of the key.
+         * @description The use of each limit of the key.
          * @example {
          *       "policies": [
          *         {
@@ -1845,17 +1845,17 @@ export interface components {
                  */
                 name: "hour";
                 /**
-                 * @description How many requests the key may make in a clock hour.
+                 * @description The requests that the key may make in a clock hour.
                  * @example 5000
                  */
                 limit: number;
                 /**
-                 * @description How many it has made in this one.
+                 * @description The requests made in this hour.
                  * @example 3350
                  */
                 used: number;
                 /**
-                 * @description How many it has left.
+                 * @description The requests left in this hour.
                  * @example 1650
                  */
                 remaining: number;
@@ -1873,7 +1873,7 @@ export interface components {
             }[];
         };
         /**
-         * @description The four figures of a window, and what they are made of.
+         * @description The four figures of a window, and their parts.
          * @example {
          *       "as_of": "2026-01-31T09:30:00.000Z",
          *       "window": {
@@ -2048,7 +2048,7 @@ export interface components {
                  */
                 used: number;
                 /**
-                 * @description How many it may make.
+                 * @description The requests that it may make.
                  * @example 5000
                  */
                 limit: number;
@@ -2101,12 +2101,12 @@ export interface components {
                  */
                 start: string;
                 /**
-                 * @description How many requests there were.
+                 * @description The number of requests.
                  * @example 1268
                  */
                 requests: number;
                 /**
-                 * @description How many of them were answered with a status below 400.
+                 * @description Requests with a status below 400.
                  * @example 1244
                  */
                 successes: number;
@@ -2180,12 +2180,12 @@ export interface components {
                  */
                 value: string;
                 /**
-                 * @description How many requests there were.
+                 * @description The number of requests.
                  * @example 1268
                  */
                 requests: number;
                 /**
-                 * @description How many of them were answered with a status below 400.
+                 * @description Requests with a status below 400.
                  * @example 1244
                  */
                 successes: number;
@@ -2262,7 +2262,7 @@ export interface components {
          */
         ActivityEntry: {
             /**
-             * @description The id of the entry: the `X-Request-Id` of the answer.
+             * @description The id of the entry: the `X-Request-Id` of the response.
              * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -2288,17 +2288,17 @@ export interface components {
              */
             route: string;
             /**
-             * @description The status of the answer.
+             * @description The status of the response.
              * @example 200
              */
             status: number;
             /**
-             * @description That status in words.
+             * @description The reason phrase of the status.
              * @example OK
              */
             reason: string;
             /**
-             * @description From reaching the Worker to the answer being ready, in milliseconds.
+             * @description The time from reaching the Worker until the response is ready, in milliseconds.
              * @example 12
              */
             duration_ms: number;
@@ -2308,7 +2308,7 @@ export interface components {
              */
             key_id: string;
             /**
-             * @description What that key is called now.
+             * @description The current name of that key.
              * @example Continuous integration
              */
             key_name: string;
@@ -2399,7 +2399,7 @@ export interface components {
             has_more: boolean;
         };
         /**
-         * @description An API key. Its secret is in no answer but that to its making and rotation.
+         * @description An API key. Only the responses that create or rotate it have its secret.
          * @example {
          *       "id": "key_4fPq2rT8vX0zB6dH",
          *       "name": "Continuous integration",
@@ -2434,12 +2434,12 @@ export interface components {
              */
             id: string;
             /**
-             * @description What the key is for.
+             * @description The name of the key.
              * @example Continuous integration
              */
             name: string;
             /**
-             * @description The public part, with which the secret key begins: how to tell keys apart in a log.
+             * @description The public start of the secret key. It identifies the key in logs.
              * @example dvo_4fPq2rT8vX0zB6dH
              */
             prefix: string;
@@ -2449,7 +2449,7 @@ export interface components {
              */
             last4: string;
             /**
-             * @description What the key may do.
+             * @description The scopes of the key.
              * @example [
              *       "users:read",
              *       "tasks:read"
@@ -2497,7 +2497,7 @@ export interface components {
              * @example null
              */
             overlap_ends_at: string | null;
-            /** @description Who made it. */
+            /** @description Who created it. */
             created_by: {
                 /**
                  * @description What made it: another `key`, a `member` in the overview, the `operator` or the `system` itself.
@@ -2511,14 +2511,14 @@ export interface components {
                  */
                 id: string | null;
                 /**
-                 * @description What it is called now; null in events.
+                 * @description Its current name; null in events.
                  * @example Production backend
                  */
                 name: string | null;
             };
             /**
              * Format: date-time
-             * @description When the key was made.
+             * @description When the key was created.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
@@ -2566,12 +2566,12 @@ export interface components {
              */
             id: string;
             /**
-             * @description What the key is for.
+             * @description The name of the key.
              * @example Continuous integration
              */
             name: string;
             /**
-             * @description The public part, with which the secret key begins: how to tell keys apart in a log.
+             * @description The public start of the secret key. It identifies the key in logs.
              * @example dvo_4fPq2rT8vX0zB6dH
              */
             prefix: string;
@@ -2581,7 +2581,7 @@ export interface components {
              */
             last4: string;
             /**
-             * @description What the key may do.
+             * @description The scopes of the key.
              * @example [
              *       "users:read",
              *       "tasks:read"
@@ -2629,7 +2629,7 @@ export interface components {
              * @example null
              */
             overlap_ends_at: string | null;
-            /** @description Who made it. */
+            /** @description Who created it. */
             created_by: {
                 /**
                  * @description What made it: another `key`, a `member` in the overview, the `operator` or the `system` itself.
@@ -2643,14 +2643,14 @@ export interface components {
                  */
                 id: string | null;
                 /**
-                 * @description What it is called now; null in events.
+                 * @description Its current name; null in events.
                  * @example Production backend
                  */
                 name: string | null;
             };
             /**
              * Format: date-time
-             * @description When the key was made.
+             * @description When the key was created.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
@@ -2703,12 +2703,12 @@ export interface components {
              */
             id: string;
             /**
-             * @description What the key is for.
+             * @description The name of the key.
              * @example Continuous integration
              */
             name: string;
             /**
-             * @description The public part, with which the secret key begins: how to tell keys apart in a log.
+             * @description The public start of the secret key. It identifies the key in logs.
              * @example dvo_4fPq2rT8vX0zB6dH
              */
             prefix: string;
@@ -2718,7 +2718,7 @@ export interface components {
              */
             last4: string;
             /**
-             * @description What the key may do.
+             * @description The scopes of the key.
              * @example [
              *       "users:read",
              *       "tasks:read"
@@ -2766,7 +2766,7 @@ export interface components {
              * @example null
              */
             overlap_ends_at: string | null;
-            /** @description Who made it. */
+            /** @description Who created it. */
             created_by: {
                 /**
                  * @description What made it: another `key`, a `member` in the overview, the `operator` or the `system` itself.
@@ -2780,14 +2780,14 @@ export interface components {
                  */
                 id: string | null;
                 /**
-                 * @description What it is called now; null in events.
+                 * @description Its current name; null in events.
                  * @example Production backend
                  */
                 name: string | null;
             };
             /**
              * Format: date-time
-             * @description When the key was made.
+             * @description When the key was created.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
@@ -2804,7 +2804,7 @@ export interface components {
             secret_key: string | null;
         };
         /**
-         * @description A key to make. What is left open is as wide as the acting key's own.
+         * @description A new key. Members that you omit are taken from the acting key.
          * @example {
          *       "name": "Continuous integration",
          *       "scopes": [
@@ -2816,7 +2816,7 @@ export interface components {
          */
         NewKey: {
             /**
-             * @description What the key is for, as people will look for it.
+             * @description The name of the key, for example the client that uses it.
              * @example Continuous integration
              */
             name: string;
@@ -2862,7 +2862,7 @@ export interface components {
          */
         KeyPatch: {
             /**
-             * @description What the key is for, as people will look for it.
+             * @description The name of the key, for example the client that uses it.
              * @example Continuous integration
              */
             name?: string;
@@ -2956,7 +2956,7 @@ export interface components {
             has_more: boolean;
         };
         /**
-         * @description A URL of yours that is told what happens. Its secret is in no answer but that to its making and rotation.
+         * @description A URL of yours that receives events. Only the responses that create it or rotate its secret have the secret.
          * @example {
          *       "id": "whk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "url": "https://hooks.acme.dev/overview",
@@ -2978,17 +2978,17 @@ export interface components {
              */
             id: string;
             /**
-             * @description Where its events are posted to.
+             * @description The URL that receives the events.
              * @example https://hooks.acme.dev/overview
              */
             url: string;
             /**
-             * @description What it is for; empty where nobody said.
+             * @description The description; can be empty.
              * @example Chat room of the team
              */
             description: string;
             /**
-             * @description The types of events that it is sent; `*` stands for all.
+             * @description The event types that it receives; `*` means all.
              * @example [
              *       "user.created",
              *       "user.updated"
@@ -3008,7 +3008,7 @@ export interface components {
             disabled_reason: string | null;
             /**
              * Format: date-time
-             * @description When the webhook was made.
+             * @description When the webhook was created.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
@@ -3043,17 +3043,17 @@ export interface components {
              */
             id: string;
             /**
-             * @description Where its events are posted to.
+             * @description The URL that receives the events.
              * @example https://hooks.acme.dev/overview
              */
             url: string;
             /**
-             * @description What it is for; empty where nobody said.
+             * @description The description; can be empty.
              * @example Chat room of the team
              */
             description: string;
             /**
-             * @description The types of events that it is sent; `*` stands for all.
+             * @description The event types that it receives; `*` means all.
              * @example [
              *       "user.created",
              *       "user.updated"
@@ -3073,7 +3073,7 @@ export interface components {
             disabled_reason: string | null;
             /**
              * Format: date-time
-             * @description When the webhook was made.
+             * @description When the webhook was created.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
@@ -3084,7 +3084,7 @@ export interface components {
              */
             updated_at: string;
             /**
-             * @description What signs its requests. Shown this once.
+             * @description The secret that signs its requests. It is shown once.
              * @example whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwbWgtqCk4kwY=
              */
             secret: string;
@@ -3113,17 +3113,17 @@ export interface components {
              */
             id: string;
             /**
-             * @description Where its events are posted to.
+             * @description The URL that receives the events.
              * @example https://hooks.acme.dev/overview
              */
             url: string;
             /**
-             * @description What it is for; empty where nobody said.
+             * @description The description; can be empty.
              * @example Chat room of the team
              */
             description: string;
             /**
-             * @description The types of events that it is sent; `*` stands for all.
+             * @description The event types that it receives; `*` means all.
              * @example [
              *       "user.created",
              *       "user.updated"
@@ -3143,7 +3143,7 @@ export interface components {
             disabled_reason: string | null;
             /**
              * Format: date-time
-             * @description When the webhook was made.
+             * @description When the webhook was created.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
@@ -3172,12 +3172,12 @@ export interface components {
          */
         NewWebhook: {
             /**
-             * @description Where events are posted to: https, a public host name, no user name, no password.
+             * @description The URL that receives events: https, with a public host name, without user name and password.
              * @example https://hooks.acme.dev/overview
              */
             url: string;
             /**
-             * @description What it is for.
+             * @description The description.
              * @default
              * @example Chat room of the team
              */
@@ -3201,12 +3201,12 @@ export interface components {
          */
         WebhookPatch: {
             /**
-             * @description Where events are posted to: https, a public host name, no user name, no password.
+             * @description The URL that receives events: https, with a public host name, without user name and password.
              * @example https://hooks.acme.dev/overview
              */
             url?: string;
             /**
-             * @description What it is for.
+             * @description The description.
              * @example Chat room of the team
              */
             description?: string | null;
@@ -3226,7 +3226,7 @@ export interface components {
             status?: "active" | "disabled";
         };
         /**
-         * @description How a webhook gets its new secret.
+         * @description Options of the rotation.
          * @example {
          *       "overlap_seconds": 86400
          *     }
@@ -3304,7 +3304,7 @@ export interface components {
              */
             event_type: string;
             /**
-             * @description Where it goes.
+             * @description The webhook that receives it.
              * @example whk_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             webhook_id: string;
@@ -3320,13 +3320,13 @@ export interface components {
              */
             status: "pending" | "delivered" | "failed" | "held";
             /**
-             * @description How many attempts were made, of ten.
+             * @description The number of attempts made, of ten.
              * @example 1
              */
             attempts_made: number;
             /**
              * Format: date-time
-             * @description When the next attempt is made; null where there is none to come.
+             * @description When the next attempt is due; null if there is none.
              * @example null
              */
             next_attempt_at: string | null;
@@ -3338,7 +3338,7 @@ export interface components {
             created_at: string;
         };
         /**
-         * @description A delivery with every attempt that was made of it.
+         * @description A delivery with all of its attempts.
          * @example {
          *       "id": "dlv_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "event_id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
@@ -3382,7 +3382,7 @@ export interface components {
              */
             event_type: string;
             /**
-             * @description Where it goes.
+             * @description The webhook that receives it.
              * @example whk_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             webhook_id: string;
@@ -3398,13 +3398,13 @@ export interface components {
              */
             status: "pending" | "delivered" | "failed" | "held";
             /**
-             * @description How many attempts were made, of ten.
+             * @description The number of attempts made, of ten.
              * @example 1
              */
             attempts_made: number;
             /**
              * Format: date-time
-             * @description When the next attempt is made; null where there is none to come.
+             * @description When the next attempt is due; null if there is none.
              * @example null
              */
             next_attempt_at: string | null;
@@ -3414,7 +3414,7 @@ export interface components {
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
-            /** @description The attempts that were made, the first first. */
+            /** @description The attempts, oldest first. */
             attempts: {
                 /**
                  * @description The id of the attempt.
@@ -3423,17 +3423,17 @@ export interface components {
                 id: string;
                 /**
                  * Format: date-time
-                 * @description When it was made.
+                 * @description When it was created.
                  * @example 2026-01-31T09:30:00.000Z
                  */
                 at: string;
                 /**
-                 * @description The status of the answer; null where there was none.
+                 * @description The status of the response; null if there was none.
                  * @example 200
                  */
                 status: number | null;
                 /**
-                 * @description How long it took, in milliseconds.
+                 * @description The duration in milliseconds.
                  * @example 84
                  */
                 duration_ms: number;
@@ -3443,7 +3443,7 @@ export interface components {
                  */
                 error: ("unreachable" | "timeout" | "redirect" | "status" | "refused_url") | null;
                 /**
-                 * @description What to do about the error, in a sentence; null without one.
+                 * @description How to fix the error, in a sentence; null if there was none.
                  * @example null
                  */
                 advice: string | null;
@@ -3453,7 +3453,7 @@ export interface components {
                  */
                 response_body: string;
                 /**
-                 * @description The headers of the answer.
+                 * @description The headers of the response.
                  * @example {
                  *       "content-type": "text/plain"
                  *     }
@@ -3503,7 +3503,7 @@ export interface components {
             delivery_id: string;
         };
         /**
-         * @description What to send as a test.
+         * @description The test event.
          * @example {
          *       "event_type": "webhook.test"
          *     }
@@ -3518,7 +3518,7 @@ export interface components {
             event_type?: "user.created" | "user.updated" | "user.deleted" | "task.created" | "task.updated" | "task.completed" | "task.deleted" | "key.created" | "key.updated" | "key.rotated" | "key.revoked" | "key.expiring" | "rate_limit.warning" | "rate_limit.reached" | "webhook.disabled" | "webhook.test" | "member.invited" | "member.joined" | "member.removed";
         };
         /**
-         * @description What a dry run counted.
+         * @description The result of a dry run.
          * @example {
          *       "count": 250
          *     }
@@ -3590,7 +3590,7 @@ export interface components {
             dry_run?: boolean;
         };
         /**
-         * @description Many events on their way again.
+         * @description A redelivery of many events.
          * @example {
          *       "id": "rdl_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "count": 250,
@@ -3610,7 +3610,7 @@ export interface components {
              */
             count: number;
             /**
-             * @description How many of them have been attempted.
+             * @description The number of them that were attempted.
              * @example 120
              */
             sent: number;
@@ -3627,7 +3627,7 @@ export interface components {
          *       "data": [
          *         {
          *           "type": "user.created",
-         *           "description": "A task was made.",
+         *           "description": "A task was created.",
          *           "scope": "users:read",
          *           "schema": {
          *             "type": "object"
@@ -3658,12 +3658,12 @@ export interface components {
                  */
                 type: string;
                 /**
-                 * @description What has happened then.
-                 * @example A task was made.
+                 * @description What happened.
+                 * @example A task was created.
                  */
                 description: string;
                 /**
-                 * @description What a key needs to subscribe to it and to read it.
+                 * @description The scope that a key needs to subscribe to it and to read it.
                  * @example users:read
                  */
                 scope: string;
@@ -3830,7 +3830,7 @@ export interface components {
                  */
                 id: string | null;
                 /**
-                 * @description What it is called now.
+                 * @description Its current name.
                  * @example Ada Lovelace
                  */
                 name: string | null;
@@ -3840,10 +3840,10 @@ export interface components {
              * @example key.updated
              */
             action: string;
-            /** @description What it was done to. */
+            /** @description The changed resource. */
             target: {
                 /**
-                 * @description What kind of thing it is.
+                 * @description The kind of resource.
                  * @example key
                  */
                 type: string;
@@ -3853,7 +3853,7 @@ export interface components {
                  */
                 id: string;
                 /**
-                 * @description What it was called then.
+                 * @description Its name at that time.
                  * @example Continuous integration
                  */
                 name: string | null;
@@ -3892,7 +3892,7 @@ export interface components {
             [key: string]: unknown;
         };
         /**
-         * @description A user was made.
+         * @description A user was created.
          * @example {
          *       "type": "user.created",
          *       "timestamp": "2026-01-31T09:30:00.000Z",
@@ -3921,7 +3921,7 @@ export interface components {
             data: components["schemas"]["User"];
         };
         /**
-         * @description A user was made.
+         * @description A user was created.
          * @example {
          *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "type": "user.created",
@@ -4008,7 +4008,7 @@ export interface components {
                  */
                 id?: string;
                 /**
-                 * @description What the user is called.
+                 * @description The name of the user.
                  * @example Ada Lovelace
                  */
                 name?: string;
@@ -4031,7 +4031,7 @@ export interface components {
                 status?: "active" | "suspended";
                 /**
                  * Format: date-time
-                 * @description When the user was made.
+                 * @description When the user was created.
                  * @example 2026-01-31T09:30:00.000Z
                  */
                 created_at?: string;
@@ -4169,7 +4169,7 @@ export interface components {
             previous: Record<string, never> | null;
         };
         /**
-         * @description A task was made.
+         * @description A task was created.
          * @example {
          *       "type": "task.created",
          *       "timestamp": "2026-01-31T09:30:00.000Z",
@@ -4204,7 +4204,7 @@ export interface components {
             data: components["schemas"]["Task"];
         };
         /**
-         * @description A task was made.
+         * @description A task was created.
          * @example {
          *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "type": "task.created",
@@ -4305,7 +4305,7 @@ export interface components {
                  */
                 id?: string;
                 /**
-                 * @description What is to be done, in a line.
+                 * @description The title, in one line.
                  * @example Write the release notes
                  */
                 title?: string;
@@ -4315,13 +4315,13 @@ export interface components {
                  */
                 description?: string;
                 /**
-                 * @description Where it stands: `todo` is not begun, `in_progress` is, `done` is completed, `cancelled` will not be.
+                 * @description The status: `todo` (not started), `in_progress`, `done` (completed) or `cancelled`.
                  * @example in_progress
                  * @enum {string}
                  */
                 status?: "todo" | "in_progress" | "done" | "cancelled";
                 /**
-                 * @description How much it matters: `low`, `normal`, `high` or `urgent`.
+                 * @description The priority: `low`, `normal`, `high` or `urgent`.
                  * @example high
                  * @enum {string}
                  */
@@ -4351,7 +4351,7 @@ export interface components {
                 completed_at?: string | null;
                 /**
                  * Format: date-time
-                 * @description When the task was made.
+                 * @description When the task was created.
                  * @example 2026-01-31T09:30:00.000Z
                  */
                 created_at?: string;
@@ -4419,7 +4419,7 @@ export interface components {
             previous: Record<string, never> | null;
         };
         /**
-         * @description The status of a task has become done. Comes beside task.created or task.updated.
+         * @description The status of a task changed to done. Sent in addition to task.created or task.updated.
          * @example {
          *       "type": "task.completed",
          *       "timestamp": "2026-01-31T09:30:00.000Z",
@@ -4454,7 +4454,7 @@ export interface components {
             data: components["schemas"]["Task"];
         };
         /**
-         * @description The status of a task has become done. Comes beside task.created or task.updated.
+         * @description The status of a task changed to done. Sent in addition to task.created or task.updated.
          * @example {
          *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "type": "task.completed",
@@ -4599,7 +4599,7 @@ export interface components {
             previous: Record<string, never> | null;
         };
         /**
-         * @description A key was made. Its secret is in no event.
+         * @description A key was created. Events never contain its secret.
          * @example {
          *       "type": "key.created",
          *       "timestamp": "2026-01-31T09:30:00.000Z",
@@ -4643,7 +4643,7 @@ export interface components {
             data: components["schemas"]["Key"];
         };
         /**
-         * @description A key was made. Its secret is in no event.
+         * @description A key was created. Events never contain its secret.
          * @example {
          *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "type": "key.created",
@@ -4762,12 +4762,12 @@ export interface components {
                  */
                 id?: string;
                 /**
-                 * @description What the key is for.
+                 * @description The name of the key.
                  * @example Continuous integration
                  */
                 name?: string;
                 /**
-                 * @description The public part, with which the secret key begins: how to tell keys apart in a log.
+                 * @description The public start of the secret key. It identifies the key in logs.
                  * @example dvo_4fPq2rT8vX0zB6dH
                  */
                 prefix?: string;
@@ -4777,7 +4777,7 @@ export interface components {
                  */
                 last4?: string;
                 /**
-                 * @description What the key may do.
+                 * @description The scopes of the key.
                  * @example [
                  *       "users:read",
                  *       "tasks:read"
@@ -4819,7 +4819,7 @@ export interface components {
                  * @example null
                  */
                 overlap_ends_at?: string | null;
-                /** @description Who made it. */
+                /** @description Who created it. */
                 created_by?: {
                     /**
                      * @description What made it: another `key`, a `member` in the overview, the `operator` or the `system` itself.
@@ -4833,14 +4833,14 @@ export interface components {
                      */
                     id: string | null;
                     /**
-                     * @description What it is called now; null in events.
+                     * @description Its current name; null in events.
                      * @example Production backend
                      */
                     name: string | null;
                 };
                 /**
                  * Format: date-time
-                 * @description When the key was made.
+                 * @description When the key was created.
                  * @example 2026-01-31T09:30:00.000Z
                  */
                 created_at?: string;
@@ -5257,11 +5257,11 @@ export interface components {
         RateLimitReport: {
             /** @description The key. */
             key_id: string;
-            /** @description What it is called. */
+            /** @description The name. */
             key_name: string;
-            /** @description How many requests it has made in this hour. */
+            /** @description The requests made in this hour. */
             used: number;
-            /** @description How many it may make. */
+            /** @description The requests that it may make. */
             limit: number;
             /**
              * Format: date-time
@@ -5593,7 +5593,7 @@ export interface components {
         Member: {
             /** @description The id of the member, or of the invitation. */
             id: string;
-            /** @description What they are called; empty until they have joined. */
+            /** @description Their name; empty until they join. */
             name: string;
             /** @description Their email address. */
             email: string;
@@ -5847,7 +5847,7 @@ export interface components {
         WebhookEvent: components["schemas"]["UserCreatedEvent"] | components["schemas"]["UserUpdatedEvent"] | components["schemas"]["UserDeletedEvent"] | components["schemas"]["TaskCreatedEvent"] | components["schemas"]["TaskUpdatedEvent"] | components["schemas"]["TaskCompletedEvent"] | components["schemas"]["TaskDeletedEvent"] | components["schemas"]["KeyCreatedEvent"] | components["schemas"]["KeyUpdatedEvent"] | components["schemas"]["KeyRotatedEvent"] | components["schemas"]["KeyRevokedEvent"] | components["schemas"]["KeyExpiringEvent"] | components["schemas"]["RateLimitWarningEvent"] | components["schemas"]["RateLimitReachedEvent"] | components["schemas"]["WebhookDisabledEvent"] | components["schemas"]["WebhookTestEvent"] | components["schemas"]["MemberInvitedEvent"] | components["schemas"]["MemberJoinedEvent"] | components["schemas"]["MemberRemovedEvent"];
     };
     responses: {
-        /** @description `invalid_parameter`: A parameter of the query is not taken. `invalid_cursor`: The cursor belongs to another list or filter, or was changed. */
+        /** @description `invalid_parameter`: A query parameter is unknown or not valid. `invalid_cursor`: The cursor belongs to another list or filter, or was changed. */
         InvalidCursor: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -5863,7 +5863,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `missing_key`: It came without an API key. `invalid_key`: Its secret is not, or no longer, one of a key. `revoked_key`: The key had been revoked, for good. `disabled_key`: The key was disabled. `expired_key`: The key had expired. */
+        /** @description `missing_key`: It came without an API key. `invalid_key`: No key has this secret, or the key has a new one. `revoked_key`: The key had been revoked, for good. `disabled_key`: The key was disabled. `expired_key`: The key had expired. */
         Unauthorized: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -5947,7 +5947,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `malformed_json`: Its body was not valid JSON. `invalid_parameter`: A parameter of the query is not taken. `invalid_header`: A header was not in the form that is taken. */
+        /** @description `malformed_json`: Its body was not valid JSON. `invalid_parameter`: A query parameter is unknown or not valid. `invalid_header`: A header was not in the form that is taken. */
         MalformedJsonOrInvalidHeader: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -5963,7 +5963,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `request_timeout`: Its body was not there within 15 seconds. */
+        /** @description `request_timeout`: The body did not arrive within 15 seconds. */
         RequestTimeout: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -5979,7 +5979,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `conflict`: What it asked for clashes with what is there. `request_in_progress`: The same request was still running under its Idempotency-Key. `limit_reached`: The account stores as much of this as it may. */
+        /** @description `conflict`: The request conflicts with the current state. `request_in_progress`: The same request was still running under its Idempotency-Key. `limit_reached`: The account has reached its limit for this resource. */
         ConflictOrRequestInProgressOrLimitReached: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6047,7 +6047,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `invalid_parameter`: A parameter of the query is not taken. `invalid_header`: A header was not in the form that is taken. */
+        /** @description `invalid_parameter`: A query parameter is unknown or not valid. `invalid_header`: A header was not in the form that is taken. */
         InvalidHeader: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6095,7 +6095,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `conflict`: What it asked for clashes with what is there. `limit_reached`: The account stores as much of this as it may. */
+        /** @description `conflict`: The request conflicts with the current state. `limit_reached`: The account has reached its limit for this resource. */
         ConflictOrLimitReached: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6128,7 +6128,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `request_in_progress`: The same request was still running under its Idempotency-Key. `limit_reached`: The account stores as much of this as it may. */
+        /** @description `request_in_progress`: The same request was still running under its Idempotency-Key. `limit_reached`: The account has reached its limit for this resource. */
         RequestInProgressOrLimitReached: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6145,7 +6145,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `conflict`: What it asked for clashes with what is there. */
+        /** @description `conflict`: The request conflicts with the current state. */
         Conflict: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6162,7 +6162,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `invalid_parameter`: A parameter of the query is not taken. */
+        /** @description `invalid_parameter`: A query parameter is unknown or not valid. */
         BadRequest: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6212,7 +6212,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `invalid_parameter`: A parameter of the query is not taken. `invalid_header`: A header was not in the form that is taken. */
+        /** @description `invalid_parameter`: A query parameter is unknown or not valid. `invalid_header`: A header was not in the form that is taken. */
         PublicInvalidHeader: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6261,7 +6261,7 @@ export interface components {
         cursor: string;
         /** @description Makes the POST safe to repeat for 24 hours: 1 to 255 printable ASCII characters, new for each request. */
         IdempotencyKey: string;
-        /** @description Only the version with this ETag, also in its weak form; else 412. */
+        /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
         IfMatch: string;
         /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
         IfNoneMatch: string;
@@ -6273,7 +6273,7 @@ export interface components {
         window: "24h" | "7d" | "30d";
         /** @description Only requests with this key. */
         keyId: string;
-        /** @description From this time on. */
+        /** @description The earliest time. */
         from: string;
         /** @description Before this time. */
         to: string;
@@ -6294,9 +6294,9 @@ export interface components {
         RateLimit: string;
         /** @description Requests an hour. */
         "X-RateLimit-Limit": number;
-        /** @description What remains of them. */
+        /** @description The requests left. */
         "X-RateLimit-Remaining": number;
-        /** @description What is used of them. */
+        /** @description The requests used. */
         "X-RateLimit-Used": number;
         /** @description When the window ends, in seconds since the epoch. */
         "X-RateLimit-Reset": number;
@@ -6314,7 +6314,7 @@ export interface components {
         "Idempotent-Replayed": "true";
         /** @description The version of the resource. */
         ETag: string;
-        /** @description The path of what was made. */
+        /** @description The path of the new resource. */
         Location: string;
         /** @description The next page, `<...>; rel="next"`; absent on the last. */
         Link: string;
@@ -6601,7 +6601,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag, also in its weak form; else 412. */
+                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
@@ -6642,7 +6642,7 @@ export interface operations {
                     "application/json": components["schemas"]["User"];
                 };
             };
-            /** @description The client has this version already. */
+            /** @description The client already has this version. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6671,7 +6671,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag, also in its weak form; else 412. */
+                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
@@ -6713,7 +6713,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag, also in its weak form; else 412. */
+                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
@@ -6943,7 +6943,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag, also in its weak form; else 412. */
+                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
@@ -6991,7 +6991,7 @@ export interface operations {
                     "application/json": components["schemas"]["Task"];
                 };
             };
-            /** @description The client has this version already. */
+            /** @description The client already has this version. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -7020,7 +7020,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag, also in its weak form; else 412. */
+                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
@@ -7062,7 +7062,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag, also in its weak form; else 412. */
+                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
@@ -7290,7 +7290,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What is used of each limit. */
+            /** @description The use of each limit. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -7495,7 +7495,7 @@ export interface operations {
                 key_id?: components["parameters"]["keyId"];
                 /** @description Only this path, in whole, as in the entry. */
                 path?: string;
-                /** @description From this time on. */
+                /** @description The earliest time. */
                 from?: components["parameters"]["from"];
                 /** @description Before this time. */
                 to?: components["parameters"]["to"];
@@ -7563,7 +7563,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag, also in its weak form; else 412. */
+                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
@@ -7614,7 +7614,7 @@ export interface operations {
                     "application/json": components["schemas"]["ActivityEntry"];
                 };
             };
-            /** @description The client has this version already. */
+            /** @description The client already has this version. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -7805,7 +7805,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag, also in its weak form; else 412. */
+                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
@@ -7863,7 +7863,7 @@ export interface operations {
                     "application/json": components["schemas"]["Key"];
                 };
             };
-            /** @description The client has this version already. */
+            /** @description The client already has this version. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -7892,7 +7892,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag, also in its weak form; else 412. */
+                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
@@ -7934,7 +7934,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag, also in its weak form; else 412. */
+                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
@@ -8281,7 +8281,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag, also in its weak form; else 412. */
+                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
@@ -8326,7 +8326,7 @@ export interface operations {
                     "application/json": components["schemas"]["Webhook"];
                 };
             };
-            /** @description The client has this version already. */
+            /** @description The client already has this version. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -8355,7 +8355,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag, also in its weak form; else 412. */
+                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
@@ -8397,7 +8397,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag, also in its weak form; else 412. */
+                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
@@ -8618,7 +8618,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag, also in its weak form; else 412. */
+                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
@@ -8675,7 +8675,7 @@ export interface operations {
                     "application/json": components["schemas"]["DeliveryWithAttempts"];
                 };
             };
-            /** @description The client has this version already. */
+            /** @description The client already has this version. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -8900,7 +8900,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description How many there are; nothing is sent. */
+            /** @description The number of matches; nothing is sent. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -8964,7 +8964,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag, also in its weak form; else 412. */
+                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
@@ -9002,7 +9002,7 @@ export interface operations {
                     "application/json": components["schemas"]["Redelivery"];
                 };
             };
-            /** @description The client has this version already. */
+            /** @description The client already has this version. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -9054,7 +9054,7 @@ export interface operations {
                      *       "data": [
                      *         {
                      *           "type": "user.created",
-                     *           "description": "A task was made.",
+                     *           "description": "A task was created.",
                      *           "scope": "users:read",
                      *           "schema": {
                      *             "type": "object"
@@ -9158,7 +9158,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag, also in its weak form; else 412. */
+                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
@@ -9206,7 +9206,7 @@ export interface operations {
                     "application/json": components["schemas"]["Event"];
                 };
             };
-            /** @description The client has this version already. */
+            /** @description The client already has this version. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -9244,7 +9244,7 @@ export interface operations {
                 actor?: string;
                 /** @description Only on what has this id. */
                 target?: string;
-                /** @description From this time on. */
+                /** @description The earliest time. */
                 from?: components["parameters"]["from"];
                 /** @description Before this time. */
                 to?: components["parameters"]["to"];
@@ -9312,7 +9312,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag, also in its weak form; else 412. */
+                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
@@ -9338,7 +9338,7 @@ export interface operations {
                     "application/json": components["schemas"]["OpenApiDocument"];
                 };
             };
-            /** @description The client has this version already. */
+            /** @description The client already has this version. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -9357,7 +9357,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only the version with this ETag, also in its weak form; else 412. */
+                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
@@ -9383,7 +9383,7 @@ export interface operations {
                     "application/yaml": components["schemas"]["OpenApiDocument"];
                 };
             };
-            /** @description The client has this version already. */
+            /** @description The client already has this version. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -9403,12 +9403,12 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Take each event once by it.
+                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Refuse what is older than five minutes.
+                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
@@ -9470,12 +9470,12 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Take each event once by it.
+                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Refuse what is older than five minutes.
+                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
@@ -9541,12 +9541,12 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Take each event once by it.
+                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Refuse what is older than five minutes.
+                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
@@ -9608,12 +9608,12 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Take each event once by it.
+                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Refuse what is older than five minutes.
+                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
@@ -9681,12 +9681,12 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Take each event once by it.
+                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Refuse what is older than five minutes.
+                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
@@ -9759,12 +9759,12 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Take each event once by it.
+                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Refuse what is older than five minutes.
+                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
@@ -9832,12 +9832,12 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Take each event once by it.
+                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Refuse what is older than five minutes.
+                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
@@ -9905,12 +9905,12 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Take each event once by it.
+                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Refuse what is older than five minutes.
+                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
@@ -9987,12 +9987,12 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Take each event once by it.
+                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Refuse what is older than five minutes.
+                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
@@ -10073,12 +10073,12 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Take each event once by it.
+                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Refuse what is older than five minutes.
+                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
@@ -10155,12 +10155,12 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Take each event once by it.
+                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Refuse what is older than five minutes.
+                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
@@ -10237,12 +10237,12 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Take each event once by it.
+                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Refuse what is older than five minutes.
+                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
@@ -10319,12 +10319,12 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Take each event once by it.
+                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Refuse what is older than five minutes.
+                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
@@ -10384,12 +10384,12 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Take each event once by it.
+                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Refuse what is older than five minutes.
+                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
@@ -10449,12 +10449,12 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Take each event once by it.
+                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Refuse what is older than five minutes.
+                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
@@ -10519,12 +10519,12 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Take each event once by it.
+                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Refuse what is older than five minutes.
+                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
@@ -10581,12 +10581,12 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Take each event once by it.
+                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Refuse what is older than five minutes.
+                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
@@ -10646,12 +10646,12 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Take each event once by it.
+                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Refuse what is older than five minutes.
+                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
@@ -10711,12 +10711,12 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Take each event once by it.
+                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Refuse what is older than five minutes.
+                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;

@@ -16,12 +16,12 @@ const header = (name: string, description: string, example: string): JsonObject 
 const headers = [
   header(
     "webhook-id",
-    "The id of the event: the same on every attempt and redelivery. Take each event once by it.",
+    "The id of the event: the same on every attempt and redelivery. Use it to process each event once.",
     "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
   ),
   header(
     "webhook-timestamp",
-    "When this attempt was made, in seconds since the epoch. Refuse what is older than five minutes.",
+    "When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.",
     "1769851800",
   ),
   header(

@@ -15,8 +15,8 @@ export const headers = {
     examples: ['"hour";r=1650;t=1312'],
   }),
   "X-RateLimit-Limit": header("Requests an hour.", { type: "integer" }),
-  "X-RateLimit-Remaining": header("What remains of them.", { type: "integer" }),
-  "X-RateLimit-Used": header("What is used of them.", { type: "integer" }),
+  "X-RateLimit-Remaining": header("The requests left.", { type: "integer" }),
+  "X-RateLimit-Used": header("The requests used.", { type: "integer" }),
   "X-RateLimit-Reset": header("When the window ends, in seconds since the epoch.", { type: "integer" }),
   "Retry-After": header("Seconds to wait.", { type: "integer" }),
   "WWW-Authenticate": header("The challenge (RFC 6750). On a 403, only where a scope is missing.", { type: "string" }),
@@ -28,6 +28,6 @@ export const headers = {
     enum: ["true"],
   }),
   ETag: header("The version of the resource.", { type: "string" }),
-  Location: header("The path of what was made.", { type: "string" }),
+  Location: header("The path of the new resource.", { type: "string" }),
   Link: header('The next page, `<...>; rel="next"`; absent on the last.', { type: "string" }),
 };

@@ -11,7 +11,7 @@ export function addLinks(document: JsonObject): void {
       [read.operation.operationId]: {
         operationId: read.operation.operationId,
         parameters: { id: "$response.body#/id" },
-        description: "What was made, read again.",
+        description: "The created resource.",
       },
     };
   }

@@ -37,7 +37,7 @@ export interface StoreReadContext {
   activityIn: (store: string) => Db;
 }
 
-/** What a verb takes that reads the log of requests, or figures made of it. `activity`: the database that has those of the account. */
+/** What a verb needs to read the request log or its figures. `activity`: the database with the log of the account. */
 export interface LogReadContext extends ReadContext {
   activity: Db;
 }

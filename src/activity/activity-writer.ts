@@ -101,7 +101,7 @@ export class ActivityWriter extends DurableObject<Env> {
     return this.#refreshes.refresh(accountId);
   }
 
-  /** Has the alarm ring now: what is due waits for it. */
+  /** Sets the alarm to now, because due work waits for it. */
   wake(): void {
     this.#setAlarmBy(Date.now());
   }

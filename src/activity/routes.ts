@@ -18,16 +18,18 @@ export const Entry = z
   .strictObject({
     id: z
       .string()
-      .meta({ description: "The id of the entry: the `X-Request-Id` of the answer.", example: "req_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+      .meta({ description: "The id of the entry: the `X-Request-Id` of the response.", example: "req_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
     at: time.meta({ description: "When the request came." }),
     method: z.string().meta({ description: "Its method.", example: "GET" }),
     path: z.string().meta({ description: "Its path, without the query string: the first 384 characters.", example: "/api/v1/tasks" }),
     route: z.string().meta({ description: "The path of the operation; `/api/v1/*` where none matched.", example: "/api/v1/tasks" }),
-    status: z.int().meta({ description: "The status of the answer.", example: 200 }),
-    reason: z.string().meta({ description: "That status in words.", example: "OK" }),
-    duration_ms: z.int().meta({ description: "From reaching the Worker to the answer being ready, in milliseconds.", example: 12 }),
+    status: z.int().meta({ description: "The status of the response.", example: 200 }),
+    reason: z.string().meta({ description: "The reason phrase of the status.", example: "OK" }),
+    duration_ms: z
+      .int()
+      .meta({ description: "The time from reaching the Worker until the response is ready, in milliseconds.", example: 12 }),
     key_id: z.string().meta({ description: "The key that it came with.", example: "key_4fPq2rT8vX0zB6dH" }),
-    key_name: z.string().meta({ description: "What that key is called now.", example: "Continuous integration" }),
+    key_name: z.string().meta({ description: "The current name of that key.", example: "Continuous integration" }),
     ip: z.string().nullable().meta({ description: "The address that it came from. Kept as long as the entry.", example: "203.0.113.7" }),
     country: z.string().nullable().meta({ description: "The country of that address, ISO 3166-1, where that is known.", example: "GB" }),
     user_agent: z.string().nullable().meta({ description: "Its `User-Agent`: the first 128 characters.", example: "acme-sync/1.4" }),
@@ -98,7 +100,7 @@ const list = createRoute({
       path: text(1, 1024).optional().meta({ description: "Only this path, in whole, as in the entry.", example: "/api/v1/tasks" }),
       from: timeInput
         .optional()
-        .meta({ type: "string", format: "date-time", description: "From this time on.", example: "2026-01-01T00:00:00Z" }),
+        .meta({ type: "string", format: "date-time", description: "The earliest time.", example: "2026-01-01T00:00:00Z" }),
       to: timeInput
         .optional()
         .meta({ type: "string", format: "date-time", description: "Before this time.", example: "2099-01-01T00:00:00Z" }),

@@ -5,7 +5,7 @@ import { type AddressRange, allowsIp } from "../net/ip-list.ts";
 /** What a guard knows of its key. Persisted in the object; D1 is where it comes from. */
 export interface KeyConfig {
   version: number;
-  /** Of the row that it was read from: tells two histories of a key apart whose versions are the same. */
+  /** A random id of the row's history. It distinguishes two histories of a key that have the same version. */
   revision: string;
   accountId: string;
   accountName: string;

@@ -8,9 +8,9 @@ import { resetsAt, type Window } from "./window.ts";
 
 const data = z.strictObject({
   key_id: z.string().meta({ description: "The key." }),
-  key_name: z.string().meta({ description: "What it is called." }),
-  used: z.int().meta({ description: "How many requests it has made in this hour." }),
-  limit: z.int().meta({ description: "How many it may make." }),
+  key_name: z.string().meta({ description: "The name." }),
+  used: z.int().meta({ description: "The requests made in this hour." }),
+  limit: z.int().meta({ description: "The requests that it may make." }),
   resets_at: timeOf("When the next hour begins."),
 });
 

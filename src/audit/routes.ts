@@ -24,17 +24,17 @@ const Entry = z
           .string()
           .nullable()
           .meta({ description: "The id of that key or member; null for others.", example: "mem_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-        name: z.string().nullable().meta({ description: "What it is called now.", example: "Ada Lovelace" }),
+        name: z.string().nullable().meta({ description: "Its current name.", example: "Ada Lovelace" }),
       })
       .meta({ description: "Who did it." }),
     action: z.string().meta({ description: "What was done.", example: "key.updated" }),
     target: z
       .strictObject({
-        type: z.string().meta({ description: "What kind of thing it is.", example: "key" }),
+        type: z.string().meta({ description: "The kind of resource.", example: "key" }),
         id: z.string().meta({ description: "Its id.", example: "key_4fPq2rT8vX0zB6dH" }),
-        name: z.string().nullable().meta({ description: "What it was called then.", example: "Continuous integration" }),
+        name: z.string().nullable().meta({ description: "Its name at that time.", example: "Continuous integration" }),
       })
-      .meta({ description: "What it was done to." }),
+      .meta({ description: "The changed resource." }),
     ip: z.string().nullable().meta({ description: "The address that it came from, where that is known.", example: "203.0.113.7" }),
     country: z.string().nullable().meta({ description: "The country of that address, ISO 3166-1, where that is known.", example: "GB" }),
     changes: z.array(z.string()).meta({ description: "The names of what changed, never what they hold.", example: ["hourly_limit"] }),
@@ -72,7 +72,7 @@ const list = createRoute({
       target: idInput.optional().meta({ description: "Only on what has this id.", example: "key_4fPq2rT8vX0zB6dH" }),
       from: timeInput
         .optional()
-        .meta({ type: "string", format: "date-time", description: "From this time on.", example: "2026-01-01T00:00:00Z" }),
+        .meta({ type: "string", format: "date-time", description: "The earliest time.", example: "2026-01-01T00:00:00Z" }),
       to: timeInput
         .optional()
         .meta({ type: "string", format: "date-time", description: "Before this time.", example: "2099-01-01T00:00:00Z" }),

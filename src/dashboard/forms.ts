@@ -84,7 +84,7 @@ export async function readForm(c: Pick<PageContext, "req">): Promise<Form> {
   return new Form(values);
 }
 
-/** Why a form was not taken: in a sentence, and at its fields. */
+/** Why a form was rejected: a sentence for the form, and one for each field. */
 export interface Refused {
   summary: string;
   faults: ReadonlyMap<string, string>;

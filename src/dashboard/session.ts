@@ -33,7 +33,7 @@ function pageBefore(c: PageContext): string {
 /** A visitor, or what is answered in place of the page. */
 type Found = { visitor: Visitor } | { instead: () => Response | Promise<Response> };
 
-/** Who has come through Cloudflare Access, in the account that they chose. Nobody joins an account by coming: that takes a button. */
+/** The member who passed Cloudflare Access, in the account that they chose. To join an account, a visitor must press a button. */
 async function visitorByAccess(c: PageContext, access: AccessConfig): Promise<Found> {
   const db = connect(c.env.DB);
   const now = Date.now();

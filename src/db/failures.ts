@@ -6,7 +6,7 @@ export const messagesOf = (error: unknown): string => {
   return seen.join("\n");
 };
 
-/** What an error began with, for the log. What wraps it may quote what a client sent. */
+/** Returns the innermost cause of an error, for the log. An outer error may quote data that a client sent. */
 export const innermost = (error: unknown): unknown =>
   error instanceof Error && error.cause instanceof Error ? innermost(error.cause) : error;
 

@@ -23,7 +23,7 @@ export const explanations: Record<FailureCode, Explanation> = {
     detail: "Send an API key: Authorization: Bearer <API_KEY>.",
   },
   invalid_key: {
-    why: "Its secret is not, or no longer, one of a key.",
+    why: "No key has this secret, or the key has a new one.",
     what: "Was the key rotated? After the overlap only the new secret works. Was all of it copied?",
     header: "WWW-Authenticate",
     detail: "This is no API key of this service.",
@@ -85,12 +85,12 @@ export const explanations: Record<FailureCode, Explanation> = {
     detail: "This path takes GET, HEAD, POST.",
   },
   request_timeout: {
-    why: "Its body was not there within 15 seconds.",
+    why: "The body did not arrive within 15 seconds.",
     what: "Send the body at once; look for a slow network or an upload that stalls.",
     detail: "The body was not there within 15 seconds.",
   },
   conflict: {
-    why: "What it asked for clashes with what is there.",
+    why: "The request conflicts with the current state.",
     what: "The answer says with what. Where others were changing the same thing just then, send it again.",
     detail: "This is being changed by others just now. Try again.",
   },
@@ -101,7 +101,7 @@ export const explanations: Record<FailureCode, Explanation> = {
     detail: "A request with this Idempotency-Key is running. Try again in a moment.",
   },
   limit_reached: {
-    why: "The account stores as much of this as it may.",
+    why: "The account has reached its limit for this resource.",
     what: "Remove what is no longer needed. The guide to limits has the numbers.",
     detail: "The account has as many of these as it may. Remove one that is no longer used.",
   },
@@ -128,7 +128,7 @@ export const explanations: Record<FailureCode, Explanation> = {
     detail: "The body is not valid JSON in UTF-8.",
   },
   invalid_parameter: {
-    why: "A parameter of the query is not taken.",
+    why: "A query parameter is unknown or not valid.",
     what: "The answer names it, and what is taken.",
     detail: "The query has parameters that are not valid.",
     faults: [{ detail: "This is not known here.", code: "unknown_parameter", parameter: "page" }],

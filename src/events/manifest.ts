@@ -4,7 +4,7 @@ import * as tables from "./tables.ts";
 export const manifest = {
   name: "events",
   order: 90,
-  tags: [{ name: "Events", description: "What happened." }],
+  tags: [{ name: "Events", description: "What happened in the account." }],
   ids: { evt: "event" },
   tables,
   facts: {

@@ -7,7 +7,7 @@ import { dayMs } from "../time/clock.ts";
 /** How long events, deliveries and attempts are kept. */
 export const eventsKeptMs = 30 * dayMs;
 
-/** Deletes events of accounts that are older than 30 days, at most `atMost`. Answers how many went. */
+/** Deletes events that are older than 30 days, at most `atMost`. Returns how many were deleted. */
 export const deleteOldEvents = (db: Db, accountIds: readonly string[], now: number, atMost: number): Promise<number> =>
   deleteInChunks(
     db,

@@ -24,7 +24,7 @@ export const Event = z
     id: z
       .string()
       .meta({ description: "The id of the event: the `webhook-id` of its requests.", example: "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-    type: z.string().meta({ description: "What happened.", example: eventCatalogue.types[0] }),
+    type: z.string().meta({ description: "What happened in the account.", example: eventCatalogue.types[0] }),
     created_at: time.meta({ description: "When it happened." }),
     request_id: z
       .string()
@@ -48,10 +48,13 @@ const EventTypes = z
       .array(
         z.strictObject({
           type: z.string().meta({ description: "The type.", example: eventCatalogue.types[0] }),
-          description: z.string().meta({ description: "What has happened then.", example: "A task was made." }),
+          description: z.string().meta({ description: "What happened.", example: "A task was created." }),
           scope: z
             .string()
-            .meta({ description: "What a key needs to subscribe to it and to read it.", example: eventCatalogue.kinds[0]?.scope }),
+            .meta({
+              description: "The scope that a key needs to subscribe to it and to read it.",
+              example: eventCatalogue.kinds[0]?.scope,
+            }),
           schema: anyObject.meta({ description: "JSON Schema (2020-12) of a request's body.", example: { type: "object" } }),
           example: anyObject.meta({
             description: "Such a body.",
@@ -140,7 +143,7 @@ const read = createRoute({
   path: "/events/{id}",
   operationId: "getEvent",
   summary: "Get an event",
-  description: "One event by id. Needs the read scope of what it is about, too: else 403 `forbidden`.",
+  description: "Returns one event. The key also needs the read scope of the event's resource; otherwise the response is 403 `forbidden`.",
   tags,
   ...requireScope("webhooks:read"),
   ...refusing("forbidden"),

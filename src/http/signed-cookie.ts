@@ -3,7 +3,7 @@ import { getCookie, getSignedCookie, setSignedCookie } from "hono/cookie";
 import type { CookieOptions } from "hono/utils/cookie";
 import { encryptionSecrets } from "../webhooks/encryption.ts";
 
-// The cookies of sessions are signed: a made-up one is refused without a query. D1 says whether a session lives.
+// The cookies of sessions are signed: a made-up one is refused without a query. D1 decides whether a session is valid.
 
 /** What signs cookies: the first signs new ones, all of them verify. */
 export const cookieSecrets = (env: object): string[] => encryptionSecrets(env).map(({ secret }) => `cookies ${secret}`);

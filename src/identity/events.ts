@@ -8,7 +8,7 @@ import { roles } from "./roles.ts";
 
 const MemberData = z.strictObject({
   id: z.string().meta({ description: "The id of the member, or of the invitation." }),
-  name: z.string().meta({ description: "What they are called; empty until they have joined." }),
+  name: z.string().meta({ description: "Their name; empty until they join." }),
   email: z.string().meta({ description: "Their email address." }),
   role: z.enum(roles).meta({
     description: "What they may do: `owner` everything, `admin` people and audit too, `developer` keys and webhooks, `viewer` look.",

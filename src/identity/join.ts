@@ -92,7 +92,7 @@ interface TakingUp {
   invitation: Invitation;
   member: Member;
   from: Origin;
-  /** Statements that make what else comes with the member, where the condition holds. */
+  /** Statements that create what belongs to the member, if the condition holds. */
   alongside?: (when: SQL) => Statement[];
 }
 

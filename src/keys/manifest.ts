@@ -29,7 +29,7 @@ export const manifest = {
         updated_at: "2026-01-31T09:30:00.000Z",
       },
       types: {
-        "key.created": { description: "A key was made. Its secret is in no event." },
+        "key.created": { description: "A key was created. Events never contain its secret." },
         "key.updated": {
           description: "A key was changed, disabled or enabled, or an overlap of its secrets was ended.",
           previous: { hourly_limit: 1000, updated_at: "2026-01-30T08:00:00.000Z" },

@@ -30,7 +30,7 @@ import { exampleScopes } from "./scopes.ts";
 
 const Key = z
   .strictObject(KeyData.shape)
-  .openapi("Key", { description: "An API key. Its secret is in no answer but that to its making and rotation." });
+  .openapi("Key", { description: "An API key. Only the responses that create or rotate it have its secret." });
 
 const KeyWithSecret = z
   .strictObject({
@@ -51,7 +51,7 @@ const ReplayedKey = z.strictObject({ ...KeyData.shape, secret_key: noSecret }).o
 const KeyOnce = z.union([KeyWithSecret, ReplayedKey]);
 
 const NewKey = component("NewKey", NewKeyShape, {
-  description: "A key to make. What is left open is as wide as the acting key's own.",
+  description: "A new key. Members that you omit are taken from the acting key.",
   example: { name: "Continuous integration", scopes: [...exampleScopes], hourly_limit: 1000 },
 });
 
@@ -158,7 +158,7 @@ const change = createRoute({
   operationId: "updateKey",
   summary: "Change a key",
   description:
-    "Changes what a key may do, disables it or enables it again. What is tighter holds when the call returns, what is looser within two seconds. A revoked key cannot be changed: 409 `conflict`. The same goes for a later expiry of a key that had expired before a member was removed who may know its secret. Sends `key.updated`.",
+    "Changes what a key may do, disables it or enables it again. Restrictions hold when the call returns. Wider permissions hold within two seconds. A revoked key cannot be changed: 409 `conflict`. The same goes for a later expiry of a key that had expired before a member was removed who may know its secret. Sends `key.updated`.",
   tags,
   ...requireScope("keys:write"),
   ...refusing("forbidden", "conflict", "limit_reached"),
@@ -180,7 +180,7 @@ const revoke = createRoute({
   operationId: "revokeKey",
   summary: "Revoke a key",
   description:
-    "Ends a key for good; it holds when the call returns. The key stays readable, and revoking it again changes nothing. Sends `key.revoked`.",
+    "Ends a key for good. The revocation holds when the call returns. The key stays readable, and revoking it again changes nothing. Sends `key.revoked`.",
   tags,
   ...requireScope("keys:write"),
   ...refusing("forbidden", "conflict"),

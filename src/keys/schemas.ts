@@ -17,13 +17,13 @@ const partyType = z.enum(["key", "member", "operator", "system"]).meta({
 /** A key as everybody outside sees it: in answers and in events. Its secret is in neither. */
 export const KeyData = z.strictObject({
   id: z.string().meta({ description: "The id of the key. It is no secret.", examples: ["key_4fPq2rT8vX0zB6dH"] }),
-  name: z.string().meta({ description: "What the key is for.", examples: ["Continuous integration"] }),
+  name: z.string().meta({ description: "The name of the key.", examples: ["Continuous integration"] }),
   prefix: z.string().meta({
-    description: "The public part, with which the secret key begins: how to tell keys apart in a log.",
+    description: "The public start of the secret key. It identifies the key in logs.",
     examples: ["dvo_4fPq2rT8vX0zB6dH"],
   }),
   last4: z.string().meta({ description: "The last four characters of the secret key.", examples: ["x7Qa"] }),
-  scopes: z.array(z.string()).meta({ description: "What the key may do.", examples: [[...exampleScopes]] }),
+  scopes: z.array(z.string()).meta({ description: "The scopes of the key.", examples: [[...exampleScopes]] }),
   status: z.enum(keyStatuses).meta({
     description:
       "Whether it is in force: `active` is, `disabled` is not until it is enabled again, `expired` is past `expires_at`, `revoked` is ended for good.",
@@ -53,10 +53,10 @@ export const KeyData = z.strictObject({
       name: z
         .string()
         .nullable()
-        .meta({ description: "What it is called now; null in events.", examples: ["Production backend"] }),
+        .meta({ description: "Its current name; null in events.", examples: ["Production backend"] }),
     })
-    .meta({ description: "Who made it." }),
-  created_at: timeOf("When the key was made."),
+    .meta({ description: "Who created it." }),
+  created_at: timeOf("When the key was created."),
   updated_at: timeOf("When the key was last changed."),
 });
 
@@ -79,7 +79,7 @@ export const keyData = (key: Key, now: number): z.infer<typeof KeyData> => ({
 });
 
 const name = visibleText(1, 100).meta({
-  description: "What the key is for, as people will look for it.",
+  description: "The name of the key, for example the client that uses it.",
   example: "Continuous integration",
 });
 const scopes = z

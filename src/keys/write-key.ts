@@ -29,7 +29,7 @@ export interface KeyUpdate {
   event: (after: Key, now: number, before: Key) => Event;
   evenWhereFull: EvenWhereFull;
   when?: SQL;
-  /** A statement of the same batch, given the condition on which the change is made. */
+  /** Makes a statement for the same batch from the condition of the change. */
   alongside?: (when: SQL) => Statement;
 }
 

@@ -14,9 +14,9 @@ import { percent } from "../usage/percent.ts";
 const count = z.int().min(0);
 
 const limitShape = {
-  limit: count.meta({ description: "How many requests the key may make in a clock hour.", example: 5000 }),
-  used: count.meta({ description: "How many it has made in this one.", example: 3350 }),
-  remaining: count.meta({ description: "How many it has left.", example: 1650 }),
+  limit: count.meta({ description: "The requests that the key may make in a clock hour.", example: 5000 }),
+  used: count.meta({ description: "The requests made in this hour.", example: 3350 }),
+  remaining: count.meta({ description: "The requests left in this hour.", example: 1650 }),
   resets_at: time.meta({ description: "When the next hour begins." }),
 };
 
@@ -25,20 +25,20 @@ const Me = z
     account: z
       .strictObject({
         id: z.string().meta({ description: "The id of the account.", example: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-        name: z.string().meta({ description: "What it is called.", example: "Northwind Robotics" }),
+        name: z.string().meta({ description: "The name.", example: "Northwind Robotics" }),
       })
       .meta({ description: "The account that the key belongs to." }),
     key: z
       .strictObject({
         id: z.string().meta({ description: "The id of the key.", example: "key_4fPq2rT8vX0zB6dH" }),
-        name: z.string().meta({ description: "What it is called.", example: "Continuous integration" }),
-        scopes: z.array(z.string()).meta({ description: "What it may do.", example: [...exampleScopes] }),
+        name: z.string().meta({ description: "The name.", example: "Continuous integration" }),
+        scopes: z.array(z.string()).meta({ description: "The permissions.", example: [...exampleScopes] }),
         expires_at: time.nullable().meta({ description: "When it expires; null: never.", examples: [null] }),
       })
       .meta({ description: "The key that this request came with." }),
     rate_limit: z.strictObject(limitShape).meta({ description: "Its limit, this request counted." }),
   })
-  .openapi("Me", { description: "Who is asking." });
+  .openapi("Me", { description: "The key that sent the request." });
 
 const RateLimits = z
   .strictObject({
@@ -52,7 +52,7 @@ const RateLimits = z
       )
       .meta({ description: "Every limit that holds for the key: one." }),
   })
-  .openapi("RateLimits", { description: "What is used of each limit of the key." });
+  .openapi("RateLimits", { description: "The use of each limit of the key." });
 
 export const routes = createRouter();
 
@@ -85,11 +85,11 @@ const readRateLimit = createRoute({
   path: "/rate-limit",
   operationId: "getRateLimit",
   summary: "Get the limit of this key",
-  description: "What is left of the hour, to look before many calls. Not counted, and answered even when the limit is reached.",
+  description: "Returns the requests left in this hour. This call is not counted, and works even when the limit is reached.",
   tags: ["Current key"],
   ...requireScope(null),
   ...notCounted,
-  responses: { 200: json(RateLimits, "What is used of each limit.") },
+  responses: { 200: json(RateLimits, "The use of each limit.") },
 });
 
 routes.openapi(readRateLimit, (c) => {

@@ -16,7 +16,7 @@ export const routes = createRouter();
 
 const requestId = { "X-Request-Id": { $ref: "#/components/headers/X-Request-Id" } };
 const etagHeader = { ETag: { $ref: "#/components/headers/ETag" } };
-const notModified = { 304: { description: "The client has this version already.", headers: { ...requestId, ...etagHeader } } };
+const notModified = { 304: { description: "The client already has this version.", headers: { ...requestId, ...etagHeader } } };
 const tags = ["This document"];
 
 /** The document as what it says, in whichever syntax. */
@@ -51,7 +51,7 @@ const readJson = createRoute({
   path: "/openapi.json",
   operationId: "getOpenApi",
   summary: "Get this document",
-  description: "The contract of this service, made from its code: the same that its documentation shows. Not counted.",
+  description: "The contract of this service, generated from its code. The documentation shows the same contract. Not counted.",
   tags,
   ...publicRoute,
   ...refusing("unavailable"),
@@ -80,7 +80,7 @@ const readYaml = createRoute({
   path: "/openapi.yaml",
   operationId: "getOpenApiYaml",
   summary: "Get this document as YAML",
-  description: "The same document in YAML, for tools that read nothing else. Not counted.",
+  description: "The same document in YAML, for tools that only read YAML. Not counted.",
   tags,
   ...publicRoute,
   ...refusing("unavailable"),

@@ -3,7 +3,7 @@ import { dayMs, dayStart } from "../time/clock.ts";
 import { usageDayTotals } from "./log-tables.ts";
 import type { UpToDate } from "./refresh-roll-ups.ts";
 
-/** The requests of each key of the account in each of the last `days` UTC days, today last, by the key's id. Keys without any are left out. */
+/** Returns the requests per UTC day of each key, by the key's id: the last `days` days, ending with today. Omits keys without requests. */
 export async function readDailyRequests({ activity, actor, now }: UpToDate, days: number): Promise<Map<string, number[]>> {
   const first = dayStart(now) - (days - 1) * dayMs;
   const rows = await activity

@@ -34,8 +34,8 @@ const windowQuery = z
   .default("30d")
   .meta({ description: "How long the window is, the current hour in it: `24h`, `7d` or `30d`." });
 
-const requests = count.meta({ description: "How many requests there were.", example: 1268 });
-const successes = count.meta({ description: "How many of them were answered with a status below 400.", example: 1244 });
+const requests = count.meta({ description: "The number of requests.", example: 1268 });
+const successes = count.meta({ description: "Requests with a status below 400.", example: 1244 });
 const averageMs = milliseconds
   .nullable()
   .meta({ description: "The average response time of those admitted; null where there were none.", example: 42.1 });
@@ -93,7 +93,7 @@ const Usage = z
       .strictObject({
         key_id: z.string().nullable().meta({ description: "The key; null where the account has none.", example: "key_4fPq2rT8vX0zB6dH" }),
         used: count.meta({ description: "The requests that were counted in this hour.", example: 3350 }),
-        limit: count.meta({ description: "How many it may make.", example: 5000 }),
+        limit: count.meta({ description: "The requests that it may make.", example: 5000 }),
         percent: share.meta({ description: "The share that is used, in percent.", example: 67 }),
         resets_at: time.meta({ description: "When the next hour begins." }),
       })
@@ -119,7 +119,7 @@ const Usage = z
       )
       .meta({ description: "By hour for 24h, else by UTC day; the first and the last lie in the window in part." }),
   })
-  .openapi("Usage", { description: "The four figures of a window, and what they are made of." });
+  .openapi("Usage", { description: "The four figures of a window, and their parts." });
 
 const Breakdown = z
   .strictObject({

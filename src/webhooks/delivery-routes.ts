@@ -30,7 +30,7 @@ const shape = {
     example: "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
   }),
   event_type: z.string().meta({ description: "The type of the event.", example: eventCatalogue.types[0] }),
-  webhook_id: z.string().meta({ description: "Where it goes.", example: "whk_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+  webhook_id: z.string().meta({ description: "The webhook that receives it.", example: "whk_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
   redelivery_of: z
     .string()
     .nullable()
@@ -40,23 +40,21 @@ const shape = {
       "How far it is: `pending` has an attempt to come, `delivered` was taken, `failed` has no further attempt, `held` waits since the webhook is disabled.",
     example: "delivered",
   }),
-  attempts_made: z.int().meta({ description: "How many attempts were made, of ten.", example: 1 }),
-  next_attempt_at: time
-    .nullable()
-    .meta({ description: "When the next attempt is made; null where there is none to come.", examples: [null] }),
+  attempts_made: z.int().meta({ description: "The number of attempts made, of ten.", example: 1 }),
+  next_attempt_at: time.nullable().meta({ description: "When the next attempt is due; null if there is none.", examples: [null] }),
   created_at: time.meta({ description: "When the delivery was set off." }),
 };
 
 const AttemptData = z.strictObject({
   id: z.string().meta({ description: "The id of the attempt.", example: "att_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-  at: time.meta({ description: "When it was made." }),
-  status: z.int().nullable().meta({ description: "The status of the answer; null where there was none.", example: 200 }),
-  duration_ms: z.int().meta({ description: "How long it took, in milliseconds.", example: 84 }),
+  at: time.meta({ description: "When it was created." }),
+  status: z.int().nullable().meta({ description: "The status of the response; null if there was none.", example: 200 }),
+  duration_ms: z.int().meta({ description: "The duration in milliseconds.", example: 84 }),
   error: z.union([z.enum(attemptErrors), z.null()]).meta({
     description: `Why it did not deliver: ${attemptErrors.map((error) => `\`${error}\``).join(", ")}; null where it did.`,
     example: null,
   }),
-  advice: z.string().nullable().meta({ description: "What to do about the error, in a sentence; null without one.", example: null }),
+  advice: z.string().nullable().meta({ description: "How to fix the error, in a sentence; null if there was none.", example: null }),
   response_body: z.string().meta({
     description:
       "The beginning of the answer: up to 16 KiB of the latest attempt if it failed, up to 1,024 characters of earlier ones, 128 bytes of one that delivered.",
@@ -64,14 +62,14 @@ const AttemptData = z.strictObject({
   }),
   response_headers: z
     .record(z.string(), z.string())
-    .meta({ description: "The headers of the answer.", example: { "content-type": "text/plain" } }),
+    .meta({ description: "The headers of the response.", example: { "content-type": "text/plain" } }),
 });
 
 const deliveryId = shape.id;
 const Delivery = z.strictObject(shape).openapi("Delivery", { description: "An event on its way to a webhook." });
 const DeliveryWithAttempts = z
-  .strictObject({ ...shape, attempts: z.array(AttemptData).meta({ description: "The attempts that were made, the first first." }) })
-  .openapi("DeliveryWithAttempts", { description: "A delivery with every attempt that was made of it." });
+  .strictObject({ ...shape, attempts: z.array(AttemptData).meta({ description: "The attempts, oldest first." }) })
+  .openapi("DeliveryWithAttempts", { description: "A delivery with all of its attempts." });
 
 const deliveryJson = (delivery: DeliveryRow): z.infer<typeof Delivery> => ({
   id: delivery.id,
@@ -111,7 +109,7 @@ const list = createRoute({
   path: "/webhooks/{id}/deliveries",
   operationId: "listDeliveries",
   summary: "List the deliveries of a webhook",
-  description: "What was, is and will be sent to a webhook in the last 30 days, newest first.",
+  description: "Lists the deliveries of a webhook in the last 30 days, newest first, including pending ones.",
   tags,
   ...requireScope("webhooks:read"),
   request: {
@@ -225,7 +223,7 @@ const Test = z
         example: "webhook.test",
       }),
   })
-  .openapi("TestRequest", { description: "What to send as a test." });
+  .openapi("TestRequest", { description: "The test event." });
 
 const test = createRoute({
   method: "post",

@@ -8,7 +8,7 @@ export const manifest = {
   name: "webhooks",
   order: 80,
   tags: [
-    { name: "Webhooks", description: "Where events go." },
+    { name: "Webhooks", description: "URLs that receive events." },
     { name: "Deliveries", description: "Events on their way, attempt by attempt." },
   ],
   ids: { whk: "webhook", dlv: "delivery", att: "attempt", rdl: "redelivery" },

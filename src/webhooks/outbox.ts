@@ -181,7 +181,7 @@ interface Delivery {
   status: string;
 }
 
-/** What a change sets off at once; each attempt that ends sets off a further one. */
+/** The deliveries that a change starts at once. Each attempt that ends starts another delivery. */
 function firstDue(made: readonly Delivery[]): DueDelivery[] {
   const pending = made.filter(({ status }) => status === "pending");
   const byWebhook = [...Map.groupBy(pending, ({ webhook_id }) => webhook_id).values()];

@@ -22,10 +22,10 @@ const Redelivery = z
   .strictObject({
     id: redeliveryId,
     count: eventCount,
-    sent: z.int().meta({ description: "How many of them have been attempted.", example: 120 }),
+    sent: z.int().meta({ description: "The number of them that were attempted.", example: 120 }),
     status: z.enum(["running", "done"]).meta({ description: "`running` until all have been attempted, then `done`.", example: "running" }),
   })
-  .openapi("Redelivery", { description: "Many events on their way again." });
+  .openapi("Redelivery", { description: "A redelivery of many events." });
 
 export const routes = createRouter();
 
@@ -76,8 +76,8 @@ const redeliverMany = createRoute({
   request: { params: idParam("whk_019a1b2c3d4e7f8091a2b3c4d5e6f708"), body: body(Redeliver) },
   responses: {
     200: postJson(
-      z.strictObject({ count: eventCount }).openapi("RedeliveryCount", { description: "What a dry run counted." }),
-      "How many there are; nothing is sent.",
+      z.strictObject({ count: eventCount }).openapi("RedeliveryCount", { description: "The result of a dry run." }),
+      "The number of matches; nothing is sent.",
     ),
     202: postJson(
       z.strictObject({ id: redeliveryId, count: eventCount }).openapi("NewRedelivery", { description: "The redelivery that was set off." }),

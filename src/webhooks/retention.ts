@@ -23,7 +23,7 @@ export async function deleteOldDeliveries(db: Db, now: number, atMost: number): 
   return attempts + deliveries;
 }
 
-/** Deletes redeliveries of accounts that are older than 30 days, at most `atMost`. Answers how many went. */
+/** Deletes redeliveries that are older than 30 days, at most `atMost`. Returns how many were deleted. */
 export const deleteOldRedeliveries = (db: Db, accountIds: readonly string[], now: number, atMost: number): Promise<number> =>
   deleteInChunks(
     db,

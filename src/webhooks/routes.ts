@@ -31,14 +31,14 @@ import {
 } from "./write-webhooks.ts";
 
 const Webhook = z.strictObject(WebhookData.shape).openapi("Webhook", {
-  description: "A URL of yours that is told what happens. Its secret is in no answer but that to its making and rotation.",
+  description: "A URL of yours that receives events. Only the responses that create it or rotate its secret have the secret.",
 });
 
 const WebhookWithSecret = z
   .strictObject({
     ...WebhookData.shape,
     secret: z.string().meta({
-      description: "What signs its requests. Shown this once.",
+      description: "The secret that signs its requests. It is shown once.",
       example: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwbWgtqCk4kwY=",
     }),
   })
@@ -66,7 +66,7 @@ const WebhookPatch = component("WebhookPatch", WebhookPatchShape, {
   example: { event_types: exampleTypes.slice(0, 1) },
 });
 
-const WebhookRotation = component("WebhookRotation", WebhookRotationShape, { description: "How a webhook gets its new secret." });
+const WebhookRotation = component("WebhookRotation", WebhookRotationShape, { description: "Options of the rotation." });
 
 const params = idParam("whk_019a1b2c3d4e7f8091a2b3c4d5e6f708");
 const tags = ["Webhooks"];
@@ -181,7 +181,7 @@ const remove = createRoute({
   path: "/webhooks/{id}",
   operationId: "deleteWebhook",
   summary: "Delete a webhook",
-  description: "Deletes the webhook for good. What was still to be sent to it is not.",
+  description: "Deletes the webhook for good. Its pending deliveries are not sent.",
   tags,
   ...requireScope("webhooks:write"),
   ...refusing("forbidden", "conflict"),

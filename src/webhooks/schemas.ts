@@ -15,11 +15,9 @@ const webhookStatuses = ["active", "disabled", "failing"] as const;
 /** A webhook as everybody outside sees it: in answers and in events. Its secret is in neither. */
 export const WebhookData = z.strictObject({
   id: z.string().meta({ description: "The id of the webhook.", examples: ["whk_019a1b2c3d4e7f8091a2b3c4d5e6f708"] }),
-  url: z.string().meta({ description: "Where its events are posted to.", examples: ["https://hooks.acme.dev/overview"] }),
-  description: z.string().meta({ description: "What it is for; empty where nobody said.", examples: ["Chat room of the team"] }),
-  event_types: z
-    .array(z.string())
-    .meta({ description: "The types of events that it is sent; `*` stands for all.", examples: [[...exampleTypes]] }),
+  url: z.string().meta({ description: "The URL that receives the events.", examples: ["https://hooks.acme.dev/overview"] }),
+  description: z.string().meta({ description: "The description; can be empty.", examples: ["Chat room of the team"] }),
+  event_types: z.array(z.string()).meta({ description: "The event types that it receives; `*` means all.", examples: [[...exampleTypes]] }),
   status: z.enum(webhookStatuses).meta({
     description:
       "How it does: `active`, `failing` while its latest attempt failed and further ones are made, `disabled` while its events are held.",
@@ -29,7 +27,7 @@ export const WebhookData = z.strictObject({
     .string()
     .nullable()
     .meta({ description: "Why it was disabled, in a sentence; null while it is not.", examples: [null] }),
-  created_at: timeOf("When the webhook was made."),
+  created_at: timeOf("When the webhook was created."),
   updated_at: timeOf("When the webhook was last changed."),
 });
 
@@ -57,9 +55,9 @@ const url = z
     pattern: "^[hH][tT][tT][pP][sS]?://[^/\\s\\\\]",
     maxLength: maxUrl,
     example: "https://hooks.acme.dev/overview",
-    description: "Where events are posted to: https, a public host name, no user name, no password.",
+    description: "The URL that receives events: https, with a public host name, without user name and password.",
   });
-const description = visibleText(0, 500).meta({ description: "What it is for.", example: "Chat room of the team" });
+const description = visibleText(0, 500).meta({ description: "The description.", example: "Chat room of the team" });
 
 const { types } = eventCatalogue;
 

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type RunningWorker, startWorker } from "./worker.ts";
 
-// Bodies that are on their way for as long as somebody likes, over a socket: with a stated length and chunked.
+// Bodies that a test sends over a socket as slowly as it likes: with a stated length and chunked.
 
 let worker: RunningWorker;
 let port: number;

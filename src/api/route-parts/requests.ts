@@ -27,7 +27,9 @@ const header = (name: string, description: string, form: { pattern: string; minL
   schema: { type: "string" as const, ...form },
 });
 
-const ifMatch = header("If-Match", "Only the version with this ETag, also in its weak form; else 412.", { pattern: tagListPattern });
+const ifMatch = header("If-Match", "Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412.", {
+  pattern: tagListPattern,
+});
 const ifNoneMatch = header(
   "If-None-Match",
   "The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always.",

@@ -14,7 +14,7 @@ export const Problem = z
       example: `${exampleOrigin}/docs/errors/not_found`,
     }),
     title: z.string().meta({ description: "The kind of error, in a few words.", example: "Not found" }),
-    status: z.int().meta({ description: "The status of the answer.", example: 404 }),
+    status: z.int().meta({ description: "The status of the response.", example: 404 }),
     detail: z.string().meta({ description: "A sentence for people about this occurrence.", example: "There is no such task." }),
     instance: z
       .string()
@@ -26,13 +26,13 @@ export const Problem = z
       example: "not_found",
     }),
     request_id: z.string().meta({
-      description: "The `X-Request-Id` of the answer: what to name when asking for help.",
+      description: "The `X-Request-Id` of the response. Quote it when you ask for help.",
       example: "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
     }),
     errors: z
       .array(
         z.strictObject({
-          detail: z.string().meta({ description: "What is wrong there, in a sentence.", example: "This is required." }),
+          detail: z.string().meta({ description: "The error at this place, in a sentence.", example: "This is required." }),
           code: z.enum(fieldErrorCodes).meta({
             description: `What is wrong there, for programs: ${fieldErrorCodes
               .map((code) => `\`${code}\``)
@@ -77,5 +77,5 @@ export const noContent = (description: string, { isPublic = false } = {}) => ({
 
 /** The response to a client that has this version already. */
 export const notModified = {
-  304: { description: "The client has this version already.", headers: headerRefs(...ofKey, "ETag") },
+  304: { description: "The client already has this version.", headers: headerRefs(...ofKey, "ETag") },
 } as const;

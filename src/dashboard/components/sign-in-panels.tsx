@@ -34,7 +34,7 @@ export const SessionsPanel = ({
       ))}
     </ul>
     {sessions.length === maxListed && <p>These are your own sessions and the latest of other members.</p>}
-    <p class="quiet">A session ends after twelve hours without a page, and after fourteen days.</p>
+    <p class="quiet">A session ends if you open no page for twelve hours. It always ends after fourteen days.</p>
   </section>
 );
 

@@ -112,7 +112,7 @@ const showDelivery = async (c: PageContext, refused?: Refused) => {
             <Code label="What is sent">{JSON.stringify(bodyOf(event), null, 2)}</Code>
           </>
         ) : (
-          <p class="quiet">It is kept no more: events go after 30 days.</p>
+          <p class="quiet">This event no longer exists: events are deleted after 30 days.</p>
         )}
       </section>
     </>,

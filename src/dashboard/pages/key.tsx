@@ -34,7 +34,7 @@ import { KeyFields, keyInputOf } from "./keys.tsx";
 const entriesShown = 10;
 /** What each action did, by the word in the address that its form leads back to. */
 const outcomes: Record<string, (key: Key) => [sentence: string, call: string]> = {
-  changed: ({ id }) => ["Changed. What is tighter holds at once, what is looser within two seconds.", `PATCH /api/v1/keys/${id}`],
+  changed: ({ id }) => ["Changed. Restrictions hold at once, and wider permissions within two seconds.", `PATCH /api/v1/keys/${id}`],
   disabled: ({ id }) => [
     "Disabled. Requests with this key are refused from now on; it can be enabled again.",
     `PATCH /api/v1/keys/${id} {"status": "disabled"}`,

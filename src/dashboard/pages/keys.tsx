@@ -141,7 +141,7 @@ function showForm(c: PageContext, { form = new Form(), refused }: Sent = {}) {
           refused={refused}
           name="name"
           label="Name"
-          help="What the key is for, as people will look for it."
+          help="The name of the key, for example the client that uses it."
           required
           maxlength={100}
         />
@@ -176,7 +176,7 @@ export const KeyFields = ({
       refused={refused}
       name="scopes"
       label="Scopes"
-      help="What the key may do. Give it no more than its client needs."
+      help="The scopes of the key. Give it no more than its client needs."
       options={options.map((scope) => [scope] as const)}
       ticked={ticked}
     />

@@ -89,7 +89,7 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
           </header>
           <div id="latest" data-refresh>
             {entries.length === 0 ? (
-              <Empty>No requests yet. The first one shows here by itself, a few seconds after its answer.</Empty>
+              <Empty>No requests yet. The first one appears here a few seconds after its response. You do not need to reload.</Empty>
             ) : (
               <ActivityTable entries={entries} now={now} brief />
             )}

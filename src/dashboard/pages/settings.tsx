@@ -77,7 +77,7 @@ export async function showSettings(c: PageContext, { form = new Form(), refused 
       <section class="panel" aria-labelledby="people">
         <h2 id="people">People</h2>
         {members.length === 0 ? (
-          <Empty>Nobody signs in yet: on this machine the overview is open. Deployed, it asks for a passkey.</Empty>
+          <Empty>No sign-in is needed: the overview is open on this machine. A deployed overview asks for a passkey.</Empty>
         ) : (
           <People members={members} c={c} own={own} now={now} />
         )}

@@ -190,7 +190,7 @@ function showSetup(c: PageContext, refused?: Refused) {
         )}
         <p class="fault" role="alert" data-fault hidden />
         <noscript>
-          <p>Making a passkey needs script. Allow it for this page, and load it again.</p>
+          <p>You need JavaScript to create a passkey. Allow it for this page, then reload.</p>
         </noscript>
       </main>
       <PageScript name="passkeys" c={c} />

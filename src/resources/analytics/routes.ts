@@ -26,10 +26,10 @@ const Analytics = z
     interval: z.enum(intervals).meta({ description: "How long a point of the series is: a `day`, a `week` or a `month`.", example: "day" }),
     tasks: z
       .strictObject({
-        created: count.meta({ description: "How many were created in the span.", example: 41 }),
-        completed: count.meta({ description: "How many were completed in the span.", example: 36 }),
-        open: count.meta({ description: "How many are to do or in progress now.", example: 17 }),
-        overdue: count.meta({ description: "How many are open now and past their due date.", example: 2 }),
+        created: count.meta({ description: "Tasks created in the span.", example: 41 }),
+        completed: count.meta({ description: "Tasks completed in the span.", example: 36 }),
+        open: count.meta({ description: "Tasks to do or in progress now.", example: 17 }),
+        overdue: count.meta({ description: "Tasks that are open now and past their due date.", example: 2 }),
         completion_rate: z
           .number()
           .min(0)
@@ -46,7 +46,7 @@ const Analytics = z
       .meta({ description: "Figures about tasks." }),
     users: z
       .strictObject({
-        total: count.meta({ description: "How many there are.", example: 12 }),
+        total: count.meta({ description: "The number of them.", example: 12 }),
         active: count.meta({ description: "How many of them are `active`.", example: 11 }),
       })
       .meta({ description: "The users, now." }),

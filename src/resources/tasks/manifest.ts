@@ -4,7 +4,7 @@ import * as tables from "./tables.ts";
 export const manifest = {
   name: "tasks",
   order: 20,
-  tags: [{ name: "Tasks", description: "What they have to do." }],
+  tags: [{ name: "Tasks", description: "Work to do, with an assignee and a due date." }],
   ids: { tsk: "task" },
   scopes: { "tasks:read": { isDefault: true }, "tasks:write": { isDefault: true } },
   events: [
@@ -25,12 +25,12 @@ export const manifest = {
         updated_at: "2026-01-31T09:30:00.000Z",
       },
       types: {
-        "task.created": { description: "A task was made." },
+        "task.created": { description: "A task was created." },
         "task.updated": {
           description: "A task was changed, or has lost its assignee.",
           previous: { status: "in_progress", completed_at: null, updated_at: "2026-01-30T08:00:00.000Z" },
         },
-        "task.completed": { description: "The status of a task has become done. Comes beside task.created or task.updated." },
+        "task.completed": { description: "The status of a task changed to done. Sent in addition to task.created or task.updated." },
         "task.deleted": { description: "A task was deleted. It is shown as it was last." },
       },
     },

@@ -18,7 +18,7 @@ import { priorities, taskStatuses } from "./task.ts";
 import { taskSorts } from "./task-order.ts";
 import { changeTask, createTask, deleteTask } from "./write-tasks.ts";
 
-const Task = component("Task", TaskData, { description: "Something to be done." });
+const Task = component("Task", TaskData, { description: "A task." });
 const NewTask = component("NewTask", schemas.NewTask, {
   description: "A task to make. Only the title is needed.",
   example: { title: "Write the release notes", priority: "high", labels: ["docs"], due_at: "2026-02-14T17:00:00.000Z" },
@@ -136,7 +136,7 @@ const change = createRoute({
   operationId: "updateTask",
   summary: "Change a task",
   description:
-    "Changes the members that are sent and leaves the others. `completed_at` follows the status. Sends `task.updated`, where something has changed, and `task.completed` beside it where the task has become done.",
+    "Changes the members that you send and keeps the others. `completed_at` follows the status. Sends `task.updated` if something changed, and also `task.completed` if the status changed to done.",
   tags,
   ...requireScope("tasks:write"),
   ...refusing("conflict", "limit_reached"),

@@ -6,18 +6,18 @@ import { isoText, timeOf } from "../../time/iso-text.ts";
 import { priorities, type Task, taskStatuses } from "./task.ts";
 
 export const TaskStatus = z.enum(taskStatuses).meta({
-  description: "Where it stands: `todo` is not begun, `in_progress` is, `done` is completed, `cancelled` will not be.",
+  description: "The status: `todo` (not started), `in_progress`, `done` (completed) or `cancelled`.",
   examples: ["in_progress"],
 });
 
 export const TaskPriority = z
   .enum(priorities)
-  .meta({ description: "How much it matters: `low`, `normal`, `high` or `urgent`.", examples: ["high"] });
+  .meta({ description: "The priority: `low`, `normal`, `high` or `urgent`.", examples: ["high"] });
 
 /** A task as everybody outside sees it: in answers and in events. */
 export const TaskData = z.strictObject({
   id: z.string().meta({ description: "The id of the task.", examples: ["tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708"] }),
-  title: z.string().meta({ description: "What is to be done, in a line.", examples: ["Write the release notes"] }),
+  title: z.string().meta({ description: "The title, in one line.", examples: ["Write the release notes"] }),
   description: z
     .string()
     .meta({ description: "More about it; empty where there is no more.", examples: ["For version 2, with the breaking changes first."] }),
@@ -35,7 +35,7 @@ export const TaskData = z.strictObject({
     .meta({ description: "Words to group tasks by, in the order in which they were sent.", examples: [["docs", "release"]] }),
   due_at: isoText.nullable().meta({ description: "When it is due; null where it is not.", examples: ["2026-02-14T17:00:00.000Z"] }),
   completed_at: isoText.nullable().meta({ description: "When its status became `done`; null while it is not.", examples: [null] }),
-  created_at: timeOf("When the task was made."),
+  created_at: timeOf("When the task was created."),
   updated_at: timeOf("When the task was last changed."),
 });
 

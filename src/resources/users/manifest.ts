@@ -21,7 +21,7 @@ export const manifest = {
         updated_at: "2026-01-31T09:30:00.000Z",
       },
       types: {
-        "user.created": { description: "A user was made." },
+        "user.created": { description: "A user was created." },
         "user.updated": {
           description: "A user was changed.",
           previous: { role: "viewer", updated_at: "2026-01-30T08:00:00.000Z" },

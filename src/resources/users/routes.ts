@@ -130,7 +130,7 @@ const remove = createRoute({
   operationId: "deleteUser",
   summary: "Delete a user",
   description:
-    "Deletes the user for good. Their tasks stay, without an assignee: each of these has changed, and sends `task.updated` beside `user.deleted`. Above 10,000 tasks, the response does not wait for all of them: the rest follow within minutes, and `user.deleted` is sent last. While 100 users are still being deleted: 409 `limit_reached`.",
+    "Deletes the user for good. Their tasks stay, without an assignee. For each of these tasks `task.updated` is sent, in addition to `user.deleted`. Above 10,000 tasks, the response does not wait for all of them: the rest follow within minutes, and `user.deleted` is sent last. While 100 users are still being deleted: 409 `limit_reached`.",
   tags,
   ...requireScope("users:write"),
   ...refusing("conflict", "limit_reached"),

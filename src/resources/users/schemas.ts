@@ -18,11 +18,11 @@ export const UserStatus = z.enum(userStatuses).meta({
 /** A user as everybody outside sees it: in answers and in events. */
 export const UserData = z.strictObject({
   id: z.string().meta({ description: "The id of the user.", examples: ["usr_019a1b2c3d4e7f8091a2b3c4d5e6f708"] }),
-  name: z.string().meta({ description: "What the user is called.", examples: ["Ada Lovelace"] }),
+  name: z.string().meta({ description: "The name of the user.", examples: ["Ada Lovelace"] }),
   email: z.string().meta({ description: "The email address, unique in the account regardless of case.", examples: ["ada@example.com"] }),
   role: UserRole,
   status: UserStatus,
-  created_at: timeOf("When the user was made."),
+  created_at: timeOf("When the user was created."),
   updated_at: timeOf("When the user was last changed."),
 });
 

@@ -1,0 +1,28 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { ofDocument, ofMarkdown, ofPage, ofSource, proseFiles, sentencesOf, wordsOf } from "./prose.ts";
+import { root } from "./root.ts";
+import { randomFrom } from "./seed-random.ts";
+
+// `npm run words [-- SEED]`: draws 150 sentences from documents, pages, API descriptions and comments, for readers who mark those that they had to
+// read twice. The same seed draws the same sentences. CONTRIBUTING.md says what is allowed.
+
+const count = 150;
+
+const files = proseFiles().map((file) => ({ file, text: readFileSync(join(root, file), "utf8") }));
+const kinds = [
+  files.filter(({ file }) => file.endsWith(".md")).flatMap(({ file, text }) => ofMarkdown(file, text)),
+  files.filter(({ file }) => file.endsWith(".tsx")).flatMap(({ file, text }) => ofPage(file, text)),
+  ofDocument(),
+  files.filter(({ file }) => !file.endsWith(".md")).flatMap(({ file, text }) => ofSource(file, text)),
+];
+const random = randomFrom(Number(process.argv[2] ?? 1));
+const drawn: string[] = [];
+for (const [index, kind] of kinds.entries()) {
+  const sentences = [...new Set(kind.flatMap(({ text }) => sentencesOf(text)))];
+  const long = sentences.filter((each) => wordsOf(each) >= 4);
+  // What does not divide by the number of kinds goes to the first ones.
+  const share = Math.floor(count / kinds.length) + (index < count % kinds.length ? 1 : 0);
+  for (let n = 0; n < share && long.length > 0; n++) drawn.push(...long.splice(Math.floor(random() * long.length), 1));
+}
+for (const [index, sentence] of drawn.entries()) console.log(`${index + 1}. ${sentence}`);
