@@ -2067,27 +2067,27 @@ export interface components {
             /** @description Requests by class of status; `4xx` without 429. */
             by_class: {
                 /**
-                 * @description How many were answered with 429.
+                 * @description Requests with the status 429.
                  * @example 12
                  */
                 429: number;
                 /**
-                 * @description How many were answered with 2xx.
+                 * @description Requests with the status 2xx.
                  * @example 12
                  */
                 "2xx": number;
                 /**
-                 * @description How many were answered with 3xx.
+                 * @description Requests with the status 3xx.
                  * @example 12
                  */
                 "3xx": number;
                 /**
-                 * @description How many were answered with 4xx.
+                 * @description Requests with the status 4xx.
                  * @example 12
                  */
                 "4xx": number;
                 /**
-                 * @description How many were answered with 5xx.
+                 * @description Requests with the status 5xx.
                  * @example 12
                  */
                 "5xx": number;

@@ -49,12 +49,10 @@ const EventTypes = z
         z.strictObject({
           type: z.string().meta({ description: "The type.", example: eventCatalogue.types[0] }),
           description: z.string().meta({ description: "What happened.", example: "A task was created." }),
-          scope: z
-            .string()
-            .meta({
-              description: "The scope that a key needs to subscribe to it and to read it.",
-              example: eventCatalogue.kinds[0]?.scope,
-            }),
+          scope: z.string().meta({
+            description: "The scope that a key needs to subscribe to it and to read it.",
+            example: eventCatalogue.kinds[0]?.scope,
+          }),
           schema: anyObject.meta({ description: "JSON Schema (2020-12) of a request's body.", example: { type: "object" } }),
           example: anyObject.meta({
             description: "Such a body.",

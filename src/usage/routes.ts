@@ -102,7 +102,7 @@ const Usage = z
       }),
     by_class: z
       .strictObject(
-        Object.fromEntries(classes.map((name) => [name, count.meta({ description: `How many were answered with ${name}.`, example: 12 })])),
+        Object.fromEntries(classes.map((name) => [name, count.meta({ description: `Requests with the status ${name}.`, example: 12 })])),
       )
       .meta({ description: "Requests by class of status; `4xx` without 429." }),
     series: z
