@@ -458,6 +458,10 @@ describe("An erasure", () => {
       () => receivedAt(webhook.path),
       (seen) => seen.length >= 2,
     );
+    // An entry that is still on its way would be counted by the second report alone.
+    const logged = () =>
+      env.ACTIVITY_0.prepare("SELECT count(*) AS count FROM activity WHERE account_id = ?").bind(accountId).first<number>("count");
+    expect(await until(logged, (count) => count === 5)).toBe(5);
     const writer = env.ACTIVITY_WRITER.getByName("ACTIVITY_0/0");
     await runInDurableObject(writer, (_, state) => {
       const entries = [{ accountId }, { accountId: neighbour.accountId }];
