@@ -541,7 +541,7 @@ export interface paths {
         };
         /**
          * Get how far a redelivery is
-         * @description How many of its events have been attempted; whether they were taken stands with each delivery. Requires a key with the scope `webhooks:read`.
+         * @description Returns how many of its events have been attempted. Each delivery says whether its receiver accepted the event. Requires a key with the scope `webhooks:read`.
          */
         get: operations["getRedelivery"];
         put?: never;
@@ -965,7 +965,7 @@ export interface webhooks {
         put?: never;
         /**
          * webhook.disabled
-         * @description A webhook was disabled: by a call, since its receiver is gone, or since that has failed for five days. Reading it needs the scope `webhooks:read`.
+         * @description A webhook was disabled: by a call, because its receiver responded with 410, or because it failed for five days. Reading it needs the scope `webhooks:read`.
          */
         post: operations["onWebhookDisabled"];
         delete?: never;
@@ -2333,7 +2333,7 @@ export interface components {
              */
             error_code: string | null;
             /**
-             * @description Whether it used up one of the limit.
+             * @description Whether the request counted against the limit.
              * @example true
              */
             counted: boolean;
@@ -5417,7 +5417,7 @@ export interface components {
             previous: Record<string, never> | null;
         };
         /**
-         * @description A webhook was disabled: by a call, since its receiver is gone, or since that has failed for five days.
+         * @description A webhook was disabled: by a call, because its receiver responded with 410, or because it failed for five days.
          * @example {
          *       "type": "webhook.disabled",
          *       "timestamp": "2026-01-31T09:30:00.000Z",
@@ -5449,7 +5449,7 @@ export interface components {
             data: components["schemas"]["Webhook"];
         };
         /**
-         * @description A webhook was disabled: by a call, since its receiver is gone, or since that has failed for five days.
+         * @description A webhook was disabled: by a call, because its receiver responded with 410, or because it failed for five days.
          * @example {
          *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "type": "webhook.disabled",
@@ -6803,7 +6803,7 @@ export interface operations {
                 due_after?: string;
                 /** @description Only tasks that were changed at this time or later: what a synchronisation asks for. */
                 updated_after?: string;
-                /** @description Part of a title or description, in any case. */
+                /** @description A part of the title or description, upper or lower case. */
                 q?: string;
                 /** @description The order, with `-` descending: `created_at`, `-created_at`, `updated_at`, `-updated_at`, `due_at`, `-due_at`. */
                 sort?: "created_at" | "-created_at" | "updated_at" | "-updated_at" | "due_at" | "-due_at";

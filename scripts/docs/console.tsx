@@ -23,7 +23,7 @@ export const Console = ({
   return (
     <section class="panel" aria-labelledby="try-it">
       <h2 id="try-it">Try it</h2>
-      <p data-without-script>The console needs script. The commands above do the same.</p>
+      <p data-without-script>The console needs JavaScript. The commands above do the same.</p>
       <form class="form" data-console data-method={method.toUpperCase()} data-path={path} autocomplete="off" hidden>
         {!isPublic && (
           <div class="field">

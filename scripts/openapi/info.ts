@@ -22,7 +22,7 @@ Lists take \`limit\` and \`cursor\` and answer \`data\`, \`next_cursor\` and \`h
 
 ## Repeating and changing safely
 
-A POST with an \`Idempotency-Key\` may be repeated for 24 hours and acts once. One resource has a strong \`ETag\`: \`If-None-Match\` answers 304, \`If-Match\` 412 where it has changed meanwhile.
+A POST with an \`Idempotency-Key\` can be repeated for 24 hours and acts once. A response with one resource has a strong \`ETag\`. With \`If-None-Match\` the response is 304 if it is unchanged. With \`If-Match\` it is 412 if it has changed.
 
 ## Compatibility
 

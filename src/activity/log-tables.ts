@@ -18,7 +18,7 @@ export const activity = sqliteTable(
     errorCode: text("error_code"),
     /** Whether the guard let the request run; response times are taken of these alone. */
     admitted: integer({ mode: "boolean" }).notNull(),
-    /** Whether it used up one of the limit. */
+    /** Whether the request counted against the limit. */
     counted: integer({ mode: "boolean" }).notNull(),
     /** How many requests the entry stands for: more than one only for aggregated refusals. */
     count: integer().notNull(),

@@ -34,7 +34,7 @@ export const Entry = z
     country: z.string().nullable().meta({ description: "The country of that address, ISO 3166-1, where that is known.", example: "GB" }),
     user_agent: z.string().nullable().meta({ description: "Its `User-Agent`: the first 128 characters.", example: "acme-sync/1.4" }),
     error_code: z.string().nullable().meta({ description: "The `code` of the problem; null where it was served.", example: null }),
-    counted: z.boolean().meta({ description: "Whether it used up one of the limit.", example: true }),
+    counted: z.boolean().meta({ description: "Whether the request counted against the limit.", example: true }),
     count: z.int().min(1).meta({
       example: 1,
       description:

@@ -13,7 +13,7 @@ const answeredWithinMs = 20 * secondMs;
  */
 export class Refreshes {
   readonly #d1: () => D1Database;
-  /** By account: the refresh that runs, or before when no other begins. */
+  /** Per account: the running refresh, or the earliest time the next one may start. */
   readonly #latest = new Map<string, { running: Promise<void> | null; notBefore: number }>();
 
   constructor(d1: () => D1Database) {

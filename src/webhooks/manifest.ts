@@ -29,7 +29,7 @@ export const manifest = {
       },
       types: {
         "webhook.disabled": {
-          description: "A webhook was disabled: by a call, since its receiver is gone, or since that has failed for five days.",
+          description: "A webhook was disabled: by a call, because its receiver responded with 410, or because it failed for five days.",
         },
       },
     },

@@ -113,7 +113,7 @@ const progress = createRoute({
   path: "/redeliveries/{id}",
   operationId: "getRedelivery",
   summary: "Get how far a redelivery is",
-  description: "How many of its events have been attempted; whether they were taken stands with each delivery.",
+  description: "Returns how many of its events have been attempted. Each delivery says whether its receiver accepted the event.",
   tags,
   ...requireScope("webhooks:read"),
   ...withConditions,

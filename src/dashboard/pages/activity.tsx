@@ -46,7 +46,7 @@ activityPages.get("/activity", needs("session"), async (c) => {
       {ignored.length > 0 && (
         <div class="note alert" role="alert">
           <p>
-            Not filtered by <code>{ignored.join(" ")}</code>: this is not known here. There are method:POST, status:404 or status:4xx,
+            Not filtered by <code>{ignored.join(" ")}</code>: this is not a filter. There are method:POST, status:404 or status:4xx,
             key:key_..., path:/api/v1/tasks, from: and to: with a time.
           </p>
         </div>

@@ -73,12 +73,10 @@ const panels: readonly Panel[] = [
   },
 ];
 
-/** Accounts by what an operator looks for, since yesterday's beginning in UTC. */
+/** Lists accounts by the filters of an operator, since the start of yesterday (UTC). */
 export const TrafficPanels = ({ accounts }: { accounts: readonly AccountTraffic[] }) => (
   <>
-    <p class="quiet">
-      Accounts by their requests since yesterday's beginning (UTC), as far as the log is folded: up to five minutes behind.
-    </p>
+    <p class="quiet">Requests of each account since the start of yesterday (UTC). The figures can be up to five minutes old.</p>
     {panels.map(({ id, heading, column, none, wanted, by, figure }) => {
       const shown = accounts
         .filter(wanted)

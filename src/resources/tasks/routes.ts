@@ -58,7 +58,7 @@ const list = createRoute({
         description: "Only tasks that were changed at this time or later: what a synchronisation asks for.",
         example: "2026-01-01T00:00:00Z",
       }),
-      q: text(1, 200).optional().meta({ description: "Part of a title or description, in any case.", example: "release" }),
+      q: text(1, 200).optional().meta({ description: "A part of the title or description, upper or lower case.", example: "release" }),
       sort: z
         .enum(taskSorts)
         .default("-created_at")
