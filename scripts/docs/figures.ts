@@ -54,12 +54,19 @@ function fromDocument(document: JsonObject): Record<string, string> {
   };
 }
 
-/** What manifests bound: rows of an account, by what they are called, and further limits. */
-const fromManifests = (): Record<string, string> =>
-  Object.fromEntries([
+/** The bounds of the manifests: rows of an account by the name of the table, further limits, and the notes about them. */
+function fromManifests(): Record<string, string> {
+  const values = Object.fromEntries([
     ...storedNames.map(({ key, label }) => [`${label}.most`, integer(maxStored[key])]),
     ...manifests.flatMap(({ name, limits = {} }) => Object.entries(limits).map(([limit, value]) => [`${name}.${limit}`, integer(value)])),
   ]);
+  const stored = storedNames.map(({ key, label }) => `${integer(maxStored[key])} ${label}`);
+  return {
+    ...values,
+    "stored.most": new Intl.ListFormat("en").format(stored),
+    "resources.limits": manifests.flatMap(({ limitNotes = [] }) => limitNotes.map((note) => `- ${withFigures(note, values)}`)).join("\n"),
+  };
+}
 
 /** What a guide names in double braces, read from the code that holds to it. */
 export const figures = (document: JsonObject, origin: string): Record<string, string> => ({

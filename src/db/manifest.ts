@@ -74,6 +74,8 @@ export interface Manifest {
   events?: readonly EventGroup[];
   /** Further numbers that bound what clients may do, by name: a guide shows one as `{{tasks.scannedMb}}`. */
   limits?: Readonly<Record<string, number>>;
+  /** Sentences for the guide to limits, with figures of this manifest in braces. */
+  limitNotes?: readonly string[];
   /** The module `tables.ts`, and `log-tables.ts` for the databases of logs. Every table in them is erased and exported unless `facts` says otherwise. */
   tables?: Readonly<Record<string, unknown>>;
   logTables?: Readonly<Record<string, unknown>>;

@@ -37,6 +37,7 @@ export const manifest = {
   ],
   // Text that a filtered page looks at, in megabytes.
   limits: { scannedMb: 4 },
+  limitNotes: ["A filtered page of tasks reads at most about {{tasks.scannedMb}} MB of text."],
   tables,
   facts: {
     tasks: {

@@ -32,6 +32,9 @@ export const manifest = {
   ],
   // Users of an account that may be in deletion at once. A list of users reads their rows, too.
   limits: { inDeletion: 100 },
+  limitNotes: [
+    "Deleting a user with many tasks continues after the request. At most {{users.inDeletion}} users of an account can be in deletion at once.",
+  ],
   tables,
   facts: {
     users: {
