@@ -18,7 +18,11 @@ export const roleOf = ({ signedIn }: Visitor): Role => signedIn?.member.role ?? 
 
 /** What handlers of pages find in `c.var`, besides what all requests have. */
 export interface PageEnv extends AppEnv {
-  Variables: AppEnv["Variables"] & { visitor: Visitor };
+  Variables: AppEnv["Variables"] & {
+    visitor: Visitor;
+    /** Whether nobody signs in, because the overview is open to everyone at the machine. Set for pages without a visitor. */
+    isOpen: boolean;
+  };
 }
 
 export type PageContext = Context<PageEnv>;

@@ -8,6 +8,7 @@ import type { PageContext, PageEnv } from "../dashboard/context.ts";
 import { preferencesOf } from "../dashboard/preferences.ts";
 import { isAtThisMachine } from "../dashboard/session.ts";
 import { requestOrigin, urlOf } from "../http/request-url.ts";
+import type { Build } from "../http/surface.ts";
 import { unlessKnown } from "./caching.ts";
 import { KeptPages } from "./kept-pages.ts";
 import { library, servedFrom } from "./library.ts";
@@ -23,8 +24,12 @@ const machinePaths = ["/llms.txt", "/robots.txt", "/sitemap.xml", "/.well-known/
 export const isDocumentation = (path: string): boolean => /^\/docs(?:\.md)?(?:\/|$)/.test(path) || machinePaths.includes(path);
 
 /** The documentation: pages for people, the same as Markdown, and what machines look for. */
-export function createDocs() {
+export function createDocs({ isOpen }: Pick<Build, "isOpen">) {
   const docs = new Hono<PageEnv>();
+  docs.use(async (c, next) => {
+    c.set("isOpen", isOpen);
+    await next();
+  });
   const kept = new KeptPages();
 
   // What is left of a path that was cut short.
@@ -186,7 +191,7 @@ async function showDoc(c: PageContext, page: BuiltPage, { own, isPublic, kept }:
   const { theme, zone } = preferencesOf(c);
   const { origin, search } = urlOf(c);
   const isForEverybody = isPublic && demoKey === "";
-  const unchanged = isForEverybody && unlessKnown(c, etagOf(c, "html", theme, zone));
+  const unchanged = isForEverybody && unlessKnown(c, etagOf(c, "html", theme, zone, c.get("isOpen") ? "open" : "closed"));
   if (unchanged) return unchanged;
   const console = page.console && own(page.console).replace(demoKeyPlaceholder, demoKey === "" ? "" : demoKeyButton(demoKey));
   const make = () =>

@@ -13,7 +13,7 @@ import { type Build, createSurfaceApp, type Surface } from "../http/surface.ts";
 const openToAnyOrigin = ["/llms.txt", "/.well-known/api-catalog"];
 
 /** The documentation, for people and machines. Nobody signs in, and everybody gets the same. */
-export function createDocumentation({ isLocal }: Pick<Build, "isLocal">): Surface {
+export function createDocumentation({ isLocal, isOpen }: Build): Surface {
   const app = createSurfaceApp(errorPage);
   const allowAnyOrigin = setHeaders(anyOrigin);
   app.use(requestContext({ isLocal, finish: [standardHeaders, cachePublic, requestLine] }), pageSecurityHeaders, requireResponse);
@@ -26,6 +26,6 @@ export function createDocumentation({ isLocal }: Pick<Build, "isLocal">): Surfac
       },
       options(() => ["GET", "HEAD"]),
     );
-  app.route("/", createDocs());
+  app.route("/", createDocs({ isOpen }));
   return { serves: isDocumentation, app };
 }

@@ -184,6 +184,13 @@ describe("Public documentation", () => {
     expect(member.text).not.toContain("Sign out");
   });
 
+  it("offers the sign-in only where the overview asks for it", async () => {
+    for (const path of ["/docs", "/docs/search?q=limit", "/docs/guides/limits", "/docs/nowhere"]) {
+      expect((await ask(path, {}, { on: createApp({ isLocal: true }) })).text, path).not.toContain('href="/login"');
+      expect((await ask(path, {}, { on: createApp({ isLocal: true, isOpen: false }) })).text, path).toContain('href="/login"');
+    }
+  });
+
   it("names ids of an account on a laptop alone, under its own name, and such a page is not kept", async () => {
     const on = createApp({ isLocal: true });
     const idIn = ({ text }: Answer) => /\/api\/v1\/tasks\/(tsk_[0-9a-f]+)/.exec(text)?.[1];

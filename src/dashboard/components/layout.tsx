@@ -125,7 +125,7 @@ export function framed(c: PageContext, { title, section, action, trail = [] }: S
             </form>
           </search>
         )}
-        {!visitor && (
+        {!visitor && !c.get("isOpen") && (
           <p class="action">
             <a href="/login">Sign in</a>
           </p>
