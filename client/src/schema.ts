@@ -6273,9 +6273,9 @@ export interface components {
         window: "24h" | "7d" | "30d";
         /** @description Only requests with this key. */
         keyId: string;
-        /** @description The earliest time. */
+        /** @description Only entries from this time on. */
         from: string;
-        /** @description Before this time. */
+        /** @description Only entries before this time. */
         to: string;
         /** @description The id of what is asked for. */
         idOfKey: string;
@@ -7495,9 +7495,9 @@ export interface operations {
                 key_id?: components["parameters"]["keyId"];
                 /** @description Only this path, in whole, as in the entry. */
                 path?: string;
-                /** @description The earliest time. */
+                /** @description Only entries from this time on. */
                 from?: components["parameters"]["from"];
-                /** @description Before this time. */
+                /** @description Only entries before this time. */
                 to?: components["parameters"]["to"];
             };
             header?: never;
@@ -9244,9 +9244,9 @@ export interface operations {
                 actor?: string;
                 /** @description Only on what has this id. */
                 target?: string;
-                /** @description The earliest time. */
+                /** @description Only entries from this time on. */
                 from?: components["parameters"]["from"];
-                /** @description Before this time. */
+                /** @description Only entries before this time. */
                 to?: components["parameters"]["to"];
             };
             header?: never;

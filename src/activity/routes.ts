@@ -9,7 +9,7 @@ import { json, notModified } from "../api/route-parts/responses.ts";
 import { idParam, pageQuery, severalOf, time } from "../api/route-parts/schemas.ts";
 import { createRouter } from "../api/router.ts";
 import { timeOfId } from "../ids/ids.ts";
-import { idInput, text, timeInput } from "../inputs/values.ts";
+import { idInput, text, timeSpan } from "../inputs/values.ts";
 import { requireKey } from "../keys/read-keys.ts";
 import { iso } from "../time/clock.ts";
 import { listActivity, type ReadEntry, readEntry } from "./read-activity.ts";
@@ -98,12 +98,7 @@ const list = createRoute({
       ).meta({ example: ["4xx"] }),
       key_id: idInput.optional().meta({ description: "Only requests with this key.", example: "key_4fPq2rT8vX0zB6dH" }),
       path: text(1, 1024).optional().meta({ description: "Only this path, in whole, as in the entry.", example: "/api/v1/tasks" }),
-      from: timeInput
-        .optional()
-        .meta({ type: "string", format: "date-time", description: "The earliest time.", example: "2026-01-01T00:00:00Z" }),
-      to: timeInput
-        .optional()
-        .meta({ type: "string", format: "date-time", description: "Before this time.", example: "2099-01-01T00:00:00Z" }),
+      ...timeSpan,
     }),
   },
   responses: { 200: json(pageOf(Entry, "ActivityPage"), "A page of the log.", "Link") },

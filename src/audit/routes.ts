@@ -6,7 +6,7 @@ import { json } from "../api/route-parts/responses.ts";
 import { pageQuery, time } from "../api/route-parts/schemas.ts";
 import { createRouter } from "../api/router.ts";
 import { timeOfId } from "../ids/ids.ts";
-import { idInput, text, timeInput } from "../inputs/values.ts";
+import { idInput, text, timeSpan } from "../inputs/values.ts";
 import { iso } from "../time/clock.ts";
 import { listAudit, partyTypes, type ReadAuditEntry } from "./audit.ts";
 
@@ -70,12 +70,7 @@ const list = createRoute({
         .optional()
         .meta({ description: `Only by this key or member, by its id, or by a type: ${partyTypes.join(", ")}.`, example: "member" }),
       target: idInput.optional().meta({ description: "Only on what has this id.", example: "key_4fPq2rT8vX0zB6dH" }),
-      from: timeInput
-        .optional()
-        .meta({ type: "string", format: "date-time", description: "The earliest time.", example: "2026-01-01T00:00:00Z" }),
-      to: timeInput
-        .optional()
-        .meta({ type: "string", format: "date-time", description: "Before this time.", example: "2099-01-01T00:00:00Z" }),
+      ...timeSpan,
     }),
   },
   responses: { 200: json(pageOf(Entry, "AuditPage"), "A page of the audit log.", "Link") },

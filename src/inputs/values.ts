@@ -116,3 +116,13 @@ export const timeInput = z
 
 /** The same or null. Through `.meta({ type })` the document loses a `.nullable()`. */
 export const timeInputOrNull = timeInput.nullable().meta({ type: ["string", "null"], format: "date-time" });
+
+/** The query parameters of a list that select the entries of a span of time. */
+export const timeSpan = {
+  from: timeInput
+    .optional()
+    .meta({ type: "string", format: "date-time", description: "Only entries from this time on.", example: "2026-01-01T00:00:00Z" }),
+  to: timeInput
+    .optional()
+    .meta({ type: "string", format: "date-time", description: "Only entries before this time.", example: "2099-01-01T00:00:00Z" }),
+};
