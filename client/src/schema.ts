@@ -19,7 +19,7 @@ export interface paths {
         put?: never;
         /**
          * Create a user
-         * @description Makes a user of the account. The email address must be new in it, compared without case: else 409 `conflict`. Sends the event `user.created`. Requires a key with the scope `users:write`.
+         * @description Creates a user. If the account already has a user with this email address in any case, the response is 409 `conflict`. Sends the event `user.created`. Requires a key with the scope `users:write`.
          */
         post: operations["createUser"];
         delete?: never;
@@ -37,7 +37,7 @@ export interface paths {
         };
         /**
          * Get a user
-         * @description One user by id. With `If-None-Match` a client that has this version already gets 304 and no body. Requires a key with the scope `users:read`.
+         * @description Returns one user. With `If-None-Match` the response is 304 without a body if the user is unchanged. Requires a key with the scope `users:read`.
          */
         get: operations["getUser"];
         put?: never;
@@ -71,7 +71,7 @@ export interface paths {
         put?: never;
         /**
          * Create a task
-         * @description Makes a task of the account. Sends the event `task.created`, and `task.completed` beside it where the task is made as done. Requires a key with the scope `tasks:write`.
+         * @description Creates a task. Sends the event `task.created`, and also `task.completed` if the task is created as done. Requires a key with the scope `tasks:write`.
          */
         post: operations["createTask"];
         delete?: never;
@@ -89,7 +89,7 @@ export interface paths {
         };
         /**
          * Get a task
-         * @description One task by id. With `If-None-Match` a client that has this version already gets 304 and no body. Requires a key with the scope `tasks:read`.
+         * @description Returns one task. With `If-None-Match` the response is 304 without a body if the task is unchanged. Requires a key with the scope `tasks:read`.
          */
         get: operations["getTask"];
         put?: never;
@@ -263,7 +263,7 @@ export interface paths {
         put?: never;
         /**
          * Create a key
-         * @description Makes a key and shows its secret, this once. A key makes keys that may do no more than itself: else 403 `forbidden`. At most 50 live keys an account: else 409 `limit_reached`. Sends `key.created`. Requires a key with the scope `keys:write`.
+         * @description Creates a key and shows its secret once. A new key may do no more than the key that creates it; otherwise the response is 403 `forbidden`. If the account already has 50 live keys, it is 409 `limit_reached`. Sends `key.created`. Requires a key with the scope `keys:write`.
          */
         post: operations["createKey"];
         delete?: never;
@@ -311,7 +311,7 @@ export interface paths {
         put?: never;
         /**
          * Give a key a new secret
-         * @description Makes a new secret and shows it, this once. The old one works until the overlap ends; then it is `invalid_key`. Rotating again ends an earlier overlap. A revoked key cannot be rotated: 409 `conflict`. Sends `key.rotated`. Requires a key with the scope `keys:write`.
+         * @description Creates a new secret and shows it once. The old secret works until the overlap ends. After that it is `invalid_key`. Another rotation ends an earlier overlap. A revoked key cannot be rotated: 409 `conflict`. Sends `key.rotated`. Requires a key with the scope `keys:write`.
          */
         post: operations["rotateKey"];
         delete?: never;
@@ -355,7 +355,7 @@ export interface paths {
         put?: never;
         /**
          * Create a webhook
-         * @description Makes a webhook and shows its secret, this once. What happens from then on is sent to it. At most 20 an account: else 409 `limit_reached`. The key also needs the read scope of what the events are about; `*` needs all of them. Requires a key with the scope `webhooks:write`.
+         * @description Creates a webhook and shows its secret once. It receives events from then on. If the account already has 20 webhooks, the response is 409 `limit_reached`. The key also needs the read scope of each event type; `*` needs all of them. Requires a key with the scope `webhooks:write`.
          */
         post: operations["createWebhook"];
         delete?: never;
@@ -403,7 +403,7 @@ export interface paths {
         put?: never;
         /**
          * Give a webhook a new secret
-         * @description Makes a new secret and shows it, this once. Until the overlap ends, each request has a signature of both. Rotating again ends an earlier overlap. Requires a key with the scope `webhooks:write`.
+         * @description Creates a new secret and shows it once. Until the overlap ends, each request has a signature of each secret. Another rotation ends an earlier overlap. Requires a key with the scope `webhooks:write`.
          */
         post: operations["rotateWebhookSecret"];
         delete?: never;
@@ -1187,7 +1187,7 @@ export interface components {
             has_more: boolean;
         };
         /**
-         * @description One of the account's own people. Role and status grant nothing in this service.
+         * @description A user of the account. Role and status grant nothing in this service.
          * @example {
          *       "id": "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "name": "Ada Lovelace",
@@ -1215,13 +1215,13 @@ export interface components {
              */
             email: string;
             /**
-             * @description The role, for your own use, which grants nothing here: `admin` runs things, `member` works with them, `viewer` looks on.
+             * @description The role, for your own use: `admin`, `member` or `viewer`. It grants nothing in this service.
              * @example member
              * @enum {string}
              */
             role: "admin" | "member" | "viewer";
             /**
-             * @description The status, for your own use, which changes nothing here: `active` or, for who is kept out for now, `suspended`.
+             * @description The status, for your own use: `active` or `suspended`. It changes nothing in this service.
              * @example active
              * @enum {string}
              */
@@ -1240,7 +1240,7 @@ export interface components {
             updated_at: string;
         };
         /**
-         * @description A user to make.
+         * @description A new user.
          * @example {
          *       "name": "Ada Lovelace",
          *       "email": "ada@example.com",
@@ -1260,14 +1260,14 @@ export interface components {
              */
             email: string;
             /**
-             * @description The role, for your own use, which grants nothing here: `admin` runs things, `member` works with them, `viewer` looks on.
+             * @description The role, for your own use: `admin`, `member` or `viewer`. It grants nothing in this service.
              * @default member
              * @example member
              * @enum {string}
              */
             role?: "admin" | "member" | "viewer";
             /**
-             * @description The status, for your own use, which changes nothing here: `active` or, for who is kept out for now, `suspended`.
+             * @description The status, for your own use: `active` or `suspended`. It changes nothing in this service.
              * @default active
              * @example active
              * @enum {string}
@@ -1292,13 +1292,13 @@ export interface components {
              */
             email?: string;
             /**
-             * @description The role, for your own use, which grants nothing here: `admin` runs things, `member` works with them, `viewer` looks on.
+             * @description The role, for your own use: `admin`, `member` or `viewer`. It grants nothing in this service.
              * @example member
              * @enum {string}
              */
             role?: "admin" | "member" | "viewer";
             /**
-             * @description The status, for your own use, which changes nothing here: `active` or, for who is kept out for now, `suspended`.
+             * @description The status, for your own use: `active` or `suspended`. It changes nothing in this service.
              * @example active
              * @enum {string}
              */
@@ -1374,7 +1374,7 @@ export interface components {
              */
             title: string;
             /**
-             * @description More about it; empty where there is no more.
+             * @description The description; can be empty.
              * @example For version 2, with the breaking changes first.
              */
             description: string;
@@ -1391,12 +1391,12 @@ export interface components {
              */
             priority: "low" | "normal" | "high" | "urgent";
             /**
-             * @description The user of the account who does it; null where nobody has taken it.
+             * @description The user who is assigned; null if nobody is.
              * @example usr_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             assignee_id: string | null;
             /**
-             * @description Words to group tasks by, in the order in which they were sent.
+             * @description Labels to group tasks by, in the order in which you sent them.
              * @example [
              *       "docs",
              *       "release"
@@ -1405,7 +1405,7 @@ export interface components {
             labels: string[];
             /**
              * Format: date-time
-             * @description When it is due; null where it is not.
+             * @description The due date; null if there is none.
              * @example 2026-02-14T17:00:00.000Z
              */
             due_at: string | null;
@@ -1429,7 +1429,7 @@ export interface components {
             updated_at: string;
         };
         /**
-         * @description A task to make. Only the title is needed.
+         * @description A new task. Only the title is required.
          * @example {
          *       "title": "Write the release notes",
          *       "priority": "high",
@@ -1446,7 +1446,7 @@ export interface components {
              */
             title: string;
             /**
-             * @description More about it; empty where there is no more.
+             * @description The description; can be empty.
              * @default
              * @example For version 2, with the breaking changes first.
              */
@@ -1466,13 +1466,13 @@ export interface components {
              */
             priority?: "low" | "normal" | "high" | "urgent";
             /**
-             * @description The user of the account who does it; null where nobody has taken it.
+             * @description The user who is assigned; null if nobody is.
              * @default null
              * @example usr_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             assignee_id?: string | null;
             /**
-             * @description Words to group tasks by, in the order in which they were sent.
+             * @description Labels to group tasks by, in the order in which you sent them.
              * @default []
              * @example [
              *       "docs",
@@ -1482,13 +1482,13 @@ export interface components {
             labels?: string[];
             /**
              * Format: date-time
-             * @description When it is due; null where it is not.
+             * @description The due date; null if there is none.
              * @example 2026-02-14T17:00:00.000Z
              */
             due_at?: string | null;
         };
         /**
-         * @description The members of a task to change. `null` clears.
+         * @description The members of a task to change. `null` clears a member.
          * @example {
          *       "status": "done"
          *     }
@@ -1500,7 +1500,7 @@ export interface components {
              */
             title?: string;
             /**
-             * @description More about it; empty where there is no more.
+             * @description The description; can be empty.
              * @example For version 2, with the breaking changes first.
              */
             description?: string | null;
@@ -1517,12 +1517,12 @@ export interface components {
              */
             priority?: "low" | "normal" | "high" | "urgent";
             /**
-             * @description The user of the account who does it; null where nobody has taken it.
+             * @description The user who is assigned; null if nobody is.
              * @example usr_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             assignee_id?: string | null;
             /**
-             * @description Words to group tasks by, in the order in which they were sent.
+             * @description Labels to group tasks by, in the order in which you sent them.
              * @example [
              *       "docs",
              *       "release"
@@ -1531,7 +1531,7 @@ export interface components {
             labels?: string[] | null;
             /**
              * Format: date-time
-             * @description When it is due; null where it is not.
+             * @description The due date; null if there is none.
              * @example 2026-02-14T17:00:00.000Z
              */
             due_at?: string | null;
@@ -1591,7 +1591,7 @@ export interface components {
             from: string;
             /**
              * Format: date-time
-             * @description The end of the span, which is not in it.
+             * @description The end of the span, exclusive.
              * @example 2026-01-31T09:30:00.000Z
              */
             to: string;
@@ -1624,12 +1624,12 @@ export interface components {
                  */
                 overdue: number;
                 /**
-                 * @description Percent of those created in the span that are done. Null where none were.
+                 * @description The percentage of tasks created in the span that are done. Null if none were created.
                  * @example 78.05
                  */
                 completion_rate: number | null;
                 /**
-                 * @description From creation to completion, of those completed in the span; null where none were.
+                 * @description The median hours from creation to completion, for tasks completed in the span; null if there were none.
                  * @example 26.5
                  */
                 median_hours_to_complete: number | null;
@@ -1683,7 +1683,7 @@ export interface components {
             /** @description The users, now. */
             users: {
                 /**
-                 * @description The number of them.
+                 * @description The number of users.
                  * @example 12
                  */
                 total: number;
@@ -1732,7 +1732,7 @@ export interface components {
             }[];
         };
         /**
-         * @description The key that sent the request.
+         * @description The account and the key of this request, and what is left of its limit.
          * @example {
          *       "account": {
          *         "id": "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708",
@@ -1782,7 +1782,7 @@ export interface components {
                  */
                 name: string;
                 /**
-                 * @description The permissions.
+                 * @description The scopes of the key.
                  * @example [
                  *       "users:read",
                  *       "tasks:read"
@@ -2804,7 +2804,7 @@ export interface components {
             secret_key: string | null;
         };
         /**
-         * @description A new key. Members that you omit are taken from the acting key.
+         * @description A new key. If you omit the limit, the addresses or the expiry, it gets those of the acting key.
          * @example {
          *       "name": "Continuous integration",
          *       "scopes": [
@@ -4018,13 +4018,13 @@ export interface components {
                  */
                 email?: string;
                 /**
-                 * @description The role, for your own use, which grants nothing here: `admin` runs things, `member` works with them, `viewer` looks on.
+                 * @description The role, for your own use: `admin`, `member` or `viewer`. It grants nothing in this service.
                  * @example member
                  * @enum {string}
                  */
                 role?: "admin" | "member" | "viewer";
                 /**
-                 * @description The status, for your own use, which changes nothing here: `active` or, for who is kept out for now, `suspended`.
+                 * @description The status, for your own use: `active` or `suspended`. It changes nothing in this service.
                  * @example active
                  * @enum {string}
                  */
@@ -4310,7 +4310,7 @@ export interface components {
                  */
                 title?: string;
                 /**
-                 * @description More about it; empty where there is no more.
+                 * @description The description; can be empty.
                  * @example For version 2, with the breaking changes first.
                  */
                 description?: string;
@@ -4327,12 +4327,12 @@ export interface components {
                  */
                 priority?: "low" | "normal" | "high" | "urgent";
                 /**
-                 * @description The user of the account who does it; null where nobody has taken it.
+                 * @description The user who is assigned; null if nobody is.
                  * @example usr_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 assignee_id?: string | null;
                 /**
-                 * @description Words to group tasks by, in the order in which they were sent.
+                 * @description Labels to group tasks by, in the order in which you sent them.
                  * @example [
                  *       "docs",
                  *       "release"
@@ -4340,7 +4340,7 @@ export interface components {
                  */
                 labels?: string[];
                 /**
-                 * @description When it is due; null where it is not.
+                 * @description The due date; null if there is none.
                  * @example 2026-02-14T17:00:00.000Z
                  */
                 due_at?: string | null;
@@ -5880,7 +5880,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `insufficient_scope`: The key has not the scope that this operation needs. `account_suspended`: The operator of this service has suspended the account. `ip_not_allowed`: It came from an address that the key may not be used from. */
+        /** @description `insufficient_scope`: The key does not have the scope that this operation needs. `account_suspended`: The operator of this service has suspended the account. `ip_not_allowed`: It came from an address that the key may not be used from. */
         InsufficientScope: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -5979,7 +5979,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `conflict`: The request conflicts with the current state. `request_in_progress`: The same request was still running under its Idempotency-Key. `limit_reached`: The account has reached its limit for this resource. */
+        /** @description `conflict`: The request conflicts with the current state. `request_in_progress`: The same request was still running under its Idempotency-Key. `limit_reached`: The account has reached one of its limits. */
         ConflictOrRequestInProgressOrLimitReached: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6095,7 +6095,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `conflict`: The request conflicts with the current state. `limit_reached`: The account has reached its limit for this resource. */
+        /** @description `conflict`: The request conflicts with the current state. `limit_reached`: The account has reached one of its limits. */
         ConflictOrLimitReached: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6128,7 +6128,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `request_in_progress`: The same request was still running under its Idempotency-Key. `limit_reached`: The account has reached its limit for this resource. */
+        /** @description `request_in_progress`: The same request was still running under its Idempotency-Key. `limit_reached`: The account has reached one of its limits. */
         RequestInProgressOrLimitReached: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6195,7 +6195,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `insufficient_scope`: The key has not the scope that this operation needs. `account_suspended`: The operator of this service has suspended the account. `ip_not_allowed`: It came from an address that the key may not be used from. `forbidden`: It asked for more than its key may grant or see. */
+        /** @description `insufficient_scope`: The key does not have the scope that this operation needs. `account_suspended`: The operator of this service has suspended the account. `ip_not_allowed`: It came from an address that the key may not be used from. `forbidden`: It asked for more than its key may grant or see. */
         InsufficientScopeOrForbidden: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6801,7 +6801,7 @@ export interface operations {
                 due_before?: string;
                 /** @description Only tasks that are due at this time or later. */
                 due_after?: string;
-                /** @description Only tasks that were changed at this time or later: what a synchronisation asks for. */
+                /** @description Only tasks that changed at this time or later. Use it to synchronize. */
                 updated_after?: string;
                 /** @description A part of the title or description, upper or lower case. */
                 q?: string;

@@ -114,7 +114,7 @@ export const figures = (document: JsonObject, origin: string): Record<string, st
   "recovery.attempts": String(maxAttemptsPerMinute),
   "recovery.codes": String(codesOfMember),
   "errors.table": table(
-    ["Status", "Code", "What it is"],
+    ["Status", "Code", "Description"],
     Object.entries(failures).map(([code, { status, title }]) => [String(status), `[\`${code}\`](${errorPath(code)})`, title]),
   ),
   "errors.faults": table(

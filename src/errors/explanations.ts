@@ -26,7 +26,7 @@ export const explanations: Record<FailureCode, Explanation> = {
     why: "No key has this secret, or the key has a new one.",
     what: "Was the key rotated? After the overlap only the new secret works. Was all of it copied?",
     header: "WWW-Authenticate",
-    detail: "This is no API key of this service.",
+    detail: "This is not an API key of this service.",
   },
   revoked_key: {
     why: "The key had been revoked, for good.",
@@ -36,7 +36,7 @@ export const explanations: Record<FailureCode, Explanation> = {
   },
   disabled_key: {
     why: "The key was disabled.",
-    what: "Enable the key, if the client may go on.",
+    what: "Enable the key if its client may continue.",
     header: "WWW-Authenticate",
     detail: "This key is disabled. It can be enabled again.",
   },
@@ -57,14 +57,14 @@ export const explanations: Record<FailureCode, Explanation> = {
     detail: "This API key may not be used from this address.",
   },
   insufficient_scope: {
-    why: "The key has not the scope that this operation needs.",
+    why: "The key does not have the scope that this operation needs.",
     what: "Add the scope to the key, if the client is meant to do this.",
     header: "WWW-Authenticate",
-    detail: "This operation needs a scope that the key has not.",
+    detail: "This operation needs a scope that the key does not have.",
   },
   forbidden: {
     why: "It asked for more than its key may grant or see.",
-    what: "The answer names what was missing: use a key that has it.",
+    what: "The response names the missing permission. Use a key that has it.",
     detail: "This asks for more than the key itself may do. Missing: users:write.",
   },
   rate_limit_exceeded: {
@@ -80,7 +80,7 @@ export const explanations: Record<FailureCode, Explanation> = {
   },
   method_not_allowed: {
     why: "The path exists, but not for this method.",
-    what: "Take one that it knows.",
+    what: "Use a method that it supports.",
     header: "Allow",
     detail: "This path takes GET, HEAD, POST.",
   },
@@ -91,7 +91,7 @@ export const explanations: Record<FailureCode, Explanation> = {
   },
   conflict: {
     why: "The request conflicts with the current state.",
-    what: "The answer says with what. Where others were changing the same thing just then, send it again.",
+    what: "The response names the conflict. If others were changing the same resource at that moment, send the request again.",
     detail: "This is being changed by others just now. Try again.",
   },
   request_in_progress: {
@@ -101,7 +101,7 @@ export const explanations: Record<FailureCode, Explanation> = {
     detail: "A request with this Idempotency-Key is running. Try again in a moment.",
   },
   limit_reached: {
-    why: "The account has reached its limit for this resource.",
+    why: "The account has reached one of its limits.",
     what: "Remove what is no longer needed. The guide to limits has the numbers.",
     detail: "The account has as many of these as it may. Remove one that is no longer used.",
   },

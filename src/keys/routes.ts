@@ -51,7 +51,7 @@ const ReplayedKey = z.strictObject({ ...KeyData.shape, secret_key: noSecret }).o
 const KeyOnce = z.union([KeyWithSecret, ReplayedKey]);
 
 const NewKey = component("NewKey", NewKeyShape, {
-  description: "A new key. Members that you omit are taken from the acting key.",
+  description: "A new key. If you omit the limit, the addresses or the expiry, it gets those of the acting key.",
   example: { name: "Continuous integration", scopes: [...exampleScopes], hourly_limit: 1000 },
 });
 
@@ -109,7 +109,7 @@ const create = createRoute({
   operationId: "createKey",
   summary: "Create a key",
   description:
-    "Makes a key and shows its secret, this once. A key makes keys that may do no more than itself: else 403 `forbidden`. At most 50 live keys an account: else 409 `limit_reached`. Sends `key.created`.",
+    "Creates a key and shows its secret once. A new key may do no more than the key that creates it; otherwise the response is 403 `forbidden`. If the account already has 50 live keys, it is 409 `limit_reached`. Sends `key.created`.",
   tags,
   ...requireScope("keys:write"),
   ...refusing("forbidden", "conflict", "limit_reached"),
@@ -200,7 +200,7 @@ const rotate = createRoute({
   operationId: "rotateKey",
   summary: "Give a key a new secret",
   description:
-    "Makes a new secret and shows it, this once. The old one works until the overlap ends; then it is `invalid_key`. Rotating again ends an earlier overlap. A revoked key cannot be rotated: 409 `conflict`. Sends `key.rotated`.",
+    "Creates a new secret and shows it once. The old secret works until the overlap ends. After that it is `invalid_key`. Another rotation ends an earlier overlap. A revoked key cannot be rotated: 409 `conflict`. Sends `key.rotated`.",
   tags,
   ...requireScope("keys:write"),
   ...refusing("forbidden", "conflict"),

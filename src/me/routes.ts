@@ -32,13 +32,13 @@ const Me = z
       .strictObject({
         id: z.string().meta({ description: "The id of the key.", example: "key_4fPq2rT8vX0zB6dH" }),
         name: z.string().meta({ description: "The name.", example: "Continuous integration" }),
-        scopes: z.array(z.string()).meta({ description: "The permissions.", example: [...exampleScopes] }),
+        scopes: z.array(z.string()).meta({ description: "The scopes of the key.", example: [...exampleScopes] }),
         expires_at: time.nullable().meta({ description: "When it expires; null: never.", examples: [null] }),
       })
       .meta({ description: "The key that this request came with." }),
     rate_limit: z.strictObject(limitShape).meta({ description: "Its limit, this request counted." }),
   })
-  .openapi("Me", { description: "The key that sent the request." });
+  .openapi("Me", { description: "The account and the key of this request, and what is left of its limit." });
 
 const RateLimits = z
   .strictObject({

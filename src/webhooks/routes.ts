@@ -106,7 +106,7 @@ const create = createRoute({
   operationId: "createWebhook",
   summary: "Create a webhook",
   description:
-    "Makes a webhook and shows its secret, this once. What happens from then on is sent to it. At most 20 an account: else 409 `limit_reached`. The key also needs the read scope of what the events are about; `*` needs all of them.",
+    "Creates a webhook and shows its secret once. It receives events from then on. If the account already has 20 webhooks, the response is 409 `limit_reached`. The key also needs the read scope of each event type; `*` needs all of them.",
   tags,
   ...requireScope("webhooks:write"),
   ...refusing("forbidden", "limit_reached"),
@@ -201,7 +201,7 @@ const rotate = createRoute({
   operationId: "rotateWebhookSecret",
   summary: "Give a webhook a new secret",
   description:
-    "Makes a new secret and shows it, this once. Until the overlap ends, each request has a signature of both. Rotating again ends an earlier overlap.",
+    "Creates a new secret and shows it once. Until the overlap ends, each request has a signature of each secret. Another rotation ends an earlier overlap.",
   tags,
   ...requireScope("webhooks:write"),
   ...refusing("forbidden", "conflict"),

@@ -19,7 +19,7 @@ describe("One request", () => {
     const refused = await call("GET", "/api/v1/users", { key });
     const scope = plain((await seen(refused.headers.get("X-Request-Id"))).text);
     expect(scope).toContain("Why this was refused");
-    expect(scope).toContain("The key has not the scope that this operation needs.");
+    expect(scope).toContain("The key does not have the scope that this operation needs.");
     expect(scope).toContain("WWW-Authenticate");
     expect(scope).toMatch(/It needs users:read/);
     expect(scope).toContain("The same in the console");

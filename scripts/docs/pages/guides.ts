@@ -5,16 +5,16 @@ import { figures, withFigures } from "../figures.ts";
 const guides = [
   ["quick-start", "From nothing to a verified webhook in six steps."],
   ["authentication", "Keys: what they look like, scopes, rotation, and what to do about a leak."],
-  ["limits", "How the hour works, which headers tell, and how to back off."],
-  ["errors", "What an error says, every code, and what comes first."],
+  ["limits", "How the hourly limit works, which headers describe it, and how to back off."],
+  ["errors", "The parts of an error, every code, and the order of the checks."],
   ["pagination", "How to read a list to its end."],
   ["idempotency", "How to repeat a POST safely."],
-  ["conditional-requests", "How to read only what is new, and lose no change."],
-  ["webhooks", "What is sent, how to verify it, retries, and local tests."],
+  ["conditional-requests", "How to read only new versions, and to overwrite no change unseen."],
+  ["webhooks", "Requests, verification, retries and local tests."],
   ["usage", "The four figures, and how each is computed."],
   ["sign-in", "Passkeys, roles, invitations, sessions and the audit log."],
-  ["versioning", "What may change, what may not, and how you are told."],
-  ["changelog", "What has changed, version by version."],
+  ["versioning", "Which changes can come, which cannot, and how we announce them."],
+  ["changelog", "The changes of each version."],
 ] as const;
 
 /** The names of the guides: files of `docs/guides/`, and the changelog. */

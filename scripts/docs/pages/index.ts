@@ -20,11 +20,11 @@ export function indexPage(document: JsonObject, pages: readonly DocPage[]): DocP
     summary: "Guides, reference, errors and events of this API.",
     markdown: paragraphs(
       "# Documentation",
-      "New here? The [quick start](/docs/guides/quick-start) goes from nothing to a verified webhook in six steps.",
+      "New here? The [quick start](/docs/guides/quick-start) takes you from a clone to a verified webhook in six steps.",
       "## Guides",
       listOf(of("Guide")),
       "## Reference",
-      "Every operation with its parameters, answers, errors and samples. The same for tools: [OpenAPI as JSON](/api/v1/openapi.json), [as YAML](/api/v1/openapi.yaml).",
+      "Every operation with its parameters, responses, errors and samples. For tools: [OpenAPI as JSON](/api/v1/openapi.json), [as YAML](/api/v1/openapi.yaml).",
       ...tagsOf(document).map((tag) => paragraphs(`### ${tag}`, (byTag.get(tag) ?? []).map(line).join("\n"))),
       "## Events",
       listOf(of("Event")),

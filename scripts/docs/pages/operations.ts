@@ -22,7 +22,7 @@ function parameterTable(document: JsonObject, { operation }: Place): string {
     required === true ? "yes" : "",
     `${description ?? (schema as JsonObject).description ?? ""}${(schema as JsonObject).default === undefined ? "" : ` By default \`${(schema as JsonObject).default}\`.`}`,
   ]);
-  return rows.length === 0 ? "" : paragraphs("## Parameters", table(["Name", "In", "Type", "Needed", "What it is"], rows));
+  return rows.length === 0 ? "" : paragraphs("## Parameters", table(["Name", "In", "Type", "Required", "Description"], rows));
 }
 
 function bodyOf(document: JsonObject, { operation }: Place): string {
@@ -34,7 +34,7 @@ function bodyOf(document: JsonObject, { operation }: Place): string {
   return paragraphs(
     "## Body",
     `JSON${requestBody.required === true ? "" : ", which may be left out"}. ${String(schema.description ?? "")}`,
-    memberTable(schema, "Needed"),
+    memberTable(schema, "Required"),
     media.example !== undefined && jsonFence(media.example),
   );
 }

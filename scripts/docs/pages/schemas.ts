@@ -58,7 +58,7 @@ export function rowsOf(schema: JsonObject, prefix = ""): string[][] {
 }
 
 export const memberTable = (schema: JsonObject, requiredHead = "Always there") =>
-  table(["Member", "Type", requiredHead, "What it is"], rowsOf(schema));
+  table(["Member", "Type", requiredHead, "Description"], rowsOf(schema));
 
 /** A page for each shape that has a name. */
 export const schemaPages = (document: JsonObject): DocPage[] =>

@@ -120,7 +120,7 @@ const RateLimitFigure = ({
       noChange={
         highest.keyName === null
           ? "No key yet"
-          : `Key “\u2068${highest.keyName}\u2069”, the nearest to its limit; ${resets}.${refused > 0 ? ` ${integer(refused)} refused with 429 in this time.` : ""}${peak}`
+          : `Key “\u2068${highest.keyName}\u2069”, closest to its limit; ${resets}.${refused > 0 ? ` ${integer(refused)} refused with 429 in this time.` : ""}${peak}`
       }
     />
   );

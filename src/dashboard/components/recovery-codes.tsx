@@ -2,8 +2,8 @@
 export const RecoveryCodes = ({ codes }: { codes: readonly string[] }) => (
   <>
     <p>
-      Each of these lets you in once where your passkey is not at hand. This is the only time that they are shown: print them, or keep them
-      where your passwords are.
+      Each code signs you in once if you do not have your passkey. This is the only time that they are shown: print them, or keep them where
+      your passwords are.
     </p>
     <ol class="codes" aria-label="Recovery codes" data-secret>
       {codes.map((code) => (

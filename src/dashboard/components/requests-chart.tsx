@@ -57,7 +57,7 @@ export const RequestsChart = ({ usage, window, marks = [] }: { usage: Usage; win
         </ul>
       )}
       <details>
-        <summary>The same as a table</summary>
+        <summary>Show as a table</summary>
         <SeriesTable series={series} window={window} />
       </details>
     </figure>

@@ -20,7 +20,7 @@ export const OneTimeSecret = ({
 }) => (
   <section class="panel secret-once" aria-labelledby="secret-heading">
     <h2 id="secret-heading">Shown this once</h2>
-    <p>Keep it where your other secrets are: nobody can read it again, here or anywhere.</p>
+    <p>Store it with your other secrets. It cannot be shown again.</p>
     <label class="reveal">
       <input type="checkbox" /> Show it
     </label>

@@ -76,7 +76,7 @@ export const SignInPanel = ({ passkeys, codesLeft, now }: { passkeys: readonly P
     </p>
     <p class="buttons">
       <Action action="/settings/recovery-codes" hidden={{ nonce: newNonce() }}>
-        Make new recovery codes
+        Create new recovery codes
       </Action>
     </p>
   </section>

@@ -50,7 +50,7 @@ export const WeekHours = ({ week }: { week: readonly (readonly number[])[] }) =>
       </Chart>
       <figcaption>{sentence}</figcaption>
       <details>
-        <summary>The same as a table</summary>
+        <summary>Show as a table</summary>
         <section class="scroll" tabindex={0} aria-label="Requests by weekday and hour, as a table">
           <table>
             <thead>

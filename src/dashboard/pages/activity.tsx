@@ -140,7 +140,7 @@ activityPages.get("/activity", needs("session"), async (c) => {
                 Nothing matches. <a href="/activity">Clear the filter</a>
               </>
             ) : (
-              <>No requests yet. The first one is announced here by itself.</>
+              <>No requests yet. The page will announce the first one.</>
             )}
           </Empty>
         ) : (

@@ -6,7 +6,7 @@ export const closedPage = (c: PageContext) =>
     <Page title="Closed">
       <main class="panel notice">
         <h1>The overview is closed</h1>
-        <p>It opens only in a browser on the machine that runs it, under localhost. The API answers as ever.</p>
+        <p>It opens only in a browser on the machine that runs it, under localhost. The API works as usual.</p>
       </main>
     </Page>,
     403,

@@ -170,7 +170,7 @@ export async function showKey(c: PageContext, { form = new Form(), refused }: Se
               </>
             )}
           </dd>
-          <dt>Made</dt>
+          <dt>Created</dt>
           <dd>
             <Moment timeMs={key.createdAt} /> by <bdi>{key.createdByName ?? `the ${key.createdByType ?? "operator"}`}</bdi>
           </dd>

@@ -91,7 +91,7 @@ keysPages.get("/keys", needs("session"), async (c) => {
       {unused.length > 0 && (
         <section class="panel" aria-labelledby="unused">
           <h2 id="unused">Unused for 90 days</h2>
-          <p class="quiet">A key that nobody uses can only be stolen. Revoke what is no longer needed.</p>
+          <p class="quiet">An unused key is a risk. Revoke the keys that you no longer need.</p>
           <KeyTable keys={unused} now={now} days={days} usages={byKey} />
         </section>
       )}

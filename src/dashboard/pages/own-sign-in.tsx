@@ -87,7 +87,7 @@ ownSignInPages.post("/settings/recovery-codes", needs("session", "always"), asyn
     c,
     { title: "Your recovery codes", section: "Settings", trail: [["Settings", "/settings"]] },
     <section class="panel">
-      <p role="status">Made. The codes from before do not work any more.</p>
+      <p role="status">Created. Your earlier codes no longer work.</p>
       <RecoveryCodes codes={codes} />
     </section>,
   );

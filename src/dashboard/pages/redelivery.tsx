@@ -65,7 +65,7 @@ redeliveryPages.get("/webhooks/:id/redeliver", needs("webhooks"), async (c) => {
           <button type="submit">Count</button>
         </form>
         <p>
-          Of the last 30 days. Each is sent as a new delivery with the same webhook-id, five a second, so that the receiver is not flooded.
+          Events of the last 30 days. Each is sent as a new delivery with the same webhook-id, at five a second, to protect the receiver.
         </p>
         {pending > 0 && (
           <p>

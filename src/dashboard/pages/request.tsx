@@ -172,7 +172,7 @@ requestPages.get("/activity/:id", needs("session"), async (c) => {
             <h2 id="around">Changes around it</h2>
             <a href={`/settings/audit?${new URLSearchParams({ from: iso(at - aroundMs), to: iso(at + aroundMs) })}`}>In the audit log</a>
           </header>
-          <p class="quiet">What people and keys changed in the ten minutes before and after.</p>
+          <p class="quiet">Changes by members and keys in the ten minutes before and after.</p>
           <ul class="lines">
             {around.map((change) => (
               <li>

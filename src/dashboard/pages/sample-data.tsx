@@ -23,8 +23,8 @@ sampleDataPages.get("/settings/sample-data", needs("session"), async (c) => {
       ) : (
         <>
           <p>
-            Everything from before <Moment timeMs={sampleUntil} /> goes, for good: people, tasks, requests, figures and the keys “Production
-            backend”, “Mobile app” and “Nightly export”, which are refused from then on. What has come since stays.
+            Everything from before <Moment timeMs={sampleUntil} /> is deleted for good: users, tasks, requests, figures and the keys
+            “Production backend”, “Mobile app” and “Nightly export”. These keys stop working. Newer data stay.
           </p>
           <p class="buttons">
             <Action action="/settings/sample-data" kind="danger">

@@ -75,7 +75,7 @@ export async function showSettings(c: PageContext, { form = new Form(), refused 
       {outcome && <Done>{outcome}</Done>}
       <Alert refused={refused} />
       <section class="panel" aria-labelledby="people">
-        <h2 id="people">People</h2>
+        <h2 id="people">Members</h2>
         {members.length === 0 ? (
           <Empty>No sign-in is needed: the overview is open on this machine. A deployed overview asks for a passkey.</Empty>
         ) : (
@@ -112,7 +112,7 @@ export async function showSettings(c: PageContext, { form = new Form(), refused 
                 ))}
               </select>
               <p class="help" id="role-help">
-                Viewers look at everything but secrets. Developers also manage keys and webhooks. Admins also invite viewers and developers,
+                Viewers see everything except secrets. Developers also manage keys and webhooks. Admins also invite viewers and developers,
                 end their sessions and read the audit log. Owners do everything.
               </p>
             </div>
@@ -146,7 +146,7 @@ export async function showSettings(c: PageContext, { form = new Form(), refused 
           </dd>
           <dt>Maximum limit</dt>
           <dd>{integer(account.limitCeiling)} requests an hour per key. The operator can change it.</dd>
-          <dt>Made</dt>
+          <dt>Created</dt>
           <dd>
             <Moment timeMs={account.createdAt} />
           </dd>
@@ -156,8 +156,8 @@ export async function showSettings(c: PageContext, { form = new Form(), refused 
         <section class="panel" aria-labelledby="sample">
           <h2 id="sample">Sample data</h2>
           <p>
-            People, tasks, requests, figures and keys from before <Moment timeMs={account.sampleUntil} /> are made up. Removing them leaves
-            what has come since, and the demo key.
+            Users, tasks, requests, figures and keys from before <Moment timeMs={account.sampleUntil} /> are sample data. Removing them
+            keeps newer data and the demo key.
           </p>
           <p class="buttons">
             <a class="button danger" href="/settings/sample-data">

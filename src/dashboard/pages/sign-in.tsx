@@ -88,7 +88,7 @@ function showLogin(c: PageContext, { returnTo = "/", refused }: Asked) {
           <p class="fault" role="alert" data-fault hidden />
         </form>
         <noscript>
-          <p>Passkeys need script. A recovery code does not.</p>
+          <p>Passkeys need JavaScript. A recovery code does not.</p>
         </noscript>
         <p>
           <a href={`/login/recovery?return_to=${encodeURIComponent(returnTo)}`}>Use a recovery code</a>

@@ -125,7 +125,7 @@ usagePages.get("/usage", needs("session"), async (c) => {
         {usage.avgResponseTimeMs.value === null ? <Empty>No request was admitted.</Empty> : <TimesChart usage={usage} window={window} />}
         {usage.avgResponseTimeMs.value !== null && (
           <details>
-            <summary>The same as a table</summary>
+            <summary>Show as a table</summary>
             <SeriesTable series={usage.series} window={window} />
           </details>
         )}
@@ -139,7 +139,9 @@ usagePages.get("/usage", needs("session"), async (c) => {
           <dt>p99</dt>
           <dd>{milliseconds(usage.p99Ms)}</dd>
         </dl>
-        <p class="quiet">Of admitted requests: refusals, which are quick, are left out. Lower is better. Percentiles are within 5 %.</p>
+        <p class="quiet">
+          Covers admitted requests, because denials are fast and would lower the times. Lower is better. Percentiles are accurate to 5 %.
+        </p>
       </section>
       {window !== "24h" && total > 0 && (
         <section class="panel" aria-labelledby="week" id="week-part" data-refresh>

@@ -124,7 +124,7 @@ const showWebhook = async (c: PageContext, { form = new Form(), refused }: Sent 
       <Alert refused={refused} />
       {visitorMay(c, "webhooks") && !isReadable && (
         <div class="note">
-          <p>This webhook is sent events about people, which your role does not read. An admin or an owner of the account can change it.</p>
+          <p>This webhook receives events about members, which your role cannot read. An admin or an owner of the account can change it.</p>
         </div>
       )}
       {webhook.state === "disabled" && (

@@ -44,10 +44,10 @@ webhooksPages.get("/webhooks", needs("session"), async (c) => {
       ),
     },
     <>
-      {isDeleted && <Done call="DELETE /api/v1/webhooks/{id}">Deleted. Nothing more is sent to it.</Done>}
+      {isDeleted && <Done call="DELETE /api/v1/webhooks/{id}">Deleted. It receives no more events.</Done>}
       {webhooks.length === 0 ? (
         <Empty>
-          No webhooks yet. A webhook is a URL of yours that is told when something happens.{" "}
+          No webhooks yet. A webhook is a URL of yours that receives events.{" "}
           {visitorMay(c, "webhooks") && <a href="/webhooks/new">Add the first one</a>}
         </Empty>
       ) : (

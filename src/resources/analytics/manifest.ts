@@ -3,7 +3,7 @@ import type { Manifest } from "../../db/manifest.ts";
 export const manifest = {
   name: "analytics",
   order: 30,
-  tags: [{ name: "Analytics", description: "Figures about both." }],
+  tags: [{ name: "Analytics", description: "Figures about users and tasks." }],
   scopes: { "analytics:read": { isDefault: true } },
   reads: ["users", "tasks"],
 } as const satisfies Manifest;

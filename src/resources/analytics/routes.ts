@@ -22,7 +22,7 @@ const countBy = (names: readonly string[]) =>
 const Analytics = z
   .strictObject({
     from: time.meta({ description: "The first moment of the span." }),
-    to: time.meta({ description: "The end of the span, which is not in it." }),
+    to: time.meta({ description: "The end of the span, exclusive." }),
     interval: z.enum(intervals).meta({ description: "How long a point of the series is: a `day`, a `week` or a `month`.", example: "day" }),
     tasks: z
       .strictObject({
@@ -35,18 +35,18 @@ const Analytics = z
           .min(0)
           .max(100)
           .nullable()
-          .meta({ description: "Percent of those created in the span that are done. Null where none were.", example: 78.05 }),
-        median_hours_to_complete: z
-          .number()
-          .nullable()
-          .meta({ description: "From creation to completion, of those completed in the span; null where none were.", example: 26.5 }),
+          .meta({ description: "The percentage of tasks created in the span that are done. Null if none were created.", example: 78.05 }),
+        median_hours_to_complete: z.number().nullable().meta({
+          description: "The median hours from creation to completion, for tasks completed in the span; null if there were none.",
+          example: 26.5,
+        }),
         by_status: countBy(taskStatuses).meta({ description: "All tasks by status, now." }),
         by_priority: countBy(priorities).meta({ description: "All tasks by priority, now." }),
       })
       .meta({ description: "Figures about tasks." }),
     users: z
       .strictObject({
-        total: count.meta({ description: "The number of them.", example: 12 }),
+        total: count.meta({ description: "The number of users.", example: 12 }),
         active: count.meta({ description: "How many of them are `active`.", example: 11 }),
       })
       .meta({ description: "The users, now." }),

@@ -20,11 +20,11 @@ import { changeTask, createTask, deleteTask } from "./write-tasks.ts";
 
 const Task = component("Task", TaskData, { description: "A task." });
 const NewTask = component("NewTask", schemas.NewTask, {
-  description: "A task to make. Only the title is needed.",
+  description: "A new task. Only the title is required.",
   example: { title: "Write the release notes", priority: "high", labels: ["docs"], due_at: "2026-02-14T17:00:00.000Z" },
 });
 const TaskPatch = component("TaskPatch", schemas.TaskPatch, {
-  description: "The members of a task to change. `null` clears.",
+  description: "The members of a task to change. `null` clears a member.",
   example: { status: "done" },
 });
 
@@ -55,7 +55,7 @@ const list = createRoute({
         .optional()
         .meta({ description: "Only tasks that are due at this time or later.", example: "2026-01-01T00:00:00Z" }),
       updated_after: timeInput.optional().meta({
-        description: "Only tasks that were changed at this time or later: what a synchronisation asks for.",
+        description: "Only tasks that changed at this time or later. Use it to synchronize.",
         example: "2026-01-01T00:00:00Z",
       }),
       q: text(1, 200).optional().meta({ description: "A part of the title or description, upper or lower case.", example: "release" }),
@@ -91,8 +91,7 @@ const create = createRoute({
   path: "/tasks",
   operationId: "createTask",
   summary: "Create a task",
-  description:
-    "Makes a task of the account. Sends the event `task.created`, and `task.completed` beside it where the task is made as done.",
+  description: "Creates a task. Sends the event `task.created`, and also `task.completed` if the task is created as done.",
   tags,
   ...requireScope("tasks:write"),
   ...withIdempotencyKey,
@@ -117,7 +116,7 @@ const read = createRoute({
   path: "/tasks/{id}",
   operationId: "getTask",
   summary: "Get a task",
-  description: "One task by id. With `If-None-Match` a client that has this version already gets 304 and no body.",
+  description: "Returns one task. With `If-None-Match` the response is 304 without a body if the task is unchanged.",
   tags,
   ...requireScope("tasks:read"),
   ...withConditions,

@@ -20,20 +20,20 @@ export const TaskData = z.strictObject({
   title: z.string().meta({ description: "The title, in one line.", examples: ["Write the release notes"] }),
   description: z
     .string()
-    .meta({ description: "More about it; empty where there is no more.", examples: ["For version 2, with the breaking changes first."] }),
+    .meta({ description: "The description; can be empty.", examples: ["For version 2, with the breaking changes first."] }),
   status: TaskStatus,
   priority: TaskPriority,
   assignee_id: z
     .string()
     .nullable()
     .meta({
-      description: "The user of the account who does it; null where nobody has taken it.",
+      description: "The user who is assigned; null if nobody is.",
       examples: ["usr_019a1b2c3d4e7f8091a2b3c4d5e6f708"],
     }),
   labels: z
     .array(z.string())
-    .meta({ description: "Words to group tasks by, in the order in which they were sent.", examples: [["docs", "release"]] }),
-  due_at: isoText.nullable().meta({ description: "When it is due; null where it is not.", examples: ["2026-02-14T17:00:00.000Z"] }),
+    .meta({ description: "Labels to group tasks by, in the order in which you sent them.", examples: [["docs", "release"]] }),
+  due_at: isoText.nullable().meta({ description: "The due date; null if there is none.", examples: ["2026-02-14T17:00:00.000Z"] }),
   completed_at: isoText.nullable().meta({ description: "When its status became `done`; null while it is not.", examples: [null] }),
   created_at: timeOf("When the task was created."),
   updated_at: timeOf("When the task was last changed."),

@@ -19,9 +19,9 @@ import { roles, userStatuses } from "./user.ts";
 import { changeUser, createUser } from "./write-users.ts";
 
 const User = component("User", UserData, {
-  description: "One of the account's own people. Role and status grant nothing in this service.",
+  description: "A user of the account. Role and status grant nothing in this service.",
 });
-const NewUser = component("NewUser", schemas.NewUser, { description: "A user to make." });
+const NewUser = component("NewUser", schemas.NewUser, { description: "A new user." });
 const UserPatch = component("UserPatch", schemas.UserPatch, {
   description: "The members of a user to change.",
   example: { role: "admin" },
@@ -65,7 +65,7 @@ const create = createRoute({
   operationId: "createUser",
   summary: "Create a user",
   description:
-    "Makes a user of the account. The email address must be new in it, compared without case: else 409 `conflict`. Sends the event `user.created`.",
+    "Creates a user. If the account already has a user with this email address in any case, the response is 409 `conflict`. Sends the event `user.created`.",
   tags,
   ...requireScope("users:write"),
   ...refusing("conflict"),
@@ -91,7 +91,7 @@ const read = createRoute({
   path: "/users/{id}",
   operationId: "getUser",
   summary: "Get a user",
-  description: "One user by id. With `If-None-Match` a client that has this version already gets 304 and no body.",
+  description: "Returns one user. With `If-None-Match` the response is 304 without a body if the user is unchanged.",
   tags,
   ...requireScope("users:read"),
   ...withConditions,

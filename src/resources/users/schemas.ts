@@ -6,12 +6,12 @@ import { timeOf } from "../../time/iso-text.ts";
 import { roles, type User, userStatuses } from "./user.ts";
 
 export const UserRole = z.enum(roles).meta({
-  description: "The role, for your own use, which grants nothing here: `admin` runs things, `member` works with them, `viewer` looks on.",
+  description: "The role, for your own use: `admin`, `member` or `viewer`. It grants nothing in this service.",
   examples: ["member"],
 });
 
 export const UserStatus = z.enum(userStatuses).meta({
-  description: "The status, for your own use, which changes nothing here: `active` or, for who is kept out for now, `suspended`.",
+  description: "The status, for your own use: `active` or `suspended`. It changes nothing in this service.",
   examples: ["active"],
 });
 
