@@ -42,7 +42,7 @@ export default defineConfig(async () => ({
           cloudflareTest({
             wrangler: { configPath: "./wrangler.toml" },
             // The Worker of src/index.ts, with what each invocation asks of Cloudflare counted.
-            main: "./test/worker/main.ts",
+            main: "./test/worker/support/main.ts",
             miniflare: {
               // A second one, as it is added by a line of wrangler.toml.
               d1Databases: { ACTIVITY_1: "activity-1" },
@@ -68,7 +68,7 @@ export default defineConfig(async () => ({
         test: {
           name: "worker",
           include: ["test/worker/**/*.test.ts"],
-          setupFiles: ["./test/worker/setup.ts"],
+          setupFiles: ["./test/worker/support/setup.ts"],
           globalSetup: ["./test/receiver.ts"],
           testTimeout: 30_000,
           // One workerd for all files of a worker thread, as a start of one costs more than most files do: accounts keep tests apart.

@@ -101,7 +101,7 @@ describe("Make it yours", () => {
     expect(readdirSync(join(folder, "migrations/main")).filter((file) => file.includes("projects"))).toHaveLength(1);
     await command(folder, generate);
     for (const each of checks) await command(folder, each);
-    expect(await command(folder, `${cases} contract document events.test storage operator`)).toContain("passed");
+    expect(await command(folder, `${cases} contract document events.test storage.test operator`)).toContain("passed");
     expect(pathsOf(folder)).toEqual(expect.arrayContaining(["/api/v1/projects", "/api/v1/projects/{id}"]));
   });
 });

@@ -14,8 +14,8 @@ import { readLastUse } from "../../src/usage/last-uses.ts";
 import { foldAccount } from "../../src/usage/refresh-roll-ups.ts";
 import { deleteOldUsage } from "../../src/usage/retention.ts";
 import { sweepDeliveries } from "../../src/webhooks/sweep.ts";
-import { db, makeTenant } from "./client.ts";
-import { entryOf, write } from "./entries.ts";
+import { db, makeTenant } from "./support/client.ts";
+import { entryOf, write } from "./support/entries.ts";
 
 // A database or a queue that hangs, fails or has too much to do: nobody else waits for it.
 

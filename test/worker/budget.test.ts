@@ -1,10 +1,10 @@
 import { createExecutionContext, createMessageBatch, createScheduledController, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { beginTest, invocation, invocations, takeExceeded } from "./budget.ts";
-import { call, makeTenant } from "./client.ts";
-import worker from "./main.ts";
-import { receivedAt, register, until } from "./receiver.ts";
+import { call, makeTenant } from "./support/client.ts";
+import { beginTest, invocation, invocations, takeExceeded } from "./support/counted.ts";
+import worker from "./support/main.ts";
+import { receivedAt, register, until } from "./support/receiver.ts";
 
 const select = () => env.DB.prepare("SELECT ? AS one").bind(1);
 const countsOf = (name: string) => invocations(name).at(-1)?.counts;

@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import ipaddr from "ipaddr.js";
 import { expect, it, vi } from "vitest";
 import { createApp } from "../../src/app.ts";
-import { call, makeKey, makeTenant } from "./client.ts";
+import { call, makeKey, makeTenant } from "./support/client.ts";
 
 // What anybody can ask without a key costs no more than what is refused, and what repeats is not computed again.
 

@@ -1,7 +1,7 @@
 import { exports } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { createClient, dataOf, ProblemError, pages, SecretLostError } from "../../client/src/index.ts";
-import { makeTenant } from "./client.ts";
+import { makeTenant } from "./support/client.ts";
 
 it("The typed client works in workerd", async () => {
   const { key } = await makeTenant();

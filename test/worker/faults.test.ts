@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
 import { createApp } from "../../src/app.ts";
 import { grow, hold, release } from "../../src/http/body-budget.ts";
-import { answerOf, call, cron, makeKey, makeTenant } from "./client.ts";
+import { answerOf, call, cron, makeKey, makeTenant } from "./support/client.ts";
 
 // The Worker with a part that fails, beside the one with all parts in order.
 

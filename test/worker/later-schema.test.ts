@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { call, cron, makeKey, makeTenant, within2s } from "./client.ts";
-import { deliveriesOf, receivedAt, register, until } from "./receiver.ts";
+import { call, cron, makeKey, makeTenant, within2s } from "./support/client.ts";
+import { deliveriesOf, receivedAt, register, until } from "./support/receiver.ts";
 
 // A migration comes before the release that needs it: for a while the Worker that runs is older than its tables. Here each table has
 // two columns more than the code knows, one of them in need of a value that it does not give.

@@ -12,7 +12,7 @@ import { expect, inject, it } from "vitest";
 import { createApp } from "../../src/app.ts";
 import { readUsage } from "../../src/usage/read-usage.ts";
 import { refreshRollUps } from "../../src/usage/refresh-roll-ups.ts";
-import { makeKey, makeTenant, readingLog } from "./client.ts";
+import { makeKey, makeTenant, readingLog } from "./support/client.ts";
 
 // Requests over twenty keys, while D1 fails for most of the time and loses every third of its responses, and guards and writers are killed and
 // evicted. The long form sends ten thousand requests in a minute.

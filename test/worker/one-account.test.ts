@@ -3,10 +3,10 @@ import { env } from "cloudflare:workers";
 import { expect, inject, it } from "vitest";
 import { reserveBytes, usualQuotaBytes } from "../../src/storage/storage.ts";
 import { deliver } from "../../src/webhooks/deliver.ts";
-import { invocation } from "./budget.ts";
-import { call, makeKey, makeTenant } from "./client.ts";
-import { operate } from "./operate.ts";
-import { deliveriesOf, delivering, newPath, receivedAt, register, until } from "./receiver.ts";
+import { call, makeKey, makeTenant } from "./support/client.ts";
+import { invocation } from "./support/counted.ts";
+import { operate } from "./support/operate.ts";
+import { deliveriesOf, delivering, newPath, receivedAt, register, until } from "./support/receiver.ts";
 
 // One account does what it can to fill the main database. It has many keys, many webhooks whose receivers fail at length and the largest
 // bodies. It repeats everything it may still do at its quota. Another account works beside it.

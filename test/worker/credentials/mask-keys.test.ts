@@ -1,0 +1,112 @@
+import { describe, expect, it } from "vitest";
+import { newKeyId, newSecretKey } from "../../../src/credentials/key-format.ts";
+import { maskKeys } from "../../../src/credentials/mask-keys.ts";
+
+const keys = Array.from({ length: 500 }, () => newSecretKey(newKeyId(), { name: "a", secret: "a secret of thirty-two characters" }));
+const [key = ""] = keys;
+const partsOf = (of: string) => ({ publicPart: of.slice(4, 20), secretPart: of.slice(21) });
+const encoded = (text: string) => text.replaceAll(/./gs, (character) => `%${character.charCodeAt(0).toString(16).padStart(2, "0")}`);
+
+/** What is left of the secret part: the longest piece of it that is still there. */
+function maxLeft(masked: string, { secretPart }: { secretPart: string }): number {
+  let longest = 0;
+  for (let from = 0; from < secretPart.length; from++)
+    while (masked.includes(secretPart.slice(from, from + longest + 1)) && from + longest < secretPart.length) longest++;
+  return longest;
+}
+
+/** How a key is written by people and programs that do not keep to its form. */
+const forms: [what: string, form: (key: string) => string][] = [
+  ["as it is", (of) => of],
+  ["with - for _", (of) => of.replaceAll("_", "-")],
+  ["with . for _", (of) => of.replaceAll("_", ".")],
+  ["with / for _", (of) => of.replaceAll("_", "/")],
+  ["with a blank for _", (of) => of.replaceAll("_", " ")],
+  ["with an encoded blank for _", (of) => of.replaceAll("_", "%20")],
+  ["in capitals at its start", (of) => of.replace("dvo", "DVO")],
+  ["without its prefix", (of) => of.slice(4)],
+  ["its secret part alone", (of) => partsOf(of).secretPart],
+  ["without the second _", (of) => `dvo_${partsOf(of).publicPart}${partsOf(of).secretPart}`],
+  ["without any _", (of) => of.replaceAll("_", "")],
+  ["after a word", (of) => `key${of}`],
+  ["after a byte that is no text", (of) => `%ff${of}`],
+  ["with each character encoded", encoded],
+  ["with each character encoded twice", (of) => encoded(encoded(of))],
+  ["with its _ encoded five times", (of) => of.replaceAll("_", "%252525255F")],
+  ["with an encoded -", (of) => of.replaceAll("_", "%2D")],
+  ["cut in the middle by /", (of) => `${of.slice(0, 41)}/${of.slice(41)}`],
+  ["cut in the middle by an encoded /", (of) => `${of.slice(0, 41)}%2F${of.slice(41)}`],
+  ["cut in the middle by ..", (of) => `${of.slice(0, 41)}..${of.slice(41)}`],
+  [
+    "with many separators",
+    (of) => `dvo____${partsOf(of).publicPart}____${partsOf(of).secretPart.slice(0, 19)}.${partsOf(of).secretPart.slice(19)}`,
+  ],
+  ["cut by four separators", (of) => `${of.slice(0, 40)},,,,${of.slice(40)}`],
+  ["cut into four", (of) => `${of.slice(0, 30)}/${of.slice(30, 40)}-${of.slice(40, 50)} ${of.slice(50)}`],
+];
+
+describe("A key in a text", () => {
+  it.each(forms)("is masked %s", (_, form) => {
+    const left = keys.map((each) => maxLeft(maskKeys(`/api/v1/users/${form(each)}/tasks`), partsOf(each)));
+    // A piece by chance: four characters that stand elsewhere too, or the small letters between two cuts, at most eleven, which could be a word.
+    expect(left.filter((length) => length > 11)).toEqual([]);
+    expect(left.filter((length) => length > 4).length).toBeLessThan(25);
+  });
+
+  it("is masked beside the secret of a webhook, which is masked in whole", () => {
+    for (const secret of ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_a+b/c=", "whsec_abcdefghijklmnopqrstuvwxyz012345"])
+      expect(maskKeys(`/api/v1/${secret}?${key}`)).toBe(`/api/v1/whsec?dvo_${partsOf(key).publicPart}`);
+  });
+
+  it("without its first half, or its second, is masked but for one in a hundred", () => {
+    for (const half of [keys.map((each) => each.slice(21, 41)), keys.map((each) => each.slice(41))])
+      expect(half.filter((each) => maskKeys(`/api/v1/users/${each}`).includes(each)).length).toBeLessThan(15);
+  });
+
+  it("is cut to its public part, and what follows it stays", () => {
+    const shown = `dvo_${partsOf(key).publicPart}`;
+    for (const form of [key, key.replaceAll("_", "-"), key.replaceAll("_", "%5F"), `${key.slice(0, 41)}/4X${key.slice(41)}`])
+      expect(maskKeys(`/api/v1/users/${form}/tasks`)).toBe(`/api/v1/users/${shown}/tasks`);
+    expect(maskKeys(`curl/8 (${key}) libcurl`)).toBe(`curl/8 (${shown}) libcurl`);
+    expect(maskKeys(maskKeys(`/api/v1/users/${key}/tasks`))).toBe(`/api/v1/users/${shown}/tasks`);
+  });
+
+  it("is masked where it lies across the cut", () => {
+    for (let before = 180; before < 260; before++)
+      for (const form of [key, key.slice(21), encoded(key)])
+        expect(maxLeft(maskKeys(`${"/".repeat(before)}${form}`, 256), partsOf(key)), String(before)).toBeLessThanOrEqual(4);
+  });
+
+  it("and the token of an operator are masked alike", () => {
+    const token = "dvop_h3Jk-x_Lm90QwErTy12UiOpAsDfGhJkLzXcVbNm345";
+    for (const form of [token, token.replace("_", "-"), encoded(token), token.replace("y12", "y12/")]) {
+      expect(maskKeys(`/operator/${form}/x`)).toMatch(/^\/operator\/dvop\/?(x|$)/);
+    }
+  });
+});
+
+describe("What is no key", () => {
+  it.each([
+    "/api/v1/users/usr_019a1b2c3d4e7f8091a2b3c4d5e6f708/tasks",
+    "/api/v1/keys/key_4fPq2rT8vX0zB6dH/rotate",
+    "/api/v1/keys/dvo_4fPq2rT8vX0zB6dH",
+    "/019a1b2c-3d4e-7f80-91a2-b3c4d5e6f708",
+    "/api/v1/tasks?q=50%25%20of%20it&updated_after=2026-11-24T05:30:05.000Z",
+    "estimatedCompletionDateTimeOfTheTask",
+    "oauth2ClientCredentialsGrantType",
+    "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+    "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36",
+    "Mozilla/5.0 (iPhone; CPU iPhone OS 17_0 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Mobile/15E148",
+    "/caf%C3%A9/%E6%97%A5",
+    "dvorak",
+    "",
+  ])("stays as it is: %s", (text) => {
+    expect(maskKeys(text)).toBe(text);
+  });
+
+  it("is cut to its length, without half of a character at the end", () => {
+    expect(maskKeys("x".repeat(300), 256)).toBe("x".repeat(256));
+    expect(maskKeys(`${"x".repeat(254)}%20`, 256)).toBe("x".repeat(254));
+    expect(maskKeys(`${"x".repeat(255)}😀`, 256)).toBe(`${"x".repeat(255)}�`);
+  });
+});

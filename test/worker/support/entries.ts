@@ -1,0 +1,29 @@
+import { env } from "cloudflare:workers";
+import type { Entry } from "../../../src/activity/entry.ts";
+import { writeEntries } from "../../../src/activity/write-entries.ts";
+import { newId } from "../../../src/ids/ids.ts";
+import type { Tenant } from "./client.ts";
+
+/** An entry of the log at a time of one's choice: a successful read, unless `more` says otherwise. */
+export const entryOf = (tenant: Pick<Tenant, "accountId" | "keyId">, timeMs: number, more: Partial<Entry> = {}): Entry => ({
+  accountId: tenant.accountId,
+  id: newId("req", timeMs),
+  keyId: tenant.keyId,
+  method: "GET",
+  path: "/api/v1/tasks",
+  route: "/api/v1/tasks",
+  status: 200,
+  durationMs: 10,
+  ip: null,
+  country: null,
+  userAgent: null,
+  errorCode: null,
+  admitted: true,
+  counted: true,
+  count: 1,
+  secret: "current",
+  ...more,
+});
+
+/** Writes entries of any age to the log. */
+export const write = (entries: Entry[]) => writeEntries({ d1: env.ACTIVITY_0, writer: 0, now: Date.now() }, entries);
