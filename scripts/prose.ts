@@ -86,8 +86,8 @@ export function ofDocument(): Passage[] {
   return inDocument(file, JSON.parse(readFileSync(join(root, file), "utf8")));
 }
 
-/** Files of the project that have prose, without what was generated or is kept as it was released. */
+/** Files of the project that have prose, without generated files. */
 export const proseFiles = (): string[] =>
   execFileSync("git", ["ls-files", "*.md", "*.ts", "*.tsx", "wrangler.toml"], { cwd: root, encoding: "utf8" })
     .split("\n")
-    .filter((file) => file !== "" && !file.startsWith("test/released/") && file !== "client/src/schema.ts");
+    .filter((file) => file !== "" && file !== "client/src/schema.ts");

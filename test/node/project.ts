@@ -58,3 +58,9 @@ export function run(
   child.stdin?.end(options.input ?? "");
   return new Promise((resolve, reject) => child.on("error", reject).on("close", (code) => resolve({ code, ...said })));
 }
+
+/** Runs a command in a folder as CI does. Throws with what it wrote to standard error if it fails. */
+export async function succeed(command: string, args: string[], cwd: string): Promise<void> {
+  const { code, err } = await run(command, args, { cwd, env: { ...process.env, CI: "true", WRANGLER_SEND_METRICS: "false" } });
+  if (code !== 0) throw new Error(`${command} ${args[0]} failed:\n${err}`);
+}

@@ -1,60 +1,51 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { convertV4MiniflareOptions, Miniflare } from "miniflare";
 import { unstable_readConfig } from "wrangler";
-import { root, run } from "./project.ts";
+import { bundleInto, modulesOf } from "./bundled-worker.ts";
+import { root, run, succeed } from "./project.ts";
 
-// Workers of two releases on one state: the last one, as it was released (test/released, made by `npm run release:keep`), and the working tree.
+// Runs the Workers of two releases on one state: the last release, built from its commit in the history, and the working tree.
+
+/** The commit of release 0.1.0. Nothing has been published yet; the upgrade test starts here. */
+const releasedCommit = "733b34e1d886055544818fbace3d104442a02f50";
 
 export type Release = "released" | "next";
 
-const released = join(root, "test/released");
-export const releasedVersion = readFileSync(join(released, "version"), "utf8").trim();
-
-/** Folders with the bundle of each release. */
+/** The project folder and the folder with the bundle of each release. */
 export interface Bundles {
+  projects: Record<Release, string>;
   folders: Record<Release, string>;
   remove(): void;
 }
 
+/** Writes the files of the released commit into a folder, and installs the packages of its own lockfile. Throws if the clone lacks the commit. */
+async function checkOutRelease(folder: string): Promise<void> {
+  const { code } = await run("git", ["cat-file", "-e", `${releasedCommit}^{commit}`]);
+  if (code !== 0)
+    throw new Error(
+      `This clone has no history: commit ${releasedCommit} is missing. Get it with \`git fetch --unshallow\`, then run the test again.`,
+    );
+  mkdirSync(folder);
+  const archive = `${folder}.tar`;
+  await succeed("git", ["archive", "--output", archive, releasedCommit], root);
+  await succeed("tar", ["-xf", archive, "-C", folder], root);
+  await succeed("npm", ["ci", "--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund"], folder);
+}
+
+/** Builds both releases. */
 export async function bundle(): Promise<Bundles> {
-  const next = mkdtempSync(join(tmpdir(), "next-"));
-  await bundleInto(next);
-  return { folders: { released: join(released, "worker"), next }, remove: () => rmSync(next, { recursive: true, force: true }) };
+  const folder = mkdtempSync(join(tmpdir(), "releases-"));
+  const source = join(folder, "source");
+  await checkOutRelease(source);
+  await Promise.all([bundleInto(join(folder, "released"), source), bundleInto(join(folder, "next"))]);
+  return {
+    projects: { released: source, next: root },
+    folders: { released: join(folder, "released"), next: join(folder, "next") },
+    remove: () => rmSync(folder, { recursive: true, force: true }),
+  };
 }
-
-/** Bundles the working tree as a local build, as wrangler would upload it. */
-export async function bundleInto(folder: string): Promise<void> {
-  const defines = ["LOCAL_BUILD:true", "OPEN_OVERVIEW:true"].flatMap((define) => ["--define", define]);
-  const { code, err } = await run(join(root, "node_modules/.bin/wrangler"), ["deploy", "--dry-run", ...defines, "--outdir", folder], {
-    env: { ...process.env, CI: "true", WRANGLER_SEND_METRICS: "false" },
-  });
-  if (code !== 0) throw new Error(err);
-}
-
-export const migrationsOf = (release: Release): Record<string, string[]> => {
-  const folder = join(release === "released" ? released : root, "migrations");
-  const read = (name: string) =>
-    readdirSync(join(folder, name))
-      .filter((file) => file.endsWith(".sql"))
-      .toSorted()
-      .map((file) => readFileSync(join(folder, name, file), "utf8"));
-  return { DB: read("main"), ACTIVITY_0: read("activity") };
-};
-
-/** What wrangler has bundled into a folder, as options of Miniflare: the script, and the documentation as text. */
-export const modulesOf = (folder: string) => ({
-  modules: readdirSync(folder)
-    .filter((file) => /^index\.js$|\.(txt|md)$/.test(file) && file !== "README.md")
-    .toSorted((a, b) => Number(b === "index.js") - Number(a === "index.js"))
-    .map((file) => ({
-      type: file === "index.js" ? ("ESModule" as const) : ("Text" as const),
-      path: join(folder, file),
-      contents: readFileSync(join(folder, file), "utf8"),
-    })),
-  modulesRoot: folder,
-});
 
 const secret = (name: string) => `${name}:${`${name}-secret-of-the-upgrade-tests`.padEnd(40, "-")}`;
 const signing = {
@@ -107,11 +98,14 @@ export async function startRelease(bundles: Bundles, state: string, release: Rel
   );
 }
 
-/** Runs the migrations of a release that its databases have not had. */
-export async function migrate(worker: Miniflare, release: Release, from = 0): Promise<void> {
-  for (const [binding, files] of Object.entries(migrationsOf(release))) {
+/** Runs the migrations of a project in a folder. `from`: how many of each database have run already. */
+export async function migrate(worker: Miniflare, project: string, from = 0): Promise<void> {
+  for (const [binding, name] of Object.entries({ DB: "main", ACTIVITY_0: "activity" })) {
+    const folder = join(project, "migrations", name);
     const database = await worker.getD1Database(binding, "front");
-    for (const sql of files.slice(from))
-      for (const statement of sql.split("--> statement-breakpoint")) await database.prepare(statement).run();
+    const files = readdirSync(folder).filter((file) => file.endsWith(".sql"));
+    for (const file of files.toSorted().slice(from))
+      for (const statement of readFileSync(join(folder, file), "utf8").split("--> statement-breakpoint"))
+        await database.prepare(statement).run();
   }
 }

@@ -1,7 +1,7 @@
 import * as worker from "../../../src/index.ts";
 import { callsOf, countWorkerCall, invocation, isWithin } from "./counted.ts";
 
-// The Worker of the tests: that of src/index.ts, with each invocation counted (budget.ts).
+// The Worker of the tests: that of src/index.ts, with each invocation counted (counted.ts).
 
 type Instance = object;
 // biome-ignore lint/suspicious/noExplicitAny: TypeScript asks it of a class that is extended
