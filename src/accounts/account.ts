@@ -6,14 +6,14 @@ import { accounts } from "./tables.ts";
 
 export type Account = typeof accounts.$inferSelect;
 
-/** The highest hourly limit that a key of a new account may have. */
+/** The highest limit that a key of a new account may have, in requests per hour. */
 export const limitCeiling = 5000;
 
 export const newAccountId = (now: number): string => newId("acc", now);
 
 /**
- * Makes an account, whose log goes to the activity database `activityStore`. The operator's doing: no route of the API leads here.
- * `alongside`: statements that go with it.
+ * Creates an account whose request log is stored in the activity database `activityStore`. Only the operator creates accounts: no API route calls
+ * this function. The `alongside` statements run in the same batch.
  */
 export async function createAccount(
   { db, now }: { db: Db; now: number },
@@ -36,18 +36,18 @@ export async function createAccount(
   return account;
 }
 
-/** Accounts in the order of their ids, from after the one with the id `after`: at most `limit`. */
+/** Returns up to `limit` accounts whose ids come after `after`, sorted by id. */
 export const accountsAfter = (db: Db, after: string, limit: number): Promise<Account[]> =>
   db.select().from(accounts).where(gt(accounts.id, after)).orderBy(asc(accounts.id)).limit(limit);
 
-/** All accounts, the oldest first. */
+/** Returns all accounts, oldest first. */
 export const listAccounts = (db: Db): Promise<Account[]> => db.select().from(accounts).orderBy(asc(accounts.createdAt), asc(accounts.id));
 
-/** The statement that changes an account. */
+/** Returns the statement that updates an account. */
 export const updateAccount = (db: Db, id: string, members: Partial<Omit<Account, "id">>): Statement =>
   db.update(accounts).set(members).where(eq(accounts.id, id));
 
-/** Throws `not_found`. */
+/** Returns an account. Throws `not_found` if the account does not exist. */
 export async function readAccount(db: Db, id: string): Promise<Account> {
   const [account] = await db.select().from(accounts).where(eq(accounts.id, id));
   if (!account) throw new Failure("not_found", "There is no such account.");

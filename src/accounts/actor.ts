@@ -1,16 +1,19 @@
 import type { Db } from "../db/client.ts";
 
-/** Who acts: a key, by the API; a member, by the pages; the operator; or the service itself. */
+/** The party that acts: a key in the API, a member in the overview, the operator, or the service itself. */
 export type Party = { type: "key" | "member"; id: string } | { type: "operator" | "system"; id: null };
 export type PartyType = Party["type"];
 
-/** Where a request came from, as far as the platform says. */
+/** The client address and the country of a request, as far as the platform provides them. */
 export interface Origin {
   ip: string | null;
   country: string | null;
 }
 
-/** On whose behalf a verb acts. Only a key is bound by its own permissions; what a member may do is judged before. */
+/**
+ * The party on whose behalf an operation runs. The operation itself checks the permissions of a key. The permissions of a member are checked before
+ * the operation is called.
+ */
 export interface Actor {
   accountId: string;
   by: Party;
@@ -19,25 +22,25 @@ export interface Actor {
 
 const nowhere: Origin = { ip: null, country: null };
 
-/** The operator, on an account. */
+/** Returns an actor for the operator, who acts on an account. */
 export const operatorOn = (accountId: string): Actor => ({ accountId, by: { type: "operator", id: null }, from: nowhere });
 
-/** The service itself, on an account. */
+/** Returns an actor for the service itself, which acts on an account. */
 export const systemOn = (accountId: string): Actor => ({ accountId, by: { type: "system", id: null }, from: nowhere });
 
-/** What a verb that reads takes besides its input. `now` in milliseconds since the epoch. */
+/** The context of a read operation. `now` is in milliseconds since the epoch. */
 export interface ReadContext {
   db: Db;
   actor: Actor;
   now: number;
 }
 
-/** Where the logs of accounts are, by the binding of their database. */
+/** Returns an activity database by the name of its binding. */
 export interface StoreReadContext {
   activityIn: (store: string) => Db;
 }
 
-/** What a verb needs to read the request log or its figures. `activity`: the database with the log of the account. */
+/** The context of an operation that reads the request log or its usage figures. `activity` is the database that contains the log of the account. */
 export interface LogReadContext extends ReadContext {
   activity: Db;
 }

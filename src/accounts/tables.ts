@@ -6,17 +6,20 @@ export const accounts = sqliteTable("accounts", {
   id: text().primaryKey(),
   name: text().notNull(),
   email: text().notNull(),
-  /** The highest hourly limit that a key of this account may have. Only the operator changes it. */
+  /** The highest limit that a key of this account may have, in requests per hour. Only the operator can change this value. */
   limitCeiling: integer("limit_ceiling").notNull().default(5000),
-  /** The binding of the database that has its log and its figures. */
+  /** The binding of the database that contains the account's log and usage figures. */
   activityStore: text("activity_store").notNull().default("ACTIVITY_0"),
-  /** How many days its log is kept, where that is not ACTIVITY_DAYS. Only the operator changes it. */
+  /** The retention of the account's log in days, or null for the default, ACTIVITY_DAYS. Only the operator can change this value. */
   keepDays: integer("keep_days"),
-  /** How many bytes it may store in the main database, where that is not the usual quota (src/storage/storage.ts). Only the operator changes it. */
+  /**
+   * The account's storage quota in the main database in bytes, or null for the default quota (src/storage/storage.ts). Only the operator can change
+   * this value.
+   */
   storageQuotaBytes: integer("storage_quota_bytes"),
-  /** Everything from before this is made up; null where nothing is. */
+  /** All data from before this time is sample data. The value is null if the account has no sample data. */
   sampleUntil: integer("sample_until"),
   createdAt: integer("created_at").notNull(),
-  /** Since when the operator has its keys refused and its deliveries held; null where it is not suspended. */
+  /** When the operator suspended the account. The value is null if the account is not suspended. */
   suspendedAt: integer("suspended_at"),
 });

@@ -10,11 +10,11 @@ import { apiKeys } from "../keys/tables.ts";
 import { dayMs } from "../time/clock.ts";
 import { audit } from "./tables.ts";
 
-// Who changed what of keys, webhooks, people and sessions. An entry is written in the batch of the change that it tells of.
+// The audit log records who changed keys, webhooks, members and sessions. Each entry is written in the same batch as the change that it records.
 
 export type AuditEntry = typeof audit.$inferSelect;
 
-/** What was acted on. `name`: what it was called then. */
+/** The resource that was changed. `name` is the name of the resource at that time. */
 export interface AuditTarget {
   type: "key" | "webhook" | "member" | "session" | "passkey" | "invitation" | "account";
   id: string;
@@ -23,7 +23,7 @@ export interface AuditTarget {
 
 export const auditKeptMs = 400 * dayMs;
 
-/** An entry of what the actor does now. `changes`: the names of the members that change. */
+/** Returns an audit entry for an action that the actor performs now. `changes` lists the names of the changed fields. */
 export const audited = (
   { actor, now }: Pick<ReadContext, "actor" | "now">,
   action: string,
@@ -43,11 +43,11 @@ export const audited = (
   changes: [...changes],
 });
 
-/** The statements that store entries where `when` holds. */
+/** Returns the statements that store the entries if `when` is true. */
 export const storeAudit = (db: Db, entries: readonly AuditEntry[], when: SQL = sql`true`): Statement[] =>
   entries.map((entry) => insertWhere(db, audit, entry, when));
 
-/** Returns the statement that stores an entry for each row of `targets`, a SELECT of `id` and `name`. */
+/** Returns the statement that stores one entry for each row of `targets`, a SELECT of `id` and `name`. */
 export const storeAuditOfEach = ({ db, actor, now }: ReadContext, action: string, type: AuditTarget["type"], targets: SQL): Statement =>
   raw(
     db,
@@ -56,15 +56,15 @@ export const storeAuditOfEach = ({ db, actor, now }: ReadContext, action: string
       target.id, target.name, ${actor.from.ip}, ${actor.from.country}, '[]' FROM (${targets}) AS target`,
   );
 
-/** Stores an entry of something that is done already, outside of any batch. */
+/** Stores an entry for an action that is already complete, outside of any batch. */
 export const recordAudit = async ({ db }: Pick<ReadContext, "db">, entry: AuditEntry): Promise<void> => {
   await db.insert(audit).values(entry);
 };
 
-/** An entry as it is read: with the name that the one who acted has now. */
+/** An audit entry with the current name of its actor. */
 export type ReadAuditEntry = AuditEntry & { actorName: string | null };
 
-/** What the one who acted is called. */
+/** Returns the display name of the actor of an audit entry. */
 export const actorNameOf = ({ actorName, actorId, actorType }: ReadAuditEntry): string => actorName ?? actorId ?? `the ${actorType}`;
 
 export interface AuditFilter {
@@ -75,7 +75,7 @@ export interface AuditFilter {
   to?: number | undefined;
 }
 
-/** Entries of the account, newest first. A filtered page looks at 2,000 at most. */
+/** Returns a page of the account's audit entries, newest first. A filtered page scans at most 2,000 entries. */
 export function listAudit(
   { db, actor }: ReadContext,
   { filter, after, limit }: { filter: AuditFilter; after?: string | undefined; limit: number },
@@ -103,7 +103,7 @@ export function listAudit(
   return newestFirst(db, audit, { range, matches, limit, rows });
 }
 
-/** Deletes entries of accounts that are older than 400 days, at most `atMost`. Answers how many went. */
+/** Deletes up to `atMost` entries of the accounts that are older than 400 days. Returns the number of deleted entries. */
 export const deleteOldAudit = (db: Db, accountIds: readonly string[], now: number, atMost: number): Promise<number> =>
   deleteInChunks(
     db,
@@ -114,10 +114,10 @@ export const deleteOldAudit = (db: Db, accountIds: readonly string[], now: numbe
       CROSS JOIN audit ON audit.account_id = due.value AND audit.id < ${idBound("aud", now - auditKeptMs)} LIMIT ${limit})`,
   );
 
-/** Lists the parties that a reader can filter by. */
+/** The actor types that a reader can filter by. */
 export const partyTypes: readonly PartyType[] = audit.actorType.enumValues;
 
-/** The statement that deletes what the log says of the keys of an account that were made before a time. */
+/** Returns the statement that deletes all audit entries about the account's keys that were created before `madeBefore`. */
 export const deleteAuditOfKeys = (db: Db, accountId: string, madeBefore: number): Statement =>
   db
     .delete(audit)

@@ -2,7 +2,7 @@ import { sql } from "drizzle-orm";
 import { index, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import { partyTypes } from "../accounts/tables.ts";
 
-/** Who changed what: of keys, webhooks, people and sessions. The time is in the id. */
+/** The audit log: who changed keys, webhooks, members and sessions. The id of an entry contains its time. */
 export const audit = sqliteTable(
   "audit",
   {
@@ -13,16 +13,16 @@ export const audit = sqliteTable(
     action: text().notNull(),
     targetType: text("target_type").notNull(),
     targetId: text("target_id").notNull(),
-    /** What it was called then. */
+    /** The name of the changed resource at that time. */
     targetName: text("target_name"),
     ip: text(),
     country: text(),
-    /** The names of what changed, never what they hold. */
+    /** The names of the changed fields, never their values. */
     changes: text({ mode: "json" }).$type<string[]>().notNull(),
   },
   (table) => [
     primaryKey({ columns: [table.accountId, table.id] }),
-    // What a member knows or made, without a read of the whole log.
+    // These indexes find the keys, webhooks and sign-ins of one member without a scan of the whole log.
     index("audit_rotations").on(table.accountId, table.actorId, table.targetId).where(sql`action = 'key.rotated'`),
     index("audit_sign_ins")
       .on(table.accountId, table.actorId, table.id)

@@ -1,21 +1,24 @@
 import { type Mac, macWith } from "../crypto/hash.ts";
 import { type NamedSecret, secretsIn } from "../crypto/secrets.ts";
 
-// `dvo_` + 16 public characters + `_` + 32 of secret + 8 of tag, all base62. The tag's first character names the signing
-// secret; the other 7 are an HMAC-SHA256 under that secret over everything before them. Without the signing secret nobody
-// can make a key that passes here, so a made-up one costs no Durable Object and no row.
+// A secret key consists of `dvo_`, 16 public characters, `_`, 32 secret characters and an 8-character tag. The public part, the secret part and the
+// tag are in base62. The first character of the tag names the signing secret. The other 7 characters are an HMAC-SHA256 with the signing secret over
+// all preceding characters. Nobody can create a valid key without the signing secret. The service therefore rejects a forged key without a Durable
+// Object call or a database row.
 
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const form = /^dvo_([0-9A-Za-z]{16})_[0-9A-Za-z]{32}([0-9A-Za-z])([0-9A-Za-z]{7})$/;
 const macLength = 7;
 
-/** Signs the tags of keys. */
+/** A secret that signs the tags of keys. */
 export type SigningSecret = NamedSecret;
 
-/** The secrets that sign keys: the first signs new ones, all of them verify. Throws where none is usable. */
+/**
+ * Returns the secrets that sign keys. The first secret signs new keys, and all of them verify keys. Throws if the secrets are missing or malformed.
+ */
 export const signingSecretsIn = (env: object) => secretsIn(env, "KEY_SIGNING_SECRETS");
 
-/** `length` random base62 characters, each equally likely. */
+/** Returns `length` random base62 characters, which are all equally likely. */
 function randomBase62(length: number): string {
   let out = "";
   while (out.length < length) {
@@ -26,7 +29,7 @@ function randomBase62(length: number): string {
   return out;
 }
 
-/** The prepared HMAC of each secret. */
+/** The prepared HMAC of each signing secret. */
 const macs = new WeakMap<SigningSecret, Mac>();
 
 function macOf(signing: SigningSecret): Mac {
@@ -50,19 +53,19 @@ export const newKeyId = (): string => `key_${randomBase62(16)}`;
 
 export const isKeyId = (text: string): boolean => /^key_[0-9A-Za-z]{16}$/.test(text);
 
-/** What a secret key of that id begins with: all of it that may be shown. */
+/** Returns the prefix and the public part of a secret key. Only this part of a secret key may be shown. */
 export const prefixOf = (keyId: string): string => `dvo_${keyId.slice("key_".length)}`;
 
-/** The id of the key that a secret key says it belongs to, whether or not its form and tag are ours. */
+/** Returns the key id that a secret key states. Does not check the format or the tag. */
 export const statedIdOf = (secretKey: string): string => `key_${secretKey.slice("dvo_".length, "dvo_".length + 16)}`;
 
-/** A new secret key for the key of that id. It is shown once; only `hashOf` it is kept. */
+/** Returns a new secret key for a key id. The secret key is shown once, and only its hash is stored (`hashOf`). */
 export function newSecretKey(keyId: string, signing: SigningSecret): string {
   const signed = `${prefixOf(keyId)}_${randomBase62(32)}${signing.name}`;
   return signed + mac(signed, signing);
 }
 
-/** The id of the key that a secret key belongs to, or null where its form or tag is not ours. */
+/** Returns the id of the key that a secret key belongs to. Returns null if the format or the tag is not valid. */
 export function keyIdOf(secretKey: string, signing: readonly SigningSecret[]): string | null {
   const [, publicPart, name, tag] = form.exec(secretKey) ?? [];
   const signer = signing.find((candidate) => candidate.name === name);
@@ -70,7 +73,7 @@ export function keyIdOf(secretKey: string, signing: readonly SigningSecret[]): s
   return isSame(mac(secretKey.slice(0, -macLength), signer), tag) ? `key_${publicPart}` : null;
 }
 
-/** Compares two tags in a time that does not depend on where they differ. */
+/** Compares two tags in constant time. */
 function isSame(one: string, other: string): boolean {
   let difference = 0;
   for (let at = 0; at < macLength; at++) difference |= one.charCodeAt(at) ^ other.charCodeAt(at);

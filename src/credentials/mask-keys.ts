@@ -1,4 +1,7 @@
-/** Reads so much more than is stored, so that a key across the cut is seen whole. A key has 61 characters, and repeated encoding makes each up to 9 long. */
+/**
+ * The number of characters to read beyond `maxLength`, so that a key that crosses the cut is recognized. A key has 61 characters, and repeated
+ * percent-encoding can make each of them 9 characters long.
+ */
 const marginLength = 512;
 
 const separator = "(?:%[0-9A-Fa-f]{2}|[^0-9A-Za-z]){1,16}";
@@ -6,9 +9,9 @@ const word = "[A-Z]?[a-z]+(?![0-9A-Za-z])";
 const further = `(?:[-_][\\w-]*|${separator}(?!${word})[0-9A-Za-z]+)`;
 
 /**
- * What may be a secret: a key, with any characters between its parts and inside its secret part; the token of an operator; the secret of a
- * webhook. So may a run of characters that could be the secret part of a key, or half of it. A word ends a key: in `<key>/tasks` it is no part
- * of it.
+ * Matches an API key, an operator token, a webhook secret, or a long run of letters and digits. An API key may have other characters between its
+ * parts and inside its secret part. A run of at least 20 letters and digits may be the secret part of a key, or half of it. A plain word ends a key:
+ * in `<key>/tasks`, `tasks` is not part of the key.
  */
 const suspects = new RegExp(
   `(?<![0-9A-Za-z]{13})[Dd][Vv][Oo]${separator}([0-9A-Za-z]{16})[0-9A-Za-z]*${further}*|([Dd][Vv][Oo][Pp])${further}+|(whsec)_[\\w+/=-]+|[0-9A-Za-z]{20,}`,
@@ -19,16 +22,17 @@ const changesOfKind = /[a-z](?=[A-Z0-9])|[A-Z](?=[a-z0-9])|[0-9](?=[A-Za-z])/g;
 const secretLength = 40;
 
 /**
- * Whether a run of 20 characters or more has the shape of a secret part: capitals and small letters, which change too often for words. The hex of ids
- * and hashes has no capitals. Of a whole secret part it misses one in 10^9, of half of one less than one in a hundred.
+ * Returns whether a run of at least 20 characters looks like the secret part of a key. Such a run has upper-case and lower-case letters, and changes
+ * between kinds of characters more often than words do. Ids and hashes in hex have no upper-case letters. The check misses one in 10^9 whole secret
+ * parts and fewer than one in 100 halves.
  */
 const looksRandom = (run: string): boolean =>
   /[a-z]/.test(run) && /[A-Z]/.test(run) && (run.length >= secretLength || 3 * (run.match(changesOfKind)?.length ?? 0) > run.length);
 
 /**
- * The first `maxLength` characters of a text that a client sent, with each secret key cut to its public part and each secret part without one masked.
- * Every part of a request that is stored, logged or repeated goes through here. The keys may be percent-encoded, also more than once. Takes time in
- * proportion to `maxLength`, for any input.
+ * Returns the first `maxLength` characters of text that a client sent, with all secrets masked. A key is cut to its public part, and a secret part
+ * without a public part becomes `***`. Every part of a request that is stored, logged or echoed must pass through this function. The function also
+ * finds keys that are percent-encoded, even several times. The run time is proportional to `maxLength` for any input.
  */
 export function maskKeys(text: string, maxLength = 2048): string {
   const start = text.slice(0, maxLength + marginLength);
@@ -41,7 +45,7 @@ export function maskKeys(text: string, maxLength = 2048): string {
   return cut(masked === plain ? start : masked, maxLength);
 }
 
-/** Without half of a character, or of an encoded one, at its end. */
+/** Cuts a text to `maxLength` characters. Removes an incomplete percent escape at the cut and replaces half of a surrogate pair with U+FFFD. */
 const cut = (text: string, maxLength: number): string =>
   text.length <= maxLength
     ? text.toWellFormed()
@@ -53,7 +57,7 @@ const cut = (text: string, maxLength: number): string =>
 const percent = codeOf("%");
 const utf16 = new TextDecoder("utf-16le", { fatal: false, ignoreBOM: true });
 
-/** The characters of keys, and what encodes them, by the two that stand for each behind a `%`. */
+/** Maps the two hex digits of a percent escape to a character code. The map contains only the characters of keys and `%`. */
 const decodings = new Map(
   Array.from({ length: 128 }, (_, code) => code)
     .filter((code) => /[\w%-]/.test(String.fromCharCode(code)))
@@ -69,8 +73,8 @@ function pairOf(first = 0, second = 0): number {
 }
 
 /**
- * Decodes what may be in a key until nothing of it is encoded. One pass: what is decoded is at the end of what has been read, so only the end is
- * looked at again, and each decoding makes it two characters shorter.
+ * Decodes percent escapes of key characters until none is left. One pass is enough, because a decoded character is always the last one in the output.
+ * Only the end of the output is checked again, and each decoding makes the output two characters shorter.
  */
 function decodeFully(text: string): string {
   if (!text.includes("%")) return text;

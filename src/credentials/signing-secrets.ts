@@ -9,7 +9,7 @@ interface Signing {
   keys: VerifiedKeys;
 }
 
-/** Read from the binding once an isolate. */
+/** The secrets that this isolate parsed last. The secrets are parsed again only if their bindings change. */
 let latest: Signing | undefined;
 
 function signingOf(env: SigningEnv): Signing {
@@ -21,8 +21,8 @@ function signingOf(env: SigningEnv): Signing {
   return latest;
 }
 
-/** The secrets that sign API keys. Throws where none is usable. */
+/** Returns the secrets that sign API keys. Throws if the secrets are missing or malformed. */
 export const signingSecrets = (env: SigningEnv) => signingOf(env).secrets;
 
-/** What tells keys that were made here from others. */
+/** Returns the verifier that distinguishes keys of this service from forged keys. */
 export const verifiedKeys = (env: SigningEnv): VerifiedKeys => signingOf(env).keys;

@@ -4,12 +4,12 @@ import { keyIdOf, type SigningSecret, statedIdOf } from "./key-format.ts";
 const maxRemembered = 10_000;
 
 /**
- * Tells genuine keys from made-up ones, and remembers the genuine, which come again: under their hash, never in the clear, and for
- * one set of signing secrets. Made-up ones are not remembered: a flood of them never repeats one.
+ * Verifies secret keys and caches the verified keys. The cache contains hashes, never secret keys, and is valid for one set of signing secrets.
+ * Forged keys are not cached, because a flood of forged keys does not contain the same key twice.
  */
 export class VerifiedKeys {
   readonly #signing: readonly SigningSecret[];
-  /** The hashes of the genuine secret keys of each key. */
+  /** The hashes of the verified secret keys, by key id. */
   readonly #hashes = new Map<string, string[]>();
   #size = 0;
 
@@ -17,9 +17,9 @@ export class VerifiedKeys {
     this.#signing = signing;
   }
 
-  /** The hash of a secret key and the id of its key; null where it is made up. */
+  /** Returns the hash of a secret key and the id of its key. Returns null for a forged key. */
   identify(secretKey: string): { secretHash: string; keyId: string } | null {
-    // A made-up key has an id that no other has, so that it is not hashed.
+    // A forged key usually states an id that is not cached, so the key is rejected without a hash.
     const known = this.#hashes.get(statedIdOf(secretKey));
     const knownHash = known && hashOf(secretKey);
     if (knownHash !== undefined && known?.includes(knownHash)) return { secretHash: knownHash, keyId: statedIdOf(secretKey) };

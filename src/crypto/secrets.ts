@@ -1,13 +1,13 @@
-/** A secret of the service itself, with the name by which what was made with it says so. */
+/** A secret of the service. Values that were created with a secret contain the name of the secret. */
 export interface NamedSecret {
   name: string;
   secret: string;
 }
 
-/** At least one: the first makes what is new, all of them read. */
+/** One or more secrets. The first secret creates new values, and every secret is accepted for existing values. */
 export type NamedSecrets = readonly [NamedSecret, ...NamedSecret[]];
 
-/** Reads `name:secret` pairs parted by commas from the binding `binding`. Throws where none is usable. */
+/** Parses comma-separated `name:secret` pairs from the binding `binding`. Throws if the text is empty or a pair is malformed. */
 export function parseSecrets(binding: string, text: string): NamedSecrets {
   const [first, ...others] = text.split(",").map((pair) => {
     const [, name, secret] = /^\s*([0-9A-Za-z]):(\S{32,})\s*$/.exec(pair) ?? [];
@@ -21,7 +21,7 @@ export function parseSecrets(binding: string, text: string): NamedSecrets {
 
 const placesOf = (binding: string) => [binding, `${binding}_2`] as const;
 
-/** The names of the secrets in each place of a binding. */
+/** Returns the names of the secrets in a binding and in its second binding (`..._2`). */
 export const namesIn = (env: object, binding: string): Record<string, string[]> =>
   Object.fromEntries(
     placesOf(binding).map((place) => {
@@ -31,8 +31,9 @@ export const namesIn = (env: object, binding: string): Record<string, string[]> 
   );
 
 /**
- * The secrets of a binding and of its second place (`..._2`), which may be missing. Nobody can read a secret back from Cloudflare, so the one
- * place is replaced while the other goes on. That with the later name, in the order of 0-9 A-Z a-z, comes first.
+ * Returns the secrets of a binding and of its second binding (`..._2`). One of the two bindings may be missing. Cloudflare does not let anyone read a
+ * secret back, so one binding is replaced while the other stays in use. The binding whose first secret has the later name, in the order 0-9 A-Z a-z,
+ * comes first.
  */
 export function secretsIn(env: object, binding: string): NamedSecrets {
   const [first, second] = placesOf(binding).map((place) => [place, (env as Record<string, string | undefined>)[place]] as const);

@@ -1,20 +1,20 @@
 import { type FailureCode, type FieldError, type FieldErrorCode, failures } from "./failure.ts";
 
-/** What a code means, in words for its reader, and an example. */
+/** The meaning of a failure code in plain words, with an example. */
 export interface Explanation {
-  /** Why a request was not served. The subject is the request. */
+  /** Why a request was not served. In this text, "it" means the request. */
   why: string;
-  /** What its client can do. */
+  /** What the client can do about the failure. */
   what: string;
-  /** The header of the answer that tells the client. */
+  /** The response header that tells the client more about the failure. */
   header?: string;
-  /** What an answer says of one occurrence. */
+  /** An example of the `detail` of a response. */
   detail: string;
-  /** The places that such an answer names. */
+  /** Examples of the field errors in a response. */
   faults?: FieldError[];
 }
 
-/** The one table of what the codes of `errors.ts` mean: for the log, the OpenAPI document and the documentation. */
+/** The meaning of every failure code in `failure.ts`. The log, the OpenAPI document and the documentation share this table. */
 export const explanations: Record<FailureCode, Explanation> = {
   missing_key: {
     why: "It came without an API key.",
@@ -176,7 +176,7 @@ export const explanations: Record<FailureCode, Explanation> = {
   },
 };
 
-/** What the codes of the places mean that an error names (`errors[].code`). */
+/** The meaning of every field error code (`errors[].code`). */
 export const faultCodes: Record<FieldErrorCode, string> = {
   required: "It is needed, and was not sent.",
   unknown_member: "The body has a member that is not known here.",
@@ -200,10 +200,10 @@ export const faultCodes: Record<FieldErrorCode, string> = {
   reused: "The key was used for another request.",
 };
 
-/** The origin that examples name, where none is known. */
+/** The origin that examples use when the origin of the service is not known. */
 export const exampleOrigin = "https://api.example.com";
 
-/** A problem as the service under `origin` answers it. `instance`: the path that was asked for. */
+/** Returns an example of an error response from the service at `origin`. `instance` is the path of the request. */
 export function problemExample(code: FailureCode, { instance, origin }: { instance: string; origin: string }) {
   const { status, title } = failures[code];
   const { detail, faults } = explanations[code];

@@ -1,4 +1,4 @@
-/** Every way in which a request can fail, in one table: areas throw a code, the transports turn it into an answer. */
+/** All possible failures of a request. Areas throw a failure code, and the transports turn the code into a response. */
 export const failures = {
   malformed_json: { status: 400, title: "Malformed JSON" },
   invalid_parameter: { status: 400, title: "Invalid parameter" },
@@ -57,7 +57,7 @@ export const fieldErrorCodes = [
 
 export type FieldErrorCode = (typeof fieldErrorCodes)[number];
 
-/** What is wrong with one member (`pointer`, RFC 6901), query parameter or header of a request. */
+/** An error in one member of the body (`pointer`, RFC 6901), one query parameter or one header of a request. */
 export interface FieldError {
   detail: string;
   code: FieldErrorCode;
@@ -66,7 +66,7 @@ export interface FieldError {
   header?: string;
 }
 
-/** What a response says of a failure. */
+/** The content of an error response. */
 export interface FailureContent {
   code: FailureCode;
   message: string;
@@ -74,7 +74,7 @@ export interface FailureContent {
   headers?: Record<string, string>;
 }
 
-/** An error whose message is for the caller: a sentence for people, which never carries a secret. */
+/** An error whose message is shown to the caller. The message is a sentence for people and never contains a secret. */
 export class Failure extends Error implements FailureContent {
   readonly code: FailureCode;
   readonly faults: FieldError[];
@@ -89,16 +89,16 @@ export class Failure extends Error implements FailureContent {
   }
 }
 
-/** A body that is well-formed but wrong in one member. */
+/** Returns a failure for a well-formed body with one invalid member. */
 export function invalidMember(pointer: string, detail: string, code: FieldErrorCode): Failure {
   return new Failure("invalid_body", "The body has a member that is not valid.", { faults: [{ detail, pointer, code }] });
 }
 
-/** Throws the errors of several pieces of work that ran independently. Returns if there are none. */
+/** Throws one error that combines the errors of several independent tasks. Returns if there are no errors. */
 export function throwTogether(errors: readonly unknown[], message: string): void {
   if (errors.length > 0) throw new AggregateError(errors, message, { cause: errors[0] });
 }
 
-/** What went wrong among settled promises. */
+/** Returns the errors of the promises that were rejected. */
 export const errorsOf = (outcomes: readonly PromiseSettledResult<unknown>[]): unknown[] =>
   outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason] : []));

@@ -7,7 +7,7 @@ export const manifest = {
   tables,
   facts: {
     idempotencyKeys: {
-      // What a key at a limit of 5,000 an hour makes in the 24 hours that they are kept, and half as many again.
+      // A key with a limit of 5,000 requests an hour can store 120,000 responses in 24 hours. The maximum leaves room for two thirds more.
       rows: { max: 200_000, advice: "responses for 24 hours under an Idempotency-Key. Send this one without, or later." },
       bytes: { row: 310 },
       export: "left out",

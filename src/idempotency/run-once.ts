@@ -2,20 +2,21 @@ import { Failure } from "../errors/failure.ts";
 import type { Commit, Outbox } from "../webhooks/outbox.ts";
 import { AlreadyDone, findStored, type StoredResponse, type StoringRequest, storingCommit } from "./store.ts";
 
-/** A change that is made once for each request that is known again. */
+/** A change that must happen only once, even if the client repeats the request. */
 export interface Once<Result> {
   outbox: Outbox;
   now: number;
   request: StoringRequest;
-  /** Makes the change with the given commit, which stores the response with it. */
+  /** Makes the change through the given commit, which stores the response in the same batch. */
   run: (commit: Commit) => Promise<Result>;
-  /** Returns the response to store: without what is shown only once. */
+  /** Returns the response to store, without values that are shown only once. */
   toStore: (result: Result) => StoredResponse;
 }
 
 /**
- * Makes a change, or returns the response that was stored when this request made it before. Of two requests at once, one makes it. Throws
- * `idempotency_key_reused` and `request_in_progress`.
+ * Makes a change, or returns the stored response if the same request already made the change. If two identical requests run at once, only one of them
+ * makes the change. Throws `idempotency_key_reused` if the key was used for a different request. Throws `request_in_progress` if the response of the
+ * other request is not available yet.
  */
 export async function runOnce<Result>({
   outbox,

@@ -11,30 +11,35 @@ import { idempotencyKeys } from "./tables.ts";
 
 export const keptMs = dayMs;
 
-/** What a request is known again by. `operation`: method and path. `fingerprint`: a hash over its query and its body as canonical JSON. */
+/**
+ * Identifies a request, so that a retry is recognized. `operation` is the method and the path. `fingerprint` is a hash of the query and of the body
+ * as canonical JSON.
+ */
 export interface IdempotentRequest {
   accountId: string;
   operation: string;
   key: string;
   fingerprint: string;
-  /** A hash over its query and the bytes of its body: what version 0.2.0 stored, which may have stored the first request. */
+  /** A hash of the query and the raw bytes of the body. This hash is also accepted, because version 0.2.0 stored it with its responses. */
   fingerprintOfBytes?: string;
 }
 
-/** A response as it is stored: without what is shown only once. */
+/** A stored response, without values that are shown only once. */
 export interface StoredResponse {
   status: number;
   headers: Record<string, string>;
   body: string;
 }
 
-/** Thrown by the commit where another request with the same key was first. Its response is there to be read. */
+/** Thrown by a commit if another request with the same key committed first. The stored response of the first request can then be read. */
 export class AlreadyDone extends Error {}
 
 const ofRequest = ({ accountId, operation, key }: IdempotentRequest) =>
   and(eq(idempotencyKeys.accountId, accountId), eq(idempotencyKeys.operation, operation), eq(idempotencyKeys.keyHash, hashOf(key)));
 
-/** The response that this request has had already, if it has. Throws `idempotency_key_reused` where the key came with something else. */
+/**
+ * Returns the stored response of a request, or null if there is none. Throws `idempotency_key_reused` if the key was used for a different request.
+ */
 export async function findStored(db: Db, request: IdempotentRequest, now: number): Promise<StoredResponse | null> {
   const [stored] = await db
     .select()
@@ -49,14 +54,15 @@ export async function findStored(db: Db, request: IdempotentRequest, now: number
   return stored;
 }
 
-/** What a response is stored for. `isCounted`: whether it counts towards the responses that an account may store. */
+/** A request whose response is stored. `isCounted` is true if the response counts towards the account's maximum of stored responses. */
 export interface StoringRequest extends IdempotentRequest {
   isCounted: boolean;
 }
 
 /**
- * A commit that writes the final response in the change's own batch, first: either both happen or neither. Of two requests
- * with one key, the later fails on the primary key, and its change with it: that throws `AlreadyDone`.
+ * Returns a commit that stores the response in the same batch as the change. Either both are written or neither is. If two requests have the same
+ * key, the insert of the later one fails on the primary key. The change of the later request is then rolled back, and its commit throws
+ * `AlreadyDone`.
  */
 export const storingCommit =
   <Result>(outbox: Outbox, request: StoringRequest, now: number, responseFor: (result: Result) => StoredResponse): Commit =>
@@ -83,8 +89,8 @@ function storeResponse(db: Db, request: IdempotentRequest, response: StoredRespo
 }
 
 /**
- * Deletes responses whose 24 hours are over, at most `atMost`. Rows are read in the order in which they were stored. So only the last ones
- * read stay, and no index is paid for. Answers how many went.
+ * Deletes up to `atMost` responses that were stored at least 24 hours ago. Reads the rows in the order in which they were stored, so the table needs
+ * no index on the time. Returns the number of deleted responses.
  */
 export const deleteOldResponses = (db: Db, now: number, atMost: number): Promise<number> =>
   deleteInChunks(

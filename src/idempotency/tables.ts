@@ -1,15 +1,15 @@
 import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 
-/** Responses kept for 24 hours under the Idempotency-Key of their request. */
+/** Responses that are stored for 24 hours under the Idempotency-Key of their request. */
 export const idempotencyKeys = sqliteTable(
   "idempotency_keys",
   {
     accountId: text("account_id").notNull(),
-    /** Method and path: `POST /api/v1/tasks`. */
+    /** The method and the path, for example `POST /api/v1/tasks`. */
     operation: text().notNull(),
-    /** SHA-256 of the Idempotency-Key, hex: clients put anything into one, secrets too. */
+    /** The SHA-256 hash of the Idempotency-Key, in hex. The key itself is not stored, because clients may put secrets into it. */
     keyHash: text("key_hash").notNull(),
-    /** SHA-256 over query and body, hex. A body of JSON is hashed in its canonical form. */
+    /** The SHA-256 hash of the query and the body, in hex. A JSON body is hashed in canonical form. */
     fingerprint: text().notNull(),
     status: integer().notNull(),
     headers: text({ mode: "json" }).$type<Record<string, string>>().notNull(),

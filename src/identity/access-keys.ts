@@ -3,23 +3,23 @@ import { Failure } from "../errors/failure.ts";
 import { dayMs, minuteMs, secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
 
-// The keys that a team of Cloudflare Access signs its tokens with. It changes them every six weeks and serves the former ones for seven days
-// more (https://developers.cloudflare.com/cloudflare-one/identity/authorization-cookie/validating-json/).
+// A Cloudflare Access team signs its tokens with these keys. Access rotates the keys every six weeks and serves the previous keys for seven more days
+// (https://developers.cloudflare.com/cloudflare-one/identity/authorization-cookie/validating-json/).
 
-/** A set older than this is read again. */
+/** The age at which a cached key set is read again. */
 const rereadAfterMs = 60 * minuteMs;
-/** A set is trusted for so long after it was read, where it cannot be read again. */
+/** How long a cached key set stays trusted while Access is unreachable. */
 const trustedMs = dayMs;
-/** The earliest time until the next call to a team, for any tokens and any response. */
+/** The minimum time between two requests for a team's keys. A team without cached keys has no minimum. */
 const askAgainAfterMs = minuteMs;
 const timeoutMs = 5 * secondMs;
 
-/** What an isolate knows of each team: the last good set, and when it last asked. */
+/** The last good key set of each team, its read time and the time of the last request. Each isolate has its own cache. */
 const known = new Map<string, { keys: JSONWebKeySet; readAt: number; askedAt: number }>();
 
 /**
- * Returns the keys of a team. `isMissing`: a token came with a key that the set known so far does not have. Throws `unavailable` where they
- * cannot be read and no set from within the last day is known.
+ * Returns the keys that a team signs its tokens with. Set `isMissing` if a token names a key that is not in the cached set. Throws `unavailable` if
+ * the keys cannot be read and no set from the last 24 hours is cached.
  */
 export async function accessKeys(teamDomain: string, now: number, isMissing = false): Promise<JSONWebKeySet> {
   const before = known.get(teamDomain);
@@ -39,7 +39,7 @@ export async function accessKeys(teamDomain: string, now: number, isMissing = fa
   }
 }
 
-/** Throws for anything but a set that has keys to verify with. */
+/** Reads the keys of a team from Access. Throws if the response contains no usable key. */
 async function readKeys(teamDomain: string): Promise<JSONWebKeySet> {
   const response = await fetch(`${teamDomain}/cdn-cgi/access/certs`, { redirect: "manual" });
   if (response.status !== 200) {
@@ -53,7 +53,7 @@ async function readKeys(teamDomain: string): Promise<JSONWebKeySet> {
   return { keys };
 }
 
-/** Whether it is a public key, with an id, that signatures can be verified with. */
+/** Returns whether a value is a public key that has an id and can verify signatures. */
 async function isUsable(key: unknown): Promise<boolean> {
   const { kid, kty, alg = kty === "EC" ? "ES256" : "RS256" } = (key ?? {}) as JWK;
   if (typeof kid !== "string" || typeof alg !== "string" || (kty !== "RSA" && kty !== "EC")) return false;

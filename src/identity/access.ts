@@ -10,18 +10,20 @@ import { emailKeyOf } from "./email.ts";
 import type { Member } from "./member.ts";
 import { members } from "./tables.ts";
 
-// Cloudflare Access in place of passkeys: it stands before the Worker and sends along who has come, in a token that it signs
+// Cloudflare Access can replace passkeys. Access runs in front of the Worker and identifies each visitor in a signed token
 // (https://developers.cloudflare.com/cloudflare-one/identity/authorization-cookie/validating-json/).
 
-/** Where the tokens come from, and for whom they must be. */
+/** The issuer and the audience that every Access token must have. */
 export interface AccessConfig {
-  /** `https://acme.cloudflareaccess.com`. */
+  /** The origin of the team, for example `https://acme.cloudflareaccess.com`. */
   teamDomain: string;
-  /** The audience tag of the application. */
+  /** The audience tag of the Access application. */
   audience: string;
 }
 
-/** Returns null if Access is not used. Throws `unavailable` if only one of the two settings is there: with one alone, any token would be accepted. */
+/**
+ * Returns null if Access is not used. Throws `unavailable` if only one of the two settings is set, because one setting alone would accept any token.
+ */
 export function accessConfig(env: { ACCESS_TEAM_DOMAIN: string; ACCESS_AUDIENCE: string }): AccessConfig | null {
   const [teamDomain, audience] = [env.ACCESS_TEAM_DOMAIN.trim().replace(/\/$/, ""), env.ACCESS_AUDIENCE.trim()];
   if (teamDomain === "" && audience === "") return null;
@@ -32,7 +34,10 @@ export function accessConfig(env: { ACCESS_TEAM_DOMAIN: string; ACCESS_AUDIENCE:
 
 const refused = (cause?: unknown) => new Failure("forbidden", "Cloudflare Access has not said who you are.", { cause });
 
-/** Whose token it is and when it was made. Throws `forbidden` for any other than one of the team for this application, `unavailable` where the keys cannot be had. */
+/**
+ * Verifies a token and returns its email address and its issue time, in milliseconds since the epoch. Throws `forbidden` unless the team issued the
+ * token for this application. Throws `unavailable` if the keys of the team cannot be read.
+ */
 export async function verifyAccess(
   { teamDomain, audience }: AccessConfig,
   token: string,
@@ -48,7 +53,7 @@ export async function verifyAccess(
     });
   try {
     const { payload } = await verify(false).catch((error: unknown) => {
-      // Access has changed its keys since.
+      // Access may have rotated its keys since they were cached, so read the keys again.
       if (error instanceof errors.JWKSNoMatchingKey) return verify(true);
       throw error;
     });
@@ -59,13 +64,12 @@ export async function verifyAccess(
   }
 }
 
-/** What somebody is in one account. */
 export interface Membership {
   member: Member;
   account: Account;
 }
 
-/** The accounts that an address is a member of, and what it is there, the first that was joined first. */
+/** Returns the account memberships of an email address, oldest first. */
 export async function listMemberships(db: Db, email: string): Promise<Membership[]> {
   const emailKey = emailKeyOf(email);
   if (emailKey === null) return [];
@@ -77,7 +81,10 @@ export async function listMemberships(db: Db, email: string): Promise<Membership
     .orderBy(asc(members.createdAt), asc(members.id));
 }
 
-/** Returns the membership in the account that was chosen, or the only one where none was. Null where that is none: one must be chosen. */
+/**
+ * Returns the membership in the chosen account, or the only membership if no account was chosen. Returns null if there is no such membership. The
+ * visitor must then choose an account.
+ */
 export function chosenMembership(memberships: readonly Membership[], accountId: string | undefined): Membership | null {
   if (accountId === undefined) return memberships.length === 1 ? (memberships[0] ?? null) : null;
   return memberships.find(({ account }) => account.id === accountId) ?? null;

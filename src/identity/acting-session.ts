@@ -6,7 +6,10 @@ import { Failure } from "../errors/failure.ts";
 import type { Authority } from "../webhooks/outbox.ts";
 import type { SignedIn } from "./sessions.ts";
 
-/** The authority of a member by their session: it is there, the member has the role that was looked at, and the account is not suspended. */
+/**
+ * Returns the authority of a signed-in member to change data. The session must still exist, the role of the member must be unchanged, and the account
+ * must not be suspended. Under Cloudflare Access there is no session to check.
+ */
 export const actingSession = (db: Db, { session, member }: SignedIn): Authority => ({
   holds: () => {
     const isMember = sql`SELECT 1 FROM members WHERE id = ${member.id} AND role = ${member.role} AND removed_at IS NULL`;

@@ -2,7 +2,7 @@ import { timingSafeEqual } from "node:crypto";
 import { macWith } from "../crypto/hash.ts";
 import type { NamedSecret } from "../crypto/secrets.ts";
 
-// A challenge carries its own end and is signed, so creating one writes nothing, and a visitor can request any number of them.
+// A challenge is signed and contains its own expiry. Creating a challenge therefore writes nothing, so visitors can request any number of challenges.
 
 const timeBytes = 6;
 const randomBytes = 16;
@@ -11,7 +11,7 @@ const macBytes = 20;
 const macOf = (bytes: Uint8Array, purpose: string, { secret }: NamedSecret) =>
   macWith(`challenges ${secret}`)(Buffer.concat([Buffer.from(`${purpose}\n`), bytes])).subarray(0, macBytes);
 
-/** What a passkey is asked to sign, until then and for one purpose. */
+/** Returns a challenge for a passkey to sign. The challenge is valid for one purpose until `endsAt`, in milliseconds since the epoch. */
 export function makeChallenge(purpose: string, endsAt: number, [first]: readonly [NamedSecret, ...NamedSecret[]]): Uint8Array<ArrayBuffer> {
   const time = Buffer.alloc(timeBytes);
   time.writeUIntBE(endsAt, 0, timeBytes);
@@ -19,7 +19,10 @@ export function makeChallenge(purpose: string, endsAt: number, [first]: readonly
   return new Uint8Array(Buffer.concat([body, macOf(body, purpose, first)]));
 }
 
-/** When a challenge ends, base64url as browsers send it; null where it is none of ours, was made for something else, or has ended. */
+/**
+ * Returns the expiry of a base64url challenge, in milliseconds since the epoch. Returns null if the challenge is forged, has expired or was made for
+ * another purpose.
+ */
 export function endOfChallenge(challenge: string, purpose: string, now: number, secrets: readonly NamedSecret[]): number | null {
   const bytes = Buffer.from(challenge, "base64url");
   if (bytes.length !== timeBytes + randomBytes + macBytes) return null;

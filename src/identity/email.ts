@@ -1,25 +1,25 @@
 import { Failure } from "../errors/failure.ts";
 
-// The address of a member tells who comes in through Cloudflare Access. Identity providers and mail systems fold the case of letters beyond
-// ASCII each in their own way. U+212A (Kelvin sign) becomes "k" in some, so one person's address could pass for another's.
+// Cloudflare Access identifies a member by email address. Identity providers and mail systems differ in how they change the case of non-ASCII
+// letters. For example, some systems change U+212A (Kelvin sign) to "k", so one person's address could match the address of another person.
 
 const hasAscii = (text: string): boolean => /\p{ASCII}/u.test(text);
 
-/** Whether a character beyond ASCII becomes an ASCII one in upper case, in lower case or in its compatible form (NFKC). */
+/** Returns whether a non-ASCII character becomes an ASCII character in upper case, in lower case or in compatibility form (NFKC). */
 const foldsToAscii = (character: string): boolean =>
   !hasAscii(character) && [character.toLowerCase(), character.toUpperCase(), character.normalize("NFKC")].some(hasAscii);
 
 /**
- * Returns what an address is compared by: its ASCII letters in lower case, the rest as it is, as `lower` of SQLite has it. Null for an address
- * that no member can have, since a letter of it could be read as an ASCII one.
+ * Returns the comparison key of an address. In the key, ASCII letters are in lower case and all other characters are unchanged, as with `lower` in
+ * SQLite. Returns null for an address with a character that could be read as an ASCII letter. No member can have such an address.
  */
 export const emailKeyOf = (email: string): string | null =>
   [...email].some(foldsToAscii) ? null : email.replaceAll(/[A-Z]/g, (letter) => letter.toLowerCase());
 
-/** Why an address is refused where a member's is typed. */
+/** The error message for an email address with a character that could be read as an ASCII letter. */
 export const ambiguousEmail = "Must not have letters that can be read as A to Z or a to z.";
 
-/** The same for an address that somebody is to have. Throws `invalid_body`. */
+/** Returns the comparison key of a new member's address. Throws `invalid_body` if a character of the address could be read as an ASCII letter. */
 export function requireEmailKey(email: string): string {
   const key = emailKeyOf(email);
   if (key === null) throw new Failure("invalid_body", `The email address: ${ambiguousEmail}`);

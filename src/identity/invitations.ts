@@ -18,8 +18,8 @@ import { newToken } from "./tokens.ts";
 export const keptMs = 7 * dayMs;
 
 /**
- * Makes the link by which an owner of an account comes in, the first one or a further one, and ends the one before. Answers what the link
- * carries. `alongside`: statements that go with it.
+ * Creates a setup link for the first owner or another owner of an account. Deletes a previous setup link that was never used. Returns the token of
+ * the new link. The `alongside` statements run in the same batch.
  */
 export async function makeSetup({ db, now }: { db: Db; now: number }, accountId: string, alongside: Statement[] = []): Promise<string> {
   const { token, tokenHash } = newToken();
@@ -42,7 +42,7 @@ export async function makeSetup({ db, now }: { db: Db; now: number }, accountId:
   return token;
 }
 
-/** Which of the accounts have anybody who can sign in. */
+/** Returns the ids of the accounts that have at least one current member. */
 export async function claimedOf(db: Db, accountIds: readonly string[]): Promise<ReadonlySet<string>> {
   const rows = await db.all<{ id: string }>(
     sql`SELECT value AS id FROM json_each(${JSON.stringify(accountIds)})
@@ -51,11 +51,14 @@ export async function claimedOf(db: Db, accountIds: readonly string[]): Promise<
   return new Set(rows.map(({ id }) => id));
 }
 
-/** The condition that nobody with this address, by its key, is a member of the account. */
+/** Returns the SQL condition that no current member of the account has this email key. */
 export const isNoMember = (accountId: string, emailKey: string): SQL =>
   sql`NOT EXISTS (SELECT 1 FROM members WHERE account_id = ${accountId} AND email_key = ${emailKey} AND removed_at IS NULL)`;
 
-/** Members and open invitations that an account may have. It bounds their sessions too, which are opened even where the account's storage is full. */
+/**
+ * The maximum number of members and open invitations of an account. This maximum also limits the number of sessions, because sign-ins work even when
+ * the account's storage is full.
+ */
 export const maxMembers = 1_000;
 
 const peopleOf = (accountId: string, now: number): SQL =>
@@ -63,8 +66,9 @@ const peopleOf = (accountId: string, now: number): SQL =>
     + (SELECT count(*) FROM invitations WHERE account_id = ${accountId} AND used_by IS NULL AND expires_at > ${now}))`;
 
 /**
- * Invites somebody, for seven days. Returns what the link carries, shown this once. Throws `conflict` for who is a member already, `limit_reached` where
- * the account has all the people that it may have, and `invalid_body`.
+ * Creates an invitation that expires after seven days. Returns the invitation and the token of its link, which is shown only once. Throws `conflict`
+ * if a member already has this address. Throws `limit_reached` if the account has the maximum number of members and open invitations. Throws
+ * `invalid_body` if a character of the address could be read as an ASCII letter.
  */
 export async function invite(
   writing: WriteContext,
@@ -104,7 +108,7 @@ export async function invite(
     : new Failure("conflict", "Somebody with this address is a member already.");
 }
 
-/** Ends an invitation that nobody has taken up. Throws `not_found`. */
+/** Deletes an unused invitation. Throws `not_found` if the account has no such invitation. */
 export async function withdrawInvitation(writing: WriteContext, id: string): Promise<void> {
   const { db, actor, commit } = writing;
   const open = and(eq(invitations.accountId, actor.accountId), eq(invitations.id, id), isNull(invitations.usedBy));
@@ -119,7 +123,10 @@ export async function withdrawInvitation(writing: WriteContext, id: string): Pro
   if (!wrote(ended)) throw new Failure("not_found", "There is no such invitation.");
 }
 
-/** Deletes invitations of accounts that ended longer ago than the audit log goes back, at most `atMost`. Answers how many went. */
+/**
+ * Deletes up to `atMost` invitations of the accounts that expired more than 400 days ago. The retention of the audit log is 400 days, too. Returns
+ * the number of deleted invitations.
+ */
 export const deleteOldInvitations = (db: Db, accountIds: readonly string[], now: number, atMost: number): Promise<number> =>
   deleteInChunks(
     db,

@@ -24,7 +24,7 @@ import { invitations, members, passkeys, recoveryCodes, sessions } from "./table
 
 const endedLink = () => new Failure("conflict", "This link was used before, or has ended. Ask for a new one.");
 
-/** Returns the invitation that a link carries. Throws `conflict` where it was used or has ended. */
+/** Returns the invitation that belongs to the token of a link. Throws `conflict` if the invitation was used or has ended. */
 export async function readInvitation({ db, now }: Pick<ReadContext, "db" | "now">, token: string): Promise<Invitation> {
   const [invitation] = await db
     .select()
@@ -34,7 +34,7 @@ export async function readInvitation({ db, now }: Pick<ReadContext, "db" | "now"
   return invitation;
 }
 
-/** What somebody says of themselves who takes up a link. */
+/** The details that a person enters to accept an invitation or a setup link. */
 export interface NewMember {
   name: string;
   email: string;
@@ -42,13 +42,13 @@ export interface NewMember {
 
 export interface Claimed {
   member: Member;
-  /** What the cookie of the new session holds. */
+  /** The token for the cookie of the new session. */
   token: string;
-  /** Shown this once. */
+  /** The recovery codes of the new member, which are shown only once. */
   codes: string[];
 }
 
-/** A member as an invitation makes one. Throws `invalid_body` for an address that no member can have. */
+/** Returns the member row for an accepted invitation. Throws `invalid_body` if a character of the address could be read as an ASCII letter. */
 const memberOf = ({ accountId, role }: Invitation, { name, email }: NewMember, now: number): Member => ({
   id: newId("mem", now),
   accountId,
@@ -62,8 +62,9 @@ const memberOf = ({ accountId, role }: Invitation, { name, email }: NewMember, n
 });
 
 /**
- * Creates the member who accepts an invitation, with everything that belongs to them, or nothing: of two at once, one
- * wins. Other invitations to their address end with it. Throws `conflict` where the invitation is not open, `account_suspended`.
+ * Creates a member from an invitation, with all rows that belong to the member, in one batch. If two requests accept the same invitation, only one of
+ * them succeeds. Deletes the account's other invitations to the same address. Throws `conflict` if the invitation is not open or if a member already
+ * has the address. Throws `account_suspended` if the account is suspended.
  */
 async function takeUp(outbox: Outbox, now: number, { invitation, member, from, alongside = () => [] }: TakingUp): Promise<void> {
   const { db } = outbox;
@@ -71,7 +72,7 @@ async function takeUp(outbox: Outbox, now: number, { invitation, member, from, a
   if ((await readAccount(db, accountId)).suspendedAt !== null) throw suspended();
   const isThis = sql`invitations.token_hash = ${invitation.tokenHash} AND ${isOpen(now)}`;
   const when = sql`EXISTS (SELECT 1 FROM invitations WHERE ${isThis}) AND ${isNoMember(accountId, emailKey)} AND ${isNotSuspended(accountId)}`;
-  // What comes after the member: by then there is somebody with this address.
+  // After the insert, `when` is false, because the new member has the address. The later statements therefore check that the member exists.
   const isMade = sql`EXISTS (SELECT 1 FROM members WHERE id = ${member.id})`;
   const actor = { accountId, by: { type: "member" as const, id: member.id }, from };
   const outcomes = await commitChange(outbox, {
@@ -92,13 +93,13 @@ interface TakingUp {
   invitation: Invitation;
   member: Member;
   from: Origin;
-  /** Statements that create what belongs to the member, if the condition holds. */
+  /** Returns the statements that create the member's other rows if `when` is true. */
   alongside?: (when: SQL) => Statement[];
 }
 
 /**
- * Creates a member from a link and a passkey, with recovery codes and a session. Throws `conflict` for a link that was used or has ended, and
- * for a registered passkey.
+ * Creates a member from a link and a passkey, with recovery codes and a session. Throws `conflict` if the link was used or has ended, and if the
+ * passkey is already registered.
  */
 export async function claim(
   outbox: Outbox,
@@ -121,20 +122,20 @@ export async function claim(
   return { member, token: session.token, codes };
 }
 
-/** An invitation as the invited sees it: to which account, and by whom. */
+/** An open invitation as shown to the invited person, with the name of the account and the inviting member. */
 export interface Offer {
   invitation: Invitation;
   accountName: string;
-  /** Null where the operator made it. */
+  /** Null if the operator created the invitation. */
   inviter: { name: string; email: string } | null;
 }
 
-/** The most invitations of one address that are shown at once. */
+/** The maximum number of invitations to one address that are shown at once. */
 const maxOffers = 100;
 
 /**
- * The open invitations to an address, to accounts that it is no member of: the first of each account, then the second of each, and so on. So no
- * account hides those of others.
+ * Returns the open invitations to an email address. Leaves out accounts that have a member with this address. The list contains the first invitation
+ * of every account, then the second of every account, and so on. No account can therefore push the invitations of other accounts off the list.
  */
 export async function listOffers(db: Db, email: string, now: number): Promise<Offer[]> {
   const emailKey = emailKeyOf(email);
@@ -163,7 +164,7 @@ export async function listOffers(db: Db, email: string, now: number): Promise<Of
   }));
 }
 
-/** Creates a member whose address is verified and who accepts this invitation to it. Throws `conflict` if there is none, or it is not open. */
+/** Creates a member with a verified address from an invitation to that address. Throws `conflict` if the address has no such open invitation. */
 export async function joinByEmail(
   outbox: Outbox,
   now: number,

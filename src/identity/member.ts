@@ -12,7 +12,7 @@ import { members, passkeys, recoveryCodes, sessions } from "./tables.ts";
 
 export type Member = typeof members.$inferSelect;
 
-/** The members of the account, the oldest first. */
+/** Returns the current members of the account, oldest first. */
 export const listMembers = ({ db, actor }: ReadContext): Promise<Member[]> =>
   db
     .select()
@@ -20,14 +20,14 @@ export const listMembers = ({ db, actor }: ReadContext): Promise<Member[]> =>
     .where(and(eq(members.accountId, actor.accountId), isNull(members.removedAt)))
     .orderBy(asc(members.createdAt), asc(members.id));
 
-/** One member of the account. Throws `not_found`. */
+/** Returns a current member of the account. Throws `not_found` if there is no such member. */
 export async function readMember(reading: ReadContext, id: string): Promise<Member> {
   const member = await readPresentOrFormer(reading, id);
   if (member.removedAt !== null) throw noSuchMember();
   return member;
 }
 
-/** One member of the account, who may have been removed. Throws `not_found`. */
+/** Returns a current or former member of the account. Throws `not_found` if there is no such member. */
 export async function readPresentOrFormer({ db, actor }: ReadContext, id: string): Promise<Member> {
   const [member] = await db
     .select()
@@ -39,14 +39,14 @@ export async function readPresentOrFormer({ db, actor }: ReadContext, id: string
 
 const noSuchMember = () => new Failure("not_found", "There is no such member.");
 
-/** The condition that a member is there with the role that was read and, being an owner, not the last. */
+/** Returns the SQL condition that a member still has the role that was read and is not the last owner. */
 function mayChange({ accountId, id, role }: Member): SQL {
   const isAsRead = sql`EXISTS (SELECT 1 FROM members WHERE id = ${id} AND role = ${role} AND removed_at IS NULL)`;
   const otherOwner = sql`EXISTS (SELECT 1 FROM members WHERE account_id = ${accountId} AND role = 'owner' AND removed_at IS NULL AND id <> ${id})`;
   return role === "owner" ? sql`(${isAsRead} AND ${otherOwner})` : isAsRead;
 }
 
-/** Returns why a member was not changed. Throws `not_found`. */
+/** Returns the reason why a member could not be changed. Throws `not_found` if the member was removed. */
 async function refusalOf(reading: ReadContext, { id, role }: Member): Promise<Failure> {
   const { name, role: current } = await readMember(reading, id);
   return current === role
@@ -55,9 +55,9 @@ async function refusalOf(reading: ReadContext, { id, role }: Member): Promise<Fa
 }
 
 /**
- * Removes a member as read, with what they sign in with and the invitations that end with them. `alongside`: the statements that go with it, on
- * its condition. Throws `not_found`, and `conflict` for the
- * last owner and where the role was changed meanwhile.
+ * Removes a member and deletes their sessions, passkeys, recovery codes and the invitations that end with them. The `alongside` statements run in the
+ * same batch, under the same condition. Throws `not_found` if the member was already removed. Throws `conflict` for the last owner, or if the role
+ * changed after the member was read.
  */
 export async function removeMember(writing: WriteContext, member: Member, alongside: (when: SQL) => Statement[] = () => []): Promise<void> {
   const { db, now, commit } = writing;
@@ -84,8 +84,8 @@ export async function removeMember(writing: WriteContext, member: Member, alongs
 }
 
 /**
- * Gives a member as read another role, and ends the invitations that it may not make. Throws `not_found`, and `conflict` for the last owner
- * and where the role was changed meanwhile.
+ * Changes the role of a member and ends the invitations that the member may no longer make or accept. Throws `not_found` if the member was removed.
+ * Throws `conflict` for the last owner, or if the role changed after the member was read.
  */
 export async function changeRole(writing: WriteContext, member: Member, role: Role): Promise<void> {
   if (member.role === role) return;
@@ -93,7 +93,7 @@ export async function changeRole(writing: WriteContext, member: Member, role: Ro
   const { id } = member;
   const when = mayChange(member);
   const outcomes = await commit({
-    // The roles are in order, the highest first.
+    // The highest role comes first, so a higher index means a demotion. A demotion is possible even when the account's storage is full.
     evenWhereFull: roles.indexOf(role) > roles.indexOf(member.role),
     result: null,
     events: [],

@@ -7,24 +7,30 @@ import type { Member } from "./member.ts";
 import { managedBy, type Role, roles } from "./roles.ts";
 import { invitations, members } from "./tables.ts";
 
-// Which invitations are open, and which end with the one who made them or was invited: nobody comes back by a link from before.
+// An invitation ends when the member who made it loses the right to make it. A removed member must not be able to return through an older invitation.
 
 export type Invitation = typeof invitations.$inferSelect;
 
-/** Who may invite to what, for D1. */
+/** Pairs of roles as JSON for D1: the role of a member, and a role that the member may invite to. */
 const mayInvite = JSON.stringify(roles.flatMap((own) => managedBy(own).map((role) => `${own} ${role}`)));
 
-/** The condition that an invitation may be taken up: unused, not ended, and made by the operator or by a member whose role may still make it. */
+/**
+ * Returns the SQL condition that an invitation can be accepted. The invitation must be unused and must not have expired. The invitation must come
+ * from the operator, or from a member whose current role still allows such an invitation.
+ */
 export const isOpen = (
   now: number,
 ): SQL => sql`(invitations.used_by IS NULL AND invitations.expires_at > ${now} AND (invitations.invited_by IS NULL OR EXISTS (
   SELECT 1 FROM members AS inviter WHERE inviter.id = invitations.invited_by AND inviter.account_id = invitations.account_id AND inviter.removed_at IS NULL
     AND inviter.role || ' ' || invitations.role IN (SELECT value FROM json_each(${mayInvite})))))`;
 
-/** The condition that an invitation is of this address, by its key. */
+/** Returns the SQL condition that an invitation is for the address with this email key. */
 export const isTo = (emailKey: string): SQL => sql`(invitations.kind = 'invite' AND lower(invitations.email) = ${emailKey})`;
 
-/** The open invitations of the account, the oldest first, with the name of the member who made each: null for the operator. `which`: of these alone. */
+/**
+ * Returns the open invitations of the account, oldest first, each with the name of the member who made it. The name is null if the operator made the
+ * invitation. The optional condition `which` limits the list.
+ */
 export const listInvitations = ({ db, actor, now }: ReadContext, which?: SQL): Promise<(Invitation & { invitedByName: string | null })[]> =>
   db
     .select({ ...getTableColumns(invitations), invitedByName: members.name })
@@ -34,8 +40,9 @@ export const listInvitations = ({ db, actor, now }: ReadContext, which?: SQL): P
     .orderBy(asc(invitations.createdAt), asc(invitations.id));
 
 /**
- * The condition for invitations that end when a member gets another role, or (null) is removed. These are the invitations that they may no
- * longer make and those to their own address. With an owner it is also the setup link, because nobody knows who has it.
+ * Returns the SQL condition for the invitations that end when a member gets another role or is removed (`role` is null). These are the invitations to
+ * the member's own address and the invitations that the member may no longer make. For an owner, the setup link ends too, because nobody knows who
+ * has the link.
  */
 export function endsWith({ id, accountId, emailKey, role: before }: Member, role: Role | null, now: number): SQL {
   const still = JSON.stringify(role === null ? [] : managedBy(role));
@@ -44,7 +51,7 @@ export function endsWith({ id, accountId, emailKey, role: before }: Member, role
   return sql`(invitations.account_id = ${accountId} AND invitations.used_by IS NULL AND invitations.expires_at > ${now} AND (${isMadeInVain} OR ${isTo(emailKey)} OR ${isSetup}))`;
 }
 
-/** The statements that end invitations, where `when` holds, and say so in the audit log. */
+/** Returns the statements that delete the selected invitations and record each deletion in the audit log, if `when` is true. */
 export const endInvitations = (writing: WriteContext, which: SQL, when: SQL): Statement[] => [
   storeAuditOfEach(
     writing,

@@ -26,17 +26,18 @@ import { members, passkeys, spentChallenges } from "./tables.ts";
 export type Passkey = typeof passkeys.$inferSelect;
 export type NewPasskey = Pick<Passkey, "id" | "name" | "publicKey" | "counter" | "transports">;
 
-/** For whom passkeys are made: configured, never taken from a request. */
+/** The site that passkeys are made for. The values come from the configuration, never from a request. */
 export interface RelyingParty {
-  /** `https://overview.acme.dev`. */
+  /** The origin of the overview, for example `https://overview.acme.dev`. */
   origin: string;
-  /** Sign what passkeys are asked to sign. */
+  /** The secrets that sign the challenges. */
   secrets: readonly [NamedSecret, ...NamedSecret[]];
 }
 
 /**
- * What a challenge is for, and for whom: one that was made to sign in confirms nothing else, and one of another member confirms nothing.
- * `subjectId`: the member, or the invitation that somebody joins by. Who signs in is not known yet.
+ * The purpose and the subject of a challenge. A challenge for a sign-in is not valid for a confirmation, and a member's challenge is not valid for
+ * another member. `subjectId` is the id of the member, or of the invitation that a new member accepts. A sign-in has no `subjectId`, because the
+ * member is not known yet.
  */
 type Registration = { purpose: "join" | "add"; subjectId: string };
 type Authentication = { purpose: "sign-in" } | { purpose: "confirm"; subjectId: string };
@@ -46,20 +47,20 @@ const purposeOf = (ceremony: Registration | Authentication): string =>
 
 const challengeMs = 5 * minuteMs;
 const rpName = "Developer Overview";
-/** As long as WebAuthn lets an id be: https://www.w3.org/TR/webauthn-3/#credential-id */
+/** The maximum length of a credential id in WebAuthn: https://www.w3.org/TR/webauthn-3/#credential-id */
 const maxIdBytes = 1023;
-/** Four times as long as that of an RSA key of 4,096 bits. */
+/** The maximum length of a public key: about four times the length of a 4,096-bit RSA key. */
 const maxPublicKeyBytes = 2048;
 const knownTransports = ["ble", "cable", "hybrid", "internal", "nfc", "smart-card", "usb"];
-/** Passkeys that a member may have. */
+/** The maximum number of passkeys of a member. */
 export const maxPasskeys = 20;
 const idOf = ({ origin }: RelyingParty) => new URL(origin).hostname;
 
 const refused = (cause?: unknown) => new Failure("forbidden", "The passkey was not taken. Try again, from the beginning.", { cause });
 
 /**
- * The challenge that was signed, and when it ends. Throws `forbidden` where it is none of ours, has ended or was made for something else, and
- * for what was signed in a frame on a page of another site. None of our pages is shown in one.
+ * Returns the signed challenge and its expiry, in milliseconds since the epoch. Throws `forbidden` if the challenge is forged, has expired or was
+ * made for another purpose. Throws `forbidden` for a signature made in a frame on another site, because our pages are never shown in a frame.
  */
 function signedChallenge(
   clientDataJSON: string,
@@ -75,7 +76,7 @@ function signedChallenge(
   return [challenge, endsAt];
 }
 
-/** Uses up a challenge that was signed. Throws `forbidden` where it was used before. */
+/** Marks a signed challenge as used. Throws `forbidden` if the challenge was used before. */
 async function spendChallenge(db: Db, challenge: string, expiresAt: number, now: number): Promise<void> {
   const [, spent] = await db.batch([
     db.delete(spentChallenges).where(lt(spentChallenges.expiresAt, now)),
@@ -88,7 +89,7 @@ async function spendChallenge(db: Db, challenge: string, expiresAt: number, now:
   if (!wrote(spent)) throw refused();
 }
 
-/** What a browser is asked to make a passkey by. */
+/** Returns the options that a browser needs to create a passkey. */
 export function registrationOptions(
   party: RelyingParty,
   now: number,
@@ -106,7 +107,7 @@ export function registrationOptions(
   });
 }
 
-/** The passkey that a browser has made. Throws `forbidden` for anything that is not exactly that. */
+/** Returns the passkey that a browser created. Throws `forbidden` if the response is not valid. */
 export async function verifyRegistration(
   db: Db,
   party: RelyingParty,
@@ -133,7 +134,7 @@ export async function verifyRegistration(
   }
 }
 
-/** What a browser is asked to sign by. */
+/** Returns the options that a browser needs to sign a challenge. */
 export const authenticationOptions = (party: RelyingParty, now: number, ceremony: Authentication) =>
   generateAuthenticationOptions({
     challenge: makeChallenge(purposeOf(ceremony), now + challengeMs, party.secrets),
@@ -141,7 +142,10 @@ export const authenticationOptions = (party: RelyingParty, now: number, ceremony
     userVerification: "required",
   });
 
-/** Whose passkey has signed. Throws `forbidden` for anything that is not exactly that. To confirm, only the member's own will do. */
+/**
+ * Returns the member whose passkey signed the challenge. Throws `forbidden` if the response is not valid. A confirmation accepts only a passkey of
+ * the member who confirms.
+ */
 export async function verifyAuthentication(
   db: Db,
   party: RelyingParty,
@@ -179,7 +183,7 @@ export async function verifyAuthentication(
   }
 }
 
-/** The passkeys of a member, the oldest first. */
+/** Returns the passkeys of a member, oldest first. */
 export const listPasskeys = (db: Db, memberId: string): Promise<Passkey[]> =>
   db.select().from(passkeys).where(eq(passkeys.memberId, memberId)).orderBy(asc(passkeys.createdAt));
 
@@ -188,10 +192,13 @@ export const takenPasskey = (cause: unknown) =>
 
 const mayHaveMore = "the member may have one more passkey";
 
-/** What the audit log calls a passkey: its id may be long. */
+/** Returns the id of a passkey for the audit log. The id is a hash, because a credential id can be long. */
 const auditIdOf = ({ id }: Pick<Passkey, "id">): string => hashOf(id).slice(0, 32);
 
-/** Gives a member one more passkey. Throws `conflict` for one that is registered, and `limit_reached`. */
+/**
+ * Adds a passkey to a member. Throws `conflict` if the passkey is already registered. Throws `limit_reached` if the member has the maximum number of
+ * passkeys or added too many passkeys in the last 24 hours.
+ */
 export async function addPasskey(writing: WriteContext, member: Pick<Member, "id">, passkey: NewPasskey): Promise<void> {
   const { db, now, commit } = writing;
   await commit({
@@ -217,7 +224,7 @@ export async function addPasskey(writing: WriteContext, member: Pick<Member, "id
   });
 }
 
-/** Removes a passkey of a member. Throws `not_found`, and `conflict` for the last one. */
+/** Removes a passkey of a member. Throws `not_found` if the member has no such passkey, and `conflict` for the last passkey. */
 export async function removePasskey(writing: WriteContext, member: Pick<Member, "id">, id: string): Promise<void> {
   const { db, commit } = writing;
   const [own] = await db

@@ -11,7 +11,7 @@ import type { Member } from "./member.ts";
 import { members, recoveryCodes } from "./tables.ts";
 
 export const codesOfMember = 8;
-/** Without letters and digits that look alike. */
+/** The characters of a recovery code, without letters and digits that look alike. */
 const alphabet = "23456789abcdefghjkmnpqrstuvwxyz";
 const groups = 5;
 const groupLength = 5;
@@ -20,23 +20,26 @@ function newCode(): string {
   const letters = Array.from({ length: groups * groupLength }, () => {
     for (;;) {
       const [byte = 255] = crypto.getRandomValues(new Uint8Array(1));
-      // No letter more often than another.
+      // Rejects the highest byte values, so that all characters are equally likely.
       if (byte < 256 - (256 % alphabet.length)) return alphabet[byte % alphabet.length];
     }
   });
   return Array.from({ length: groups }, (_, group) => letters.slice(group * groupLength, (group + 1) * groupLength).join("")).join("-");
 }
 
-/** What a code is known by, however it was typed. */
+/** Returns the hash of a recovery code. Upper and lower case, spaces and hyphens make no difference. */
 const hashOfCode = (code: string): string => hashOf(code.toLowerCase().replaceAll(/[^0-9a-z]/g, ""));
 
-/** Eight codes of 124 bits, and the rows that keep their hashes. */
+/** Returns eight new recovery codes of 124 random bits each, and the rows that store their hashes. */
 export function newRecoveryCodes(memberId: string): { codes: string[]; rows: (typeof recoveryCodes.$inferInsert)[] } {
   const codes = Array.from({ length: codesOfMember }, newCode);
   return { codes, rows: codes.map((code) => ({ codeHash: hashOfCode(code), memberId, usedAt: null })) };
 }
 
-/** Spends a code, once. Answers whose it is; null where it is none, or was spent. `memberId`: only this member's. */
+/**
+ * Marks an unused recovery code as used and returns the member that it belongs to. Returns null if there is no such code or the code was used before.
+ * With `memberId`, accepts only a code of that member.
+ */
 export async function spendRecoveryCode(db: Db, code: string, now: number, memberId?: string): Promise<Member | null> {
   const spent = await db
     .update(recoveryCodes)
@@ -55,7 +58,7 @@ export async function spendRecoveryCode(db: Db, code: string, now: number, membe
   return member ?? null;
 }
 
-/** Returns whose code it was, if it was spent and the member is still there. */
+/** Returns the member that a used recovery code belongs to. Returns null if the code was not used or the member was removed. */
 export async function readMemberOfSpentCode(db: Db, code: string): Promise<Member | null> {
   const [found] = await db
     .select({ member: members })
@@ -65,7 +68,7 @@ export async function readMemberOfSpentCode(db: Db, code: string): Promise<Membe
   return found?.member ?? null;
 }
 
-/** How many codes a member has left. */
+/** Returns the number of unused recovery codes of a member. */
 export async function countRecoveryCodes(db: Db, memberId: string): Promise<number> {
   const [left] = await db
     .select({ count: count() })
@@ -75,8 +78,8 @@ export async function countRecoveryCodes(db: Db, memberId: string): Promise<numb
 }
 
 /**
- * Gives a member eight new codes, shown this once, and ends the ones before. Throws `limit_reached` where the member has made too many; the ones before
- * end all the same, since somebody else may have them.
+ * Replaces the recovery codes of a member and returns eight new codes, which are shown only once. Throws `limit_reached` if the member made codes too
+ * many times in the last 24 hours. Deletes the old codes even then, because somebody else may have them.
  */
 export async function replaceRecoveryCodes(writing: WriteContext, member: Pick<Member, "id" | "name">): Promise<string[]> {
   const { db, commit } = writing;

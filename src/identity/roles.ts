@@ -3,7 +3,7 @@ import { members } from "./tables.ts";
 export const roles = members.role.enumValues;
 export type Role = (typeof roles)[number];
 
-/** What a member may do besides looking. */
+/** A permission that a role can have. Every role can view the overview without a permission. */
 export type Permission = "keys" | "webhooks" | "people" | "owners" | "audit" | "account";
 
 const permissions: Record<Role, readonly Permission[]> = {
@@ -15,15 +15,18 @@ const permissions: Record<Role, readonly Permission[]> = {
 
 export const may = (role: Role, permission: Permission): boolean => permissions[role].includes(permission);
 
-/** The roles whose members may do this, the highest first. */
+/** Returns the roles that have a permission, highest first. */
 export const rolesWith = (permission: Permission): Role[] => roles.filter((role) => may(role, permission));
 
-/** Whether a member of one role may invite and remove those of another, and end their sessions: owners all, admins viewers and developers. */
+/**
+ * Returns whether a member with the role `own` may invite and remove members with the role `other`, and end their sessions. Owners manage all roles,
+ * and admins manage viewers and developers.
+ */
 export const mayManage = (own: Role, other: Role): boolean =>
   may(own, "owners") || (may(own, "people") && (other === "viewer" || other === "developer"));
 
-/** The roles that a member of this one may invite to, and whose members they may remove. */
+/** Returns the roles that a member with the role `own` may manage. */
 export const managedBy = (own: Role): Role[] => roles.filter((other) => mayManage(own, other));
 
-/** Scopes that keys of a member may not have. */
+/** Returns the scopes that a role may not grant. A member with the role may not create, change or use keys with these scopes. */
 export const withheldScopes = (role: Role): readonly string[] => (role === "developer" ? ["audit:read", "keys:write"] : []);

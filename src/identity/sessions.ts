@@ -20,7 +20,7 @@ import { newToken } from "./tokens.ts";
 
 export type Session = typeof sessions.$inferSelect;
 
-/** Where a session was opened. */
+/** The client address, country and user agent of the request that opened a session. */
 export interface SessionOrigin extends Origin {
   userAgent: string | null;
 }
@@ -28,12 +28,12 @@ export interface SessionOrigin extends Origin {
 export const idleMs = 12 * hourMs;
 export const maxMs = 14 * dayMs;
 const touchedMs = minuteMs;
-/** Sessions that a member may have at once. */
+/** The maximum number of sessions of a member. */
 export const maxSessions = 50;
-/** How long somebody who has just shown who they are need not do so again. */
+/** How long a sign-in or a confirmation counts as recent. After this time, sensitive actions require a new confirmation. */
 export const freshMs = 10 * minuteMs;
 
-/** A session of a member, and what its cookie holds. */
+/** Returns a new session of a member and the token for its cookie. */
 export function newSession(memberId: string, now: number, { ip, country, userAgent }: SessionOrigin): { token: string; row: Session } {
   const { token, tokenHash } = newToken();
   return {
@@ -42,12 +42,12 @@ export function newSession(memberId: string, now: number, { ip, country, userAge
   };
 }
 
-/** What the audit log says of a sign-in by recovery code. */
+/** The name of a sign-in by recovery code in the audit log. */
 export const byRecoveryCode = "recovery code";
 
 /**
- * Opens a session for a member who has shown who they are. Returns what its cookie holds. `how`: what the audit says of it. Throws `forbidden`
- * where the member was removed meanwhile.
+ * Opens a session for a member who has proved their identity. Returns the token for the session cookie. `how` is the name of the sign-in method in
+ * the audit log. Throws `forbidden` if the member was removed in the meantime.
  */
 export async function openSession(outbox: Outbox, member: Member, now: number, from: SessionOrigin, how: string): Promise<string> {
   const { token, row } = newSession(member.id, now, from);
@@ -65,7 +65,7 @@ export async function openSession(outbox: Outbox, member: Member, now: number, f
   return token;
 }
 
-/** Ends all sessions of a member but the latest 50: nobody fills the database by signing in. */
+/** Returns the statement that ends all sessions of a member except the latest 50. Without this maximum, repeated sign-ins could fill the database. */
 const endOldest = (db: Db, memberId: string): Statement =>
   raw(
     db,
@@ -76,15 +76,15 @@ const endOldest = (db: Db, memberId: string): Statement =>
 const isLive = (now: number) => and(gt(sessions.lastSeenAt, now - idleMs), gt(sessions.createdAt, now - maxMs), isNull(members.removedAt));
 
 export interface SignedIn {
-  /** Null under Cloudflare Access, which keeps its own. */
+  /** Null under Cloudflare Access, which manages sessions itself. */
   session: Session | null;
-  /** When they last showed who they are. */
+  /** When the member last proved their identity, in milliseconds since the epoch. */
   verifiedAt: number;
   member: Member;
   account: Account;
 }
 
-/** Whose session a cookie opens; null where it has ended. */
+/** Returns the session that a cookie token belongs to. Returns null if the session has ended. */
 export async function readSession(db: Db, token: string, now: number): Promise<(SignedIn & { session: Session }) | null> {
   const [found] = await db
     .select({ session: sessions, member: members, account: accounts })
@@ -95,7 +95,7 @@ export async function readSession(db: Db, token: string, now: number): Promise<(
   return found ? { ...found, verifiedAt: found.session.verifiedAt } : null;
 }
 
-/** Notes that a session is in use, once a minute at most. */
+/** Updates the time when a session and its member were last seen, at most once a minute. */
 export async function touchSession(db: Db, { tokenHash, lastSeenAt, memberId }: Session, now: number): Promise<void> {
   if (now - lastSeenAt < touchedMs) return;
   await db.batch([
@@ -104,7 +104,7 @@ export async function touchSession(db: Db, { tokenHash, lastSeenAt, memberId }: 
   ]);
 }
 
-/** Notes that a member has just shown who they are in a session. `how`: a confirmation by recovery code is recorded in the audit log. */
+/** Records that a member has just confirmed their identity in a session. The audit log gets an entry only if `how` is `byRecoveryCode`. */
 export async function confirmSession(outbox: Outbox, member: Member, { id, tokenHash }: Session, now: number, from: Origin, how: string) {
   const actor = { accountId: member.accountId, by: { type: "member" as const, id: member.id }, from };
   await commitChange(outbox, {
@@ -115,18 +115,24 @@ export async function confirmSession(outbox: Outbox, member: Member, { id, token
   });
 }
 
-/** The sessions that a member may end: their own, and those of members that they may remove. */
+/**
+ * Returns the SQL condition for the sessions that a member may end. A member may end their own sessions and the sessions of members whom they may
+ * remove.
+ */
 const endableBy = ({ id, accountId, role }: Member): SQL =>
   sql`${sessions.memberId} IN (SELECT id FROM members WHERE account_id = ${accountId} AND removed_at IS NULL AND (id = ${id} OR ${inArray(sql`role`, managedBy(role))}))`;
 
-/** As many sessions as a list has: all of a member's own, and the latest of others. */
+/** The maximum number of sessions in a list. A list has room for all of the member's own sessions and the latest sessions of other members. */
 export const maxListed = 2 * maxSessions;
-/** As many sessions of another member as are looked at: a list of 1,000 members with 50 each would hold up everybody. */
+/** The maximum number of listed sessions for each other member. Reading 50 sessions for each of 1,000 members would delay other requests. */
 const maxOfOther = 5;
 
-/** The live sessions that a member may end, at most 100: first their own, then the latest five of each other member. Each the latest first. */
+/**
+ * Returns up to 100 live sessions that a member may end. The member's own sessions come first, then the latest five sessions of each other member.
+ * Both parts are sorted by last use, most recent first.
+ */
 export async function listSessions({ db, now }: ReadContext, member: Member): Promise<{ session: Session; member: Member }[]> {
-  // Reads the latest sessions of each member. From the sessions to their members, it would read all sessions of the account.
+  // Reads the members first, then the latest sessions of each member. A query that started with the sessions would read all sessions of the account.
   const list = (whose: SQL | undefined, most: number) =>
     db
       .select({ session: sessions, member: members })
@@ -142,12 +148,12 @@ export async function listSessions({ db, now }: ReadContext, member: Member): Pr
       .orderBy(desc(sessions.lastSeenAt))
       .limit(maxListed);
   const isOther = and(eq(members.accountId, member.accountId), ne(members.id, member.id), inArray(members.role, managedBy(member.role)));
-  // Not a batch: Drizzle mixes up columns of one name there.
+  // These queries do not run as a batch, because Drizzle mixes up columns of the same name in a batch.
   const [own, others] = await Promise.all([list(eq(members.id, member.id), maxSessions), list(isOther, maxOfOther)]);
   return [...own, ...others].slice(0, maxListed);
 }
 
-/** Returns the id of the member that a session is of. Null for a session that `member` may not end. */
+/** Returns the id of the member that a session belongs to. Returns null if `member` may not end the session. */
 export async function readMemberOfSession({ db }: ReadContext, id: string, member: Member): Promise<string | null> {
   const [found] = await db
     .select({ memberId: sessions.memberId })
@@ -156,7 +162,7 @@ export async function readMemberOfSession({ db }: ReadContext, id: string, membe
   return found?.memberId ?? null;
 }
 
-/** Ends a session that a member may end. Throws `not_found` for any other. */
+/** Ends a session. Throws `not_found` if there is no such session, or if `member` may not end it. */
 export async function endSession(writing: WriteContext, id: string, member: Member): Promise<void> {
   const { db, commit } = writing;
   const endable = and(eq(sessions.id, id), endableBy(member));
@@ -172,7 +178,10 @@ export async function endSession(writing: WriteContext, id: string, member: Memb
   if (!wrote(ended)) throw new Failure("not_found", "There is no such session.");
 }
 
-/** Deletes sessions that have come to their end, at most `atMost`. Those that ended earlier, since nobody used them, go with them. Answers how many went. */
+/**
+ * Deletes up to `atMost` sessions that were created more than 14 days ago. Idle sessions end after 12 hours, but their rows stay until 14 days after
+ * creation, like all others. Returns the number of deleted sessions.
+ */
 export const deleteOldSessions = (db: Db, now: number, atMost: number): Promise<number> =>
   deleteInChunks(
     db,

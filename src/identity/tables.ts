@@ -2,7 +2,7 @@ import { sql } from "drizzle-orm";
 import { index, integer, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
 import { accounts } from "../accounts/tables.ts";
 
-/** People who sign in to the overview of an account. One that was removed stays, for the audit to name. */
+/** The members who sign in to the overview of an account. The row of a removed member is kept, so that the audit log can show the name. */
 export const members = sqliteTable(
   "members",
   {
@@ -12,7 +12,7 @@ export const members = sqliteTable(
       .references(() => accounts.id),
     name: text().notNull(),
     email: text().notNull(),
-    /** The address by which members are found: its ASCII letters in lower case, the rest as it is. */
+    /** The lookup key of the email address: ASCII letters in lower case, all other characters unchanged. */
     emailKey: text("email_key").notNull(),
     role: text({ enum: ["owner", "admin", "developer", "viewer"] }).notNull(),
     removedAt: integer("removed_at"),
@@ -26,17 +26,16 @@ export const members = sqliteTable(
   ],
 );
 
-/** What members sign in with. */
 export const passkeys = sqliteTable(
   "passkeys",
   {
-    /** The credential's id, base64url. */
+    /** The credential id in base64url. */
     id: text().primaryKey(),
     memberId: text("member_id")
       .notNull()
       .references(() => members.id),
     name: text().notNull(),
-    /** COSE, base64url. */
+    /** The public key in COSE format, in base64url. */
     publicKey: text("public_key").notNull(),
     counter: integer().notNull(),
     transports: text({ mode: "json" }).$type<string[]>().notNull(),
@@ -46,7 +45,7 @@ export const passkeys = sqliteTable(
   (table) => [index("passkeys_by_member").on(table.memberId)],
 );
 
-/** What a member gets in with once, where no passkey is at hand. */
+/** Single-use codes with which a member signs in when no passkey is available. */
 export const recoveryCodes = sqliteTable(
   "recovery_codes",
   {
@@ -62,13 +61,13 @@ export const recoveryCodes = sqliteTable(
 export const sessions = sqliteTable(
   "sessions",
   {
-    /** SHA-256 of what the cookie holds. */
+    /** The SHA-256 hash of the token in the session cookie. */
     tokenHash: text("token_hash").primaryKey(),
     id: text().notNull(),
     memberId: text("member_id")
       .notNull()
       .references(() => members.id),
-    /** When a passkey or a recovery code last showed who it is. */
+    /** When the member last proved their identity with a passkey or a recovery code. */
     verifiedAt: integer("verified_at").notNull(),
     lastSeenAt: integer("last_seen_at").notNull(),
     ip: text(),
@@ -83,11 +82,11 @@ export const sessions = sqliteTable(
   ],
 );
 
-/** Links that create a member once: the first owner (setup), or the person whom a member invites. */
+/** Single-use links that create a member. A setup link creates an owner, and an invitation creates a member with a chosen role. */
 export const invitations = sqliteTable(
   "invitations",
   {
-    /** SHA-256 of what the link carries. */
+    /** The SHA-256 hash of the token in the link. */
     tokenHash: text("token_hash").primaryKey(),
     id: text().notNull(),
     accountId: text("account_id")
@@ -95,26 +94,26 @@ export const invitations = sqliteTable(
       .references(() => accounts.id),
     kind: text({ enum: ["setup", "invite"] }).notNull(),
     role: text({ enum: ["owner", "admin", "developer", "viewer"] }).notNull(),
-    /** Whom it was meant for; empty for a setup. */
+    /** The address of the invited person. The value is empty for a setup link. */
     email: text().notNull(),
     invitedBy: text("invited_by"),
-    /** The member that it has made. */
+    /** The id of the member that the invitation created. */
     usedBy: text("used_by"),
     expiresAt: integer("expires_at").notNull(),
     createdAt: integer("created_at").notNull(),
   },
   (table) => [
     index("invitations_by_account").on(table.accountId, table.expiresAt),
-    // `lower` of SQLite folds ASCII letters alone, as `emailKey` of a member does.
+    // `lower` in SQLite changes only ASCII letters. `members.email_key` follows the same rule.
     index("invitations_by_email").on(sql`lower(email)`).where(sql`used_by IS NULL`),
   ],
 );
 
-/** What passkeys have signed, until it would have ended anyway: each challenge counts once. */
+/** Challenges that passkeys have signed. A row is kept until its challenge expires, so that each challenge can be used only once. */
 export const spentChallenges = sqliteTable(
   "spent_challenges",
   {
-    /** SHA-256 of the challenge. */
+    /** The SHA-256 hash of the challenge. */
     challengeHash: text("challenge_hash").primaryKey(),
     expiresAt: integer("expires_at").notNull(),
   },

@@ -7,8 +7,8 @@ const hexOfTime = (timeMs: number) => Math.max(0, timeMs).toString(16).padStart(
 let latest = { timeMs: -1, seq: 0 };
 
 /**
- * Returns a new opaque id: the prefix and a UUIDv7 in hex. Ids of one kind sort by their time of creation (RFC 9562, 5.7) and,
- * within a millisecond of one isolate, by their order (6.2, method 1).
+ * Returns a new opaque id: the prefix and a UUIDv7 in hex. Ids with the same prefix sort by creation time (RFC 9562, 5.7). Ids that one isolate
+ * creates in the same millisecond sort in their order of creation (RFC 9562, 6.2, method 1).
  */
 export function newId(prefix: IdPrefix, timeMs: number): string {
   const seq = timeMs === latest.timeMs ? (latest.seq + 1) >>> 0 : firstSeq();
@@ -16,15 +16,15 @@ export function newId(prefix: IdPrefix, timeMs: number): string {
   return `${prefix}_${bytesToHex(v7({ msecs: timeMs, seq }, new Uint8Array(16)))}`;
 }
 
-/** Random, and low enough to be counted up from. */
+/** Returns a random start value that leaves room to count up. */
 const firstSeq = () => (crypto.getRandomValues(new Uint32Array(1))[0] ?? 0) >>> 1;
 
-/** The milliseconds since the epoch at which an id of `newId` was made. */
+/** Returns the time when `newId` created an id, in milliseconds since the epoch. */
 export function timeOfId(id: string): number {
   return Number.parseInt(id.slice(id.indexOf("_") + 1, id.indexOf("_") + 13), 16);
 }
 
-/** The bound below every id made at or after `timeMs` and above every earlier one. */
+/** Returns a string that sorts before every id created at or after `timeMs`, and after every earlier id. */
 export function idBound(prefix: IdPrefix, timeMs: number): string {
   return `${prefix}_${hexOfTime(timeMs)}`;
 }

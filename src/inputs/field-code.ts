@@ -1,7 +1,7 @@
 import type { z } from "zod";
 import type { FieldErrorCode } from "../errors/failure.ts";
 
-/** Returns the code of a field error for what zod found: its own where the contract has it, that of `params` for our own checks. */
+/** Returns the field error code for a zod issue. Custom checks state their code in `params`. Most other issues keep the code that zod gives them. */
 export function fieldCode(issue: z.core.$ZodIssue): FieldErrorCode {
   switch (issue.code) {
     case "custom":

@@ -1,6 +1,6 @@
 import type { z } from "zod";
 
-/** An input that means what a member of an answer means: with the same description and example. */
+/** Copies the description and the first example of a response schema to an input schema with the same meaning. */
 export const like = <Input extends z.ZodType>(input: Input, output: z.ZodType): Input => {
   const { description, examples } = output.meta() ?? {};
   const example = (examples as unknown[] | undefined)?.[0];

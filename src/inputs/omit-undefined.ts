@@ -1,5 +1,5 @@
 type Defined<Members> = { [Name in keyof Members]: Exclude<Members[Name], undefined> };
 
-/** An object without the members that are undefined. */
+/** Returns a copy of an object without the members that are undefined. */
 export const omitUndefined = <Members extends object>(members: Members) =>
   Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as Defined<Members>;

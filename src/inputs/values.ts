@@ -1,9 +1,9 @@
 import { z } from "zod";
 
-// Zod's own messages are for programmers. These are for the client that sent the value. See docs/decisions/0005.
+// The error messages of zod are for programmers. The messages in this file are for the client that sent the value. See docs/decisions/0005.
 z.config({ localeError: (issue) => sentenceFor(issue as z.core.$ZodRawIssue & { input?: unknown }) });
 
-/** Said of a member that is not there. */
+/** The error message for a missing member. */
 export const required = "This is required.";
 
 const typeNames: Record<string, string> = {
@@ -21,7 +21,7 @@ function sentenceFor(issue: z.core.$ZodRawIssue & { input?: unknown }): string {
   switch (issue.code) {
     case "invalid_type":
       if (issue.input === undefined) return required;
-      // A query parameter is a list only where it was sent twice.
+      // A query parameter is a list only if the client sent the parameter twice.
       if (issue.expected === "string" && Array.isArray(issue.input)) return "Must be a string, given once.";
       return `Must be ${typeNames[issue.expected] ?? issue.expected}.`;
     case "invalid_value":
@@ -46,13 +46,17 @@ function bounded(origin: string, bound: "at least" | "at most", count: number): 
 interface RefusedCharacters {
   pattern: RegExp;
   message: string;
-  /** The same for the document, whose patterns have no flags: those that have four hex digits. */
+  /**
+   * The rejected characters as a character class for the OpenAPI document. Patterns there have no flags, so the class contains only code points with
+   * four hex digits.
+   */
   ranges: string;
 }
 
 const nul: RefusedCharacters = { pattern: /\0/, message: "Must not contain NUL.", ranges: "\\u0000" };
 /**
- * Nobody sees them, and some turn the text around them. Emoji and Persian need two joiners and two selectors, which alone are no text.
+ * Matches invisible characters, including those that reverse the direction of the surrounding text. Emoji and Persian need two joiners and two
+ * variation selectors, so those four are allowed. A text that contains only joiners and selectors counts as blank.
  */
 const hidden: RefusedCharacters = {
   pattern: /(?![\u200c\u200d]|\ufe0e|\ufe0f)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/u,
@@ -78,34 +82,37 @@ const textWithout = ({ pattern, message, ranges }: RefusedCharacters, min: numbe
       pattern: min > 0 ? `^[^${ranges}]*[^\\s\\u200c\\u200d\\ufe0e\\ufe0f${ranges}][^${ranges}]*$` : `^[^${ranges}]*$`,
     });
 
-/** Text of `min` to `max` characters (code points) without what no store keeps: NUL and lone surrogates. */
+/** Returns a schema for text of `min` to `max` characters (code points). Rejects NUL and lone surrogates, because databases cannot store them. */
 export const text = (min: number, max: number) => textWithout(nul, min, max);
 
-/** An id as it comes in a query or body. */
+/** The schema of an id in a query or a body. */
 export const idInput = text(1, 64);
 
-/** A name, or another line that people tell things apart by: text without control and invisible characters. */
+/** Returns a schema for a name or another line of text that identifies something. Rejects control characters and invisible characters. */
 export const visibleText = (min: number, max: number) => textWithout(hidden, min, max);
 
-/** What an address may have beside ASCII: everything but the invisible. */
+/** The non-ASCII characters that an email address may contain: all except invisible characters. */
 const beyondAscii =
   "\\u00a1-\\u00ac\\u00ae-\\u034e\\u0350-\\u05ff\\u0606-\\u061b\\u061d-\\u06dc\\u06de-\\u070e\\u0710-\\u088f\\u0892-\\u08e1\\u08e3-\\u115e\\u1161-\\u17b3\\u17b6-\\u180a\\u1810-\\u200a\\u2010-\\u2027\\u202f-\\u205f\\u2070-\\u27ff\\u2801-\\u3163\\u3165-\\ufdff\\ufe10-\\ufefe\\uff00-\\uff9f\\uffa1-\\uffef\\ufffc-\\uffff";
 const atom = `[A-Za-z0-9!#$%&'*+/=?^_\`{|}~${beyondAscii}-]+`;
 const letter = `[A-Za-z0-9${beyondAscii}]`;
 const label = `${letter}(?:[A-Za-z0-9${beyondAscii}-]{0,61}${letter})?`;
-/** Dot-atoms at a name with a dot in it (RFC 5321, 4.1.2), also in other scripts (RFC 6531). No quoted names and no addresses of machines. */
+/**
+ * Matches a dot-atom, `@` and a domain with at least one dot (RFC 5321, 4.1.2), in any script (RFC 6531). Does not match quoted names or address
+ * literals.
+ */
 const emailPattern = `^${atom}(?:\\.${atom})*@${label}(?:\\.${label})+$`;
 
 /**
- * An email address. Whether anybody reads it is not looked at. The document has its pattern and no format: `email` would exclude addresses in other
- * scripts, and few validators know `idn-email`.
+ * The schema of an email address. Does not check that the mailbox exists. The OpenAPI document has a pattern but no `format`. The format `email`
+ * would exclude addresses in other scripts, and few validators know `idn-email`.
  */
 export const email = visibleText(1, 254).regex(new RegExp(emailPattern), "Must be an email address.").meta({ pattern: emailPattern });
 
 const firstTime = Date.parse("0000-01-01T00:00:00Z");
 const endOfTime = Date.parse("9999-12-31T23:59:59.999Z");
 
-/** A time as clients send it, RFC 3339 with a zone, whose letters have no case; read as milliseconds since the epoch. */
+/** Parses an RFC 3339 time with a zone into milliseconds since the epoch. The letters T and Z may be in upper or lower case. */
 export const timeInput = z
   .string()
   .toUpperCase()
@@ -114,10 +121,10 @@ export const timeInput = z
   .refine((timeMs) => timeMs >= firstTime && timeMs <= endOfTime, "Must lie in the years 0000 to 9999.")
   .meta({ type: "string", format: "date-time" });
 
-/** The same or null. Through `.meta({ type })` the document loses a `.nullable()`. */
+/** Accepts an RFC 3339 time or null. The type is repeated here, because `.meta({ type })` removes `.nullable()` from the OpenAPI document. */
 export const timeInputOrNull = timeInput.nullable().meta({ type: ["string", "null"], format: "date-time" });
 
-/** The query parameters of a list that select the entries of a span of time. */
+/** The query parameters that limit a list to a span of time. */
 export const timeSpan = {
   from: timeInput
     .optional()

@@ -1,6 +1,6 @@
 import ipaddr from "ipaddr.js";
 
-/** An address or CIDR range, read once. */
+/** A parsed address or CIDR range. */
 export type AddressRange = readonly [network: ipaddr.IPv4 | ipaddr.IPv6, bits: number];
 
 function rangeOf(text: string): AddressRange {
@@ -11,10 +11,16 @@ function rangeOf(text: string): AddressRange {
   return [parsed, bits === undefined ? width : Number(bits) - (mapped ? 96 : 0)];
 }
 
-/** Reads a list of valid addresses and ranges: 100 of them take longer than the rest of a request, so a guard does it once for each configuration. */
+/**
+ * Parses a list of valid addresses and CIDR ranges. Parsing 100 entries takes longer than the rest of a request, so a guard parses the list once for
+ * each configuration.
+ */
 export const parseIpList = (list: readonly string[]): AddressRange[] => list.map(rangeOf);
 
-/** Returns whether a valid address or range means what it seems to. An IPv4 address inside an IPv6 one must be a mapped one, and so must all of its range. */
+/**
+ * Returns whether a valid address or range has only one meaning. An IPv4 address inside an IPv6 address must be IPv4-mapped, and so must the whole
+ * range.
+ */
 export function isUnambiguous(text: string): boolean {
   if (!text.includes(":") || !text.includes(".")) return true;
   const [, bits = "128"] = text.split("/");
@@ -26,7 +32,7 @@ const holds = ([network, bits]: AddressRange, address: ipaddr.IPv4 | ipaddr.IPv6
   return network instanceof ipaddr.IPv6 && address.match(network, bits);
 };
 
-/** Whether `ip` lies in one of the ranges; an empty list holds every address, an unreadable `ip` is in none. */
+/** Returns whether `ip` is in one of the ranges. An empty list allows every address. Any other list denies an `ip` that is not valid. */
 export function allowsIp(ranges: readonly AddressRange[], ip: string): boolean {
   if (ranges.length === 0) return true;
   if (!ipaddr.isValid(ip)) return false;
@@ -34,7 +40,7 @@ export function allowsIp(ranges: readonly AddressRange[], ip: string): boolean {
   return ranges.some((range) => holds(range, address));
 }
 
-/** Whether every address that `inner` lets in is let in by `outer` too. */
+/** Returns whether `outer` allows every address that `inner` allows. Each range of `inner` must be inside a single range of `outer`. */
 export function isWithin(inner: readonly string[], outer: readonly string[]): boolean {
   if (outer.length === 0) return true;
   if (inner.length === 0) return false;

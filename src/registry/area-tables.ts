@@ -3,18 +3,18 @@ import { getTableConfig, SQLiteTable } from "drizzle-orm/sqlite-core";
 import type { TableFacts } from "../db/manifest.ts";
 import { manifests, type Stored } from "./manifests.ts";
 
-/** A table of an area, with what its manifest says of it. */
+/** A table of an area, with the facts from the area's manifest. */
 export interface AreaTable {
   area: string;
-  /** In the database. */
+  /** The name of the table in the database. */
   name: string;
-  /** The name that it is exported under, and known by in its manifest. */
+  /** The export name of the table in the module of its area. The manifest uses the same name. */
   key: string;
   isLog: boolean;
   columns: readonly { name: string; isText: boolean; isJson: boolean }[];
   primaryKey: readonly string[];
   indexes: number;
-  /** The tables that it refers to, with the columns of both. */
+  /** The foreign keys of the table, with the columns of both tables. */
   references: readonly { table: string; columns: readonly string[]; foreignColumns: readonly string[] }[];
   facts: TableFacts;
 }
@@ -49,21 +49,22 @@ const tablesIn = (area: string, module: Readonly<Record<string, unknown>>, facts
       };
     });
 
-/** Every table of every area. */
 export const areaTables: readonly AreaTable[] = manifests.flatMap(({ name, tables = {}, logTables = {}, facts = {} }) => [
   ...tablesIn(name, tables, facts, false),
   ...tablesIn(name, logTables, facts, true),
 ]);
 
-/** The tables that have rows of accounts. */
+/** The tables whose rows belong to accounts. */
 export const tablesOfAccounts: readonly AreaTable[] = areaTables.filter(
   ({ columns, facts }) => facts.owner !== undefined || columns.some(({ name }) => name === "account_id"),
 );
 
-/** The column of a table that holds the id of the account, or refers to a row of `table` that has it. */
+/**
+ * Returns the column that contains the account id. If `table` is set, the column refers to a row of that table, and that row belongs to the account.
+ */
 export const ownerOf = ({ facts }: AreaTable): { column: string; table?: string } => facts.owner ?? { column: "account_id" };
 
-/** The tables of accounts, each before those that its rows refer to. */
+/** Returns the tables of accounts, each before the tables that its rows refer to. */
 export function childrenFirst(): readonly AreaTable[] {
   const placed: AreaTable[] = [];
   const parentsOf = (table: AreaTable) => [...table.references.map((reference) => reference.table), ownerOf(table).table];
@@ -78,10 +79,10 @@ export function childrenFirst(): readonly AreaTable[] {
   return placed;
 }
 
-/** What reports call the rows of a table. */
+/** Returns the name that reports use for the rows of a table. */
 export const labelOf = ({ name, facts }: AreaTable): string => (typeof facts.erasure === "object" ? facts.erasure.as : undefined) ?? name;
 
-/** The tables that bound the rows of an account, and each bound. */
+/** The tables with a maximum number of rows per account, together with that maximum. */
 export const boundedTables = tablesOfAccounts.flatMap((table) =>
   table.facts.rows ? [{ key: table.key as Stored, name: table.name, label: labelOf(table), ...table.facts.rows }] : [],
 );

@@ -4,14 +4,14 @@ import * as resources from "../resources.ts";
 type AreaManifest = (typeof resources)[keyof typeof resources];
 type MembersOf<Each, Name extends string> = Each extends Record<Name, infer Members> ? Extract<keyof Members, string> : never;
 
-/** What an id begins with. */
+/** The prefix of an id. */
 export type IdPrefix = MembersOf<AreaManifest, "ids">;
 export type Scope = MembersOf<AreaManifest, "scopes">;
 
 type BoundedIn<Facts> = { [Name in keyof Facts]: Facts[Name] extends { rows: object } ? Name : never }[keyof Facts];
 type BoundedOf<Each> = Each extends { facts: infer Facts } ? Extract<BoundedIn<Facts>, string> : never;
-/** A table that bounds the rows of an account, by its export's name. */
+/** The export name of a table that has a maximum number of rows per account. */
 export type Stored = BoundedOf<AreaManifest>;
 
-/** Every manifest of `src/resources.ts`, in its place. */
+/** All manifests of `src/resources.ts`, sorted by `order`. */
 export const manifests: readonly Manifest[] = Object.values<Manifest>(resources).toSorted((one, other) => one.order - other.order);

@@ -1,6 +1,6 @@
 /**
- * Resolves as `work` does, but rejects where that takes longer than `ms`. The work itself goes on. `late`: what it rejects with then; a
- * text stands for an error that names the work.
+ * Settles like `work`, but rejects if `work` takes longer than `ms` milliseconds. The work itself is not canceled. `late` is the name of the work for
+ * the error message, or a function that returns the error.
  */
 export function withDeadline<Result>(work: Promise<Result>, ms: number, late: string | (() => Error)): Promise<Result> {
   const { promise, resolve, reject } = Promise.withResolvers<Result>();
