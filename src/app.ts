@@ -9,7 +9,7 @@ import { createOperatorApi } from "./surfaces/operator-api.ts";
 import { createOperatorPages } from "./surfaces/operator-pages.ts";
 import { createSignIn } from "./surfaces/sign-in.ts";
 
-/** Everything that the Worker serves. A path goes to the first surface that serves it. */
+/** Creates the app of the Worker from all its surfaces. The first surface that serves the path of a request handles the request. */
 export function createApp({ isLocal, isOpen = isLocal }: { isLocal: boolean; isOpen?: boolean }) {
   const build: Build = { isLocal, isOpen: isLocal && isOpen };
   const surfaces: readonly Surface[] = [

@@ -7,9 +7,9 @@ import type { DeliveryMessage } from "./webhooks/enqueue.ts";
 export { ActivityWriter } from "./activity/activity-writer.ts";
 export { KeyGuard } from "./admission/key-guard.ts";
 
-/** A constant of the build: true only in the Worker that `npm start` runs. */
+/** A build constant. True only in a local build, made by `npm start`. */
 declare const LOCAL_BUILD: boolean;
-/** A constant of the build: true only in the Worker that `npm start` runs without `--sign-in`. */
+/** A build constant. True only in a local build whose overview needs no sign-in: `npm start` without `--sign-in`. */
 declare const OPEN_OVERVIEW: boolean;
 
 const app = createApp({ isLocal: LOCAL_BUILD, isOpen: OPEN_OVERVIEW });

@@ -1,4 +1,4 @@
-// Every area of the service, by its manifest. What an area is follows from this list: `src/registry/`, `docs/make-it-yours.md`.
+// The manifest of every area of the service. `src/registry/` reads this list. `docs/make-it-yours.md` explains how to add an area.
 
 export { manifest as accounts } from "./accounts/manifest.ts";
 export { manifest as activity } from "./activity/manifest.ts";

@@ -4,18 +4,18 @@ import { TimeoutError } from "./errors.ts";
 export type Fetch = (request: Request) => Promise<Response>;
 
 const withoutBody = [101, 204, 205, 304];
-/** Timers take no longer time. */
+/** The longest delay that `setTimeout` supports, in milliseconds. */
 const longestTimerMs = 2 ** 31 - 1;
 
-/** Waits for a response and its whole body, so that a connection that breaks in between is seen here. */
+/** Waits for a response and reads its whole body. If the connection breaks while the body arrives, the attempt fails. */
 async function whole(responding: Promise<Response>): Promise<Response> {
   const response = await responding;
-  // A browser shows an unfollowed redirect with status 0, and no `Response` can be constructed with it.
+  // A browser reports an unfollowed redirect with status 0. The `Response` constructor does not accept status 0.
   if (response.status === 0) return response;
   return new Response(withoutBody.includes(response.status) ? null : await response.arrayBuffer(), response);
 }
 
-/** Sends a request once. Rejects with a `TimeoutError` after `timeoutMs`, and with the signal's reason as soon as the signal aborts. */
+/** Sends a request once. Rejects with a `TimeoutError` after `timeoutMs`, or with the signal's reason when the signal aborts. */
 export async function sendOnce(send: Fetch, request: Request, timeoutMs: number): Promise<Response> {
   const attempt = new AbortController();
   const giveUp = () => attempt.abort(request.signal.reason);
@@ -33,7 +33,7 @@ export async function sendOnce(send: Fetch, request: Request, timeoutMs: number)
   }
 }
 
-/** Waits. Rejects with the signal's reason as soon as the signal aborts. */
+/** Resolves after `ms` milliseconds. Rejects with the signal's reason when the signal aborts. */
 export const sleep = (ms: number, signal: AbortSignal) =>
   new Promise<void>((resolve, reject) => {
     const giveUp = () => {

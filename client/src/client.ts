@@ -8,21 +8,21 @@ import type { paths } from "./schema.ts";
 import { userAgent } from "./user-agent.ts";
 
 export interface ClientOptions extends RetryOptions {
-  /** Where the service is: "https://api.example.com", with or without "/api/v1". */
+  /** The URL of the service: "https://api.example.com", with or without "/api/v1". */
   baseUrl: string;
-  /** `dvo_...` */
+  /** The API key, `dvo_...`. */
   apiKey: string;
   /** The function that sends requests. The default is the platform's `fetch`. */
   fetch?: Fetch;
 }
 
-/** The typed paths of openapi-fetch: `client.GET("/api/v1/me")`. */
+/** A client of openapi-fetch with typed paths: `client.GET("/api/v1/me")`. */
 export type ApiClient = Client<paths>;
 
-/** Reports of leaked keys need no key, and take no Idempotency-Key. */
+/** The path for reports of leaked keys. A report needs no API key and takes no Idempotency-Key. */
 const reportOfLeak = "/api/v1/keys/revoke-leaked";
 
-/** Returns the URL that the paths of the document are appended to. Throws a `TypeError` for what is no URL. */
+/** Returns the URL that the paths of the OpenAPI document are appended to. Throws a `TypeError` if `baseUrl` is not an HTTP URL. */
 function rootOf(baseUrl: string): string {
   if (!URL.canParse(baseUrl)) throw new TypeError(`baseUrl must be a URL like https://api.example.com, and is ${baseUrl}.`);
   const { origin, pathname, protocol } = new URL(baseUrl);
@@ -31,9 +31,9 @@ function rootOf(baseUrl: string): string {
 }
 
 /**
- * A client of every operation, typed from the OpenAPI document: by method, `client.tasks.create(...)`, and by path,
- * `client.POST("/api/v1/tasks", ...)`. A response without success rejects with a `ProblemError`. What failed on the way is sent again where that is
- * safe; each POST has an `Idempotency-Key`, so that it acts once.
+ * Creates a client for every operation, typed from the OpenAPI document. Call an operation by method, `client.tasks.create(...)`, or by path,
+ * `client.POST("/api/v1/tasks", ...)`. A call rejects with a `ProblemError` if the service responds with an error. The client retries a failed
+ * request if a retry is safe. Each POST has an `Idempotency-Key`, so a retried POST acts only once.
  */
 export function createClient({
   baseUrl,
@@ -45,7 +45,7 @@ export function createClient({
   const client = createFetchClient<paths>({
     baseUrl: rootOf(baseUrl),
     fetch: retrying(send, defaults),
-    // The service never redirects. Another server that does would get the key, and a POST would become a GET.
+    // The service never redirects. Following a redirect of another server could reveal the key and turn a POST into a GET.
     redirect: "manual",
   });
   const agent = userAgent();
@@ -72,7 +72,7 @@ export function createClient({
   );
 }
 
-/** The body of a call by path: `const task = await dataOf(client.GET("/api/v1/tasks/{id}", ...))`. */
+/** Returns the body of a call by path: `const task = await dataOf(client.GET("/api/v1/tasks/{id}", ...))`. */
 export async function dataOf<Data>(call: Promise<{ data?: Data }>): Promise<Data> {
   const { data } = await call;
   return data as Data;

@@ -1,4 +1,4 @@
-/** No response arrived: the connection could not be made, or broke. `cause` is what the platform said. */
+/** No response arrived, because the connection failed or broke. `cause` is the error of the platform. */
 export class ConnectionError extends Error {
   override readonly name = "ConnectionError";
 
@@ -9,7 +9,7 @@ export class ConnectionError extends Error {
   }
 }
 
-/** The service did not respond in time. What the request asked for may have happened. */
+/** The service did not respond in time. The request may still have taken effect. */
 export class TimeoutError extends Error {
   override readonly name = "TimeoutError";
 
@@ -18,11 +18,14 @@ export class TimeoutError extends Error {
   }
 }
 
-/** The response is not one of the service: it came from a proxy, is a redirect, or has an empty or truncated body. Also a failed HEAD. */
+/**
+ * The response did not come from the service, or its body is empty or truncated. Redirects and the responses of proxies cause this error. A failed
+ * HEAD request also throws this error, because its response has no body.
+ */
 export class UnexpectedResponseError extends Error {
   override readonly name = "UnexpectedResponseError";
   readonly status: number;
-  /** Null where the service did not respond itself. */
+  /** The id of the request. Null if the response did not come from the service. */
   readonly requestId: string | null;
   readonly response: Response;
 
@@ -36,7 +39,7 @@ export class UnexpectedResponseError extends Error {
   }
 }
 
-/** Throws an `UnexpectedResponseError` if the body of a success is not JSON or YAML: a sign-in page, an empty or a truncated body. */
+/** Throws an `UnexpectedResponseError` if the body of a successful response is not JSON or YAML, for example a sign-in page. */
 export async function requireBody(response: Response): Promise<void> {
   const text = await response.clone().text();
   const type = response.headers.get("Content-Type") ?? "";
@@ -49,14 +52,14 @@ export async function requireBody(response: Response): Promise<void> {
   }
 }
 
-/** A key or webhook as a replay shows it. */
+/** A key or webhook in a replayed response. */
 interface WithoutSecret {
   id: string;
 }
 
 /**
- * The request was done by an earlier attempt, whose response got lost, and with it the secret: the service shows it once. The key or webhook of
- * `data` exists, so make a new secret: `client.keys.rotate(error.data.id)` or `client.webhooks.rotateSecret(error.data.id)`.
+ * An earlier attempt succeeded, but its response got lost. The service shows a secret only once, so the secret in that response is lost too. The key
+ * or webhook in `data` exists. Create a new secret with `client.keys.rotate(error.data.id)` or `client.webhooks.rotateSecret(error.data.id)`.
  */
 export class SecretLostError extends Error {
   override readonly name = "SecretLostError";
@@ -76,7 +79,7 @@ export class SecretLostError extends Error {
   }
 }
 
-/** Throws a `SecretLostError` for a replay of what showed a secret. */
+/** Throws a `SecretLostError` if the response is a replay of a response that had a secret. */
 export async function requireSecret(response: Response): Promise<void> {
   if (!response.headers.has("Idempotent-Replayed")) return;
   const data = (await response.clone().json()) as WithoutSecret & { secret_key?: string | null; secret?: string | null };

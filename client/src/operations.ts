@@ -14,59 +14,60 @@ type WriteOf<Path extends keyof paths> = {
 }[Verb];
 
 /**
- * Every operation of the document, as the table below names it: `LIST` for the GET of pages, a question mark where a GET takes a query.
+ * The names of all operations in the OpenAPI document, in the form that `operations` uses below. `LIST` stands for a GET that returns pages. A
+ * trailing question mark stands for a GET that takes a query.
  */
 export type OperationName = {
   [Path in keyof paths]: (paths[Path] extends { get: object } ? ReadOf<Path> : never) | WriteOf<Path>;
 }[keyof paths];
 
 /**
- * The methods of the client, by resource. Those of a resource that has only standard operations are generated. One that is missing here, or
- * names no operation, fails to compile.
+ * The methods of the client, by resource. `npm run generate` writes the resources that have only standard operations. This file fails to compile if
+ * an operation is missing or a name matches no operation.
  */
 export const operations = {
   ...standardOperations,
   me: {
-    /** The account and key of this client. */
+    /** Returns the account and key of this client. */
     get: "GET /api/v1/me",
   },
   rateLimit: {
-    /** What is left of the hour. Not counted, and served even when the limit is reached. */
+    /** Returns what is left of the hourly limit. This request does not count against the limit and works even when the limit is reached. */
     get: "GET /api/v1/rate-limit",
   },
   usage: { get: "GET /api/v1/usage?", breakdown: "GET /api/v1/usage/breakdown?" },
   keys: {
     list: "LIST /api/v1/keys",
-    /** The response has the secret, this once. Rejects with a `SecretLostError` if the response with it got lost. */
+    /** Returns the secret, which is shown only once. Rejects with a `SecretLostError` if the response with the secret got lost. */
     create: "POST /api/v1/keys",
     get: "GET /api/v1/keys/{id}",
     update: "PATCH /api/v1/keys/{id}",
-    /** Ends a key for good. */
+    /** Revokes a key permanently. */
     revoke: "DELETE /api/v1/keys/{id}",
-    /** The response has the new secret, this once. Rejects with a `SecretLostError` if the response with it got lost. */
+    /** Returns the new secret, which is shown only once. Rejects with a `SecretLostError` if the response with the secret got lost. */
     rotate: "POST /api/v1/keys/{id}/rotate",
-    /** Reports a secret that leaked. Sent without the key of this client. */
+    /** Reports a leaked secret. This request does not send the key of the client. */
     revokeLeaked: "POST /api/v1/keys/revoke-leaked",
   },
   webhooks: {
     list: "LIST /api/v1/webhooks",
-    /** The response has the secret, this once. Rejects with a `SecretLostError` if the response with it got lost. */
+    /** Returns the secret, which is shown only once. Rejects with a `SecretLostError` if the response with the secret got lost. */
     create: "POST /api/v1/webhooks",
     get: "GET /api/v1/webhooks/{id}",
     update: "PATCH /api/v1/webhooks/{id}",
     delete: "DELETE /api/v1/webhooks/{id}",
-    /** The response has the new secret, this once. Rejects with a `SecretLostError` if the response with it got lost. */
+    /** Returns the new secret, which is shown only once. Rejects with a `SecretLostError` if the response with the secret got lost. */
     rotateSecret: "POST /api/v1/webhooks/{id}/rotate-secret",
     test: "POST /api/v1/webhooks/{id}/test",
-    /** Sends past events again. */
+    /** Sends past events to the webhook again. */
     redeliver: "POST /api/v1/webhooks/{id}/redeliver",
   },
   deliveries: {
-    /** Takes the id of the webhook. */
+    /** Lists the deliveries of a webhook. Takes the id of the webhook. */
     list: "LIST /api/v1/webhooks/{id}/deliveries",
     get: "GET /api/v1/deliveries/{id}",
     redeliver: "POST /api/v1/deliveries/{id}/redeliver",
-    /** Makes the next attempt of a pending delivery now. */
+    /** Attempts a pending delivery now, before its next scheduled attempt. */
     attempt: "POST /api/v1/deliveries/{id}/attempt",
   },
   eventTypes: { list: "GET /api/v1/event-types" },
@@ -76,6 +77,6 @@ export const operations = {
 export type Operations = typeof operations;
 
 type Named = { [Resource in keyof Operations]: Operations[Resource][keyof Operations[Resource]] }[keyof Operations];
-/** Fails to compile, and names them, if operations have no method. */
+/** Fails to compile if an operation has no method. The compile error names the missing operations. */
 type Complete<_Missing extends never> = true;
 export type EveryOperationHasAMethod = Complete<Exclude<OperationName, Named>>;

@@ -4,7 +4,7 @@ import type { paths } from "./schema.ts";
 /** One page of a list. */
 export interface Page<Item> {
   data: Item[];
-  /** Send it as `cursor` for the next page. Null on the last. */
+  /** The cursor of the next page: send it as `cursor`. Null on the last page. */
   next_cursor: string | null;
   has_more: boolean;
 }
@@ -15,17 +15,17 @@ type PageOf<Path extends keyof paths> = paths[Path] extends { get: { responses: 
     : never
   : never;
 
-/** The paths that respond with pages. */
+/** The paths that return pages. */
 export type ListPath = { [Path in keyof paths]: [PageOf<Path>] extends [never] ? never : Path }[keyof paths];
 
 export type ItemOf<Path extends ListPath> = PageOf<Path>["data"][number];
 
 type ParametersOf<Path extends ListPath> = paths[Path] extends { get: { parameters: infer Parameters } } ? Parameters : never;
 
-/** As many as a page may have: one that goes through a list wants all of it in few requests. */
+/** The largest page size that the API accepts. Large pages need fewer requests for a whole list. */
 const mostInPage = 100;
 
-/** Reads the page after a cursor; the first without one. */
+/** Reads the page after a cursor, or the first page without a cursor. */
 type ReadPage<Item> = (query: { limit?: number; cursor?: string }) => Promise<Page<Item>>;
 
 async function* items<Item>(read: ReadPage<Item>, signal: AbortSignal | undefined): AsyncGenerator<Item, void, undefined> {
@@ -41,8 +41,8 @@ async function* items<Item>(read: ReadPage<Item>, signal: AbortSignal | undefine
 }
 
 /**
- * A list that is read when it is used. `for await` gives every item, page after page, a hundred at once unless `limit` says otherwise. `await` gives
- * one page.
+ * A list that is read when you use it. `for await` yields every item and reads pages of 100 items, unless `limit` says otherwise. `await` returns one
+ * page.
  */
 export class List<Item> implements PromiseLike<Page<Item>>, AsyncIterable<Item> {
   readonly #read: ReadPage<Item>;
@@ -53,7 +53,7 @@ export class List<Item> implements PromiseLike<Page<Item>>, AsyncIterable<Item> 
     this.#signal = signal;
   }
 
-  // biome-ignore lint/suspicious/noThenProperty: it is awaited for a page, as the clients of other APIs let one
+  // biome-ignore lint/suspicious/noThenProperty: awaiting a list returns one page, as in the clients of other APIs
   then<Result = Page<Item>, Failed = never>(
     resolved?: ((page: Page<Item>) => Result | PromiseLike<Result>) | null,
     rejected?: ((error: unknown) => Failed | PromiseLike<Failed>) | null,
@@ -67,7 +67,7 @@ export class List<Item> implements PromiseLike<Page<Item>>, AsyncIterable<Item> 
 }
 
 /**
- * Every item of a list, page after page, by its path:
+ * Yields every item of a list by path, page after page:
  * `for await (const task of pages(client, "/api/v1/tasks", { query: { status: ["todo"] }, signal }))`.
  */
 export function pages<Path extends ListPath>(

@@ -1,7 +1,7 @@
 import { UnexpectedResponseError } from "./errors.ts";
 import type { Problem } from "./schema.ts";
 
-/** Every code of this version of the service. More may come: treat one that is not here by its status. */
+/** Every problem code that this version of the service returns. Later versions may add codes: handle an unknown code by its status. */
 export const problemCodes = [
   "malformed_json",
   "invalid_parameter",
@@ -38,7 +38,10 @@ type FieldError = NonNullable<Problem["errors"]>[number];
 
 const namedErrors = 5;
 
-/** "title is required" for a member, "parameter limit: ..." for others; a JSON pointer without its first slash. */
+/**
+ * Formats a field error, for example "title is required" or "parameter limit must be a whole number". A member of the body is named by its JSON
+ * pointer without the first slash.
+ */
 function wordsOf({ pointer, parameter, header, detail }: FieldError): string {
   const place = pointer === undefined ? (parameter === undefined ? `header ${header}` : `parameter ${parameter}`) : pointer.slice(1);
   const said = detail.replace(/\.$/, "");
@@ -47,18 +50,18 @@ function wordsOf({ pointer, parameter, header, detail }: FieldError): string {
   return predicate === undefined ? `${place}: ${said}` : `${place} ${predicate.charAt(0).toLowerCase()}${predicate.slice(1)}`;
 }
 
-/** "422 invalid_body: title is required (request req_...)". */
+/** Formats the message of a problem: "422 invalid_body: title is required (request req_...)". */
 function messageOf({ status, code, detail, errors = [], request_id }: Problem): string {
   const named = errors.slice(0, namedErrors).map(wordsOf);
   if (errors.length > namedErrors) named.push(`and ${errors.length - namedErrors} more`);
   return `${status} ${code}: ${named.join("; ") || detail.replace(/\.$/, "")} (request ${request_id})`;
 }
 
-/** Why the service did not do what was asked. */
+/** An error response of the service, as a problem (RFC 9457). */
 export class ProblemError extends Error {
   override readonly name = "ProblemError";
   readonly problem: Problem;
-  /** The response, its body read. */
+  /** The response of the service, whose body can still be read. */
   readonly response: Response;
 
   constructor(problem: Problem, response: Response) {
@@ -67,7 +70,7 @@ export class ProblemError extends Error {
     this.response = response;
   }
 
-  /** What to decide by. */
+  /** The error code, for programs to check. */
   get code(): ProblemCode {
     return this.problem.code;
   }
@@ -76,36 +79,36 @@ export class ProblemError extends Error {
     return this.problem.status;
   }
 
-  /** What to name when asking for help. */
+  /** The id of the request. Quote this id when you ask for help. */
   get requestId(): string {
     return this.problem.request_id;
   }
 
-  /** Each place of the request that was wrong. */
+  /** The field errors: one for each invalid place in the request. */
   get errors(): FieldError[] {
     return this.problem.errors ?? [];
   }
 
-  /** The seconds that the service asks to wait; undefined if it does not. */
+  /** The number of seconds to wait before a retry, from `Retry-After`. Undefined if the service does not ask for a wait. */
   get retryAfterSeconds(): number | undefined {
     return secondsToWait(this.response);
   }
 }
 
-/** Returns the error that a response without success stands for. */
+/** Returns the error that describes an unsuccessful response. */
 export async function errorOf(response: Response): Promise<ProblemError | UnexpectedResponseError> {
   const text = await response.clone().text();
   if (response.headers.get("Content-Type")?.startsWith("application/problem+json") && text !== "") {
     try {
       return new ProblemError(JSON.parse(text) as Problem, response);
     } catch {
-      // Cut short on its way.
+      // The body is truncated, so it is not valid JSON.
     }
   }
   return new UnexpectedResponseError(response, text);
 }
 
-/** Returns the seconds of `Retry-After`, which may also be a date; undefined without one. */
+/** Returns the number of seconds that `Retry-After` states, as a number or as a date. Returns undefined if the header is absent or invalid. */
 export function secondsToWait(response: Response): number | undefined {
   const text = response.headers.get("Retry-After");
   if (text === null) return undefined;

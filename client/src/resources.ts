@@ -5,21 +5,24 @@ import { type ItemOf, List, type ListPath, type Page } from "./pages.ts";
 import type { RetryOptions } from "./retry.ts";
 import type { paths } from "./schema.ts";
 
-/** What every method takes as its last argument. */
+/** The options that every method takes as its last argument. */
 export interface CallOptions extends RetryOptions {
-  /** Stops the call at once, its waits and further pages included. */
+  /** Stops the call immediately, including waits between attempts and reads of further pages. */
   signal?: AbortSignal;
 }
 
 /** The options of a POST. */
 export interface PostOptions extends CallOptions {
-  /** Makes the call act once, also across restarts, for 24 hours. By default a new one for each call. */
+  /** Ensures that the call takes effect only once in 24 hours, even if the program restarts. By default, each call gets a new key. */
   idempotencyKey?: string;
 }
 
-/** The options of a change and of a deletion. */
+/** The options of a PATCH or DELETE. */
 export interface ChangeOptions extends CallOptions {
-  /** The `ETag` of the version that it is about: `responseOf(task).headers.get("ETag")`. Another version is 412 `precondition_failed`. */
+  /**
+   * The `ETag` of the version to change: `responseOf(task).headers.get("ETag")`. The call rejects with 412 `precondition_failed` if the resource has
+   * another version.
+   */
   ifMatch?: string;
 }
 
@@ -36,7 +39,7 @@ type OperationOf<Name extends OperationName> = paths[PathOf<Name>][Lowercase<Ver
   : never];
 
 type Json<Content> = Content extends { content: { "application/json": infer Body } } ? Body : never;
-/** A response without its replay: that rejects with a `SecretLostError`. */
+/** The body that a method can return. A replay with a null secret is excluded, because such a replay rejects with a `SecretLostError`. */
 type Shown<Body> = Body extends { secret_key: string | null } | { secret: string | null }
   ? Body extends { secret_key: string } | { secret: string }
     ? Body
@@ -75,7 +78,7 @@ type Method<Name extends OperationName> = (
   ...args: [...IdOf<Name>, ...InputOf<Name>, options?: OptionsOf<Name>]
 ) => Name extends `LIST ${infer Path extends ListPath}` ? List<ItemOf<Path>> : Promise<OutputOf<Name>>;
 
-/** A method for each operation: `client.tasks.create({ title: "..." })`. */
+/** A method for each operation: `client.tasks.create({ title: "Release" })`. */
 export type Resources = {
   readonly [Resource in keyof Operations]: {
     readonly [Name in keyof Operations[Resource]]: Operations[Resource][Name] extends OperationName
@@ -86,7 +89,7 @@ export type Resources = {
 
 const responses = new WeakMap<object, Response>();
 
-/** Returns the response that the result of a method was read from, for its headers; undefined for anything else. */
+/** Returns the response that a result was read from, to give access to its headers. Returns undefined for any other object. */
 export const responseOf = (result: object): Response | undefined => responses.get(result);
 
 type Send = (path: string, init: object) => Promise<{ data: unknown; response: Response }>;
@@ -98,7 +101,7 @@ function idIn(name: string, args: unknown[]): { id: string } | undefined {
   return { id };
 }
 
-/** The method of an operation. `retryingWith` sends with the options of one call. */
+/** Returns the method of an operation. `retryingWith`: returns a `fetch` with the retry options of one call. */
 function methodOf(client: ApiClient, name: OperationName, retryingWith: (options: RetryOptions) => Fetch) {
   const [verb = "", target = ""] = name.split(" ");
   const path = target.replace("?", "");
@@ -108,7 +111,7 @@ function methodOf(client: ApiClient, name: OperationName, retryingWith: (options
     const id = idIn(name, args);
     const input = verb === "GET" || verb === "DELETE" ? (target.endsWith("?") ? args.shift() : undefined) : args.shift();
     const { signal, idempotencyKey, ifMatch, ...retry } = (args.shift() ?? {}) as PostOptions & ChangeOptions;
-    // `fetch` would drop an empty header, and the change would be made without the condition.
+    // `fetch` drops an empty header, so the service would make the change without the condition.
     if (idempotencyKey === "" || ifMatch === "") throw new TypeError(`${name}: idempotencyKey and ifMatch must not be empty.`);
     const header = {
       ...(idempotencyKey !== undefined && { "Idempotency-Key": idempotencyKey }),
@@ -142,7 +145,6 @@ function methodOf(client: ApiClient, name: OperationName, retryingWith: (options
   };
 }
 
-/** The methods of all operations. */
 export const resourcesOf = (client: ApiClient, retryingWith: (options: RetryOptions) => Fetch): Resources =>
   Object.fromEntries(
     Object.entries(operations).map(([resource, methods]) => [

@@ -3,33 +3,42 @@ import { ConnectionError, TimeoutError } from "./errors.ts";
 import { secondsToWait } from "./problem.ts";
 
 export interface RetryOptions {
-  /** How often a request is sent again at most. 0: never. By default 2. */
+  /** The maximum number of retries of a request. Zero disables retries. Default: 2. */
   retries?: number;
-  /** The longest that one attempt may take, its body included, in milliseconds. By default 30,000. */
+  /** The time limit of one attempt, including the response body, in milliseconds. Default: 30,000. */
   timeoutMs?: number;
-  /** The longest that all attempts and the waits between them may take, in milliseconds. By default 120,000. */
+  /** The time limit of all attempts and the waits between them, in milliseconds. Default: 120,000. */
   totalTimeoutMs?: number;
-  /** The longest wait between two attempts, in milliseconds. If the service asks for a longer one, the call rejects at once. By default 60,000. */
+  /** The longest wait between two attempts, in milliseconds. If the service asks for a longer wait, the call rejects at once. Default: 60,000. */
   maxWaitMs?: number;
 }
 
 const firstWaitMs = 500;
 const longestBackOffMs = 8_000;
-/** The service or something before it failed: whether it acted is not known. */
+/** The statuses of a failed service or proxy. After such a failure, the client does not know whether the request took effect. */
 const failed = [500, 502, 503, 504];
-/** The service did nothing, and says in `Retry-After` when to try again: the same request still runs, or the limit is reached. */
+/**
+ * The statuses which mean that the request had no effect: the same request is still running, or the limit is reached. The response states in
+ * `Retry-After` when to try again.
+ */
 const postponed = [409, 429];
 
-/** Longer each time, and never the same for two clients that failed together. */
+/**
+ * Returns the wait before a retry, in milliseconds. The wait doubles with each attempt, up to 8 seconds. Jitter keeps clients that failed together
+ * from retrying together.
+ */
 const backOffMs = (attempt: number) => Math.min(firstWaitMs * 2 ** attempt, longestBackOffMs) * (0.5 + Math.random() / 2);
 
-/** Returns whether a request that may have arrived acts once though it is sent again. With a condition, the second would be told 412. */
+/**
+ * Returns whether a request acts only once even if the service receives it twice. A change with a condition is not repeatable, because its second
+ * attempt would get 412.
+ */
 const isRepeatable = ({ method, headers }: Request) =>
   method === "POST"
     ? headers.has("Idempotency-Key")
     : method === "GET" || method === "HEAD" || !(headers.has("If-Match") || headers.has("If-None-Match"));
 
-/** Returns how long to wait before the next attempt, in milliseconds; undefined if there must be none. */
+/** Returns the wait before the next attempt, in milliseconds. Returns undefined if there must be no retry. */
 function waitAfter(request: Request, outcome: Response | Error, attempt: number): number | undefined {
   if (outcome instanceof Error) return isRepeatable(request) ? backOffMs(attempt) : undefined;
   const seconds = secondsToWait(outcome);
@@ -38,7 +47,7 @@ function waitAfter(request: Request, outcome: Response | Error, attempt: number)
   return seconds === undefined ? backOffMs(attempt) : seconds * 1000;
 }
 
-/** Sends a request again while that can help and is safe. Every other response is returned as it came. */
+/** Returns a `fetch` function that retries a request if a retry is safe and can help. Other responses are returned unchanged. */
 export const retrying =
   (send: Fetch, { retries = 2, timeoutMs = 30_000, totalTimeoutMs = 120_000, maxWaitMs = 60_000 }: RetryOptions): Fetch =>
   async (request) => {
@@ -49,7 +58,7 @@ export const retrying =
         request.signal.throwIfAborted();
         return error instanceof TimeoutError ? error : new ConnectionError(error, attempt + 1);
       });
-      // What an earlier attempt deleted is not there any more.
+      // The resource is gone because an earlier attempt deleted it.
       if (mayHaveActed && request.method === "DELETE" && outcome instanceof Response && outcome.status === 404)
         return new Response(null, { status: 204, headers: outcome.headers });
       const waitMs = attempt < retries ? waitAfter(request, outcome, attempt) : undefined;

@@ -5,7 +5,10 @@ interface Platform {
   navigator?: { userAgent?: string };
 }
 
-/** Returns the User-Agent of this client; undefined in browsers, which send their own and ask in a preflight about any other. */
+/**
+ * Returns the User-Agent of this client. Returns undefined in browsers: a browser sends its own User-Agent, and a custom one would require a
+ * preflight request.
+ */
 export function userAgent(): string | undefined {
   const { process, navigator } = globalThis as Platform;
   const node = process?.versions?.node;

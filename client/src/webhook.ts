@@ -3,7 +3,7 @@ import type { WebhookEvent } from "./schema.ts";
 
 type GivenHeaders = Headers | Record<string, string | string[] | undefined>;
 
-/** A request that is not genuine: it was not signed with any of the secrets, or more than five minutes ago, or was changed on its way. */
+/** A webhook request without a valid signature, or with a timestamp that is more than five minutes off. */
 export class WebhookVerificationError extends Error {
   override readonly name = "WebhookVerificationError";
 }
@@ -19,9 +19,10 @@ const plain = (headers: GivenHeaders): Record<string, string> =>
 type GivenSecret = string | undefined;
 
 /**
- * Returns the event of a genuine request: one that was signed with a secret of the webhook (`whsec_...`) within the last five minutes. Takes several
- * secrets, of several webhooks or before and after a rotation; undefined and empty ones are skipped. `rawBody`: the body before parsing. Throws a
- * `WebhookVerificationError` for any other request, and a `TypeError` if there is no secret or one has the wrong form.
+ * Returns the event of a genuine webhook request. A genuine request was signed with one of the secrets (`whsec_...`) in the last five minutes. Pass
+ * several secrets if you have several webhooks, or during a secret rotation. Undefined and empty secrets are skipped. `rawBody`: the body before
+ * parsing. Throws a `WebhookVerificationError` if the request is not genuine. Throws a `TypeError` if no secret is given or a secret has the wrong
+ * form.
  */
 export function verifyWebhook(
   secrets: GivenSecret | readonly GivenSecret[],

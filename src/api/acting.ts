@@ -10,7 +10,7 @@ import type { Commit, Outbox, WriteContext } from "../webhooks/outbox.ts";
 import type { WebhookContext } from "../webhooks/write-webhooks.ts";
 import type { ApiContext } from "./context.ts";
 
-// What verbs take besides their input, for a request of a key. A write holds only while its key still may make it.
+// Contexts for the functions of areas, like `createTask`, in requests with an API key. A write commits only if its key may still make the write.
 
 /** The account and key that an admitted request acts for. */
 export function actorOf(c: ApiContext): Actor {
@@ -18,7 +18,7 @@ export function actorOf(c: ApiContext): Actor {
   return { accountId: admission.key.accountId, by: { type: "key", id: keyId }, from: originOf(c) };
 }
 
-/** What the key in use may do. */
+/** The scopes of the key that made the request. */
 export const scopesOf = (c: ApiContext): readonly string[] => principalOf(c).admission.key.scopes;
 
 function actingOf(c: ApiContext): contexts.Acting {

@@ -1,4 +1,4 @@
 export const apiRoot = "/api";
-/** Of the contract, within the root. */
+/** The version of the API contract, as a path below `apiRoot`. */
 export const apiVersion = "/v1";
 export const apiBase = apiRoot + apiVersion;

@@ -1,4 +1,7 @@
-/** Returns JSON as text that is the same for the same value: members in the order of their names, no white space, numbers in one form. */
+/**
+ * Returns the canonical JSON of a value: equal values have equal text. Members are sorted by name, white space is left out, and each number has one
+ * form.
+ */
 export const canonicalJson = (value: unknown): string => {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(",")}]`;
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
@@ -6,7 +9,7 @@ export const canonicalJson = (value: unknown): string => {
   return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${canonicalJson(member)}`).join(",")}}`;
 };
 
-/** The same of bytes; null if they are no JSON. */
+/** Returns the canonical JSON of a UTF-8 body. Returns null if the body is not valid JSON. */
 export function canonicalJsonOf(bytes: Uint8Array): string | null {
   try {
     return canonicalJson(JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(bytes)));

@@ -2,23 +2,23 @@ import type { Context } from "hono";
 import type { AppEnv } from "../http/context.ts";
 import type { RoutePolicy } from "../http/route-policy.ts";
 
-/** What the API knows of a route before its handler runs. All of it is read from its route object. */
+/** The properties of an API route that are known before its handler runs, read from the route object. */
 export interface ApiRoute extends RoutePolicy {
-  /** False for the path alone, under a method that it does not take. */
+  /** Whether the path supports the method of the request. */
   isOperation: boolean;
-  /** What its path takes. */
+  /** The methods that the path supports. */
   methods: string[];
-  /** Whether it has a query. One without refuses every parameter. */
+  /** Whether the route takes query parameters. A route that takes none rejects every query parameter. */
   takesQuery: boolean;
-  /** The media types of its body; empty where it takes none, or judges it by itself. */
+  /** The media types that the body may have. Empty if the route takes no body, or validates the body itself. */
   mediaTypes: string[];
-  /** False where a body may be left out: it then is `{}`. */
+  /** Whether the request must have a body. An absent optional body is read as `{}`. */
   isBodyRequired: boolean;
-  /** The request headers that it reads besides the key. */
+  /** The request headers that the route reads, besides the key. */
   headers: string[];
 }
 
-/** What handlers of the API find in `c.env` and `c.var`: what all transports do, and more of their route. */
+/** The bindings (`c.env`) and variables (`c.var`) of API handlers. Unlike on other surfaces, the policy is an `ApiRoute`. */
 export interface ApiEnv {
   Bindings: AppEnv["Bindings"];
   Variables: Omit<AppEnv["Variables"], "policy"> & { policy: ApiRoute | undefined };

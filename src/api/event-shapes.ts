@@ -1,7 +1,7 @@
 import type { z } from "zod";
 import { eventKinds } from "./event-kinds.ts";
 
-/** Returns the shape of the data of a type of event. Throws if there is no such type. */
+/** Returns the schema of an event type's data. Throws if the event type does not exist. */
 export function shapeOf(type: string): z.ZodObject {
   const kind = eventKinds[type];
   if (!kind) throw new Error(`no area has a shape for ${type}`);

@@ -3,9 +3,8 @@ import type { ContentfulStatusCode } from "hono/utils/http-status";
 import type { JSONParsed } from "hono/utils/types";
 import { type Responding, respond } from "../http/standard-headers.ts";
 
-// Responses with the headers of all, typed for the route that gives them.
+// Responses with the standard headers, typed for the route that returns them.
 
-/** A JSON response. */
 export const respondJson = <Body extends object, Status extends ContentfulStatusCode>(
   c: Responding,
   body: Body,
@@ -15,10 +14,9 @@ export const respondJson = <Body extends object, Status extends ContentfulStatus
   respond(c, JSON.stringify(body), status, { "Content-Type": "application/json", ...headers }) as Response &
     TypedResponse<JSONParsed<Body>, Status, "json">;
 
-/** A response whose bytes are there already. Its headers name its media type. */
+/** Responds with bytes that are already encoded. `headers` must include the Content-Type. */
 export const respondBytes = <Body>(c: Responding, bytes: Uint8Array, headers: Record<string, string>) =>
   respond(c, bytes, 200, headers) as Response & TypedResponse<JSONParsed<Body>, 200, "json">;
 
-/** A response without a body. */
 export const respondEmpty = <Status extends 202 | 204 | 304>(c: Responding, status: Status, headers: Record<string, string> = {}) =>
   respond(c, null, status, headers) as Response & TypedResponse<null, Status, "body">;

@@ -4,14 +4,13 @@ import type { ApiContext, ApiRoute } from "./context.ts";
 import { securityScheme } from "./route-parts/access.ts";
 import type { ApiRouter } from "./router.ts";
 
-/** A documented path in the form of the router. */
+/** Converts a documented path to the router's syntax: `{id}` becomes `:id`. */
 export const honoPath = (path: string) => path.replaceAll(/\{(\w+)\}/g, ":$1");
 
-/** The route objects of a router. */
 export const routesOf = ({ openAPIRegistry }: ApiRouter) =>
   openAPIRegistry.definitions.flatMap((definition) => (definition.type === "route" ? [definition.route] : []));
 
-/** The methods that a path takes, from its route objects. HEAD follows GET. */
+/** Returns the methods that a path supports. A path with GET also supports HEAD. */
 export const methodsOf = (routes: readonly { method: string }[]): string[] =>
   routes.flatMap(({ method }) => (method === "get" ? ["GET", "HEAD"] : [method.toUpperCase()]));
 
@@ -29,7 +28,7 @@ const otherMethod = (route: string, methods: string[]): ApiRoute => ({
   headers: [],
 });
 
-/** What is declared of every operation, by method and path. A route that is not here is not public: it takes any key, and is counted. */
+/** The policies of all operations, by method and path. A route without a policy is not public: it accepts any key, and its requests are counted. */
 export class RoutePolicies {
   readonly #byRoute = new Map<string, ApiRoute>();
 
@@ -58,7 +57,7 @@ export class RoutePolicies {
     }
   }
 
-  /** The first route that the router has matched for this request and that something is declared of. */
+  /** Returns the policy of the first matched route that has one. */
   of(c: Pick<ApiContext, "req">): ApiRoute | undefined {
     for (const { method, path } of matchedRoutes(c as ApiContext)) {
       const policy = this.#byRoute.get(`${method} ${path}`);

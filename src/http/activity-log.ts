@@ -3,7 +3,10 @@ import { clientCountry } from "./client-address.ts";
 import type { Finish } from "./request-context.ts";
 import { shownPath } from "./request-path.ts";
 
-/** Logs every request of a known key once its response is ready, with the status of the response. `unknownRoute`: stands for paths that no route has. */
+/**
+ * Logs each request of a known key after its response is ready, with the status of that response. `unknownRoute`: the route to log if no route
+ * matches the path.
+ */
 export const activityLog =
   ({ unknownRoute }: { unknownRoute: string }): Finish =>
   (c) => {

@@ -1,11 +1,14 @@
 import { minuteMs } from "../time/clock.ts";
 
-/** Of all requests of an isolate, which has 128 MiB for everything. */
+/** The body budget of an isolate: the maximum total size of the bodies in memory, in bytes. An isolate has 128 MiB of memory in total. */
 const maxHeldBytes = 16 * 1024 * 1024;
-/** No request lasts longer: one that holds something for so long was ended by the platform, which runs none of its code any more. */
+/**
+ * The age at which a claim is dropped, in milliseconds. The platform has ended any request of that age, so the code of that request can no longer
+ * release the claim.
+ */
 const maxHeldMs = minuteMs;
 
-/** What one request holds in memory of its body. */
+/** The memory that one request holds for its body. */
 export interface Claim {
   readonly keyId: string;
   bytes: number;
@@ -14,7 +17,7 @@ export interface Claim {
 
 const holdings = new Set<Claim>();
 
-/** Begins to count what a request of a key holds. */
+/** Starts a claim on the body budget for a request of a key. */
 export function hold(keyId: string, now: number): Claim {
   for (const each of holdings) if (now - each.since > maxHeldMs) holdings.delete(each);
   const holding = { keyId, bytes: 0, since: now };
@@ -25,8 +28,8 @@ export function hold(keyId: string, now: number): Claim {
 export const release = (holding: Claim): void => void holdings.delete(holding);
 
 /**
- * Lets a request hold so many bytes in all. Returns false where its key would hold more than is left free for the others. So one key takes
- * half of the isolate's bytes at most, n keys 1/(n + 1) each, and the next key still finds room.
+ * Sets the bytes that a request holds. Returns false if the key of the request would then hold more bytes than remain free. One key can hold at most
+ * half of the budget, and each of n keys at most 1/(n + 1). A further key always finds room.
  */
 export function grow(holding: Claim, bytes: number): boolean {
   let ofAll = bytes;

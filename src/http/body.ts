@@ -6,7 +6,7 @@ import { type Claim, grow, hold, release } from "./body-budget.ts";
 import type { AppContext, AppEnv, ReceivedBody } from "./context.ts";
 
 export const maxBodyBytes = 64 * 1024;
-/** Of a public route, which nobody answers for: so little is not worth counting. */
+/** The body limit of public routes, in bytes. Requests to public routes have no key. Their bodies are too small to count in the body budget. */
 const maxPublicBodyBytes = 1024;
 const firstBufferBytes = 4 * 1024;
 export const maxWaitMs = 15 * secondMs;
@@ -14,8 +14,8 @@ export const maxWaitMs = 15 * secondMs;
 const noBody: ReceivedBody = { bytes: new Uint8Array(), failure: null };
 
 /**
- * Reads the bytes of a body before the key is asked: so a key that is revoked while its body is on the way does nothing any more.
- * An error in them is stored, and thrown when the body is read.
+ * Receives the body of a request before its key is admitted. A key that is revoked while the body arrives can therefore no longer act. A failure
+ * while the body arrives is stored, and thrown when the body is read.
  */
 export const receiveBody = createMiddleware<AppEnv>(async function receiveBody(c, next) {
   const policy = c.get("policy");
@@ -30,7 +30,7 @@ export const receiveBody = createMiddleware<AppEnv>(async function receiveBody(c
   try {
     const body = await receive(c, holding);
     c.set("body", body);
-    // The stream is used up, so a second read gets the first result.
+    // The stream is consumed, so later reads get the received bytes or the failure.
     c.req.raw = new Request(c.req.raw, { body: body.failure ? failing(body.failure) : body.bytes });
     await next();
   } finally {
@@ -38,7 +38,7 @@ export const receiveBody = createMiddleware<AppEnv>(async function receiveBody(c
   }
 });
 
-/** Says that nobody will read the body, or the rest of it: else the response waits for all of it to arrive. */
+/** Cancels the unread rest of the body. Otherwise the response would wait until the whole body has arrived. */
 export const discardBody = (c: AppContext): void => void c.req.raw.body?.cancel().catch(() => {});
 
 async function receive(c: AppContext, holding: Claim | null): Promise<ReceivedBody> {
@@ -58,7 +58,7 @@ async function receive(c: AppContext, holding: Claim | null): Promise<ReceivedBo
   }
 }
 
-/** Into one buffer that grows: a body that comes byte by byte takes no more memory than another. */
+/** Reads a body into one growing buffer. A body that arrives in many small chunks therefore takes no more memory than any other body. */
 async function readAll(reader: ReadableStreamDefaultReader<Uint8Array>, longest: number, holding: Claim | null): Promise<Uint8Array> {
   let buffer = new Uint8Array(0);
   let length = 0;

@@ -3,46 +3,46 @@ import type { Credential, Principal } from "../admission/authenticate.ts";
 import type { FailureCode } from "../errors/failure.ts";
 import type { RoutePolicy } from "./route-policy.ts";
 
-/** What handlers find in `c.env` and `c.var`. */
+/** The bindings (`c.env`) and variables (`c.var`) of a request. */
 export interface AppEnv {
   Bindings: Env;
   Variables: {
-    /** `req_...`: of the response, of the entry in the activity log, and of the line that a failure of the request is logged with. */
+    /** The id of the request, `req_...`. The response, the activity log and the logged error of a failed request all have this id. */
     requestId: string;
     /** When the request reached the Worker, in milliseconds since the epoch. */
     startedAt: number;
-    /** Where it was sent, once somebody has asked: `urlOf`. */
+    /** The parsed URL of the request. Undefined until `urlOf` is first called. */
     url: URL | undefined;
-    /** The headers of every response of this transport. */
+    /** The headers of every response of the surface. */
     transportHeaders: Record<string, string>;
-    /** The response that has the standard headers already. Undefined if there is none. */
+    /** The response that `respond` made with the standard headers. Undefined if `respond` made no response. */
     complete: Response | undefined;
-    /** Whether this is a build for a laptop. */
+    /** Whether this is a local build, made by `npm start`. */
     isLocal: boolean;
-    /** What is declared of the route. Undefined where nothing is: any key, counted. */
+    /** The policy of the matched route. A route without a policy accepts any key, and its requests are counted. */
     policy: RoutePolicy | undefined;
-    /** The verified key that it came with. */
+    /** The verified key of the request. */
     credential: Credential;
-    /** The key that it acts for, admitted or denied. Undefined if it has none. */
+    /** The key that the request acts for, admitted or denied. Undefined if the request has no known key. */
     principal: Principal | undefined;
-    /** The bytes of the body, or what is wrong with them. */
+    /** The bytes of the body, or the failure that occurred while the body arrived. */
     body: ReceivedBody;
-    /** Of the problem that it is answered with. */
+    /** The code of the problem that the response reports. */
     errorCode: FailureCode | undefined;
-    /** What the scripts of a page are known by to its policy. */
+    /** The nonce in the Content-Security-Policy of a page. Only scripts with this nonce may run. */
     secureHeadersNonce?: string;
   };
 }
 
 export type AppContext = Context<AppEnv>;
 
-/** `failure`: it was too large, too late or broken off, and `bytes` is empty. */
+/** The body of a request. If the body was too large, late or incomplete, `failure` is set and `bytes` is empty. */
 export interface ReceivedBody {
   bytes: Uint8Array;
   failure: Error | null;
 }
 
-/** The key of an admitted request. Throws where the route is public, and so has none. */
+/** Returns the key of an admitted request. Throws on a public route, because its requests have no key. */
 export function principalOf(c: { get: (name: "principal") => Principal | undefined }): Principal {
   const principal = c.get("principal");
   if (!principal) throw new Error("a public route has no key");

@@ -12,9 +12,9 @@ import { type Authority, type Commit, commitTo, type Outbox, type WriteContext }
 import { ownHosts } from "../webhooks/url-rules.ts";
 import type { WebhookContext } from "../webhooks/write-webhooks.ts";
 
-// What verbs take besides their input, for every surface: on whose behalf, on which data, at what time.
+// Contexts for the functions of areas, like `createTask`, on every surface. A context has the actor, the databases and the time.
 
-/** The part of a request's context that these are made of. The contexts of all surfaces have it. */
+/** The members of a request context that the functions below read. The contexts of all surfaces have these members. */
 export interface Requesting {
   env: Env;
   executionCtx: { waitUntil(work: Promise<unknown>): void };
@@ -22,7 +22,10 @@ export interface Requesting {
   get(name: "isLocal"): boolean;
 }
 
-/** On whose behalf a request acts. `store`: the database of the account's log. `scopes`: what the actor may read of events; null: all. */
+/**
+ * The party that a request acts for. `store`: the database that holds the account's log. `scopes`: the scopes that limit which events the actor may
+ * read, or null if the actor may read all events.
+ */
 export interface Acting {
   actor: Actor;
   store: string;
@@ -37,7 +40,7 @@ export const readContext = (c: Requesting, { actor }: Pick<Acting, "actor">): Re
   now: Date.now(),
 });
 
-/** For verbs that read the log, or figures made of it. */
+/** Returns the context for functions that read the log or figures from the log. */
 export const logContext = (
   c: Requesting,
   acting: Pick<Acting, "actor" | "store">,
@@ -47,7 +50,7 @@ export const logContext = (
   refresh: refreshBy(c.env, acting.store),
 });
 
-/** Where changes are written. Deliveries are enqueued once the response has gone. */
+/** Returns the outbox for changes of this request. Deliveries are enqueued in the background, without delaying the response. */
 export const outboxFor = (c: Requesting, authority?: Authority): Outbox => ({
   db: connect(c.env.DB),
   enqueue: enqueueVia(c.env.DELIVERIES, (work) => c.executionCtx.waitUntil(work)),
@@ -62,13 +65,13 @@ export const writeContext = (c: Requesting, acting: Acting, commit = usualCommit
   commit,
 });
 
-/** For verbs that make and change keys. */
+/** Returns the context for functions that create or change keys. */
 export function keyContext(c: Requesting, acting: Acting, commit = usualCommit(c, acting)): KeyContext & { signing: SigningSecret } {
   const [signing] = signingSecretsIn(c.env);
   return { ...logContext(c, acting), signing, commit };
 }
 
-/** For verbs that make and change webhooks. */
+/** Returns the context for functions that create or change webhooks. */
 export const webhookContext = (c: Requesting, acting: Acting, commit = usualCommit(c, acting)): WebhookContext => ({
   ...readContext(c, acting),
   commit,

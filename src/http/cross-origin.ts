@@ -17,7 +17,7 @@ const exposed = [
   "Allow",
 ];
 
-/** On every response: any origin may call with a key, and nothing that a browser sends by itself counts as one. */
+/** The CORS headers of every API response. Any origin may call the API with a key. Credentials that a browser sends by itself are ignored. */
 export const anyOrigin = {
   "Access-Control-Allow-Origin": "*",
   "Access-Control-Expose-Headers": exposed.join(","),
@@ -25,12 +25,12 @@ export const anyOrigin = {
 
 const usualHeaders = "Authorization,Content-Type,Idempotency-Key,If-Match,If-None-Match";
 const maxHeaderList = 4096;
-/** The name of a header (RFC 9110, 5.6.2). */
+/** The pattern of a header name (RFC 9110, 5.6.2). */
 const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
 /**
- * Responds to every OPTIONS, without a key: with the methods that the path takes, as `Allow` and as what a browser may send from another
- * origin. `methodsAt`: the methods of a path; undefined for a path that is not there, which is 404.
+ * Responds to every OPTIONS request without a key. The response lists the methods of the path in `Allow` and in the CORS headers. `methodsAt`:
+ * returns the methods of a path, or undefined for an unknown path, which gets 404.
  */
 export const options = (methodsAt: (c: AppContext) => readonly string[] | undefined) =>
   createMiddleware<AppEnv>(async function options(c, next) {
@@ -46,8 +46,8 @@ export const options = (methodsAt: (c: AppContext) => readonly string[] | undefi
   });
 
 /**
- * Returns the headers that a browser may send: those that it asks for, since it sends no credentials by itself and so nothing that one of
- * them could misuse. What is no name of a header is left out.
+ * Returns the headers that a browser may send: every valid header name that the preflight request lists. Allowing any header is safe, because
+ * browsers send no credentials to the API by themselves.
  */
 function allowedHeaders(asked: string | undefined): string {
   if (asked === undefined) return usualHeaders;

@@ -1,10 +1,10 @@
 import { bodyLimit } from "hono/body-limit";
 import { Failure } from "../errors/failure.ts";
 
-/** Enough for the largest form: a passkey response, or a hundred addresses. */
+/** The maximum size of a form, in bytes. The largest forms are a passkey response and a list of 100 addresses. */
 const maxFormBytes = 16 * 1024;
 
-/** Refuses forms, and bodies of the operator's calls, that are larger than 16 KiB. */
+/** Throws `body_too_large` if a form or the body of an operator request is larger than 16 KiB. */
 export const formLimit = bodyLimit({
   maxSize: maxFormBytes,
   onError: () => {

@@ -22,7 +22,10 @@ export interface ProblemBody {
   "violated-policies"?: string[];
 }
 
-/** The failure that an error thrown anywhere is answered as. What is our own fault is logged, and what nobody foresaw says nothing about itself. */
+/**
+ * Converts any thrown error to the failure that the response reports. Logs the error if the status is 500 or above. The failure for an unexpected
+ * error reveals nothing about the error.
+ */
 export function failureOf(error: unknown, requestId: string): Failure {
   const failure = toFailure(error);
   if (failures[failure.code].status >= 500) console.error(`${requestId} failed with ${failure.code}:`, innermost(error));
@@ -39,7 +42,7 @@ function toFailure(error: unknown): Failure {
   return new Failure("internal_error", "Something went wrong on our side. The request id helps us find out what.", { cause: error });
 }
 
-/** The response for a failure, as problem+json. */
+/** Returns the response for a failure, as `application/problem+json`. */
 export function problem(c: AppContext, failure: FailureContent): Response {
   const { status, title } = failures[failure.code];
   const origin = requestOrigin(c);
@@ -59,7 +62,10 @@ export function problem(c: AppContext, failure: FailureContent): Response {
   return respond(c, JSON.stringify(body), status, { "Content-Type": problemType, ...failure.headers, ...retryAfter(c, status) });
 }
 
-/** When to come again: for a used-up limit the end of the window, for what is unavailable a moment, spread so that not all come at once. */
+/**
+ * Returns the `Retry-After` header. For a used-up rate limit, the header states the seconds until the window ends. For an unavailable service, the
+ * header states 1 to 5 seconds at random, so that clients do not all retry together.
+ */
 function retryAfter(c: AppContext, status: number): Record<string, string> {
   const rateLimit = c.get("principal")?.admission.rateLimit;
   if (status === 429 && rateLimit) return { "Retry-After": String(secondsToReset(rateLimit, Date.now())) };

@@ -1,7 +1,7 @@
 import type { RateLimit } from "../admission/admission.ts";
 import { secondMs } from "../time/clock.ts";
 
-/** What every response to a recognised key has. */
+/** The names of the rate limit headers on every response to a known key. */
 export const rateLimitHeaders = [
   "RateLimit-Policy",
   "RateLimit",
@@ -11,14 +11,14 @@ export const rateLimitHeaders = [
   "X-RateLimit-Reset",
 ] as const;
 
-/** Whole seconds until the window ends, at least one. */
+/** Returns the number of whole seconds until the window ends, at least one. */
 export const secondsToReset = ({ resetsAt }: RateLimit, now: number): number => Math.max(1, Math.ceil((resetsAt - now) / secondMs));
 
 export const remainingOf = ({ limit, used }: RateLimit): number => Math.max(0, limit - used);
 
 /**
- * A key's limit as headers of a response, the one place that makes them: the fields of draft-ietf-httpapi-ratelimit-headers, which may still change,
- * and the older ones that most clients read.
+ * Returns the rate limit of a key as response headers. No other code creates rate limit headers. The `RateLimit` fields follow
+ * draft-ietf-httpapi-ratelimit-headers, which may still change. Most clients read the older `X-RateLimit` fields.
  */
 export function rateLimitHeadersOf(rateLimit: RateLimit, now: number): Record<(typeof rateLimitHeaders)[number], string> {
   const { limit, used, resetsAt } = rateLimit;

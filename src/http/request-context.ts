@@ -3,19 +3,19 @@ import { newId } from "../ids/ids.ts";
 import { discardBody } from "./body.ts";
 import type { AppContext, AppEnv } from "./context.ts";
 
-/** Calls a function with each response that is ready, from every source. */
+/** A step that runs on each finished response, no matter which code made the response. */
 export type Finish = (c: AppContext) => void;
 
 interface RequestOptions {
   isLocal: boolean;
-  /** The headers of every response of the transport. */
+  /** The headers of every response of the surface. */
   headers?: Record<string, string>;
   finish: readonly Finish[];
 }
 
 /**
- * Gives a request its id and its clock, each made once, and its response to each of `finish` in turn. They are functions and not middleware,
- * since every middleware that waits for a response costs every request.
+ * Sets the id and the start time of each request, and runs the `finish` steps on its response. The steps are functions and not middleware, because
+ * each middleware that awaits the response slows down every request.
  */
 export const requestContext = ({ isLocal, headers = {}, finish }: RequestOptions) =>
   createMiddleware<AppEnv>(async function requestContext(c, next) {
@@ -26,6 +26,6 @@ export const requestContext = ({ isLocal, headers = {}, finish }: RequestOptions
     c.set("transportHeaders", headers);
     await next();
     for (const each of finish) each(c);
-    // What nobody has read of the body, nobody will: else the response would wait for all of it to arrive.
+    // Cancels a body that no middleware has received. Otherwise the response would wait until the whole body has arrived.
     if (c.get("body") === undefined) discardBody(c);
   });

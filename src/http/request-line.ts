@@ -6,18 +6,22 @@ const methods = ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST",
 const usualSample = 0.01;
 
 /**
- * Logs one line of JSON for each request that failed with 5xx and for a sample of the others, under OpenTelemetry's names (semantic conventions for
- * HTTP servers, 1.38). It says which route was asked for, never the path or the query that was sent: a line has no secret and nobody's data.
+ * Logs one line of JSON for each request that failed with 5xx, and for a sample of all other requests. The field names follow OpenTelemetry's
+ * semantic conventions for HTTP servers, version 1.38. A line has the route pattern instead of the path and query. The log therefore contains no
+ * secrets and no client data.
  */
 export function requestLine(c: AppContext): void {
   const sample = c.res.status >= 500 ? 1 : sampleOf(c.env.LOG_SAMPLE);
   if (Math.random() < sample) console.log(JSON.stringify(lineOf(c, sample, Date.now())));
 }
 
-/** Read from the binding once an isolate. */
+/** The last value of `LOG_SAMPLE` and its parsed form, so that each isolate parses the value only once. */
 let latest: { text: string | undefined; sample: number } | undefined;
 
-/** Returns the share of requests, 0 to 1, that `LOG_SAMPLE` states: 0.01 unless it is set. One that is not valid is reported, and closes nothing. */
+/**
+ * Returns the share of requests to log, from 0 to 1, as `LOG_SAMPLE` states it. The default share is 0.01. An invalid value is reported in the log,
+ * and the default is used.
+ */
 export function sampleOf(text: string | undefined): number {
   if (latest?.text === text) return latest?.sample ?? usualSample;
   const isValid = text === undefined || /^(?:0(?:\.\d+)?|1(?:\.0+)?)$/.test(text);
@@ -43,7 +47,7 @@ function lineOf(c: AppContext, sample: number, now: number): Record<string, stri
   };
 }
 
-/** The pattern of a page's route, `/keys/{id}`; undefined where none was found. */
+/** Returns the route pattern of a page, like `/keys/{id}`. Returns undefined if no route matched. */
 function pageRoute(c: AppContext): string | undefined {
   const found = matchedRoutes(c).findLast(({ method, path }) => method !== "ALL" && path !== "/*");
   return found?.path.replaceAll(/:(\w+)(\{[^}]*\})?\??/g, "{$1}");

@@ -1,11 +1,11 @@
-/** The part of a request's context that its URL is read from. The contexts of all transports have it. */
+/** The members of a request context that hold its URL. The contexts of all surfaces have these members. */
 interface Requested {
   req: { url: string };
   get(name: "url"): URL | undefined;
   set(name: "url", url: URL): void;
 }
 
-/** Returns where a request was sent, as `URL` reads it. Most requests of the API need no more than their path and origin, so it is read when it is asked for. */
+/** Returns the parsed URL of a request. The URL is parsed on demand, because most API requests need only its path and origin. */
 export function urlOf(c: Requested): URL {
   const known = c.get("url");
   if (known) return known;
@@ -14,10 +14,9 @@ export function urlOf(c: Requested): URL {
   return url;
 }
 
-/** What the URLs of the last request began with, up to their path. Most requests of an isolate begin with the same. */
+/** The part of the last request's URL before its path, and its origin. Most requests of an isolate have the same origin. */
 let latest = { beginning: "", origin: "" };
 
-/** Returns the origin that a request was sent to. */
 export function requestOrigin({ req: { url } }: Pick<Requested, "req">): string {
   const pathAt = url.indexOf("/", url.indexOf("//") + 2);
   const beginning = pathAt === -1 ? url : url.slice(0, pathAt);
@@ -25,5 +24,5 @@ export function requestOrigin({ req: { url } }: Pick<Requested, "req">): string 
   return latest.origin;
 }
 
-/** Whether a request was sent with a query that is not empty. */
+/** Returns whether the URL of a request has a non-empty query. */
 export const hasQuery = ({ req: { url } }: Pick<Requested, "req">): boolean => /\?[^#]/.test(url);

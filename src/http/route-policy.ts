@@ -1,13 +1,13 @@
-/** What must be known of a route before its handler runs. */
+/** The properties of a route that are known before its handler runs. */
 export interface RoutePolicy {
-  /** The path as it is documented, from the origin on: `/api/v1/users/{id}`. */
+  /** The path from the documentation, including its base path: `/api/v1/users/{id}`. */
   route: string;
-  /** Whether it is answered without a key. */
+  /** Whether the route is public: requests need no key. */
   isPublic: boolean;
-  /** The scope that it asks for; null where any key will do. */
+  /** The scope that a key needs, or null if any key is accepted. */
   scope: string | null;
-  /** Whether a request uses up one of the limit. */
+  /** Whether a request counts against the limit. */
   isCounted: boolean;
-  /** Whether it reads a body. */
+  /** Whether the route reads the body of a request. */
   takesBody: boolean;
 }

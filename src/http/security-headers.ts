@@ -2,14 +2,14 @@ import { NONCE, secureHeaders } from "hono/secure-headers";
 
 const strictTransportSecurity = "max-age=63072000; includeSubDomains";
 
-/** On every response of the API: nothing of it is ever a page. */
+/** The security headers of every API response. An API response is never a page. */
 export const apiSecurityHeaders = {
   "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
   "X-Content-Type-Options": "nosniff",
   "Strict-Transport-Security": strictTransportSecurity,
 };
 
-/** On every page. */
+/** The security headers of every page. */
 export const pageSecurityHeaders = secureHeaders({
   contentSecurityPolicy: {
     defaultSrc: ["'none'"],
@@ -24,7 +24,7 @@ export const pageSecurityHeaders = secureHeaders({
     trustedTypes: ["overview"],
   },
   strictTransportSecurity,
-  // Not "no-referrer": forms would be sent with `Origin: null`.
+  // With "no-referrer", browsers would send forms with `Origin: null`.
   referrerPolicy: "same-origin",
   xFrameOptions: "DENY",
 });

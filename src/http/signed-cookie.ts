@@ -3,12 +3,12 @@ import { getCookie, getSignedCookie, setSignedCookie } from "hono/cookie";
 import type { CookieOptions } from "hono/utils/cookie";
 import { encryptionSecrets } from "../webhooks/encryption.ts";
 
-// The cookies of sessions are signed: a made-up one is refused without a query. D1 decides whether a session is valid.
+// Session cookies are signed, so a forged cookie is denied without a query. D1 decides whether a session is valid.
 
-/** What signs cookies: the first signs new ones, all of them verify. */
+/** Returns the secrets that sign cookies. The first secret signs new cookies. All secrets verify cookies. */
 export const cookieSecrets = (env: object): string[] => encryptionSecrets(env).map(({ secret }) => `cookies ${secret}`);
 
-/** What a cookie holds; undefined where there is none, or none that was signed here. */
+/** Returns the value of a signed cookie. Returns undefined if the cookie is absent or its signature is invalid. */
 export async function readSigned<E extends { Bindings: Env }>(c: Context<E>, name: string): Promise<string | undefined> {
   if (getCookie(c, name) === undefined) return undefined;
   for (const secret of cookieSecrets(c.env)) {

@@ -2,7 +2,7 @@ import type { Principal } from "../admission/authenticate.ts";
 import { rateLimitHeadersOf } from "./rate-limit-headers.ts";
 import type { Finish } from "./request-context.ts";
 
-/** The part of a request's context that the standard headers need. The contexts of all transports have it. */
+/** The members of a request context that the standard headers need. The contexts of all surfaces have these members. */
 export interface Responding {
   get(name: "principal"): Principal | undefined;
   get(name: "requestId"): string;
@@ -11,8 +11,8 @@ export interface Responding {
 }
 
 /**
- * Returns a response with the standard headers: those of its transport, the request id, the rate limit of the key, and Cache-Control. Setting them
- * later, one by one, costs three times as much CPU.
+ * Returns a response with the standard headers: those of the surface, the request id, the rate limit of the key, and Cache-Control. Setting the
+ * headers later, one by one, would take three times as much CPU time.
  */
 export function respond(c: Responding, body: string | Uint8Array | null, status: number, headers: Record<string, string>): Response {
   const response = new Response(body, { status, headers: { ...headers, ...standardHeadersOf(c, "ETag" in headers) } });
@@ -37,7 +37,7 @@ export const setHeaders =
     try {
       set();
     } catch {
-      // The headers of a response of `fetch` or `Response.redirect` are immutable.
+      // The headers of a response from `fetch` or `Response.redirect` are immutable.
       c.res = new Response(c.res.body, c.res);
       set();
     }

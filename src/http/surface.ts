@@ -4,20 +4,22 @@ import type { AppContext, AppEnv } from "./context.ts";
 import { failureOf } from "./problem.ts";
 import { normalizedPath } from "./request-path.ts";
 
-/** A part of the service for one kind of client, with middleware, an error form and a 404 of its own. */
+/** A part of the service for one kind of client. A surface has its own middleware, error format and 404 response. */
 export interface Surface {
-  /** Whether the surface serves a path, with a response of its own where it has no route there. */
+  /** Returns whether the surface handles a path. For a path without a route, the surface responds with 404. */
   serves: (path: string) => boolean;
   app: Hono<AppEnv>;
 }
 
-/** How the Worker was built. `isLocal`: for a laptop. `isOpen`: the overview needs no sign-in there. */
+/**
+ * The build settings of the Worker. `isLocal`: the Worker is for local use, as `npm start` runs it. `isOpen`: the local overview needs no sign-in.
+ */
 export interface Build {
   isLocal: boolean;
   isOpen: boolean;
 }
 
-/** Returns an app without routes. `fail`: returns the response for what went wrong. */
+/** Creates an app without routes. `fail`: returns the response for a failure. */
 export function createSurfaceApp(fail: (c: AppContext, failure: Failure) => Response | Promise<Response>): Hono<AppEnv> {
   const app = new Hono<AppEnv>({ getPath: normalizedPath });
   app.onError((error, c) => fail(c, failureOf(error, c.get("requestId"))));
@@ -25,5 +27,5 @@ export function createSurfaceApp(fail: (c: AppContext, failure: Failure) => Resp
   return app;
 }
 
-/** Whether a path is `base` or lies below it. */
+/** Returns whether a path equals `base` or lies below `base`. */
 export const isAt = (base: string, path: string): boolean => path === base || path.startsWith(`${base}/`);

@@ -11,7 +11,9 @@ import { Failure } from "../errors/failure.ts";
 import { requestOrigin, urlOf } from "../http/request-url.ts";
 import { serversOf, withServers } from "./servers.ts";
 
-/** The OpenAPI document itself: `npm run generate` writes it into `public/`, from where it is served with the servers of this deployment. */
+/**
+ * The routes of the OpenAPI document. `npm run generate` writes the document to `public/`. The served document lists the servers of this deployment.
+ */
 export const routes = createRouter();
 
 const requestId = { "X-Request-Id": { $ref: "#/components/headers/X-Request-Id" } };
@@ -19,7 +21,7 @@ const etagHeader = { ETag: { $ref: "#/components/headers/ETag" } };
 const notModified = { 304: { description: "The client already has this version.", headers: { ...requestId, ...etagHeader } } };
 const tags = ["This document"];
 
-/** The document as what it says, in whichever syntax. */
+/** The schema of the OpenAPI document, for both JSON and YAML. */
 const OpenApiDocument = z
   .looseObject({ openapi: z.literal("3.1.0").meta({ description: "The version of OpenAPI: `3.1.0`." }) })
   .openapi("OpenApiDocument", { description: "An OpenAPI document." });
@@ -29,10 +31,10 @@ interface Served {
   bytes: Uint8Array;
 }
 
-/** What this isolate serves, by path: of the origins that were asked last, since only a laptop has several. */
+/** The documents that this isolate has served. The cache holds one document per path, because only a local build has several origins. */
 const served = new Map<string, Served & { servers: string }>();
 
-/** The document that `npm run generate` has written, with the servers of this deployment. Throws `unavailable`. */
+/** Returns the generated document with the servers of this deployment. Throws `unavailable` if the document cannot be read. */
 async function readServed(c: ApiContext, path: string): Promise<Served> {
   const servers = serversOf(c.env.PUBLIC_ORIGIN, requestOrigin(c));
   const key = JSON.stringify(servers);

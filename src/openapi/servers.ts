@@ -1,18 +1,18 @@
-/** A place where the service answers, as the document names it. */
+/** An entry of `servers` in the OpenAPI document. */
 type Server = { url: string; description: string };
 
-/** What the checked-in document names: the service that `npm start` runs. Served, the document names where it is served. */
+/** The server in the checked-in document: the service that `npm start` runs. A served document names the servers of its deployment instead. */
 export const laptop: Server = { url: "http://localhost:8787", description: "The service on this machine, after npm start." };
 
-/** The origins that a deployment is configured with or, without any, the one that was asked. */
+/** Returns the servers of a deployment: its configured origins or, if none is configured, the origin of the request. */
 export function serversOf(publicOrigin: string, asked: string): Server[] {
   const configured = publicOrigin.split(",").flatMap((origin) => (origin.trim() === "" ? [] : [new URL(origin.trim()).origin]));
   return (configured.length > 0 ? configured : [asked]).map((url) => ({ url, description: "The service that serves this document." }));
 }
 
 /**
- * The text of a document, as `npm run generate` writes it, with other servers. The text and not the document: to parse half a megabyte would cost as
- * much as a hundred requests. YAML takes a line of JSON as it is.
+ * Replaces the servers in the text of a generated document. In YAML, a line of JSON is a valid value. The document is not parsed, because parsing
+ * half a megabyte would cost as much as 100 requests.
  */
 export const withServers = (text: string, servers: readonly Server[]): string =>
   text

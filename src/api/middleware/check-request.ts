@@ -6,9 +6,9 @@ import { idempotencyKeyIn } from "./idempotency.ts";
 import { refuseQuery, requireDecodable } from "./validation.ts";
 
 /**
- * What holds for every operation, in the order of the contract: the body's size and arrival, its media type, its syntax, the headers
- * that the operation reads, the query. A public operation judges its body by itself. Paths and methods that are not there pass: the router
- * answers them.
+ * Validates a request before its handler runs, in the order of the contract: body size and arrival, media type, JSON syntax, headers, query. The
+ * handler of a public operation validates its body itself. A request with an unknown path or method passes this check, because the router responds to
+ * it.
  */
 export const checkRequest = createMiddleware<ApiEnv>(async function checkRequest(c, next) {
   const policy = c.get("policy");
@@ -28,7 +28,7 @@ const headerChecks: Record<string, (c: ApiContext) => unknown> = {
   "Idempotency-Key": idempotencyKeyIn,
 };
 
-/** Throws `unsupported_media_type` for a body that is compressed: nothing here unpacks one. */
+/** Throws `unsupported_media_type` for a compressed body, because the service does not decompress bodies. */
 function requireIdentity(c: ApiContext): void {
   const codings = (c.req.header("Content-Encoding") ?? "").toLowerCase().split(",");
   if (codings.every((coding) => ["", "identity"].includes(coding.trim()))) return;
@@ -37,7 +37,7 @@ function requireIdentity(c: ApiContext): void {
   });
 }
 
-/** Refuses what is of another media type or not JSON. A body that may be absent, and is, is an empty object. */
+/** Throws unless the body is JSON in an accepted media type. An absent optional body becomes an empty object. */
 function requireJson(c: ApiContext, { mediaTypes, isBodyRequired }: ApiRoute): void {
   requireIdentity(c);
   const { bytes } = c.get("body");
@@ -50,14 +50,14 @@ function requireJson(c: ApiContext, { mediaTypes, isBodyRequired }: ApiRoute): v
     });
   }
   const text = isAbsent ? "{}" : jsonTextOf(bytes);
-  // So that an absent body and an empty object are the same request, also to an Idempotency-Key.
+  // An absent body counts as an empty object, so an Idempotency-Key treats both as the same request.
   if (isAbsent) c.set("body", { bytes: new TextEncoder().encode(text), failure: null });
-  // The validators read this one, and know the media type without its parameters.
+  // The validators read this copy of the request. The validators accept a media type only without parameters.
   c.req.raw = new Request(c.req.raw, { body: text });
   c.req.raw.headers.set("Content-Type", mediaType);
 }
 
-/** A media type without its parameters, in lower case; empty where it says another character set than UTF-8. */
+/** Returns a media type in lower case, without its parameters. Returns an empty string if the charset is not UTF-8. */
 function essenceOf(contentType: string): string {
   const [essence = "", ...parameters] = contentType.toLowerCase().split(";");
   const charsets = parameters.flatMap((parameter) => /^\s*charset\s*=\s*"?([^"\s]*)"?\s*$/.exec(parameter)?.[1] ?? []);

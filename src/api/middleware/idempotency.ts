@@ -10,11 +10,11 @@ import { canonicalJsonOf } from "../canonical-json.ts";
 import type { ApiContext } from "../context.ts";
 import { respondJson } from "../respond.ts";
 
-/** What an Idempotency-Key may say. */
+/** The pattern of a valid Idempotency-Key. */
 export const idempotencyKeyPattern = "^[\\x20-\\x7e]{1,255}$";
 const idempotencyKey = new RegExp(idempotencyKeyPattern);
 
-/** The Idempotency-Key, or null where it is absent. Throws `invalid_header`. */
+/** Returns the Idempotency-Key, or null if the header is absent. Throws `invalid_header`. */
 export function idempotencyKeyIn(c: ApiContext): string | null {
   const value = c.req.header("Idempotency-Key");
   if (value === undefined) return null;
@@ -26,7 +26,9 @@ export function idempotencyKeyIn(c: ApiContext): string | null {
   return value;
 }
 
-/** How a POST is answered: `body` to the one who asked, `stored` (by default the same) to one who asks again with the same key. */
+/**
+ * The response to a POST. The first request gets `body`. A repeated request with the same Idempotency-Key gets `stored`, which defaults to `body`.
+ */
 export interface PostResponse<Body, Status> {
   status: Status;
   body: Body;
@@ -35,15 +37,18 @@ export interface PostResponse<Body, Status> {
 }
 
 interface Post<Result, Body, Status> {
-  /** Throws if the key of this request may not do this, even if another key did it first. `first`: the response to that request. */
+  /**
+   * Throws if the API key of a repeated request may not make this change. Another key may have made the change first. `first`: the stored body of the
+   * first response.
+   */
   authorize?: (reading: ReadContext, first: Body) => Promise<void> | void;
   run: (writing: WriteContext) => Promise<Result>;
   respond: (result: Result) => PostResponse<Body, Status>;
-  /** What the first request may have left to do besides its change. */
+  /** Finishes work that the first request may have left undone after its change. This function runs before each replay. */
   beforeReplay?: () => Promise<void>;
 }
 
-/** Runs a verb for a POST, once for each Idempotency-Key: a repetition is answered with what the first got, and has no effect. */
+/** Handles a POST so that it takes effect once per Idempotency-Key. A repeated request has no effect and gets the response to the first request. */
 export async function runOnce<Result, Body extends object, Status extends 200 | 201 | 202>(
   c: ApiContext,
   { authorize = () => {}, run, respond: responseFor, beforeReplay = async () => {} }: Post<Result, Body, Status>,

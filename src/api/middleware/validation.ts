@@ -12,7 +12,7 @@ const maxName = 100;
 
 type Issue = z.core.$ZodIssue;
 
-/** RFC 6901. A name that the client made up is cut, so that an answer cannot be made large. */
+/** Returns a JSON pointer (RFC 6901). Names that the client chose are truncated, so that a client cannot inflate the response. */
 const pointerOf = (path: readonly PropertyKey[]) =>
   path.map((part) => `/${named(part).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
 
@@ -34,7 +34,7 @@ function fieldErrorsOf(
   return [{ detail: issue.message, code: fieldCode(issue), ...locate(issue.path) }];
 }
 
-/** Turns what zod found wrong with a body, a query or a header into the failure that names each place. */
+/** Throws a failure with a field error for each invalid place that zod found in a body, a query or a header. */
 export const onInvalid: Hook<unknown, ApiEnv, string, unknown> = (result) => {
   if (result.success) return;
   const { issues } = result.error;
@@ -59,7 +59,7 @@ export const onInvalid: Hook<unknown, ApiEnv, string, unknown> = (result) => {
 
 const invalidQuery = (faults: FieldError[]) => new Failure("invalid_parameter", "The query has parameters that are not valid.", { faults });
 
-/** Refuses every parameter, for an operation that takes none. */
+/** Throws `invalid_parameter` for every query parameter of an operation that takes none. */
 export function refuseQuery(c: ApiContext): void {
   if (!hasQuery(c)) return;
   const names = [...new Set(urlOf(c).searchParams.keys())];
@@ -70,7 +70,7 @@ export function refuseQuery(c: ApiContext): void {
   throw invalidQuery(faults);
 }
 
-/** Refuses parameters whose bytes are no text, which `URL` would read as U+FFFD, and parameters without a name. */
+/** Throws `invalid_parameter` for a query parameter that has no name or is not percent-encoded UTF-8. `URL` would read invalid bytes as U+FFFD. */
 export function requireDecodable(c: ApiContext): void {
   if (!hasQuery(c)) return;
   const faults: FieldError[] = [];

@@ -2,14 +2,16 @@ import type { FailureCode } from "../../errors/failure.ts";
 
 export const securityScheme = "apiKey";
 
-/** The part of a route object that says who may call it: a key with that scope or, where it is null, any key. */
+/** The part of a route object that requires a key with a scope. If `scope` is null, any key is accepted. */
 export const requireScope = (scope: string | null) => ({ security: [{ [securityScheme]: scope === null ? [] : [scope] }] });
 
-/** The part of a route object that makes it public: it is answered without a key. */
+/** The part of a route object that makes the route public: requests need no key. */
 export const publicRoute = { security: [] as Record<string, string[]>[] };
 
-/** The part of a route object that is answered even when the limit is reached, and uses none of it. */
+/** The part of a route object that exempts the route from the limit. Exempt requests are not counted and work even when the limit is reached. */
 export const notCounted = { "x-counted": false } as const;
 
-/** The part of a route object that says with which codes it refuses, besides those that follow from what it takes (`document/refusals.ts`). */
+/**
+ * The part of a route object that lists additional error codes. `scripts/openapi/refusals.ts` derives all other error codes from the route object.
+ */
 export const refusing = (...codes: FailureCode[]) => ({ "x-refusals": codes }) as const;

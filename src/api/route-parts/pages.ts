@@ -5,7 +5,7 @@ import { urlOf } from "../../http/request-url.ts";
 import type { ApiContext } from "../context.ts";
 import { respondJson } from "../respond.ts";
 
-/** A page of a list, as every list responds. */
+/** Returns the schema of one page of a list. */
 export const pageOf = <Item extends z.ZodType>(item: Item, name: string) =>
   z
     .strictObject({
@@ -20,14 +20,14 @@ export const pageOf = <Item extends z.ZodType>(item: Item, name: string) =>
     .openapi(name, { description: "A page of a list." });
 
 /**
- * Tells a cursor of this list from one of another: a checksum of the position and everything in the query but where the page begins and how
- * long it is. It is no secret: a position that somebody makes up shows nothing but the account's own.
+ * Returns a checksum that ties a cursor to its list. The checksum covers the path, the position, and all query parameters except `cursor` and
+ * `limit`. The checksum is not a secret: a forged position shows only data of the same account.
  */
 function checksumOf(c: ApiContext, position: unknown): string {
   const url = new URL(urlOf(c));
   url.searchParams.delete("cursor");
   url.searchParams.delete("limit");
-  // The values of a filter that takes several may come in any order. The sort by name keeps the order of what has one name.
+  // The values of a repeated parameter may come in any order. `searchParams.sort` is stable, so parameters of one name stay sorted by value.
   const byValue = [...url.searchParams].toSorted(([, one], [, other]) => (one < other ? -1 : 1));
   url.search = new URLSearchParams(byValue).toString();
   url.searchParams.sort();
@@ -37,7 +37,10 @@ function checksumOf(c: ApiContext, position: unknown): string {
 const cursorOf = (c: ApiContext, position: unknown) =>
   Buffer.from(JSON.stringify({ at: position, checksum: checksumOf(c, position) })).toString("base64url");
 
-/** The position that `cursor` stands for; undefined without one. Throws `invalid_cursor` for one that we did not give out for this list. */
+/**
+ * Returns the position that `cursor` encodes, or undefined without a cursor. Throws `invalid_cursor` if the service did not issue the cursor for this
+ * list.
+ */
 export function positionAt<Position extends z.ZodType>(
   c: ApiContext,
   cursor: string | undefined,
@@ -48,7 +51,7 @@ export function positionAt<Position extends z.ZodType>(
     const { at } = z.looseObject({ at: position }).parse(JSON.parse(Buffer.from(cursor, "base64url").toString("utf8")));
     if (cursor === cursorOf(c, at)) return at as z.infer<Position>;
   } catch {
-    // Not ours; refused below.
+    // A malformed cursor gets the same error as a cursor of another list.
   }
   throw new Failure("invalid_cursor", "This cursor was not given out for this list. Begin again without one.", {
     faults: [
@@ -57,7 +60,7 @@ export function positionAt<Position extends z.ZodType>(
   });
 }
 
-/** Responds with a page; `next` is the position after its last item, null where the list ends. */
+/** Responds with a page of a list. `next`: the position after which the next page starts, or null on the last page. */
 export function respondPage<Item>(c: ApiContext, data: Item[], next: unknown) {
   const nextCursor = next === null ? null : cursorOf(c, next);
   return respondJson(c, { data, next_cursor: nextCursor, has_more: nextCursor !== null }, 200, linkTo(c, nextCursor));
@@ -70,7 +73,10 @@ function linkTo(c: ApiContext, nextCursor: string | null): Record<string, string
   return { Link: `<${url}>; rel="next"` };
 }
 
-/** Splits one row too many off a page: the items of the page, and the last of them where more follow. */
+/**
+ * Cuts rows to a page of `limit` rows. The caller reads one row more than `limit` to learn whether more rows follow. `last`: the last row of the page
+ * if more rows follow, otherwise null.
+ */
 export function cut<Row>(rows: Row[], limit: number): { rows: Row[]; last: Row | null } {
   const page = rows.slice(0, limit);
   return { rows: page, last: rows.length > limit ? (page.at(-1) ?? null) : null };

@@ -2,15 +2,14 @@ import type { z } from "@hono/zod-openapi";
 import { tagListPattern } from "../middleware/conditional.ts";
 import { idempotencyKeyPattern } from "../middleware/idempotency.ts";
 
-// The parts that route objects share in what they say about requests.
+// Request parts that route objects share.
 
-/** A JSON body. */
 export const body = <Schema extends z.ZodType>(schema: Schema) => ({
   required: true,
   content: { "application/json": { schema } },
 });
 
-/** A JSON body whose every member may be left out, and so the body itself. */
+/** A JSON body that may be absent, because every member is optional. */
 export const optionalBody = <Schema extends z.ZodType>(schema: Schema) => ({ ...body(schema), required: false });
 
 /** The body of a PATCH: a merge patch (RFC 7396), under its own media type or as plain JSON. */
@@ -36,7 +35,8 @@ const ifNoneMatch = header(
   { pattern: tagListPattern },
 );
 
-// Checked for every operation that names them here (`check-request.ts`), so they stand beside `request`, whose schemas are run.
+// `check-request.ts` validates these headers for each operation that declares them. These headers are not in `request`, because the router validates
+// the schemas in `request` itself.
 export const withConditions = { parameters: [ifMatch, ifNoneMatch] };
 export const withIdempotencyKey = {
   parameters: [

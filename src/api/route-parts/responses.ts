@@ -3,9 +3,9 @@ import { exampleOrigin } from "../../errors/explanations.ts";
 import { type FailureCode, failures, fieldErrorCodes } from "../../errors/failure.ts";
 import { rateLimitHeaders } from "../../http/rate-limit-headers.ts";
 
-// The parts that route objects share in what they say about their responses.
+// Response parts that route objects share.
 
-/** RFC 9457. */
+/** The body of an error response (RFC 9457). */
 export const Problem = z
   .strictObject({
     type: z.string().meta({
@@ -56,17 +56,17 @@ export const Problem = z
 export const headerRefs = (...names: readonly string[]) =>
   Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 
-/** On every response to a recognised key. */
+/** The headers of every response to a known key. */
 const ofKey = ["X-Request-Id", ...rateLimitHeaders];
 
-/** A JSON response. `more`: headers besides those that every response has. */
+/** Returns a JSON response for a route object. `more`: additional headers, besides those of every response to a known key. */
 export const json = <Schema extends z.ZodType>(schema: Schema, description: string, ...more: string[]) => ({
   description,
   headers: headerRefs(...ofKey, ...more),
   content: { "application/json": { schema } },
 });
 
-/** The same of a POST that takes an Idempotency-Key. */
+/** Returns a JSON response for a POST that takes an Idempotency-Key. */
 export const postJson = <Schema extends z.ZodType>(schema: Schema, description: string, ...more: string[]) =>
   json(schema, description, ...more, "Idempotent-Replayed");
 
@@ -75,7 +75,6 @@ export const noContent = (description: string, { isPublic = false } = {}) => ({
   headers: headerRefs(...(isPublic ? ["X-Request-Id"] : ofKey)),
 });
 
-/** The response to a client that has this version already. */
 export const notModified = {
   304: { description: "The client already has this version.", headers: headerRefs(...ofKey, "ETag") },
 } as const;

@@ -1,16 +1,22 @@
 import { z } from "@hono/zod-openapi";
 
-/** A time as the service writes it. */
+/** The schema of a time in a response. */
 export { isoText as time } from "../../time/iso-text.ts";
 
-/** What a replay has in place of a secret. A string as well in its type: few generators know a member that can only be null. */
+/**
+ * The schema of a secret in a replay, where the secret is always null. The type also allows a string, because few generators support a null-only
+ * type.
+ */
 export const noSecret = z.string().nullable().meta({ description: "Always null: the first response had the secret.", example: null });
 
-/** An id as it comes in a path. What is no id at all is not found, like any other. */
+/** The schema of an id in a path. A malformed id is not a validation error: it gets 404, like any unknown id. */
 export const idParam = (example: string) =>
   z.object({ id: z.string().meta({ param: { name: "id", in: "path", description: "The id of what is asked for." }, example }) });
 
-/** A schema of an area as a component of the document. It is made anew: one that was made before this library was loaded has no `openapi`. */
+/**
+ * Returns an area's schema as a named component of the OpenAPI document. A schema that was created before `@hono/zod-openapi` was imported has no
+ * `openapi` method. The call of `meta` therefore creates a new schema.
+ */
 export const component = <Schema extends z.ZodType>(
   name: string,
   schema: Schema,
@@ -19,7 +25,10 @@ export const component = <Schema extends z.ZodType>(
 
 type Values = readonly [string, ...string[]] | readonly string[];
 
-/** A filter that takes several values: the parameter, once for each. `of`: what it takes; `form`: how the document describes one of them. */
+/**
+ * Returns a query parameter that filters by several values and is repeated for each value. `of`: the schema of one value. `form`: how the OpenAPI
+ * document describes one value. `most`: the maximum number of values.
+ */
 export const severalOf = <Value extends z.ZodType<string>>(of: Value, form: object, most: number, description: string) =>
   z
     .preprocess((given) => (typeof given === "string" ? [given] : given), z.array(of).max(most))
@@ -37,7 +46,7 @@ export const severalOf = <Value extends z.ZodType<string>>(of: Value, form: obje
       param: { style: "form", explode: true },
     });
 
-/** The same for one of a few words. `what`: whose they are, for the description. */
+/** Returns a query parameter that filters by several values from a fixed list. `what`: the beginning of the description. */
 export const severalWords = <const Words extends Values>(words: Words, what: string) =>
   severalOf(
     z.enum(words as unknown as readonly [Words[number], ...Words[number][]]),

@@ -3,7 +3,7 @@ import { dayMs, dayStart } from "../../time/clock.ts";
 export const intervals = ["day", "week", "month"] as const;
 export type Interval = (typeof intervals)[number];
 
-/** The start of the UTC day, ISO week (Monday) or month that holds `timeMs`. */
+/** Returns the start of the UTC day, ISO week (from Monday) or month that contains `timeMs`, in milliseconds since the epoch. */
 export function bucketStart(timeMs: number, interval: Interval): number {
   const day = dayStart(timeMs);
   if (interval === "day") return day;
@@ -12,7 +12,7 @@ export function bucketStart(timeMs: number, interval: Interval): number {
   return day - ((date.getUTCDay() + 6) % 7) * dayMs;
 }
 
-/** The starts of all buckets that a span touches, in order. `from` before `to`. */
+/** Returns the start of every bucket that overlaps the span from `from` to `to`, in order. `from` must be earlier than `to`. */
 export function bucketsOf(from: number, to: number, interval: Interval): number[] {
   const starts: number[] = [];
   const longest = { day: dayMs, week: 7 * dayMs, month: 31 * dayMs }[interval];

@@ -8,15 +8,15 @@ import { priorities, type Task, taskStatuses } from "../tasks/task.ts";
 import { users } from "../users/tables.ts";
 import { bucketStart, bucketsOf, type Interval } from "./buckets.ts";
 
-/** As many assignees as the answer names: those with the most tasks. */
+/** The maximum number of assignees in the response. Assignees with more tasks come first. */
 const assigneesShown = 100;
 
 const isOpen = sql`${tasks.status} IN ('todo', 'in_progress')`;
 
 /**
- * Figures about the account's tasks and users. What happened is counted in the span `from` (inclusive) to `to`
- * (exclusive): created, completed, the completion rate of those created, the hours to completion of those completed, the
- * series. What is, is counted now: open, overdue, by status, by priority, users.
+ * Returns figures about the account's tasks and users. The span includes `from` and excludes `to`. Created tasks, completed tasks and the series are
+ * counted in the span. All other counts describe the current state. The completion rate is the share of tasks created in the span that are done now.
+ * The median hours to completion are calculated from the tasks completed in the span.
  */
 export async function readAnalytics(
   { db, actor, now }: ReadContext,
@@ -30,7 +30,8 @@ export async function readAnalytics(
   const completed = sql`SELECT completed_at - created_at AS taken FROM tasks WHERE ${own} AND ${isCompleted}`;
   const completedCount = sql`(SELECT count(*) FROM tasks WHERE ${own} AND ${isCompleted})`;
 
-  // D1 does nothing else meanwhile, and an account may have 100,000 tasks. So each figure is read from an index that has all its columns, in its order if possible.
+  // D1 runs nothing else during this batch, and an account may have 100,000 tasks. Each figure is therefore read from an index that has all the
+  // columns of its query, in index order if possible.
   const [groups, [median], [people], byAssignee, createdByDay, completedByDay] = await db.batch([
     db
       .select({
@@ -46,7 +47,7 @@ export async function readAnalytics(
       .groupBy(tasks.status, tasks.priority),
     raw<{ taken: number | null }>(
       db,
-      // The one in the middle, or the two.
+      // The median: the middle value, or the average of the two middle values.
       sql`SELECT avg(taken) AS taken FROM (${completed} ORDER BY taken LIMIT 2 - ${completedCount} % 2 OFFSET max(0, ${completedCount} - 1) / 2)`,
     ),
     db

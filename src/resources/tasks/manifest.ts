@@ -35,7 +35,7 @@ export const manifest = {
       },
     },
   ],
-  // Text that a filtered page looks at, in megabytes.
+  // The most text that a filtered page scans, in megabytes.
   limits: { scannedMb: 4 },
   limitNotes: ["A filtered page of tasks reads at most about {{tasks.scannedMb}} MB of text."],
   tables,
@@ -47,7 +47,7 @@ export const manifest = {
       sampleUntil: "created_at",
     },
   },
-  // An assignee is a user. A batch has fewer tasks where each of them has more deliveries.
+  // An assignee is a user. The number of webhooks limits the size of a batch, because each task in a batch has a delivery to each webhook.
   reads: ["users", "webhooks"],
   onDelete: { users: "unassign-tasks.ts" },
 } as const satisfies Manifest;

@@ -17,13 +17,13 @@ export interface TaskFilter {
   dueBefore?: number | undefined;
   dueAfter?: number | undefined;
   updatedAfter?: number | undefined;
-  /** Part of a title or a description, in any case. */
+  /** A part of the title or description, in any case. */
   q?: string | undefined;
 }
 
 /**
- * Tasks of the account. Those without a due date come last, whichever way they are sorted by it. A filtered page looks at 2,000 at most, and
- * at 4 MB of their text.
+ * Returns tasks of the account. When sorted by due date, tasks without a due date come last in both directions. A filtered page scans at most 2,000
+ * tasks and 4 MB of their text.
  */
 export async function listTasks(
   { db, actor }: ReadContext,
@@ -37,7 +37,7 @@ export async function listTasks(
     filter.assigneeId === undefined ? undefined : eq(tried(tasks.assigneeId), filter.assigneeId),
     name === "updated_at" ? undefined : isWithin(tasks.updatedAt, bounds.updated_at),
     name === "due_at" ? undefined : isWithin(tasks.dueAt, bounds.due_at),
-    // Not LIKE: D1 takes no pattern of more than 50 bytes.
+    // `LIKE` is not used, because D1 limits its patterns to 50 bytes.
     filter.q === undefined ? undefined : sql`instr(${tasks.searchText}, ${filter.q.toLowerCase()}) > 0`,
   );
   const parts = partsAfter(sort, bounds[name], after).map((part) => ({
@@ -63,10 +63,15 @@ export async function listTasks(
   return pageFrom(rows, limit, (task) => positionOf(task, sort), lastScanned);
 }
 
-/** The rows that a filtered page reads first, with any text: if a filter matches many rows, these are enough. */
+/**
+ * Returns the number of rows that a filtered page scans first, regardless of their text size. This number is enough if the filter matches many rows.
+ */
 const firstLook = (limit: number): number => Math.max(100, 2 * limit);
 
-/** The position of a row of a part, the first is 1, found in its index without the rows; null if it has fewer. */
+/**
+ * Returns the position of the row with the number `place` in a part, counted from 1. Returns null if the part has fewer rows. The query reads only
+ * the index.
+ */
 async function placeOf(db: Db, { range, order, value }: Part, place: number): Promise<TaskPosition | null> {
   const [found = null] = await db
     .select({ value, id: tasks.id })
@@ -78,12 +83,15 @@ async function placeOf(db: Db, { range, order, value }: Part, place: number): Pr
   return found;
 }
 
-/** Bytes of text that a filtered page looks at: a search in 2,000 descriptions of 10,000 characters would hold up everybody. */
+/**
+ * The maximum size of text that a filtered page scans, in bytes. A search in 2,000 descriptions of 10,000 characters would delay all other requests.
+ */
 const bytesAtOnce = manifest.limits.scannedMb * 1_000_000;
 
 /**
- * The last row that a filtered page looks at, of the first `count` rows of a part: the one whose text crosses `bytesAtOnce`, if there is one. Null if
- * the page looks at all of the part. SQLite takes the length of a text from the head of its row, without the text.
+ * Returns the position of the last row that a filtered page scans, among the first `count` rows of a part. The scan ends at the row that brings the
+ * total text size above `bytesAtOnce`. Returns null if the page scans the whole part. SQLite reads the length of a text from the header of the row,
+ * without reading the text.
  */
 async function lastOf(db: Db, { range, order, value }: Part, count: number): Promise<TaskPosition | null> {
   const first = db
@@ -107,7 +115,7 @@ async function lastOf(db: Db, { range, order, value }: Part, count: number): Pro
     })
     .from(first)
     .as("counted");
-  // Beside max(), SQLite takes the other columns from the row that has the maximum.
+  // With `max()`, SQLite takes the other columns from the row that has the maximum.
   const place = sql<number | null>`max(${counted.place})`;
   const [last] = await db
     .select({ value: counted.value, id: counted.id, all: counted.all, place })
@@ -125,13 +133,16 @@ const readRows = (db: Db, { order }: Part, where: SQL | undefined, atMost: numbe
     .orderBy(...order)
     .limit(atMost);
 
-/** A column as a filter tries it on each row: the `+` keeps SQLite from reading all rows that match by an index, to sort them then. */
+/**
+ * Returns a column for a filter that SQLite must test row by row. The `+` stops SQLite from using an index of the column. With that index, SQLite
+ * would read all matching rows and then sort them.
+ */
 const tried = (column: SQLiteColumn): SQL => sql`+${column}`;
 
 const isWithin = (column: SQLiteColumn, { from, to }: Bounds): SQL | undefined =>
   and(from === undefined ? undefined : gte(tried(column), from), to === undefined ? undefined : lt(tried(column), to));
 
-/** One task of the account. Throws `not_found`. */
+/** Returns one task of the account. Throws `not_found`. */
 export async function readTask({ db, actor }: ReadContext, id: string): Promise<Task> {
   const [task] = await db
     .select()

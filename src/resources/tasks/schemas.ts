@@ -14,7 +14,7 @@ export const TaskPriority = z
   .enum(priorities)
   .meta({ description: "The priority: `low`, `normal`, `high` or `urgent`.", examples: ["high"] });
 
-/** A task as everybody outside sees it: in answers and in events. */
+/** The public form of a task, in responses and in events. */
 export const TaskData = z.strictObject({
   id: z.string().meta({ description: "The id of the task.", examples: ["tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708"] }),
   title: z.string().meta({ description: "The title, in one line.", examples: ["Write the release notes"] }),
@@ -53,7 +53,7 @@ export const taskData = (task: Task): z.infer<typeof TaskData> => ({
   updated_at: iso(task.updatedAt),
 });
 
-// What may be said of one.
+// The members of a task that a client may set.
 
 const { shape } = TaskData;
 const title = like(text(1, 200), shape.title);

@@ -2,56 +2,56 @@ import { and, gte, isNotNull, isNull, lt, type SQL, sql } from "drizzle-orm";
 import { tasks } from "./tables.ts";
 import type { Task } from "./task.ts";
 
-// A page goes on by a row value, `(updated_at, id) > (?, ?)`: SQLite then begins at that place of the index, however far the page is. An
-// order that no index has as a whole is read in parts, one after the other.
+// A page starts after a position, with a comparison of row values: `(updated_at, id) > (?, ?)`. SQLite jumps to the position in the index, no matter
+// how far into the list the page starts. A sort order that no single index covers is read in parts, one after the other.
 
 export const taskSorts = ["created_at", "-created_at", "updated_at", "-updated_at", "due_at", "-due_at"] as const;
 export type TaskSort = (typeof taskSorts)[number];
 
-/** What a page goes on after: the sorted value of its last task, and its id. */
+/** The position that a page starts after: the sorted value and the id of a task. */
 export interface TaskPosition {
   value: number | null;
   id: string;
 }
 
-/** The bounds of a column in milliseconds: `from` inclusive, `to` exclusive. */
+/** The bounds of a sorted column, in milliseconds since the epoch: `from` inclusive, `to` exclusive. */
 export interface Bounds {
   from?: number | undefined;
   to?: number | undefined;
 }
 
-/** A part of an order that an index has row after row. */
+/** A part of a sort order that one index covers. */
 export interface Part {
-  /** The rows of the part, from where the page begins. */
+  /** The condition for the rows of the part, from the start of the page on. */
   range: SQL | undefined;
   order: SQL[];
-  /** What is sorted by before the id, for a SELECT. */
+  /** The SQL expression of the first sort key. The second sort key is the id. */
   value: SQL<number | null>;
-  /** The rows up to a position, that one included. */
+  /** Returns the condition for the rows up to and including a position. */
   upTo: (position: TaskPosition) => SQL;
 }
 
-/** An id carries the time of creation, so that order needs nothing else. */
+/** The column of each sort order. An id contains the time of creation, so sorting by creation needs only the id. */
 const sorted = { created_at: null, updated_at: tasks.updatedAt, due_at: tasks.dueAt } as const;
 type SortName = keyof typeof sorted;
 
 export const sortNameOf = (sort: TaskSort): SortName => sort.replace("-", "") as SortName;
 const isDescending = (sort: TaskSort): boolean => sort.startsWith("-");
 
-/** Returns the place of a task in an order. */
+/** Returns the position of a task in a sort order. */
 export const positionOf = (task: Task, sort: TaskSort): TaskPosition => {
   const values = { created_at: null, updated_at: task.updatedAt, due_at: task.dueAt };
   return { value: values[sortNameOf(sort)], id: task.id };
 };
 
-/** Returns the parts of an order from after a position, first to last, within the bounds of its column. Tasks without a due date come last. */
+/** Returns the parts of a sort order that remain after a position. The bounds apply to the sorted column. Tasks without a due date come last. */
 export function partsAfter(sort: TaskSort, bounds: Bounds, after: TaskPosition | undefined): Part[] {
   if (sortNameOf(sort) !== "due_at") return [partOf(sort, sorted[sortNameOf(sort)], bounds, after)];
   const isUndatedNext = after !== undefined && after.value === null;
   const dated = isUndatedNext ? [] : [partOf(sort, tasks.dueAt, bounds, after)];
   const isBounded = bounds.from !== undefined || bounds.to !== undefined;
   const undated = partOf(sort, null, {}, isUndatedNext ? after : undefined);
-  // Unlikely: else SQLite takes the primary key for a page with two bounds, and reads those with a due date, too.
+  // Without `unlikely`, SQLite reads a page with two bounds by the primary key, and so also reads tasks that have a due date.
   return isBounded ? dated : [...dated, { ...undated, range: and(sql`unlikely(${isNull(tasks.dueAt)})`, undated.range) }];
 }
 
@@ -62,7 +62,7 @@ function partOf(sort: TaskSort, column: (typeof sorted)[SortName], { from, to }:
   const lower = column && (from === undefined ? isNotNull(column) : gte(column, from));
   const upper = column && to !== undefined ? lt(column, to) : null;
   const [start, end] = isDescending(sort) ? [upper, lower] : [lower, upper];
-  // Where the page goes on lies within the bounds: of the two, SQLite is given the nearer.
+  // The position lies within the bounds, so the position replaces the start bound.
   const begin = after ? sql`${key} ${sql.raw(beyond)} ${at(after)}` : start;
   return {
     range: and(begin ?? undefined, end ?? undefined),

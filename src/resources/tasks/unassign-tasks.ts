@@ -7,16 +7,19 @@ import { eventsOfTask } from "./events.ts";
 import { tasks } from "./tables.ts";
 import type { Task } from "./task.ts";
 
-/** As much as one batch changes: D1 does nothing else meanwhile. */
+/** The maximum number of tasks in one batch. D1 runs nothing else during a batch. */
 export const maxAtOnce = 500;
-/** Each task has a delivery to each webhook of the account. */
+/** The maximum number of deliveries in one batch. Each task has a delivery to each webhook of the account. */
 const maxDeliveriesAtOnce = 2_500;
-/** A piece ends with the task whose description crosses this. */
+/** The maximum number of description characters in one batch. The batch ends with the task whose description crosses this limit. */
 const maxCharactersAtOnce = 500_000;
 
 const tasksUnchanged = "the tasks are as they were read";
 
-/** Leaves at most `atOnce` of a user's tasks without an assignee, with their events: all that it has read, or none where one of them was changed meanwhile. */
+/**
+ * Removes the assignee from at most `atOnce` tasks of a user, and writes the events. Changes all of the selected tasks, or none if another write
+ * changed one of them first.
+ */
 export async function unassignSome(
   writing: WriteContext,
   userId: string,
@@ -29,7 +32,7 @@ export async function unassignSome(
     .where(and(eq(tasks.accountId, actor.accountId), sql`${tasks.id} IN (${someAssigned(actor.accountId, userId, atOnce)})`));
   if (assigned.length === 0) return "none left";
   const events = assigned.flatMap((before) => {
-    // The statement below computes the same time.
+    // `unassign` computes the same time in SQL.
     const after = { ...before, assigneeId: null, updatedAt: nextUpdate(before, now) };
     return eventsOfTask(before, after, now);
   });
@@ -47,8 +50,8 @@ export async function unassignSome(
 }
 
 /**
- * The ids of at most `atOnce` tasks of a user whose descriptions, and the deliveries of whose events, fit in one piece. Selects at least one where there
- * is one.
+ * Selects the ids of at most `atOnce` tasks of a user that fit in one batch with their descriptions and deliveries. Selects at least one task if the
+ * user has any.
  */
 const someAssigned = (accountId: string, userId: string, atOnce: number): SQL =>
   sql`SELECT id FROM (SELECT id, sum(length) OVER (ROWS UNBOUNDED PRECEDING) - length AS before
@@ -56,7 +59,10 @@ const someAssigned = (accountId: string, userId: string, atOnce: number): SQL =>
       LIMIT max(1, min(${atOnce}, CAST(${maxDeliveriesAtOnce} / max(1, (SELECT count(*) FROM webhooks WHERE account_id = ${accountId})) AS INTEGER)))))
     WHERE before < ${maxCharactersAtOnce}`;
 
-/** The rows are looked up by what was read, one by one: the other way about, each task of the account would be compared with all of it. */
+/**
+ * Returns the condition that no task changed since it was read. CROSS JOIN makes SQLite look up each read task by its key. In the opposite join
+ * order, SQLite would compare every task of the account with every task that was read.
+ */
 export const allUnchanged = (accountId: string, read: readonly Pick<Task, "id" | "revision">[]): SQL =>
   sql`(SELECT count(*) FROM json_each(${JSON.stringify(read.map(({ id, revision }) => [id, revision]))}) AS read
     CROSS JOIN tasks ON tasks.account_id = ${accountId} AND tasks.id = read.value ->> 0 AND tasks.revision = read.value ->> 1) = ${read.length}`;

@@ -12,7 +12,10 @@ import { readTask } from "./read-tasks.ts";
 import { tasks } from "./tables.ts";
 import { completionOf, searchTextOf, type Task, type TaskContent } from "./task.ts";
 
-/** Makes a task. Throws `invalid_body` where the assignee is no user of the account, and `limit_reached`. */
+/**
+ * Creates a task. Throws `invalid_body` if the assignee is not a user of the account. Throws `limit_reached` if the account cannot store another
+ * task.
+ */
 export async function createTask({ db, actor, now, commit }: WriteContext, content: TaskContent): Promise<Task> {
   const task: Task = {
     id: newId("tsk", now),
@@ -31,7 +34,9 @@ export async function createTask({ db, actor, now, commit }: WriteContext, conte
   return task;
 }
 
-/** Changes the members of a task that `patch` has. Writes nothing if none differs. Throws `not_found`, `precondition_failed` and `invalid_body`. */
+/**
+ * Updates the members of a task that `patch` has. Writes nothing if no value differs. Throws `not_found`, `precondition_failed` and `invalid_body`.
+ */
 export function changeTask(writing: WriteContext, id: string, patch: Partial<TaskContent>, holds: Precondition): Promise<Task> {
   const { db, now, commit } = writing;
   return withOptimisticLock({ read: () => readTask(writing, id), holds, name: "task" }, async (before) => {
@@ -76,7 +81,7 @@ export function deleteTask(writing: WriteContext, id: string, holds: Preconditio
 
 const assigneeIsThere = "the assignee is a user of the account";
 
-/** What fails the batch of a task whose assignee is none of the account's users, or is being deleted. */
+/** Returns a statement that fails the batch unless the assignee is a user of the account and is not being deleted. */
 const requireAssignee = (db: Db, { accountId, assigneeId }: Task): Statement[] => {
   if (assigneeId === null) return [];
   const assignee = and(eq(users.accountId, accountId), eq(users.id, assigneeId), isNull(users.deletionRequestedAt));

@@ -13,19 +13,19 @@ import { readUser } from "./read-users.ts";
 import { users } from "./tables.ts";
 import type { User } from "./user.ts";
 
-// A user may have any number of tasks, D1 does nothing else while it runs a batch, and an invocation may send it 1,000 statements. So the user
-// is marked first. From then on nobody sees it. Its tasks lose their assignee in pieces, and its row goes last. A scheduled job finishes what
-// breaks off or exceeds what one request may do.
+// A user may have any number of tasks. D1 runs nothing else during a batch, and an invocation may send D1 at most 1,000 statements. A deletion
+// therefore starts by marking the user, who becomes invisible. The deletion then unassigns the tasks of the user in pieces. The row of the user is
+// deleted last. A scheduled job finishes deletions that were interrupted or were too large for one request.
 
 const { inDeletion: maxInDeletion } = manifest.limits;
-/** How long a deletion may rest before the scheduled job takes it up. */
+/** The age in milliseconds at which the scheduled job continues an unfinished deletion. */
 const abandonedMs = minuteMs;
-/** Pieces of one request. A piece is 8 statements at most. */
+/** The maximum number of pieces in one request. A piece runs at most 8 statements. */
 const maxPiecesPerRequest = 20;
 
 /**
- * Deletes a user and leaves its tasks without an assignee. The scheduled job finishes what takes more than 20 pieces: above 10,000 tasks, or
- * 2,500 in an account of 20 webhooks. Throws `not_found`, `precondition_failed` and `limit_reached`.
+ * Deletes a user and unassigns the user's tasks. The scheduled job finishes a deletion of more than 20 pieces. Twenty pieces hold 10,000 tasks, or
+ * 2,500 tasks if the account has 20 webhooks. Throws `not_found`, `precondition_failed` and `limit_reached`.
  */
 export async function deleteUser(writing: WriteContext, id: string, holds: Precondition): Promise<void> {
   const { db, now, commit } = writing;
@@ -50,7 +50,7 @@ export async function deleteUser(writing: WriteContext, id: string, holds: Preco
   await finishDeletion(writing, marked, maxPiecesPerRequest);
 }
 
-/** The condition that few users of the account are being deleted. */
+/** Returns the condition that fewer than `maxInDeletion` users of the account are being deleted. */
 const areFew = ({ actor }: ReadContext): SQL =>
   sql`(SELECT count(*) FROM users WHERE account_id = ${actor.accountId} AND deletion_requested_at IS NOT NULL) < ${maxInDeletion}`;
 
@@ -60,8 +60,9 @@ async function requireFew(reading: ReadContext): Promise<void> {
 }
 
 /**
- * Goes on with deletions that were broken off, at most `limit` pieces in all. Accounts take turns, a piece each, and the oldest of an account
- * is finished first. One that fails holds up no other. Answers how many pieces were done.
+ * Continues unfinished deletions, at most `limit` pieces in total. Returns the number of pieces that ran. Accounts take turns, one piece at a time.
+ * The oldest deletion of an account finishes first. A failed deletion does not stop the others. Throws the errors of failed deletions together at the
+ * end.
  */
 export async function finishDeletions(outbox: Outbox, now: number, limit: number): Promise<number> {
   const { db } = outbox;
@@ -91,24 +92,24 @@ export async function finishDeletions(outbox: Outbox, now: number, limit: number
   return pieces;
 }
 
-/** After `atMost` pieces, the deletion may be unfinished. */
+/** Runs at most `atMost` pieces of a deletion. The deletion may be unfinished afterwards. */
 async function finishDeletion(writing: WriteContext, user: User, atMost: number): Promise<void> {
   let atOnce: number | null = maxAtOnce;
   for (let pieces = 0; pieces < atMost && atOnce !== null; pieces++) atOnce = await doPiece(writing, user, atOnce);
 }
 
-/** Does the next piece of a deletion. Returns how many tasks the piece after it may take; null where the user is deleted. */
+/** Runs the next piece of a deletion. Returns how many tasks the following piece may take, or null if the user is deleted. */
 async function doPiece(writing: WriteContext, user: User, atOnce: number): Promise<number | null> {
   const startedAt = Date.now();
   const outcome = await unassignSome(writing, user.id, atOnce);
   if (outcome === "none left" && (await deleteRow(writing, user))) return null;
-  // Most of the time is for everybody else.
+  // Waits longer than the piece took, so that D1 spends most of its time on other requests.
   await new Promise((resolve) => setTimeout(resolve, Math.max(1, 1.5 * (Date.now() - startedAt))));
-  // A piece that somebody changed something of is tried again as two.
+  // If another write changed one of the tasks, the next piece takes half as many tasks.
   return outcome === "changed meanwhile" ? Math.max(1, Math.floor(atOnce / 2)) : maxAtOnce;
 }
 
-/** Returns false where a task was given to the user meanwhile. */
+/** Deletes the row of a user. Returns false if another request has assigned a task to the user. */
 async function deleteRow({ db, now, commit }: WriteContext, user: User): Promise<boolean> {
   try {
     await commit({

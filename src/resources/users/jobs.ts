@@ -7,7 +7,7 @@ export const jobs: readonly Job[] = [
     name: "finish_user_deletions",
     description: "finish deletions of users that were broken off",
     everyMs: minuteMs,
-    // Pieces of 500 tasks.
+    // The unit of this limit is a piece of up to 500 tasks.
     atMost: 12,
     run: withoutCursor(({ outbox, now, atMost }) => finishDeletions(outbox, now, atMost)),
   },

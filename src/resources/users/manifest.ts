@@ -30,7 +30,8 @@ export const manifest = {
       },
     },
   ],
-  // Users of an account that may be in deletion at once. A list of users reads their rows, too.
+  // The maximum number of users of an account that may be in deletion at once. This number is limited because a list of users also reads the rows of
+  // users in deletion.
   limits: { inDeletion: 100 },
   limitNotes: [
     "Deleting a user with many tasks continues after the request. At most {{users.inDeletion}} users of an account can be in deletion at once.",

@@ -9,11 +9,11 @@ import type { User } from "./user.ts";
 export interface UserFilter {
   roles?: readonly User["role"][] | undefined;
   statuses?: readonly User["status"][] | undefined;
-  /** Part of a name or an address, in any case. */
+  /** A part of the name or email address, in any case. */
   q?: string | undefined;
 }
 
-/** Users of the account, newest first, from after the one with the id `after`. A filtered page looks at 2,000 at most. */
+/** Returns users of the account, newest first, starting after the user with the id `after`. A filtered page scans at most 2,000 users. */
 export function listUsers(
   { db, actor }: ReadContext,
   { filter, after, limit }: { filter: UserFilter; after?: string | undefined; limit: number },
@@ -26,7 +26,7 @@ export function listUsers(
   const matches = and(
     isOneOf(users.role, filter.roles),
     isOneOf(users.status, filter.statuses),
-    // Not LIKE: D1 takes no pattern of more than 50 bytes.
+    // `LIKE` is not used, because D1 limits its patterns to 50 bytes.
     filter.q === undefined ? undefined : sql`instr(${users.searchText}, ${filter.q.toLowerCase()}) > 0`,
   );
   const rows = (where: SQL | undefined) =>
@@ -39,7 +39,7 @@ export function listUsers(
   return newestFirst(db, users, { range, matches, limit, rows });
 }
 
-/** One user of the account. Throws `not_found`. */
+/** Returns one user of the account. Throws `not_found`. */
 export async function readUser({ db, actor }: ReadContext, id: string): Promise<User> {
   const [user] = await db
     .select()

@@ -15,7 +15,7 @@ export const UserStatus = z.enum(userStatuses).meta({
   examples: ["active"],
 });
 
-/** A user as everybody outside sees it: in answers and in events. */
+/** The public form of a user, in responses and in events. */
 export const UserData = z.strictObject({
   id: z.string().meta({ description: "The id of the user.", examples: ["usr_019a1b2c3d4e7f8091a2b3c4d5e6f708"] }),
   name: z.string().meta({ description: "The name of the user.", examples: ["Ada Lovelace"] }),
@@ -36,7 +36,7 @@ export const userData = (user: User): z.infer<typeof UserData> => ({
   updated_at: iso(user.updatedAt),
 });
 
-// What may be said of one.
+// The members of a user that a client may set.
 
 const { shape } = UserData;
 const name = like(visibleText(1, 200), shape.name);

@@ -11,13 +11,16 @@ export const users = sqliteTable(
       .references(() => accounts.id),
     name: text().notNull(),
     email: text().notNull(),
-    /** The address in lower case: two that differ in case alone are one. */
+    /** The email address in lower case. Addresses that differ only in case are the same address. */
     emailKey: text("email_key").notNull(),
-    /** Name and address in lower case, for `q`: SQLite folds the case of ASCII only. */
+    /** The name and the email address in lower case, for the filter `q`. SQLite itself converts only ASCII letters to lower case. */
     searchText: text("search_text").notNull(),
     role: text({ enum: ["admin", "member", "viewer"] }).notNull(),
     status: text({ enum: ["active", "suspended"] }).notNull(),
-    /** When its deletion was asked for: from then on nobody sees it. The row goes once none of its tasks points to it. */
+    /**
+     * When the deletion of the user was requested, in milliseconds since the epoch. A user with a requested deletion is invisible. The row is deleted
+     * once no task refers to the user.
+     */
     deletionRequestedAt: integer("deletion_requested_at"),
     revision: text().notNull(),
     createdAt: integer("created_at").notNull(),

@@ -13,8 +13,9 @@ export interface NewUser {
 }
 
 /**
- * What is derived from a name and an address: two addresses that differ in case alone are one. Letters of every script are folded, unlike in
- * the addresses of members. A user grants nothing, and two that fold alike (`k` and the Kelvin sign) are a conflict, never a match.
+ * Returns the columns that are derived from a name and an email address. Addresses that differ only in case are the same address. Letters of every
+ * script are converted to lower case here, but only ASCII letters in the email addresses of members. Addresses that become equal, for example by `k`
+ * and the Kelvin sign, only cause a conflict, because users grant no access.
  */
 export const searchable = ({ name, email }: { name: string; email: string }) => ({
   emailKey: email.toLowerCase(),

@@ -12,7 +12,10 @@ import { type NewUser, searchable, type User } from "./user.ts";
 
 export type UserPatch = Partial<Pick<User, "name" | "email" | "role" | "status">>;
 
-/** Creates a user. Throws `conflict` if the account has one with this address in any case, and `limit_reached`. */
+/**
+ * Creates a user. Throws `conflict` if the account has a user with this email address in any case. Throws `limit_reached` if the account cannot store
+ * another user.
+ */
 export async function createUser({ db, actor, now, commit }: WriteContext, input: NewUser): Promise<User> {
   const user: User = {
     id: newId("usr", now),
@@ -38,7 +41,7 @@ export async function createUser({ db, actor, now, commit }: WriteContext, input
   return user;
 }
 
-/** Changes the members of a user that `patch` has. Writes nothing if none differs. Throws `not_found`, `precondition_failed` and `conflict`. */
+/** Updates the members of a user that `patch` has. Writes nothing if no value differs. Throws `not_found`, `precondition_failed` and `conflict`. */
 export function changeUser(writing: WriteContext, id: string, patch: UserPatch, holds: Precondition): Promise<User> {
   const { db, now, commit } = writing;
   return withOptimisticLock({ read: () => readUser(writing, id), holds, name: "user" }, async (before) => {
