@@ -1,4 +1,5 @@
-// Tries an operation from its page of the documentation. The key stays in the field: it is in no address, no storage and no text to copy.
+// Sends a request to an API operation from its documentation page. The API key stays in its form field. The script never puts the key in a URL, in
+// storage or in text to copy.
 
 const form = document.querySelector<HTMLFormElement>("form[data-console]");
 const one = <Found extends HTMLElement>(selector: string) => document.querySelector<Found>(selector);
@@ -19,7 +20,7 @@ interface Call {
   body: string | undefined;
 }
 
-/** What the fields say, or what is wrong with them. */
+/** Returns the request that the form describes, or an error message. */
 function callIn(form: HTMLFormElement): Call | string {
   const { method = "GET", path = "/" } = form.dataset;
   const headers: Record<string, string> = {};
@@ -47,13 +48,13 @@ function callIn(form: HTMLFormElement): Call | string {
   return { url: `${location.origin}${filled}${text && `?${text}`}`, method, headers, body };
 }
 
-/** The same as a command, with the key where a shell has it. */
+/** Returns the request as a curl command that reads the key from `$API_KEY`. */
 function commandOf({ url, method, headers, body }: Call): string {
   const lines = [`curl -g${method === "GET" ? "" : ` -X ${method}`} ${inShell(url)}`];
   for (const [name, value] of Object.entries(headers))
     lines.push(name === "Authorization" ? '-H "Authorization: Bearer $API_KEY"' : `-H ${inShell(`${name}: ${value}`)}`);
   if (body) lines.push(`-d ${inShell(body)}`);
-  // A key that was pasted into another field is in no text to copy either.
+  // Also mask an API key that was pasted into another field.
   return lines.join(" \\\n  ").replaceAll(/dvo_[0-9A-Za-z]{16}_[0-9A-Za-z]{40}/g, "dvo_...");
 }
 
@@ -63,7 +64,7 @@ function show(box: string, code: string, text: string): void {
   if (place) place.textContent = text;
 }
 
-/** The body as it reads best: JSON in lines. */
+/** Formats JSON with indentation. Returns any other text unchanged. */
 function pretty(text: string): string {
   try {
     return JSON.stringify(JSON.parse(text), null, 2);
@@ -76,7 +77,7 @@ if (form) {
   form.hidden = false;
   const without = one("[data-without-script]");
   if (without) without.hidden = true;
-  // A link to this page may name what the path needs.
+  // Fill in the path parameters from the query string of the page.
   const given = new URLSearchParams(location.search);
   for (const field of form.querySelectorAll<HTMLInputElement>('[data-in="path"]'))
     field.value = given.get(field.dataset.name ?? "") ?? field.value;

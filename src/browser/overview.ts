@@ -1,10 +1,10 @@
 import { age, ahead } from "../time/relative-time.ts";
 
-// What pages do with script. Everything that they are for works without it.
+// This script adds conveniences to every page. Every page also works without the script.
 
 const { dataset } = document.documentElement;
 
-// "/" leads to the search.
+// The "/" key moves the focus to the search field.
 const search = document.querySelector<HTMLInputElement>("#search");
 document.addEventListener("keydown", (event) => {
   const target = event.target as HTMLElement;
@@ -13,7 +13,7 @@ document.addEventListener("keydown", (event) => {
   search?.focus();
 });
 
-// The section that is open is in sight where the navigation has no room for all.
+// On a narrow screen, scroll the navigation to the current section.
 document.querySelector("nav.main [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
 function write(root: ParentNode, selector: string, textOf: (timeMs: number) => string): void {
@@ -23,7 +23,7 @@ function write(root: ParentNode, selector: string, textOf: (timeMs: number) => s
   }
 }
 
-// Times in the reader's zone, if the reader chose that.
+// Shows times in the browser's time zone if the reader chose local time.
 function writeTimes(root: ParentNode): void {
   if (dataset.zone !== "local") return;
   const inFull = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
@@ -33,14 +33,14 @@ function writeTimes(root: ParentNode): void {
 }
 writeTimes(document);
 
-// What was "3 minutes ago" goes on with the clock.
+// Update relative times, for example "3 minutes ago", every 30 seconds.
 setInterval(() => {
   const now = Date.now();
   write(document, "time.age", (timeMs) => age(timeMs, now));
   write(document, "time.ahead", (timeMs) => ahead(timeMs, now));
 }, 30_000);
 
-// A preset of scopes ticks its boxes in place: what was typed stays.
+// A scope preset ticks its checkboxes without loading a new page, so the form keeps its other input.
 for (const link of document.querySelectorAll<HTMLAnchorElement>("a[data-ticks]"))
   link.addEventListener("click", (event) => {
     event.preventDefault();
@@ -48,19 +48,19 @@ for (const link of document.querySelectorAll<HTMLAnchorElement>("a[data-ticks]")
     for (const box of document.querySelectorAll<HTMLInputElement>('input[name="scopes"]')) box.checked = ticked.includes(box.value);
   });
 
-// Pressed twice, a form is sent once: what the first answers may be a secret, and the second would hide it.
+// Submit each form only once. The first response may show a one-time secret, and a second response would hide the secret.
 document.addEventListener("submit", (event) => {
   const form = event.target as HTMLFormElement;
   if (event.defaultPrevented || form.method !== "post") return;
   if (form.dataset.sent) event.preventDefault();
   form.dataset.sent = "sent";
 });
-// A page that comes back from the history may send its forms anew: the server knows them by their nonce.
+// A page that is restored from the browser history may submit its forms again. The server detects the repetition by the form's nonce.
 addEventListener("pageshow", () => {
   for (const form of document.querySelectorAll<HTMLFormElement>("form[data-sent]")) delete form.dataset.sent;
 });
 
-// A secret that is shown once: copied, or said plainly that it was not.
+// A page with a one-time secret asks before the reader leaves without copying or downloading the secret.
 const secret = document.querySelector<HTMLElement>("[data-secret]");
 let isKept = secret === null;
 
@@ -91,8 +91,8 @@ addEventListener("beforeunload", (event) => {
 });
 
 /**
- * Does something again and again while the page is looked at, at first every `fromMs`, then less and less often, down to every `toMs`. Ends
- * where it answers false.
+ * Calls `work` repeatedly while the page is visible. The first delay is `fromMs`, and each delay is 1.2 times the previous one, up to `toMs`. Stops
+ * when `work` returns false.
  */
 function repeat(work: () => Promise<boolean>, fromMs: number, toMs: number): void {
   let waitMs = fromMs;
@@ -100,7 +100,7 @@ function repeat(work: () => Promise<boolean>, fromMs: number, toMs: number): voi
     try {
       if (document.visibilityState === "visible" && !(await work())) return;
     } catch {
-      // The next one may work.
+      // Ignore the error, because the next call may succeed.
     }
     waitMs = Math.min(waitMs * 1.2, toMs);
     setTimeout(next, waitMs);
@@ -108,7 +108,7 @@ function repeat(work: () => Promise<boolean>, fromMs: number, toMs: number): voi
   setTimeout(next, waitMs);
 }
 
-/** What the server says in JSON; null where it has nothing to say yet. */
+/** Returns the JSON body of a response with status 200, or null for any other status. */
 async function ask(path: string): Promise<{ text: string; href: string } | null> {
   const response = await fetch(path, { headers: { Accept: "application/json" } });
   return response.status === 200 ? response.json() : null;
@@ -121,7 +121,7 @@ function linkOf({ text, href }: { text: string; href: string }): HTMLAnchorEleme
   return link;
 }
 
-// The line that waits for the first request of a new key.
+// Wait for the first request of a new key, then replace the waiting line with a link to the request.
 for (const line of document.querySelectorAll<HTMLElement>("[data-live]"))
   repeat(
     async () => {
@@ -133,7 +133,7 @@ for (const line of document.querySelectorAll<HTMLElement>("[data-live]"))
     3000,
   );
 
-// What moves by itself can be paused.
+// The Pause button stops the count of new requests and the updates of `data-refresh` parts.
 let isPaused = false;
 for (const pause of document.querySelectorAll<HTMLButtonElement>("button[data-pause]")) {
   pause.hidden = false;
@@ -144,7 +144,8 @@ for (const pause of document.querySelectorAll<HTMLButtonElement>("button[data-pa
   });
 }
 
-// How many requests are newer than the list: it does not move by itself. It is read out at most every 30 seconds.
+// Show the number of requests newer than the list, because the list does not update itself. A screen reader announces the number at most every 30
+// seconds.
 const readOutMs = 30_000;
 for (const pill of document.querySelectorAll<HTMLElement>("[data-news]")) {
   const aloud = document.querySelector("[data-news-aloud]");
@@ -167,7 +168,7 @@ for (const pill of document.querySelectorAll<HTMLElement>("[data-news]")) {
   );
 }
 
-// Parts that move by themselves: read again from the page, unless somebody points at them, is in them or has paused them.
+// Fetch the page again and replace its `data-refresh` parts. A part of the page that has the pointer or the focus is not replaced.
 const partsOf = (root: ParentNode) => [...root.querySelectorAll<HTMLElement>("[data-refresh]")];
 if (partsOf(document).length > 0) {
   const policy = (
@@ -183,7 +184,7 @@ if (partsOf(document).length > 0) {
       for (const part of partsOf(document)) {
         const other = fresh.getElementById(part.id);
         if (!other || part.matches(":hover, :focus-within")) continue;
-        // What somebody has opened stays open.
+        // Keep each `details` element open or closed, as the reader left it.
         const opened = [...part.querySelectorAll("details")].map(({ open }) => open);
         for (const [index, details] of other.querySelectorAll("details").entries()) details.open = opened[index] ?? details.open;
         writeTimes(other);

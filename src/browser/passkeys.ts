@@ -1,7 +1,7 @@
 import { startAuthentication, startRegistration } from "@simplewebauthn/browser";
 
-// Passkeys, for forms that are marked with what they want one for. Each form is then sent as it would be without script, with what the
-// browser made of the passkey in a hidden field.
+// Runs the passkey ceremony that a form names in `data-passkey`. The script stores the passkey's response in a hidden field, then submits the form
+// normally.
 
 const ceremonies = {
   join: { options: "/setup/options", make: startRegistration },
@@ -25,7 +25,7 @@ class Refused extends Error {}
 async function post(path: string, form: HTMLFormElement): Promise<Record<string, unknown> | null> {
   const fields = [...new FormData(form)].map(([name, value]) => [name, String(value)]);
   const response = await fetch(path, { method: "POST", body: new URLSearchParams(fields) });
-  // A page in place of options: the member must first confirm who they are.
+  // The server sends a page instead of options if the member must first confirm their sign-in.
   if (!response.headers.get("Content-Type")?.includes("json")) return null;
   const answer = (await response.json()) as Record<string, unknown>;
   if (!response.ok) throw new Refused(String(answer.fault ?? "It was refused. Load the page again."));
@@ -50,7 +50,7 @@ for (const form of document.querySelectorAll<HTMLFormElement>("form[data-passkey
   const ceremony = form.dataset.passkey as keyof typeof ceremonies;
   for (const button of form.querySelectorAll<HTMLElement>("[data-needs-script]")) button.hidden = false;
   form.addEventListener("submit", async (event) => {
-    // A recovery code needs none of this: by its button, or by Enter in its field.
+    // A recovery code needs no passkey. Let the browser submit the form if the member pressed the recovery-code button or typed a code.
     if ((event.submitter as HTMLElement | null)?.hasAttribute("data-plain")) return;
     if (form.querySelector<HTMLInputElement>("[data-code]")?.value.trim()) return;
     event.preventDefault();
@@ -68,7 +68,7 @@ for (const form of document.querySelectorAll<HTMLFormElement>("form[data-passkey
   });
 }
 
-// The link of a setup or an invitation carries its token where no server, log or referrer sees it.
+// A setup or invitation link carries its token in the URL fragment, which no server, log or referrer receives.
 const joining = document.querySelector<HTMLFormElement>('form[data-passkey="join"]');
 if (joining) {
   const token = joining.querySelector<HTMLInputElement>("[data-token]");

@@ -9,25 +9,28 @@ import { requirePermission } from "./permissions.tsx";
 import { loadSession, requireSession } from "./session.ts";
 import { askForStepUp } from "./step-up.tsx";
 
-/** Returns what the route declares that will handle the request; undefined if there is no such route, or it declares nothing. */
+/** Returns the access that the matched route declares. Returns undefined if no route matches or the route declares nothing. */
 function accessOf(c: AppContext): Access | undefined {
-  // Middleware is registered for all methods. The first route with a method of its own handles the request, and begins with its declaration.
+  // Middleware is registered for all methods. The first match with a specific method is the declaration of the route that handles the request.
   return declaredBy(matchedRoutes(c).find(({ method }) => method !== "ALL")?.handler);
 }
 
-/** Checks what the route of a request declares: the session, the permission and the recent sign-in. A route that declares nothing is not found. */
+/** Enforces the access that a route declares: session, permission and step-up. Throws `not_found` for a route without a declaration. */
 export const requireAccess = (build: Pick<Build, "isOpen">) =>
   createMiddleware<PageEnv>(async function requireAccess(c, next) {
     const access = accessOf(c as unknown as AppContext);
     if (access === undefined) {
-      // Somebody who has signed in keeps the navigation.
+      // Load the session, so that signed-in members also see the navigation on the error page.
       await loadSession(c, build);
       throw new Failure("not_found", "There is nothing at this path.");
     }
     return (access.needs === "public" ? null : await denial(c, access, build)) ?? next();
   });
 
-/** Returns the response in place of the page; null if the route may handle the request. Throws `account_suspended`. */
+/**
+ * Returns the response that replaces the page, or null if the route may handle the request. Throws `account_suspended` for a change in a suspended
+ * account.
+ */
 async function denial(c: PageContext, { needs, stepUp }: Access, build: Pick<Build, "isOpen">): Promise<Response | null> {
   const instead =
     (await requireSession(c, build)) ?? (await requirePermission(c, needs === "public" || needs === "session" ? null : needs));

@@ -13,8 +13,8 @@ import type { Commit, Outbox, WriteContext } from "../webhooks/outbox.ts";
 import type { WebhookContext } from "../webhooks/write-webhooks.ts";
 import { type PageContext, roleOf } from "./context.ts";
 
-// What verbs take besides their input, for a member who has signed in, or for the person at the machine, as the operator. A session that was ended, or a
-// member who was removed, while a form was on its way changes nothing any more.
+// Builds the read and write contexts for the operations that pages run. The actor is the signed-in member, or the operator if the overview is open on
+// this machine. A form changes nothing if the session ended or the member was removed before the change is written.
 
 function actingOf(c: PageContext): contexts.Acting {
   const visitor = c.get("visitor");
@@ -24,23 +24,23 @@ function actingOf(c: PageContext): contexts.Acting {
     actor: { accountId: account.id, by, from: originOf(c) },
     store: account.activityStore,
     authority: signedIn ? actingSession(connect(c.env.DB), signedIn) : undefined,
-    // Events about members are for who may read the audit log.
+    // Only roles that may read the audit log may access events about members.
     scopes: may(roleOf(visitor), "audit") ? null : scopes.filter((scope) => scope !== "audit:read"),
   };
 }
 
 export const readContext = (c: PageContext): ReadContext & { guards: Guards } => contexts.readContext(c, actingOf(c));
 export const logContext = (c: PageContext) => contexts.logContext(c, actingOf(c));
-/** For verbs that read usage or the last uses of keys. */
+/** Returns a read context with current roll-ups, for pages that read usage or the last use of keys. */
 export const upToDate = (c: PageContext) => refreshRollUps(logContext(c));
-/** Where a page writes for somebody who has not signed in yet, or not any more. */
+/** Returns an outbox whose changes require no valid session, for example during sign-in and sign-out. */
 export const unboundOutbox = (c: PageContext): Outbox => contexts.outboxFor(c);
 export const outbox = (c: PageContext): Outbox => contexts.outboxFor(c, actingOf(c).authority);
 export const writeContext = (c: PageContext): WriteContext => contexts.writeContext(c, actingOf(c));
 export const keyContext = (c: PageContext, commit?: Commit) => contexts.keyContext(c, actingOf(c), commit);
 export const webhookContext = (c: PageContext, commit?: Commit): WebhookContext => contexts.webhookContext(c, actingOf(c), commit);
 
-/** For the end of a removal, which was decided by somebody who was signed in. */
+/** Returns the context that finishes a removal. A signed-in member decided on the removal, so finishing it requires no session. */
 export const finishing = (c: PageContext): Finishing => ({
   ...unboundOutbox(c),
   guards: c.env.KEY_GUARD,

@@ -11,7 +11,7 @@ const time = z.iso
   .datetime({ offset: true, local: true })
   .transform((text) => Date.parse(/(?:Z|[+-]\d\d:\d\d)$/.test(text) ? text : `${text}Z`));
 
-/** The filters of the API, as a page's query has them. What is not in their form is left out. */
+/** The activity filters of the API, as query parameters of a page. An invalid filter value becomes undefined. */
 const Query = z.object({
   method: z.enum(methods).optional().catch(undefined),
   status: z
@@ -27,10 +27,10 @@ const Query = z.object({
 
 export type ActivityQuery = z.infer<typeof Query>;
 
-/** The same as one line of text: `method:POST status:5xx key:key_... path:/api/v1/tasks`. */
+/** Maps the words of a text filter to query parameters. A text filter looks like `method:POST status:5xx path:/api/v1/tasks`. */
 const words: Record<string, string> = { method: "method", status: "status", key: "key_id", path: "path", from: "from", to: "to" };
 
-/** What the query of a page filters by, and what of it cannot be filtered by. */
+/** Parses the filters in the query of a page. `ignored` lists the parts that are not valid filters. */
 export function queryIn(c: PageContext) {
   const given = Object.fromEntries(
     Object.entries(c.req.query()).filter(([name, value]) => Object.hasOwn(Query.shape, name) && value !== ""),
@@ -46,7 +46,7 @@ export function queryIn(c: PageContext) {
   if (asked.method) asked.method = asked.method.toUpperCase();
   if (asked.status) asked.status = asked.status.toLowerCase();
   const query = Query.parse(asked);
-  // What cannot be filtered by is said, not left out in silence.
+  // Report each invalid filter to the reader instead of ignoring it silently.
   const ignored = [
     ...Object.entries(asked).flatMap(([name, value]) => (query[name as keyof typeof query] === undefined ? [`${name}:${value}`] : [])),
     ...said.filter((each) => !ownValue(words, /^(\w+):\S/.exec(each)?.[1] ?? "")),
@@ -56,7 +56,7 @@ export function queryIn(c: PageContext) {
   return { query, filter, ignored };
 }
 
-/** The filters as text. */
+/** Formats filters as a text filter, for example `method:POST status:5xx`. */
 export const asWords = (query: ActivityQuery) =>
   Object.entries(words)
     .flatMap(([word, name]) => {
@@ -65,7 +65,7 @@ export const asWords = (query: ActivityQuery) =>
     })
     .join(" ");
 
-/** The address of a page with these filters. */
+/** Returns the path with the filters as its query string. `more` holds further query parameters. */
 export function addressOf(path: string, query: ActivityQuery, more: Record<string, string | undefined> = {}): string {
   const all = {
     ...query,

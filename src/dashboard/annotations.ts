@@ -7,7 +7,7 @@ import type { Mark } from "./components/requests-chart.tsx";
 const looksAt = 200;
 const maxMarks = 6;
 
-/** What a chart of requests is marked with: what may have moved them. */
+/** Returns the chart annotation for an audit entry, or null for an action that charts do not show. */
 function textOf({ action, changes, targetName, targetId }: ReadAuditEntry): string | null {
   const name = `“${targetName ?? targetId}”`;
   if (action === "key.revoked") return `key ${name} revoked`;
@@ -17,7 +17,7 @@ function textOf({ action, changes, targetName, targetId }: ReadAuditEntry): stri
   return null;
 }
 
-/** The latest things that may have moved the requests of a window, the first first. */
+/** Returns the latest changes that may have affected the number of requests in a window, oldest first. */
 export async function readAnnotations(reading: ReadContext, { from, to }: Span): Promise<Mark[]> {
   const { rows: entries } = await listAudit(reading, { filter: { from, to }, limit: looksAt });
   const marks = entries.flatMap((entry) => {

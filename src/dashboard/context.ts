@@ -5,32 +5,34 @@ import type { AppEnv } from "../http/context.ts";
 import type { Role } from "../identity/roles.ts";
 import type { SignedIn } from "../identity/sessions.ts";
 
-/** Who looks at the pages, and at whose account. */
+/** The person who views the pages, and the account that they view. */
 export interface Visitor {
   account: Account;
-  /** All accounts that may be chosen between: on a laptop, and by members of several who come through Cloudflare Access. */
+  /** All accounts that the visitor can switch between. Only an open overview or Cloudflare Access can offer several accounts. */
   accounts: readonly Account[];
-  /** The member who signed in; null where the overview is open to everyone at the machine. They then have the rights of an owner. */
+  /**
+   * The signed-in member, or null if the overview is open to everyone on this machine. An open overview gives every visitor the rights of an owner.
+   */
   signedIn: SignedIn | null;
 }
 
 export const roleOf = ({ signedIn }: Visitor): Role => signedIn?.member.role ?? "owner";
 
-/** What handlers of pages find in `c.var`, besides what all requests have. */
+/** The variables of page handlers (`c.var`), in addition to the variables of every request. */
 export interface PageEnv extends AppEnv {
   Variables: AppEnv["Variables"] & {
     visitor: Visitor;
-    /** Whether nobody signs in, because the overview is open to everyone at the machine. Set for pages without a visitor. */
+    /** Whether the overview is open to everyone on this machine without sign-in. The variable is set only for pages without a visitor. */
     isOpen: boolean;
   };
 }
 
 export type PageContext = Context<PageEnv>;
 
-/** The id that a page's path carries. */
+/** Returns the `id` parameter of the path. */
 export const idOf = (c: PageContext): string => c.req.param("id") ?? "";
 
-/** The visitor who has signed in. Throws `not_found` where the overview is open, and nobody has. */
+/** Returns the signed-in member. Throws `not_found` if the overview is open and nobody has signed in. */
 export function requireSignedIn(c: PageContext): SignedIn {
   const { signedIn } = c.get("visitor");
   if (!signedIn) throw new Failure("not_found", "Nobody has signed in: on this machine the overview is open.");

@@ -1,13 +1,15 @@
 import type { Page } from "../db/page.ts";
 import { Failure } from "../errors/failure.ts";
 
-/** Rows that a CSV of a list has at most. */
+/** The number of rows at which a CSV export stops reading. The last page may exceed this number by at most 999 rows. */
 const maxRows = 10_000;
 const rowsAtOnce = 1000;
-/** Pages that are read for one: a filter may match little of a long list. */
+/** The maximum number of pages to read for one CSV file. A filter may match only a few rows of a long list. */
 const maxPages = 100;
 
-/** The first 10,000 rows of a list, as far as it has them. Throws `limit_reached` where its filter matches too little. */
+/**
+ * Returns the first rows of a list, about 10,000 at most. Throws `limit_reached` if 100 pages of a longer list hold fewer than 10,000 matching rows.
+ */
 export async function readRows<Row>(
   readPage: (position: { after: string | undefined; limit: number }) => Promise<Page<Row, string>>,
 ): Promise<Row[]> {
@@ -23,16 +25,19 @@ export async function readRows<Row>(
   return found;
 }
 
-/** What a spreadsheet may take for a formula: one of these characters, also small or full-width, after any invisible characters, marks and blanks. */
+/**
+ * Matches text that a spreadsheet could run as a formula. Invisible characters, marks and spaces may come before the formula character. Small and
+ * full-width forms of the formula characters also match.
+ */
 const formula = /^[\p{C}\p{Z}\p{M}]*[=+\-@\t\r\n\u2212\ufe62\ufe63\ufe66\ufe6b\uff1d\uff0b\uff0d\uff20]/u;
 
-/** A cell as RFC 4180 has it. What a spreadsheet may take for a formula gets a quote before it. */
+/** Formats a cell as RFC 4180 requires. Text that a spreadsheet could run as a formula gets a leading apostrophe. */
 function cell(value: string | number | null): string {
   if (value === null) return "";
   const text = typeof value === "string" && formula.test(value) ? `'${value}` : String(value);
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-/** A table with a line of names, its lines ended as RFC 4180 asks. */
+/** Formats a table as CSV with a header line. Lines end in CRLF, as RFC 4180 requires. */
 export const csvOf = (columns: readonly string[], rows: readonly (readonly (string | number | null)[])[]): string =>
   [columns, ...rows].map((row) => `${row.map(cell).join(",")}\r\n`).join("");

@@ -22,7 +22,7 @@ import { webhookSecretPages } from "./pages/webhook-secret.tsx";
 import { webhooksPages } from "./pages/webhooks.tsx";
 import { confirmPages } from "./step-up.tsx";
 
-/** The pages of the overview. */
+/** Returns an app with all pages of the overview. */
 export function createPages() {
   const pages = new Hono<PageEnv>();
   const all = [

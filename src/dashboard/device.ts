@@ -15,7 +15,10 @@ const systems = [
   ["Linux", "Linux"],
 ] as const;
 
-/** "Chrome on Linux": the browser and the system that a User-Agent claims, the more special before those whose names it carries too. */
+/**
+ * Returns the browser and system that a User-Agent claims, for example "Chrome on Linux". The lists put specific names first: for example, the
+ * User-Agent of Edge also contains the names of Chrome and Safari.
+ */
 export function deviceOf(userAgent: string | null): string {
   const claimed = (names: readonly (readonly [mark: string, name: string])[]) => names.find(([mark]) => userAgent?.includes(mark))?.[1];
   const [browser, system] = [claimed(browsers), claimed(systems)];

@@ -6,18 +6,18 @@ import { outbox, readContext } from "./acting.ts";
 import type { PageContext } from "./context.ts";
 import type { Form } from "./forms.ts";
 
-/** What each form that acts carries: so pressing twice, loading the page again and the back button act once. */
+/** Returns a nonce for a form. A form with a nonce acts only once, even after a second press, a reload or the back button. */
 export const newNonce = (): string => crypto.randomUUID();
 
 /**
- * Runs a verb once for each form that was shown. Returns `repeated`, with the id of what was made, if this form was sent before;
- * a secret is not shown again. A form without a nonce was made by hand, and runs each time.
+ * Runs an operation once for each form. If the form was sent before, returns `repeated` with the id of the created resource, but no secret. A form
+ * without a nonce was written by hand, so its operation runs every time.
  */
 export async function runFormOnce<Result>(
   c: PageContext,
   form: Form,
   run: (commit: Commit) => Promise<Result>,
-  /** What is kept of the result: the id of what was made. */
+  /** Returns the id of the created resource. The idempotency record stores only this id. */
   idOf: (result: Result) => string = () => "",
 ): Promise<{ result: Result } | { repeated: string }> {
   const nonce = form.text("nonce");
@@ -26,7 +26,8 @@ export async function runFormOnce<Result>(
   const outcome = await runOnce({
     outbox: outbox(c),
     now,
-    // Not counted: a client of the API that has stored all its responses closes no form.
+    // Responses to forms do not count toward the account's limit of stored responses. An API client that reaches the limit therefore cannot block
+    // forms.
     request: {
       accountId: actor.accountId,
       operation: `POST ${urlOf(c).pathname}`,

@@ -3,7 +3,7 @@ import { always, type Precondition } from "../db/optimistic-locking.ts";
 import { Failure } from "../errors/failure.ts";
 import type { PageContext } from "./context.ts";
 
-/** What a form was sent with, as text. */
+/** The submitted fields of a form, as text. */
 export class Form {
   readonly #values: ReadonlyMap<string, readonly string[]>;
 
@@ -11,62 +11,62 @@ export class Form {
     this.#values = values;
   }
 
-  /** The text of a field, without the blanks around it; empty where it was not sent. */
+  /** Returns the trimmed text of a field, or an empty string if the field was not sent. */
   text(name: string): string {
     return this.#values.get(name)?.[0]?.trim() ?? "";
   }
 
-  /** The text of a field; undefined where it is empty. */
+  /** Returns the trimmed text of a field, or undefined if the field is empty. */
   optional(name: string): string | undefined {
     return this.text(name) || undefined;
   }
 
-  /** Whether a field was sent, empty or not. */
+  /** Returns whether a field was sent, even if it is empty. */
   has(name: string): boolean {
     return this.#values.has(name);
   }
 
-  /** All fields, as they were sent. */
+  /** Returns all fields as they were sent. */
   entries(): [name: string, value: string][] {
     return [...this.#values].flatMap(([name, values]) => values.map((value): [string, string] => [name, value]));
   }
 
-  /** Everything that was sent under a name: the ticked boxes. */
+  /** Returns all values of a field, for example the ticked checkboxes. */
   all(name: string): readonly string[] {
     return this.#values.get(name) ?? [];
   }
 
-  /** Ticked boxes; undefined where none is. */
+  /** Returns the ticked checkboxes of a field, or undefined if none is ticked. */
   ticked(name: string): readonly string[] | undefined {
     return this.all(name).length > 0 ? this.all(name) : undefined;
   }
 
-  /** A number; undefined where the field is empty, NaN where it holds none. */
+  /** Returns the number in a field. Returns undefined for an empty field, and NaN for text that is not a number. */
   number(name: string): number | undefined {
     const text = this.optional(name);
     return text === undefined ? undefined : Number(text);
   }
 
-  /** The lines and words of a field. */
+  /** Returns the words of a field, split at spaces, line breaks and commas. */
   words(name: string): string[] {
     return this.text(name)
       .split(/[\s,]+/)
       .filter((word) => word !== "");
   }
 
-  /** A time as the API takes it: what has no zone is UTC. Undefined where the field is empty. */
+  /** Returns a time in the format of the API, or undefined if the field is empty. A time without a zone is read as UTC. */
   time(name: string): string | undefined {
     const text = this.optional(name);
     return text !== undefined && /T\d{2}:\d{2}(:\d{2}(\.\d+)?)?$/.test(text) ? `${text.replace(/(T\d{2}:\d{2})$/, "$1:00")}Z` : text;
   }
 }
 
-/** Enough for the largest form: the removal of a member, with two fields for each of 50 keys. */
+/** The maximum number of fields in a form. The largest form removes a member and has two fields for each of 50 keys. */
 const maxFields = 200;
 
 /**
- * Reads a urlencoded form. Throws `unsupported_media_type` for other bodies. Throws `body_too_large` for more than 200 fields before it parses any,
- * because clients can send forms without signing in.
+ * Reads a URL-encoded form. Throws `unsupported_media_type` for any other media type. Throws `body_too_large` for more than 200 fields, before
+ * parsing, because clients can send forms without signing in.
  */
 export async function readForm(c: Pick<PageContext, "req">): Promise<Form> {
   const [mediaType = ""] = (c.req.header("Content-Type") ?? "").toLowerCase().split(";");
@@ -84,20 +84,20 @@ export async function readForm(c: Pick<PageContext, "req">): Promise<Form> {
   return new Form(values);
 }
 
-/** Why a form was rejected: a sentence for the form, and one for each field. */
+/** The reasons why a form was rejected: a summary for the form, and a message for each invalid field. */
 export interface Refused {
   summary: string;
   faults: ReadonlyMap<string, string>;
 }
 
-/** Reads the input of a verb, as the API reads it. */
+/** Validates input with a schema of the API. Returns the field errors if the input is invalid. */
 export function parseInput<Schema extends z.ZodType>(schema: Schema, input: unknown): { input: z.output<Schema> } | { refused: Refused } {
   const parsed = schema.safeParse(input);
   if (parsed.success) return { input: parsed.data };
   const faults = new Map<string, string>();
   for (const { path, message } of parsed.error.issues) {
     const [name = "", index] = path.map(String);
-    // Of several values, the one that is meant is named.
+    // If a field has several values, the message names the invalid value.
     const value = index === undefined ? undefined : (input as Record<string, unknown[]>)[name]?.[Number(index)];
     if (!faults.has(name)) faults.set(name, typeof value === "string" ? `${value}: ${message}` : message);
   }
@@ -106,7 +106,7 @@ export function parseInput<Schema extends z.ZodType>(schema: Schema, input: unkn
 
 const forThePerson = new Set(["invalid_body", "conflict", "limit_reached", "forbidden", "precondition_failed"]);
 
-/** Runs a verb. What it refuses for what was typed comes back to the form; anything else is an error of the page. */
+/** Runs an operation and returns failures that the person can correct in the form. Throws every other error. */
 export async function attempt<Result>(run: () => Promise<Result>): Promise<{ result: Result } | { refused: Refused }> {
   try {
     return { result: await run() };
@@ -124,17 +124,17 @@ export async function attempt<Result>(run: () => Promise<Result>): Promise<{ res
   }
 }
 
-/** The condition that what a form changes is still as the form showed it: nobody takes back unseen what somebody else has done meanwhile. */
+/** Returns the precondition that a resource is unchanged since the form showed it. Nobody overwrites another person's change without seeing it. */
 export const asShown = (form: Form): Precondition => {
   const shown = form.optional("revision");
   return shown === undefined ? always : (revision) => revision === shown;
 };
 
-/** What a table has under a word of a request; undefined for what every object inherits, like `__proto__`. */
+/** Returns a table's own value for a word from a request. Returns undefined for an inherited name, for example `__proto__`. */
 export const ownValue = <Value>(table: Readonly<Record<string, Value>>, word: string): Value | undefined =>
   Object.hasOwn(table, word) ? table[word] : undefined;
 
-/** A form that is shown again to its sender, with the reason. */
+/** A form that is shown again to the person who sent it, with the reason for its rejection. */
 export interface Sent {
   form?: Form;
   refused?: Refused;

@@ -5,7 +5,7 @@ import type { UpToDate } from "../usage/refresh-roll-ups.ts";
 const maxActive = 100;
 const maxOthers = 100;
 
-/** Keys to choose between: every active one, and the newest of the others. */
+/** Returns the keys that a page lists as choices: every active key, and the inactive keys among the newest 100. */
 export async function readKeyChoices(asking: UpToDate): Promise<Key[]> {
   const [active, newest] = await Promise.all([
     listKeys(asking, { statuses: ["active"], limit: maxActive }),

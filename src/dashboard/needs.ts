@@ -4,24 +4,27 @@ import type { PageEnv } from "./context.ts";
 
 /** What a route of the dashboard requires before its handler runs. */
 export interface Access {
-  /** "public": nothing. "session": any member. Otherwise a member whose role has this permission. */
+  /** The required access. "public" needs no session, and "session" needs any member. A permission needs a member whose role has the permission. */
   needs: "public" | "session" | Permission;
   /**
-   * A recent sign-in. "always": checked before the handler. "sometimes": the handler decides by what the form changes, and calls
-   * `askForStepUp`.
+   * Whether the route needs a recent sign-in. "always" checks the sign-in before the handler runs. With "sometimes", the handler calls `askForStepUp`
+   * if the submitted change needs a recent sign-in.
    */
   stepUp?: "always" | "sometimes" | undefined;
 }
 
-/** What routes declare, by the middleware that declares it. */
+/** Maps each declaring middleware to the access that it declares. */
 const declarations = new WeakMap<object, Access>();
 
-/** Declares what a route needs. Stands before its handler: `pages.post("/keys", needs("keys", "always"), (c) => ..)`. */
+/**
+ * Returns middleware that declares the access of a route. The middleware must come before the handler: `pages.post("/keys", needs("keys", "always"),
+ * (c) => ..)`.
+ */
 export function needs(need: Access["needs"], stepUp?: Access["stepUp"]) {
   const declaration = createMiddleware<PageEnv>(async (_, next) => next());
   declarations.set(declaration, { needs: need, stepUp });
   return declaration;
 }
 
-/** Returns what a handler declares; undefined if it is no declaration. */
+/** Returns the access that a handler declares, or undefined if the handler is not a declaration. */
 export const declaredBy = (handler: unknown): Access | undefined => declarations.get(handler as object);

@@ -9,19 +9,19 @@ import { type PageContext, roleOf } from "./context.ts";
 
 export const visitorMay = (c: PageContext, permission: Permission): boolean => may(roleOf(c.get("visitor")), permission);
 
-/** The scopes that keys may have whose secrets the visitor comes to know. */
+/** Returns the scopes that a key may have if the visitor learns its secret. */
 export const grantableScopes = (c: PageContext): readonly Scope[] => {
   const withheld = withheldScopes(roleOf(c.get("visitor")));
   return scopes.filter((scope) => !withheld.includes(scope));
 };
 
-/** Whether the visitor may change a key with these scopes, or come to use it. */
+/** Returns whether the visitor may change, rotate or enable a key with the given scopes. */
 export const mayTouch = (c: PageContext, touched: readonly string[]): boolean => {
   const grantable: readonly string[] = grantableScopes(c);
   return visitorMay(c, "keys") && touched.every((scope) => grantable.includes(scope));
 };
 
-/** Throws `forbidden` for a key with a scope that the visitor's role may not give, or come to use. */
+/** Throws `forbidden` if the visitor's role may not grant one of the given scopes. */
 export function requireGrantableScopes(c: PageContext, touched: readonly string[]): void {
   const grantable: readonly string[] = grantableScopes(c);
   const missing = touched.filter((scope) => !grantable.includes(scope));
@@ -32,12 +32,12 @@ export function requireGrantableScopes(c: PageContext, touched: readonly string[
     );
 }
 
-/** Whether members of a suspended account may still send it. */
+/** Returns whether members of a suspended account may still send a form to this path. */
 const isOpenToSuspended = ({ req: { path } }: PageContext) => path === "/logout";
 
 /**
- * Returns the page that says who may do this, if the visitor's role has no such permission (null: any member may). Throws `account_suspended` for a change in
- * a suspended account.
+ * Returns the "Not allowed" page if the visitor's role lacks the permission, otherwise null. If `permission` is null, any member is allowed. Throws
+ * `account_suspended` for a change in a suspended account.
  */
 export async function requirePermission(c: PageContext, permission: Permission | null): Promise<Response | null> {
   if (c.get("visitor").account.suspendedAt !== null && c.req.method !== "GET" && c.req.method !== "HEAD" && !isOpenToSuspended(c))
@@ -45,7 +45,7 @@ export async function requirePermission(c: PageContext, permission: Permission |
   return permission === null || visitorMay(c, permission) ? null : showForbidden(c, permission);
 }
 
-/** The page for what the visitor may not do: who may. */
+/** Responds with the "Not allowed" page, which lists the members who have the permission. */
 export async function showForbidden(c: PageContext, permission: Permission) {
   const roles = rolesWith(permission);
   const members = (await listMembers(readContext(c))).filter(({ role }) => roles.includes(role));

@@ -2,7 +2,7 @@ import { getCookie, setCookie } from "hono/cookie";
 import { maskKeys } from "../credentials/mask-keys.ts";
 import type { PageContext } from "./context.ts";
 
-// What a person has chosen of how pages look, remembered in cookies: so a page is right from its first byte, without script.
+// Display preferences are stored in cookies, so the server renders each page correctly without script.
 
 const themes = ["auto", "light", "dark"] as const;
 const zones = ["utc", "local"] as const;
@@ -11,7 +11,7 @@ export type Zone = (typeof zones)[number];
 
 export interface Preferences {
   theme: Theme;
-  /** In what zone times are written. Only the browser knows the local one: without script, times stay in UTC and say so. */
+  /** The zone in which pages show times. Only the browser knows the local zone, so pages without script show times in UTC and label them as UTC. */
   zone: Zone;
 }
 
@@ -29,5 +29,5 @@ export function remember(c: PageContext, name: "theme" | "zone" | "account", val
 export const isTheme = (text: string): text is Theme => themes.some((theme) => theme === text);
 export const isZone = (text: string): text is Zone => zones.some((zone) => zone === text);
 
-/** A path of this origin that a form says to go back to; `/` where it says anything else. */
+/** Returns a path of this origin that a form wants to return to, with API keys masked. Returns `/` if the text is not a path of this origin. */
 export const pathWithin = (text: string): string => (/^\/(?![/\\])[\x21-\x7e]*$/.test(text) ? maskKeys(text) : "/");

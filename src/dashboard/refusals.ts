@@ -5,14 +5,14 @@ import { timeOfId } from "../ids/ids.ts";
 import { hourMs, hourStart } from "../time/clock.ts";
 import { integer, timeOfDay } from "./format.ts";
 
-/** Why a request was not served, what its client can do, and the header that told it. */
+/** Explains why a request was denied or failed, what its client can do, and which response header told the client. */
 export interface Refusal {
   why: string;
   what: string;
   header?: string | undefined;
 }
 
-/** Of a request that was refused or failed; null for one that was served. `hourlyLimit`: that of its key, where it is known. */
+/** Explains a request that was denied or failed. Returns null for a status below 400. `hourlyLimit` is the limit of the request's key, if known. */
 export function explain({ id, status, errorCode }: Pick<ReadEntry, "id" | "status" | "errorCode">, hourlyLimit?: number): Refusal | null {
   if (status < 400) return null;
   if (errorCode === "rate_limit_exceeded" && hourlyLimit !== undefined) {

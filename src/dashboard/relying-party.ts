@@ -3,7 +3,10 @@ import type { RelyingParty } from "../identity/passkeys.ts";
 import { encryptionSecrets } from "../webhooks/encryption.ts";
 import type { PageContext } from "./context.ts";
 
-/** For whom passkeys are made: the first origin of PUBLIC_ORIGIN. A request is never believed about it. Throws `unavailable` where none is configured. */
+/**
+ * Returns the relying party for passkeys, which is the first origin of `PUBLIC_ORIGIN`. The origin never comes from the request. Throws `unavailable`
+ * if `PUBLIC_ORIGIN` is empty.
+ */
 export function relyingParty(c: PageContext): RelyingParty {
   const [origin = ""] = c.env.PUBLIC_ORIGIN.split(",");
   if (origin.trim() === "")

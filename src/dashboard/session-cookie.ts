@@ -6,14 +6,14 @@ import type { PageContext } from "./context.ts";
 
 const fourteenDays = 14 * 24 * 3600;
 
-/** Browsers take `__Host-` on https alone; a laptop has http, and its own machine only. */
+/** Returns whether a local build receives the request over plain HTTP on a loopback host. Browsers accept `__Host-` cookies only over HTTPS. */
 const isPlain = (c: PageContext) => c.get("isLocal") && urlOf(c).protocol === "http:" && isLoopback(urlOf(c).hostname);
 
 const nameOf = (c: PageContext) => (isPlain(c) ? "session" : "__Host-session");
 
 const options = (c: PageContext) => ({ path: "/", httpOnly: true, secure: !isPlain(c), sameSite: "Lax" }) as const;
 
-/** What the cookie of a session holds; undefined where there is none that was made here. */
+/** Returns the session token in the cookie. Returns undefined if the cookie is missing or its signature is invalid. */
 export const sessionToken = (c: PageContext): Promise<string | undefined> => readSigned(c, nameOf(c));
 
 export const setSession = (c: PageContext, token: string): Promise<void> =>
@@ -21,5 +21,5 @@ export const setSession = (c: PageContext, token: string): Promise<void> =>
 
 export const clearSession = (c: PageContext): void => void deleteCookie(c, nameOf(c), options(c));
 
-/** What Cloudflare Access says of who has come; empty where it says nothing. */
+/** Returns the visitor's token from Cloudflare Access, or an empty string if the header is missing. */
 export const accessToken = (c: PageContext): string => c.req.header("Cf-Access-Jwt-Assertion") ?? "";

@@ -14,26 +14,30 @@ import { pathWithin } from "./preferences.ts";
 import { accessToken, sessionToken } from "./session-cookie.ts";
 
 /**
- * Under a loopback name, and asked for by the browser's address bar or by a page of the same origin. A page of elsewhere that points its
- * own name here (DNS rebinding) can make the local runtime believe in another host, by a header. It cannot set `Sec-Fetch-Site`, which a
- * browser sends to localhost and not to such a name.
+ * Returns whether a request uses a loopback host and comes from the address bar or a page of the same origin. The origin check stops DNS rebinding,
+ * where a foreign page points its own host name at this machine. During DNS rebinding, the foreign page can send a header that makes the local
+ * runtime report a different host. A page cannot set `Sec-Fetch-Site`, because only the browser sets this header. Browsers send `Sec-Fetch-Site` to
+ * localhost, but not to the foreign page's host name.
  */
 export function isAtThisMachine(c: PageContext): boolean {
   const site = c.req.header("Sec-Fetch-Site");
   return isLoopback(urlOf(c).hostname) && (site === "none" || site === "same-origin");
 }
 
-/** The page of ours that a form was on; the overview where the browser does not say. */
+/** Returns the page of this site that the form was on, or `/` if the browser does not report the page. */
 function pageBefore(c: PageContext): string {
   const referrer = c.req.header("Referer") ?? "";
   const url = URL.canParse(referrer) ? new URL(referrer) : null;
   return url?.host === urlOf(c).host ? pathWithin(url.pathname + url.search) : "/";
 }
 
-/** A visitor, or what is answered in place of the page. */
+/** A visitor, or the response that replaces the page. */
 type Found = { visitor: Visitor } | { instead: () => Response | Promise<Response> };
 
-/** The member who passed Cloudflare Access, in the account that they chose. To join an account, a visitor must press a button. */
+/**
+ * Returns the member who signed in with Cloudflare Access, in the account that they chose. To join an account, a visitor must press a button on the
+ * `/access` page.
+ */
 async function visitorByAccess(c: PageContext, access: AccessConfig): Promise<Found> {
   const db = connect(c.env.DB);
   const now = Date.now();
@@ -49,8 +53,8 @@ async function visitorByAccess(c: PageContext, access: AccessConfig): Promise<Fo
 }
 
 /**
- * Returns who views a page, and whose account: the member who signed in or, if it `isOpen`, anyone at the machine. Otherwise returns the
- * response that replaces the page.
+ * Returns the visitor of a page. In an open overview (`isOpen`), the visitor is anyone on this machine. Otherwise, the visitor is the signed-in
+ * member. If there is no visitor, returns the response that replaces the page.
  */
 async function findVisitor(c: PageContext, isOpen: boolean): Promise<Found> {
   const db = connect(c.env.DB);
@@ -71,16 +75,16 @@ async function findVisitor(c: PageContext, isOpen: boolean): Promise<Found> {
   return { visitor: { account: signedIn.account, accounts: [signedIn.account], signedIn } };
 }
 
-/** Sends a visitor to sign in, or to choose an account, and from there back to the page. */
+/** Redirects a visitor to sign in or to choose an account. `return_to` leads back to the page afterwards. */
 function sendTo(c: PageContext, page: "/login" | "/access"): Response {
   const { pathname, search } = urlOf(c);
   if (c.req.method === "GET" || c.req.method === "HEAD")
     return c.redirect(`${page}?return_to=${encodeURIComponent(pathname + search)}`, 303);
-  // A form that was sent too late did nothing: that is said, and the page that it was on is come back to.
+  // The submitted form was not processed. `unsent=1` makes the next page say so, and `return_to` leads back to the page of the form.
   return c.redirect(`${page}?return_to=${encodeURIComponent(pageBefore(c))}&unsent=1`, 303);
 }
 
-/** Loads who looks at a page. Returns the response in place of the page where nobody may. */
+/** Loads the visitor of a page. Returns the response that replaces the page if there is no visitor. */
 export async function requireSession(c: PageContext, { isOpen }: Pick<Build, "isOpen">): Promise<Response | null> {
   const found = await findVisitor(c, isOpen);
   if ("instead" in found) return found.instead();
@@ -88,13 +92,13 @@ export async function requireSession(c: PageContext, { isOpen }: Pick<Build, "is
   return null;
 }
 
-/** Loads who looks at a page, where it is somebody. Storage that fails is nobody. */
+/** Loads the visitor of a page, if there is one. A storage failure counts as no visitor. */
 export async function loadSession(c: PageContext, { isOpen }: Pick<Build, "isOpen">): Promise<void> {
   const found = await findVisitor(c, isOpen).catch(() => null);
   if (found && "visitor" in found) c.set("visitor", found.visitor);
 }
 
-/** Sends somebody who has signed in already from the sign-in page to where they want to go. */
+/** Redirects visitors who are already signed in from the sign-in page to the page in `return_to`. */
 export const leaveIfSignedIn = (build: Pick<Build, "isOpen">) =>
   createMiddleware<PageEnv>(async function leaveIfSignedIn(c, next) {
     await loadSession(c, build);

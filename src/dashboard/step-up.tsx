@@ -16,14 +16,14 @@ import { relyingParty } from "./relying-party.ts";
 
 const confirmationFields = ["confirm_response", "confirm_code"];
 
-/** What a passkey is asked to sign to confirm. */
+/** Serves the passkey options for a step-up. */
 export const confirmPages = new Hono<PageEnv>().post("/confirm/options", needs("session"), async (c) =>
   c.json(await authenticationOptions(relyingParty(c), Date.now(), { purpose: "confirm", subjectId: requireSignedIn(c).member.id })),
 );
 
 /**
- * Returns the page that asks for a recent sign-in; null if the visitor has signed in within ten minutes, or confirms it with this form.
- * The page carries the form, which goes on to the same handler.
+ * Returns the step-up page if the visitor needs a more recent sign-in. Returns null if the sign-in is less than ten minutes old, the form confirms
+ * it, or the overview is open. The step-up page contains the submitted fields and sends them to the same handler.
  */
 export async function askForStepUp(c: PageContext): Promise<Response | null> {
   const visitor = c.get("visitor");
@@ -34,7 +34,7 @@ export async function askForStepUp(c: PageContext): Promise<Response | null> {
   if (form.optional("confirm_response") === undefined && form.optional("confirm_code") === undefined) return askToConfirm(c, form);
   const refused = await confirm(c, signedIn.member, signedIn.session, form);
   if (refused) return askToConfirm(c, form, refused);
-  // A recovery code is spent by now: a second question in the same request must not ask for another.
+  // The form may have spent a recovery code. Update `verifiedAt`, so that a second step-up in this request does not ask for another code.
   c.set("visitor", { ...visitor, signedIn: { ...signedIn, verifiedAt: Date.now() } });
   return null;
 }
@@ -63,7 +63,7 @@ async function confirm(c: PageContext, member: Member, session: Session, form: F
   return null;
 }
 
-/** Under Cloudflare Access: the form again, to be sent with a newer token. */
+/** Responds with the step-up page for Cloudflare Access. The visitor gets a newer token in another tab, then sends the same form again. */
 const askToSignInAgain = (c: PageContext, form: Form) =>
   showPage(
     c,
@@ -85,7 +85,7 @@ const askToSignInAgain = (c: PageContext, form: Form) =>
     </form>,
   );
 
-/** The form again, hidden, with what shows who sends it. */
+/** Responds with the step-up page for a passkey or a recovery code. The submitted fields are hidden inputs of the page's form. */
 const askToConfirm = (c: PageContext, form: Form, refused?: Refused) =>
   showPage(
     c,

@@ -1,20 +1,20 @@
 import type { Context } from "hono";
 import type { Finish } from "../http/request-context.ts";
 
-// Public documentation is the same for everybody, so browsers and caches may keep it. A response is public if it has an ETag.
+// Public documentation is the same for everyone, so browsers and shared caches may store it. A documentation response is public if it has an ETag.
 
 const cacheControl = "public, max-age=300";
 
-/** Lets everybody keep a response that has an ETag. It comes after the usual headers. */
+/** Lets browsers and shared caches store a response that has an ETag. Must run after `standardHeaders`, to replace the `Cache-Control` header. */
 export const cachePublic: Finish = (c) => {
   const { headers, status } = c.res;
   if (!headers.has("ETag")) return;
   headers.set("Cache-Control", cacheControl);
-  // A page that was kept has the nonce of the policy that came with it. A new policy would block its scripts.
+  // A cached page contains the nonce of its original Content-Security-Policy. A new policy would block the scripts of the cached page.
   if (status === 304) headers.delete("Content-Security-Policy");
 };
 
-/** Returns a 304 if the client has this version, else null and puts the ETag on the response. */
+/** Sets the ETag of the response. Returns a 304 response if the client already has this version, or null. */
 export function unlessKnown(c: Context, etag: string): Response | null {
   const known = (c.req.header("If-None-Match") ?? "").split(",").map((tag) => tag.trim().replace(/^W\//, ""));
   c.header("ETag", etag);

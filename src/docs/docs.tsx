@@ -20,10 +20,10 @@ import { type Found, maxFound, maxQueryCharacters, maxQueryWords, queryWordsOf }
 
 const machinePaths = ["/llms.txt", "/robots.txt", "/sitemap.xml", "/.well-known/security.txt", "/.well-known/api-catalog"];
 
-/** Whether the documentation handles a path. All of it is public. */
+/** Returns whether the documentation serves a path. All documentation is public. */
 export const isDocumentation = (path: string): boolean => /^\/docs(?:\.md)?(?:\/|$)/.test(path) || machinePaths.includes(path);
 
-/** The documentation: pages for people, the same as Markdown, and what machines look for. */
+/** Creates the documentation: HTML pages, the same pages as Markdown, and files for machines, for example `/llms.txt`. */
 export function createDocs({ isOpen }: Pick<Build, "isOpen">) {
   const docs = new Hono<PageEnv>();
   docs.use(async (c, next) => {
@@ -32,14 +32,14 @@ export function createDocs({ isOpen }: Pick<Build, "isOpen">) {
   });
   const kept = new KeptPages();
 
-  // What is left of a path that was cut short.
+  // Redirect a shortened path to the matching section of the start page.
   docs.on("GET", ["/docs/", "/docs/api", "/docs/guides", "/docs/errors", "/docs/events", "/docs/schemas"], (c) => {
     const part = { api: "#reference", guides: "#guides", errors: "#errors", events: "#events", schemas: "#schemas" };
     return c.redirect(`/docs${part[urlOf(c).pathname.slice("/docs/".length) as keyof typeof part] ?? ""}`, 302);
   });
 
   docs.on("GET", ["/docs/search", "/docs/search.md"], async (c) => {
-    // No form sends one of this length, and a page costs several refusals.
+    // The search form never sends a query string longer than `maxSearch`. A plain-text response costs far less CPU than a page.
     if (urlOf(c).search.length > maxSearch) return c.body(`${tooLong}\n`, 400, markdownHeaders);
     const { pages, search } = library();
     const text = c.req.query("q") ?? "";
@@ -88,7 +88,7 @@ export function createDocs({ isOpen }: Pick<Build, "isOpen">) {
     const isMarkdown = pathname.endsWith(".md") || prefersMarkdown(c);
     if (!page) return isMarkdown ? c.body(missingMarkdown(pages, path), 404, markdownHeaders) : showMissing(c, pages, path);
     const ids = page.kind === "Operation" ? await readOwnIds(c) : null;
-    // A page with ids of an account is not kept anywhere.
+    // Pages that contain ids of an account are never cached.
     const own = (text: string) => (ids === null ? text : withOwnIds(text, ids));
     if (isMarkdown) {
       c.header("Vary", "Accept");
@@ -125,18 +125,21 @@ export function createDocs({ isOpen }: Pick<Build, "isOpen">) {
   return docs;
 }
 
-/** A tag of what this version of the Worker makes at a path. `form`: all that it is made by, beside the version. */
+/** Returns a weak ETag. `form` lists the values, besides the Worker version, that the response depends on. */
 const etagOf = (c: PageContext, ...form: string[]) => `W/"${[c.env.VERSION.id, ...form].join(".")}"`;
 
 const tooLong = `A search may have at most ${maxQueryCharacters} characters and ${maxQueryWords} words. Shorten it.`;
 
 const markdownHeaders = { "Content-Type": "text/markdown; charset=utf-8", Vary: "Accept" };
 
-/** Whether a client likes Markdown better than HTML, by the weights that it gives. */
+/** Returns whether a client prefers Markdown to HTML, by the weights in its `Accept` header. */
 const prefersMarkdown = (c: PageContext): boolean =>
   accepts(c, { header: "Accept", supports: ["text/html", "text/markdown"], default: "text/html", match: byWeight }) === "text/markdown";
 
-/** The type with the highest weight; of equals the one that is named first. A wildcard is HTML. */
+/**
+ * Returns the supported type with the highest weight. If weights are equal, the type named first wins. Wildcards are ignored, so a client that names
+ * no supported type gets HTML.
+ */
 function byWeight(accepted: { type: string; q: number }[], { supports, default: usual }: { supports: string[]; default: string }): string {
   const liked = accepted.filter(({ type, q }) => q > 0 && supports.includes(type)).toSorted((a, b) => b.q - a.q);
   return liked[0]?.type ?? usual;
@@ -176,17 +179,20 @@ const Search = ({ text }: { text: string }) => (
 const demoKeyButton = (demoKey: string) =>
   `<p class="buttons"><button type="button" data-demo-key="${demoKey}">Use the demo key</button></p>`;
 
-/** How a page is shown. `own`: returns a text with own ids in it. `isPublic`: it has nothing of an account. */
+/**
+ * The options for showing a documentation page. `own` replaces example ids in a text with the account's ids. `isPublic` is true if the page contains
+ * no account data.
+ */
 interface Shown {
   own: (text: string) => string;
   isPublic: boolean;
   kept: KeptPages;
 }
 
-/** Shows a page, with the console if it is one of an operation. */
+/** Responds with a documentation page. The page of an operation also has the try-it console. */
 async function showDoc(c: PageContext, page: BuiltPage, { own, isPublic, kept }: Shown) {
   c.header("Vary", "Accept, Cookie");
-  // A deployed Worker fills in no key, and neither does a laptop that is asked from elsewhere.
+  // Only a local build offers the demo key, and only to requests from the same machine.
   const demoKey = c.get("isLocal") && isAtThisMachine(c) ? c.env.DEMO_API_KEY : "";
   const { theme, zone } = preferencesOf(c);
   const { origin, search } = urlOf(c);

@@ -1,18 +1,18 @@
-/** Some two hundred pages of 37 KB. */
+/** The maximum size of the page cache, in characters. The cache holds about 200 pages of 37 KB. */
 const maxCharacters = 8 * 1024 * 1024;
 
-/** The HTML of pages that differ between visitors only in the nonce. Rendering one takes many times the CPU of a refusal. */
+/** Caches the HTML of pages that differ between visitors only in the nonce. Rendering a page takes many times the CPU of a denied request. */
 export class KeptPages {
-  /** HTML, cut at each nonce. */
+  /** The HTML of each cached page, split at every nonce. */
   readonly #pages = new Map<string, readonly string[]>();
   #characters = 0;
 
-  /** Returns a page with another nonce; undefined where it is not kept. */
+  /** Returns a cached page with the given nonce inserted, or undefined if the page is not cached. */
   read(name: string, nonce: string): string | undefined {
     return this.#pages.get(name)?.join(nonce);
   }
 
-  /** Keeps a page that was made with this nonce. If there is no room left, it first drops all other pages. */
+  /** Caches a page that was rendered with the given nonce. If the cache is full, this method first deletes all other pages. */
   keep(name: string, nonce: string, html: string): void {
     if (this.#pages.has(name)) return;
     if (this.#characters + html.length > maxCharacters) {

@@ -2,14 +2,14 @@ import built from "./built.txt";
 import { type BuiltPage, originPlaceholder } from "./page.ts";
 import { SearchIndex } from "./search-index.ts";
 
-/** A group of the navigation, as HTML, and the paths of its pages. */
+/** A group of the navigation, with its HTML and the paths of its pages. */
 export interface BuiltGroup {
   summary: string;
   list: string;
   paths: readonly string[];
 }
 
-/** What `scripts/build-docs.ts` writes before the Worker is bundled. */
+/** The content of `built.txt`. `scripts/build-docs.ts` writes the file before the Worker is bundled. */
 export interface BuiltLibrary {
   pages: readonly BuiltPage[];
   groups: readonly BuiltGroup[];
@@ -17,7 +17,7 @@ export interface BuiltLibrary {
   postings: readonly (readonly number[])[];
 }
 
-/** All pages of the documentation, as they were built. Nothing in it depends on a request: the origin is filled in when a page is served. */
+/** All prebuilt pages of the documentation. Prebuilt pages do not depend on a request, because the origin is inserted when a page is served. */
 export class Library {
   readonly pages: readonly BuiltPage[];
   readonly search: SearchIndex;
@@ -31,7 +31,7 @@ export class Library {
     this.#byPath = new Map(pages.map((page) => [page.path, page]));
   }
 
-  /** Returns the page at a path; undefined if there is none. */
+  /** Returns the page at a path, or undefined if there is none. */
   page(path: string): BuiltPage | undefined {
     return this.#byPath.get(path);
   }
@@ -49,11 +49,11 @@ export class Library {
 
 let known: Library | undefined;
 
-/** Returns the library, which an isolate parses once. */
+/** Returns the library. Each isolate parses the library only once. */
 export function library(): Library {
   known ??= new Library(JSON.parse(built) as BuiltLibrary);
   return known;
 }
 
-/** Returns a text of the library as it is served under an origin. */
+/** Replaces the origin placeholder in a text of the library. */
 export const servedFrom = (text: string, origin: string): string => text.replaceAll(originPlaceholder, origin);

@@ -1,6 +1,6 @@
 import type { DocPage } from "./page.ts";
 
-// What machines ask for by well-known names.
+// Files that machines request under well-known names.
 
 const headings: Partial<Record<DocPage["kind"], string>> = {
   Guide: "Guides",
@@ -10,7 +10,7 @@ const headings: Partial<Record<DocPage["kind"], string>> = {
   Schema: "Optional",
 };
 
-/** `/llms.txt`: every page as Markdown, for who reads by machine (llmstxt.org). */
+/** Returns `/llms.txt` (llmstxt.org), which links to the documentation pages as Markdown. */
 export const llmsText = (pages: readonly DocPage[], origin: string): string =>
   [
     "# Developer Overview API",
@@ -27,7 +27,10 @@ export const llmsText = (pages: readonly DocPage[], origin: string): string =>
     "",
   ].join("\n");
 
-/** `/robots.txt` (RFC 9309): crawlers read the documentation and what its pages load. The rest asks for a sign-in or a key. */
+/**
+ * Returns `/robots.txt` (RFC 9309). Crawlers may read the documentation and the files that its pages load. Most other paths require a sign-in or a
+ * key.
+ */
 export const robotsText = (origin: string): string =>
   [
     "User-agent: *",
@@ -39,7 +42,7 @@ export const robotsText = (origin: string): string =>
     "",
   ].join("\n");
 
-/** `/sitemap.xml` (sitemaps.org): every page of the documentation. */
+/** Returns `/sitemap.xml` (sitemaps.org), which lists every page of the documentation. */
 export const sitemapXml = (pages: readonly DocPage[], origin: string): string =>
   [
     '<?xml version="1.0" encoding="UTF-8"?>',
@@ -49,11 +52,11 @@ export const sitemapXml = (pages: readonly DocPage[], origin: string): string =>
     "",
   ].join("\n");
 
-/** `/.well-known/security.txt` (RFC 9116). */
+/** Returns `/.well-known/security.txt` (RFC 9116). */
 export const securityText = ({ contact, expires, origin }: { contact: string; expires: string; origin: string }): string =>
   [`Contact: ${contact}`, `Expires: ${expires}`, "Preferred-Languages: en", `Canonical: ${origin}/.well-known/security.txt`, ""].join("\n");
 
-/** `/.well-known/api-catalog` (RFC 9727). */
+/** Returns the content of `/.well-known/api-catalog` (RFC 9727). */
 export const apiCatalog = (origin: string) => ({
   linkset: [
     {

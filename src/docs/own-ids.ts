@@ -14,16 +14,16 @@ import { type Delivery, listDeliveries } from "../webhooks/read-deliveries.ts";
 import { listWebhooks } from "../webhooks/read-webhooks.ts";
 import type { Webhook } from "../webhooks/webhook.ts";
 
-/** An id of each kind of thing, by the beginning of the id. */
+/** One id of each resource type, by id prefix, for example `usr`. */
 export type OwnIds = Readonly<Record<string, string | undefined>>;
 
-/** Said of an operation that names an id. */
+/** The note on the page of an operation whose samples contain an example id. */
 export const exampleIdNote = "The id is an example: put one of yours in its place.";
 
-/** The ids of the examples: all of a kind are the same. */
+/** Matches the example ids in the documentation. All examples of one resource type have the same id. */
 const exampleIds = /\b([a-z]{3})_019a1b2c3d4e7f8091a2b3c4d5e6f708\b|\b(key)_4fPq2rT8vX0zB6dH\b/g;
 
-/** Returns a text of the documentation with own ids in place of examples. */
+/** Replaces the example ids in a documentation text with the given ids. */
 export const withOwnIds = (text: string, ids: OwnIds): string =>
   text
     .replaceAll(exampleIdNote, "")
@@ -34,8 +34,8 @@ const maxWebhooks = 20;
 const maxDeliveries = 10;
 
 /**
- * Ids of the demo account, so that on a laptop every sample does what it says as it stands. Null elsewhere: nobody is shown a command that
- * would delete what they have.
+ * Returns ids of the demo account, so that every sample on a local build runs without changes. Returns null elsewhere, so that no reader gets a
+ * command that deletes their own data.
  */
 export async function readOwnIds(c: PageContext): Promise<OwnIds | null> {
   if (!c.get("isLocal") || !isAtThisMachine(c)) return null;
@@ -50,14 +50,14 @@ export async function readOwnIds(c: PageContext): Promise<OwnIds | null> {
     listActivity(reading, { filter: {}, limit: 1 }).catch(() => ({ entries: [] })),
   ]);
   const { webhook, delivery } = await findDelivery(reading, webhooks);
-  // The key that is missed least, and not the one that a laptop works with.
+  // Choose the active key that was used least recently, but never the demo key.
   const [key] = keys
     .filter((each) => statusOf(each, reading.now) === "active" && !c.env.DEMO_API_KEY.includes(each.id.slice("key_".length)))
     .toSorted((a, b) => (a.lastUsedAt ?? 0) - (b.lastUsedAt ?? 0));
   return { ...newest, key: key?.id, whk: webhook?.id, dlv: delivery?.id, req: entries[0]?.id };
 }
 
-/** A delivery and its webhook: one that waits for a further attempt, if there is one. Else the latest webhook alone. */
+/** Returns a delivery and its webhook. Prefers a delivery that waits for a retry. Returns only the latest webhook if there are no deliveries. */
 async function findDelivery(reading: ReadContext, webhooks: readonly Webhook[]): Promise<{ webhook?: Webhook; delivery?: Delivery }> {
   const all = await Promise.all(
     webhooks.map(async (webhook) => ({

@@ -1,26 +1,26 @@
-/** One page of the documentation. It is written as Markdown, which is served as it is and made into HTML. */
+/** A page of the documentation. The page is written in Markdown, served as Markdown, and converted to HTML. */
 export interface DocPage {
-  /** "/docs/guides/limits". */
+  /** The path of the page, for example "/docs/guides/limits". */
   path: string;
   title: string;
-  /** What kind of page it is, as a reader of a list of them is told. */
+  /** The kind of the page, as lists of pages show it. */
   kind: "Guide" | "Operation" | "Error" | "Event" | "Schema" | "Documentation";
-  /** What it is about, in a sentence. */
+  /** A summary of the page in one sentence. */
   summary: string;
-  /** The page. Links to other pages are paths of this origin. */
+  /** The Markdown source of the page. Links to other pages are paths without an origin. */
   markdown: string;
 }
 
-/** Stands for the origin of the service in what is made once for all of its origins. */
+/** A placeholder for the service's origin. Prebuilt pages contain the placeholder because the service can have several origins. */
 export const originPlaceholder = "https://origin.invalid";
 
-/** A page as it is served. */
+/** A page with its prebuilt HTML. */
 export interface BuiltPage extends DocPage {
-  /** The page in HTML, without its heading. */
+  /** The HTML of the page, without its heading. */
   html: string;
-  /** Of an operation: the console to try it. */
+  /** The HTML of the try-it console. Only pages of operations have a console. */
   console?: string;
 }
 
-/** Stands in a console for the button that fills in the demo key. */
+/** A placeholder in the console for the button that fills in the demo key. */
 export const demoKeyPlaceholder = "<!--demo-key-->";

@@ -2,26 +2,31 @@ import type { DocPage } from "./page.ts";
 
 export interface Found {
   page: DocPage;
-  /** The line of the page that has one of the words. */
+  /** A line of the page that contains a searched word, or the summary of the page. */
   line: string;
 }
 
-/** The most pages that a search returns. */
+/** The maximum number of pages that a search returns. */
 export const maxFound = 30;
-/** Bounds of a query. They bound the work of a search, which is open to everybody. */
+/** The maximum length of a query, in characters. The limits of a query bound the cost of a search, which anyone can run without sign-in. */
 export const maxQueryCharacters = 200;
 export const maxQueryWords = 10;
-/** Shorter words are found whole: a letter is the beginning of a tenth of all words. */
+/**
+ * The minimum length of a query word that also matches longer words, in characters. As a prefix, a single letter would match a tenth of all words.
+ */
 const minBeginning = 3;
 const maxLineCharacters = 200;
 
-/** The places that a word can be in, as bits, with their weights. */
+/** The places where a word can occur, each with its bit and its weight. */
 export const places = { title: [1, 8], path: [2, 6], summary: [4, 3], text: [8, 1] } as const;
 const weightOf = Array.from({ length: 16 }, (_, bits) =>
   Object.values(places).reduce((sum, [bit, weight]) => sum + (bits & bit ? weight : 0), 0),
 );
 
-/** Where a page has a word: the places as bits, and the number of its first line of text with it; -1 if only other lines have it. */
+/**
+ * The occurrences of a word on one page. `bits` holds the places where the word occurs, as a bit set. `line` is the index of the first text line with
+ * the word, or -1 if no text line has the word.
+ */
 export interface Posting {
   page: number;
   bits: number;
@@ -30,28 +35,28 @@ export interface Posting {
 
 export const wordsOf = (text: string) => text.match(/[\p{L}\p{N}_.*]+/gu) ?? [];
 
-/** The words of a query. */
+/** Returns the distinct words of a query, in lower case. */
 export const queryWordsOf = (query: string): string[] => [...new Set(wordsOf(query.toLowerCase()))];
 
-/** Whether a line of Markdown is text that a search shows. */
+/** Returns whether search results may show a line of Markdown as text. */
 export const isTextLine = (line: string): boolean => /^[A-Za-z]/.test(line);
 
-/** The line of text of a page with this number, without the marks of Markdown. */
+/** Returns the text line of a page at an index, without Markdown markup. */
 const lineOf = ({ markdown }: DocPage, number: number): string | undefined => markdown.split("\n").filter(isTextLine).map(plain)[number];
 
-/** The words of all pages, as they were built: a search looks up its words and reads no page. */
+/** The prebuilt search index of all pages. A search reads only the pages that it returns. */
 export class SearchIndex {
   readonly #pages: readonly DocPage[];
-  /** Sorted, so that all words with a beginning lie together. */
+  /** All indexed words, sorted so that words with the same prefix are adjacent. */
   readonly #words: readonly string[];
-  /** By word: page, bits and line of each page that has it, one after the other. */
+  /** A flat list of postings for each indexed word. Every posting takes three numbers: page, bits and line. */
   readonly #postings: readonly (readonly number[])[];
 
   constructor(pages: readonly DocPage[], words: readonly string[], postings: readonly (readonly number[])[]) {
     [this.#pages, this.#words, this.#postings] = [pages, words, postings];
   }
 
-  /** Returns the pages that have every word or a word that begins with it, best first. */
+  /** Returns the pages that match every word of a query, best match first. */
   find(words: readonly string[]): Found[] {
     if (words.length === 0) return [];
     const pages = this.#pages.map((page) => ({ page, words: 0, score: 0, bits: 0, line: -1 }));
@@ -76,7 +81,7 @@ export class SearchIndex {
       .map(({ page, line }) => ({ page, line: lineOf(page, line) ?? plain(page.summary) }));
   }
 
-  /** Returns where the word is, and every word that begins with it. */
+  /** Yields the postings of a word, and of longer words that start with it. A word of fewer than three characters matches only itself. */
   *#postingsOf(word: string): Generator<Posting> {
     const isWhole = word.length < minBeginning;
     for (let index = this.#firstFrom(word); ; index++) {
@@ -87,7 +92,7 @@ export class SearchIndex {
     }
   }
 
-  /** Returns the number of the first word that is not before `beginning`. */
+  /** Returns the index of the first word that does not sort before `beginning`. */
   #firstFrom(beginning: string): number {
     let [from, to] = [0, this.#words.length];
     while (from < to) {

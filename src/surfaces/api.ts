@@ -16,7 +16,7 @@ import { standardHeaders } from "../http/standard-headers.ts";
 import { type Build, createSurfaceApp, isAt, type Surface } from "../http/surface.ts";
 import { routers } from "./mounts.ts";
 
-/** The API, for clients with a key: the way of each request from its arrival to its route. Only a route that is declared public needs no key. */
+/** Creates the API for clients with a key. Only a route that is declared public needs no key. */
 export function createApi({ isLocal }: Pick<Build, "isLocal">): Surface {
   const { routes, policies } = createRoutes();
   const app = createSurfaceApp(problem);
@@ -37,7 +37,7 @@ export function createApi({ isLocal }: Pick<Build, "isLocal">): Surface {
   return { serves: (path) => isAt(apiRoot, path), app };
 }
 
-/** The routes of all areas, and what is declared of them. */
+/** Returns the routes of all areas, and the policies that the routes declare. */
 function createRoutes(): { routes: ApiRouter; policies: RoutePolicies } {
   const routes = createRouter();
   for (const router of routers.toSorted(fixedPathsFirst)) {
@@ -47,13 +47,13 @@ function createRoutes(): { routes: ApiRouter; policies: RoutePolicies } {
   return { routes, policies: new RoutePolicies(routers) };
 }
 
-/** `/keys/revoke-leaked` is looked for before `/keys/:id`. */
+/** Compares two routers so that fixed paths come first: `/keys/revoke-leaked` must match before `/keys/:id`. */
 const fixedPathsFirst = (one: ApiRouter, other: ApiRouter): number => Number(takesIds(one)) - Number(takesIds(other));
 const takesIds = (router: ApiRouter): boolean => routesOf(router).some(({ path }) => path.includes("{"));
 
 /**
- * Responds with 405 to every method that the paths of a resource do not take. Hono's own middleware for it asks only where no
- * route matches: `DELETE /keys/revoke-leaked` would reach the route that takes an id there.
+ * Responds with 405 to every method that a resource's path does not support. Hono's own middleware acts only if no route matches. `DELETE
+ * /keys/revoke-leaked` would therefore reach the route `DELETE /keys/:id`.
  */
 function refuseOtherMethods(api: ApiRouter, resource: ApiRouter): void {
   for (const [path, ofPath] of Map.groupBy(routesOf(resource), (route) => honoPath(route.path))) {

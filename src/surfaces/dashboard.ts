@@ -10,7 +10,7 @@ import { pageSecurityHeaders } from "../http/security-headers.ts";
 import { standardHeaders } from "../http/standard-headers.ts";
 import { type Build, createSurfaceApp, type Surface } from "../http/surface.ts";
 
-/** The overview, for members. Each route declares what it needs; a route that declares nothing is not found. */
+/** Creates the overview for members. Each route declares the access that it needs. A route without a declaration responds with 404. */
 export function createDashboard(build: Build): Surface {
   const app = createSurfaceApp(errorPage);
   app.use(

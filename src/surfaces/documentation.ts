@@ -9,10 +9,10 @@ import { pageSecurityHeaders } from "../http/security-headers.ts";
 import { setHeaders, standardHeaders } from "../http/standard-headers.ts";
 import { type Build, createSurfaceApp, type Surface } from "../http/surface.ts";
 
-/** What clients read without a key: pages of other origins may, as they may call the API. */
+/** The paths that pages of any origin may read, because the same pages may also call the API. */
 const openToAnyOrigin = ["/llms.txt", "/.well-known/api-catalog"];
 
-/** The documentation, for people and machines. Nobody signs in, and everybody gets the same. */
+/** Creates the documentation for people and machines. No page requires a sign-in. */
 export function createDocumentation({ isLocal, isOpen }: Build): Surface {
   const app = createSurfaceApp(errorPage);
   const allowAnyOrigin = setHeaders(anyOrigin);

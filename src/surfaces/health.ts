@@ -20,7 +20,10 @@ const path = "/health";
 const rememberedMs = 2 * secondMs;
 const timeoutMs = 5 * secondMs;
 
-/** What is wrong with one part; `fail` where requests cannot be answered as they should, `warn` where they are. */
+/**
+ * The result of checking one part. `fail` means that requests cannot be served correctly. `warn` means that requests are served although the part has
+ * a problem.
+ */
 interface Check {
   status: "pass" | "warn" | "fail";
   time: string;
@@ -29,10 +32,10 @@ interface Check {
 
 type Checks = Record<string, Check[]>;
 
-/** Returns a warning, or null if all is well. Throws if the part does not respond. */
+/** Checks one part. Returns a warning, or null if the part works. Throws if the part does not respond. */
 type Ask = (env: Env) => Promise<string | null>;
 
-/** The parts, what is said of one that does not answer, and whether requests then fail. */
+/** The parts to check. `unanswered` is the message for a part that does not respond. `isNeeded` says whether requests fail without the part. */
 const parts: Record<string, { ask: Ask; unanswered: string; isNeeded: boolean }> = {
   "database:main": { ask: askDatabase, unanswered: "The database does not answer.", isNeeded: true },
   "guards:admission": { ask: askGuards, unanswered: "The guards of keys do not answer.", isNeeded: true },
@@ -47,13 +50,13 @@ async function askDatabase(env: Env): Promise<string | null> {
   return full.includes("DB") ? "The database is full: only what ends or deletes something is done." : null;
 }
 
-/** The object of this name is of no key. */
+/** Calls a guard that belongs to no key. */
 async function askGuards(env: Env): Promise<null> {
   await askGuard(env.KEY_GUARD, "health", (guard) => guard.ping());
   return null;
 }
 
-/** The log is written, or kept until it can be: neither is felt by requests. */
+/** Returns a warning if log entries wait or were dropped, or if a log writer or log database is not available. Requests do not depend on the log. */
 async function askWriters(env: Env): Promise<string | null> {
   const { journalled, dropped, full, unreachable } = await readWriters(env);
   const faults = [
@@ -84,7 +87,7 @@ async function check(env: Env, name: string, now: number): Promise<Check[]> {
   }
 }
 
-/** What the isolate last found. `checkedAt` is set before the checks start: requests in the meantime get the earlier result. */
+/** The latest results of this isolate. `checkedAt` is set before a repeated check starts, so concurrent requests get the previous results. */
 let latest: { checkedAt: number; checks: Checks } = { checkedAt: Number.NEGATIVE_INFINITY, checks: {} };
 
 async function checksAt(env: Env, now: number): Promise<Checks> {
@@ -104,9 +107,9 @@ const worst = (checks: Checks): Check["status"] => {
 };
 
 /**
- * `/health`, for monitors (draft-inadarei-api-health-check): the checks as they were made at most two seconds ago. It fails where D1 or the
- * guards do not respond, since requests fail then. A log that has to wait, a queue that is away or a full database is a warning: requests are
- * served. `releaseId`: the deployed version of the Worker, as Cloudflare names it.
+ * Creates `/health` for monitors (draft-inadarei-api-health-check). Each isolate caches its results for two seconds. The status is `fail` if D1 or
+ * the guards do not respond, because requests then fail. Waiting log entries, an unavailable queue or a full database cause only a warning, because
+ * requests are served. `releaseId` is Cloudflare's id of the deployed Worker version.
  */
 export function createHealth({ isLocal }: Pick<Build, "isLocal">): Surface {
   const app = createSurfaceApp(problem);

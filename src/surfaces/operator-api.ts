@@ -13,7 +13,7 @@ import { maintenance } from "../operator/resources/maintenance.ts";
 
 const base = "/operator/api";
 
-/** What the team that runs this deployment reads and changes by command line. Every path needs an operator token. */
+/** Creates the API that the team behind this deployment uses from the command line. Every path requires an operator token. */
 export function createOperatorApi({ isLocal }: Pick<Build, "isLocal">): Surface {
   const app = createSurfaceApp(problem);
   app.use(

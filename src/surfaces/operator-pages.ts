@@ -11,7 +11,7 @@ import { operatorPages } from "../operator/pages/operator.tsx";
 
 const base = "/operator";
 
-/** The page for the team that runs this deployment, which has sessions of its own. */
+/** Creates the pages for the team that runs this deployment. The operator's sessions are separate from the sessions of members. */
 export function createOperatorPages({ isLocal }: Pick<Build, "isLocal">): Surface {
   const app = createSurfaceApp(errorPage);
   app.use(requestContext({ isLocal, finish: [standardHeaders, requestLine] }), pageSecurityHeaders, formLimit, sameOrigin, requireResponse);

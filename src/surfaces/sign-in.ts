@@ -13,7 +13,7 @@ import { type Build, createSurfaceApp, isAt, type Surface } from "../http/surfac
 
 const bases = ["/login", "/setup", "/access"];
 
-/** The pages that open a session. They need none. */
+/** Creates the sign-in pages. Visitors need no session for these pages. */
 export function createSignIn(build: Build): Surface {
   const app = createSurfaceApp(errorPage);
   app.use(

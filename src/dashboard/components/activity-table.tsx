@@ -4,7 +4,7 @@ import { integer } from "../format.ts";
 import { StatusCode } from "./status.tsx";
 import { Age } from "./time.tsx";
 
-/** Requests of the log, the latest first. `brief`: without the key and the time it took. */
+/** Renders a table of logged requests. `brief` omits the columns for the key and the duration. */
 export const ActivityTable = ({ entries, now, brief = false }: { entries: readonly ReadEntry[]; now: number; brief?: boolean }) => (
   <table class="cards activity">
     <thead>

@@ -6,11 +6,11 @@ import { Code } from "./secret.tsx";
 import { StatusCode } from "./status.tsx";
 import { Ahead, Moment } from "./time.tsx";
 
-/** Returns the number of attempts that are counted but not stored. A running attempt is not one of them. */
+/** Returns the number of attempts that were counted but not stored. An attempt that is still running is excluded. */
 const unrecorded = ({ attemptsMade, attempts, claim }: Delivery & { attempts: readonly Attempt[] }) =>
   attemptsMade - attempts.length - (claim === null ? 0 : 1);
 
-/** Attempts made and the next one, in order. */
+/** Renders all past and planned attempts of a delivery, in order. */
 export const Timeline = ({ delivery, now }: { delivery: Delivery & { attempts: readonly Attempt[] }; now: number }) => (
   <ol class="timeline" aria-label="Attempts">
     {delivery.attempts.map((each) => (
@@ -42,7 +42,7 @@ export const Timeline = ({ delivery, now }: { delivery: Delivery & { attempts: r
   </ol>
 );
 
-/** What one attempt sent, and what came back. */
+/** Renders the request and the response of one attempt. */
 export const AttemptPanel = ({ attempt: made, number, delivery }: { attempt: Attempt; number: number; delivery: Delivery }) => (
   <section class="panel" aria-labelledby={`attempt-${number}`}>
     <h2 id={`attempt-${number}`}>
@@ -83,7 +83,7 @@ const headersOf = ({ responseHeaders }: Attempt) =>
     .map(([name, value]) => `${name}: ${value}`)
     .join("\n") || "none";
 
-/** Two attempts of a delivery beside each other: what is different between them, and what is not. `chosen`: their numbers, from 1. */
+/** Renders two attempts of a delivery side by side and marks the differences. `chosen` holds the numbers of the two attempts, starting at 1. */
 export const ComparedAttempts = ({
   delivery,
   chosen,

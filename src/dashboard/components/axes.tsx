@@ -5,30 +5,30 @@ import { Chart } from "./chart.tsx";
 
 const width = 900;
 const height = 170;
-/** Room above the highest and below the lowest line, so that texts beside them are whole. */
+/** The margin at the top and bottom of a chart, in pixels. Without the margin, the outer labels would be cut off. */
 const margin = 8;
 const maxNames = 6;
 
-/** Where values and times lie in a plot. */
+/** Converts values and times to coordinates in a chart. */
 export interface Scale {
-  /** The value at the top. */
+  /** The value of the highest grid line. */
   most: number;
-  /** The width of one hour or day. */
+  /** The width of one hour or day, in units of the chart. */
   step: number;
-  /** The left edge and the middle of the hour or day at an index. */
+  /** `x` returns the left edge of the hour or day at an index, and `middle` returns its center. */
   x(index: number): number;
   middle(index: number): number;
   y(value: number): number;
 }
 
-/** Returns a number at or above the highest value whose quarter is round. */
+/** Rounds the highest value up, so that the grid lines at each quarter have round values. */
 function roundedUp(value: number): number {
   const power = 10 ** Math.floor(Math.log10(Math.max(1, value / 4)));
   const steps = power === 1 ? [1, 2, 3, 4, 5, 6, 8, 10] : [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10];
   return steps.map((step) => 4 * step * power).find((most) => most >= value) ?? 40 * power;
 }
 
-/** The scale of a plot of so many hours or days, whose highest value is given. */
+/** Returns the scale of a chart with `count` hours or days and the given highest value. */
 export function scaleOf(count: number, highest: number): Scale {
   const most = roundedUp(Math.max(highest, 1));
   const step = width / count;
@@ -38,10 +38,10 @@ export function scaleOf(count: number, highest: number): Scale {
 
 const quarters = [0, 0.25, 0.5, 0.75, 1];
 
-/** Names at the edges stay inside of the picture. */
+/** Returns the alignment of a label. The first and last labels must stay inside the chart. */
 const anchorAt = (index: number, count: number) => (index === 0 ? "start" : index > count - 2 ? "end" : "middle");
 
-/** A picture over time with its axes; `children` is what is drawn between them. `id`: of this picture on its page. */
+/** Renders a chart over time, with axes around `children`. `id` must be unique on the page. */
 export const Axes = ({
   id,
   title,

@@ -7,7 +7,7 @@ interface Move {
   now: number;
 }
 
-/** What has changed by the most requests, of the shares of a window and of the one before; null where nothing has. */
+/** Returns the share whose number of requests changed most between two windows, or null if nothing changed. */
 export function biggestChange(now: readonly Share[], before: readonly Share[]): Move | null {
   const former = new Map(before.map(({ value, requests }) => [value, requests]));
   const present = new Map(now.map(({ value, requests }) => [value, requests]));
@@ -20,7 +20,7 @@ export function biggestChange(now: readonly Share[], before: readonly Share[]): 
   return largest && largest.now !== largest.before ? largest : null;
 }
 
-/** What is behind a change of Total Requests, in a sentence. `href`: where more of it is. */
+/** Renders one sentence about the biggest change behind Total Requests. `href` links to the details. */
 export const BiggestChange = ({ move, name, href }: { move: Move; name: string; href: string }) => (
   <p class="moved">
     Biggest change: <a href={href}>{name}</a>, {integer(move.now)} requests, {integer(Math.abs(move.now - move.before))}{" "}

@@ -1,8 +1,8 @@
 import type { Child } from "hono/jsx";
 
 /**
- * A chart that fills its space, with texts beside it that keep their size. There is `values` at its left, as high as it is, and
- * `names` below it, at shares of its width. `id`: of this picture on its page.
+ * Renders a chart that fills the available width. The labels do not stretch with the chart. `values` are the labels on the left, and `names` are the
+ * labels below the chart. `id` must be unique on the page.
  */
 export const Chart = ({
   id,

@@ -2,7 +2,6 @@ import type { Delivery } from "../../webhooks/read-deliveries.ts";
 import { DeliveryState } from "./status.tsx";
 import { Age, Ahead } from "./time.tsx";
 
-/** Deliveries, the latest first. */
 export const DeliveryTable = ({ deliveries, now }: { deliveries: readonly Delivery[]; now: number }) => (
   <table class="cards">
     <thead>

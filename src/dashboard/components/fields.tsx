@@ -8,10 +8,9 @@ interface Field {
   refused?: Refused | undefined;
 }
 
-/** The id of the field with that name. */
 export const fieldId = (name: string) => `field-${name}`;
 
-/** The first field of a refused form has the focus. */
+/** Returns whether a field has the first error of a form. The first field with an error gets the focus. */
 export const isFirstFault = (refused: Refused | undefined, name: string): boolean => refused?.faults.keys().next().value === name;
 
 const described = ({ name, help, refused }: Field) => {
@@ -19,7 +18,7 @@ const described = ({ name, help, refused }: Field) => {
   return ids.length > 0 ? ids.join(" ") : undefined;
 };
 
-/** What every input of a form has, by its name. */
+/** Returns the attributes that every input of a form has. */
 export const control = (field: Field) => ({
   id: fieldId(field.name),
   name: field.name,
@@ -43,7 +42,7 @@ const Help = ({ name, help, refused }: Field) => (
   </>
 );
 
-/** A field with its label, its help and what was wrong with it. */
+/** Renders a field with its label, help text and error. */
 export const Labelled = ({ children, ...field }: PropsWithChildren<Field>) => (
   <div class="field">
     <label for={fieldId(field.name)}>{field.label}</label>
@@ -52,7 +51,10 @@ export const Labelled = ({ children, ...field }: PropsWithChildren<Field>) => (
   </div>
 );
 
-/** Browsers count UTF-16 units, and a character has at most two. Longer input gets an error, and nothing is cut off. */
+/**
+ * Returns the `maxlength` attribute for a limit in characters. Browsers count UTF-16 units, and a character has at most two units. One extra unit
+ * lets overlong input reach the server, which rejects the input instead of truncating it.
+ */
 const maxUnits = (characters: number | undefined) => (characters === undefined ? undefined : 2 * characters + 1);
 
 interface TextField extends Field {
@@ -64,11 +66,11 @@ interface TextField extends Field {
   min?: number;
   max?: number;
   maxlength?: number;
-  /** Lines of an area for more than one. */
+  /** The number of lines of a text area. Without `rows`, the field has one line. */
   rows?: number;
 }
 
-/** A field of text. What was typed comes back. */
+/** Renders a text field with the submitted text, or with `value` if no text was submitted. */
 export const TextField = ({ form, type = "text", value, required, placeholder, min, max, maxlength, rows, ...field }: TextField) => {
   const typed = form.optional(field.name) ?? value;
   return (
@@ -94,7 +96,7 @@ export const TextField = ({ form, type = "text", value, required, placeholder, m
   );
 };
 
-/** One box to tick: its value, which is its label too, and what it means. */
+/** A checkbox: its value, which is also its label, and an optional explanation. */
 export type Choice = readonly [value: string, meaning?: string];
 
 interface Choices extends Field {
@@ -102,7 +104,7 @@ interface Choices extends Field {
   ticked: readonly string[];
 }
 
-/** Boxes to tick. */
+/** Renders a group of checkboxes. */
 export const Choices = ({ options, ticked, ...field }: Choices) => (
   <fieldset class="field choices" id={fieldId(field.name)} aria-describedby={described(field)}>
     <legend>{field.label}</legend>
@@ -132,7 +134,7 @@ export const Choices = ({ options, ticked, ...field }: Choices) => (
   </fieldset>
 );
 
-/** A button that does something, as a form of its own. */
+/** Renders a button as a form of its own. */
 export const Action = ({
   action,
   children,

@@ -18,11 +18,11 @@ import {
 } from "../format.ts";
 
 interface Change {
-  /** The change in one word: "+12.5%", "new". */
+  /** The change as text, for example "+12.5%" or "new". */
   shown: string;
-  /** Better, worse or neither, in words: colour says it again. */
+  /** The meaning of the change, which the page shows as a word and as a color. */
   meaning: "better" | "worse" | "neutral";
-  /** What it is against. */
+  /** The previous value and its period, as text. */
   sentence: string;
 }
 
@@ -62,12 +62,12 @@ const Figure = ({
   </div>
 );
 
-/** A number of milliseconds, where the unit stands nearby. */
+/** Formats milliseconds without the unit, for places that show the unit nearby. */
 const wholeMs = (value: number | null) => milliseconds(value).replace(" ms", "");
 
 interface Comparison {
   better: "higher" | "lower" | "neither";
-  /** With how many decimals the change is shown; what is nothing at that is neither better nor worse. */
+  /** The number of decimals to show. A change that rounds to zero is neither better nor worse. */
   decimals: number;
   unit: string;
   sentence: string;
@@ -84,16 +84,19 @@ function changeOf(value: number | null, { better, decimals, unit, sentence }: Co
   };
 }
 
-/** When the limit is used up at the pace of this hour so far; nothing where the hour ends before. */
+/**
+ * Returns text that estimates when the key reaches its limit, based on the requests of this hour so far. Returns an empty string if the key will not
+ * reach its limit in this hour.
+ */
 function paceOf({ used, limit, resetsAt }: RateLimitUsage, now: number): string {
   if (used >= limit) return ". Used up: requests are refused until then";
   const elapsed = hourMs - (resetsAt - now);
   const usedUpAt = now + ((limit - used) * elapsed) / Math.max(used, 1);
-  // The first minutes of an hour say little.
+  // The first five minutes of an hour are too short for an estimate.
   return used > 0 && elapsed > 5 * minuteMs && usedUpAt < resetsAt ? `. At this pace used up at ${timeOfDay(usedUpAt)}` : "";
 }
 
-/** `refused`: requests over the limit, in the window of the other figures, as its `busiest` hour is. */
+/** `refused` is the number of requests over the limit in the window of the other figures. `busiest` is the window's hour with the most requests. */
 const RateLimitFigure = ({
   highest,
   refused,
@@ -126,7 +129,7 @@ const RateLimitFigure = ({
   );
 };
 
-/** The four figures of the last 30 days, each but the last with its change against the previous month. */
+/** Renders the four usage figures of a window. Every figure except Rate Limit Usage shows its change against the previous window. */
 export const Figures = ({
   usage,
   highest,
@@ -139,7 +142,7 @@ export const Figures = ({
   highest: RateLimitUsage | null;
   now: number;
   title?: string;
-  /** What the window before is called; by default its days. */
+  /** The name of the previous window, by default its first and last day. */
   before?: string | undefined;
   /** The hour of the window with the most requests. */
   busiest?: Hour | null;

@@ -7,10 +7,10 @@ import { Sparkline } from "./sparkline.tsx";
 import { KeyState } from "./status.tsx";
 import { Age, Ahead } from "./time.tsx";
 
-/** What is said of a key in place of its last use. */
+/** Renders the text for a key that has no last use. */
 export const Unused = ({ keyRow }: { keyRow: Pick<Key, "isUseKnown"> }) => <>{keyRow.isUseKnown ? "never used" : "not known just now"}</>;
 
-/** A key as people tell it from others: the beginning of its public part and the last four characters. */
+/** Renders a recognizable part of a key: the start of its public part and its last four characters. */
 export const KeyText = ({ keyRow }: { keyRow: Pick<Key, "id" | "last4"> }) => (
   <code class="secret">
     {prefixOf(keyRow.id).slice(0, 10)}…{keyRow.last4}
@@ -19,7 +19,7 @@ export const KeyText = ({ keyRow }: { keyRow: Pick<Key, "id" | "last4"> }) => (
 
 const noDays = [0, 0, 0, 0, 0, 0, 0];
 
-/** Keys with their state and use. */
+/** Renders a table of keys with their state and usage. */
 export const KeyTable = ({
   keys,
   now,

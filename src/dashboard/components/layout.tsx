@@ -9,7 +9,7 @@ import { type Preferences, preferencesOf } from "../preferences.ts";
 import { Note } from "./notice.tsx";
 import { Moment } from "./time.tsx";
 
-/** The document around every page. */
+/** Renders the HTML document around every page. */
 export const Page = ({ title, theme = "auto", zone = "utc", children }: PropsWithChildren<{ title: string } & Partial<Preferences>>) => (
   <>
     {raw("<!doctype html>")}
@@ -27,12 +27,12 @@ export const Page = ({ title, theme = "auto", zone = "utc", children }: PropsWit
   </>
 );
 
-/** A script of ours, and no other: the policy of the page knows it by a nonce. */
+/** Loads one of the project's own scripts. The nonce makes the Content-Security-Policy allow the script. */
 export const PageScript = ({ name, c }: { name: "overview" | "passkeys" | "console"; c: PageContext }) => (
   <script type="module" src={`/scripts/${name}.js`} nonce={c.get("secureHeadersNonce")} />
 );
 
-/** Stops what moves by itself on a page, and lets it go on; there only with script. */
+/** Renders a button that pauses and resumes automatic updates. The button stays hidden without script. */
 export const PauseButton = () => (
   <button type="button" data-pause aria-pressed="false" hidden>
     Pause
@@ -56,27 +56,27 @@ export type Section = (typeof sections)[number][0];
 interface Shown {
   title: string;
   section?: Section | undefined;
-  /** What stands beside the heading: the page's main action. */
+  /** The main action of the page, shown beside the heading. */
   action?: Child;
-  /** Pages above this one. */
+  /** The parent pages, starting at the top level. */
   trail?: readonly (readonly [name: string, path: string])[];
   status?: ContentfulStatusCode;
 }
 
-/** A page whose query is longer does not keep it when the theme is changed. */
+/** The maximum length of a query string, in characters. Changing the theme drops a longer query string from the page's address. */
 export const maxSearch = 2000;
 
-/** What every page says that has something of an account in it. */
+/** The headers of a page that contains account data. */
 export const uncached = { "Cache-Control": "no-store" };
 
-/** A page in the frame of the overview: header, navigation, heading, footer. */
+/** Responds with a page in the frame of the overview: header, navigation, heading and footer. */
 export const showPage = (c: PageContext, shown: Shown, children: Child) =>
   c.html(framed(c, shown, children), shown.status ?? 200, uncached);
 
 /** Returns the HTML that `showPage` responds with. */
 export function framed(c: PageContext, { title, section, action, trail = [] }: Shown, children: Child) {
   const { theme, zone } = preferencesOf(c);
-  // Documentation is the same for everybody, and a page that is missing is shown to anybody.
+  // Documentation pages and "not found" pages may have no visitor.
   const visitor = c.get("visitor") as Visitor | undefined;
   const { pathname, search } = urlOf(c);
   const here = maskKeys(c.req.method === "GET" && search.length <= maxSearch ? pathname + search : pathname);

@@ -3,7 +3,7 @@ import { mayManage, type Role, roles } from "../../identity/roles.ts";
 import type { PageContext } from "../context.ts";
 import { Age } from "./time.tsx";
 
-/** The members of an account, with what the visitor may do with each. */
+/** Renders the members of an account, with the actions that the visitor may take on each member. `own` is the visitor's role. */
 export const People = ({ members, c, own, now }: { members: readonly Member[]; c: PageContext; own: Role; now: number }) => (
   <table class="cards">
     <thead>

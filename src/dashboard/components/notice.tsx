@@ -2,7 +2,7 @@ import type { Child } from "hono/jsx";
 import type { Refused } from "../forms.ts";
 import { fieldId } from "./fields.tsx";
 
-/** What an action did, in a sentence, and the call of the API that does the same. */
+/** Renders a sentence about what an action did, and the API call that does the same. */
 export const Done = ({ children, call }: { children: Child; call?: string | undefined }) => (
   <div class="note done" role="status">
     <p>
@@ -16,7 +16,7 @@ export const Done = ({ children, call }: { children: Child; call?: string | unde
   </div>
 );
 
-/** Why nothing was done. */
+/** Renders the reasons why nothing was changed. */
 export const Alert = ({ refused }: { refused: Refused | undefined }) =>
   refused ? (
     <div class="note alert" role="alert">
@@ -34,8 +34,8 @@ export const Alert = ({ refused }: { refused: Refused | undefined }) =>
     </div>
   ) : null;
 
-/** What holds of the page as it is, without anything having been done. */
+/** Renders a note about the current state of the page. `Done` and `Alert` are for the results of actions. */
 export const Note = ({ children }: { children: Child }) => <div class="note">{children}</div>;
 
-/** What stands where there is nothing yet: one sentence, and the next step. */
+/** Renders the content of an empty list: one sentence and the next step. */
 export const Empty = ({ children }: { children: Child }) => <div class="empty">{children}</div>;

@@ -6,7 +6,7 @@ const overlaps = [
 ] as const;
 const usual = 86_400;
 
-/** For how long a former secret works on beside the new one. `help`: what it does meanwhile. */
+/** Renders the field for how long the old secret still works after a rotation. `help` explains what the old secret does during that time. */
 export const OverlapField = ({ help }: { help: string }) => (
   <div class="field">
     <label for="overlap_seconds">Overlap seconds</label>

@@ -1,4 +1,4 @@
-/** Recovery codes, shown this once. */
+/** Renders recovery codes, which are shown only once. */
 export const RecoveryCodes = ({ codes }: { codes: readonly string[] }) => (
   <>
     <p>
@@ -11,7 +11,7 @@ export const RecoveryCodes = ({ codes }: { codes: readonly string[] }) => (
           <li>
             <code>{code}</code>
           </li>
-          {/* So that they are copied line by line. */}
+          {/* The newline puts every copied code on its own line. */}
           {"\n"}
         </>
       ))}

@@ -4,13 +4,15 @@ import type { WindowName } from "../../usage/windows.ts";
 import { barName, exactMilliseconds, integer, milliseconds, rate } from "../format.ts";
 import { Axes, scaleOf } from "./axes.tsx";
 
-/** Something that happened to the account in a window. */
+/** A change to the account that is marked on a chart. */
 export interface Mark {
   timeMs: number;
   text: string;
 }
 
-/** Requests over time as bars, what failed of them at their tops, the period before as a thin line; the same as a table. */
+/**
+ * Renders requests over time as bars, with failures at the top of each bar. A thin line shows the previous period. A table shows the same numbers.
+ */
 export const RequestsChart = ({ usage, window, marks = [] }: { usage: Usage; window: WindowName; marks?: readonly Mark[] }) => {
   const { series, previousSeries } = usage;
   const highest = Math.max(...series.map(({ requests }) => requests));
@@ -76,7 +78,7 @@ const Bar = ({ point, x, step, y, name }: { point: SeriesPoint; x: number; step:
   );
 };
 
-/** Requests and response times, hour by hour or day by day. */
+/** Renders a table of requests and response times, by hour or by day. */
 export const SeriesTable = ({ series, window }: { series: readonly SeriesPoint[]; window: WindowName }) => (
   <section class="scroll" tabindex={0} aria-label="Requests and response times over time">
     <table class="cards">

@@ -1,8 +1,8 @@
 import type { Child } from "hono/jsx";
 
 /**
- * A secret, shown this once: covered until it is asked for, to be copied or taken as a file. All of it works without script but "Copy",
- * which then is not there.
+ * Renders a secret that is shown only once. The secret is masked until the reader reveals it, and can be copied or downloaded. Without script, only
+ * the "Copy" button is missing.
  */
 export const OneTimeSecret = ({
   label,
@@ -13,7 +13,7 @@ export const OneTimeSecret = ({
 }: {
   label: string;
   secret: string;
-  /** The name that it has in an environment. */
+  /** The name of the environment variable for the secret. */
   variable: string;
   file: string;
   children?: Child;
@@ -40,7 +40,7 @@ export const OneTimeSecret = ({
   </section>
 );
 
-/** Where the form was sent before: its secret has been shown, or its page was left. */
+/** Renders the notice for a form that was sent before. The secret was in the first response and cannot be shown again. */
 export const ShownBefore = ({ path, what }: { path: string; what: string }) => (
   <section class="panel">
     <p role="alert">
@@ -54,7 +54,7 @@ export const ShownBefore = ({ path, what }: { path: string; what: string }) => (
   </section>
 );
 
-/** A piece of code in its own box, which scrolls by itself. `id`: where it is to be copied, which takes script. */
+/** Renders code in a scrollable box. `id` adds a "Copy" button, which needs script. */
 export const Code = ({ children, label, id }: { children: string; label: string; id?: string }) => (
   <>
     <section class="code" tabindex={0} aria-label={label}>
@@ -66,7 +66,7 @@ export const Code = ({ children, label, id }: { children: string; label: string;
   </>
 );
 
-/** Copies the text of an element; there only with script. */
+/** Renders a button that copies the text of an element. The button stays hidden without script. `of` is the CSS selector of the element. */
 export const CopyButton = ({ of }: { of: string }) => (
   <p class="buttons">
     <button type="button" data-copy={of} hidden>

@@ -6,7 +6,7 @@ import { newNonce } from "../form-idempotency.ts";
 import { Action } from "./fields.tsx";
 import { Age } from "./time.tsx";
 
-/** The live sessions that the visitor may end. */
+/** Renders the live sessions that the visitor may end. */
 export const SessionsPanel = ({
   sessions,
   signedIn,
@@ -38,7 +38,7 @@ export const SessionsPanel = ({
   </section>
 );
 
-/** What the visitor signs in with. */
+/** Renders the visitor's passkeys and the number of unused recovery codes. */
 export const SignInPanel = ({ passkeys, codesLeft, now }: { passkeys: readonly Passkey[]; codesLeft: number; now: number }) => (
   <section class="panel" aria-labelledby="sign-in">
     <h2 id="sign-in">Your sign-in</h2>

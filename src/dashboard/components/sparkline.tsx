@@ -1,6 +1,6 @@
 import { integer } from "../format.ts";
 
-/** Seven days in the room of a word. */
+/** Renders the requests of seven days as a very small bar chart. */
 export const Sparkline = ({ counts }: { counts: readonly number[] }) => {
   const most = Math.max(...counts, 1);
   const total = counts.reduce((sum, count) => sum + count, 0);

@@ -4,7 +4,7 @@ import type { KeyStatus } from "../../keys/key.ts";
 import type { Delivery } from "../../webhooks/read-deliveries.ts";
 import type { WebhookData } from "../../webhooks/schemas.ts";
 
-// A state is a mark, a word and a colour: none of them alone.
+// Every state has an icon, a word and a color. No state relies on color alone.
 
 type Tone = "good" | "warn" | "bad" | "plain";
 const marks: Record<Tone, string> = { good: "✓", warn: "!", bad: "✕", plain: "◌" };
@@ -15,7 +15,7 @@ const State = ({ tone, children }: { tone: Tone; children: string }) => (
   </span>
 );
 
-/** A status code with its reason. */
+/** Renders a status code with its reason phrase. */
 export const StatusCode = ({ status }: { status: number }) => (
   <State tone={status < 400 ? "good" : status < 500 ? "warn" : "bad"}>{`${status} ${STATUS_CODES[status] ?? ""}`.trim()}</State>
 );

@@ -3,12 +3,12 @@ import type { WindowName } from "../../usage/windows.ts";
 import { milliseconds } from "../format.ts";
 import { Axes, scaleOf } from "./axes.tsx";
 
-/** Average response time as a line, and a band from p50 to p95. */
+/** Renders the average response time as a line, and the range from p50 to p95 as a band. */
 export const TimesChart = ({ usage, window }: { usage: Usage; window: WindowName }) => {
   const { series } = usage;
   const scale = scaleOf(series.length, Math.max(...series.map(({ p95Ms, averageMs }) => Math.max(p95Ms ?? 0, averageMs ?? 0))));
   const at = (index: number, value: number | null) => `${scale.middle(index).toFixed(1)},${scale.y(value ?? 0).toFixed(1)}`;
-  // Hours and days in which nothing was admitted are left out.
+  // Leave out hours and days without admitted requests.
   const known = series.flatMap((point, index) => (point.averageMs === null ? [] : [{ ...point, index }]));
   const band = [...known.map(({ index, p95Ms }) => at(index, p95Ms)), ...known.toReversed().map(({ index, p50Ms }) => at(index, p50Ms))];
   return (

@@ -1,6 +1,6 @@
 import { Code } from "./secret.tsx";
 
-/** How a receiver tells a genuine request: by the library of Standard Webhooks, which exists for each of the three. */
+/** Renders code in three languages that verifies a webhook request with the Standard Webhooks library. */
 export const VerifySnippets = () => (
   <section class="panel" aria-labelledby="verify">
     <h2 id="verify">Verify what arrives</h2>

@@ -14,10 +14,13 @@ import { pathWithin, remember } from "../preferences.ts";
 import { accessToken } from "../session-cookie.ts";
 import { uninvitedPage } from "./closed.tsx";
 
-/** For people who come through Cloudflare Access: choosing among their accounts, and joining those that invite them. */
+/** Pages where users of Cloudflare Access choose an account and accept invitations. */
 export const accessPages = new Hono<PageEnv>();
 
-/** The address that Access vouches for. Throws `not_found` where sign-in is by passkey, and `forbidden`. */
+/**
+ * Returns the email address that Cloudflare Access has verified. Throws `not_found` if the deployment uses passkeys, and `forbidden` if the token is
+ * invalid.
+ */
 async function verifiedEmail(c: PageContext, now: number): Promise<string> {
   const access = accessConfig(c.env);
   if (!access) throw new Failure("not_found", "There is nothing at this path.");

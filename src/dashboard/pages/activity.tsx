@@ -155,7 +155,7 @@ activityPages.get("/activity", needs("session"), async (c) => {
   );
 });
 
-/** How many requests have come since, for the line that says so. */
+/** Responds with the number of requests that are newer than `since`, or with 204 if there are none. */
 activityPages.get("/activity/news", needs("session"), async (c) => {
   const { query, filter } = queryIn(c);
   const since = c.req.query("since") ?? "";

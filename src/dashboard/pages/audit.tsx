@@ -12,7 +12,7 @@ import { needs } from "../needs.ts";
 
 const shownAtOnce = 50;
 
-/** A time of the address; undefined where there is none. */
+/** Parses a time in the query string. Returns undefined if the text is not a time. */
 const timeIn = (text = ""): number | undefined => (Number.isNaN(Date.parse(text)) ? undefined : Date.parse(text));
 
 const filterOf = (c: PageContext): AuditFilter => ({

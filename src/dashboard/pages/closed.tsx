@@ -24,7 +24,7 @@ export const noAccountPage = (c: PageContext) =>
     </Page>,
   );
 
-/** For visitors who passed Cloudflare Access but are no members. It names nobody, because anybody may read it. */
+/** Returns the page for visitors who passed Cloudflare Access but are not members. The page names nobody, because anyone may read it. */
 export const uninvitedPage = (c: PageContext) =>
   c.html(
     <Page title="Not invited">

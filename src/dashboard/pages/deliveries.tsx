@@ -26,7 +26,7 @@ const sentences: Record<Delivery["status"], string> = {
   held: "The webhook is disabled. Enable it, then redeliver this.",
 };
 
-/** The numbers of two attempts that the address says to compare; by default of the last two. */
+/** Returns the numbers of the two attempts that the query string selects, by default the last two. */
 function comparedIn(c: PageContext, made: number): [number, number] {
   const numberIn = (name: string, usual: number) => {
     const number = Number(c.req.query(name));
@@ -41,7 +41,7 @@ const showDelivery = async (c: PageContext, refused?: Refused) => {
   const asking = readContext(c);
   const { now } = asking;
   const delivery = await readDelivery(asking, idOf(c));
-  // What the receiver answered may be what it was sent.
+  // Reading a delivery needs the scope of its event, because the receiver's response may repeat the event.
   eventCatalogue.requireReadable([delivery.eventType], webhookContext(c).scopes);
   const [event, webhook] = await Promise.all([
     readEvent(asking, delivery.eventId).catch(() => null),

@@ -5,7 +5,7 @@ import { urlOf } from "../../http/request-url.ts";
 import { Page, showPage } from "../components/layout.tsx";
 import type { PageContext } from "../context.ts";
 
-/** The page for what went wrong outside the API: what it is, where to go, and the id to ask about. */
+/** Responds with the error page for failures outside the API. The page shows the reason, where to go next, and the request id. */
 export function errorPage(c: AppContext, failure: Failure): Response | Promise<Response> {
   const { status, title } = failures[failure.code];
   const { pathname, search } = urlOf(c);
@@ -25,7 +25,7 @@ export function errorPage(c: AppContext, failure: Failure): Response | Promise<R
       </p>
     </>
   );
-  // Members keep the navigation.
+  // Show the navigation if the visitor is known.
   const known = c as unknown as PageContext;
   if (known.get("visitor")) return showPage(known, { title, status }, <section class="panel">{what}</section>);
   return c.html(

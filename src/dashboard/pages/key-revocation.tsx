@@ -14,7 +14,7 @@ import { attempt } from "../forms.ts";
 import { needs } from "../needs.ts";
 import { backToKey, showKey } from "./key.tsx";
 
-/** The end of a key, with its traffic shown first. */
+/** The pages that revoke a key after showing its traffic. */
 export const keyRevocationPages = new Hono<PageEnv>();
 
 keyRevocationPages.get("/keys/:id/revoke", needs("keys"), async (c) => {

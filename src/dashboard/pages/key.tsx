@@ -32,7 +32,7 @@ import { askForStepUp } from "../step-up.tsx";
 import { KeyFields, keyInputOf } from "./keys.tsx";
 
 const entriesShown = 10;
-/** What each action did, by the word in the address that its form leads back to. */
+/** The message and the API call for each action, by the `done` parameter of the address. */
 const outcomes: Record<string, (key: Key) => [sentence: string, call: string]> = {
   changed: ({ id }) => ["Changed. Restrictions hold at once, and wider permissions within two seconds.", `PATCH /api/v1/keys/${id}`],
   disabled: ({ id }) => [
@@ -51,12 +51,12 @@ export const keyPages = new Hono<PageEnv>();
 
 keyPages.get("/keys/:id", needs("session"), (c) => showKey(c));
 
-/** The page of a key; `refused`: why what was sent to it was not done. */
+/** Responds with the page of a key. `refused` holds the reasons why a submitted form was rejected. */
 export async function showKey(c: PageContext, { form = new Form(), refused }: Sent = {}) {
   const asking = await upToDate(c);
   const { now } = asking;
   const key = await readKey(asking, c.req.param("id") ?? "");
-  // A key can be looked at and ended while its guard, or the log's database, is away.
+  // The page must work without the guard and the log's database, so that members can still revoke the key.
   const [usage, limit, log, traffic] = await Promise.all([
     readUsage(asking, { window: "7d", keyId: key.id }).catch(() => null),
     readKeyUsage(asking, key.id).catch(() => null),
@@ -66,7 +66,7 @@ export async function showKey(c: PageContext, { form = new Form(), refused }: Se
   const bySecret = traffic?.bySecret ?? { current: 0, previous: 0 };
   const status = statusOf(key, now);
   const done = c.req.query("done") ?? "";
-  // An address that was kept may say what is so no longer.
+  // A saved address may name an outcome that is no longer true.
   const isSo = ownValue({ disabled: status === "disabled", enabled: key.state === "active", revoked: status === "revoked" }, done) ?? true;
   const outcome = isSo ? ownValue(outcomes, done)?.(key) : undefined;
   const isChangeable = status !== "revoked" && mayTouch(c, key.scopes);
@@ -231,24 +231,24 @@ export async function showKey(c: PageContext, { form = new Form(), refused }: Se
   );
 }
 
-/** The requests of a key since its last rotation, of the last hour at most. */
+/** Returns the requests of a key since its last rotation, limited to the last hour. */
 async function readTrafficSinceRotation(asking: LogReadContext, key: Key) {
   const from = asking.now - hourMs;
   const [rotated] = (await listAudit(asking, { filter: { action: "key.rotated", target: key.id, from }, limit: 1 })).rows;
   return readKeyTraffic(asking, key.id, Math.max(from, rotated ? timeOfId(rotated.id) : key.createdAt));
 }
 
-/** Back to the page of the key, which says what was done. */
+/** Redirects to the page of the key, which shows the outcome. */
 export const backToKey = (c: PageContext, done: string) => c.redirect(`/keys/${idOf(c)}?done=${done}`, 303);
 
-/** What a form changes of a key: what it has a field for, and nothing else. */
+/** Returns the changes that a form makes to a key. A value without a field in the form stays unchanged. */
 function changesIn(c: PageContext, form: Form, before: Key) {
   const { name, scopes = [], hourly_limit = c.get("visitor").account.limitCeiling, allowed_ips, expires_at } = keyInputOf(form);
-  // A field for minutes keeps what it was given in seconds, where nobody changed it.
+  // The expiry field has no seconds. Keep the stored expiry if the field still shows the same minute.
   const isSameEnd = before.expiresAt !== null && iso(before.expiresAt).slice(0, 16) === form.text("expires_at").slice(0, 16);
   return {
     ...(form.has("name") && { name }),
-    // Boxes that are not ticked are not sent.
+    // Browsers do not send unticked checkboxes, so `scopes_shown` marks a form that has the checkboxes.
     ...((form.has("scopes") || form.has("scopes_shown")) && { scopes }),
     ...(form.has("hourly_limit") && { hourly_limit }),
     ...(form.has("allowed_ips") && { allowed_ips }),
@@ -266,13 +266,14 @@ keyPages.post("/keys/:id", needs("keys", "sometimes"), async (c) => {
   if (asked) return asked;
   const changed = await attempt(async () => {
     requireGrantableScopes(c, [...before.scopes, ...(patch.scopes ?? [])]);
-    // Whether it widens was decided by this revision: a later one may be narrower.
+    // The step-up check compared the patch with the revision in `before`. A later revision may be narrower, so the same patch could widen the key
+    // without a step-up.
     return changeKey(keyContext(c), idOf(c), patch, (revision) => revision === before.revision && asShown(form)(revision));
   });
   return "refused" in changed ? showKey(c, { form, refused: changed.refused }) : backToKey(c, "changed");
 });
 
-// A leaked key must be easy to stop: this needs no recent sign-in, and everybody who sees keys may do it.
+// A leaked key must be easy to stop. Disabling a key needs no recent sign-in, and every role with the permission `keys` may disable any key.
 keyPages.post("/keys/:id/disable", needs("keys"), async (c) => {
   const changed = await attempt(() => changeKey(keyContext(c), idOf(c), { state: "disabled" }, always));
   return "refused" in changed ? showKey(c, { refused: changed.refused }) : backToKey(c, "disabled");
@@ -287,7 +288,9 @@ keyPages.post("/keys/:id/enable", needs("keys", "always"), async (c) => {
   return "refused" in changed ? showKey(c, { refused: changed.refused }) : backToKey(c, "enabled");
 });
 
-/** The first request with a key, for the line that waits for it: read from the log, not the roll-ups. */
+/**
+ * Responds with a link to the latest request of a key, for the line that waits for the first request. The handler reads the log, not the roll-ups.
+ */
 keyPages.get("/keys/:id/first-request", needs("session"), async (c) => {
   const { entries } = await listActivity(logContext(c), { filter: { keyId: idOf(c) }, limit: 1 });
   const [first] = entries;

@@ -25,7 +25,7 @@ const longUnusedMs = 90 * dayMs;
 
 export const keysPages = new Hono<PageEnv>();
 
-/** What a page goes on after, as its address says; the first page where it says nothing of the kind. */
+/** Parses the cursor in the address. Returns undefined, for the first page, if the text is not a valid cursor. */
 function positionIn(text: string | undefined): KeyPosition | undefined {
   const [, createdAt, id = ""] = /^(\d{1,15})\.(key_[0-9A-Za-z]{16})$/.exec(text ?? "") ?? [];
   return createdAt === undefined ? undefined : { createdAt: Number(createdAt), id };
@@ -37,9 +37,9 @@ keysPages.get("/keys", needs("session"), async (c) => {
   const status = keyStatuses.find((each) => each === c.req.query("status"));
   const [keys, days, usages] = await Promise.all([
     listKeys(asking, { statuses: status && [status], after: positionIn(c.req.query("after")), limit: shownAtOnce + 1 }),
-    // Nor without these, where the log's database is away.
+    // The table also works without daily requests if the log's database is not available.
     readDailyRequests(asking, 7).catch(() => new Map<string, number[]>()),
-    // The table stands without them where a guard does not answer.
+    // The table also works without the usage of this hour if a guard does not respond.
     readLiveUsages(asking).catch(() => []),
   ]);
   const byKey = new Map(usages.map((usage) => [usage.keyId ?? "", usage]));
@@ -154,7 +154,7 @@ function showForm(c: PageContext, { form = new Form(), refused }: Sent = {}) {
   );
 }
 
-/** What a key may do, as fields of a form. */
+/** Renders the form fields for a key's scopes, hourly limit, allowed IPs and expiry. */
 export const KeyFields = ({
   form,
   refused,
@@ -165,7 +165,7 @@ export const KeyFields = ({
 }: {
   form: Form;
   refused?: Refused | undefined;
-  /** The scopes that may be ticked. */
+  /** The scopes that the visitor may select. */
   options: readonly string[];
   ticked: readonly string[];
   ceiling: number;
@@ -214,7 +214,7 @@ export const KeyFields = ({
   </>
 );
 
-/** What a form says of a key, as the API takes it. */
+/** Returns the values of a key form as input of the API. */
 export const keyInputOf = (form: Form) => ({
   name: form.text("name"),
   scopes: form.ticked("scopes"),
@@ -225,7 +225,7 @@ export const keyInputOf = (form: Form) => ({
 
 keysPages.get("/keys/new", needs("keys"), (c) => showForm(c));
 
-/** Unticked boxes are not sent: a form that showed them and has none selects none. One that did not show them gets the default scopes. */
+/** Returns whether a form showed the scope checkboxes and none is ticked. A form without the checkboxes gets the default scopes. */
 const selectsNoScope = (form: Form) => form.has("scopes_shown") && form.all("scopes").length === 0;
 const noScope: Refused = { summary: "The key was not created.", faults: new Map([["scopes", "Select at least one scope."]]) };
 
@@ -255,7 +255,7 @@ keysPages.post("/keys", needs("keys", "always"), async (c) => {
   return showSecret(c, { title: "The key is made", key, secretKey, call: "POST /api/v1/keys" });
 });
 
-/** The page that shows a secret key, once. */
+/** Responds with the page that shows a secret key once. */
 export function showSecret(
   c: PageContext,
   { title, key, secretKey, call, done }: { title: string; key: Key; secretKey: string; call: string; done?: string },

@@ -23,7 +23,10 @@ import { needs } from "../needs.ts";
 import { showForbidden } from "../permissions.tsx";
 import { backToSettings, showSettings } from "./settings.tsx";
 
-/** The removal of a member, with the keys, webhooks and invitations that they leave behind. Of a former member, what they have left behind. */
+/**
+ * The pages that remove a member, with the keys, webhooks and invitations that the member leaves behind. For a former member, the pages deal only
+ * with the resources left behind.
+ */
 export const memberRemovalPages = new Hono<PageEnv>();
 
 memberRemovalPages.get("/settings/people/:id/remove", needs("people"), async (c) => {
@@ -39,7 +42,7 @@ memberRemovalPages.post("/settings/people/:id/remove", needs("people", "always")
   return isOwn(c, member) ? leave(c, form, member) : remove(c, form, member);
 });
 
-/** As many as an account may have, and each is revoked in one request. */
+/** The maximum number of live keys of an account. A single request can revoke this many keys. */
 const maxKeys = maxLiveKeys;
 
 const isFormer = ({ removedAt }: Member): boolean => removedAt !== null;
@@ -142,7 +145,10 @@ const KeyName = ({ keyRow }: { keyRow: Key }) => (
   </>
 );
 
-/** Shows the live keys whose secret the member may have, with a box to tick. Who removes themselves may revoke nothing after it. */
+/**
+ * Renders the live keys whose secret the member may have, with a checkbox to revoke each key. Members who remove themselves get no checkboxes,
+ * because they may not revoke keys after the removal.
+ */
 const KnownKeys = ({ keys, isOwn, now }: { keys: readonly Key[]; isOwn: boolean; now: number }) => (
   <fieldset class="field choices" aria-describedby="known-keys">
     <legend>Keys that they know</legend>
@@ -181,7 +187,7 @@ const KnownKeys = ({ keys, isOwn, now }: { keys: readonly Key[]; isOwn: boolean;
   </fieldset>
 );
 
-/** Whether the form comes from a page that listed the keys. A member who knows none needs no list. */
+/** Returns whether the form comes from a page that listed the keys. A member who knows no keys needs no list. */
 const hasListed = (form: Form, known: readonly Key[]): boolean => form.text("listed") !== "" || known.length === 0;
 
 const unlisted: Refused = {
@@ -189,7 +195,7 @@ const unlisted: Refused = {
   faults: new Map(),
 };
 
-/** Removes the visitor. They may change nothing after it, so their keys and webhooks stay as they are. */
+/** Removes the visitor from the account. Their keys and webhooks stay unchanged, because the visitor may change nothing after the removal. */
 async function leave(c: PageContext, form: Form, member: Member) {
   if (form.all("revoke").length > 0)
     return showSettings(c, { refused: { summary: "Nothing was changed: revoke your own keys on their pages first.", faults: new Map() } });
@@ -200,7 +206,7 @@ async function leave(c: PageContext, form: Form, member: Member) {
 
 const listKnown = (c: PageContext, { id }: Member) => listKeysKnownTo(keyContext(c), id, maxKeys);
 
-/** Removes a member, or ends what a former member has left behind, as the form asks. */
+/** Removes a member, or acts on the keys and webhooks of a former member, as the form selects. */
 async function remove(c: PageContext, form: Form, member: Member) {
   if (!hasListed(form, await listKnown(c, member))) return showRemoval(c, member, unlisted);
   const choice = { shownKeys: form.all("shown"), revoked: form.all("revoke"), shownWebhooks: form.all("shown_webhook") };

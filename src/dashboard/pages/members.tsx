@@ -17,7 +17,7 @@ import { showForbidden } from "../permissions.tsx";
 import { relyingParty } from "../relying-party.ts";
 import { backToSettings, showSettings } from "./settings.tsx";
 
-/** Inviting members, and their roles. */
+/** The forms that invite members, withdraw invitations and change roles. */
 export const memberPages = new Hono<PageEnv>();
 
 memberPages.post("/settings/invitations", needs("people", "always"), async (c) => {

@@ -34,7 +34,7 @@ const maxWebhooks = 20;
 const expiresSoonMs = 14 * dayMs;
 const longUnusedMs = 90 * dayMs;
 
-/** What a team keeps open: the figures, the latest requests, and the state of all else. */
+/** The start page: the usage figures, the latest requests, and the state of keys and webhooks. */
 export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c) => {
   const { account } = c.get("visitor");
   if (c.req.query("account") === account.id) remember(c, "account", account.id);
@@ -42,7 +42,7 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
   const { now } = asking;
   const [usage, highest, { entries }, keys, webhooks, marks, routes, formerRoutes] = await Promise.all([
     readUsage(asking, { window: "30d" }),
-    // A guard that does not answer costs the page one figure, not all of them.
+    // If a guard does not respond, only the rate-limit figure is missing.
     readLiveUsages(asking).then(
       (usages) => highestOf(usages, now),
       () => null,
@@ -54,7 +54,7 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
     readBreakdown(asking, { window: "30d", by: "route" }),
     readBreakdown(asking, { window: "30d", by: "route", span: "previous" }),
   ]);
-  // Against an empty month, everything is new and nothing has moved.
+  // After an empty month, every route is new, so no biggest change is shown.
   const move = usage.totalRequests.previous === 0 ? null : biggestChange(routes.shares, formerRoutes.shares);
   return showPage(
     c,
@@ -111,7 +111,7 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
   );
 });
 
-/** What a new account has still to do, ticked by what it has; gone when all of it is. */
+/** Renders the steps that a new account has not done yet. Renders nothing if all steps are done. */
 const FirstSteps = ({ keys, webhooks, isCalled }: { keys: Key[]; webhooks: Webhook[]; isCalled: boolean }) => {
   const steps = [
     { isDone: keys.length > 0, text: "Create an API key", path: "/keys/new" },
@@ -136,7 +136,7 @@ const FirstSteps = ({ keys, webhooks, isCalled }: { keys: Key[]; webhooks: Webho
 const KeysPanel = ({ keys, now }: { keys: Key[]; now: number }) => {
   const live = keys.filter((key) => statusOf(key, now) === "active");
   const expiring = live.filter(({ expiresAt }) => expiresAt !== null && expiresAt - now < expiresSoonMs);
-  // What is used most lately comes first.
+  // The most recently used keys come first.
   const byUse = keys.toSorted((a, b) => (b.lastUsedAt ?? 0) - (a.lastUsedAt ?? 0));
   const unused = live.filter(({ lastUsedAt, createdAt, isUseKnown }) => isUseKnown && now - (lastUsedAt ?? createdAt) > longUnusedMs);
   return (

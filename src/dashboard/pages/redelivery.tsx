@@ -16,10 +16,10 @@ import { needs } from "../needs.ts";
 
 const maxSpanMs = 30 * dayMs;
 
-/** All deliveries of a webhook that match, made again: counted first. */
+/** The pages that redeliver all matching deliveries of a webhook. */
 export const redeliveryPages = new Hono<PageEnv>();
 
-/** Counts first: what is sent is seen before it is sent. */
+/** Shows the number of matching deliveries before anything is sent. */
 redeliveryPages.get("/webhooks/:id/redeliver", needs("webhooks"), async (c) => {
   const writing = webhookContext(c);
   const webhook = await readWebhook(writing, idOf(c));

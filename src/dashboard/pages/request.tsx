@@ -18,21 +18,21 @@ import { needs } from "../needs.ts";
 import { visitorMay } from "../permissions.tsx";
 import { explain } from "../refusals.ts";
 
-/** Quotes a text for a shell. The path can have any characters, since a client sent it. */
+/** Quotes text for a shell. The path can contain any character, because a client chose the path. */
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
 
-/** The same request again, without its query and body, which nobody keeps. */
+/** Returns a curl command that repeats the request without its query string and body, which are not stored. */
 function curlOf({ method, path }: ReadEntry, origin: string): string {
   const how = method === "GET" ? "" : method === "HEAD" ? " -I" : ` -X ${method}`;
   const body = /^(?:POST|PUT|PATCH)$/.test(method) ? ` \\\n  -H "Content-Type: application/json" -d '{}'` : "";
   return `curl -g${how} ${quoted(origin + path)} -H "Authorization: Bearer $API_KEY"${body}`;
 }
 
-/** The scope that an operation needs. */
+/** Returns the scope that an operation needs. */
 const scopeOf = (operation: Operation | undefined): string | undefined =>
   Object.values((operation?.security as Record<string, string[]>[] | undefined)?.[0] ?? {})[0]?.[0];
 
-/** The id that the path had, for the console to begin with. */
+/** Returns a query string with the id from the request's path, so that the console can fill in the id. */
 function idQuery({ path, route }: ReadEntry): string {
   const at = route.split("/").indexOf("{id}");
   const id = at === -1 ? undefined : path.split("/")[at];
@@ -42,14 +42,14 @@ function idQuery({ path, route }: ReadEntry): string {
 const aroundMs = 10 * minuteMs;
 const maxAround = 10;
 
-/** "2 minutes before": how far from the request something else was. */
+/** Returns how long before or after a request a change was made, for example "2 minutes before". */
 function distance(timeMs: number, requestMs: number): string {
   const apart = Math.round(Math.abs(timeMs - requestMs) / secondMs);
   const length = apart < 60 ? counted(apart, "second") : counted(Math.round(apart / 60), "minute");
   return `${length} ${timeMs <= requestMs ? "before" : "after"}`;
 }
 
-/** One request in full: why it was refused, what it caused, the same again. */
+/** The page of one request: why the request was denied, what it caused, and how to repeat it. */
 export const requestPages = new Hono<PageEnv>();
 
 requestPages.get("/activity/:id", needs("session"), async (c) => {

@@ -8,10 +8,10 @@ import type { PageEnv } from "../context.ts";
 import { needs } from "../needs.ts";
 import { backToSettings } from "./settings.tsx";
 
-/** What was made up in the demo account, and its end. */
+/** The pages that remove the sample data of the demo account. */
 export const sampleDataPages = new Hono<PageEnv>();
 
-/** What would go, before it goes. */
+/** Shows the sample data that will be deleted, before the visitor confirms the deletion. */
 sampleDataPages.get("/settings/sample-data", needs("session"), async (c) => {
   const { sampleUntil } = c.get("visitor").account;
   return showPage(

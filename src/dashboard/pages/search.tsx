@@ -22,7 +22,7 @@ const pages = [
   ["Settings", "/settings"],
 ] as const;
 
-/** Where an id leads by itself. */
+/** The path of the page for each kind of id. */
 const byId: readonly (readonly [form: RegExp, path: string])[] = [
   [/^req_[0-9a-f]{32}$/, "/activity/"],
   [/^key_[0-9A-Za-z]{16}$/, "/keys/"],
@@ -30,7 +30,7 @@ const byId: readonly (readonly [form: RegExp, path: string])[] = [
   [/^dlv_[0-9a-f]+$/, "/deliveries/"],
 ];
 
-/** Leads to what is looked for: at once where it can be one thing alone. */
+/** Finds keys, webhooks, requests and pages. Redirects to the result if there is only one. */
 export const search = new Hono<PageEnv>().get("/search", needs("session"), async (c) => {
   const text = (c.req.query("q") ?? "").trim();
   const direct = byId.find(([form]) => form.test(text));
@@ -39,7 +39,7 @@ export const search = new Hono<PageEnv>().get("/search", needs("session"), async
   const [keys, webhooks] = await Promise.all([readKeyChoices(asking), listWebhooks(asking, { limit: maxWebhooks })]);
   const wanted = text.toLowerCase();
   const has = (...parts: string[]) => wanted !== "" && parts.some((part) => part.toLowerCase().includes(wanted));
-  // A whole secret that was pasted finds its key by the public part alone.
+  // If the text is a full secret key, search only for its public part.
   const publicPart = /^(dvo_[0-9A-Za-z]{16})_/.exec(text)?.[1];
   const found = [
     ...keys
@@ -50,7 +50,7 @@ export const search = new Hono<PageEnv>().get("/search", needs("session"), async
       .map(({ id, url }) => ["Webhook", url, `/webhooks/${id}`] as const),
     ...pages.filter(([name]) => has(name)).map(([name, path]) => ["Page", name, path] as const),
   ];
-  // "GET /api/v1/tasks": the requests of a path, under a method or all.
+  // A path with an optional method leads to its requests, for example "GET /api/v1/tasks".
   const [, method, path] = /^(?:(GET|HEAD|POST|PUT|PATCH|DELETE)\s+)?(\/\S+)$/i.exec(text) ?? [];
   if (path) return c.redirect(`/activity?${new URLSearchParams({ ...(method && { method: method.toUpperCase() }), path })}`, 303);
   const [only] = found;

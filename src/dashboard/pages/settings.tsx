@@ -37,14 +37,14 @@ const outcomes: Record<string, string> = {
   confirmed: "Confirmed. For ten minutes you are not asked again: go on with what you wanted to do.",
 };
 
-/** Back to the settings, which say what was done. */
+/** Redirects to the settings, which show the outcome. */
 export const backToSettings = (c: PageContext, done: string) => c.redirect(`/settings?done=${done}`, 303);
 
 export const settingsPages = new Hono<PageEnv>();
 
 settingsPages.get("/settings", needs("session"), (c) => showSettings(c));
 
-/** The settings; `refused`: why what was sent to them was not done. */
+/** Responds with the settings page. `refused` holds the reasons why a submitted form was rejected. */
 export async function showSettings(c: PageContext, { form = new Form(), refused }: Sent = {}) {
   const asking = readContext(c);
   const { now } = asking;
@@ -171,7 +171,7 @@ export async function showSettings(c: PageContext, { form = new Form(), refused 
   );
 }
 
-/** How pages look is remembered by cookie, so that it works without script. */
+/** Stores the theme and the zone in cookies, so that both work without script. */
 settingsPages.post("/preferences", needs("public"), async (c) => {
   const form = await readForm(c);
   const [theme, zone] = [form.text("theme"), form.text("zone")];

@@ -33,7 +33,7 @@ const sessionOrigin = (c: PageContext): SessionOrigin => ({
 
 const readContext = (c: PageContext) => ({ db: connect(c.env.DB), now: Date.now() });
 
-/** What is asked by script is answered in JSON; a failure as a sentence. */
+/** Responds to a script with JSON. A failure becomes JSON with a message for the reader. */
 async function answer(c: PageContext, work: () => Promise<object>) {
   try {
     return c.json(await work());
@@ -49,18 +49,18 @@ const faultOf = (error: unknown): Refused => {
   throw error;
 };
 
-/** `returnTo`: the page that was asked for. */
+/** `returnTo` is the page to open after sign-in. */
 interface Asked {
   returnTo?: string;
   refused?: Refused;
 }
 
-/** Pages for people who have not signed in. */
+/** The pages for people who have not signed in. */
 export const signInPages = new Hono<PageEnv>();
 
 /**
- * Responds 404 under Cloudflare Access: with a link alone, its holder could join under another person's address. Redirects from 127.0.0.1 to localhost,
- * because passkeys need a host name.
+ * Responds with 404 if the deployment uses Cloudflare Access. With Cloudflare Access, a setup link alone would let its holder join with another
+ * person's email address. Redirects from 127.0.0.1 to localhost, because passkeys need a host name.
  */
 const passkeysOnly = createMiddleware<PageEnv>(async function passkeysOnly(c, next) {
   if (accessConfig(c.env))
@@ -201,7 +201,7 @@ function showSetup(c: PageContext, refused?: Refused) {
 
 signInPages.get("/setup", (c) => showSetup(c));
 
-/** Says who the link is for. Without a valid link it says nothing about an account. */
+/** Returns the kind, email address and role of an invitation. Without a valid token, the response reveals nothing about an account. */
 signInPages.post("/setup/check", (c) =>
   answer(c, async () => {
     const form = await readForm(c);
@@ -210,7 +210,10 @@ signInPages.post("/setup/check", (c) =>
   }),
 );
 
-/** What somebody says of themselves, as it is taken. Throws `invalid_body`. */
+/**
+ * Validates the name and email address of a person who joins. An invited person keeps the email address of the invitation. Throws `invalid_body` if a
+ * value is invalid.
+ */
 function personOf(invitation: Invitation, name: string, email: string) {
   const wrongName = visibleText(1, 100).safeParse(name).error?.issues[0]?.message;
   if (wrongName) throw new Failure("invalid_body", `Your name: ${wrongName}`);

@@ -42,7 +42,7 @@ usagePages.get("/usage", needs("session"), async (c) => {
   const key = keyId === undefined ? null : await readKeyRow(asking, keyId);
   const [usage, limit, keys, marks, hours, ...breakdowns] = await Promise.all([
     readUsage(asking, { window, keyId }),
-    // A guard that does not answer costs the page one figure, not all of them.
+    // If a guard does not respond, only the rate-limit figure is missing.
     (keyId === undefined ? readLiveUsages(asking).then((usages) => highestOf(usages, now)) : readKeyUsage(asking, keyId)).catch(() => null),
     readKeyChoices(asking),
     readAnnotations(asking, windowsAt(window, now).window),

@@ -14,7 +14,7 @@ import { attempt, parseInput, readForm, type Sent } from "../forms.ts";
 import { needs } from "../needs.ts";
 import { showSigningSecret, webhooksTrail } from "./webhooks.tsx";
 
-/** A new signing secret for a webhook. */
+/** The pages that rotate the signing secret of a webhook. */
 export const webhookSecretPages = new Hono<PageEnv>();
 
 const showForm = async (c: PageContext, { refused }: Sent = {}) => {

@@ -29,7 +29,7 @@ import { WebhookFields, webhookInputOf, webhooksTrail } from "./webhooks.tsx";
 
 const deliveriesShown = 25;
 
-/** What each action did, by the word in the address that its form leads back to. */
+/** The message and the API call for each action, by the `done` parameter of the address. */
 const outcomes: Record<string, (webhook: Webhook) => [sentence: string, call: string]> = {
   changed: ({ id }) => ["Changed. The next attempt goes by it.", `PATCH /api/v1/webhooks/${id}`],
   disabled: ({ id }) => [
@@ -41,16 +41,16 @@ const outcomes: Record<string, (webhook: Webhook) => [sentence: string, call: st
   "sent-before": ({ id }) => ["This form was sent before, and did nothing again.", `GET /api/v1/webhooks/${id}/deliveries`],
 };
 
-/** Back to the page of the webhook, which says what was done. */
+/** Redirects to the page of the webhook, which shows the outcome. */
 const backToWebhook = (c: PageContext, done: string) => c.redirect(`/webhooks/${idOf(c)}?done=${done}`, 303);
 
-/** Whether a change sends other events, or sends them elsewhere. */
+/** Returns whether a change sends other events, or sends events to another URL. */
 function redirects({ url, eventTypes }: Webhook, patch: { url?: string; eventTypes?: string[] }): boolean {
   const isSame = (types: readonly string[]) => types.toSorted().join() === eventTypes.toSorted().join();
   return (patch.url !== undefined && patch.url !== url) || (patch.eventTypes !== undefined && !isSame(patch.eventTypes));
 }
 
-/** One webhook: how it does, its deliveries, what may be done with it. */
+/** The pages of one webhook: its health, its deliveries and its actions. */
 export const webhookPages = new Hono<PageEnv>();
 
 const showWebhook = async (c: PageContext, { form = new Form(), refused }: Sent = {}) => {
@@ -73,7 +73,7 @@ const showWebhook = async (c: PageContext, { form = new Form(), refused }: Sent 
   const isReadable = scopes === null || eventCatalogue.scopesFor(webhook.eventTypes).every((scope) => scopes.includes(scope));
   const isManageable = visitorMay(c, "webhooks") && isReadable;
   const done = c.req.query("done") ?? "";
-  // An address that was kept may say what is so no longer.
+  // A saved address may name an outcome that is no longer true.
   const isSo = ownValue({ disabled: webhook.state === "disabled", enabled: webhook.state === "active" }, done) ?? true;
   const outcome = isSo ? ownValue(outcomes, done)?.(webhook) : undefined;
   const { rows: shown, next } = deliveries;
@@ -284,7 +284,7 @@ webhookPages.post("/webhooks/:id", needs("webhooks", "sometimes"), async (c) => 
   const parsed = parseInput(WebhookPatch, {
     ...(form.has("url") && { url: given.url }),
     ...(form.has("description") && { description: given.description }),
-    // Boxes that are not ticked are not sent.
+    // Browsers do not send unticked checkboxes, so `revision` marks a form that has the checkboxes.
     ...((form.has("event_types") || form.has("revision")) && { event_types: given.event_types }),
   });
   if ("refused" in parsed) return showWebhook(c, { form, refused: parsed.refused });
@@ -298,7 +298,7 @@ webhookPages.post("/webhooks/:id", needs("webhooks", "sometimes"), async (c) => 
   const asked = redirects(before, patch) ? await askForStepUp(c) : null;
   if (asked) return asked;
   const changed = await attempt(() =>
-    // Whether it redirects events was decided by this revision.
+    // The step-up check compared the patch with the revision in `before`, so a later revision must not be changed.
     changeWebhook(webhookContext(c), idOf(c), patch, (revision) => revision === before.revision && asShown(form)(revision)),
   );
   return "refused" in changed ? showWebhook(c, { form, refused: changed.refused }) : backToWebhook(c, "changed");

@@ -162,7 +162,7 @@ const WebhookRow = ({ webhook, health, now }: { webhook: Webhook; health: Webhoo
   </tr>
 );
 
-/** What may be said of a webhook, as fields of a form. */
+/** Renders the form fields of a webhook. */
 export const WebhookFields = ({
   form,
   refused,
@@ -201,14 +201,14 @@ export const WebhookFields = ({
   </>
 );
 
-/** What a form says of a webhook, as the API takes it. */
+/** Returns the values of a webhook form as input of the API. */
 export const webhookInputOf = (form: Form) => ({
   url: form.text("url"),
   description: form.text("description"),
   event_types: form.all("event_types"),
 });
 
-/** The page that shows a signing secret, once. */
+/** Responds with the page that shows a signing secret once. */
 export function showSigningSecret(
   c: PageContext,
   { title, webhook, secret, call, done }: { title: string; webhook: Webhook; secret: string; call: string; done: string },
