@@ -2,14 +2,17 @@ import { firstStore } from "../activity/databases.ts";
 import type { FailureContent } from "../errors/failure.ts";
 import { type AddressRange, allowsIp } from "../net/ip-list.ts";
 
-/** What a guard knows of its key. Persisted in the object; D1 is where it comes from. */
+/** The configuration of a key, as its guard stores it. D1 is the source of the configuration. */
 export interface KeyConfig {
   version: number;
-  /** A random id of the row's history. It distinguishes two histories of a key that have the same version. */
+  /**
+   * A new random id for each write of the key's row. After a restore of D1, two different writes can have the same version but never the same
+   * revision.
+   */
   revision: string;
   accountId: string;
   accountName: string;
-  /** The binding of the database that has the account's log. Absent in what a guard from before there were several has, or answers. */
+  /** The binding of the database that holds the account's log. Older guards neither store nor return this field. */
   activityStore?: string;
   name: string;
   state: "active" | "disabled" | "revoked";
@@ -21,24 +24,24 @@ export interface KeyConfig {
   last4: string;
   previousSecretHash: string | null;
   overlapEndsAt: number | null;
-  /** Since when the account is suspended. Absent in what a guard from before that was possible has. */
+  /** When the account was suspended, in milliseconds since the epoch. Configurations stored by older guards lack this field. */
   suspendedAt?: number | null;
 }
 
-// A Worker and a guard of two releases meet during every rollout, in either direction. So both are asked and answered with objects
-// of named members: what is not known is ignored, what is added later is optional.
+// The Worker and a guard exchange objects with named members, because they may run different releases during a rollout. Unknown members are ignored,
+// and every member added later must be optional.
 
-/** One request's question to the guard. */
+/** The data that a guard needs to decide on one request. */
 export interface AdmissionRequest {
   secretHash: string;
   ip: string;
-  /** The scope that the route asks for; null where any key will do. */
+  /** The scope that the route requires, or null if any key may call the route. */
   scope: string | null;
-  /** False for a route that is answered even when the limit is reached, and uses none of it. */
+  /** False for a route that does not count against the limit and responds even when the limit is reached. */
   counted: boolean;
 }
 
-/** Why a guard refuses a request. */
+/** The reasons for which a guard denies a request. */
 export const denialCodes = [
   "invalid_key",
   "revoked_key",
@@ -51,16 +54,16 @@ export const denialCodes = [
 ] as const;
 export type DenialCode = (typeof denialCodes)[number];
 
-/** The guard's answer. `refusal` null means that the request may run. */
+/** A guard's decision on one request. If `refusal` is null, the request may run. */
 export interface Admission {
   refusal: DenialCode | null;
   key: KeyFacts;
   rateLimit: RateLimit;
-  /** Which of the key's secrets the request came with: the one before the last rotation, or an older one, counts as previous. */
+  /** The kind of secret that the request used. Every secret from before the last rotation counts as `previous`. */
   secret?: "current" | "previous";
 }
 
-/** What a response may say of a key. */
+/** The facts about a key that a response may contain. */
 export type KeyFacts = Pick<KeyConfig, "accountId" | "accountName" | "activityStore" | "name" | "scopes" | "expiresAt">;
 
 export const factsOf = ({ accountId, accountName, activityStore = firstStore, name, scopes, expiresAt }: KeyConfig): KeyFacts => ({
@@ -72,14 +75,14 @@ export const factsOf = ({ accountId, accountName, activityStore = firstStore, na
   expiresAt,
 });
 
-/** A key's window as it stands after this request. `resetsAt`: milliseconds since the epoch. */
+/** The state of a key's current rate limit window. `resetsAt` is in milliseconds since the epoch. */
 export interface RateLimit {
   limit: number;
   used: number;
   resetsAt: number;
 }
 
-/** Whether a secret is the key's own, or the former one within its overlap. */
+/** Returns whether a secret is the key's current one, or its previous one during the overlap. */
 export const isLiveSecret = (
   config: Pick<KeyConfig, "secretHash" | "previousSecretHash" | "overlapEndsAt">,
   secretHash: string,
@@ -88,14 +91,17 @@ export const isLiveSecret = (
   secretHash === config.secretHash ||
   (secretHash === config.previousSecretHash && config.overlapEndsAt !== null && now < config.overlapEndsAt);
 
-/** Returns the denial that the state and the expiry of a key cause, for every caller. */
+/** Returns the denial code for a revoked, disabled or expired key, or null for any other key. */
 export function denialOfState({ state, expiresAt }: Pick<KeyConfig, "state" | "expiresAt">, now: number): DenialCode | null {
   if (state === "revoked") return "revoked_key";
   if (state === "disabled") return "disabled_key";
   return expiresAt !== null && now >= expiresAt ? "expired_key" : null;
 }
 
-/** Everything that can refuse a request but the limit, in the order of the contract: secret, state, expiry, the account's suspension, IP, scope. */
+/**
+ * Returns the first reason to deny a request, or null if there is none. The API contract fixes the order of the checks: secret, state, expiry,
+ * suspension, IP address, scope. This function does not check the rate limit.
+ */
 export function denialOf(config: KeyConfig, allowed: readonly AddressRange[], request: AdmissionRequest, now: number): DenialCode | null {
   if (!isLiveSecret(config, request.secretHash, now)) return "invalid_key";
   const ofState = denialOfState(config, now);
@@ -117,7 +123,10 @@ const unauthorized = (code: FailureContent["code"], message: string): FailureCon
 export const missingKey = unauthorized("missing_key", "Send an API key: Authorization: Bearer <API_KEY>.");
 export const invalidKey = unauthorized("invalid_key", "This is not a key of this service, or no longer its secret.");
 
-/** What a client is told of a refusal, with the challenge of RFC 6750. `limit`: requests an hour. */
+/**
+ * Returns the error for a denied request. Errors about the key itself or a missing scope include the `WWW-Authenticate` challenge of RFC 6750.
+ * `limit` is in requests per hour.
+ */
 export function denialContent(code: DenialCode, { scope, limit }: { scope: string | null; limit: number }): FailureContent {
   switch (code) {
     case "invalid_key":

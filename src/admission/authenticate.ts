@@ -4,32 +4,32 @@ import { type Admission, type AdmissionRequest, denialContent, invalidKey, missi
 import { denialCache } from "./denial-cache.ts";
 import { askAdmission, type Guards } from "./guards.ts";
 
-// Authentication and admission of a key, for every surface: neither knows where a request came from. Denials are values, not errors: in a flood, the
-// stack of an error would cost more than all the rest.
+// Authenticates and admits keys, independently of the routes that use them. Denials are returned, not thrown: in a flood of denied requests, stack
+// traces would cost more than all other work.
 
-/** What is asked for with a secret key. `scope`: null where any key will do. */
+/** The request to authenticate, without the secret itself. */
 export type KeyRequest = Omit<AdmissionRequest, "secretHash">;
 
-/** A secret key whose tag is valid, and the request for the guard of its key. */
+/** A key whose secret has a valid tag, and the request to send to the key's guard. */
 export interface Credential {
   keyId: string;
   request: AdmissionRequest;
 }
 
-/** The key that a request acts for, admitted or denied. */
+/** The key that a request was sent with, and the guard's decision on the request. */
 export interface Principal {
   keyId: string;
   ip: string;
   admission: Admission;
 }
 
-/** A request that may not run. `principal`: its key, if it is known. */
+/** A denied request. `principal` is absent if the key is not known. */
 export interface Denied {
   denial: FailureContent;
   principal?: Principal;
 }
 
-/** Verifies a secret key without any I/O. Denies a missing key, a forged key, and a key whose denial the isolate remembers. */
+/** Verifies a secret key without any I/O. Denies a missing key, a forged key, and a key whose denial this isolate has cached. */
 export function authenticateKey(
   verifiedKeys: VerifiedKeys,
   secretKey: string,

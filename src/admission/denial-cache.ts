@@ -2,9 +2,9 @@ import { secondMs } from "../time/clock.ts";
 import type { Admission, AdmissionRequest, DenialCode } from "./admission.ts";
 
 const keptMs = secondMs;
-/** Longer than any answer of a guard is waited for. */
+/** How long a key change is remembered, in milliseconds. The time must exceed the timeout of a guard call, which is 5 s. */
 const changeKeptMs = 10 * secondMs;
-/** Of all keys together: some 2 MB of the 128 that an isolate has. */
+/** The maximum number of cached denials, for all keys together. A full cache takes about 2 MB of an isolate's 128 MB. */
 const maxDenials = 2_000;
 const maxChanges = 10_000;
 const lasting: readonly (DenialCode | null)[] = ["revoked_key", "rate_limit_exceeded"];
@@ -18,30 +18,35 @@ interface Denial {
 }
 
 /**
- * The denials that an isolate does not ask for again: those of a revoked key and of a used-up limit. They last a second from the guard's
- * response and never into the next hour. A flood of them so costs little. Acceptances are cached nowhere, so tightening a key holds at once;
- * loosening it does within two seconds.
+ * Caches denials in an isolate, so that a flood of denied requests costs little. Only denials of a revoked key or an exhausted limit are cached. A
+ * denial expires one second after its guard was asked, and at the latest at the end of the hour. Admissions are never cached, so a stricter
+ * configuration of a key takes effect immediately. A less strict configuration takes effect within two seconds.
  */
 export class DenialCache {
-  /** By key, then by what its guard was asked. */
+  /** The denials by key id, then by the request to the guard. */
   readonly #denials = new Map<string, Map<string, Denial>>();
-  /** When this isolate last changed a key: what its guard was asked before then no longer counts. */
+  /**
+   * The time of this isolate's last change to each key, in milliseconds since the epoch. A denial does not count if its guard was asked before the
+   * change.
+   */
   readonly #changes = new Map<string, number>();
   #size = 0;
   #expiredAt = 0;
 
-  /** How many denials are held. */
   get size(): number {
     return this.#size;
   }
 
   recall(keyId: string, request: AdmissionRequest, now: number): Admission | null {
     const denial = this.#denials.get(keyId)?.get(questionOf(request));
-    // A clock that has stepped back would keep it for as long as it stepped.
+    // If the clock is set back, a denial could stay valid for too long, so `now` is also compared with `askedAt`.
     return denial && now >= denial.askedAt && now < denial.until && denial.askedAt > this.#changedAt(keyId) ? denial.admission : null;
   }
 
-  /** `askedAt`: when the guard was asked, so that what it answered is never older than a second. */
+  /**
+   * Caches the admission if it is a cacheable denial. `askedAt` is when the guard was asked, not when the guard responded, so no cached denial is
+   * older than a second.
+   */
   remember(keyId: string, request: AdmissionRequest, admission: Admission, askedAt: number): void {
     if (!lasting.includes(admission.refusal)) return;
     this.#expire(askedAt);
@@ -53,7 +58,7 @@ export class DenialCache {
     this.#size += ofKey.size;
   }
 
-  /** Forgets what was held of a key, since it has been changed: the next request is told of its new state. */
+  /** Deletes the cached denials of a key that was changed, so that the next request asks the guard. */
   forget(keyId: string, now: number): void {
     this.#expire(now);
     this.#size -= this.#denials.get(keyId)?.size ?? 0;
@@ -71,7 +76,7 @@ export class DenialCache {
     this.#size = 0;
   }
 
-  /** Drops what has expired, at most once a second. */
+  /** Deletes expired entries, at most once a second. */
   #expire(now: number): void {
     if (now < this.#expiredAt + keptMs) return;
     this.#expiredAt = now;
@@ -85,5 +90,5 @@ export class DenialCache {
   }
 }
 
-/** One for the isolate. */
+/** The cache that all requests of an isolate share. */
 export const denialCache = new DenialCache();

@@ -1,6 +1,6 @@
 import type { Event } from "../events/event.ts";
 
-/** The events of a key's limit that D1 has not taken yet, kept in the storage of its guard until it does. */
+/** Stores the rate limit events of a key in its guard until D1 has accepted them. */
 export class EventJournal {
   readonly #sql: SqlStorage;
 
@@ -13,7 +13,7 @@ export class EventJournal {
     for (const event of events) this.#sql.exec("INSERT OR IGNORE INTO events VALUES (?, ?)", event.id, JSON.stringify(event));
   }
 
-  /** The oldest events, at most `limit`. They stay until they are removed. */
+  /** Returns the oldest events, at most `limit`, without removing them. */
   oldest(limit: number): Event[] {
     const rows = this.#sql.exec<{ item: string }>("SELECT item FROM events ORDER BY id LIMIT ?", limit);
     return [...rows].map((row) => JSON.parse(row.item) as Event);

@@ -23,7 +23,7 @@ export const lines = [
 
 export const lowestLine = Math.min(...lines.map(([, share]) => share));
 
-/** The events whose line a window has crossed and whose types are not among those `notified` of already. */
+/** Returns an event for each threshold that the window has reached, except for event types in `notified`. */
 export function dueLimitEvents(keyId: string, config: KeyConfig, window: Window, notified: readonly string[], now: number): Event[] {
   return lines
     .filter(([{ type }, share]) => window.used >= share * config.hourlyLimit && !notified.includes(type))

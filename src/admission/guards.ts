@@ -8,7 +8,7 @@ export type Guards = DurableObjectNamespace<KeyGuard>;
 
 const timeoutMs = 5 * secondMs;
 
-/** Returns what the guard of a key answers. Throws `unavailable` where it does not within 5 s. */
+/** Calls the guard of a key and returns its response. Throws `unavailable` if the call fails or takes longer than 5 s. */
 export async function askGuard<Answer>(
   guards: Guards,
   keyId: string,
@@ -22,12 +22,12 @@ export async function askGuard<Answer>(
 }
 
 /**
- * Returns the admission of one request by the guard of its key, or null where no such key exists. Throws `unavailable` where the guard does not answer
- * within 5 s: without its word nobody is let in.
+ * Asks the guard of a key whether one request may run. Returns null if no such key exists. Throws `unavailable` if the guard does not respond within
+ * 5 s, because no request may run without a decision.
  */
 export async function askAdmission(guards: Guards, keyId: string, request: AdmissionRequest): Promise<Admission | null> {
   const admission = await askGuard(guards, keyId, (guard) => guard.admit(request));
-  // A guard of a later release may have reasons of its own.
+  // A guard of a newer release may return a denial code that this Worker does not know.
   if (admission !== null && admission.refusal !== null && !denialCodes.includes(admission.refusal))
     throw unreachable(new Error(`a guard refuses with the unknown code ${admission.refusal}`));
   return admission;

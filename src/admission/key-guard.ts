@@ -21,20 +21,20 @@ const firstRetryMs = secondMs;
 const maxRetryMs = 60 * secondMs;
 
 /**
- * The only authority on one API key. One object for each key, since an exact limit needs one place that counts, and a key
- * is the largest thing that never needs to be counted together with another. An object that dies in the middle of a burst
- * counts on from what it had reserved. At most 63 requests of the hour are lost to the client, and none is given twice.
+ * The only authority on one API key. An exact limit needs a single place that counts requests, so each key has its own Durable Object. A key is the
+ * largest unit whose requests never need to be counted together with those of another unit. An object that dies in the middle of a burst resumes
+ * counting from its stored reservation. A crash can therefore waste up to 63 requests of the hour, but the key never exceeds its limit.
  */
 export class KeyGuard extends DurableObject<Env> {
   readonly #storage: DurableObjectStorage;
-  /** What D1 has not taken yet. */
+  /** The events that D1 has not accepted yet. */
   #events: EventJournal;
   #key: LoadedKey | null = null;
   #isErased: boolean;
   #window: Window;
-  /** Which events of its limit a window has made already. */
+  /** The types of the limit events already created in the window that starts at `startsAt`. */
   #notified: { startsAt: number; types: string[] };
-  /** The latest time seen: this clock never goes back. */
+  /** The latest time seen, in milliseconds since the epoch. `#now()` never returns an earlier time. */
   #latest = 0;
   #lastCountedAt = 0;
   #alarmAt: number | null = null;
@@ -52,16 +52,16 @@ export class KeyGuard extends DurableObject<Env> {
     this.#window = stored ? recoveredWindow(stored.startsAt, stored.reserved) : openWindow(hourStart(Date.now()));
   }
 
-  /** Decides one request and counts it, in one synchronous step. Null where no such key exists. */
+  /** Decides on one request and counts it, in one synchronous step. Returns null if no such key exists. */
   async admit(request: AdmissionRequest): Promise<Admission | null> {
     const key = this.#key ?? (await this.#load());
     return key && this.#decide(key, request);
   }
 
   /**
-   * Applies a change of the key, unless a later one has been applied already. Holds for every `admit` that starts after this
-   * returned. Answers the configuration that is in force then: one of another revision says that D1 was set back. What is revoked
-   * stays so, even if D1 says otherwise.
+   * Applies a configuration, unless the same or a newer version is already in force. Every `admit` call that starts after this method has returned
+   * uses the new configuration. Returns the configuration in force. If a later change came first or D1 was restored to an earlier state, the returned
+   * revision differs from the given one. A revoked key stays revoked, even if D1 says otherwise.
    */
   configure(config: KeyConfig): KeyConfig {
     if (this.#isErased) return { ...config, ...revoked };
@@ -70,26 +70,31 @@ export class KeyGuard extends DurableObject<Env> {
     return this.#apply(known?.state === "revoked" ? { ...config, ...revoked } : config);
   }
 
-  /** The configuration in force. Null where no such key exists. */
+  /** Returns the configuration in force, or null if no such key exists. */
   async configuration(): Promise<KeyConfig | null> {
     const key = this.#key ?? (await this.#load());
     return key ? key.config : null;
   }
 
-  /** Revokes a key whose row is gone from D1, above every version that the row may come back with. Does nothing where no such key exists. */
+  /**
+   * Revokes a key whose row is missing in D1. Raises the version above any version that a restored row can have. Does nothing if no such key exists.
+   */
   revoke(): void {
     const known = this.#key?.config;
     if (known && known.state !== "revoked") this.#apply({ ...known, ...revoked, version: known.version + 1 });
   }
 
-  /** Ends the overlap of a key whose row is gone from D1, above every version that the row may come back with. Does nothing where there is none. */
+  /**
+   * Ends the overlap of a key whose row is missing in D1. Raises the version above any version that a restored row can have. Does nothing if the key
+   * has no overlap.
+   */
   endOverlap(): void {
     const known = this.#key?.config;
     if (known && known.previousSecretHash !== null)
       this.#apply({ ...known, previousSecretHash: null, overlapEndsAt: null, version: known.version + 1 });
   }
 
-  /** Forgets everything about its key, for good: no such key exists from then on, though D1 be set back to when it did. */
+  /** Permanently deletes all data about the key. The guard never admits the key again, even if D1 is restored to a state that contains the key. */
   async erase(): Promise<void> {
     this.#isErased = true;
     this.#key = null;
@@ -102,10 +107,10 @@ export class KeyGuard extends DurableObject<Env> {
     this.#notified = { startsAt: 0, types: [] };
   }
 
-  /** Returns if the object can be reached. */
+  /** Does nothing. If the call returns, the object can be reached. */
   ping(): void {}
 
-  /** The window as it stands, counting nothing. Null where no such key exists. */
+  /** Returns the state of the window without counting a request, or null if no such key exists. */
   async rateLimit(): Promise<RateLimit | null> {
     const key = this.#key ?? (await this.#load());
     return key && this.#rateLimit(key.config, this.#now());
@@ -115,7 +120,7 @@ export class KeyGuard extends DurableObject<Env> {
     this.#alarmAt = null;
     try {
       const events = this.#events.oldest(eventsAtOnce);
-      // The successor before what may fail, and no error gets out: the platform gives an alarm up after six.
+      // The next alarm is set before any step that can fail, and no error escapes. The platform stops retrying an alarm after six failures.
       if (events.length > 0) this.#setAlarmBy(this.#now() + this.#retryMs);
       this.#giveBackUnused(this.#now());
       if (events.length > 0) await this.#drain(events);
@@ -150,12 +155,12 @@ export class KeyGuard extends DurableObject<Env> {
     const before = windowAt(this.#window, now);
     const after = countOne(before, config.hourlyLimit);
     if (after === null) {
-      // A crash may have used up the rest unseen.
+      // After a crash, the whole reservation counts as used, so the window may be full before its events were created.
       this.#notify(config, now);
       return false;
     }
     this.#window = after;
-    // The reply is held back by the platform until this write is on disk.
+    // The platform holds back the response until this write is on disk.
     if (after.reserved > before.reserved) this.#persistWindow();
     this.#lastCountedAt = now;
     if (after.used >= lowestLine * config.hourlyLimit) this.#notify(config, now);
@@ -163,7 +168,9 @@ export class KeyGuard extends DurableObject<Env> {
     return true;
   }
 
-  /** Keeps the events of lines that the window has crossed, once each a window, in the step that crossed them. */
+  /**
+   * Stores an event for each threshold that the window has reached, once per window. Runs in the same step as the count that reaches the threshold.
+   */
   #notify(config: KeyConfig, now: number): void {
     const { startsAt } = windowAt(this.#window, now);
     const notified = this.#notified.startsAt === startsAt ? this.#notified.types : [];
@@ -180,7 +187,10 @@ export class KeyGuard extends DurableObject<Env> {
     return { limit: config.hourlyLimit, used: window.used, resetsAt: resetsAt(window) };
   }
 
-  /** Gives back what the key has reserved and not used, once it has been quiet; else looks again when it may have been. */
+  /**
+   * Releases the unused part of the reservation after 5 s without a counted request. Sets an alarm for later if the last counted request is less than
+   * 5 s old.
+   */
   #giveBackUnused(now: number): void {
     if (this.#window.reserved <= this.#window.used) return;
     const quietAt = this.#lastCountedAt + quietMs;
@@ -203,7 +213,7 @@ export class KeyGuard extends DurableObject<Env> {
       await withDeadline(writeEvents({ db, enqueue }, events), drainTimeoutMs, "Writing events to D1");
       this.#events.remove(events);
       this.#retryMs = firstRetryMs;
-      // What is left does not wait as long as D1 was away.
+      // The remaining events are drained immediately, without the backoff.
       if (!this.#events.isEmpty) this.#setAlarmBy(this.#now());
     } catch (error) {
       console.error("D1 still does not take what a guard keeps for it:", messagesOf(error));
@@ -211,7 +221,7 @@ export class KeyGuard extends DurableObject<Env> {
     }
   }
 
-  /** Sets the object's one alarm, unless it rings by then already. */
+  /** Makes sure that the object's alarm fires at `at` or earlier. */
   #setAlarmBy(at: number): void {
     if (this.#alarmAt !== null && this.#alarmAt <= at) return;
     this.#alarmAt = at;
@@ -224,7 +234,7 @@ export class KeyGuard extends DurableObject<Env> {
   }
 }
 
-/** A configuration with what follows from it, so that a request computes neither. */
+/** A configuration with the values derived from it, so that they are computed once and not for each request. */
 interface LoadedKey {
   config: KeyConfig;
   facts: KeyFacts;

@@ -2,8 +2,8 @@ import { type SQL, sql } from "drizzle-orm";
 import { apiKeys } from "../keys/tables.ts";
 
 /**
- * The condition for keys of the account that are neither revoked nor expired. It reads these alone, by an index: an account has 50 of them at most,
- * and any number of others.
+ * Returns the condition for the account's live keys, those that are neither revoked nor expired. An index lets the query read only live keys. An
+ * account has at most 50 live keys but any number of other keys.
  */
 export const isLive = (accountId: string, now: number): SQL => {
   const whose = sql`SELECT id FROM api_keys INDEXED BY api_keys_live WHERE account_id = ${accountId} AND state <> 'revoked'`;

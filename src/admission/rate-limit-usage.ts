@@ -10,7 +10,7 @@ import type { RateLimit } from "./admission.ts";
 import { askGuard, type Guards } from "./guards.ts";
 import { isLive } from "./live-keys.ts";
 
-/** Rate Limit Usage: the requests counted in the current hour, and the key that they are of: null where the account has none. */
+/** The figure "Rate Limit Usage": the requests of a key that were counted in the current hour. The key is null if the account has no live key. */
 export interface RateLimitUsage extends RateLimit {
   keyId: string | null;
   keyName: string | null;
@@ -20,8 +20,8 @@ type LimitedKey = Pick<typeof apiKeys.$inferSelect, "id" | "name" | "hourlyLimit
 const limitedKey = { id: apiKeys.id, name: apiKeys.name, hourlyLimit: apiKeys.hourlyLimit };
 
 /**
- * That of each live key of the account, the oldest first. The figures are the guards' own. Only guards of keys that the log has seen
- * in this hour are asked: the others have counted nothing.
+ * Returns the usage of each live key of the account, oldest key first. The numbers come from the guards. A guard is called only if the log has
+ * counted requests of its key in the current hour. All other keys have used 0 requests.
  */
 export async function readLiveUsages(reading: UpToDate<LogReadContext & { guards: Guards }>): Promise<RateLimitUsage[]> {
   const { db, actor, now } = reading;
@@ -34,18 +34,21 @@ export async function readLiveUsages(reading: UpToDate<LogReadContext & { guards
   return Promise.all(keys.map((key) => (counted.has(key.id) ? usageOf(reading, key) : unused(key, now))));
 }
 
-/** That of the account: of its live key with the highest share of its limit used in this hour; of equals the one with more requests, then the older. */
+/** Returns the usage of the live key that has used the highest share of its limit. `highestOf` decides between equal shares. */
 export async function readHighestUsage(reading: UpToDate<LogReadContext & { guards: Guards }>): Promise<RateLimitUsage> {
   return highestOf(await readLiveUsages(reading), reading.now);
 }
 
-/** The highest of several, as above. */
+/**
+ * Returns the usage with the highest share of its limit. If two shares are equal, the usage with more requests wins, and then the earlier one in the
+ * list. For an empty list, returns 0 used requests and the default ceiling as the limit.
+ */
 export function highestOf(usages: readonly RateLimitUsage[], now: number): RateLimitUsage {
   const byShare = (a: RateLimitUsage, b: RateLimitUsage) => b.used / b.limit - a.used / a.limit || b.used - a.used;
   return usages.toSorted(byShare)[0] ?? { keyId: null, keyName: null, limit: limitCeiling, used: 0, resetsAt: hourStart(now) + hourMs };
 }
 
-/** That of one key. Throws `not_found`. */
+/** Returns the usage of one key. Throws `not_found` if the account has no such key. */
 export async function readKeyUsage(reading: ReadContext & { guards: Guards }, keyId: string): Promise<RateLimitUsage> {
   const [key] = await reading.db
     .select(limitedKey)

@@ -4,7 +4,7 @@ import type { Db } from "../db/client.ts";
 import { apiKeys } from "../keys/tables.ts";
 import type { KeyConfig } from "./admission.ts";
 
-/** What a guard must know, from a key's row and its account's. */
+/** The columns of a guard's configuration, from the rows of the key and its account. */
 export const configColumns = {
   version: apiKeys.version,
   revision: apiKeys.revision,
@@ -24,7 +24,7 @@ export const configColumns = {
   suspendedAt: accounts.suspendedAt,
 };
 
-/** What the guard of a key must know, as D1 has it now; null where there is no such key. */
+/** Reads the current configuration of a key from D1. Returns null if no such key exists. */
 export async function readConfig(db: Db, keyId: string): Promise<KeyConfig | null> {
   const [row] = await db
     .select(configColumns)

@@ -9,15 +9,18 @@ import type { Authority } from "../webhooks/outbox.ts";
 import type { KeyRow } from "./key.ts";
 import { apiKeys } from "./tables.ts";
 
-// A key that is revoked, disabled, expired or narrowed after its request was admitted changes nothing any more. Each change by a key
-// is written on the condition that the key may still make it.
+// After a request is admitted, its key can expire or be revoked, disabled or restricted. D1 therefore makes a change only if the acting key still has
+// permission for the change.
 
 const refusalFailure = (code: DenialCode, scope: string | null): Failure => {
   const { message, headers } = denialContent(code, { scope, limit: 0 });
   return new Failure(code, message, headers && { headers });
 };
 
-/** The authority of a key that was admitted to an operation with this scope (null: any key will do). */
+/**
+ * Returns the `Authority` of the key that calls an operation. `scope` is the scope that the operation requires, or null if any key may call the
+ * operation.
+ */
 export const actingKey = (db: Db, { keyId, scope }: { keyId: string; scope: string | null }): Authority => ({
   holds: (scopes) => {
     const needed = JSON.stringify(scope === null ? scopes : [scope, ...scopes]);
@@ -59,8 +62,7 @@ async function isSuspended(db: Db, keyId: string): Promise<boolean> {
 }
 
 /**
- * The row of the key that acts, null where it is the operator or the service itself. Throws as the request would be refused where the key is
- * gone from D1 or no longer active.
+ * Returns the row of the acting key, or null if the actor is not a key. Throws the matching denial if the key is missing in D1 or no longer active.
  */
 export async function readActingKey({ db, actor }: ReadContext): Promise<KeyRow | null> {
   if (actor.by.type !== "key") return null;

@@ -8,18 +8,24 @@ import { Failure, type FieldError } from "../errors/failure.ts";
 import { dayMs } from "../time/clock.ts";
 import { apiKeys } from "./tables.ts";
 
-// The bounds of an account's keys, for everyone who creates or changes them.
+// Limits on the keys of an account, checked when a key is created or changed.
 
 export const maxLiveKeys = 50;
 
 const countLive = ({ db, actor, now }: ReadContext) => db.select({ live: count() }).from(apiKeys).where(isLive(actor.accountId, now));
 
-/** Keys that an account may make in 24 hours. The rows of revoked and expired keys stay, and some queries read all of them. */
+/**
+ * The maximum number of keys that an account may create in 24 hours. The rows of revoked and expired keys are kept, and some queries read all of
+ * them.
+ */
 export const maxMade = 1_000;
-/** Keys beyond `maxMade` that admins may still make, and owners twice as many: so nobody stops a higher role by making keys. */
+/**
+ * The number of keys that admins may create beyond `maxMade` in 24 hours. Owners may create twice this number beyond `maxMade`, so no member can
+ * block a higher role by creating keys.
+ */
 export const reservedForRole = 100;
 
-/** The condition, for D1, that the actor may make one more key. The operator always may. */
+/** Returns the SQL condition that the actor may create one more key within the limit per 24 hours. The condition is always true for the operator. */
 export const mayMakeMore = ({ actor, now }: Pick<ReadContext, "actor" | "now">): SQL => {
   if (actor.by.type === "operator") return sql`true`;
   const most = sql`(SELECT ${maxMade} + ${reservedForRole} * coalesce(max(CASE role WHEN 'owner' THEN 2 WHEN 'admin' THEN 1 ELSE 0 END), 0)
@@ -29,7 +35,7 @@ export const mayMakeMore = ({ actor, now }: Pick<ReadContext, "actor" | "now">):
   return sql`(${made}) < ${most}`;
 };
 
-/** The condition, for D1, that the account may have one more live key. */
+/** Returns the SQL condition that the account may have one more live key. */
 export const hasRoom = (reading: ReadContext): SQL => sql`(${countLive(reading)}) < ${maxLiveKeys}`;
 
 export const noRoom = () =>
@@ -41,25 +47,25 @@ const tooManyMade = () =>
     `An account may make ${maxMade.toLocaleString("en")} keys in 24 hours. Its admins and owners may make some more. Rotate a key instead, or wait.`,
   );
 
-/** Throws `limit_reached` where the account has made all the keys that it may make in 24 hours. */
+/** Throws `limit_reached` if the actor may not create another key, because of the limit per 24 hours. */
 export async function requireMayMake(reading: ReadContext): Promise<void> {
   if (!(await holdsNow(reading.db, mayMakeMore(reading)))) throw tooManyMade();
 }
 
-/** Throws `limit_reached` where the account has all the live keys that it may have. */
+/** Throws `limit_reached` if the account already has the maximum number of live keys. */
 export async function requireRoom(reading: ReadContext): Promise<void> {
   const [counted] = await countLive(reading);
   if (!counted || counted.live >= maxLiveKeys) throw noRoom();
 }
 
-/** The highest hourly limit that a key of the account may have. Throws `not_found`. */
+/** Returns the highest hourly limit that a key of the account may have. Throws `not_found` if there is no such account. */
 export async function readCeiling(db: Db, accountId: string): Promise<number> {
   const [account] = await db.select({ limitCeiling: accounts.limitCeiling }).from(accounts).where(eq(accounts.id, accountId));
   if (!account) throw new Failure("not_found", "There is no such account.");
   return account.limitCeiling;
 }
 
-/** Throws `invalid_body`, which names both, for a limit that the account may not have and an expiry that has passed already. */
+/** Throws `invalid_body` if the hourly limit exceeds the account's ceiling or the expiry is in the past. The error names each invalid field. */
 export async function requireBounds(
   { db, actor, now }: ReadContext,
   { hourlyLimit, expiresAt }: { hourlyLimit?: number | undefined; expiresAt?: number | null | undefined },

@@ -13,15 +13,16 @@ import { type KeyContext, writeKey } from "./write-key.ts";
 
 export type KeyPatch = Partial<Pick<KeyRow, "name" | "scopes" | "hourlyLimit" | "allowedIps" | "expiresAt">> & {
   state?: "active" | "disabled";
-  /** Ends an overlap of secrets then; null, or a time that has passed, at once. */
+  /** The time when the overlap of the secrets ends, in milliseconds since the epoch. Null or a past time ends the overlap immediately. */
   overlapEndsAt?: number | null;
 };
 
 /**
- * Changes the members of a key that `patch` has. Writes nothing, and pushes nothing that is confirmed, if none differs. Throws `not_found`,
- * `precondition_failed`, `conflict` for a revoked key, `forbidden` for more than the acting key may grant, `limit_reached` where an expired
- * key would be one live key too many. Throws `conflict` where a member who may know its secret was removed since, and `unavailable` where the
- * change is stored but its guard cannot be reached.
+ * Changes the given members of a key. If no value changes, writes nothing and pushes only an earlier change that the guard has not confirmed. Throws
+ * `invalid_body` for a limit, an expiry or an end of the overlap that is out of bounds. Throws `not_found` or `precondition_failed`, `conflict` for a
+ * revoked key, and `forbidden` if the acting key may not grant the change. Throws `limit_reached` if the change revives an expired key and the
+ * account has no room for another live key. Throws `conflict` if the key had expired when a member who may know its secret was removed. Throws
+ * `unavailable` if the change is stored but the key's guard cannot be reached.
  */
 export async function changeKey(writing: KeyContext, id: string, { overlapEndsAt, ...given }: KeyPatch, holds: Precondition): Promise<Key> {
   const { now } = writing;
@@ -34,11 +35,12 @@ export async function changeKey(writing: KeyContext, id: string, { overlapEndsAt
       if (isEmpty(patch)) return null;
       const after = { ...before, ...patch };
       const isRevived = statusOf(before, now) !== "active" && statusOf(after, now) === "active";
-      // A key that may do more than before, or works again, is treated as a new one: all of it must be within the acting key.
+      // A key that gains permissions or becomes active again is treated as a new key. The acting key must be allowed to grant all permissions of such
+      // a key.
       if (own) requireGrantable(isRevived || widens(before, after) ? after : patch, own);
       const update = { members: patch, event: keyUpdated, evenWhereFull: evenWhereFullOf(before, after, writing.actor) };
       if (before.expiresAt === null || after.expiresAt === before.expiresAt) return update;
-      // A removal in this moment may find the key expired already.
+      // A member may be removed between this check and the write, so the write checks the same condition again.
       const isDead = expiredBeforeRemoval(before, before.expiresAt);
       await requireAlive(writing, isDead);
       if (!isExpired(before, now) || isExpired(after, now)) return { ...update, when: sql`NOT ${isDead}` };
@@ -49,13 +51,16 @@ export async function changeKey(writing: KeyContext, id: string, { overlapEndsAt
   });
 }
 
-/** Throws `conflict` where a key had expired before a member was removed who may have its secret: the page did not ask whether the key may live on. */
+/**
+ * Throws `conflict` if a key had already expired when a member who may know its secret was removed. The page for the removal does not list expired
+ * keys, so nobody decided whether to keep such a key.
+ */
 async function requireAlive({ db }: KeyContext, isDead: SQL): Promise<void> {
   if (await holdsNow(db, isDead))
     throw new Failure("conflict", "After this key had expired, a member was removed who may know its secret. Make a new key.");
 }
 
-/** What ending the overlap at a time changes. Throws `invalid_body` where it would go on for longer, or there is none. */
+/** Returns the changes that end the overlap at `endsAt`. Throws `invalid_body` if a future `endsAt` would start or extend an overlap. */
 function overlapUntil(before: KeyRow, endsAt: number | null | undefined, now: number): Partial<KeyRow> {
   if (endsAt === undefined) return {};
   const ended = { previousSecretHash: null, overlapEndsAt: null };

@@ -18,12 +18,13 @@ import { defaultScopes } from "./scopes.ts";
 import { apiKeys } from "./tables.ts";
 
 type Content = ReturnType<typeof newKeyOf>;
-/** What is said of a new key. */
+/** The settings of a new key. */
 export type NewKey = Pick<Content, "name"> & Partial<Content>;
 
 /**
- * Makes a key and its secret, which is shown this once. What the input leaves open is as wide as the acting key's own.
- * Throws `forbidden` for more than that, `invalid_body` over the account's ceiling, `limit_reached` at 50 live keys and at 1,000 made in 24 hours.
+ * Creates a key and returns it with its secret, which cannot be read again. Throws `forbidden` if the acting key may not grant the permissions of the
+ * new key. Throws `invalid_body` if the hourly limit exceeds the account's ceiling or the expiry is in the past. Throws `limit_reached` at 50 live
+ * keys, or at 1,000 keys created in 24 hours.
  */
 export async function createKey(
   writing: WriteContext & { signing: SigningSecret },
@@ -40,13 +41,13 @@ export async function createKey(
   });
 }
 
-/** Throws `forbidden` where the acting key may not make such a key. */
+/** Throws `forbidden` if the acting key may not create a key with these settings. */
 export async function authorizeNewKey(reading: ReadContext, input: NewKey): Promise<void> {
   const own = await readActingKey(reading);
   if (own) requireGrantable(await permissionsOf(reading, input, own), own);
 }
 
-/** Null where the account has no room for it, or the acting key has been changed since it was read. */
+/** Inserts the key. Returns null if the account has reached a limit or the acting key has changed since it was read. */
 async function insertKey(
   writing: WriteContext & { signing: SigningSecret },
   input: NewKey,
@@ -90,7 +91,10 @@ async function insertKey(
   return wrote(made) ? { key, secretKey } : null;
 }
 
-/** What the key may do, with what the input leaves open filled in. */
+/**
+ * Returns the permissions of a new key. The limit, the addresses and the expiry default to those of the acting key. The scopes default to
+ * `defaultScopes`.
+ */
 async function permissionsOf({ db, actor }: ReadContext, input: NewKey, own: KeyRow | null): Promise<Permissions> {
   const ceiling = await readCeiling(db, actor.accountId);
   return {

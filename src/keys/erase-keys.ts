@@ -1,13 +1,13 @@
 import { askGuard, type Guards } from "../admission/guards.ts";
 import type { Db } from "../db/client.ts";
 
-// The keys of an account that is erased. Guards forget their keys before the rows go: so none is left whose id nobody knows any more.
+// Erases the keys of an account. Each guard is erased before the row of its key, because the guard cannot be found once the key id is lost.
 
 const guardsAtOnce = 50;
-/** As many of these as one call asks: the platform bounds what an invocation may ask for. */
+/** The maximum number of groups of keys that one call erases. The platform limits the number of requests that one invocation may send. */
 const maxGroups = 15;
 
-/** What it takes to erase keys. `activity`: the database of the account's log. */
+/** The context for erasing keys. `activity` is the database of the account's log. */
 export interface ErasingKeys {
   db: Db;
   guards: Guards;
@@ -16,7 +16,10 @@ export interface ErasingKeys {
 
 const forget = (guards: Guards, ids: readonly string[]) => Promise.all(ids.map((id) => askGuard(guards, id, (guard) => guard.erase())));
 
-/** Has the guards of keys forget them whose rows were lost when D1 was set back. The audit log and the uses tell of them. */
+/**
+ * Erases the guards of keys whose rows were lost when D1 was restored to an earlier state. Finds the ids of the lost keys in the audit log and in the
+ * last uses.
+ */
 export async function forgetLostKeys({ db, guards, activity }: ErasingKeys, accountId: string): Promise<void> {
   const ofAudit = "SELECT DISTINCT target_id AS id FROM audit WHERE account_id = ? AND target_type = 'key'";
   const ofUses = "SELECT key_id AS id FROM key_uses WHERE account_id = ?";
@@ -29,7 +32,10 @@ export async function forgetLostKeys({ db, guards, activity }: ErasingKeys, acco
   for (let from = 0; from < lost.length; from += guardsAtOnce) await forget(guards, lost.slice(from, from + guardsAtOnce));
 }
 
-/** Erases keys until none is left, `endsAt`, or 750 are gone in this call. Returns whether none is left. `count`: is told how many went. */
+/**
+ * Erases keys until none is left, `endsAt` has passed, or this call has erased 750 keys. Returns whether all keys are erased. Calls `count` with the
+ * number of keys erased in each group.
+ */
 export async function eraseKeys(
   { db, guards }: ErasingKeys,
   accountId: string,

@@ -6,7 +6,7 @@ import { KeyData, keyData } from "./schemas.ts";
 
 export const eventKinds = kindsOf(manifest.events[0], KeyData);
 
-/** How long before its expiry a key is said to be expiring. */
+/** The notice period before a key expires, in milliseconds. The event `key.expiring` is created in this period. */
 export const expiryNoticeMs = 7 * dayMs;
 
 const maker =

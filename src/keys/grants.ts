@@ -2,18 +2,20 @@ import { Failure } from "../errors/failure.ts";
 import { isWithin } from "../net/ip-list.ts";
 import type { KeyRow } from "./key.ts";
 
-/** What a key may do, and so what it may grant to others. The operator is bound by nothing. */
+/**
+ * The permissions of a key, which are also the most that the key may grant to other keys. The operator and members are not bound by such permissions.
+ */
 export type Permissions = Pick<KeyRow, "scopes" | "hourlyLimit" | "allowedIps" | "expiresAt">;
 
 const forbidden = (detail: string) => new Failure("forbidden", detail);
 
-/** Throws `forbidden` where `touched` has a scope that the acting key has not. */
+/** Throws `forbidden` if `touched` contains a scope that the acting key does not have. */
 export function requireScopesWithin(touched: readonly string[], own: Permissions): void {
   const missing = touched.filter((scope) => !own.scopes.includes(scope));
   if (missing.length > 0) throw forbidden(`This key may only act on keys whose scopes are all its own. It has not: ${missing.join(", ")}.`);
 }
 
-/** Throws `forbidden` where one of the `granted` permissions goes beyond the acting key's own. What is not named is not granted. */
+/** Throws `forbidden` if one of the `granted` permissions exceeds the acting key's own. Omitted permissions are not checked. */
 export function requireGrantable(granted: Partial<Permissions>, own: Permissions): void {
   if (granted.scopes) requireScopesWithin(granted.scopes, own);
   if (granted.hourlyLimit !== undefined && granted.hourlyLimit > own.hourlyLimit) {
@@ -27,7 +29,7 @@ export function requireGrantable(granted: Partial<Permissions>, own: Permissions
   }
 }
 
-/** Whether `after` lets a key do more than `before`: another scope, a higher limit, more addresses or a later expiry. */
+/** Returns whether `after` lets a key do more than `before`: another scope, a higher limit, more addresses or a later expiry. */
 export function widens(before: Permissions, after: Permissions): boolean {
   const expiresLater = before.expiresAt !== null && (after.expiresAt === null || after.expiresAt > before.expiresAt);
   return (

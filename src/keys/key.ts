@@ -6,7 +6,7 @@ export type KeyRow = InferSelectModel<typeof apiKeys>;
 export const keyStatuses = ["active", "disabled", "revoked", "expired"] as const;
 export type KeyStatus = (typeof keyStatuses)[number];
 
-/** `createdByName`: where it was looked up. */
+/** A key with its last use. `createdByName` is present only if it was looked up. */
 export type Key = KeyRow & LastUse & { createdByName?: string | null };
 
 export const isExpired = ({ expiresAt }: Pick<KeyRow, "expiresAt">, now: number): boolean => expiresAt !== null && expiresAt <= now;

@@ -11,7 +11,7 @@ import type { Key, KeyRow } from "./key.ts";
 import { apiKeys } from "./tables.ts";
 import { type KeyContext, writeKey } from "./write-key.ts";
 
-/** Returns the live keys whose secret a member may have, newest first, at most `limit`. */
+/** Returns the live keys whose secret a member may know, newest first, at most `limit`. */
 export async function listKeysKnownTo({ db, activity, actor, now }: LogReadContext, memberId: string, limit: number): Promise<Key[]> {
   const rows = await db
     .select()
@@ -26,7 +26,7 @@ export async function listKeysKnownTo({ db, activity, actor, now }: LogReadConte
   return rows.map((row) => ({ ...row, ...lastUseOf(row.id) }));
 }
 
-/** The statement that disables the active keys of an account whose ids the SELECT `ids` returns. */
+/** Returns the statement that disables active keys of an account. `ids` is a SELECT that returns the ids of the keys to disable. */
 export const disableKeys = (db: Db, accountId: string, ids: SQL, now: number): Statement =>
   raw(
     db,
@@ -34,13 +34,14 @@ export const disableKeys = (db: Db, accountId: string, ids: SQL, now: number): S
       WHERE account_id = ${accountId} AND state = 'active' AND id IN (${ids})`,
   );
 
-/** The condition that a key had expired before a member was removed who may have its secret. The page of a removal does not show such a key. */
+/** Returns the SQL condition that a key had already expired when a member who may know its secret was removed. */
 export const expiredBeforeRemoval = ({ accountId, id }: KeyRow, expiredAt: number): SQL =>
   sql`${id} IN (${knownToRemovedSince(accountId, expiredAt)} SELECT id FROM known)`;
 
 /**
- * Makes the event and the audit entry of a key that a removal has disabled, once, and pushes the key to its guard. `isDue`: the condition that this was not done
- * yet. `done`: the statement that notes it, where a condition holds. Leaves a key as it is that is no longer disabled. Throws as `changeKey` does.
+ * After a member's removal has disabled a key, writes the event and the audit entry and pushes the key to its guard. `isDue` is the condition that
+ * the event has not been written yet. `done` takes a condition and returns the statement that marks the event as written if the condition holds.
+ * Writes nothing if the key is no longer disabled. Throws the same errors as `changeKey`.
  */
 export async function tellDisabled(
   writing: KeyContext,

@@ -28,7 +28,7 @@ const revoke = createRoute({
     query: z.looseObject({}),
     body: {
       required: true,
-      // No zod schema here: every body gets the same response.
+      // The body has no zod schema, because every body gets the same response.
       content: {
         "application/json": {
           schema: {
@@ -67,7 +67,7 @@ routes.openapi(revoke, (c) => {
   return respondEmpty(c, 202);
 });
 
-/** The genuine key that a report names, or null. */
+/** Returns the verified key that the report names, or null. */
 function reportedKey(c: ApiContext) {
   try {
     const { key } = Leaked.parse(JSON.parse(new TextDecoder().decode(c.get("body").bytes)));

@@ -50,7 +50,7 @@ export const manifest = {
         order: ["created_at", "id"],
         hidden: ["secret_hash", "previous_secret_hash", "signed_by", "previous_signed_by"],
       },
-      // `erase-keys.ts`: the guard of each key forgets it first.
+      // `erase-keys.ts` erases the guard of each key before the key's row.
       erasure: "by hand",
       sampleUntil: "created_at",
     },

@@ -8,16 +8,17 @@ import { expiryNoticeMs, keyExpiring } from "./events.ts";
 import type { KeyRow } from "./key.ts";
 import { apiKeys } from "./tables.ts";
 
-/** As many keys that have expired unseen as one run passes over. */
+/** The maximum number of keys per run that get no event because they have already expired. */
 const maxPassedOver = 1000;
 
 /**
- * Makes the event of keys that expire within seven days, once for each expiry: at most `limit` of them. Accounts take turns: the first of each, then
- * the second of each, and so on. One that fails holds up no other.
+ * Creates a `key.expiring` event for each key that expires within seven days, once per expiry. Processes at most `limit` keys. Accounts take turns:
+ * first one key of each account, then a second key of each, and so on. A failure for one key does not delay the others. Returns the number of
+ * processed keys. Throws after all keys were tried if some of them failed.
  */
 export async function notifyExpiring(outbox: Outbox & StoreReadContext, now: number, limit: number): Promise<number> {
   const { db } = outbox;
-  // A key that expired before its turn came gets no event: it is no longer about to expire.
+  // A key that expired before its turn gets no event, because it is no longer about to expire.
   await db.run(sql`UPDATE api_keys SET notified_expiry = expires_at WHERE id IN (SELECT id FROM api_keys
     WHERE notified_expiry IS NOT expires_at AND state <> 'revoked' AND expires_at <= ${now} LIMIT ${maxPassedOver})`);
   const expiring = await db

@@ -15,7 +15,7 @@ import { apiKeys } from "./tables.ts";
 const patienceMs = 5 * secondMs;
 const pauseMs = 100;
 
-/** Of the keys that one run pushes, those that take statements of their own: ten each, at most. */
+/** The maximum number of keys per run that need their own D1 statements. Each such key takes at most ten statements. */
 const maxOthers = 20;
 const keysAtOnce = 100;
 
@@ -25,8 +25,9 @@ interface Push {
 }
 
 /**
- * Brings a stored change of a key to its guard. When this returns, the change holds for every request that starts from now
- * on. Throws `unavailable` where the guard has not confirmed for 5 s: the change is stored, and the clock goes on pushing.
+ * Pushes a stored change of a key to its guard. The change applies to every request that starts after this function has returned. Throws
+ * `unavailable` if the guard does not confirm the change within 5 s. After such an error, the change stays stored and a scheduled job pushes it
+ * again.
  */
 export async function pushKey(push: Push, keyId: string): Promise<void> {
   try {
@@ -65,17 +66,19 @@ async function pushOnce({ db, guards }: Push, keyId: string): Promise<void> {
       return;
     }
     const [row] = await db.select().from(apiKeys).where(eq(apiKeys.id, keyId));
-    // Where the row has changed meanwhile, a later push was first; where it has not, D1 was set back.
+    // If the row has changed since it was read, a later push reached the guard first. If the row has not changed, D1 was restored to an earlier
+    // state.
     if (row?.revision === config.revision) await adoptConfig(db, row, inForce);
   }
 }
 
-/** Whether a change of this key is stored that its guard has not confirmed. */
+/** Returns whether the key has a stored change that its guard has not confirmed. */
 export const isWaiting = (key: { version: number; pushedVersion: number }): boolean => key.pushedVersion < key.version;
 
 /**
- * Brings stored changes of an account to the guards of all its live keys. When this returns, they hold for every request that starts from now on.
- * Throws `unavailable` where a guard has not confirmed for 5 s: the changes are stored, and the clock goes on pushing. Answers how many keys it were.
+ * Pushes stored changes of an account to the guards of all its live keys. The changes apply to every request that starts after this function has
+ * returned. Returns the number of keys pushed. Throws `unavailable` if a guard does not confirm the changes within 5 s. After such an error, the
+ * changes stay stored and a scheduled job pushes them again.
  */
 export async function pushKeysOf(push: Push, accountId: string): Promise<number> {
   const giveUpAt = Date.now() + patienceMs;
@@ -101,9 +104,9 @@ export async function pushKeysOf(push: Push, accountId: string): Promise<number>
 }
 
 /**
- * Pushes keys whose guard has not confirmed their latest version, in the order of their ids from after `cursor`: at most `limit`. One whose
- * guard cannot be reached is passed over, and comes again in the next round. Answers the last id; null where there are no more.
- * `accountId`: the live ones of this account alone.
+ * Pushes keys whose guard has not confirmed their latest version, in the order of their ids, starting after `cursor`. Pushes at most `limit` keys. A
+ * key whose guard cannot be reached is skipped until the next round. In the result, `done` is the number of confirmed keys. `last` is the id of the
+ * last key, or null if no keys are left. If `accountId` is given, pushes only the live keys of that account.
  */
 export async function pushWaitingKeys(
   push: Push,
@@ -126,7 +129,7 @@ export async function pushWaitingKeys(
       const inForce = await withDeadline(guards.getByName(id).configure(config), patienceMs, "The push of a key");
       denialCache.forget(id, Date.now());
       if (inForce.revision === config.revision && inForce.state === config.state) confirmed.push([id, config.version]);
-      // A later push was first, or D1 was set back.
+      // A later push reached the guard first, or D1 was restored to an earlier state.
       else if (++others <= maxOthers) await withDeadline(pushOnce(push, id), patienceMs, "The push of a key");
     }),
   );

@@ -4,8 +4,8 @@ import type { Db, Statement } from "../db/client.ts";
 import { apiKeys } from "./tables.ts";
 
 /**
- * The statement that raises the version of the live keys of an account where `when` holds, so that their guards take what has changed of the account.
- * The guard of an expired key is told when the key gets another expiry.
+ * Returns the statement that raises the versions of an account's live keys if `when` holds. The raised version makes each guard accept a change of
+ * the account. The guard of an expired key receives the change when the key gets a new expiry.
  */
 export const raiseVersions = (db: Db, accountId: string, now: number, when: SQL): Statement =>
   db

@@ -9,23 +9,26 @@ import { readLastUse, readLastUses } from "../usage/last-uses.ts";
 import type { Key, KeyRow, KeyStatus } from "./key.ts";
 import { apiKeys } from "./tables.ts";
 
-/** What a page of keys goes on after. */
+/** The position of a page's last key, after which the next page starts. */
 export interface KeyPosition {
   createdAt: number;
   id: string;
 }
 
-/** The condition for keys of the account, of one status where one is given. Each is read by an index that has its keys in order, or has few. */
+/**
+ * Returns the condition for keys of the account, or for its keys with one status. Each condition uses an index that has the keys in the order of the
+ * list or contains only few keys.
+ */
 const isListed = (accountId: string, status: KeyStatus | undefined, now: number): SQL | undefined => {
   const own = eq(apiKeys.accountId, accountId);
   if (status === undefined) return own;
-  // The `+` keeps SQLite from reading all active keys: most may have expired.
+  // Without the `+`, SQLite would read all active keys by an index, although most of them may have expired.
   if (status === "active") return and(isLive(accountId, now), sql`+${apiKeys.state} = 'active'`);
   if (status === "expired") return and(own, eq(apiKeys.state, "active"), lte(apiKeys.expiresAt, now));
   return and(own, eq(apiKeys.state, status));
 };
 
-/** Keys of the account, newest first. */
+/** Returns keys of the account, newest first. */
 export async function listKeys(
   { db, activity, actor, now }: LogReadContext,
   { statuses, after, limit }: { statuses?: readonly KeyStatus[] | undefined; after?: KeyPosition | undefined; limit: number },
@@ -43,7 +46,7 @@ export async function listKeys(
       .orderBy(desc(apiKeys.createdAt), desc(apiKeys.id))
       .limit(limit);
   const [first, ...others] = statuses ? [...new Set(statuses)] : [];
-  // In one batch: a key that changes its status meanwhile comes once.
+  // All queries run in one batch, so a key whose status changes at the same time is listed only once.
   const found = await db.batch([having(first), ...others.map((status) => having(status))]);
   const rows = found
     .flat()
@@ -57,17 +60,17 @@ export async function listKeys(
   return rows.map((row) => ({ ...row, ...lastUseOf(row.id), createdByName: names.get(row.createdById ?? "") ?? null }));
 }
 
-/** One key of the account, with its last use. Throws `not_found`. */
+/** Returns one key of the account with its last use and the name of its creator. Throws `not_found`. */
 export async function readKey(reading: LogReadContext, id: string): Promise<Key> {
   const row = await readKeyRow(reading, id);
   return { ...row, ...(await readLastUse(reading, id)), createdByName: await readMakerName(reading, row) };
 }
 
-/** Returns the name that the maker of a key has now; null if it has none, or is gone. */
+/** Returns the current name of a key's creator, or null if the creator has no name or no longer exists. */
 export const readMakerName = async (reading: ReadContext, row: KeyRow): Promise<string | null> =>
   (await readMakerNames(reading, [row])).get(row.createdById ?? "") ?? null;
 
-/** The names that those who made these keys have now, by their ids. */
+/** Returns the current names of the creators of these keys, by the creator's id. */
 async function readMakerNames({ db, actor }: ReadContext, rows: readonly KeyRow[]): Promise<Map<string, string>> {
   const ids = [...new Set(rows.flatMap(({ createdById }) => createdById ?? []))];
   if (ids.length === 0) return new Map();
@@ -84,7 +87,7 @@ async function readMakerNames({ db, actor }: ReadContext, rows: readonly KeyRow[
   return new Map(found.map(({ id, name }) => [id, name]));
 }
 
-/** One key of the account, as it is stored. Throws `not_found`. */
+/** Returns the row of one key of the account. Throws `not_found`. */
 export async function readKeyRow({ db, actor }: ReadContext, id: string): Promise<KeyRow> {
   const [row] = await db
     .select()
@@ -94,7 +97,7 @@ export async function readKeyRow({ db, actor }: ReadContext, id: string): Promis
   return row;
 }
 
-/** Throws `not_found` where the account has no such key. */
+/** Throws `not_found` if the account has no such key. */
 export async function requireKey(reading: ReadContext, id: string): Promise<void> {
   await readKeyRow(reading, id);
 }

@@ -11,19 +11,19 @@ import type { KeyRow } from "./key.ts";
 import { raiseVersions } from "./raise-versions.ts";
 import { apiKeys } from "./tables.ts";
 
-// D1 can be set back in time (Time Travel), the guards cannot. A guard whose configuration is no version that the row ever had is then right.
-// A revoked key stays revoked, a disabled key stays disabled until it is enabled, and the newer secret stays in force. All else is the row's,
-// where the account sees it.
+// D1 can be restored to an earlier state with Time Travel, but the guards cannot. If a guard has a configuration that the row of its key never had,
+// the guard is right. A revoked key stays revoked, and a disabled key stays disabled until it is enabled. The newer secret stays in force. All other
+// settings are taken from the row, because the account sees the row.
 
-/** Whether a guard has something in force that the row as it was read knows nothing of. */
+/** Returns whether the guard has a change in force that is missing in the row. */
 const isBehind = (row: KeyRow, inForce: KeyConfig): boolean =>
   inForce.version > row.version ||
   (inForce.version === row.version && inForce.revision !== row.revision) ||
   (inForce.state === "revoked" && row.state !== "revoked");
 
 /**
- * Lets a row that is behind its guard take over what the guard knows better. Returns whether it was: the row is to be read again
- * then. Where the guard cannot be asked, the push of the change finds out.
+ * Updates the row of a key from its guard if the row is behind. Returns true if the row was behind and the caller must read it again. If the guard
+ * cannot be reached, the later push of the change detects the difference.
  */
 export async function reconcileKey({ db, guards }: { db: Db; guards: Guards }, row: KeyRow): Promise<boolean> {
   const inForce = await askGuard(guards, row.id, (guard) => guard.configuration()).catch(() => null);
@@ -33,8 +33,8 @@ export async function reconcileKey({ db, guards }: { db: Db; guards: Guards }, r
 }
 
 /**
- * Writes what a guard knows better into the row, above the versions of both. Skips this if the row has changed since it was read, because
- * another change was then on its way to the guard.
+ * Writes the guard's newer settings into the row, with a version above those of the row and the guard. Writes nothing if the row has changed since it
+ * was read, because another change is then on its way to the guard.
  */
 export async function adoptConfig(db: Db, row: KeyRow, inForce: KeyConfig): Promise<void> {
   const now = Date.now();
@@ -45,7 +45,7 @@ export async function adoptConfig(db: Db, row: KeyRow, inForce: KeyConfig): Prom
     state,
     secretHash: inForce.secretHash,
     last4: inForce.last4,
-    // Who signed the newer secret, nobody noted.
+    // The name of the signing secret is not known for a secret that only the guard has.
     signedBy: inForce.secretHash === row.secretHash ? row.signedBy : null,
     previousSecretHash: isRevoked ? null : inForce.previousSecretHash,
     overlapEndsAt: isRevoked ? null : inForce.overlapEndsAt,
@@ -53,11 +53,11 @@ export async function adoptConfig(db: Db, row: KeyRow, inForce: KeyConfig): Prom
     ...nextVersion(row, now),
   };
   const event = isRevoked ? keyRevoked : keyUpdated;
-  // Even if D1 was restored: a suspended account stays suspended until it is resumed.
+  // A suspended account stays suspended until it is resumed, even if D1 was restored to an earlier state.
   const suspension =
     inForce.suspendedAt && inForce.state !== "revoked"
       ? [
-          // Its other keys are told by the clock.
+          // A scheduled job pushes the suspension to the guards of the account's other keys.
           raiseVersions(
             db,
             row.accountId,

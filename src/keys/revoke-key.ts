@@ -19,7 +19,7 @@ const revocation = {
   evenWhereFull: true,
 } as const;
 
-/** Revokes a key, for good. A revoked key is left as it is. Throws as `changeKey` does. */
+/** Revokes a key permanently. Writes nothing if the key is already revoked. Throws the same errors as `changeKey`. */
 export async function revokeKey(writing: KeyContext, id: string, holds: Precondition): Promise<void> {
   try {
     await writeKey(writing, id, { holds, decide: async (before) => (before.state === "revoked" ? null : revocation) });
@@ -30,8 +30,8 @@ export async function revokeKey(writing: KeyContext, id: string, holds: Precondi
 }
 
 /**
- * Tells the guard of a key that it is revoked whose row D1 has lost (it was set back to before the key was made). Returns whether
- * there is such a guard and the key was the account's.
+ * If D1 has no row of a key, revokes the key in its guard. The row is missing after a restore of D1 to a state from before the key was created.
+ * Returns false if the row exists or the guard has no such key of this account.
  */
 async function revokeWithoutRow(writing: KeyContext, id: string, holds: Precondition): Promise<boolean> {
   const { db, actor, guards } = writing;
@@ -52,10 +52,7 @@ async function revokeInGuard({ guards }: Pick<KeyContext, "guards">, id: string)
   denialCache.forget(id, Date.now());
 }
 
-/**
- * Acts on a secret key that was found where it should not be: the current one revokes its key, one within its overlap
- * ends alone, any other does nothing.
- */
+/** Handles a leaked secret. The current secret of a key revokes the key. The previous secret ends the overlap, and any other secret has no effect. */
 export async function revokeLeaked(
   writing: Omit<KeyContext, "actor" | "activity"> & StoreReadContext,
   keyId: string,
@@ -67,7 +64,7 @@ export async function revokeLeaked(
     .innerJoin(accounts, eq(accounts.id, apiKeys.accountId))
     .where(eq(apiKeys.id, keyId));
   if (!row) {
-    // D1 may have been set back to before the key was made.
+    // D1 may have been restored to a state from before the key was created.
     const inForce = await askGuard(writing.guards, keyId, (guard) => guard.configuration());
     if (inForce?.secretHash === secretHash) await revokeInGuard(writing, keyId);
     else if (inForce?.previousSecretHash === secretHash) await askGuard(writing.guards, keyId, (guard) => guard.endOverlap());

@@ -5,13 +5,16 @@ import type { WriteContext } from "../webhooks/outbox.ts";
 import { revokeLeaked } from "./revoke-key.ts";
 
 const maxRemembered = 10_000;
-/** Before each attempt: the platform ends what runs after a response at 30 s. */
+/** The pause before each attempt, in milliseconds. The platform stops any work that still runs 30 s after the response. */
 const pausesMs = [0, 100, 500, 2000, 5000];
 
-/** Hashes of secrets that have been acted upon: such a one never comes to life again, and need not be looked up again. */
+/** Hashes of leaked secrets that were already handled. A handled secret never becomes valid again, so it needs no further lookup. */
 const handled = new Set<string>();
 
-/** Acts on a genuine key that was reported as leaked, once an isolate. The reporter has been answered, so nobody else would try again. Never rejects. */
+/**
+ * Handles a verified key that was reported as leaked, once per isolate. The reporter already has a response and will not retry, so this function
+ * retries failures. Never rejects.
+ */
 export async function revokeReported(
   writing: Omit<WriteContext, "actor"> & StoreReadContext & { guards: Guards },
   { keyId, secretHash }: { keyId: string; secretHash: string },

@@ -13,8 +13,9 @@ import { readKeyRow } from "./read-keys.ts";
 import { type KeyContext, writeKey } from "./write-key.ts";
 
 /**
- * Gives a key a new secret, shown this once. The old one works for `overlapMs` more; an earlier overlap ends. Throws as
- * `changeKey` does, and counts as granting everything that the key has, since the caller gets its secret.
+ * Gives a key a new secret. Returns the secret, because no later request can read it. The old secret works for another `overlapMs` milliseconds. Any
+ * earlier overlap ends immediately. The acting key must be allowed to grant all permissions of the key, because the caller receives the key's secret.
+ * Throws the same errors as `changeKey`.
  */
 export async function rotateKey(
   writing: KeyContext & { signing: SigningSecret },
@@ -23,7 +24,8 @@ export async function rotateKey(
 ): Promise<{ key: Key; secretKey: string }> {
   const secretKey = newSecretKey(id, writing.signing);
   await readKeyRow(writing, id);
-  // A secret that is stored but not in force would be shown to nobody: nothing is stored unless the guard is there.
+  // If the change were stored but not pushed, the caller would never see the new secret. Before anything is stored, this call checks that the guard
+  // can be reached.
   await askGuard(writing.guards, id, (guard) => guard.rateLimit());
   const key = await writeKey(writing, id, {
     holds: always,
@@ -34,7 +36,7 @@ export async function rotateKey(
         overlapMs > 0
           ? { previousSecretHash: before.secretHash, overlapEndsAt: writing.now + overlapMs }
           : { previousSecretHash: null, overlapEndsAt: null };
-      // Without an overlap, it ends the old secret.
+      // A rotation without an overlap ends the old secret, so it may use the reserve of a full account.
       const evenWhereFull = overlapMs > 0 ? false : "within the reserve";
       const signers = { signedBy: writing.signing.name, previousSignedBy: before.signedBy };
       return {
@@ -48,7 +50,7 @@ export async function rotateKey(
   return { key, secretKey };
 }
 
-/** Throws `forbidden` where the acting key may not rotate the key, and `not_found`. */
+/** Throws `forbidden` if the acting key may not rotate the key, or `not_found`. */
 export async function authorizeRotation(reading: ReadContext, id: string): Promise<void> {
   requireRotatable(await readKeyRow(reading, id), await readActingKey(reading));
 }
@@ -59,7 +61,7 @@ function requireRotatable(key: KeyRow, own: KeyRow | null): void {
   requireGrantable(key, own);
 }
 
-/** Pushes the key where a change of it is stored that its guard has not confirmed. Throws `not_found` and `unavailable`. */
+/** Pushes the key if its guard has not confirmed a stored change. Throws `not_found` or `unavailable`. */
 export async function pushIfWaiting(pushing: ReadContext & { guards: Guards }, id: string): Promise<void> {
   if (isWaiting(await readKeyRow(pushing, id))) await pushKey(pushing, id);
 }

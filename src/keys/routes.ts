@@ -47,7 +47,7 @@ const ReplayedKey = z.strictObject({ ...KeyData.shape, secret_key: noSecret }).o
     "The response to a repeated request with the same Idempotency-Key, which has the header `Idempotent-Replayed`. It cannot show the secret again. If you did not get the first response, rotate the key.",
 });
 
-/** The response to a POST that makes a secret. Two shapes: the secret is not nullable where it is shown. */
+/** The response to a POST that creates a secret. The union of two shapes keeps the secret non-nullable in the response that shows it. */
 const KeyOnce = z.union([KeyWithSecret, ReplayedKey]);
 
 const NewKey = component("NewKey", NewKeyShape, {
@@ -65,7 +65,7 @@ const KeyRotation = component("KeyRotation", KeyRotationShape, { description: "H
 const params = idParam("key_4fPq2rT8vX0zB6dH");
 const tags = ["Keys"];
 
-/** The status and the last use change without a write of the row, so they are in the tag beside the revision. */
+/** Returns the ETag of a key. The tag also covers the status and the last use, which can change without a write to the row. */
 const keyEtag = (key: KeyRow, now: number) => etagOfShown(key.revision, keyData(key, now));
 
 const withSecret = ({ key, secretKey }: { key: KeyRow; secretKey: string }) => {

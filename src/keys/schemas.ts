@@ -14,7 +14,7 @@ const partyType = z.enum(["key", "member", "operator", "system"]).meta({
   examples: ["key"],
 });
 
-/** A key as everybody outside sees it: in answers and in events. Its secret is in neither. */
+/** A key in responses and events, without its secret. */
 export const KeyData = z.strictObject({
   id: z.string().meta({ description: "The id of the key. It is no secret.", examples: ["key_4fPq2rT8vX0zB6dH"] }),
   name: z.string().meta({ description: "The name of the key.", examples: ["Continuous integration"] }),
@@ -118,7 +118,7 @@ const ipList = z
 const allowedIps = ipList.meta({ type: "array", ...ipListDocument });
 const allowedIpsOrNull = ipList.nullable().meta({ type: ["array", "null"], ...ipListDocument });
 
-/** What a client says of a new key, in the API and in a form. What is left open is as wide as the acting key's own. */
+/** The settings of a new key, in the API and in a form. The limit, the addresses and the expiry default to those of the acting key. */
 export const NewKey = z.strictObject({
   name,
   scopes: scopes.optional().meta({ default: defaultScopes }),
@@ -148,10 +148,10 @@ export const KeyPatch = z.strictObject({
   }),
 });
 
-/** How a key gets its new secret. */
+/** The body of a request to rotate a key. */
 export const KeyRotation = rotation("For how many seconds the old secret works on, 0 to 604,800 (seven days).");
 
-/** Returns a new key as verbs take it. */
+/** Converts a parsed `NewKey` into the input of `createKey`. */
 export const newKeyOf = ({ name, scopes, hourly_limit, allowed_ips, expires_at }: z.output<typeof NewKey>) => ({
   name,
   scopes,
@@ -160,7 +160,7 @@ export const newKeyOf = ({ name, scopes, hourly_limit, allowed_ips, expires_at }
   expiresAt: expires_at,
 });
 
-/** Returns the members of a key that a patch changes, as verbs take them. */
+/** Converts a parsed `KeyPatch` into the input of `changeKey`. */
 export const keyPatchOf = (patch: z.output<typeof KeyPatch>) =>
   omitUndefined({
     name: patch.name,

@@ -4,16 +4,16 @@ export type { Scope } from "../registry/manifests.ts";
 
 const stated = manifests.flatMap((manifest) => Object.entries(manifest.scopes ?? {})) as [Scope, { isDefault: boolean }][];
 
-/** What a key may do. `users:read` lets it read users, and so on. */
+/** The scopes that a key can have. For example, `users:read` lets the key read users. */
 export const scopes: readonly Scope[] = stated.map(([scope]) => scope);
 
-/** What a new key may do unless its maker says otherwise. */
+/** The scopes that a new key gets if its creator names none. */
 export const defaultScopes: readonly Scope[] = stated.filter(([, { isDefault }]) => isDefault).map(([scope]) => scope);
 
-/** Two scopes, for examples. */
+/** Two scopes that examples use. */
 export const exampleScopes: readonly Scope[] = [...defaultScopes, ...scopes].slice(0, 2);
 
-/** "tasks, users (read)": what scopes come to, resource by resource. */
+/** Describes scopes by resource, for example "tasks, users (read)". Returns "everything" for all scopes. */
 export function scopesInWords(given: readonly string[]): string {
   if (scopes.every((scope) => given.includes(scope))) return "everything";
   const byResource = Map.groupBy(inOrder(given), (scope) => scope.split(":")[0] ?? "");
@@ -24,5 +24,5 @@ export function scopesInWords(given: readonly string[]): string {
   return words.join(", ");
 }
 
-/** Each scope once, in the order of the list above. */
+/** Returns each given scope once, in the order of `scopes`. */
 export const inOrder = (given: readonly string[]): Scope[] => scopes.filter((scope) => given.includes(scope));

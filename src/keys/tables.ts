@@ -11,7 +11,7 @@ export const apiKeys = sqliteTable(
       .references(() => accounts.id),
     name: text().notNull(),
     last4: text().notNull(),
-    /** SHA-256 of the whole secret key, hex. */
+    /** The SHA-256 hash of the whole secret key, in hex. */
     secretHash: text("secret_hash").notNull(),
     previousSecretHash: text("previous_secret_hash"),
     overlapEndsAt: integer("overlap_ends_at"),
@@ -20,19 +20,19 @@ export const apiKeys = sqliteTable(
     hourlyLimit: integer("hourly_limit").notNull(),
     allowedIps: text("allowed_ips", { mode: "json" }).$type<string[]>().notNull(),
     expiresAt: integer("expires_at"),
-    /** The expiry that the account has been notified of in advance. */
+    /** The expiry for which `key.expiring` was sent, or was skipped because the key had already expired. */
     notifiedExpiry: integer("notified_expiry"),
-    /** Raised by every change; the guard ignores what is lower than it has. */
+    /** Each change of the key raises the version. The guard ignores a configuration whose version is not higher than its own. */
     version: integer().notNull(),
-    /** The version that the guard has confirmed. Below `version`: a change is stored but may not hold yet. */
+    /** The version that the guard has confirmed. If `pushedVersion` is below `version`, a stored change may not be in force yet. */
     pushedVersion: integer("pushed_version").notNull(),
     revision: text().notNull(),
-    /** Who made it; null for keys from before that was noted. */
+    /** The type of the key's creator, or null for a key from before creators were recorded. */
     createdByType: text("created_by_type", { enum: partyTypes }),
     createdById: text("created_by_id"),
     createdAt: integer("created_at").notNull(),
     updatedAt: integer("updated_at").notNull(),
-    /** The names of the secrets of the Worker that its own and its former secret are signed with; null where that was not noted yet. */
+    /** The names of the signing secrets that signed the current and the previous secret of the key, or null if not known. */
     signedBy: text("signed_by"),
     previousSignedBy: text("previous_signed_by"),
   },

@@ -4,8 +4,8 @@ import type { EvenWhereFull } from "../webhooks/outbox.ts";
 import type { KeyRow } from "./key.ts";
 
 /**
- * How far a change of a key goes on where the account or the database is full. What disables the key or ends an overlap always does, and so
- * does what the operator takes away.
+ * Returns whether a change that only restricts a key is allowed when the account or the database is full. Disabling the key and ending an overlap are
+ * always allowed, and so is every restriction by the operator. Other restrictions are allowed while the account's reserve lasts.
  */
 export function evenWhereFullOf(before: KeyRow, after: KeyRow, { by }: Actor): EvenWhereFull {
   if (!isTightening(before, after)) return false;
@@ -13,7 +13,7 @@ export function evenWhereFullOf(before: KeyRow, after: KeyRow, { by }: Actor): E
   return isEnding || by.type === "operator" ? true : "within the reserve";
 }
 
-/** Whether a change only takes away from what a key may do. A new name is no such change. */
+/** Returns whether a change only restricts what a key may do. Returns false if the name changes. */
 function isTightening(before: KeyRow, after: KeyRow): boolean {
   return (
     after.name === before.name &&

@@ -16,32 +16,32 @@ import { readKeyRow, readMakerName } from "./read-keys.ts";
 import { reconcileKey } from "./reconcile-key.ts";
 import { apiKeys } from "./tables.ts";
 
-/** A verb that changes a key takes its guard too: a change holds when the verb returns. */
+/** The context of functions that change a key. The guards are included, because a change must be in force when such a function returns. */
 export interface KeyContext extends WriteContext, LogReadContext {
   guards: Guards;
 }
 
-/** A change: the members that it sets, its event, whether it is allowed in a full account, and its further conditions in D1. */
+/** A change of a key: the members to set, the event, the behavior in a full account, and further conditions in D1. */
 export interface KeyUpdate {
   members: Partial<KeyRow>;
-  /** The key before the change, for the event and the audit log, where another write began the change. */
+  /** The key before the change, for the event and the audit log, if another write has already made part of the change. */
   was?: KeyRow;
   event: (after: Key, now: number, before: Key) => Event;
   evenWhereFull: EvenWhereFull;
   when?: SQL;
-  /** Makes a statement for the same batch from the condition of the change. */
+  /** Returns a statement for the same batch, given the condition of the change. */
   alongside?: (when: SQL) => Statement;
 }
 
 interface KeyEdit {
   holds: Precondition;
-  /** What to change of the key as it is, given the acting key's row (null: not bound by one). Null: nothing. */
+  /** Returns the change to make to the key, or null for none. `own` is the row of the acting key, or null if the actor is not a key. */
   decide: (before: KeyRow, own: KeyRow | null) => Promise<KeyUpdate | null>;
-  /** What the commit is told that the change answers with; by default the key. */
+  /** Returns the result that is passed to `commit`. By default, the result is the changed key. */
   result?: (after: Key) => unknown;
 }
 
-/** What the audit log calls a change: as its event, but for what people look for by name. */
+/** Returns the action for the audit log. The action is the event type, except that disabling and enabling have actions of their own. */
 function actionOf(eventType: string, before: KeyRow, after: KeyRow): string {
   if (eventType !== "key.updated" || before.state === after.state) return eventType;
   return after.state === "disabled" ? "key.disabled" : "key.enabled";
@@ -61,8 +61,8 @@ const memberNames: Record<string, string> = {
 const changesOf = (members: Partial<KeyRow>): string[] => Object.keys(members).flatMap((member) => memberNames[member] ?? []);
 
 /**
- * Changes a key where neither it nor the acting key has been changed meanwhile, and pushes it to its guard. Throws `not_found`,
- * `precondition_failed`, `forbidden`, and `unavailable` where it is stored but not yet in force.
+ * Updates the key if neither the key nor the acting key changed since they were read. Pushes the updated key to its guard. Throws `not_found`,
+ * `precondition_failed` or `forbidden`. Throws `unavailable` if the change is stored but not yet in force.
  */
 export function writeKey(writing: KeyContext, id: string, { holds, decide, result = (after) => after }: KeyEdit): Promise<Key> {
   const { db, now, commit } = writing;

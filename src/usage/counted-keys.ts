@@ -3,7 +3,7 @@ import { hourStart } from "../time/clock.ts";
 import { usageHours } from "./log-tables.ts";
 import type { UpToDate } from "./refresh-roll-ups.ts";
 
-/** The ids of the keys that have used up some of their limit in the current hour, by the log. */
+/** Returns the ids of keys with counted requests in the current hour, according to the log. */
 export async function readCountedKeys({ activity, actor, now }: UpToDate): Promise<Set<string>> {
   const rows = await activity
     .selectDistinct({ keyId: usageHours.keyId })

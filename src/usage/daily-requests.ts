@@ -3,7 +3,7 @@ import { dayMs, dayStart } from "../time/clock.ts";
 import { usageDayTotals } from "./log-tables.ts";
 import type { UpToDate } from "./refresh-roll-ups.ts";
 
-/** Returns the requests per UTC day of each key, by the key's id: the last `days` days, ending with today. Omits keys without requests. */
+/** Returns, for each key id, the number of requests per UTC day. Each list covers `days` days and ends with today. Omits keys without requests. */
 export async function readDailyRequests({ activity, actor, now }: UpToDate, days: number): Promise<Map<string, number[]>> {
   const first = dayStart(now) - (days - 1) * dayMs;
   const rows = await activity

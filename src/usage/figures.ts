@@ -1,7 +1,7 @@
 import { type Histogram, percentile } from "./histogram.ts";
 import { percent, twoDecimals } from "./percent.ts";
 
-/** Requests that had something in common, added up. `admitted` and `durationMs` leave refusals out. */
+/** Sums over requests with the same status. `admitted` and `durationMs` exclude denied requests. */
 export interface Tally {
   status: number;
   requests: number;
@@ -22,7 +22,7 @@ const successRateOf = (tallies: readonly Tally[]) => {
   return requests === 0 ? null : percent(successesOf(tallies), requests);
 };
 
-/** The mean response time of admitted requests, in milliseconds with two decimals; null where there were none. */
+/** Returns the mean response time of admitted requests, in milliseconds with two decimals, or null if no request was admitted. */
 export function averageOf(tallies: readonly Tally[]): number | null {
   const admitted = sum(tallies, (tally) => tally.admitted);
   return admitted === 0 ? null : twoDecimals(sum(tallies, (tally) => tally.durationMs) / admitted);
@@ -41,14 +41,17 @@ const classOf = (status: number): StatusClass => {
   return status >= 300 ? "3xx" : "2xx";
 };
 
-/** The response times that half, 95 % and 99 % of the admitted requests did not exceed. */
+/** Returns the 50th, 95th and 99th percentiles of the response times of admitted requests, in milliseconds. */
 export const percentilesOf = (histogram: Histogram) => ({
   p50Ms: percentile(histogram, 0.5),
   p95Ms: percentile(histogram, 0.95),
   p99Ms: percentile(histogram, 0.99),
 });
 
-/** Total requests, success rate and response time of a window against the window before it. No requests: null, never 0 % or NaN. */
+/**
+ * Compares the requests, success rate and response time of a window with those of the window before it. Without requests, a rate or a response time
+ * is null, never 0 or NaN.
+ */
 export function figuresOf(current: readonly Tally[], former: readonly Tally[], histogram: Histogram) {
   const value = requestsOf(current);
   const previous = requestsOf(former);

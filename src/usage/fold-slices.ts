@@ -1,24 +1,25 @@
 import { idBound } from "../ids/ids.ts";
 import { dayMs, dayStart, hourMs, hourStart, sliceMs } from "../time/clock.ts";
 
-// Roll-ups count each entry exactly once, though batches of entries repeat, overlap and come late. A stale slice is computed anew from its
-// entries, its hour from the hour's slices and its day from the day's hours. The same D1 batch deletes its mark. Nothing is added to what was
-// there.
+// Roll-ups count each log entry exactly once, although batches of entries can repeat, overlap or arrive late. A bucket is five minutes of an
+// account's log, and a dirty bucket is one whose entries changed after its last roll-up. Code and tables call a bucket a slice, and a dirty bucket
+// stale. Rolling up recomputes a bucket from its entries. The hour is then recomputed from its buckets, and the day is recomputed from its hours. The
+// D1 batch that rolls up a bucket also deletes its dirty mark. Counts are always recomputed, never incremented.
 
-/** One slice of an account, which begins at `start`. */
+/** A five-minute bucket of an account's log, which starts at `start`. */
 export interface Slice {
   accountId: string;
   start: number;
 }
 
-/** As many slices as one batch folds: D1 does nothing else meanwhile. */
+/** The maximum number of buckets that one batch rolls up. D1 does nothing else while the batch runs. */
 export const slicesAtOnce = 50;
 
-/** Stale slices of an account, the latest first. */
+/** Returns dirty buckets of an account, latest first. */
 export const staleSlicesOf = (d1: D1Database, accountId: string, limit: number): Promise<Slice[]> =>
   slices(d1.prepare("SELECT account_id, start FROM stale_slices WHERE account_id = ? ORDER BY start DESC LIMIT ?").bind(accountId, limit));
 
-/** Stale slices that a writer is to fold and that have begun before `before`, the oldest first. */
+/** Returns dirty buckets of a log writer that start before `before`, oldest first. */
 export const staleSlicesOfWriter = (d1: D1Database, writer: number, before: number, limit: number): Promise<Slice[]> =>
   slices(
     d1
@@ -32,8 +33,8 @@ async function slices(statement: D1PreparedStatement): Promise<Slice[]> {
 }
 
 /**
- * Folds stale slices of any accounts. Answers for how many milliseconds D1 was at it: by its own word or, where that is less, by how long it
- * took to answer.
+ * Rolls up dirty buckets, which may belong to different accounts. Returns the time D1 spent, in milliseconds: the larger of D1's own figure and the
+ * elapsed time.
  */
 export async function foldSlices(d1: D1Database, stale: readonly Slice[]): Promise<number> {
   const parts = {
@@ -49,31 +50,34 @@ export async function foldSlices(d1: D1Database, stale: readonly Slice[]): Promi
   return Math.max(ofStatements, Date.now() - startedAt);
 }
 
-/** The hours or days that slices lie in, each once. */
+/** Returns the hours or days that contain the buckets, without duplicates, as JSON. */
 function startsOf(stale: readonly Slice[], startOf: (timeMs: number) => number): string {
   const starts = stale.map(({ accountId, start }) => [accountId, startOf(start)] as const);
   return JSON.stringify([...new Map(starts.map((each) => [each.join(" "), each])).values()]);
 }
 
-/** Exact below 20 ms; above, ten steps for each doubling. */
+/** The SQL that rounds a duration. Durations below 20 ms stay exact. Above 20 ms, each doubling of the duration has ten steps. */
 const roundedDuration = `CASE WHEN duration_ms < 20 THEN duration_ms ${Array.from({ length: 20 }, (_, doublings) => {
   const step = 2 ** (doublings + 1);
   return `WHEN duration_ms < ${20 * step} THEN (duration_ms + ${step / 2}) / ${step} * ${step}`;
 }).join(" ")} ELSE duration_ms END`;
 
-// Columns are named, so that a Worker from before a migration goes on after it.
+// The columns are named, so that a Worker of an older release keeps working after a migration.
 const rollUpColumns = "account_id, start, key_id, route, status, requests, admitted, counted, duration_ms";
 
-/** D1 bills what is written: a row that is as it was is left alone. */
+/** Returns an upsert clause that skips rows whose number of requests is unchanged, because D1 bills each written row. */
 const replaceWhereChanged = (table: string, further: readonly string[] = []) =>
   `ON CONFLICT DO UPDATE SET ${["requests", "admitted", "counted", "duration_ms", ...further].map((name) => `${name} = excluded.${name}`).join(", ")}
     WHERE excluded.requests <> ${table}.requests`;
 
-/** Whether a slice, hour or day reaches into the log: of what lies before its start, some parts are gone already, and it stays as it was. */
+/**
+ * Returns the SQL condition that a bucket, hour or day ends after the start of the account's log. Older roll-ups are not recomputed, because some of
+ * their parts are already deleted.
+ */
 const isWhole = (part: string, lengthMs: number) =>
   `${part}.value ->> 1 > coalesce((SELECT starts_at FROM log_starts WHERE log_starts.account_id = ${part}.value ->> 0), 0) - ${lengthMs}`;
 
-// With a single max() in the select list, SQLite takes other columns (`path`) from the row that holds it.
+// If a SELECT has a single max(), SQLite takes the other columns, here the path, from the row with the maximum.
 const slicesFromLog = `INSERT INTO usage_slices (${rollUpColumns}, durations, last_id, last_path)
   SELECT account_id, start, key_id, route, status, sum(requests), sum(admitted), sum(counted), sum(duration_ms),
     json_group_object(CAST(duration AS TEXT), admitted) FILTER (WHERE admitted > 0), max(last_id), last_path
@@ -95,7 +99,7 @@ const lastUses = `INSERT INTO key_uses (account_id, key_id, entry_id, path)
   WHERE last_id IS NOT NULL GROUP BY account_id, key_id
   ON CONFLICT DO UPDATE SET entry_id = excluded.entry_id, path = excluded.path WHERE excluded.entry_id > key_uses.entry_id`;
 
-/** The rows of `table` that lie in the hours or days that are bound: `part.value` is account and start. */
+/** Returns the SQL that joins the given hours or days with their rows in `table`. `part.value` holds the account and the start of the hour or day. */
 const within = (table: string, lengthMs: number) => `json_each(?1) AS part
     CROSS JOIN ${table} AS own ON own.account_id = part.value ->> 0 AND own.start >= part.value ->> 1 AND own.start < part.value ->> 1 + ${lengthMs}`;
 
@@ -108,7 +112,10 @@ const byStatusOf = "json_group_object(CAST(status AS TEXT), json_array(requests,
 const histogramOf = "json_group_object(CAST(duration AS TEXT), admitted)";
 const sums = "sum(requests) AS requests, sum(admitted) AS admitted, sum(duration_ms) AS duration_ms";
 
-/** The durations in the slices of hours, and those in the hours of days, which are looked up by key. */
+/**
+ * `durationsOfHours` sums durations over the buckets of an hour, and `durationsOfDays` sums durations over the hours of a day. `durationsOfDays`
+ * looks up the hours by key.
+ */
 const durationsOfHours = `SELECT part.value ->> 0 AS account_id, part.value ->> 1 AS start, key_id, CAST(bucket.key AS INTEGER) AS duration, sum(bucket.value) AS admitted
     FROM ${within("usage_slices", hourMs)}, json_each(own.durations) AS bucket GROUP BY 1, 2, key_id, duration`;
 const durationsOfDays = `SELECT account_id, keys.start, key_id, CAST(bucket.key AS INTEGER) AS duration, sum(bucket.value) AS admitted
@@ -116,7 +123,10 @@ const durationsOfDays = `SELECT account_id, keys.start, key_id, CAST(bucket.key 
     CROSS JOIN usage_hour_totals AS own USING (account_id, key_id), json_each(own.histogram) AS bucket
     WHERE own.start >= keys.start AND own.start < keys.start + ${dayMs} GROUP BY account_id, keys.start, key_id, duration`;
 
-/** The totals of each key and, under the empty key, of all of them: from the rows of that hour or day, and the durations in its parts. */
+/**
+ * Returns the SQL that writes the totals of each key, and the totals of all keys under an empty key id. The counts come from the rows of the hour or
+ * day, and the durations come from its buckets or hours.
+ */
 const totals = (
   to: string,
   from: string,
@@ -146,7 +156,7 @@ const totals = (
 
 const unmark = `DELETE FROM stale_slices WHERE (account_id, start) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?))`;
 
-/** What folds slices, in order, and what of them each is bound to. */
+/** The statements that roll up buckets, in order. Each entry names the list that is bound to its statement. */
 const statements = [
   ["slices", slicesFromLog],
   ["slices", lastUses],

@@ -1,7 +1,7 @@
-/** Counts of response times by duration in milliseconds, each rounded by 5 % of itself at most. */
+/** The number of requests per response time in milliseconds. Each response time is rounded by at most 5 %. */
 export type Histogram = ReadonlyMap<number, number>;
 
-/** One histogram of several, as they are stored. */
+/** Merges stored histograms into one. */
 export function addUp(stored: readonly Readonly<Record<string, number>>[]): Histogram {
   const sum: Record<string, number> = {};
   for (const counts of stored) for (const durationMs in counts) sum[durationMs] = (sum[durationMs] ?? 0) + (counts[durationMs] ?? 0);
@@ -9,8 +9,8 @@ export function addUp(stored: readonly Readonly<Record<string, number>>[]): Hist
 }
 
 /**
- * The duration that `share` (0 to 1) of the requests did not exceed, by nearest rank, within 5 %; null
- * where there were none.
+ * Returns the duration in milliseconds that a `share` (0 to 1) of the requests did not exceed. Uses the nearest rank, with an error of at most 5 %.
+ * Returns null if the histogram is empty.
  */
 export function percentile(histogram: Histogram, share: number): number | null {
   const buckets = [...histogram].sort(([a], [b]) => a - b);

@@ -4,13 +4,16 @@ import { usageHourTotals } from "./log-tables.ts";
 import type { UpToDate } from "./refresh-roll-ups.ts";
 import { type WindowName, windowsAt } from "./windows.ts";
 
-/** The requests of one UTC hour, which begins at `start`. */
+/** The number of requests in the UTC hour that starts at `start`. */
 export interface Hour {
   start: number;
   requests: number;
 }
 
-/** The hours of a window that had requests, of the account or of one of its keys. They add up to its total. */
+/**
+ * Returns the hours of a window that had requests, for the account or for one of its keys. The requests of all hours add up to the total of the
+ * window.
+ */
 export async function readHours(
   { activity, actor, now }: UpToDate,
   { window: name, keyId = "" }: { window: WindowName; keyId?: string | undefined },
@@ -30,10 +33,10 @@ export async function readHours(
   return rows.map(({ start, byStatus }) => ({ start, requests: Object.values(byStatus).reduce((sum, [requests]) => sum + requests, 0) }));
 }
 
-/** 1 January 1970 was a Thursday: the third after Monday. */
+/** 1 January 1970 was a Thursday, three days after a Monday. */
 const daysFromMonday = 3;
 
-/** Requests by weekday (UTC, Monday first) and by hour of the day: seven lists of 24. */
+/** Returns the requests by UTC weekday and by hour of the day. The result has seven lists of 24 numbers each, starting with Monday. */
 export function weekOf(hours: readonly Hour[]): number[][] {
   const week = Array.from({ length: 7 }, () => Array<number>(24).fill(0));
   for (const { start, requests } of hours) {
@@ -44,6 +47,6 @@ export function weekOf(hours: readonly Hour[]): number[][] {
   return week;
 }
 
-/** The hour with the most requests, of equals the latest; null where there is none. */
+/** Returns the hour with the most requests, or null if there are no hours. If several hours are equal, returns the latest. */
 export const busiestOf = (hours: readonly Hour[]): Hour | null =>
   hours.toSorted((a, b) => b.requests - a.requests || b.start - a.start)[0] ?? null;

@@ -7,11 +7,11 @@ import { secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
 import { keyUses } from "./log-tables.ts";
 
-/** When and where a key was last admitted. */
+/** The time and the path of the last admitted request of a key. */
 export interface LastUse {
   lastUsedAt: number | null;
   lastUsedPath: string | null;
-  /** False where the log's database did not answer. */
+  /** False if the log's database was not available. */
   isUseKnown: boolean;
 }
 
@@ -27,8 +27,8 @@ const toLastUse = ({ entryId, path }: { entryId: string; path: string }): LastUs
 type Asked = Pick<LogReadContext, "activity" | "actor">;
 
 /**
- * The last uses of these keys of the account, by the key's id, as far as the roll-ups go. Keys can be looked at and changed while the log's
- * database is away: their last use is not known then.
+ * Returns a function that gives the last use of each of these keys, according to the roll-ups. If the log's database is not available, the last uses
+ * are unknown, but the keys can still be read and changed.
  */
 export async function readLastUses({ activity, actor }: Asked, keyIds: readonly string[]): Promise<(keyId: string) => LastUse> {
   try {
@@ -45,7 +45,7 @@ export async function readLastUses({ activity, actor }: Asked, keyIds: readonly 
   }
 }
 
-/** The last use of one key, as above. */
+/** Returns the last use of one key. If the log's database is not available, the last use is unknown. */
 export async function readLastUse({ activity, actor }: Asked, keyId: string): Promise<LastUse> {
   try {
     const [row] = await inTime(
@@ -60,7 +60,7 @@ export async function readLastUse({ activity, actor }: Asked, keyId: string): Pr
   }
 }
 
-/** A log's database that hangs keeps no key from being revoked. */
+/** Limits the wait to 1 s, so that a hanging log database does not block the revocation of a key. */
 const inTime = <Rows>(asked: PromiseLike<Rows>): Promise<Rows> => withDeadline(Promise.resolve(asked), secondMs, "Reading last uses");
 
 function unknown(error: unknown): () => LastUse {

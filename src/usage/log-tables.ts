@@ -1,14 +1,14 @@
 import { index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 
-/** Slices of an account whose entries have changed since they were last folded. */
+/** The dirty buckets: five-minute parts of an account's log whose entries changed after their last roll-up. */
 export const staleSlices = sqliteTable(
   "stale_slices",
   {
     accountId: text("account_id").notNull(),
     start: integer().notNull(),
-    /** The number of the writer that folds it. */
+    /** The number of the log writer that rolls up the bucket. */
     writer: integer().notNull(),
-    /** When the first of these entries was written. */
+    /** The time of the first write that made the bucket dirty, in milliseconds since the epoch. */
     since: integer().notNull(),
   },
   (table) => [primaryKey({ columns: [table.accountId, table.start] }), index("stale_slices_by_writer").on(table.writer, table.start)],
@@ -16,7 +16,7 @@ export const staleSlices = sqliteTable(
 
 const rollUpColumns = () => ({
   accountId: text("account_id").notNull(),
-  /** The start of the slice, hour or day. */
+  /** The start of the bucket, hour or day, in milliseconds since the epoch. */
   start: integer().notNull(),
   keyId: text("key_id").notNull(),
   route: text().notNull(),
@@ -24,18 +24,18 @@ const rollUpColumns = () => ({
   requests: integer().notNull(),
   admitted: integer().notNull(),
   counted: integer().notNull(),
-  /** Sum over the admitted requests. */
+  /** The sum of the response times of the admitted requests, in milliseconds. */
   durationMs: integer("duration_ms").notNull(),
 });
 
-/** Five minutes of the log. Hours are added up from these. */
+/** The roll-ups of five-minute buckets, which add up to the roll-ups of hours. */
 export const usageSlices = sqliteTable(
   "usage_slices",
   {
     ...rollUpColumns(),
-    /** Admitted requests by rounded duration in milliseconds: `{"3":120,"256":7}`. */
+    /** The number of admitted requests by rounded duration in milliseconds, for example `{"3":120,"256":7}`. */
     durations: text({ mode: "json" }).$type<Record<string, number>>().notNull(),
-    /** The latest admitted entry, whose id carries the time, and its path; null where none was admitted. */
+    /** The id and the path of the latest admitted entry, or null if no request was admitted. The id contains the time of the entry. */
     lastId: text("last_id"),
     lastPath: text("last_path"),
   },
@@ -50,16 +50,19 @@ export const usageDays = sqliteTable("usage_days", rollUpColumns(), (table) => [
   primaryKey({ columns: [table.accountId, table.start, table.keyId, table.route, table.status] }),
 ]);
 
-/** What the figures of a window are added up from. */
+/** The totals of an hour or day, which add up to the figures of a window. */
 const totalColumns = () => ({
   accountId: text("account_id").notNull(),
-  /** The start of the hour or day. */
+  /** The start of the hour or day, in milliseconds since the epoch. */
   start: integer().notNull(),
-  /** Of one key or, where it is empty, of all keys of the account: so that figures cost the same however many there are. */
+  /**
+   * The id of one key, or an empty string for all keys of the account. The totals of all keys make the cost of figures independent of the number of
+   * keys.
+   */
   keyId: text("key_id").notNull(),
-  /** Requests, admitted requests and the sum of their durations: `{"200":[127,127,3120]}`. */
+  /** The requests, the admitted requests and the sum of their durations in milliseconds, by status: `{"200":[127,127,3120]}`. */
   byStatus: text("by_status", { mode: "json" }).$type<Record<string, [requests: number, admitted: number, durationMs: number]>>().notNull(),
-  /** Admitted requests by rounded duration in milliseconds: `{"3":120,"256":7}`. */
+  /** The number of admitted requests by rounded duration in milliseconds. */
   histogram: text({ mode: "json" }).$type<Record<string, number>>().notNull(),
 });
 
@@ -71,13 +74,13 @@ export const usageDayTotals = sqliteTable("usage_day_totals", totalColumns(), (t
   primaryKey({ columns: [table.accountId, table.keyId, table.start] }),
 ]);
 
-/** The latest admitted request of each key that has had one. */
+/** The latest admitted request of each key. */
 export const keyUses = sqliteTable(
   "key_uses",
   {
     accountId: text("account_id").notNull(),
     keyId: text("key_id").notNull(),
-    /** The id of the entry, which carries the time. */
+    /** The id of the log entry, which contains the time of the request. */
     entryId: text("entry_id").notNull(),
     path: text().notNull(),
   },

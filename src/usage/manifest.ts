@@ -1,7 +1,7 @@
 import type { Manifest } from "../db/manifest.ts";
 import * as logTables from "./log-tables.ts";
 
-/** Computed from the log, and erased as one thing. */
+/** Facts about a table that is computed from the log. The report of an erasure counts all such tables as `usage`. */
 const figures = { export: "left out", erasure: { as: "usage" }, bytes: "not counted" } as const;
 
 export const manifest = {

@@ -7,7 +7,7 @@ import { daysAndEdges, type Span, type WindowName, windowsAt } from "./windows.t
 export const dimensions = ["key", "route", "status", "day"] as const;
 export type Dimension = (typeof dimensions)[number];
 
-/** What one key, route, status or day had. `value` is its id, path, number or date. */
+/** The requests of one key, route, status or day. `value` is the key's id, the route, the status code or the date. */
 export interface Share {
   value: string;
   requests: number;
@@ -30,7 +30,10 @@ interface Row {
   durationMs: number;
 }
 
-/** The requests of a window, or of the one before it, by one dimension, which add up to its total: days in order, the others with the most requests first. */
+/**
+ * Returns the requests of a window, or of the window before it, by one dimension. The shares add up to the total of the window. Days are in
+ * chronological order, and all other dimensions are sorted by number of requests, highest first.
+ */
 export async function readBreakdown(
   { activity, actor, now }: UpToDate,
   {

@@ -7,7 +7,7 @@ import { usageDayTotals, usageHourTotals } from "./log-tables.ts";
 import type { UpToDate } from "./refresh-roll-ups.ts";
 import { daysAndEdges, type Span, type WindowName, windowsAt } from "./windows.ts";
 
-/** One bar of the chart. `start`: the UTC hour or day that it stands for, which the window may hold in part. */
+/** One bar of the chart. `start` is the start of a UTC hour or day, which can be partly outside the window. */
 export interface SeriesPoint {
   start: number;
   requests: number;
@@ -22,14 +22,14 @@ export interface Usage extends Figures {
   window: Span;
   previous: Span;
   series: SeriesPoint[];
-  /** The same of the window before, point by point. */
+  /** The series of the previous window, with one point for each point of `series`. */
   previousSeries: SeriesPoint[];
 }
 
 type Totals = typeof usageHourTotals | typeof usageDayTotals;
 type TotalsRow = Totals["$inferSelect"];
 
-/** The figures of an account, or of one of its keys, over a window and against the window before it. */
+/** Returns the figures of an account, or of one of its keys, for a window and the window before it. */
 export async function readUsage(
   { activity, actor, now }: UpToDate,
   { window: name, keyId }: { window: WindowName; keyId?: string | undefined },
@@ -78,7 +78,7 @@ const talliesOf = ({ byStatus }: TotalsRow): Tally[] =>
 
 const histogramOf = (rows: readonly TotalsRow[]) => addUp(rows.map(({ histogram }) => histogram));
 
-/** A point for each whole hour or day that the span touches. */
+/** Returns one point for each hour or day that the span touches. */
 function seriesOf(rows: readonly TotalsRow[], { from, to }: Span, stepMs: number): SeriesPoint[] {
   const startOf = (timeMs: number) => timeMs - (timeMs % stepMs);
   const byStart = Map.groupBy(rows, (row) => startOf(row.start));

@@ -7,20 +7,20 @@ import { foldSlices, slicesAtOnce, staleSlicesOf } from "./fold-slices.ts";
 
 declare const upToDate: unique symbol;
 /**
- * What verbs take that read usage. Made by `refreshRollUps` alone, once for all that a response shows. `asOf`: all that was in the log then is
- * in the figures; null where the log's database is away, and only what needs no log can be shown.
+ * A read context whose roll-ups were refreshed. Only `refreshRollUps` creates such a context, once per response. The figures include every entry that
+ * was in the log at `asOf`. If the log's database is not available, `asOf` is null and only data that does not need the log can be shown.
  */
 export type UpToDate<Asked extends LogReadContext = LogReadContext> = Asked & { readonly asOf: number | null; readonly [upToDate]: true };
 
-/** Has the stale slices of an account folded, once for all concurrent readers. It does nothing if that was done a moment ago. */
+/** Rolls up the dirty buckets of an account, once for all concurrent readers. Does nothing if the account was rolled up a moment ago. */
 export type Refresh = (accountId: string) => Promise<void>;
 
-/** As many slices as one who reads waits for; the rest is folded by the clock. */
+/** The maximum number of buckets that a reader waits for. The alarm of the log writer rolls up the remaining buckets. */
 const maxSlices = 1000;
 
 /**
- * Brings the roll-ups of an account up to its log, as far as `refresh` finds that it is time. Where that fails, what is stored is
- * answered, and `asOf` says so.
+ * Refreshes the roll-ups of an account from its log, unless `refresh` decides that it is too soon. If the refresh fails, the stored figures are
+ * shown, and `asOf` is the time up to which they are complete.
  */
 export async function refreshRollUps<Asked extends LogReadContext & { refresh: Refresh }>(reading: Asked): Promise<UpToDate<Asked>> {
   const asOf = await refreshedAsOf(reading).catch((error: unknown) => {
@@ -38,13 +38,16 @@ async function refreshedAsOf({ actor, activity, now, refresh }: LogReadContext &
   return Math.min((await staleSince(activity, actor.accountId)) ?? now, now);
 }
 
-/** As of when figures are that are shown. Throws `unavailable` where the log's database is away. */
+/** Returns the time up to which the figures are complete. Throws `unavailable` if the log's database is not available. */
 export function knownAsOf({ asOf }: UpToDate): number {
   if (asOf === null) throw new Failure("unavailable", "The log of this account cannot be reached just now. Try again in a moment.");
   return asOf;
 }
 
-/** When the first entry was written that no roll-up has yet; null where all have been folded. */
+/**
+ * Returns the earliest time at which a dirty bucket of the account became dirty, or null if no bucket is dirty. All entries written before that time
+ * are rolled up.
+ */
 const staleSince = ({ $client }: LogReadContext["activity"], accountId: string): Promise<number | null> =>
   withDeadline(
     $client.prepare("SELECT min(since) AS since FROM stale_slices WHERE account_id = ?").bind(accountId).first<number>("since"),
@@ -52,7 +55,7 @@ const staleSince = ({ $client }: LogReadContext["activity"], accountId: string):
     "Asking how fresh usage is",
   );
 
-/** Folds what is stale of an account, the latest first. Answers for how many milliseconds D1 was at it, without the way to it and back. */
+/** Rolls up the dirty buckets of an account, latest first. Returns the time D1 spent, in milliseconds, without the network time. */
 export async function foldAccount(d1: D1Database, accountId: string): Promise<number> {
   const startedAt = Date.now();
   const stale = await staleSlicesOf(d1, accountId, maxSlices);

@@ -2,14 +2,17 @@ import { secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
 import { foldAccount } from "./refresh-roll-ups.ts";
 
-/** After one that took D1 a millisecond, fifty pass before the next: an account that is read all the time costs 2 % of D1's time. */
+/**
+ * The pause after a refresh, as a multiple of the time that D1 spent on the refresh. A factor of 50 limits an account that is read all the time to 2
+ * % of D1's time.
+ */
 const restOfOthers = 50;
 const shortestRestAfterFailureMs = 5 * secondMs;
 const answeredWithinMs = 20 * secondMs;
 
 /**
- * Refreshes usage for its readers: one refresh per account at a time, shared by all who wait, and not again too soon. So nobody notices a
- * client that polls the largest account.
+ * Refreshes the usage of accounts for their readers. Runs at most one refresh per account at a time, shared by all waiting readers, and pauses after
+ * each refresh. A client that polls the largest account therefore does not slow down other accounts.
  */
 export class Refreshes {
   readonly #d1: () => D1Database;
@@ -20,14 +23,14 @@ export class Refreshes {
     this.#d1 = d1;
   }
 
-  /** Folds what is stale of an account, unless that was done a moment ago. */
+  /** Rolls up the dirty buckets of an account, unless the account was rolled up a moment ago. */
   refresh(accountId: string): Promise<void> {
     const latest = this.#latest.get(accountId);
     if (latest?.running) return latest.running;
     const now = Date.now();
     if (latest && now < latest.notBefore) return Promise.resolve();
     for (const [id, { running, notBefore }] of this.#latest) if (!running && notBefore <= now) this.#latest.delete(id);
-    // Who waits is answered in time; another refresh begins only once D1 has done with this one.
+    // The deadline applies only to waiting readers. The next refresh starts after D1 has finished the current one.
     const running = withDeadline(this.#run(accountId, now), answeredWithinMs, "Refreshing usage");
     this.#latest.set(accountId, { running, notBefore: 0 });
     return running;

@@ -1,15 +1,18 @@
 import { dayMs } from "../time/clock.ts";
 
-/** Two windows of thirty days need 62; a day that is computed anew needs all its hours, and a log may be kept for 90 days. */
+/**
+ * How long the roll-ups of hours are kept, in milliseconds. Two windows of 30 days need 62 days of hours. A log can be kept for 90 days, and
+ * recomputing a day needs all of its hours.
+ */
 const hoursKeptMs = 93 * dayMs;
 const daysKeptMs = 400 * dayMs;
 
-/** As many hours or days of accounts as one statement deletes, with all rows of each. */
+/** The maximum number of hours or days that one statement deletes, with all of their rows. */
 const partsAtOnce = 100;
 
 /**
- * Deletes roll-ups of accounts that no page or call shows any more: hours after 93 days, days after 400, a hundred of each at most. Answers
- * whether more may be left.
+ * Deletes roll-ups that no page or API call shows any more: hours after 93 days and days after 400 days. Deletes at most 100 hours and 100 days per
+ * call. Returns whether more may be left.
  */
 export async function deleteOldUsage(d1: D1Database, accountIds: readonly string[], now: number): Promise<boolean> {
   const ids = JSON.stringify(accountIds);
@@ -20,14 +23,15 @@ export async function deleteOldUsage(d1: D1Database, accountIds: readonly string
     deletion(deleteTotals("usage_day_totals", "usage_days"), daysKeptMs),
     deletion(deleteRows("usage_days"), daysKeptMs),
   ]);
-  // One row of a part at least.
+  // Each hour or day has at least one row, so fewer deleted rows than `partsAtOnce` mean that nothing is left.
   return [hours, days].some((outcome) => (outcome?.meta.changes ?? 0) >= partsAtOnce);
 }
 
 const oldParts = (table: string) => `SELECT DISTINCT account_id, start FROM json_each(?1) AS due
   CROSS JOIN ${table} ON account_id = due.value AND start < ?2 LIMIT ${partsAtOnce}`;
 
-// Totals lie by key, and by the empty one for all of them: which keys there were, the rows say. So they go first. (A UNION would scan the table.)
+// Totals are stored by key, and under an empty key id for all keys. Totals are deleted before the rows, because the rows say which keys had requests.
+// A UNION instead of `json_each` would scan the whole table.
 const deleteTotals = (totals: string, rows: string) => `DELETE FROM ${totals} WHERE (account_id, key_id, start) IN (
   WITH old AS (${oldParts(rows)})
   SELECT account_id, iif(of_all.value, '', key_id), start FROM old CROSS JOIN ${rows} USING (account_id, start), json_each('[0,1]') AS of_all)`;

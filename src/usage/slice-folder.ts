@@ -3,19 +3,22 @@ import { minuteMs, secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
 import { foldSlices, type Slice, slicesAtOnce, staleSlicesOfWriter } from "./fold-slices.ts";
 
-/** For each millisecond that folding takes of D1, all others have eight. */
+/** The pause after a batch, as a multiple of the batch's duration. D1 serves other work during the pause. */
 const restOfOthers = 8;
-/** What else the writer has to do waits for it no longer. */
+/** The longest pause between batches. Other work of the log writer waits at most this long for a pause to end. */
 const maxRestOfOthersMs = 5 * secondMs;
-/** Statements of one run: seven for each batch. */
+/** The maximum number of batches in one run. Each batch has seven statements. */
 const maxBatches = 100;
 const foldTimeoutMs = 20 * secondMs;
 const askTimeoutMs = 5 * secondMs;
-/** Fifty slices may be of fifty accounts that are still, or of fifty that are not: so many go together as take D1 less than this. */
+/**
+ * The longest time that a batch should take in D1, in milliseconds. The batch size adapts to this time, because buckets of busy accounts take much
+ * longer than those of quiet accounts.
+ */
 const maxBatchMs = secondMs;
-/** A batch that failed is tried again by halves, but not at once. */
+/** The shortest wait before a failed batch is retried with half as many buckets. */
 const shortestRetryMs = secondMs / 2;
-/** A slice that cannot be folded by itself is tried again after this, doubled each time. */
+/** The first wait before a bucket that failed alone is retried, in milliseconds. Each further failure doubles the wait. */
 const firstRestMs = minuteMs;
 const maxRestMs = 60 * minuteMs;
 const maxFailed = 1000;
@@ -24,7 +27,10 @@ const nameOf = ({ accountId, start }: Slice) => `${accountId} ${start}`;
 const halfOf = (count: number) => Math.max(1, Math.floor(count / 2));
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
-/** Folds the stale slices of one writer, the oldest first, as many at once as D1 bears. One that cannot be folded holds up no other. */
+/**
+ * Rolls up the dirty buckets of one log writer, oldest first. The batch size adapts to the speed of D1. A bucket that fails does not delay the
+ * others.
+ */
 export class SliceFolder {
   readonly #d1: () => D1Database;
   readonly #writer: number;
@@ -36,7 +42,10 @@ export class SliceFolder {
     this.#writer = writer;
   }
 
-  /** Folds slices that have begun before `before`, until none is left, `endsAt`, or `isInterrupted`. Answers when to go on; null where none is left. */
+  /**
+   * Rolls up buckets that start before `before`, until none is left, `endsAt` has passed or `isInterrupted` returns true. Returns the time to
+   * continue, or null if no buckets are left.
+   */
   async fold({ before, endsAt, isInterrupted }: { before: number; endsAt: number; isInterrupted: () => boolean }): Promise<number | null> {
     for (let batches = 0; ; batches++) {
       const stale = await this.#next(before);
@@ -58,7 +67,7 @@ export class SliceFolder {
     }
   }
 
-  /** The oldest slices that are due, without those that could not be folded a while ago. */
+  /** Returns the oldest dirty buckets, without those that failed recently. */
   async #next(before: number): Promise<Slice[]> {
     const limit = this.#atOnce + this.#failed.size;
     const stale = await withDeadline(staleSlicesOfWriter(this.#d1(), this.#writer, before, limit), askTimeoutMs, "Asking for stale slices");

@@ -1,6 +1,6 @@
 import { dayMs, dayStart, hourMs, hourStart } from "../time/clock.ts";
 
-/** A span of time, `from` inclusive, `to` exclusive. */
+/** A span of time in milliseconds since the epoch. `from` is inclusive and `to` is exclusive. */
 export interface Span {
   from: number;
   to: number;
@@ -9,14 +9,14 @@ export interface Span {
 export const windowHours = { "24h": 24, "7d": 7 * 24, "30d": 30 * 24 } as const;
 export type WindowName = keyof typeof windowHours;
 
-/** The current hour and the full hours before it, and as many hours before those. */
+/** Returns the window that ends with the current hour, and the window of the same length before it. */
 export function windowsAt(name: WindowName, now: number): { window: Span; previous: Span } {
   const length = windowHours[name] * hourMs;
   const to = hourStart(now) + hourMs;
   return { window: { from: to - length, to }, previous: { from: to - 2 * length, to: to - length } };
 }
 
-/** A span of whole hours, taken apart into whole UTC days in the middle and hours at its edges. */
+/** Splits a span of whole hours into whole UTC days in the middle and hours at both edges. */
 export function daysAndEdges(span: Span): { days: Span; edges: [Span, Span] } {
   const firstDay = dayStart(span.from + dayMs - 1);
   const lastDay = dayStart(span.to);
