@@ -46,10 +46,11 @@ export function ofMarkdown(file: string, text: string): Passage[] {
 
 /** Comments of a source file: the lines of a block, or of `//` after each other, are one passage. */
 export function ofSource(file: string, text: string): Passage[] {
+  const form = file.endsWith(".toml") ? /^\s*#\s?(?<words>.*)$/ : /^\s*(?:\/\/|\/\*\*?|\*(?!\/))\s?(?<words>.*?)\s*(?:\*\/)?$/;
   const passages: Passage[] = [];
   let last = -1;
   for (const [index, line] of text.split("\n").entries()) {
-    const comment = /^\s*(?:\/\/|\/\*\*?|\*(?!\/)|#(?!!))\s?(?<words>.*?)\s*(?:\*\/)?$/.exec(line)?.groups?.words;
+    const comment = form.exec(line)?.groups?.words;
     if (comment === undefined) continue;
     const previous = passages.at(-1);
     if (previous && last === index - 1) previous.text += `\n${comment}`;
