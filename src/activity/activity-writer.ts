@@ -10,36 +10,42 @@ import { type Entry, entriesAtOnce } from "./entry.ts";
 import { EntryJournal } from "./entry-journal.ts";
 import { writeEntries } from "./write-entries.ts";
 
-/** How long entries wait for more, unless there is a full batch: D1 takes some 300 batches a second, of any size. */
+/** The time that entries wait for a full batch, in milliseconds. D1 executes about 300 batches a second, regardless of their size. */
 const paceMs = 100;
-/** After this time without a response of D1, entries are stored here and the call that sent them returns. */
+/**
+ * The time to wait for D1's confirmation, in milliseconds. If D1 does not confirm in time, the entries go to the journal and the sender's call
+ * returns.
+ */
 const confirmedWithinMs = 400;
 const firstRetryMs = secondMs;
 const maxRetryMs = 30 * secondMs;
-/** No more than this wait for a writer: the sender keeps the others, or uses the next writer. */
+/** The maximum number of entries that wait in one log writer. If the log writer is full, the sender keeps its entries or uses the next log writer. */
 const maxWaiting = 20_000;
-/** How often the size of a full database is looked at. */
+/** The interval at which the size of a full database is measured again, in milliseconds. */
 const fullProbeMs = minuteMs;
-/** Some two million entries. What comes on top of them is dropped, counted and reported. */
+/** The maximum size of the journal: about two million entries. If the journal is full, new entries are dropped, counted and reported. */
 const maxJournalBytes = 1e9;
-/** Slices are folded a little after their end, the writers one after the other. */
+/**
+ * The delay between the end of a five-minute bucket and its roll-up, in milliseconds. Each log writer starts `nextWriterMs` after the previous log
+ * writer.
+ */
 const foldDelayMs = 5 * secondMs;
 const nextWriterMs = 3 * secondMs;
-/** How long one alarm works. */
+/** The time after which an alarm stops its work, in milliseconds. */
 const maxAlarmMs = minuteMs;
 const askTimeoutMs = 5 * secondMs;
 
-/** What `/health` and the operator are told. */
+/** The status of a log writer, for `/health` and for operators. */
 export interface WriterStatus {
-  /** Entries that D1 has not taken yet. */
+  /** The number of entries that D1 has not confirmed yet. */
   journalled: number;
-  /** Entries that nobody could take, since this object was started. */
+  /** The number of entries lost since this Durable Object started, because no storage accepted them. */
   dropped: number;
-  /** Whether its database takes no more. */
+  /** Whether the database of this log writer is full. */
   isFull: boolean;
 }
 
-/** A batch of an isolate, and who waits for it to be stored. */
+/** A batch of entries from one isolate. `stored` resolves and `failed` rejects the isolate's call. */
 interface Waiting {
   entries: readonly Entry[];
   stored: () => void;
@@ -49,9 +55,10 @@ interface Waiting {
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
 /**
- * Writes the log of some accounts to their database, and folds it into usage. Isolates do not write to D1 themselves, since each would
- * write its own small batch: seventeen busy ones would fill its time. A crash costs what isolates had not sent yet, some 200 ms of requests: what was sent
- * and not answered they send again. Its name is the binding of the database and a number: `ACTIVITY_0/3`.
+ * Writes the request log of some accounts to their activity database and rolls it up into usage. Isolates do not write to D1 themselves, because each
+ * would write a small batch of its own. Seventeen busy isolates would use all of D1's time. If an isolate crashes, the entries that it has not sent
+ * are lost: about 200 ms of requests. Isolates send unacknowledged entries again. The name of a log writer is the binding of its database and a
+ * number, for example `ACTIVITY_0/3`.
  */
 export class ActivityWriter extends DurableObject<Env> {
   readonly #storage: DurableObjectStorage;
@@ -61,7 +68,7 @@ export class ActivityWriter extends DurableObject<Env> {
   #waiting: Waiting[] = [];
   #isWriting = false;
   #lastBatchAt = 0;
-  /** A batch that D1 has not confirmed in time, and may yet. */
+  /** A write that D1 did not confirm in time but may still commit. */
   #inDoubt: Promise<void> | null = null;
   #isFull = false;
   #measuredAt = 0;
@@ -85,7 +92,10 @@ export class ActivityWriter extends DurableObject<Env> {
     });
   }
 
-  /** Stores entries: returns when D1 has them, or when they are kept here until it does. `dropped`: how many the sender had to drop since it last came. */
+  /**
+   * Stores entries. Resolves when D1 or the journal has stored the entries. Also resolves if the journal is full and the entries were dropped. Throws
+   * if too many entries are waiting. `dropped`: the number of entries that the sender has dropped since its last call.
+   */
   write(entries: readonly Entry[], dropped = 0): Promise<void> {
     if (dropped > 0) this.#drop(dropped, "by an isolate whose writers could not be reached");
     const waiting = this.#waiting.reduce((sum, each) => sum + each.entries.length, 0);
@@ -96,19 +106,19 @@ export class ActivityWriter extends DurableObject<Env> {
     });
   }
 
-  /** Brings the usage of an account up to its log for who reads it, unless that was done a moment ago. */
+  /** Rolls up the dirty buckets of an account before its usage is read. Does nothing if the account was rolled up a moment ago. */
   refresh(accountId: string): Promise<void> {
     return this.#refreshes.refresh(accountId);
   }
 
-  /** Sets the alarm to now, because due work waits for it. */
+  /** Sets the alarm to now, because due work is waiting. */
   wake(): void {
     this.#setAlarmBy(Date.now());
   }
 
-  /** Removes what waits here of an account for its database. Answers how many entries those were. */
+  /** Removes an account's entries from the journal. Returns how many entries were removed. */
   async erase(accountId: string): Promise<number> {
-    // A batch that the database may take yet is waited for: what it brings there is deleted there.
+    // Wait until the unconfirmed write has settled. If D1 commits the write, the caller then deletes the written entries from D1.
     await this.#inDoubt;
     return this.#journal.erase(accountId);
   }
@@ -121,7 +131,7 @@ export class ActivityWriter extends DurableObject<Env> {
     this.#alarmAt = null;
     const endsAt = Date.now() + maxAlarmMs;
     try {
-      // The successor before what may fail, and no error gets out: the platform gives an alarm up after six.
+      // Set the next alarm before any step that can fail, and let no error escape. The platform gives up on an alarm after six failures.
       if (this.#journal.count > 0) this.#setAlarmBy(Date.now() + maxAlarmMs + this.#retryMs);
       await this.#drain(endsAt);
       await this.#foldClosed(endsAt);
@@ -141,7 +151,7 @@ export class ActivityWriter extends DurableObject<Env> {
     return activityDatabase(this.env, this.#store);
   }
 
-  /** Writes what waits, one batch after the other, until nothing does. */
+  /** Writes waiting entries, one batch after another, until none are left. */
   async #writeWaiting(): Promise<void> {
     this.#isWriting = true;
     try {
@@ -170,7 +180,7 @@ export class ActivityWriter extends DurableObject<Env> {
     this.#lastBatchAt = Date.now();
   }
 
-  /** What waits longest, of 500 entries together at most, and one batch of an isolate at least. */
+  /** Takes the oldest waiting batches, with at most 500 entries in total. Always takes at least one batch. */
   #takeBatch(): Waiting[] {
     const batch: Waiting[] = [];
     for (let sum = 0; this.#waiting[0] && (batch.length === 0 || sum + this.#waiting[0].entries.length <= entriesAtOnce); ) {
@@ -181,7 +191,10 @@ export class ActivityWriter extends DurableObject<Env> {
     return batch;
   }
 
-  /** Brings entries to D1 or, where it does not confirm them in time, to the journal. As long as that holds some, all go there: it is drained in full batches. */
+  /**
+   * Writes entries to D1, or to the journal if D1 does not confirm them in time. While the journal has entries, all new entries go to the journal,
+   * because it is drained in full batches.
+   */
   async #storeBatch(entries: readonly Entry[]): Promise<void> {
     if (this.#journal.count > 0 || this.#isFull) return void this.#keep(entries);
     const written = this.#write(entries);
@@ -193,7 +206,7 @@ export class ActivityWriter extends DurableObject<Env> {
     }
   }
 
-  /** Removes from the journal what D1 confirms after all. */
+  /** Removes a batch from the journal if D1 confirms it late. */
   async #settle(written: Promise<void>, row: number | null): Promise<void> {
     const isWritten = await written.then(
       () => true,
@@ -210,7 +223,7 @@ export class ActivityWriter extends DurableObject<Env> {
     this.#setAlarmBy(sliceStart(now) + sliceMs + foldDelayMs + this.#number * nextWriterMs);
   }
 
-  /** Returns the row of the journal, or null if that is full too. */
+  /** Adds entries to the journal. Returns the row of the batch, or null if the journal is full and the entries were dropped. */
   #keep(entries: readonly Entry[]): number | null {
     if (this.#journal.bytes > maxJournalBytes) {
       this.#drop(entries.length, `since ${this.#name} has kept as many as it may`);
@@ -226,7 +239,9 @@ export class ActivityWriter extends DurableObject<Env> {
     console.error(`${count} activity entries were dropped ${why}`);
   }
 
-  /** Brings what the journal has to D1, in full batches. Throws where D1 does not take it; a full database is asked again in a minute. */
+  /**
+   * Writes the journal to D1 in full batches. Throws if D1 does not accept a batch. If the database is full, checks its size again after a minute.
+   */
   async #drain(endsAt: number): Promise<void> {
     if (this.#isFull && (await this.#isStillFull())) {
       if (this.#journal.count > 0) this.#setAlarmBy(Date.now() + fullProbeMs);
@@ -250,19 +265,22 @@ export class ActivityWriter extends DurableObject<Env> {
     return this.#isFull;
   }
 
-  /** Folds the slices that have ended. What comes into the journal meanwhile goes before; what a full database does not take has to wait for room. */
+  /**
+   * Rolls up the five-minute buckets that have ended. Stops when new entries reach the journal, because writing them to D1 has priority. If the
+   * database is full, does not stop, because D1 would not accept the entries.
+   */
   async #foldClosed(endsAt: number): Promise<void> {
     const before = sliceStart(Date.now() - foldDelayMs);
     const again = await this.#folder.fold({ before, endsAt, isInterrupted: () => !this.#isFull && this.#journal.count > 0 });
     if (again !== null) this.#setAlarmBy(again);
   }
 
-  /** How long to wait for D1: with jitter, so that writers that have failed together do not come back together. */
+  /** Returns the delay before the next retry, in milliseconds. The jitter keeps log writers that failed together from retrying together. */
   #backOff(): number {
     return this.#retryMs * (0.5 + Math.random());
   }
 
-  /** Sets the object's one alarm, unless it rings by then already. */
+  /** Sets the alarm of this Durable Object, unless an earlier alarm is already set. */
   #setAlarmBy(at: number): void {
     if (this.#alarmAt !== null && this.#alarmAt <= at) return;
     this.#alarmAt = at;

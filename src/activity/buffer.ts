@@ -4,33 +4,42 @@ import { type Entry, entriesAtOnce } from "./entry.ts";
 import { type AggregationKey, EntryAggregator } from "./entry-aggregator.ts";
 
 /**
- * Brings entries to where they are kept for good. `dropped`: how many were lost before; answers how many of those have been reported. Rejects
- * where nobody takes them.
+ * Sends entries to a log writer or to D1. `dropped`: the number of entries that were lost before this call. Returns how many of the dropped entries
+ * were reported to a log writer. Rejects if nothing accepted the entries.
  */
 export type Send = (entries: Entry[], dropped: number) => Promise<number>;
 
-/** A batch after a silence is sent at once; then entries of this long go together. */
+/** The minimum time between two batches, in milliseconds. The first batch after a quiet period is sent at once. */
 const intervalMs = 200;
-/** Some 5 MB, of the 128 that an isolate has. */
+/** The maximum number of entries in a buffer. A full buffer takes about 5 MB of the isolate's 128 MB. */
 const maxEntries = 10_000;
 const shortestWaitMs = 50;
-/** The platform ends what runs after a response at 30 s; a send has ended by 15. */
+/**
+ * The time after which a request stops flushing, in milliseconds. The platform ends work 30 s after the response, and one send takes at most 15 s.
+ */
 const maxFlushMs = 10 * secondMs;
 const abandonedMs = 20 * secondMs;
 
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
 /**
- * The entries of all requests of an isolate that go to one writer. One request at a time flushes: it waits for the interval to pass, then
- * sends what all have added. Requests share data here, never promises, since one may not wait for another's I/O.
+ * Collects the entries of all requests of an isolate for one log writer. One request at a time flushes the buffer. The flushing request waits for the
+ * interval to pass, then sends the entries of all requests. Requests share data here but never promises, because a request must not wait for the I/O
+ * of another request.
  */
 export class ActivityBuffer {
   #entries: Entry[] = [];
   readonly #shared = new EntryAggregator();
-  /** What is on its way, and since when. A batch whose request was ended in the middle is taken up again: storing twice does no harm. */
+  /**
+   * The batch in flight and the time when its send started. If the platform ended the sending request midway, a later flush sends the batch again.
+   * Storing a batch twice does no harm.
+   */
   #sent: { entries: Entry[]; at: number } | null = null;
   #lastSentAt = 0;
-  /** Until then a request is flushing. One that ended early is given up a second after it was due. */
+  /**
+   * The time until which a request is assumed to be flushing, in milliseconds since the epoch. If a flushing request was ended early, another request
+   * takes over after this time.
+   */
   #flushingUntil = 0;
   #dropped = 0;
 
@@ -39,20 +48,20 @@ export class ActivityBuffer {
     else if (this.#dropped++ === 0) console.error(`activity entries are dropped: ${maxEntries} wait for a writer already`);
   }
 
-  /** Adds a request that may share its entry. Calls `makeEntry` only where there is none yet that it shares. */
+  /** Adds a request that may share an entry with similar requests. Calls `makeEntry` only if the request needs a new entry. */
   addShared(key: AggregationKey, times: { startedAt: number; endedAt: number }, makeEntry: () => Entry): void {
     const own = this.#shared.aggregate(key, times, makeEntry);
     if (own) this.add(own);
   }
 
-  /** Whether another request is flushing, and will send what was added. */
+  /** Whether another request is flushing and will send the entries in the buffer. */
   isFlushing(now: number): boolean {
     return now < this.#flushingUntil;
   }
 
   /**
-   * To be awaited after the response (`waitUntil`). Flushes, unless another request does, until nothing is left or ten seconds are over: its
-   * last batch is then on its way while the next request takes over.
+   * Flushes the buffer, unless another request is doing so. The caller passes the returned promise to `waitUntil`. Stops when the buffer is empty or
+   * after ten seconds. The last batch may still be in flight while the next request takes over.
    */
   async flush(send: Send): Promise<void> {
     const endsAt = Date.now() + maxFlushMs;
@@ -65,26 +74,26 @@ export class ActivityBuffer {
         this.#flushingUntil = 0;
         if (this.#isSending(Date.now())) continue;
       }
-      // At its end it leaves no shared entry behind, since nobody may come after it.
+      // The last batch includes open shared entries, because no other request may follow to send them.
       isLast = Date.now() >= endsAt;
       const entries = this.#take(Date.now(), isLast);
       if (entries.length > 0) await this.#send(send, entries, isLast);
     }
   }
 
-  /** Whether a batch is on its way, of a request that has not been given up. */
+  /** Whether a batch is in flight and its sending request has not been given up. */
   #isSending(now: number): boolean {
     return this.#sent !== null && now - this.#sent.at <= abandonedMs;
   }
 
-  /** How long to wait for more. Null where there is nothing to send. */
+  /** Returns how long to wait before the next send, in milliseconds. Returns null if there is nothing to send. */
   #waitMs(now: number): number | null {
     if (this.#isSending(now)) return this.#entries.length === 0 ? null : shortestWaitMs;
     if (this.#entries.length === 0 && this.#sent === null) return this.#shared.closesAt === null ? null : intervalMs;
     return Math.max(0, this.#lastSentAt + intervalMs - now);
   }
 
-  /** Takes a batch: first what was sent by a request that ended before it knew. */
+  /** Takes the next batch. Entries whose sending request was ended early come first. */
   #take(now: number, openToo: boolean): Entry[] {
     this.#entries.push(...this.#shared.close(openToo ? Number.POSITIVE_INFINITY : now));
     const abandoned = this.#sent?.entries ?? [];

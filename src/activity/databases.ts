@@ -1,12 +1,12 @@
 import { connect, type Db } from "../db/client.ts";
 import { errorsOf } from "../errors/failure.ts";
 
-// The databases that have the log and the figures, each of some accounts. Which one an account's is stands in its row and in the
-// configuration of its keys, so that no request looks it up.
+// The activity databases hold the request log and the usage figures. Each database serves some of the accounts. The account's row and the
+// configuration of each key name the database, so no request needs a lookup.
 
 export const firstStore = "ACTIVITY_0";
 
-/** All of them, by binding: `ACTIVITY_0` and those that wrangler.toml has beside it. */
+/** Returns all activity databases by binding, in order of their numbers: `ACTIVITY_0` and any further ones in wrangler.toml. */
 export function activityDatabases(env: object): Map<string, D1Database> {
   const bound = Object.entries(env).filter(([name]) => /^ACTIVITY_\d+$/.test(name));
   return new Map((bound as [string, D1Database][]).toSorted(([a], [b]) => numberOf(a) - numberOf(b)));
@@ -14,7 +14,10 @@ export function activityDatabases(env: object): Map<string, D1Database> {
 
 const numberOf = (store: string) => Number(store.slice(store.lastIndexOf("_") + 1));
 
-/** One of them. Where there is no such binding, each statement fails as it does where D1 is away: that is felt by the log alone. */
+/**
+ * Returns the activity database with this binding. If the binding does not exist, every statement fails as if D1 were down. A missing activity
+ * database affects only the log.
+ */
 export const activityDatabase = (env: object, store: string): D1Database => activityDatabases(env).get(store) ?? unbound(store);
 
 function unbound(store: string): D1Database {
@@ -23,7 +26,7 @@ function unbound(store: string): D1Database {
   return { prepare: () => statement, batch: fail, exec: fail } as unknown as D1Database;
 }
 
-/** The binding of the database with most room, of those that answer, for an account that is made. Throws where none does. */
+/** Returns the binding of the least full database for a new account. Skips databases that do not respond. Throws if no database responds. */
 export async function leastFullStore(env: object): Promise<string> {
   const outcomes = await Promise.allSettled(
     [...activityDatabases(env)].map(async ([store, d1]) => ({ store, bytes: (await d1.prepare("SELECT 1").run()).meta.size_after ?? 0 })),

@@ -1,10 +1,13 @@
 import { secondMs } from "../time/clock.ts";
 import type { Entry } from "./entry.ts";
 
-/** What entries have in common that share one. */
+/** The fields that requests must have in common to share an entry. */
 export type AggregationKey = Pick<Entry, "keyId" | "status" | "errorCode" | "method" | "route" | "ip">;
 
-/** Of one aggregation key in one second. `shared`: the entry of all but its first request. `durationMs`: of all requests that share it. */
+/**
+ * The requests with one aggregation key in one second. `shared`: the entry of all requests except the first. `durationMs`: the total duration of the
+ * requests that share the entry.
+ */
 interface Group {
   endsAt: number;
   shared: Entry | null;
@@ -15,14 +18,18 @@ const nameOf = ({ keyId, status, errorCode, method, route, ip }: AggregationKey,
   `${second} ${keyId} ${status} ${errorCode} ${method} ${route} ${ip}`;
 
 /**
- * Keeps a flood of requests that no limit counts cheap and exact: of those with one aggregation key, the first in a second has an entry of its own. The
- * others of the second share one, whose `count` says how many. A second never spans two hours, so neither does an entry.
+ * Aggregates requests that do not count against the limit. A flood of such requests stays cheap to log, and the counts stay exact. In each second,
+ * the first request with an aggregation key gets its own entry. The other requests in the same second share one entry, and its `count` is the number
+ * of requests. No entry spans two hours, because no second does.
  */
 export class EntryAggregator {
-  /** By aggregation key and second. */
+  /** The groups by aggregation key and second. */
   readonly #groups = new Map<string, Group>();
 
-  /** Returns the entry to write for a request, or null where it went into a shared one. Calls `makeEntry` for no more than the first two of a second. */
+  /**
+   * Returns the entry to write for a request, or null if the request was added to a shared entry. Calls `makeEntry` at most twice per aggregation key
+   * and second.
+   */
   aggregate(key: AggregationKey, { startedAt, endedAt }: { startedAt: number; endedAt: number }, makeEntry: () => Entry): Entry | null {
     const second = Math.floor(startedAt / secondMs);
     const name = nameOf(key, second);
@@ -37,7 +44,7 @@ export class EntryAggregator {
     return null;
   }
 
-  /** Returns the shared entries whose second is over at `now`, with the mean of their durations, and forgets them. */
+  /** Removes and returns the shared entries whose second is over at `now`. The duration of a shared entry is the mean duration of its requests. */
   close(now: number): Entry[] {
     const closed: Entry[] = [];
     for (const [name, { endsAt, shared, durationMs }] of this.#groups) {
@@ -48,7 +55,7 @@ export class EntryAggregator {
     return closed;
   }
 
-  /** When the next second ends that has a shared entry here; null where none has. */
+  /** The earliest time at which a shared entry can be closed, in milliseconds since the epoch. Null if there is no shared entry. */
   get closesAt(): number | null {
     let earliest: number | null = null;
     for (const { endsAt, shared } of this.#groups.values()) {

@@ -1,12 +1,12 @@
 import type { Entry } from "./entry.ts";
 
-/** Entries that D1 has not confirmed, as they were taken out: `rows` to remove them by. */
+/** Entries from the journal. `rows`: the journal rows to remove once D1 has confirmed the entries. */
 export interface Journalled {
   rows: number[];
   entries: Entry[];
 }
 
-/** What D1 has not confirmed yet, kept in the storage of a writer until it does: a row for each batch. */
+/** The entries that D1 has not confirmed yet, in the storage of a log writer. Each row holds one batch. */
 export class EntryJournal {
   readonly #sql: SqlStorage;
   #count: number;
@@ -17,17 +17,17 @@ export class EntryJournal {
     this.#count = sql.exec<{ count: number }>("SELECT coalesce(sum(count), 0) AS count FROM batches").one().count;
   }
 
-  /** How many entries there are. */
+  /** The number of entries in the journal. */
   get count(): number {
     return this.#count;
   }
 
-  /** What its storage takes, in bytes. */
+  /** The size of the log writer's storage, in bytes. */
   get bytes(): number {
     return this.#sql.databaseSize;
   }
 
-  /** Returns the row that they are in. */
+  /** Adds a batch of entries and returns its row. */
   add(entries: readonly Entry[]): number {
     const insert = "INSERT INTO batches (entries, count) VALUES (?, ?) RETURNING row";
     const { row } = this.#sql.exec<{ row: number }>(insert, JSON.stringify(entries), entries.length).one();
@@ -35,7 +35,10 @@ export class EntryJournal {
     return row;
   }
 
-  /** The oldest batches, of at most `limit` entries together, and one at least. They stay until they are removed. */
+  /**
+   * Returns the oldest batches, with at most `limit` entries in total. Always returns at least one batch if there is one. The batches stay in the
+   * journal until they are removed.
+   */
   oldest(limit: number): Journalled {
     const found: Journalled = { rows: [], entries: [] };
     for (const { row, entries } of this.#sql.exec<{ row: number; entries: string }>("SELECT row, entries FROM batches ORDER BY row")) {
@@ -47,11 +50,11 @@ export class EntryJournal {
     return found;
   }
 
-  /** Removes what there is of an account. Answers how many entries those were. */
+  /** Removes the entries of an account. Returns how many entries were removed. */
   erase(accountId: string): number {
     let erased = 0;
     const next = "SELECT row, entries, count FROM batches WHERE row > ? AND instr(entries, ?) > 0 ORDER BY row LIMIT 1";
-    // One after the other: together they may be larger than the object.
+    // Batches are read one at a time, because all of them together may not fit into memory.
     for (let after = 0; ; ) {
       const [found] = this.#sql.exec<{ row: number; entries: string; count: number }>(next, after, accountId).toArray();
       if (!found) break;

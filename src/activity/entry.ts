@@ -1,17 +1,17 @@
 /**
- * Entries that go together: from an isolate to a writer, and in one batch of D1. The longest, by the bounds of what is recorded, has some 2.5
- * KB, and D1 takes 2 MB for a bound value.
+ * The maximum number of entries in one call to a log writer and in one D1 batch. The longest possible entry has about 2.5 KB, and D1 accepts 2 MB for
+ * a bound value.
  */
 export const entriesAtOnce = 500;
 
-/** One request in the log, as it is buffered, journalled and written. The time of the request is in `id`. */
+/** One request in the log, as it is buffered, journaled and written. The `id` contains the time of the request. */
 export interface Entry {
   accountId: string;
   id: string;
   keyId: string;
   method: string;
   path: string;
-  /** The path of the operation, `/api/v1/users/{id}`; `/api/v1/*` where none matched. */
+  /** The path of the operation, such as `/api/v1/users/{id}`, or `/api/v1/*` if no operation matched. */
   route: string;
   status: number;
   durationMs: number;
@@ -22,6 +22,6 @@ export interface Entry {
   admitted: boolean;
   counted: boolean;
   count: number;
-  /** Which secret of the key it came with. */
+  /** Which secret of the key the request used. */
   secret: "current" | "previous" | null;
 }

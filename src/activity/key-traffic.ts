@@ -4,17 +4,23 @@ import { idBound, timeOfId } from "../ids/ids.ts";
 import { activity } from "./log-tables.ts";
 import { entriesScannedAtOnce } from "./read-activity.ts";
 
-/** What a key was lately used for. */
+/** The recent requests of a key. */
 export interface KeyTraffic {
-  /** From when on the entries were looked at: later than asked for where the account has more than one look takes in. */
+  /**
+   * The start of the period that was read, in milliseconds since the epoch. The period is shorter than requested if the account has more than 10,000
+   * entries in it.
+   */
   from: number;
   requests: number;
-  /** With the present secret, and with one from before a rotation. */
+  /** The number of requests with the current secret, and with a secret from before a rotation. */
   bySecret: { current: number; previous: number };
   byRoute: { method: string; route: string; requests: number }[];
 }
 
-/** The requests of a key since a time, by operation, those with the most first. Looks at the latest 10,000 entries of the account at most. */
+/**
+ * Returns the requests of a key since a time, grouped by operation, with the busiest operation first. Reads at most the latest 10,000 entries of the
+ * account.
+ */
 export async function readKeyTraffic({ activity: log, actor }: LogReadContext, keyId: string, since: number): Promise<KeyTraffic> {
   const rows = await log
     .select({

@@ -7,17 +7,17 @@ import { sendEntries, type WriterEnv, writerOf, writersOf } from "./writers.ts";
 
 const maxUserAgent = 128;
 
-/** A request of a key and its response, for the log. Times in milliseconds since the epoch. */
+/** A request of a key and its response, for the log. Times are in milliseconds since the epoch. */
 export interface LoggedRequest extends AggregationKey, Pick<Entry, "accountId" | "admitted" | "counted" | "secret"> {
   /** The database that has the log of the account. */
   store?: string | undefined;
   startedAt: number;
   endedAt: number;
-  /** What only an entry needs: it is asked for where one is made, which most of a flood does not. */
+  /** Returns the fields that only an entry needs. Called only when an entry is created, so most requests of a flood skip the work. */
   details: () => Pick<Entry, "id" | "path" | "country"> & { userAgent: string };
 }
 
-/** One of the isolate for each log writer: entries of all its requests are sent together. */
+/** The buffers of this isolate, one per log writer. A buffer sends the entries of all requests of the isolate together. */
 const buffers = new Map<string, ActivityBuffer>();
 
 function bufferOf(name: string): ActivityBuffer {
@@ -26,12 +26,12 @@ function bufferOf(name: string): ActivityBuffer {
   return buffer;
 }
 
-/** Writes a request to the log. The entry is stored later, in work that `waitUntil` is given. */
+/** Writes a request to the log. The entry is stored after the response, in a promise that is passed to `waitUntil`. */
 export function logRequest(env: WriterEnv, waitUntil: (work: Promise<void>) => void, request: LoggedRequest): void {
   const { accountId, store = firstStore, counted, startedAt, endedAt } = request;
   const number = writerOf(accountId, writersOf(env));
   const buffer = bufferOf(`${store}/${number}`);
-  // Requests that no limit bounds share an entry.
+  // Requests that no limit bounds may share an entry.
   if (counted) buffer.add(entryOf(request));
   else buffer.addShared(request, { startedAt, endedAt }, () => entryOf(request));
   if (!buffer.isFlushing(endedAt)) waitUntil(buffer.flush((entries, dropped) => sendEntries(env, { store, number }, entries, dropped)));

@@ -1,6 +1,6 @@
 import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 
-/** The log of requests. The time of an entry is in its id. */
+/** The request log. The id of an entry contains the time of the request. */
 export const activity = sqliteTable(
   "activity",
   {
@@ -16,23 +16,28 @@ export const activity = sqliteTable(
     country: text(),
     userAgent: text("user_agent"),
     errorCode: text("error_code"),
-    /** Whether the guard let the request run; response times are taken of these alone. */
+    /** Whether the guard admitted the request. Response times are computed from admitted requests only. */
     admitted: integer({ mode: "boolean" }).notNull(),
     /** Whether the request counted against the limit. */
     counted: integer({ mode: "boolean" }).notNull(),
-    /** How many requests the entry stands for: more than one only for aggregated refusals. */
+    /**
+     * The number of requests that the entry represents. The number is above 1 only if requests that do not count against the limit share the entry.
+     */
     count: integer().notNull(),
-    /** Which secret of the key it came with; null in entries from before that was noted. */
+    /** The secret of the key that the request used. Null in entries that were written before this column existed. */
     secret: text({ enum: ["current", "previous"] }),
   },
   (table) => [primaryKey({ columns: [table.accountId, table.id] })],
 );
 
-/** Where the log of an account begins, once entries have been deleted: none from before is taken any more, and no slice from before is folded. */
+/**
+ * The start of each account's log, once retention has deleted entries. Entries from before the start are rejected, and five-minute buckets from
+ * before the start are not rolled up.
+ */
 export const logStarts = sqliteTable("log_starts", {
   accountId: text("account_id").primaryKey(),
-  /** The start of a slice. */
+  /** The start of the log, in milliseconds since the epoch. The value is always the start of a five-minute bucket. */
   startsAt: integer("starts_at").notNull(),
-  /** What ids of entries from then on are not below. */
+  /** The lower bound for the ids of entries at or after `startsAt`. */
   firstId: text("first_id").notNull(),
 });

@@ -8,12 +8,12 @@ import { apiKeys } from "../keys/tables.ts";
 import type { Entry } from "./entry.ts";
 import { activity } from "./log-tables.ts";
 
-/** An entry as it is read: with the name that its key has now. */
+/** An entry with the current name of its key. The name is null if the key no longer exists. */
 export type ReadEntry = Entry & { keyName: string | null };
 
 export interface ActivityFilter {
   method?: string | undefined;
-  /** Statuses themselves, or first digits of classes: 404, or 4 for all from 400 to 499. */
+  /** Status codes or first digits of status classes. For example, 404 selects one status, and 4 selects all statuses from 400 to 499. */
   statuses?: readonly number[] | undefined;
   keyId?: string | undefined;
   path?: string | undefined;
@@ -21,16 +21,16 @@ export interface ActivityFilter {
   to?: number | undefined;
 }
 
-/** As many entries as one filtered page looks at. It keeps a rare match from reading the whole log. */
+/** The maximum number of entries that a filtered page scans. The bound keeps a filter with few matches from reading the whole log. */
 export const entriesScannedAtOnce = 10_000;
 
 export interface ActivityPage {
   entries: ReadEntry[];
-  /** The id after which the next page goes on; null where the log ends here. */
+  /** The id after which the next page starts. Null if this is the last page. */
   next: string | null;
 }
 
-/** Entries of the account, newest first. Where `filter` matches little, a page may be short and still have a `next`. */
+/** Lists entries of the account, newest first. If `filter` has few matches, a page can be short and still have a `next`. */
 export async function listActivity(
   reading: LogReadContext,
   { filter, after, limit }: { filter: ActivityFilter; after?: string | undefined; limit: number },
@@ -62,7 +62,7 @@ export async function listActivity(
 const isStatus = (statuses: readonly number[]): SQL | undefined =>
   or(isOneOf(activity.status, statuses), isOneOf(sql`${activity.status} / 100`, statuses));
 
-/** One entry of the account. Throws `not_found`. */
+/** Returns one entry of the account. Throws `not_found` if the entry does not exist. */
 export async function readEntry(reading: LogReadContext, id: string): Promise<ReadEntry> {
   const { activity: log, actor } = reading;
   const rows = await log
@@ -74,7 +74,7 @@ export async function readEntry(reading: LogReadContext, id: string): Promise<Re
   return entry;
 }
 
-/** The keys are in the main database. */
+/** Adds the current key name to each entry. The keys are stored in the main database. */
 async function withKeyNames({ db, actor }: LogReadContext, entries: readonly Entry[]): Promise<ReadEntry[]> {
   const ids = [...new Set(entries.map(({ keyId }) => keyId))];
   if (ids.length === 0) return [];

@@ -3,12 +3,15 @@ import { idBound } from "../ids/ids.ts";
 import { dayMs, hourStart } from "../time/clock.ts";
 import { deleteOldMarks, deleteOldSlices } from "../usage/stale-slices.ts";
 
-/** How many days a log may be kept. */
+/** The fewest and the most days for which a log can be kept. */
 export const keptDays = { fewest: 2, most: 90 };
-/** Of the log, where the operator has not set another number. */
+/** The default retention of the log, in days. The operator can configure another number. */
 export const usualDays = 31;
 
-/** How many days the log is kept where the account has no number of its own. Throws where that is not configured as a number from 2 to 90. */
+/**
+ * Returns the retention of the log in days, for accounts without a retention of their own. Throws if `ACTIVITY_DAYS` is not a whole number from 2 to
+ * 90.
+ */
 export function activityDays({ ACTIVITY_DAYS = String(usualDays) }: { ACTIVITY_DAYS?: string }): number {
   const days = Number(ACTIVITY_DAYS);
   if (!Number.isInteger(days) || days < keptDays.fewest || days > keptDays.most)
@@ -16,18 +19,19 @@ export function activityDays({ ACTIVITY_DAYS = String(usualDays) }: { ACTIVITY_D
   return days;
 }
 
-/** Slices stay a day longer than entries: an hour that is computed anew has all of its parts. */
+/** Five-minute buckets are kept one day longer than entries. The extra day ensures that a recomputed hour has all of its buckets. */
 const slicesLongerMs = dayMs;
 
-/** An account, and how long its log is kept. */
+/** The retention of an account's log. */
 export interface Keeping {
   accountId: string;
   days: number;
 }
 
 /**
- * Deletes whole hours of entries past their retention, after raising the start of each log, and slices a day later. Deletes at most 5,000 rows
- * of each in one batch. Answers how many entries went, and whether more may be left of these accounts.
+ * Deletes entries in whole hours once their retention has ended, and five-minute buckets one day later. Before deleting, raises the start of each
+ * log. Deletes at most 5,000 entries and 5,000 buckets in one batch. Returns how many entries were deleted, and whether these accounts may have more
+ * to delete.
  */
 export async function deleteOldEntries(
   d1: D1Database,
@@ -46,7 +50,7 @@ export async function deleteOldEntries(
 const due = "json_each(?) AS due CROSS JOIN";
 
 const deletions = [
-  // Only where entries go: what D1 does not write costs nothing.
+  // Raises the start only for logs with entries to delete, because D1 bills every row that it writes.
   `INSERT INTO log_starts (account_id, starts_at, first_id)
     SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?)
     WHERE EXISTS (SELECT 1 FROM activity WHERE account_id = value ->> 0 AND id < value ->> 2)

@@ -8,10 +8,13 @@ import { type Entry, entriesAtOnce } from "./entry.ts";
 import { activity } from "./log-tables.ts";
 
 const writeTimeoutMs = 5 * secondMs;
-/** No log is kept for less. */
+/** A lower bound for the retention of every log, in milliseconds. Entries younger than this bound are never too old to be written. */
 const certainlyKeptMs = dayMs;
 
-/** The columns that an entry is written to, by its members. Named, so that a Worker from before a migration goes on writing after it. */
+/**
+ * The columns of the log, with the member of an entry that each column stores. The INSERT names its columns, so that a Worker from before a migration
+ * keeps working after the migration.
+ */
 const columns = Object.entries(getTableColumns(activity)).map(([member, { name, notNull }]) => ({
   member: member as keyof Entry,
   name,
@@ -20,7 +23,7 @@ const columns = Object.entries(getTableColumns(activity)).map(([member, { name, 
 
 const row = (entry: Entry) => columns.map(({ member }) => entry[member]);
 
-/** Where entries are written. `writer`: the number of the one that is to fold their slices. */
+/** The target of a write. `writer`: the number of the log writer that rolls up the buckets of the entries. */
 export interface LogWriteContext {
   d1: D1Database;
   writer: number;
@@ -28,9 +31,9 @@ export interface LogWriteContext {
 }
 
 /**
- * Writes entries to the log and marks their slices as stale, in one transaction for each 500. An entry that is there already is left
- * alone, so a batch may be repeated. One from before the start of its account's log is refused and reported: the rest of its slice has
- * been deleted. Answers the size of the database in bytes, as D1 says it. Throws where D1 has not confirmed a batch within 5 s; it may still have written.
+ * Writes entries to the log and marks their five-minute buckets as dirty, in one transaction per 500 entries. Leaves existing entries unchanged, so a
+ * batch can be repeated. Entries from before the start of their account's log are rejected and reported, because their bucket is incomplete. Returns
+ * the size of the database in bytes, as reported by D1. Throws if D1 does not confirm a batch within 5 s. D1 may still commit an unconfirmed batch.
  */
 export async function writeEntries(writing: LogWriteContext, entries: readonly Entry[]): Promise<number> {
   let bytes = 0;
@@ -39,7 +42,7 @@ export async function writeEntries(writing: LogWriteContext, entries: readonly E
   return bytes;
 }
 
-/** Writes entries. Entries that D1 refuses for their content are set aside and reported, and do not hold up the others. */
+/** Writes entries. Skips and reports entries whose content D1 rejects, so that the other entries are still written. */
 async function writeWhatIsTaken(writing: LogWriteContext, entries: readonly Entry[]): Promise<number> {
   try {
     return await withDeadline(writeBatch(writing, entries), writeTimeoutMs, "Writing activity entries to D1");
@@ -63,17 +66,17 @@ async function writeWhatIsTaken(writing: LogWriteContext, entries: readonly Entr
   }
 }
 
-/** Whether an entry has what no row can be without. NaN is no number in JSON. */
+/** Whether an entry has a value for every required column. NaN counts as missing, because JSON cannot represent it. */
 const isWhole = (entry: Entry): boolean =>
   columns.every(({ member, isNeeded }) => !isNeeded || (entry[member] != null && !Number.isNaN(entry[member])));
 
 const setAside = (entries: readonly Entry[], error: unknown): void =>
   console.error(`D1 refuses activity entries, which are set aside: ${entries.map(({ id }) => id).join(", ")}:`, messagesOf(error));
 
-/** Of `value`, a row as JSON: whether its account's log had not begun yet. */
+/** A SQL condition: the entry in `value`, a row as JSON, is from before the start of its account's log. */
 const isTooOld = "value ->> 1 < coalesce((SELECT first_id FROM log_starts WHERE account_id = value ->> 0), '')";
 
-// An entry that is there already is left alone. Any other that no row can be made of fails the batch: OR IGNORE would drop it in silence.
+// An entry that already exists is left unchanged. Any other constraint violation fails the batch, because `OR IGNORE` would drop the entry silently.
 const insertEntries = `INSERT INTO activity (${columns.map(({ name }) => name).join(", ")})
   SELECT ${columns.map((_, index) => `value ->> ${index}`).join(", ")} FROM json_each(?)
   WHERE NOT ${isTooOld} ON CONFLICT (account_id, id) DO NOTHING`;

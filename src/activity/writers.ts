@@ -8,7 +8,7 @@ import { activityDatabase, activityDatabases } from "./databases.ts";
 import type { Entry } from "./entry.ts";
 import { writeEntries } from "./write-entries.ts";
 
-/** The bindings that writers are reached by. */
+/** The bindings that give access to the log writers. */
 export interface WriterEnv {
   ACTIVITY_0: D1Database;
   ACTIVITY_WRITER: DurableObjectNamespace<ActivityWriter>;
@@ -18,7 +18,7 @@ export interface WriterEnv {
 const sendTimeoutMs = 3 * secondMs;
 const maxWriters = 32;
 
-/** How many writers each activity database has. Throws where that is not configured as a number from 1 to 32. */
+/** Returns the number of log writers per activity database. Throws if `ACTIVITY_WRITERS` is not a whole number from 1 to 32. */
 export function writersOf({ ACTIVITY_WRITERS }: Pick<WriterEnv, "ACTIVITY_WRITERS">): number {
   const count = Number(ACTIVITY_WRITERS);
   if (!Number.isInteger(count) || count < 1 || count > maxWriters)
@@ -27,7 +27,7 @@ export function writersOf({ ACTIVITY_WRITERS }: Pick<WriterEnv, "ACTIVITY_WRITER
 }
 
 const maxRemembered = 10_000;
-/** By account: every request asks for it, and a hash costs more than the rest of its way into the log. */
+/** The hashes of account ids, as numbers. Every request needs the hash of its account, and hashing costs more than all other steps of logging. */
 const numbers = new Map<string, number>();
 
 function numberOf(accountId: string): number {
@@ -39,12 +39,15 @@ function numberOf(accountId: string): number {
   return number;
 }
 
-/** The number of the writer that an account's entries go to. */
+/** Returns the number of the log writer that receives the entries of an account. */
 export const writerOf = (accountId: string, count: number): number => numberOf(accountId) % count;
 
 export const writerAt = ({ ACTIVITY_WRITER }: WriterEnv, store: string, number: number) => ACTIVITY_WRITER.getByName(`${store}/${number}`);
 
-/** Has the writer of an account fold what is stale of it. */
+/**
+ * Returns a function that makes the log writer of an account roll up the account's dirty buckets. Rejects if the log writer does not respond within
+ * 10 s.
+ */
 export const refreshBy =
   (env: WriterEnv, store: string) =>
   async (accountId: string): Promise<void> =>
@@ -54,12 +57,12 @@ export const refreshBy =
       "Asking a writer for a refresh",
     );
 
-/** How the log does, over all writers of all databases. */
+/** The health of the log, across the log writers of all activity databases. */
 export interface LogHealth {
-  /** Entries that wait in writers for their database. */
+  /** The number of entries that wait in log writers for their database. */
   journalled: number;
   dropped: number;
-  /** The databases that take no more. */
+  /** The bindings of the databases that are full. */
   full: string[];
   unreachable: string[];
 }
@@ -87,7 +90,7 @@ export async function readWriters(env: WriterEnv): Promise<LogHealth> {
   return health;
 }
 
-/** Removes what waits in the writers of a database of an account that is erased. Answers how many entries those were. */
+/** Removes the entries of an erased account from all log writers of a database. Returns how many entries were removed. */
 export async function eraseInWriters(env: WriterEnv, store: string, accountId: string): Promise<number> {
   const all = Array.from({ length: maxWriters }, (_, number) => number);
   const erased = await Promise.all(
@@ -99,8 +102,8 @@ export async function eraseInWriters(env: WriterEnv, store: string, accountId: s
 }
 
 /**
- * Wakes the writers that have left slices unfolded which ended over a minute ago: even if their alarms failed, and of how many
- * writers there were before. Answers how many.
+ * Wakes each log writer that has dirty buckets which ended over a minute ago. Also wakes log writers whose alarms failed, and log writers from before
+ * `ACTIVITY_WRITERS` was reduced. Returns how many log writers were woken.
  */
 export async function wakeWriters(env: WriterEnv, now: number): Promise<number> {
   const outcomes = await Promise.allSettled(
@@ -118,9 +121,10 @@ export async function wakeWriters(env: WriterEnv, now: number): Promise<number> 
 }
 
 /**
- * Sends entries to a writer. If it fails, tries it again after a moment, since a deploy resets all at once. Then tries the next writer, then
- * D1 itself. They may be written twice, which does no harm. Rejects where nobody has taken them. `dropped`: how many were lost before; answers
- * how many of those a writer has been told of.
+ * Sends entries to a log writer. If the call fails, retries it after 200 to 1,000 ms, because a deploy resets all Durable Objects at once. If the
+ * retry fails, tries the next log writer, and finally writes to D1 directly. Entries may be written twice, which does no harm. Rejects if every
+ * target fails. `dropped`: the number of entries that were lost before this call. Returns how many of the dropped entries were reported to a log
+ * writer.
  */
 export async function sendEntries(
   env: WriterEnv,

@@ -8,18 +8,21 @@ export type Statement = BatchItem<"sqlite">;
 export const connect = (d1: D1Database): Db => drizzle(d1);
 
 /**
- * A statement written by hand, for `batch`, with its rows as D1 answers them. Drizzle's own (`db.all`) loses its parameters
- * in a D1 batch: it prepares no statement for them to be bound to.
+ * Creates a statement from hand-written SQL for use in `batch`. The statement returns rows exactly as D1 returns them. Drizzle's own `db.all` does
+ * not prepare a statement, so a D1 batch would lose its parameters.
  */
 export function raw<Row>(db: Db, statement: SQL) {
   const query = db.all<Row>(statement);
   return Object.assign(query, { stmt: db.$client.prepare(query.getQuery().sql) });
 }
 
-/** Characters of one bound value: D1 takes 2 MB, and one may have three bytes. */
+/** The longest bound value, in characters. D1 accepts bound values of up to 2 MB, and a character may take three bytes. */
 const maxValue = 600_000;
 
-/** Rows as JSON arrays for `json_each`, as many as it takes for each to be a value that D1 takes; none where there are no rows. */
+/**
+ * Packs rows into texts with JSON arrays for `json_each`. Starts a new array when the next row would make the text too large for D1. Returns an empty
+ * list if there are no rows.
+ */
 export function jsonRows(rows: readonly unknown[]): string[] {
   const values: string[] = [];
   let open: string[] = [];
@@ -36,5 +39,5 @@ export function jsonRows(rows: readonly unknown[]): string[] {
   return open.length > 0 ? [...values, `[${open.join(",")}]`] : values;
 }
 
-/** A new value for the `revision` of a row. */
+/** Returns a new random `revision` for a row. */
 export const newRevision = (): string => crypto.randomUUID().replaceAll("-", "").slice(0, 16);

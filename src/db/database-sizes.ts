@@ -3,14 +3,20 @@ import { secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
 import type { Db } from "./client.ts";
 
-/** A database of 10 GB that has so much takes no more rows: the rest is for what ends something, and for what is on its way. */
+/**
+ * The sizes, in bytes, at which a database counts as full and accepts no new rows. D1 allows 10 GB per database. The space above these sizes is
+ * reserved for operations that end or delete something, and for writes in flight.
+ */
 export const fullBytes = { main: 9e9, activity: 9.5e9 };
 
-/** Notes how large each database is, as D1 says it, and whether it is full. `databases`: by binding, the main one as `DB`. Answers how many were measured. */
+/**
+ * Stores the size of each database as D1 reports it, and whether the database is full. `databases`: pairs of a binding and its D1 database. The main
+ * database has the binding `DB`. Returns the number of databases that were measured.
+ */
 export async function measureDatabases(db: Db, databases: readonly (readonly [string, D1Database])[], now: number): Promise<number> {
   const measured = await Promise.allSettled(
     databases.map(async ([binding, d1]) => {
-      // One that hangs keeps no other from being measured.
+      // With this deadline, a database that hangs does not block the measurement of other databases.
       const { meta } = await withDeadline(d1.prepare("SELECT 1").run(), 5 * secondMs, `Measuring ${binding}`);
       const bytes = meta.size_after ?? 0;
       return [binding, bytes, Number(bytes >= (binding === "DB" ? fullBytes.main : fullBytes.activity))] as const;
@@ -24,11 +30,11 @@ export async function measureDatabases(db: Db, databases: readonly (readonly [st
   return rows.length;
 }
 
-/** The bindings of databases that were full when they were last measured. */
+/** Returns the bindings of the databases that were full at the last measurement. */
 export async function fullDatabases(db: Db): Promise<string[]> {
   const rows = await db.all<{ binding: string }>(sql`SELECT binding FROM database_sizes WHERE is_full`);
   return rows.map(({ binding }) => binding);
 }
 
-/** The condition that the main database has room for more rows. */
+/** The SQL condition that the main database was not full at the last measurement. */
 export const hasRoom: SQL = sql`NOT EXISTS (SELECT 1 FROM database_sizes WHERE binding = 'DB' AND is_full)`;

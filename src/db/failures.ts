@@ -1,4 +1,7 @@
-/** What an error says, and what it was caused by, for the log too. Drizzle's own messages are left out: they quote the statement, with what a client sent. */
+/**
+ * Returns the messages of an error and its causes, one per line. The result is safe to log, because it leaves out Drizzle's own messages, which quote
+ * data from clients.
+ */
 export const messagesOf = (error: unknown): string => {
   if (!(error instanceof Error)) return String(error);
   const seen: string[] = [];
@@ -6,21 +9,24 @@ export const messagesOf = (error: unknown): string => {
   return seen.join("\n");
 };
 
-/** Returns the innermost cause of an error, for the log. An outer error may quote data that a client sent. */
+/** Returns the innermost cause of an error, for the log. The outer errors are not logged, because they may quote data that a client sent. */
 export const innermost = (error: unknown): unknown =>
   error instanceof Error && error.cause instanceof Error ? innermost(error.cause) : error;
 
-/** Whether D1 refused a write since it would repeat a unique value. `columns` as SQLite names them: `users.account_id, users.email_key`. */
+/**
+ * Returns whether D1 rejected a write that would duplicate a unique value. `columns`: the unique columns in SQLite's notation, for example
+ * `users.account_id, users.email_key`.
+ */
 export const isDuplicate = (error: unknown, columns: string): boolean => messagesOf(error).includes(`UNIQUE constraint failed: ${columns}`);
 
-/** Whether D1 refused a write since it would point at a row that is not there. */
+/** Returns whether D1 rejected a write that refers to a row that does not exist. */
 export const isDanglingReference = (error: unknown): boolean => messagesOf(error).includes("FOREIGN KEY constraint failed");
 
-/** Whether D1 refused a write for what was to be written: the same write will be refused again. */
+/** Returns whether D1 rejected a write because of its content. Such a write fails again if it is retried. */
 export const isRefusedContent = (error: unknown): boolean =>
   /SQLITE_(?:TOOBIG|CONSTRAINT|MISMATCH)|constraint failed|malformed JSON|too big/.test(messagesOf(error));
 
-/** Whether D1 could not answer, as against having refused a statement. */
+/** Returns whether an error means that D1 was unavailable, and not that D1 rejected a statement. */
 export const isStorageFailure = (error: unknown): boolean => {
   const text = messagesOf(error);
   return (

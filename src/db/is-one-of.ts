@@ -2,12 +2,15 @@ import { type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 
 /**
- * The condition that an id is one of several, and that the row is the account's. The `+` keeps SQLite from reading all rows of the account by an
- * index of that column: it looks up each id.
+ * Returns the condition that an id is one of `ids` and that the row belongs to the account. The `+` stops SQLite from using an index on the account
+ * column, which would read all rows of the account. With the `+`, SQLite looks up each id.
  */
 export const isOwnOneOf = (table: { id: SQLiteColumn; accountId: SQLiteColumn }, accountId: string, ids: readonly string[]): SQL =>
   sql`(${isOneOf(table.id, ids)} AND +${table.accountId} = ${accountId})`;
 
-/** The condition that a column has one of several values: one bound parameter, however many they are. Undefined for undefined values, which stand for all. */
+/**
+ * Returns the condition that a column has one of several values. The condition needs only one bound parameter for any number of values. Returns
+ * undefined, which matches all rows, if `values` is undefined.
+ */
 export const isOneOf = (column: SQLiteColumn | SQL, values: readonly (string | number)[] | undefined): SQL | undefined =>
   values && sql`${column} IN (SELECT value FROM json_each(${JSON.stringify(values)}))`;

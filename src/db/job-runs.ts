@@ -2,10 +2,10 @@ import { inArray } from "drizzle-orm";
 import type { Db } from "./client.ts";
 import { jobs } from "./tables.ts";
 
-/** How far a scheduled job is, and how its last run went. */
+/** The progress of a scheduled job and the result of its last run. */
 export type JobRun = typeof jobs.$inferSelect;
 
-/** The last run of each job that has run, by its name. */
+/** Returns the last run of each job that has run, by job name. */
 export const readJobRuns = async (db: Db): Promise<Map<string, JobRun>> =>
   new Map((await db.select().from(jobs)).map((run) => [run.name, run]));
 
@@ -14,7 +14,7 @@ export async function keepJobRun(db: Db, run: JobRun): Promise<void> {
   await db.insert(jobs).values(run).onConflictDoUpdate({ target: jobs.name, set: how });
 }
 
-/** Deletes the runs of jobs that are no more: their age would look like a failure. */
+/** Deletes the runs of jobs that no longer exist. Otherwise, the growing age of such a run would look like a failure. */
 export async function forgetJobs(db: Db, names: readonly string[]): Promise<void> {
   if (names.length > 0) await db.delete(jobs).where(inArray(jobs.name, names.slice(0, 50)));
 }

@@ -1,56 +1,71 @@
-// What an area says of itself to those that span all areas. `src/resources.ts` lists the manifests; `src/registry/` reads them.
+// A manifest describes an area for code that works on all areas. `src/resources.ts` lists the manifests, and `src/registry/` reads them.
 
-/** What is known of a table besides its columns. All of it has a default. */
+/** Facts about a table that its columns do not show. All facts are optional. */
 export interface TableFacts {
-  /** The column that holds the account's id; or the column that refers to a row of another table of the area, whose account it is. By default `account_id`. */
+  /**
+   * The column that contains the account id (default: `account_id`). If `table` is set, the column instead refers to a row of that table, and the
+   * referenced row belongs to the account.
+   */
   owner?: { column: string } | { column: string; table: string };
-  /** How many rows an account may have, and what to do about it where it has them. By default any number. */
+  /**
+   * The maximum number of rows that an account may have in the table. `advice`: the rest of the error message that starts with "An account may have
+   * 50,000". Without `rows`, the number of rows has no limit.
+   */
   rows?: { max: number; advice: string };
-  /** How its rows are counted against the storage of the account. By default as a row of its indexes and texts. */
+  /**
+   * How the table's rows count toward the storage quota of the account. By default, the size of a row is calculated from the table's indexes and
+   * texts.
+   */
   bytes?: RowBytes;
-  /** Whether SQLite stores it by its primary key (`WITHOUT ROWID`), which takes a third fewer pages where rows are narrow. */
+  /** Whether SQLite stores the table by its primary key (`WITHOUT ROWID`). `WITHOUT ROWID` saves a third of the pages if rows are narrow. */
   withoutRowid?: boolean;
   export?: TableExport | "left out";
-  /** "by hand": the area's own code does it. */
+  /** "by hand" means that the area erases the rows with its own code. */
   erasure?: TableErasure | "kept" | "by hand";
-  /** The column by which made-up rows are told from others: it has a time, or an id with this prefix. By default none is made up. */
+  /**
+   * The column that identifies sample rows: a column with a time, or a column with ids of this prefix. Without `sampleUntil`, the table has no sample
+   * rows.
+   */
   sampleUntil?: string | { column: string; prefix: string };
 }
 
 /**
- * What a row takes in the database, in bytes, besides the texts in it: numbers, and its entries in indexes. `indexed`: columns whose text an index repeats.
- * `overflows`: false where the texts are so short that a row never takes a page of its own. `sql`: an expression in place of all this. `mayBeZero`: it may
- * say that a row takes nothing, which then is not counted.
+ * The size of a row in the database, in bytes. `row`: the size of numbers and index entries, without texts. `indexed`: columns whose text is repeated
+ * in an index. `overflows`: false if the texts of a row are always too short to need an overflow page. `sql`: an SQL expression for the size, in
+ * place of the calculation. `mayBeZero`: true if the SQL expression may return 0. Rows with size 0 are not counted.
  */
 export type RowBytes = { row: number; indexed?: readonly string[]; overflows?: false } | { sql: string; mayBeZero?: true } | "not counted";
 
 /** How the rows of an account are exported. */
 export interface TableExport {
-  /** The `type` of its lines. By default the name of the table. */
+  /** The `type` of the exported lines (default: the name of the table). */
   as?: string;
-  /** The columns that an index has in this order, behind the account. By default the primary key. */
+  /**
+   * The columns that sort the export. An index must contain the sort columns in this order after `account_id`. By default, the primary key sorts the
+   * export.
+   */
   order?: readonly [string, ...string[]];
-  /** Columns that are left out: hashes and encrypted secrets, and columns that only find rows. */
+  /** Columns that are not exported: hashes, encrypted secrets, and columns that only serve lookups. */
   hidden?: readonly string[];
-  /** Rows that one statement reads. By default 200. */
+  /** The number of rows that one statement reads (default: 200). */
   rowsAtOnce?: number;
 }
 
 /** How the rows of an account are erased. */
 export interface TableErasure {
-  /** What the report calls them. By default the name of the table. */
+  /** The label of the rows in the erasure report (default: the name of the table). */
   as?: string;
 }
 
-/** Types of events about one thing, whose data have one shape. */
+/** Event types whose data have the same shape, because they concern the same kind of object. */
 export interface EventGroup {
-  /** What the OpenAPI document calls the shape. */
+  /** The name of the data's schema in the OpenAPI document. */
   schema: string;
-  /** The scope that a key needs to read them. */
+  /** The scope that a key needs to read these events. */
   scope: string;
-  /** Data as such an event has. */
+  /** The data of an example event. */
   example: Readonly<Record<string, unknown>>;
-  /** By type: what it means and, of an event of a change, an example of the former values. */
+  /** The event types by name. An event type for changes also has an example of the previous values. */
   types: Readonly<Record<string, EventType>>;
 }
 
@@ -59,30 +74,36 @@ export interface EventType {
   previous?: Readonly<Record<string, unknown>>;
 }
 
-/** What an area is, as data. */
+/** The data that describe an area of the project. */
 export interface Manifest {
-  /** The name of its folder. */
+  /** The name of the area's folder. */
   name: string;
-  /** Its place where scopes, types of events and the parts of the documentation are listed. */
+  /** The position of the area in lists of scopes, event types and documentation sections. */
   order: number;
-  /** The parts of the documentation that its routes stand in. */
+  /** The documentation sections that contain the area's routes. */
   tags?: readonly { name: string; description: string }[];
-  /** What its ids begin with, and what they are ids of. */
+  /** The id prefixes of the area, each with the kind of object that it identifies. */
   ids?: Readonly<Record<string, string>>;
-  /** What keys may be allowed. `isDefault`: a new key may do it unless its maker says otherwise. */
+  /** The scopes that the area defines for keys. `isDefault`: whether a new key gets the scope by default. */
   scopes?: Readonly<Record<string, { isDefault: boolean }>>;
   events?: readonly EventGroup[];
-  /** Further numbers that bound what clients may do, by name: a guide shows one as `{{tasks.scannedMb}}`. */
+  /** Further limits for clients, by name. Guides refer to a limit as, for example, `{{tasks.scannedMb}}`. */
   limits?: Readonly<Record<string, number>>;
-  /** Sentences for the guide to limits, with figures of this manifest in braces. */
+  /** Sentences for the guide to limits, with placeholders for limits from this manifest. */
   limitNotes?: readonly string[];
-  /** The module `tables.ts`, and `log-tables.ts` for the databases of logs. Every table in them is erased and exported unless `facts` says otherwise. */
+  /**
+   * The exports of `tables.ts`, and of `log-tables.ts` for the log databases. Every table is exported and erased with its account unless `facts` says
+   * otherwise.
+   */
   tables?: Readonly<Record<string, unknown>>;
   logTables?: Readonly<Record<string, unknown>>;
-  /** By the name that a table is exported under. */
+  /** Facts about tables, by the names under which the modules export the tables. */
   facts?: Readonly<Record<string, TableFacts>>;
-  /** The areas whose tables it reads. It writes its own alone. */
+  /** The other areas whose tables this area reads. An area never writes to tables of other areas. */
   reads?: readonly string[];
-  /** The areas whose rows it refers to, and the file that says what happens when one of those is deleted: the other area may call it. */
+  /**
+   * Files that handle deletions in other areas, by the name of the other area. When another area deletes a row to which this area refers, it calls
+   * the file.
+   */
   onDelete?: Readonly<Record<string, string>>;
 }

@@ -3,10 +3,10 @@ import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
 import { Failure } from "../errors/failure.ts";
 import { type Db, newRevision } from "./client.ts";
 
-// Read, decide, write where nobody else has written meanwhile, else begin again. Each write of a row gives it a new `revision`,
-// which is also its ETag.
+// Optimistic locking: a change reads a row and then writes only if nobody else has changed the row since. If the row has changed, the change is
+// repeated with the new row. Each write gives the row a new `revision`, which is also its ETag.
 
-/** A row that is changed by its revision. */
+/** A row with a revision for optimistic locking. */
 export interface Versioned {
   accountId: string;
   id: string;
@@ -16,22 +16,22 @@ export interface Versioned {
 
 type VersionedTable = SQLiteTable & Record<"accountId" | "id" | "revision", SQLiteColumn>;
 
-/** Names a version of a row: a row that was changed has another name. */
+/** Returns the name of the current version of a row. Each change gives the row a new version name. */
 export const versionName = ({ id, revision }: Pick<Versioned, "id" | "revision">): string => `${id}.${revision}`;
 
-/** Returns whether what the caller requires (`If-Match`, `If-None-Match`) holds for the revision of what it is about to change. */
+/** Returns whether a revision meets the precondition of the caller (`If-Match` or `If-None-Match`). */
 export type Precondition = (revision: string) => boolean;
 
 export const always: Precondition = () => true;
 
-/** What a write answers where somebody else wrote between its read and itself. */
+/** The result of a write if another write changed the row after it was read. */
 export const conflicted = Symbol("another write came between");
 
 const maxAttempts = 100;
 
 /**
- * Reads a row, checks the caller's precondition and hands the row to `write`; all of it again where that answers `conflicted`.
- * `name`: what the row is called in a sentence. Throws `precondition_failed`, and `conflict` where it takes unreasonably long.
+ * Reads a row, checks the caller's precondition, and passes the row to `write`. Starts over if `write` returns `conflicted`. `name`: what error
+ * messages call the row. Throws `precondition_failed`, or `conflict` after 100 attempts.
  */
 export function withOptimisticLock<Row extends Versioned, Result>(
   { read, holds, name }: { read: () => Promise<Row>; holds: Precondition; name: string },
@@ -44,36 +44,39 @@ export function withOptimisticLock<Row extends Versioned, Result>(
   });
 }
 
-/** Throws `precondition_failed` if what the caller requires does not hold for this version. */
+/** Throws `precondition_failed` if the row's revision does not meet the caller's precondition. */
 export function requireHolds({ revision }: Pick<Versioned, "revision">, holds: Precondition, name: string): void {
   if (!holds(revision))
     throw new Failure("precondition_failed", `The ${name} is not in a version that If-Match or If-None-Match allows. Read it again.`);
 }
 
-/** Repeats an attempt until nobody came between its read and its write. Throws `conflict` where that takes unreasonably long. */
+/** Repeats an attempt until no other write conflicts with the attempt. Throws `conflict` after 100 attempts. */
 export async function retryOnConflict<Result>(attempt: () => Promise<Result | typeof conflicted>): Promise<Result> {
   for (let made = 0; made < maxAttempts; made++) {
     const result = await attempt();
     if (result !== conflicted) return result;
-    // Those who lost together do not come back together.
+    // Random delays spread out the retries of writes that failed together.
     await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(5 * made, 100)));
   }
   throw new Failure("conflict", "This is being changed by others just now. Try again.");
 }
 
-/** The time of a change: never that of the change before, nor earlier, since clients ask for what changed after it. */
+/**
+ * Returns the update time of a change. This time is always later than the previous `updatedAt`, because clients ask for rows that changed after a
+ * given time.
+ */
 export const nextUpdate = (before: Pick<Versioned, "updatedAt">, now: number): number => Math.max(now, before.updatedAt + 1);
 
-/** What every change of a row sets. */
+/** Returns the values that every change of a row sets. */
 export const nextVersion = (before: Versioned, now: number) => ({ revision: newRevision(), updatedAt: nextUpdate(before, now) });
 
-/** The rows of `table` that are `row` as it was read: that one, or none. */
+/** Returns the condition that matches `row` only if its revision has not changed since it was read. */
 export const asRead = (table: VersionedTable, { accountId, id, revision }: Versioned): SQL | undefined =>
   and(eq(table.accountId, accountId), eq(table.id, id), eq(table.revision, revision));
 
-/** The condition that a row is still as it was read. */
+/** Returns the condition that a row has not changed since it was read. */
 export const isUnchanged = (db: Db, table: VersionedTable, row: Versioned): SQL =>
   exists(db.select({ id: table.id }).from(table).where(asRead(table, row)));
 
-/** Whether a statement with RETURNING wrote anything. */
+/** Returns whether a statement with RETURNING wrote at least one row. */
 export const wrote = (rows: unknown): boolean => Array.isArray(rows) && rows.length > 0;

@@ -2,12 +2,15 @@ import { and, desc, gte, type SQL } from "drizzle-orm";
 import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
 import type { Db } from "./client.ts";
 
-/** As many rows as one page of a list looks at where a filter has to be tried on each: a rare match keeps nobody else waiting for D1. */
+/**
+ * The maximum number of rows that one page of a filtered list scans. Without this maximum, a filter with few matches would block D1 for other
+ * requests.
+ */
 export const scannedAtOnce = 2000;
 
 /**
- * A page of a list. `next`: the position after which the next page goes on; null where the list ends here. Where a filter matches little, a
- * page may be short and still have a `next`.
+ * A page of a list. `next`: the position after which the next page starts, or null at the end of the list. If a filter matches few rows, a page may
+ * be short and still have a `next`.
  */
 export interface Page<Row, Position> {
   rows: Row[];
@@ -15,8 +18,8 @@ export interface Page<Row, Position> {
 }
 
 /**
- * Returns the page of `found`, which has one row more than the page. `lastScanned`: the position of the last row that was looked at; null
- * where that was the last of all.
+ * Returns a page of the rows `found`. An extra row beyond `limit` means that another page follows. `lastScanned`: the position of the last scanned
+ * row, or null if the scan reached the end of the list.
  */
 export function pageFrom<Row, Position>(
   found: readonly Row[],
@@ -30,18 +33,18 @@ export function pageFrom<Row, Position>(
 }
 
 interface Asked<Row> {
-  /** The rows that the list has, from where the page begins. */
+  /** The condition for rows of the list that come after the previous page. */
   range: SQL | undefined;
-  /** What of them is wanted; undefined where all are. */
+  /** The condition of the filter, or undefined if the list has no filter. */
   matches: SQL | undefined;
   limit: number;
-  /** As many rows as a filtered page looks at. */
+  /** The maximum number of rows that a filtered page scans. */
   scanned?: number;
-  /** Reads rows under a condition, the latest first, one more than `limit`. */
+  /** Reads the newest rows that match a condition, at most `limit` + 1. */
   rows: (where: SQL | undefined) => PromiseLike<Row[]>;
 }
 
-/** A page of a list in the order of its ids, the latest first. Where a filtered page ends is found in the index, without the rows. */
+/** Returns a page of a list that is sorted by id, newest first. Finds the end of a filtered page in the index, without reading the rows. */
 export async function newestFirst<Row extends { id: string }>(
   db: Db,
   table: SQLiteTable & { id: SQLiteColumn },

@@ -1,14 +1,17 @@
 import { getTableColumns, type SQL, sql } from "drizzle-orm";
 import type { SQLiteTable } from "drizzle-orm/sqlite-core";
 
-/** D1 lets a function have 32 arguments. */
+/** The maximum number of arguments of an SQL function in D1. */
 const maxArguments = 32;
 
-/** All columns of a row in one value, for a place that holds only one: arrays of at most 32 values, in an array. */
+/**
+ * Encodes all columns of a row as one JSON value, so that a query can return the row in a single column. The JSON value is an array of arrays with at
+ * most 32 values each.
+ */
 export const rowAsJson = (table: SQLiteTable): SQL =>
   jsonArray(inGroups(Object.values(getTableColumns(table))).map((columns) => jsonArray(columns.map((column) => sql`${column}`))));
 
-/** The row that `rowAsJson` put into a value, as Drizzle would read it. */
+/** Decodes a row that `rowAsJson` encoded. The decoded row is the same as a row that Drizzle reads. */
 export function rowOfJson<Table extends SQLiteTable>(table: Table, json: string): Table["$inferSelect"] {
   const values = (JSON.parse(json) as unknown[][]).flat();
   const members = Object.entries(getTableColumns(table)).map(([name, column], index) => {

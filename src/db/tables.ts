@@ -1,27 +1,27 @@
 import { integer, sqliteTable, text } from "drizzle-orm/sqlite-core";
 
-/** What the clock last found of each database, by its binding. */
+/** The size of each database when it was last measured. */
 export const databaseSizes = sqliteTable("database_sizes", {
   binding: text().primaryKey(),
   bytes: integer().notNull(),
-  /** Whether it takes no more rows but those that end something. */
+  /** Whether the database is full and accepts only operations that end or delete something. */
   isFull: integer("is_full", { mode: "boolean" }).notNull(),
   measuredAt: integer("measured_at").notNull(),
 });
 
-/** The scheduled jobs: how far each is, and how its last run went. */
+/** The progress of each scheduled job and the result of its last run. */
 export const jobs = sqliteTable("jobs", {
   name: text().primaryKey(),
-  /** What it does, for people. */
+  /** A human-readable description of the job. */
   description: text().notNull().default(""),
-  /** Where the next run goes on; empty at a beginning. */
+  /** The position at which the next run continues, or an empty text if the next run starts a round. */
   cursor: text().notNull(),
   ranAt: integer("ran_at").notNull(),
   tookMs: integer("took_ms").notNull(),
-  /** What it did, in the units of the job. */
+  /** The amount of work that the last run did, in the units of the job. */
   done: integer().notNull(),
-  /** Whether more was left than it may do in one run. */
+  /** Whether the last run left work for the next minute. */
   hasMore: integer("has_more", { mode: "boolean" }).notNull(),
-  /** What it failed with; null where it did not. */
+  /** The error of the last run, or null if it succeeded. */
   error: text(),
 });

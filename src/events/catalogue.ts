@@ -2,7 +2,7 @@ import { Failure } from "../errors/failure.ts";
 import { manifests } from "../registry/manifests.ts";
 import type { CataloguedEvent } from "./event.ts";
 
-/** Types of events. */
+/** The event types and the scopes that a key needs to read them. */
 export class EventCatalogue {
   readonly kinds: readonly CataloguedEvent[];
 
@@ -18,19 +18,19 @@ export class EventCatalogue {
     return this.kinds.find((kind) => kind.type === type);
   }
 
-  /** The scopes that a key needs to read events of all of `types`. `*` stands for every type; so does a type that is not known any more. */
+  /** Returns the scopes that a key needs to read events of all of `types`. `*` and unknown types stand for every type. */
   scopesFor(types: readonly string[]): string[] {
     const kinds = types.map((type) => this.find(type));
     const wanted = kinds.every((kind) => kind !== undefined) ? kinds : this.kinds;
     return [...new Set(wanted.map(({ scope }) => scope))];
   }
 
-  /** The types whose events a key with these scopes may read. */
+  /** Returns the types whose events a key with these scopes may read. */
   readableWith(scopes: readonly string[]): string[] {
     return this.kinds.filter(({ scope }) => scopes.includes(scope)).map(({ type }) => type);
   }
 
-  /** Throws `forbidden` where a key with these scopes (null: bound by nothing) may not read events of all of `types`. */
+  /** Throws `forbidden` if a key with these scopes may not read events of all of `types`. If `scopes` is null, access is unrestricted. */
   requireReadable(types: readonly string[], scopes: readonly string[] | null): void {
     const missing = scopes === null ? [] : this.scopesFor(types).filter((scope) => !scopes.includes(scope));
     if (missing.length > 0)
@@ -38,7 +38,7 @@ export class EventCatalogue {
   }
 }
 
-/** Every type of event that the manifests state. */
+/** The event types of all manifests. */
 export const eventCatalogue = new EventCatalogue(
   manifests.flatMap(({ events = [] }) =>
     events.flatMap(({ types, ...group }) => Object.entries(types).map(([type, about]) => ({ ...group, type, ...about }))),

@@ -5,41 +5,44 @@ import type { EventGroup } from "../db/manifest.ts";
 import { idBound, newId } from "../ids/ids.ts";
 import { iso } from "../time/clock.ts";
 
-/** Something that happened. It is stored for `GET /events` and for webhooks. */
+/** Something that happened in an account. `GET /events` returns events, and webhooks receive them. */
 export interface Event {
   accountId: string;
   id: string;
   type: string;
   createdAt: number;
   data: Readonly<Record<string, unknown>>;
-  /** The former values of the members of `data` that changed; absent or null in an event that tells of no change. */
+  /** The former values of the members of `data` that changed. Absent or null if the event does not describe a change. */
   previous?: Readonly<Record<string, unknown>> | null;
-  /** The request that caused it. */
+  /** The request that caused the event. */
   requestId?: string | null;
 }
 
-/** One type of event, as the manifest of its area states it. */
+/** One event type, as declared in the manifest of its area. */
 export interface CataloguedEvent {
   type: string;
   description: string;
-  /** The scope that a key needs to read it. */
+  /** The scope that a key needs to read the event. */
   scope: string;
-  /** What the shape of the data is called. */
+  /** The name of the schema of the data. */
   schema: string;
-  /** Data as such an event has. */
+  /** Example data of an event of this type. */
   example: Readonly<Record<string, unknown>>;
-  /** Of an event of a change: an example of the former values of what changed. */
+  /** Example former values of the members that changed. Present only if the event type describes a change. */
   previous?: Readonly<Record<string, unknown>>;
 }
 
-/** One type of event with the shape of its data. */
+/** One event type with the schema of its data. */
 export interface EventKind<Data extends z.ZodObject = z.ZodObject> {
   type: string;
   schema: string;
   data: Data;
 }
 
-/** The types of events of a group, with the shape of their data: all carry a thing as it is after what happened; a deleted thing as it was. */
+/**
+ * Returns the event types of a group with the schema of their data. The data show the resource after the event. The data of a deletion event show the
+ * deleted resource.
+ */
 export const kindsOf = <Group extends EventGroup, Data extends z.ZodObject>(
   { schema, types }: Group,
   data: Data,
@@ -54,7 +57,7 @@ interface Occurrence {
   now: number;
 }
 
-/** An event of a kind. What its schema does not know is refused, so that nothing is published by mistake. */
+/** Creates an event. Throws if `data` has members that the schema does not know, so that nothing is published by mistake. */
 export const newEvent = <Data extends z.ZodObject>(kind: EventKind<Data>, { accountId, now }: Occurrence, data: z.infer<Data>): Event => ({
   accountId,
   id: newId("evt", now),
@@ -63,17 +66,17 @@ export const newEvent = <Data extends z.ZodObject>(kind: EventKind<Data>, { acco
   data: kind.data.parse(data),
 });
 
-/** An event of a change, with the former values of the members that differ. */
+/** Creates an event for a change, with the former values of the members that differ. */
 export const newChangeEvent = <Data extends z.ZodObject>(
   kind: EventKind<Data>,
   occurrence: Occurrence,
   { before, after }: { before: z.infer<Data>; after: z.infer<Data> },
 ): Event => ({ ...newEvent(kind, occurrence, after), previous: previousShape(kind.data).parse(differing(before, after)) });
 
-/** The shape of the former values in an event of a change. */
+/** Returns the schema of the former values in an event that describes a change. */
 export const previousShape = <Data extends z.ZodObject>(data: Data) => data.partial();
 
-/** An event that carries the example of its type. */
+/** Creates an event with the example data of its type. */
 export const newExampleEvent = ({ type, example, previous }: CataloguedEvent, { accountId, now }: Occurrence): Event => ({
   accountId,
   id: newId("evt", now),
@@ -83,7 +86,7 @@ export const newExampleEvent = ({ type, example, previous }: CataloguedEvent, { 
   previous: previous ?? null,
 });
 
-/** The body that webhooks are sent of an event. */
+/** Returns the body of the webhook requests for an event. */
 export const bodyOf = ({
   type,
   createdAt,
@@ -96,13 +99,16 @@ export const bodyOf = ({
   ...(previous && { previous }),
 });
 
-/** An example of the body that webhooks are sent of a kind. */
+/** Returns an example body of the webhook requests for an event type. */
 export const exampleBodyOf = ({ type, example, previous }: CataloguedEvent): Record<string, unknown> =>
   bodyOf({ type, createdAt: exampleTime, data: example, previous: previous ?? null });
 
 const exampleTime = Date.parse("2026-01-31T09:30:00.000Z");
 
-/** Returns the id of an event that a resource has once for each time `at`. The same arguments give the same id, so storing the event twice does nothing. */
+/**
+ * Returns the id of an event that occurs only once per resource and time `at`. The same arguments give the same id, so storing the event twice has no
+ * effect.
+ */
 export function onceEventId(type: string, thingId: string, at: number, now: number): string {
   const rest = hashOf(`${type} ${thingId} ${at}`).slice(0, 20);
   return idBound("evt", now) + rest;

@@ -6,14 +6,15 @@ import { Failure } from "../errors/failure.ts";
 import type { Event } from "./event.ts";
 import { events } from "./tables.ts";
 
-/** An event as it is read, with its sequence number in the account. */
+/** An event with its sequence number in the account. */
 export type SequencedEvent = Event & { sequence: number };
 
 export type EventOrder = "asc" | "desc";
 
 /**
- * Events of the account of one of `types`, newest first unless `order` is `asc`, from after the sequence number `after`. A client that reads `asc` to
- * the end and continues there later misses none, however late one was stored. A page looks at 2,000 at most.
+ * Lists the account's events that have one of `types`, starting after the sequence number `after`. The order is newest first, unless `order` is
+ * `asc`. A client that reads in `asc` order and later resumes after its last event misses nothing, even events stored late. A page scans at most
+ * 2,000 events.
  */
 export async function listEvents(
   { db, actor }: ReadContext,
@@ -41,7 +42,7 @@ export async function listEvents(
   return pageFrom(found, limit, ({ sequence }) => sequence, lastScanned?.sequence);
 }
 
-/** One event of the account. Throws `not_found`. */
+/** Returns one event of the account. Throws `not_found` if the event does not exist. */
 export async function readEvent({ db, actor }: ReadContext, id: string): Promise<Event> {
   const [event] = await db
     .select()

@@ -4,10 +4,10 @@ import { deleteInChunks } from "../db/delete-in-chunks.ts";
 import { idBound } from "../ids/ids.ts";
 import { dayMs } from "../time/clock.ts";
 
-/** How long events, deliveries and attempts are kept. */
+/** The retention of events, deliveries and attempts, in milliseconds. */
 export const eventsKeptMs = 30 * dayMs;
 
-/** Deletes events that are older than 30 days, at most `atMost`. Returns how many were deleted. */
+/** Deletes at most `atMost` events that are older than 30 days. Returns how many were deleted. */
 export const deleteOldEvents = (db: Db, accountIds: readonly string[], now: number, atMost: number): Promise<number> =>
   deleteInChunks(
     db,

@@ -2,12 +2,12 @@ import { type SQL, sql } from "drizzle-orm";
 import { type Db, jsonRows, raw, type Statement } from "../db/client.ts";
 import type { Event } from "./event.ts";
 
-/** The statements that store an event for nobody yet. */
+/** Returns the statements that store an event without creating deliveries. */
 export const storeEvent = (db: Db, event: Event): Statement[] => insertEvents(db, [event], sql`true`);
 
 /**
- * Returns the sequence number of an account's next event, after the last one. A number is never used again, even if all events were deleted,
- * because it is at least the event's time in microseconds.
+ * The sequence number of an account's next event. Numbers are never reused, even after all events are deleted. Each number is at least the event's
+ * time in microseconds.
  */
 const firstSequence = sql.raw(
   "max(value ->> 4 * 1000, 1 + (SELECT coalesce(max(sequence), 0) FROM events AS others WHERE others.account_id = made.value ->> 0))",
@@ -15,7 +15,7 @@ const firstSequence = sql.raw(
 
 const previousOf = ({ previous }: Event): string | null => (previous ? JSON.stringify(previous) : null);
 
-/** The statements that store events where `when` holds. They may be repeated. */
+/** Returns the statements that store events if the condition `when` is true. The statements are idempotent. */
 export function insertEvents(db: Db, events: readonly Event[], when: SQL, requestId: string | null = null): Statement[] {
   const rows = events.map((event) => [
     event.accountId,

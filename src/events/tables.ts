@@ -1,6 +1,6 @@
 import { index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 
-/** Something that happened, for webhooks and for `GET /events`. */
+/** The events of all accounts, for `GET /events` and for webhooks. */
 export const events = sqliteTable(
   "events",
   {
@@ -8,12 +8,12 @@ export const events = sqliteTable(
     id: text().notNull(),
     type: text().notNull(),
     data: text({ mode: "json" }).$type<Record<string, unknown>>().notNull(),
-    /** The former values of what changed; null if the event tells of no change. */
+    /** The former values of the members that changed. Null if the event does not describe a change. */
     previous: text({ mode: "json" }).$type<Record<string, unknown>>(),
     createdAt: integer("created_at").notNull(),
-    /** Counts up in the order in which the events of the account were stored: nothing comes before what a reader has passed. */
+    /** Increases in the order in which the account's events were stored. A new event always sorts after the events that a client has already read. */
     sequence: integer().notNull(),
-    /** The request that caused it; null where none did. */
+    /** The request that caused the event. Null if no request caused it. */
     requestId: text("request_id"),
   },
   (table) => [primaryKey({ columns: [table.accountId, table.id] }), index("events_by_sequence").on(table.accountId, table.sequence)],

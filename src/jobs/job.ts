@@ -1,21 +1,24 @@
 import type { Outbox } from "../webhooks/outbox.ts";
 
-/** What a job works with. */
+/** The context of one run of a job. */
 export interface Run {
   env: Env;
   now: number;
   outbox: Outbox;
-  /** Makes a delivery at once, where the queue cannot be reached. */
+  /** Attempts a delivery directly. Jobs call `deliver` if the queue cannot be reached. */
   deliver: (deliveryId: string) => Promise<void>;
-  /** Where the run before ended; empty at the beginning of a round. */
+  /** The position at which the previous run ended, or an empty text at the start of a round. */
   cursor: string;
-  /** How much it may do, in the job's units. */
+  /** The maximum amount of work for the run, in the units of the job. */
   atMost: number;
-  /** When it has to end. */
+  /** The time at which the run has to end, in milliseconds since the Unix epoch. */
   endsAt: number;
 }
 
-/** How a run went. `next`: where the next one goes on, in the next minute; null where the round is done. `errors`: what failed and kept the rest from nothing. */
+/**
+ * The result of a run. `next`: the cursor for the run in the next minute, or null if the round is complete. `errors`: the errors of parts that failed
+ * while the run continued.
+ */
 export interface Outcome {
   done: number;
   next: string | null;
@@ -23,18 +26,20 @@ export interface Outcome {
 }
 
 export interface Job {
-  /** In snake case. Never changes: cursors and alerts go by it. */
+  /** The name of the job in snake case. The name of a job must never change, because stored cursors and alerts refer to it. */
   name: string;
-  /** What it does, for people. */
+  /** A human-readable description of the job. */
   description: string;
-  /** How often a round begins. One that is not done goes on each minute. */
+  /** The time from the start of one round to the next, in milliseconds. An incomplete round continues every minute. */
   everyMs: number;
-  /** How much one run does at most. All jobs together stay under a thousand D1 statements. */
+  /** The maximum amount of work for one run, in the units of the job. All jobs together must use fewer than 1,000 D1 statements per minute. */
   atMost: number;
   run: (run: Run) => Promise<Outcome>;
 }
 
-/** A job that finds what is left by an index, and needs no cursor. One that has done as much as it may goes on in the next minute. */
+/**
+ * Wraps a job that needs no cursor, because it finds its remaining work by an index. If a run reaches `atMost`, the job continues in the next minute.
+ */
 export const withoutCursor =
   (run: (run: Run) => Promise<number>): Job["run"] =>
   async (given) => {

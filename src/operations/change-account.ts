@@ -19,9 +19,9 @@ import { accountStorage } from "../storage/tables.ts";
 import { type Operating, operatorCommit } from "./operating.ts";
 import { storeOperation } from "./operator-audit.ts";
 
-// What only the operator may change of an account.
+// Changes of accounts that only the operator may make.
 
-/** Makes an account and the link by which its first owner comes in. Answers what the link carries. */
+/** Creates an account and the setup link for its first owner. Returns the account and the token for the setup link. */
 export async function makeAccount(
   operating: Operating,
   input: Pick<Account, "name" | "email" | "activityStore">,
@@ -34,7 +34,10 @@ export async function makeAccount(
   return { account, setupToken: await makeSetup(operating, id) };
 }
 
-/** Makes a new link by which an owner of an account comes in, beside those that it has. Answers what the link carries. Throws `not_found`. */
+/**
+ * Creates a setup link for an additional owner of an account. A previous setup link that nobody has used stops working. Returns the token for the
+ * setup link. Throws `not_found`.
+ */
 export async function makeOwnerLink(operating: Operating, accountId: string): Promise<string> {
   const { db } = operating;
   await readAccount(db, accountId);
@@ -44,13 +47,14 @@ export async function makeOwnerLink(operating: Operating, accountId: string): Pr
 const targetOf = ({ id, name }: Account): AuditTarget => ({ type: "account", id, name });
 
 /**
- * Suspends an account: when this returns, its keys are refused, its deliveries are held and its members change nothing. One that is suspended
- * stays so. Throws `not_found` and `unavailable`. Answers how many keys were told.
+ * Suspends an account. When the promise resolves, the account's keys are denied, its deliveries are paused, and its members can change nothing. An
+ * account that is already suspended stays suspended. Throws `not_found` and `unavailable`. Returns the number of keys that were pushed to their
+ * guards.
  */
 export const suspendAccount = (operating: Operating & { guards: Guards }, accountId: string): Promise<number> =>
   changeSuspension(operating, accountId, operating.now);
 
-/** Ends a suspension. What was held goes out as it is due. Throws as `suspendAccount` does. */
+/** Resumes a suspended account. Paused deliveries resume when they are due. The errors and the result are the same as for `suspendAccount`. */
 export const resumeAccount = (operating: Operating & { guards: Guards }, accountId: string): Promise<number> =>
   changeSuspension(operating, accountId, null);
 
@@ -72,8 +76,8 @@ async function changeSuspension(operating: Operating & { guards: Guards }, accou
 }
 
 /**
- * Sets the highest hourly limit that a key of the account may have. Live keys above it are lowered to it when this returns. Throws `not_found`
- * and `unavailable`. Answers their ids.
+ * Sets the highest hourly limit that a key of the account may have. Live keys above the ceiling are lowered to the ceiling before the promise
+ * resolves. Throws `not_found` and `unavailable`. Returns the ids of keys whose limits were lowered.
  */
 export async function changeCeiling(
   operating: Operating & { guards: Guards; activity: Db },
@@ -85,7 +89,7 @@ export async function changeCeiling(
   const above = await db
     .select({ id: apiKeys.id })
     .from(apiKeys)
-    // An expired key above it is given no other expiry.
+    // Expired keys are not lowered, because an expired key above the ceiling cannot be given a new expiry.
     .where(and(isLive(accountId, now), gt(apiKeys.hourlyLimit, limitCeiling)));
   const actor = operatorOn(accountId);
   for (const { id } of above) {
@@ -95,13 +99,13 @@ export async function changeCeiling(
   return above.map(({ id }) => id);
 }
 
-/** Sets how many days the account's log is kept; null: as long as that of others. Throws `not_found`. */
+/** Sets the retention of the account's log, in days. Null resets the retention to the default. Throws `not_found`. */
 export const changeKeepDays = (operating: Operating, accountId: string, keepDays: number | null): Promise<void> =>
   changeAccount(operating, accountId, { keepDays }, { keep_days: keepDays });
 
 /**
- * Sets how many bytes the account may store in the main database; null: as many as others. An account that has more keeps it, and adds
- * nothing. Throws `not_found`.
+ * Sets the account's storage quota in the main database, in bytes. Null resets the quota to the default. An account above its quota keeps its data
+ * but cannot add more data. Throws `not_found`.
  */
 export const changeStorageQuota = (operating: Operating, accountId: string, storageQuotaBytes: number | null): Promise<void> =>
   changeAccount(operating, accountId, { storageQuotaBytes }, { storage_quota_bytes: storageQuotaBytes });
@@ -124,15 +128,15 @@ async function changeAccount(
   });
 }
 
-/** What an account stores of what it may store. */
+/** How much an account stores, and the maximum that it may store. */
 export interface AccountStorage {
   bytes: { stored: number; most: number };
   rows: Record<Stored, { stored: number; most: number }>;
-  /** Events that were not stored, since it was over its quota and its reserve. */
+  /** The number of events that were not stored because the account had used up its quota and its reserve. */
   droppedEvents: number;
 }
 
-/** What an account stores. Throws `not_found`. */
+/** Returns how much an account stores, and the maximum that it may store. Throws `not_found`. */
 export async function readStorage(db: Db, accountId: string): Promise<AccountStorage> {
   const { storageQuotaBytes } = await readAccount(db, accountId);
   const [row] = await db.select().from(accountStorage).where(eq(accountStorage.accountId, accountId));
@@ -145,7 +149,10 @@ export async function readStorage(db: Db, accountId: string): Promise<AccountSto
   };
 }
 
-/** The account of a key; null where there is no such key. A key whose row D1 has lost (`hasRow` false) is known by its guard. */
+/**
+ * Returns the account of a key, or null if the key does not exist. If D1 has lost the row of the key, `hasRow` is false and the account comes from
+ * the key's guard.
+ */
 export async function accountOfKey(
   { db, guards }: { db: Db; guards: Guards },
   keyId: string,

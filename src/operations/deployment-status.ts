@@ -8,31 +8,32 @@ import { secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
 import { readSignInFailures } from "./sign-in-failures.ts";
 
-// How the deployment does, over all accounts: for the operator's page, the command line and metrics.
+// The status of the whole deployment, for the operator page, the command line and the metrics.
 
-/** Counting goes no further: an operator need not know by how much more. */
+/** Pending deliveries are counted up to this number. Operators do not need the exact size of a larger backlog. */
 const maxCounted = 100_000;
 const patienceMs = 5 * secondMs;
 
-/** What is still to be sent. Times in milliseconds since the epoch. */
+/** The deliveries that are still to be sent, and the number of webhooks with problems. All times are in milliseconds since the Unix epoch. */
 export interface Backlog {
-  /** Deliveries that wait for an attempt, at most 100,001. */
+  /** The number of deliveries that wait for an attempt. The number 100,001 means that more than 100,000 deliveries wait. */
   pending: number;
-  /** Those of them whose time has come, at most a thousand of each webhook, and since when that of the oldest has. Those of suspended accounts are not due. */
+  /** The number of deliveries that are due, with at most 1,000 counted per webhook. Deliveries of suspended accounts are never due. */
   due: number;
+  /** The time at which the oldest due delivery became due, or null if no delivery is due. */
   oldestDueAt: number | null;
-  /** Webhooks that are failing, and those that are disabled. */
+  /** The number of active webhooks whose latest attempts failed. */
   failingWebhooks: number;
   disabledWebhooks: number;
 }
 
-/** As many webhooks with something to be sent as are looked at. */
+/** The maximum number of webhooks whose due deliveries are counted. */
 const maxWebhooks = 5000;
-/** Of each, no more are counted. */
+/** The maximum number of due deliveries that are counted per webhook. */
 const maxOfWebhook = 1000;
 
 export async function readBacklog(db: Db, now: number): Promise<Backlog> {
-  // Each webhook with something to be sent is found by a seek in the index, and what is due of it by another.
+  // The query needs one index seek to find each webhook with pending deliveries, and another one to count its due deliveries.
   const [counted] = await db.all<{ pending: number; due: number; oldest: number | null; failing: number; disabled: number }>(
     sql`WITH RECURSIVE waiting (id, count) AS (
         SELECT min(webhook_id), 1 FROM deliveries WHERE status = 'pending'
@@ -57,20 +58,20 @@ export async function readBacklog(db: Db, now: number): Promise<Backlog> {
   return { pending, due, oldestDueAt: oldest, failingWebhooks: failing, disabledWebhooks: disabled };
 }
 
-/** The state of the deployment. What could not be asked is named in `unknown`. */
+/** The status of the deployment. `unknown`: the names of the parts that could not be read. */
 export interface DeploymentStatus {
   accounts: number;
   suspended: number;
   liveKeys: number;
-  /** Keys whose guard has not confirmed their latest change. */
+  /** The number of keys whose guards have not confirmed their latest change. */
   waitingKeys: number;
   backlog: Backlog | null;
   log: LogHealth;
-  /** By database: the start of the oldest slice that has ended and is not folded yet; null where there is none. */
+  /** The start of the oldest five-minute bucket that is not rolled up yet, by log database. Null means that all buckets are rolled up. */
   oldestSlices: Record<string, number | null>;
   databases: { binding: string; bytes: number; isFull: boolean; measuredAt: number }[];
   jobs: { name: string; description: string; ranAt: number; tookMs: number; done: number; hasMore: boolean; error: string | null }[];
-  /** Wrong credentials that were sent, by kind. */
+  /** The number of wrong credentials that the service received, by kind of credential. */
   signInFailures: Record<string, number>;
   unknown: string[];
 }
@@ -127,7 +128,7 @@ export async function readDeploymentStatus(db: Db, env: WriterEnv, now: number):
   };
 }
 
-/** Found by a seek for each writer. */
+/** Returns the start of the oldest bucket that is not rolled up, with one index seek per log writer. */
 const oldestSlice = (d1: D1Database): Promise<number | null> =>
   d1
     .prepare(

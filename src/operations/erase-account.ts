@@ -16,31 +16,32 @@ import type { Operating } from "./operating.ts";
 import { storeOperation } from "./operator-audit.ts";
 import { erasures } from "./tables.ts";
 
-// An account is erased in pieces: it is suspended, then its guards forget their keys, then its log goes, then its rows, its own one last. What is
-// broken off, the clock goes on with, and it looks once more for what was on its way then: entries of the log, the record of an attempt.
+// An account is erased in steps. First, the account is suspended, its keys are erased from their guards, and its log is deleted. Then the account's
+// other rows are deleted. The row in `accounts` is deleted last. A scheduled job continues an interrupted erasure. The scheduled job also checks each
+// finished erasure once for data that arrived late, such as log entries and delivery attempts.
 
 export type Erasure = typeof erasures.$inferSelect;
 
-/** What it takes to erase. */
+/** The context of an erasure. */
 export interface Erasing {
   db: Db;
   guards: Guards;
   env: WriterEnv;
 }
 
-/** How long D1 can be set back: no deletion takes away what it was then. */
+/** How far back D1's Time Travel can restore a database, in milliseconds. Time Travel still contains deleted rows for 30 days. */
 const timeTravelMs = 30 * dayMs;
-/** Until when Cloudflare keeps what was before an account was erased. */
+/** Returns the time until which Cloudflare keeps the data of an erased account for Time Travel. */
 export const timeTravelUntil = (finishedAt: number): number => finishedAt + timeTravelMs;
 
-/** What was on its way when the last row went has arrived by then. */
+/** The delay before a finished erasure is checked for late data, in milliseconds. No write is in flight for longer than this delay. */
 const lookAgainAfterMs = 10 * minuteMs;
 
-/** Notes that an account is to be erased, and suspends it. Throws `not_found` where there is none, and none is being erased. */
+/** Requests the erasure of an account, and suspends the account. Throws `not_found` if there is neither an account nor an erasure with this id. */
 export async function requestErasure(operating: Operating & { guards: Guards }, accountId: string): Promise<void> {
   const { db, now, operator } = operating;
   const [known] = await db.select().from(erasures).where(eq(erasures.accountId, accountId));
-  // Broken off before it was suspended, it is now.
+  // An earlier erasure request may have failed before it suspended the account.
   if (known) return known.finishedAt === null ? suspendForErasure(operating, accountId) : undefined;
   const { activityStore } = await readAccount(db, accountId);
   const row = { accountId, activityStore, operator, requestedAt: now, erased: {}, finishedAt: null, checkedAt: null };
@@ -52,33 +53,36 @@ export async function requestErasure(operating: Operating & { guards: Guards }, 
   await suspendForErasure(operating, accountId);
 }
 
-/** A guard that cannot be reached keeps nothing from being erased: it is told to forget its key. */
+/**
+ * Suspends an account before its erasure. An unreachable guard does not stop the erasure, because the erasure later tells each guard to erase its
+ * key.
+ */
 async function suspendForErasure(operating: Operating & { guards: Guards }, accountId: string): Promise<void> {
   try {
     await suspendAccount(operating, accountId);
   } catch (error) {
-    // Its row may be gone already.
+    // The row of the account may already be deleted.
     if (!(error instanceof Failure) || (error.code !== "unavailable" && error.code !== "not_found")) throw error;
     console.error(`${accountId} is erased before all of its guards have confirmed that it is suspended:`, messagesOf(error));
   }
 }
 
-/** The erasure of an account, as far as it is. Throws `not_found`. */
+/** Returns the erasure of an account with its progress. Throws `not_found`. */
 export async function readErasure(db: Db, accountId: string): Promise<Erasure> {
   const [erasure] = await db.select().from(erasures).where(eq(erasures.accountId, accountId));
   if (!erasure) throw new Failure("not_found", "There is no such account, and none of that id was erased.");
   return erasure;
 }
 
-/** Throws `conflict` for an account that is erased, or is being erased: nothing is to be made in it. */
+/** Throws `conflict` if the account is erased or being erased, because nothing may be created in such an account. */
 export async function requireKept(db: Db, accountId: string): Promise<void> {
   const [erasure] = await db.select({ accountId: erasures.accountId }).from(erasures).where(eq(erasures.accountId, accountId));
   if (erasure) throw new Failure("conflict", "This account is being erased: nothing more can be made or changed in it.");
 }
 
 /**
- * Goes on with an erasure until it is finished, or until `endsAt`; one that was finished is done again, where D1 was set back since. Answers
- * it, as far as it is then.
+ * Continues an erasure until all data are deleted, or until `endsAt`. A finished erasure is repeated, because D1 may have been restored to a time
+ * before the erasure. Returns the erasure with its progress.
  */
 export async function eraseSome(erasing: Erasing, accountId: string, endsAt: number): Promise<Erasure> {
   const { db } = erasing;
@@ -100,12 +104,12 @@ export async function eraseSome(erasing: Erasing, accountId: string, endsAt: num
 }
 
 /**
- * Goes on with erasures that were broken off, and looks again for what was on its way when others were finished: at most `atMost` of them.
- * Answers how many.
+ * Continues interrupted erasures, and checks finished erasures for data that arrived late. Works on at most `atMost` erasures. Returns the number of
+ * erasures that were tried.
  */
 export async function finishErasures(erasing: Erasing, now: number, atMost: number): Promise<number> {
   const { db } = erasing;
-  // In no order: one whose database is away holds up no other.
+  // The order is random, so that an erasure whose database is unavailable does not block other erasures.
   const open = await db
     .select()
     .from(erasures)
@@ -132,7 +136,7 @@ export async function finishErasures(erasing: Erasing, now: number, atMost: numb
   return open.length;
 }
 
-/** Returns whether nothing is left. */
+/** Deletes data of an account until `endsAt`. Returns whether all data are deleted. */
 async function erasePieces(erasing: Erasing, { accountId, activityStore, erased }: Erasure, endsAt: number): Promise<boolean> {
   const { db, guards, env } = erasing;
   const count = (what: string, gone: number) => noteErased(db, accountId, what, gone);
@@ -147,7 +151,7 @@ async function erasePieces(erasing: Erasing, { accountId, activityStore, erased 
     return true;
   };
   const keys = { db, guards, activity: activityDatabase(env, activityStore) };
-  // Keys without a row are found only until rows go.
+  // This step finds keys through the audit log and the key uses, so it runs before those rows are deleted.
   if (erased.keys === undefined) await forgetLostKeys(keys, accountId);
   if (!(await eraseKeys(keys, accountId, endsAt, (gone) => count("keys", gone)))) return false;
   await count("requests", await eraseInWriters(env, activityStore, accountId));
@@ -156,7 +160,7 @@ async function erasePieces(erasing: Erasing, { accountId, activityStore, erased 
   return true;
 }
 
-/** Adds to the report. */
+/** Adds a number of deleted rows to the report of an erasure. */
 async function noteErased(db: Db, accountId: string, what: string, gone: number): Promise<void> {
   if (gone > 0)
     await db.run(
@@ -164,22 +168,22 @@ async function noteErased(db: Db, accountId: string, what: string, gone: number)
     );
 }
 
-/** What is counted, and the statement that deletes some of it, of the account ?1. */
+/** A label for the erasure report, and a statement that deletes some rows of an account. The parameter `?1` is the account id. */
 type Rows = readonly [what: string, query: string];
 
-/** The statement that deletes some rows of an account. */
+/** Returns a statement that deletes up to 5,000 rows of an account from a table. */
 function deletionOf(table: AreaTable): string {
   const { name, primaryKey } = table;
   const owner = ownerOf(table);
   const key = primaryKey.map((column) => `${name}.${column}`).join(", ");
-  // CROSS JOIN: SQLite then stops once it has as many rows as it may delete.
+  // CROSS JOIN fixes the join order, so that SQLite stops when it has found as many rows as the LIMIT.
   const some = owner.table
     ? `SELECT ${key} FROM ${owner.table} CROSS JOIN ${name} ON ${name}.${owner.column} = ${owner.table}.id WHERE ${owner.table}.account_id = ?1`
     : `SELECT ${key} FROM ${name} WHERE ${owner.column} = ?1`;
   return `DELETE FROM ${name} WHERE (${primaryKey.join(", ")}) IN (${some} LIMIT ${rowsAtOnce})`;
 }
 
-/** Every table that has rows of accounts, but for those whose manifest says that they are kept, or that the area erases them by hand. */
+/** The tables from which an erasure deletes rows. Manifests exclude tables whose rows are kept or are erased by the area's own code. */
 const erasedTables = childrenFirst().filter(({ facts }) => typeof facts.erasure !== "string");
 
 const rowsOf = (tables: readonly AreaTable[]): readonly Rows[] => tables.map((table) => [labelOf(table), deletionOf(table)]);

@@ -5,14 +5,14 @@ import { Failure } from "../errors/failure.ts";
 import { type AreaTable, childrenFirst, ownerOf } from "../registry/area-tables.ts";
 import { iso } from "../time/clock.ts";
 
-// All that there is of an account, as one JSON object a line: what a team takes along when it leaves, and what an account may ask for.
+// Exports all data of an account, as one JSON object per line. The export is for customers who leave, and for customers who request their data.
 
-/** Rows of one table of an account. */
+/** A part of the export: the rows of one table. */
 interface Section {
-  /** The type of its lines. */
+  /** The `type` of the exported lines. */
   type: string;
   table: AreaTable;
-  /** The columns by which a piece goes on where the one before has ended. */
+  /** The columns that sort the exported rows. The next page continues after the last values of these columns. */
   order: readonly string[];
   hidden: readonly string[];
   rowsAtOnce: number;
@@ -20,7 +20,7 @@ interface Section {
 
 const usualRowsAtOnce = 200;
 
-/** What is in a row of every table for this service alone. */
+/** Columns that are internal to the service, and so are not exported from any table. */
 const internal = ["account_id", "revision", "row_bytes"];
 
 function sectionOf(table: AreaTable): Section | null {
@@ -30,26 +30,31 @@ function sectionOf(table: AreaTable): Section | null {
   return { type: as, table, order, hidden: [...internal, ...hidden], rowsAtOnce: rowsAtOnce ?? usualRowsAtOnce };
 }
 
-/** Every table that has rows of accounts, but for those whose manifest says that they are left out. Those of the main database come first. */
+/**
+ * The exported tables of accounts. A manifest can exclude a table from the export. Tables of the main database come before tables of the log
+ * databases.
+ */
 const all = [...childrenFirst()]
   .toReversed()
   .toSorted((one, other) => Number(one.isLog) - Number(other.isLog))
   .flatMap((table) => sectionOf(table) ?? []);
-/** The rows of a table with an owner come with those of the owner. */
+/** Rows that belong to a row of another table, such as attempts of a delivery, are exported together with that row. */
 const sections = all.filter(({ table }) => ownerOf(table).table === undefined);
 const ownedBy = (name: string) => all.filter(({ table }) => ownerOf(table).table === name);
 
-/** Of one answer: the next one goes on where it ends. */
+/** The size at which a page of the export ends, in characters of JSON. */
 const maxCharacters = 2_000_000;
 const maxPieces = 50;
 
-/** A piece of an export: lines, and where the next piece goes on; null where this was the last. */
+/** A page of an export. `next`: the cursor of the next page, or null after the last page. */
 export interface ExportPiece {
   lines: object[];
   next: string | null;
 }
 
-/** Some rows of all that there is of an account, from after `cursor` (empty: from the beginning). Throws `not_found` and `invalid_cursor`. */
+/**
+ * Returns the page of an account's export that starts at `cursor`. An empty cursor returns the first page. Throws `not_found` and `invalid_cursor`.
+ */
 export async function exportAccount({ db, env }: { db: Db; env: object }, accountId: string, cursor: string): Promise<ExportPiece> {
   const account = await readAccount(db, accountId);
   let [at, after] = positionOf(cursor);
@@ -78,7 +83,7 @@ function positionOf(cursor: string): [section: number, after: (string | number)[
     const isPosition = Array.isArray(after) && (after.length === 0 || after.length === sections[at]?.order.length);
     if (at >= 0 && isPosition && after.every((part) => typeof part === "string" || typeof part === "number")) return [at, after];
   } catch {
-    // Told below.
+    // If the cursor is not valid JSON, the function throws the error below.
   }
   throw new Failure("invalid_cursor", "This is not where an export goes on.");
 }
@@ -101,7 +106,7 @@ async function readRows(
   return results;
 }
 
-/** The rows that belong to some rows of another table. */
+/** Reads the rows of a table that belong to given rows of another table. */
 async function readOwned(d1: D1Database, section: Section, owners: readonly Row[]): Promise<object[]> {
   const { table, order } = section;
   const { column } = ownerOf(table);
@@ -120,7 +125,7 @@ function lineOf({ type, table, hidden }: Section, row: Row): object {
   return { type, data: Object.fromEntries(shown) };
 }
 
-/** Times as they are in the API, and JSON as what it says. */
+/** Converts a column value for the export. Times become RFC 3339 texts, and JSON texts become JSON values. */
 function shownValue(name: string, value: unknown, isJson: boolean): unknown {
   if (typeof value === "number" && (name === "at" || name.endsWith("_at") || name === "start" || name === "sample_until"))
     return iso(value);

@@ -1,7 +1,7 @@
 import type { Manifest } from "../db/manifest.ts";
 import * as tables from "./tables.ts";
 
-/** The operator's own, which stays when an account goes. */
+/** Facts about the operator's own tables. The rows of these tables are kept when an account is erased. */
 const ofOperator = { export: "left out", erasure: "kept", bytes: "not counted" } as const;
 
 export const manifest = {
@@ -20,6 +20,6 @@ export const manifest = {
     operatorAudit: ofOperator,
     erasures: ofOperator,
   },
-  // They span the areas.
+  // The operator's actions span all of these areas.
   reads: ["accounts", "activity", "audit", "db", "events", "identity", "keys", "storage", "usage", "webhooks"],
 } as const satisfies Manifest;

@@ -2,7 +2,7 @@ import type { Db } from "../db/client.ts";
 import { type Commit, commitChange, type Outbox } from "../webhooks/outbox.ts";
 import { type NewOperation, storeOperation } from "./operator-audit.ts";
 
-/** What a verb of the operator takes. `operator`: the name of the token that it came with. */
+/** The context of an operator's action. `operator`: the name of the operator token in the request. */
 export interface Operating {
   db: Db;
   now: number;
@@ -10,7 +10,7 @@ export interface Operating {
   outbox: Outbox;
 }
 
-/** A commit that writes an entry of the operator's audit with the change. */
+/** Returns a commit that also writes an entry to the operator audit, in the same batch as the change. */
 export const operatorCommit =
   ({ db, now, operator, outbox }: Operating, action: string, about: Omit<NewOperation, "now" | "operator" | "action">): Commit =>
   (change) => {

@@ -5,11 +5,12 @@ import { type Page, pageFrom } from "../db/page.ts";
 import { newId } from "../ids/ids.ts";
 import { operatorAudit } from "./tables.ts";
 
-// What operators did. Beside the audit log of an account, and kept when the account is erased.
+// The operator audit records what operators did. The operator audit is separate from the audit logs of accounts. Entries of the operator audit are
+// kept when an account is erased.
 
 export type Operation = typeof operatorAudit.$inferSelect;
 
-/** `details`: numbers and names, never a secret. */
+/** `details`: numbers and names of the action, but never a secret. */
 export interface NewOperation {
   now: number;
   operator: string;
@@ -19,7 +20,7 @@ export interface NewOperation {
   details?: object;
 }
 
-/** The statement that stores an entry, where `when` holds. */
+/** Returns a statement that stores an audit entry if `when` is true. */
 export const storeOperation = (
   db: Db,
   { now, operator, action, accountId = null, targetId = null, details = {} }: NewOperation,
@@ -32,12 +33,12 @@ export const storeOperation = (
     when,
   );
 
-/** Stores an entry of something that no row was changed by. */
+/** Stores an audit entry for an action that changed no rows. */
 export const recordOperation = async (db: Db, operation: NewOperation): Promise<void> => {
   await storeOperation(db, operation);
 };
 
-/** What operators did, the latest first. */
+/** Lists the actions of operators, newest first. */
 export async function listOperations(db: Db, after: string | undefined, limit: number): Promise<Page<Operation, string>> {
   const rows = await db
     .select()

@@ -9,18 +9,19 @@ import { pushKey } from "../keys/push-key.ts";
 import { reconcileKey } from "../keys/reconcile-key.ts";
 import { apiKeys } from "../keys/tables.ts";
 
-// After D1 was set back (Time Travel), guards have keys in force that D1 knows nothing of, or knows otherwise. Each row takes over what its
-// guard knows better, and goes to the guard again; a guard whose row is gone revokes its key. The ids of those are in the audit log and in the uses of keys.
+// After D1 is restored with Time Travel, some guards have keys that are missing in D1, or newer versions of keys than D1. Reconciliation copies newer
+// values from a guard to the row of its key, and then pushes the row to the guard. If a key has no row in D1, its guard revokes the key. The audit
+// log and the key uses contain the ids of keys without a row.
 
 const keysAtOnce = 50;
 const entriesAtOnce = 2000;
 
-/** One piece of the work. `next`: where the following one goes on; null where all guards are in line. */
+/** The result of reconciling one page of keys. `next`: the cursor of the next page, or null after the last page. */
 export interface Reconciled {
   checked: number;
-  /** Keys whose row has taken over what its guard had in force. */
+  /** The ids of keys whose rows were updated from their guards. */
   reconciled: string[];
-  /** Keys without a row, which their guards refuse now. */
+  /** The ids of keys without a row, which are now revoked in their guards. */
   revoked: string[];
   unreachable: string[];
   next: string | null;
@@ -31,7 +32,7 @@ interface Keys {
   next: string | null;
 }
 
-/** Brings some guards in line with D1, from after `cursor` (empty: from the beginning). */
+/** Reconciles one page of guards with D1, starting at `cursor`. An empty cursor selects the first page. */
 export async function reconcileGuards({ db, guards, env }: { db: Db; guards: Guards; env: object }, cursor: string): Promise<Reconciled> {
   const [phase = "", after = ""] = cursor === "" ? ["rows"] : cursor.split(/:(.*)/s);
   const phases = phasesOf(db, env);
@@ -56,7 +57,7 @@ export async function reconcileGuards({ db, guards, env }: { db: Db; guards: Gua
 async function lineUp(db: Db, guards: Guards, id: string, done: Reconciled): Promise<void> {
   const [row] = await db.select().from(apiKeys).where(eq(apiKeys.id, id));
   if (!row) return;
-  // Asked here, so that a guard that is away is told of.
+  // This call throws if the guard cannot be reached, so that the key is reported as unreachable.
   await askGuard(guards, id, (guard) => guard.ping());
   if (await reconcileKey({ db, guards }, row)) done.reconciled.push(id);
   await pushKey({ db, guards }, id);
@@ -69,7 +70,10 @@ async function endWithoutRow(guards: Guards, id: string, done: Reconciled): Prom
   done.revoked.push(id);
 }
 
-/** Where ids of keys are found, in turn, each read in pieces: rows of keys, then keys without one that the audit log or the uses tell of. */
+/**
+ * Returns the sources of key ids, in the order in which they are read. Each source is read in pages. The first source is the table of keys. The audit
+ * log and the key uses come next, because they contain the ids of keys without a row.
+ */
 function phasesOf(db: Db, env: object): Record<string, (after: string) => Promise<Keys>> {
   const rows = async (after: string): Promise<Keys> => {
     const found = await db.select({ id: apiKeys.id }).from(apiKeys).where(gt(apiKeys.id, after)).orderBy(asc(apiKeys.id)).limit(keysAtOnce);
@@ -82,7 +86,7 @@ function phasesOf(db: Db, env: object): Record<string, (after: string) => Promis
   return { rows, audit, ...Object.fromEntries(uses) };
 }
 
-/** Returns the ids of keys that have no row, from a table whose primary key is its account and `column`. */
+/** Reads a table that refers to keys, and returns the ids of keys that have no row. The primary key of the table is the account id and `column`. */
 async function lost(db: Db, d1: D1Database, table: string, column: string, keyColumn: string, after: string): Promise<Keys> {
   const [account = "", last = ""] = after.split("/");
   const { results } = await d1
@@ -101,7 +105,7 @@ async function lost(db: Db, d1: D1Database, table: string, column: string, keyCo
   const missing = new Set<string>();
   for (const { account: of, last: position, id } of results) {
     if (ids.includes(id) && !known.has(id)) missing.add(id);
-    // Each is a call or two: the next piece goes on there.
+    // A page ends after 50 keys without a row, because each of these keys takes one or two calls to its guard.
     if (missing.size === keysAtOnce) return { ids: [...missing], next: `${of}/${position}` };
   }
   const end = results.at(-1);

@@ -19,10 +19,14 @@ import { commitTo, type Outbox, type WriteContext } from "../webhooks/outbox.ts"
 import { webhooks } from "../webhooks/tables.ts";
 import { endings } from "./tables.ts";
 
-// When a member is removed, keys whose secret they may have and their webhooks end too, as a page has asked. The batch of the removal decides which ones,
-// disables the keys, and notes what is still to be done (`endings`). The page does it at once. If that is broken off, the clock does it after a minute.
+// The removal of a member can also end the member's webhooks and the keys whose secrets the member may know. The person who removes the member
+// selects these keys on a page. The D1 batch of the removal disables the keys at once, and records the remaining work on keys and webhooks in
+// `endings`. The page then does the remaining work. If the page is interrupted, a scheduled job does the remaining work after a minute.
 
-/** What a page has shown, as `versionName` has it, and the keys that were chosen to be revoked. */
+/**
+ * The keys and webhooks that the page showed before a removal, as version names from `versionName`. `revoked`: the ids of the keys that were selected
+ * for revocation.
+ */
 export interface Choice {
   shownKeys: readonly string[];
   revoked: readonly string[];
@@ -30,13 +34,15 @@ export interface Choice {
 }
 
 /**
- * Removes a member as read. Of the keys that they know, those that were shown and not chosen stay, where they are still as they were shown. One that was
- * changed since is disabled, and any other is revoked. A webhook of theirs that was made or changed since is disabled. Throws as `removeMember` does.
+ * Removes a member if the member's role is still the same as when it was read. Keeps a key that the page showed, that was not selected for
+ * revocation, and that has not changed since. Disables a key that was not selected for revocation, but has changed since the page was shown. Revokes
+ * all other keys that the member may know. Disables the member's webhooks that were created or changed since the page was shown. The errors are the
+ * same as for `removeMember`.
  */
 export const removeWithKeys = (writing: WriteContext, member: Member, choice: Choice): Promise<void> =>
   removeMember(writing, member, (when) => noteEndings(writing, member.id, choice, when));
 
-/** The same to what a former member has left behind. */
+/** Ends keys and webhooks of a former member by the same rules as `removeWithKeys`. */
 export async function endOfFormer(writing: WriteContext, memberId: string, choice: Choice): Promise<void> {
   await writing.commit({ evenWhereFull: true, result: null, events: [], statements: noteEndings(writing, memberId, choice, sql`true`) });
 }
@@ -66,30 +72,33 @@ function noteEndings(
     WHERE account_id = ${accountId} AND state <> 'disabled' AND NOT ${isOneOf(version, shownWebhooks)}
       AND id IN ${webhooksOfMember(accountId, memberId)} AND ${when}
     ON CONFLICT (account_id, target_id) DO NOTHING`;
-  // A key that is disabled makes and rotates no other one.
+  // The keys are disabled at once, because a disabled key cannot create or rotate other keys.
   const disabled = disableKeys(db, accountId, sql`SELECT target_id FROM endings WHERE account_id = ${accountId}`, now);
   return [raw(db, keys), raw(db, listening), disabled];
 }
 
 type Ending = typeof endings.$inferSelect;
 
-/** What it takes to finish a removal. */
+/** The context for finishing a removal. */
 export interface Finishing extends Outbox, StoreReadContext {
   guards: Guards;
 }
 
-/** `done`: the kinds of endings that were done. `failed`: the keys and webhooks that are not finished, and why. */
+/** `done`: the kinds of work that are finished. `failed`: the keys and webhooks whose work failed, with the errors. */
 export interface Finished {
   done: Set<Ending["action"]>;
   failed: { name: string; error: unknown }[];
 }
 
-/** Finishes the removals of an account, the keys first: they act, and webhooks only listen. */
+/** Finishes the member removals of an account. Keys come before webhooks, because a key can make changes and a webhook only receives events. */
 export async function finishEndings(finishing: Finishing, accountId: string, now: number): Promise<Finished> {
   return finish(finishing, await readEndings(finishing.db, eq(endings.accountId, accountId), 1_000), now);
 }
 
-/** Finishes removals that were broken off: at most `limit` keys and webhooks. Accounts take turns. One that fails holds up no other. Returns how many were tried. */
+/**
+ * Finishes interrupted removals of members, for at most `limit` keys and webhooks in total. Accounts take turns, and a key or webhook that fails does
+ * not block other ones. Returns the number of keys and webhooks that were tried.
+ */
 export async function finishBrokenOff(finishing: Finishing, now: number, limit: number): Promise<number> {
   const left = await readEndings(finishing.db, lt(endings.createdAt, now - minuteMs), limit);
   const { failed } = await finish(finishing, left, now);
@@ -112,7 +121,7 @@ const readEndings = (db: Db, which: SQL, limit: number) =>
     )
     .limit(limit);
 
-/** Does each, one after the other. One that fails comes again behind all others. */
+/** Processes the endings of keys and webhooks one by one. An ending that fails moves to the end of the queue. */
 async function finish(finishing: Finishing, left: readonly { ending: Ending; store: string }[], now: number): Promise<Finished> {
   const { db } = finishing;
   const finished: Finished = { done: new Set(), failed: [] };

@@ -13,24 +13,25 @@ import type { IdPrefix } from "../registry/manifests.ts";
 import { foldAccount } from "../usage/refresh-roll-ups.ts";
 import { markSlice } from "../usage/stale-slices.ts";
 
-// The demo account is filled with a life that nobody had: everything in it from before a time is made up. Manifests say in which tables.
+// The demo account contains sample data. All data of the demo account from before a given time are sample data. The manifests say which tables
+// contain sample data.
 
 const maxRows = 1_000_000;
 const keysAtOnce = 100;
 
-/** Notes that everything that an account has from before now is made up. */
+/** Returns a statement that marks all current data of an account as sample data. */
 export const markSampleData = (db: Db, accountId: string, now: number): Statement => updateAccount(db, accountId, { sampleUntil: now });
 
 const sampleTables = childrenFirst().filter(({ facts }) => facts.sampleUntil !== undefined);
 
-/** The condition that a row of a table is a made-up one of the account. */
+/** Returns the condition that a row of a table is sample data of the account. */
 function isSample({ name, facts }: AreaTable, accountId: string, sampleUntil: number): SQL {
   const { sampleUntil: by = "" } = facts;
   const [column, bound] = typeof by === "string" ? [by, sampleUntil] : [by.column, idBound(by.prefix as IdPrefix, sampleUntil)];
   return sql`${sql.identifier(name)}.account_id = ${accountId} AND ${sql.identifier(name)}.${sql.identifier(column)} < ${bound}`;
 }
 
-/** The condition that no row of another table refers to a row of this one. */
+/** Returns the conditions that no row of another table refers to a row of this table. */
 const isUnreferenced = ({ name }: AreaTable): SQL[] =>
   childrenFirst().flatMap((other) =>
     other.references
@@ -41,11 +42,14 @@ const isUnreferenced = ({ name }: AreaTable): SQL[] =>
       }),
   );
 
-/** The condition that a row is a made-up one to which no other row refers. */
+/** Returns the condition that a row is sample data and that no other row refers to it. */
 const isRemovable = (table: AreaTable, accountId: string, sampleUntil: number): SQL =>
   sql.join([isSample(table, accountId, sampleUntil), ...isUnreferenced(table)], sql.raw(" AND "));
 
-/** Removes the sample data of an account: revokes its sample keys, then deletes the rows. Rows that were made since stay. Repeat it if it is broken off. */
+/**
+ * Removes the sample data of an account. Revokes the sample keys, and then deletes the sample rows. Keeps rows that were created after the sample
+ * data. You can repeat the call after an interruption.
+ */
 export async function removeSampleData(writing: KeyContext, account: Account): Promise<void> {
   const { db, activity } = writing;
   const { id, name, sampleUntil } = account;
@@ -57,7 +61,8 @@ export async function removeSampleData(writing: KeyContext, account: Account): P
       sql`SELECT ${key} FROM ${sql.identifier(table.name)} WHERE ${isSample(table, id, sampleUntil)} LIMIT ${limit}`;
     await deleteInChunks(activity, maxRows, (limit) => sql`DELETE FROM ${sql.identifier(table.name)} WHERE (${key}) IN (${some(limit)})`);
   }
-  // What is left of the slice in which the sample ends, its hour and its day is computed anew.
+  // The sample data may end in the middle of a bucket. The usage of this bucket, its hour and its day is calculated again from the remaining log
+  // entries.
   await markSlice(activity, id, sampleUntil);
   await db.batch([
     deleteAuditOfKeys(db, id, sampleUntil),
@@ -70,7 +75,7 @@ export async function removeSampleData(writing: KeyContext, account: Account): P
   await recordAudit(writing, audited(writing, "account.sample_data_removed", { type: "account", id, name }));
 }
 
-/** A guard is told before the row of its key goes. */
+/** Revokes keys that were created before a time. A guard must revoke its key before the row of the key is deleted. */
 async function revokeKeysBefore(writing: KeyContext, time: number): Promise<void> {
   for (let after: KeyPosition | undefined; ; ) {
     const keys = await listKeys(writing, { after, limit: keysAtOnce });

@@ -13,30 +13,32 @@ import { minuteMs } from "../time/clock.ts";
 import { storeOperation } from "./operator-audit.ts";
 import { signInFailures } from "./tables.ts";
 
-// Wrong operator tokens and recovery codes: counted for /metrics, recorded in an audit log, and bounded for each source. What is stored is
-// bounded too, since anybody can send a wrong one. There is a fixed number of rows of attempts, and one audit entry a minute for each kind and
-// account.
+// Wrong operator tokens and recovery codes are counted for `/metrics`, recorded in an audit log, and rate limited by source. The stored failures are
+// limited too, because anyone can send wrong credentials. Attempts are counted in a fixed number of rows. Each kind of credential adds at most one
+// audit entry per account and minute.
 
 type Credential = (typeof signInFailures.credential.enumValues)[number];
 
 type KnownMember = Pick<Member, "accountId" | "id" | "name">;
 
-/** Who tries. `member`: who confirms that it is them; null for a stranger. */
+/** The sender of a sign-in attempt. `member`: the signed-in member who confirms their identity, or null if the sender is not signed in. */
 interface Source {
   credential: Credential;
   member: KnownMember | null;
   from: Origin;
 }
 
-/** Attempts of one source in a clock minute. */
+/** The maximum number of attempts of one source in a clock minute. */
 export const maxAttemptsPerMinute = 10;
-/** What a person is told who has used them up. */
 export const tooManyCodes = "Too many wrong codes came from your address. Wait a minute, then try again.";
 export const slots = 4096;
-/** Sources that an isolate remembers in a minute. */
+/** The maximum number of sources that an isolate remembers in a clock minute. */
 const maxRemembered = 1000;
 
-/** The address; of IPv6 the first 64 bits, which one customer of a provider has. */
+/**
+ * Returns the network of an IP address: the IPv4 address itself, or the first 64 bits of an IPv6 address. IPv6 addresses with the same first 64 bits
+ * usually belong to one customer of a provider.
+ */
 function networkOf(ip: string | null): string {
   if (ip === null || !ipaddr.isValid(ip)) return "";
   const address = ipaddr.process(ip);
@@ -46,7 +48,7 @@ function networkOf(ip: string | null): string {
 const nameOf = ({ credential, member, from }: Source) => hashOf(`${credential} ${member?.id ?? ""} ${networkOf(from.ip)}`).slice(0, 32);
 const slotOf = (name: string) => Number.parseInt(name.slice(0, 8), 16) % slots;
 
-/** The attempts that this isolate has counted in the minute, so that a flood does not ask D1 for each. */
+/** The attempts that this isolate has counted in the current minute. These counts save D1 queries during a flood of attempts. */
 const remembered = { minute: 0, attempts: new Map<string, number>() };
 
 function attemptsRemembered(name: string, minute: number): number {
@@ -55,14 +57,15 @@ function attemptsRemembered(name: string, minute: number): number {
 }
 
 /**
- * Counts an attempt of a source. Returns whether it is one of the first ten of the clock minute. A source shares its row with others: the
- * latest has it, and the count of an earlier one begins again.
+ * Counts a sign-in attempt of a source. Returns whether the attempt is one of the first ten in the clock minute. Several sources can have the same
+ * row. A new source takes over the row, and the count of the previous source is lost.
  */
 async function countAttempt(db: Db, source: Source, now: number): Promise<boolean> {
   const [name, minute] = [nameOf(source), Math.floor(now / minuteMs)];
   const known = attemptsRemembered(name, minute);
   if (known >= maxAttemptsPerMinute) return false;
-  // A right token is never counted, so a wrong one of the thousandth source can be refused unasked.
+  // Correct operator tokens are never counted. An isolate that already remembers 1,000 sources can therefore deny a wrong token of a new source
+  // without a D1 query.
   if (source.credential === "operator_token" && known === 0 && remembered.attempts.size >= maxRemembered) return false;
   const [row] = await db.all<{ attempts: number }>(
     sql`INSERT INTO sign_in_attempts (slot, source, minute, attempts) VALUES (${slotOf(name)}, ${name}, ${minute}, 1)
@@ -75,14 +78,17 @@ async function countAttempt(db: Db, source: Source, now: number): Promise<boolea
   return attempts <= maxAttemptsPerMinute;
 }
 
-/** Forgets the attempts of a source that then came with the right credential. */
+/** Deletes the counted attempts of a source after a correct credential. */
 async function forgetAttempts(db: Db, source: Source): Promise<void> {
   const name = nameOf(source);
   remembered.attempts.delete(name);
   await db.run(sql`DELETE FROM sign_in_attempts WHERE slot = ${slotOf(name)} AND source = ${name}`);
 }
 
-/** Counts a wrong credential, and records it: in the audit log of the account of `owner`, whose credential it was to be, else in the operator's. */
+/**
+ * Counts a wrong credential and records the failure in the audit log of the owner's account. If the owner is unknown, the failure is recorded in the
+ * operator audit.
+ */
 async function recordFailure(db: Db, { credential, member, from }: Source, now: number, owner: KnownMember | null): Promise<void> {
   const action = `${credential}.refused`;
   const minuteStart = now - (now % minuteMs);
@@ -102,7 +108,7 @@ async function recordFailure(db: Db, { credential, member, from }: Source, now: 
   await db.batch([counted, ...storeAudit(db, [entry], sql`${isFirst} AND ${isWithinReserve(accountId)}`)]);
 }
 
-/** Counts and records a wrong operator token. Returns whether the source has sent more than ten in the clock minute. */
+/** Counts and records a wrong operator token. Returns whether the source has sent more than ten wrong tokens in the current clock minute. */
 export async function refuseOperatorToken(db: Db, from: Origin, now: number): Promise<{ isTooMany: boolean }> {
   const source: Source = { credential: "operator_token", member: null, from };
   if (!(await countAttempt(db, source, now))) return { isTooMany: true };
@@ -110,12 +116,12 @@ export async function refuseOperatorToken(db: Db, from: Origin, now: number): Pr
   return { isTooMany: false };
 }
 
-/** What came of a recovery code. */
+/** The result of an attempt to use a recovery code. */
 export type Spent = { member: Member } | { refused: "wrong" | "too many" };
 
 /**
- * Spends a recovery code, once. A wrong one is counted and recorded; after ten attempts of its source in a clock minute, no code is looked at.
- * `confirming`: the member whose code it must be; null for anybody's.
+ * Uses up a recovery code. A wrong code is counted and recorded. After ten attempts of a source in a clock minute, further codes are rejected without
+ * a check. `confirming`: the member who must own the code, or null if the code may belong to any member.
  */
 export async function trySpendingRecoveryCode(
   db: Db,
@@ -131,16 +137,16 @@ export async function trySpendingRecoveryCode(
     return { member };
   }
   try {
-    // A code that was spent before tells whose it was.
+    // A recovery code that was used before still identifies its member.
     await recordFailure(db, source, now, confirming ?? (await readMemberOfSpentCode(db, code)));
   } catch (error) {
-    // The code is refused all the same: an account may be too full for the entry.
+    // The wrong code is rejected even if it cannot be recorded, for example because the account is full.
     console.error("a wrong recovery code was not recorded:", messagesOf(error));
   }
   return { refused: "wrong" };
 }
 
-/** How many wrong credentials of each kind were sent. */
+/** Returns how many wrong credentials of each kind were received. */
 export async function readSignInFailures(db: Db): Promise<Record<Credential, number>> {
   const rows = await db.select().from(signInFailures);
   return { operator_token: 0, recovery_code: 0, ...Object.fromEntries(rows.map(({ credential, failures }) => [credential, failures])) };

@@ -2,9 +2,12 @@ import { sql } from "drizzle-orm";
 import type { NamedSecrets } from "../crypto/secrets.ts";
 import type { Db } from "../db/client.ts";
 
-// Which secret of the Worker has made what is in use: so that one is taken away only when nothing needs it.
+// Counts how often each secret of the Worker is used, so that an operator removes a secret only when nothing needs it.
 
-/** One secret of the Worker, by its name. `isNewest`: it makes what is new. `isThere`: the Worker has it. `used`: by how many keys or webhooks. */
+/**
+ * A secret of the Worker. `isNewest`: whether the secret is used for new keys or webhooks. `isThere`: whether the Worker has the secret. `used`: the
+ * number of keys or webhooks that need the secret.
+ */
 export interface SecretUse {
   name: string;
   isNewest: boolean;
@@ -12,7 +15,10 @@ export interface SecretUse {
   used: number;
 }
 
-/** Which secrets sign keys that are not revoked, and former secrets within their overlap. `unknown`: keys from before that was noted. */
+/**
+ * Counts the keys that each secret signed. The counts include keys that are not revoked, and previous secrets of keys during their overlap.
+ * `unknown`: the number of keys that were created before the service recorded the signing secret.
+ */
 export async function countSignedKeys(db: Db, secrets: NamedSecrets, now: number): Promise<{ secrets: SecretUse[]; unknown: number }> {
   const rows = await db.all<{ name: string | null; used: number }>(
     sql`SELECT name, count(*) AS used FROM (
@@ -23,7 +29,7 @@ export async function countSignedKeys(db: Db, secrets: NamedSecrets, now: number
   return { secrets: usesOf(secrets, rows), unknown: rows.find(({ name }) => name === null)?.used ?? 0 };
 }
 
-/** Which secrets seal those of webhooks. */
+/** Counts the webhook secrets that each Worker secret encrypts. */
 export async function countEncryptedWebhooks(db: Db, secrets: NamedSecrets, now: number): Promise<SecretUse[]> {
   const rows = await db.all<{ name: string; used: number }>(
     sql`SELECT name, count(*) AS used FROM (

@@ -1,19 +1,20 @@
 import { index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import { partyTypes } from "../accounts/tables.ts";
 
-/** What is still to be done to the keys and webhooks that end with a removed member: a row for each, until it is done. */
+/** The remaining work on keys and webhooks of removed members. A row is deleted when its work is done. */
 export const endings = sqliteTable(
   "endings",
   {
     accountId: text("account_id").notNull(),
-    /** The key or webhook. */
+    /** The id of the key or webhook. */
     targetId: text("target_id").notNull(),
-    /** What it is called, for people. */
+    /** The name of the key, or the URL of the webhook. */
     targetName: text("target_name").notNull(),
     action: text({ enum: ["revoke_key", "tell_disabled_key", "disable_webhook"] }).notNull(),
-    /** Who removed the member, and from where. */
+    /** The actor who removed the member. */
     actorType: text("actor_type", { enum: partyTypes }).notNull(),
     actorId: text("actor_id"),
+    /** The IP address of the request that removed the member. */
     ip: text(),
     country: text(),
     createdAt: integer("created_at").notNull(),
@@ -22,56 +23,57 @@ export const endings = sqliteTable(
 );
 
 /**
- * Attempts to sign in with an operator token or a recovery code, by source and clock minute. A source has one of 4,096 rows, by its hash:
- * many addresses make no more rows.
+ * Sign-in attempts with an operator token or a recovery code, by source and clock minute. The hash of a source selects one of 4,096 rows, so a flood
+ * from many addresses does not create more rows.
  */
 export const signInAttempts = sqliteTable("sign_in_attempts", {
   slot: integer().primaryKey(),
-  /** Hash of the kind of credential, the account if it is known, and the address. */
+  /** A hash of the kind of credential, the member (if known) and the network of the IP address. */
   source: text().notNull(),
-  /** Minutes since the epoch. */
+  /** The clock minute of the attempts, in minutes since the Unix epoch. */
   minute: integer().notNull(),
   attempts: integer().notNull(),
 });
 
-/** How many wrong credentials were sent. */
+/** The number of wrong credentials that the service received, by kind of credential. */
 export const signInFailures = sqliteTable("sign_in_failures", {
   credential: text({ enum: ["operator_token", "recovery_code"] }).primaryKey(),
   failures: integer().notNull(),
 });
 
-/** What operators did, by the name of their token. Of an account that was erased it keeps the id. */
+/** The actions of operators, with the names of their tokens. After an account is erased, this table still contains the id of the account. */
 export const operatorAudit = sqliteTable("operator_audit", {
   id: text().primaryKey(),
   operator: text().notNull(),
   action: text().notNull(),
   accountId: text("account_id"),
-  /** What it was done to, where that is not the account: a key, say. */
+  /** The id of the object that was changed, such as a key, or null if the account itself was changed. */
   targetId: text("target_id"),
-  /** What it was done with: numbers and names, never a secret. */
+  /** Details of the action: numbers and names, but never a secret. */
   details: text({ mode: "json" }).$type<Record<string, unknown>>().notNull(),
 });
 
-/** Who looks at the operator's page. */
+/** Sessions of the operator page. */
 export const operatorSessions = sqliteTable("operator_sessions", {
-  /** SHA-256 of what the cookie holds. */
+  /** The SHA-256 of the session token in the cookie. */
   tokenHash: text("token_hash").primaryKey(),
-  /** The name of the operator's token, and its SHA-256: the session ends with it. */
+  /** The name of the operator token. */
   operator: text().notNull(),
+  /** The SHA-256 of the operator token. The session ends when the operator token is removed. */
   operatorTokenHash: text("operator_token_hash").notNull(),
   expiresAt: integer("expires_at").notNull(),
 });
 
-/** Accounts that are erased, or are being erased: their ids, and how far that is. */
+/** Accounts that are erased or being erased: their ids and the progress of the erasure. */
 export const erasures = sqliteTable("erasures", {
   accountId: text("account_id").primaryKey(),
-  /** Where its log is. */
+  /** The binding of the database that contains the account's log. */
   activityStore: text("activity_store").notNull(),
   operator: text().notNull(),
   requestedAt: integer("requested_at").notNull(),
-  /** How many rows and objects of each kind are gone. */
+  /** The number of deleted rows and objects of each kind. */
   erased: text({ mode: "json" }).$type<Record<string, number>>().notNull(),
   finishedAt: integer("finished_at"),
-  /** When it was looked for what was still on its way then; null where that is to be done. */
+  /** The time at which the finished erasure was checked for late data, or null if the check is still to be done. */
   checkedAt: integer("checked_at"),
 });

@@ -7,24 +7,25 @@ import { usualQuotaBytes } from "../storage/storage.ts";
 import { accountStorage } from "../storage/tables.ts";
 import { dayMs, dayStart, hourStart } from "../time/clock.ts";
 
-// Which accounts an operator should look at, by their figures alone: never by what they store or ask for.
+// Traffic figures that help an operator find accounts to look at. The figures never include content that accounts store or request.
 
-/** One account since yesterday's beginning (UTC), as far as its log is folded. */
+/** The traffic of one account since the start of yesterday (UTC), as far as its log is rolled up. */
 export interface AccountTraffic {
   id: string;
   name: string;
   isSuspended: boolean;
   requests: number;
-  /** Responses of 500 and above. */
+  /** The number of responses with a status of 500 or above. */
   errors: number;
-  /** Responses of 429. */
+  /** The number of responses with status 429. */
   limited: number;
-  /** Requests of the seven days before. */
+  /** The number of requests in the seven days before yesterday (UTC). */
   before: number;
-  /** The highest share of its limit that a key of it has used of this hour, in percent, and the id of that key. */
+  /** The highest percentage of its hourly limit that a key of the account has used in the current hour. */
   usedPercent: number;
+  /** The id of the key with the highest percentage, or null if no key has been used in this hour. */
   keyId: string | null;
-  /** What it stores in the main database, and what it may store. */
+  /** The bytes that the account stores in the main database. */
   storedBytes: number;
   quotaBytes: number;
 }
@@ -32,7 +33,7 @@ export interface AccountTraffic {
 const accountsAtOnce = 500;
 const daysBefore = 7;
 
-/** All accounts with their traffic. `unknown`: databases that did not answer. */
+/** Returns the traffic of all accounts. `unknown`: the bindings of log databases that could not be read. */
 export async function readTraffic(
   { db, env }: { db: Db; env: object },
   now: number,

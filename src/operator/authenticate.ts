@@ -9,8 +9,8 @@ import type { OperatorContext, OperatorEnv } from "./context.ts";
 import { operatorOf, operatorTokens } from "./tokens.ts";
 
 /**
- * Counts and records a wrong token. Returns whether its source has sent more than ten in the clock minute. A right token is never counted, so
- * nobody is locked out; a wrong one is refused though D1 does not answer.
+ * Counts and records a wrong token. Returns whether the source has sent more than ten wrong tokens in the current clock minute. A correct token is
+ * never counted, so wrong tokens lock nobody out. If D1 does not respond, this function returns false, but the caller still denies the wrong token.
  */
 export const isTooMany = async (c: OperatorContext): Promise<boolean> => {
   try {
@@ -21,7 +21,7 @@ export const isTooMany = async (c: OperatorContext): Promise<boolean> => {
   }
 };
 
-/** The codes of this surface: of a call without a token that is known, and of too many with a wrong one. */
+/** The error codes for a request without a valid token, and for too many wrong tokens from one source. */
 const [code, tooManyAttempts] = ["invalid_token", "too_many_attempts"];
 
 const tooManyTokens = (c: OperatorContext) => {
@@ -38,7 +38,7 @@ const tooManyTokens = (c: OperatorContext) => {
   return new Response(JSON.stringify(body), { status: 429, headers: { "Content-Type": problemType, "Retry-After": String(secondsLeft) } });
 };
 
-/** Accepts requests with the token of an operator in `Authorization: Bearer`, and in no other place. */
+/** Requires an operator token in the header `Authorization: Bearer`. */
 export const requireOperatorToken = createMiddleware<OperatorEnv>(async function requireOperatorToken(c, next) {
   const [, sent = ""] = /^bearer +(\S+)$/i.exec(c.req.header("Authorization") ?? "") ?? [];
   const token = sent === "" ? null : operatorOf(c.env, sent);

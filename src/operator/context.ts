@@ -9,17 +9,17 @@ import * as contexts from "../http/contexts.ts";
 import { fieldCode } from "../inputs/field-code.ts";
 import { type Operating, operatorCommit } from "../operations/operating.ts";
 
-/** What handlers of the operator find in `c.var`, besides what all requests have. */
+/** The environment of operator handlers, with additional members in `c.var`. */
 export interface OperatorEnv extends AppEnv {
   Variables: AppEnv["Variables"] & {
-    /** The name of the token that was sent. */
+    /** The name of the operator token in the request. */
     operator: string;
   };
 }
 
 export type OperatorContext = Context<OperatorEnv>;
 
-/** What verbs of the operator take besides their input. */
+/** Returns the context of an operator's action. */
 export const operating = (c: OperatorContext): Operating & { guards: Env["KEY_GUARD"]; env: Env } => ({
   db: connect(c.env.DB),
   now: Date.now(),
@@ -29,13 +29,16 @@ export const operating = (c: OperatorContext): Operating & { guards: Env["KEY_GU
   env: c.env,
 });
 
-/** What verbs of keys take, by the operator on an account. `action`: what the operator's audit says. */
+/** Returns the context in which the operator changes keys of an account. `action`: the name of the action in the operator audit. */
 export function keyContext(c: OperatorContext, { id, activityStore: store }: Account, action: string, targetId?: string) {
   const commit = operatorCommit(operating(c), action, { accountId: id, ...(targetId !== undefined && { targetId }) });
   return contexts.keyContext(c, { actor: operatorOn(id), store, scopes: null }, commit);
 }
 
-/** The body of a request, by its schema; an empty one is `{}`. Throws `malformed_json` and `invalid_body`, which names each bad member. */
+/**
+ * Parses and validates the body of a request. An empty body is treated as `{}`. Throws `malformed_json`, or `invalid_body` with a list of invalid
+ * members.
+ */
 export async function readBody<Schema extends z.ZodType>(c: OperatorContext, schema: Schema): Promise<z.output<Schema>> {
   const text = await c.req.text();
   let given: unknown;
@@ -54,10 +57,9 @@ export async function readBody<Schema extends z.ZodType>(c: OperatorContext, sch
   throw new Failure("invalid_body", "The body has members that are not valid.", { faults });
 }
 
-/** What the path names. */
 export const idOf = (c: OperatorContext): string => c.req.param("id") ?? "";
 
-/** The setup link of an account that a token opens. Throws `conflict` where nobody has said where the overview is. */
+/** Returns the setup link that contains a token. Throws `conflict` if `PUBLIC_ORIGIN` is not set. */
 export function setupUrl(c: OperatorContext, token: string): string {
   const [origin = ""] = c.env.PUBLIC_ORIGIN.split(",");
   if (origin.trim() === "") throw new Failure("conflict", "PUBLIC_ORIGIN is not set: there is no address for the link to lead to.");

@@ -4,8 +4,7 @@ import { type DeploymentStatus, readDeploymentStatus } from "../operations/deplo
 import { secondMs } from "../time/clock.ts";
 import type { OperatorEnv } from "./context.ts";
 
-// What a monitor reads (OpenMetrics 1.0). Nothing here is of one account: requests by account are on the operator's page, and each request has
-// its line in the logs.
+// Metrics in the OpenMetrics 1.0 format. No metric describes a single account. The operator page, and not the metrics, shows requests by account.
 
 const contentType = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -13,9 +12,12 @@ interface Metric {
   name: string;
   help: string;
   unit?: "seconds" | "bytes";
-  /** A counter only goes up; OpenMetrics wants `_total` after its name. A gauge unless given. */
+  /**
+   * The metric type, if the metric is a counter. A counter never decreases. OpenMetrics requires the suffix `_total` for counters. Metrics without a
+   * type are gauges.
+   */
   type?: "counter";
-  /** By labels; what is not known is left out. */
+  /** The values with their labels. Unknown values are null and are left out. */
   values: readonly (readonly [labels: Record<string, string>, value: number | null])[];
 }
 

@@ -1,17 +1,17 @@
 import { timingSafeEqual } from "node:crypto";
 import { hashOf } from "../crypto/hash.ts";
 
-/** The token of an operator, as the Worker knows it. */
+/** The name and hash of an operator token. The Worker does not have the token itself. */
 export interface OperatorToken {
-  /** Who or what it was given to: what the operator's audit says. */
+  /** The name of the person or program that has the token. The operator audit contains this name. */
   name: string;
-  /** SHA-256, hex. */
+  /** The SHA-256 of the token, in hex. */
   tokenHash: string;
 }
 
 const form = /^([\w.-]{1,50}):([0-9a-f]{64})$/;
 
-/** The tokens of OPERATOR_TOKENS: `name:sha256` parted by commas; none where it is empty. Throws where it holds anything else. */
+/** Parses `OPERATOR_TOKENS`, a comma-separated list of `name:sha256` pairs that may be empty. Throws if a pair is malformed. */
 export function operatorTokens({ OPERATOR_TOKENS = "" }: { OPERATOR_TOKENS?: string }): OperatorToken[] {
   const parts = OPERATOR_TOKENS.split(",").map((part) => part.trim());
   return parts
@@ -24,7 +24,7 @@ export function operatorTokens({ OPERATOR_TOKENS = "" }: { OPERATOR_TOKENS?: str
     });
 }
 
-/** Which of the tokens somebody has sent; null where it is none of them. */
+/** Returns the operator token that matches the sent token, or null if none matches. */
 export function operatorOf(env: { OPERATOR_TOKENS?: string }, sent: string): OperatorToken | null {
   const hash = Buffer.from(hashOf(sent));
   return operatorTokens(env).find(({ tokenHash }) => timingSafeEqual(Buffer.from(tokenHash), hash)) ?? null;

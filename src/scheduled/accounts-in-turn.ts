@@ -3,26 +3,26 @@ import type { Outcome, Run } from "../jobs/job.ts";
 import { secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
 
-/** Some accounts whose log is in the same database: one at least. */
+/** One or more accounts whose logs are in the same database. */
 export type AccountsOfStore = readonly [Account, ...Account[]];
 
-/** As many accounts as one statement is about. */
+/** The maximum number of accounts that one statement covers. */
 const accountsAtOnce = 50;
 
-/** What was done for some accounts, and whether more was left than may be done for them at once. */
+/** The amount of work done for some accounts, and whether more work is left. */
 export interface Piece {
   done: number;
   hasMore: boolean;
 }
 
-/** Before the cursor of a round in which something was left: it is followed by another one at once. */
+/** The prefix of the cursor of a round that has left some work. After such a round, the next round starts in the next minute. */
 const leftMark = "+";
 const maxPieceMs = 30 * secondMs;
 
 /**
- * Works on the accounts in turn, fifty at a time, from where the last run ended, until `atMost` is done or the time is over. So each is
- * reached, however many there are. A piece that fails or hangs, because a database is away, holds up no other. What was left of a piece comes
- * in the next round, which begins in the next minute.
+ * Processes accounts in turn, 50 at a time, from where the last run ended. Stops when `atMost` is reached or `endsAt` has passed. A round reaches
+ * every account. If the database of some accounts is unavailable, their work fails or hangs without blocking other accounts. Work that is left for an
+ * account is done in the next round, which starts in the next minute.
  */
 export async function accountsInTurn(
   { outbox, cursor, atMost, endsAt }: Run,
@@ -34,7 +34,7 @@ export async function accountsInTurn(
   while (done < atMost && Date.now() < endsAt) {
     const accounts = await accountsAfter(outbox.db, after, accountsAtOnce);
     const stores = [...Map.groupBy(accounts, ({ activityStore }) => activityStore).values()] as unknown as AccountsOfStore[];
-    // Databases beside each other: one that hangs takes no time from those after it.
+    // The databases are processed in parallel, so that a database that hangs does not delay other databases.
     const left = Math.ceil((atMost - done) / stores.length);
     const pieces = await Promise.allSettled(stores.map((own) => withDeadline(work(own, left), maxPieceMs, "A piece of a job")));
     for (const piece of pieces) {

@@ -21,7 +21,7 @@ import { sweepDeliveries } from "../webhooks/sweep.ts";
 import { type AccountsOfStore, accountsInTurn, type Piece } from "./accounts-in-turn.ts";
 import { areaJobs } from "./area-jobs.ts";
 
-/** The scheduled jobs. Cron runs this table every minute. */
+/** The scheduled jobs. A cron trigger calls `runJobs` every minute. */
 export const jobs: readonly Job[] = [
   ...areaJobs,
   {
@@ -33,7 +33,7 @@ export const jobs: readonly Job[] = [
       const push = { db: outbox.db, guards: env.KEY_GUARD };
       const { done, last } = await pushWaitingKeys(push, cursor, atMost);
       if (last !== null || cursor === "") return { done, next: last };
-      // The round has ended early: the next one begins.
+      // The round ended before the run reached its limit, so the next round starts in the same run.
       const begun = await pushWaitingKeys(push, "", Math.max(1, atMost - done));
       return { done: done + begun.done, next: begun.last };
     },
@@ -72,7 +72,7 @@ export const jobs: readonly Job[] = [
     name: "finish_removals",
     description: "end keys and webhooks of removed members where that was broken off",
     everyMs: minuteMs,
-    // Some 15 statements each.
+    // Each key or webhook takes about 15 D1 statements.
     atMost: 6,
     run: withoutCursor(({ env, outbox, now, atMost }) =>
       finishBrokenOff({ ...outbox, guards: env.KEY_GUARD, activityIn: (store) => connectToStore(env, store) }, now, atMost),
@@ -92,7 +92,7 @@ export const jobs: readonly Job[] = [
     name: "settle_webhooks",
     description: "hold or end what waits for webhooks that were disabled or deleted",
     everyMs: minuteMs,
-    // Pieces of 500 deliveries.
+    // One unit of this job is a group of 500 deliveries.
     atMost: 40,
     run: withoutCursor(({ outbox, atMost }) => finishSettlements(outbox.db, atMost)),
   },
@@ -100,7 +100,7 @@ export const jobs: readonly Job[] = [
     name: "make_redeliveries",
     description: "make the next deliveries of redeliveries",
     everyMs: minuteMs,
-    // Pieces of 500 deliveries, seven statements each.
+    // One unit of this job is a group of 500 deliveries and takes seven D1 statements.
     atMost: 15,
     run: withoutCursor(({ outbox: { db, enqueue = () => {} }, now, atMost }) => makeRedeliveries({ db, enqueue }, now, atMost)),
   },
@@ -108,7 +108,7 @@ export const jobs: readonly Job[] = [
     name: "delete_old_log_entries",
     description: "delete entries of the log that are past their keeping",
     everyMs: hourMs,
-    // Batches, of 5,000 entries each.
+    // One unit of this job is a batch of 5,000 log entries.
     atMost: 60,
     run: (run) => accountsInTurn(run, (accounts, left) => deleteLogOf(run, accounts, left)),
   },
@@ -116,7 +116,7 @@ export const jobs: readonly Job[] = [
     name: "delete_old_usage",
     description: "delete hours and days of usage that are past their keeping",
     everyMs: hourMs,
-    // Batches, of a hundred hours each.
+    // One unit of this job is a batch of at most 100 hours and 100 days of usage.
     atMost: 20,
     run: (run) => accountsInTurn(run, (accounts, left) => deleteUsageOf(run, accounts, left)),
   },
@@ -124,7 +124,7 @@ export const jobs: readonly Job[] = [
     name: "delete_old_history",
     description: "delete events, redeliveries, audit entries and invitations that are past their keeping",
     everyMs: hourMs,
-    // Rows.
+    // One unit of this job is a row. Each group of accounts counts as 5,000 additional rows.
     atMost: 20_000,
     run: (run) => accountsInTurn(run, (accounts, left) => deleteHistoryOf(run, accounts, left)),
   },
@@ -151,9 +151,11 @@ export const jobs: readonly Job[] = [
   },
 ];
 
-/** No account holds up the next ones for longer: what is left of it comes in the next round. */
+/**
+ * The maximum number of batches for one group of accounts in a round. Without this maximum, a group with many entries would delay the next groups.
+ */
 const maxBatchesOfAccounts = 40;
-/** For each part of D1's time that retention takes, all others have nine. */
+/** Retention pauses for nine times as long as its last batch took, which leaves 90 % of D1's time to other work. */
 const rest = 9;
 const maxPieceMs = 20 * secondMs;
 const historyOfAccounts = 20_000;
@@ -181,7 +183,7 @@ async function deleteUsageOf({ env, now }: Run, accounts: AccountsOfStore, left:
   return { done, hasMore };
 }
 
-/** A group of accounts counts as 5,000 rows, even if fewer are deleted: so a run has at most 20 groups. */
+/** Each group of accounts counts as 5,000 rows in addition to the deleted rows. These extra rows limit the number of groups in a run. */
 async function deleteHistoryOf({ outbox: { db }, now }: Run, accounts: AccountsOfStore, left: number): Promise<Piece> {
   const ids = accounts.map(({ id }) => id);
   const atMost = Math.min(left, historyOfAccounts);

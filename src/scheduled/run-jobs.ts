@@ -9,14 +9,14 @@ import { enqueueVia } from "../webhooks/enqueue.ts";
 import type { Outbox } from "../webhooks/outbox.ts";
 import { jobs } from "./jobs.ts";
 
-/** A run has ended before the next one begins. */
+/** The time after which a run starts no more work, in milliseconds. The next run starts after a minute, so two runs do not overlap. */
 const maxRunMs = 40 * secondMs;
-/** One that hangs is given up before the next one begins. */
+/** The time after which a run that hangs is abandoned, in milliseconds. */
 const givenUpMs = 55 * secondMs;
 
 /**
- * Runs the jobs whose time it is, or whose round is not done. One that fails does not keep the others from running; the run then fails as a
- * whole, so that it shows. How each went, and where it goes on, is kept and logged.
+ * Runs the jobs that are due or whose round is not complete. A job that fails does not stop the other jobs. Throws after all jobs have ended if at
+ * least one job failed. Stores and logs the result of each job, and stores its next cursor.
  */
 export async function runJobs(env: Env, now: number, deliver: Run["deliver"]): Promise<void> {
   const enqueued: Promise<unknown>[] = [];
@@ -41,7 +41,7 @@ export async function runJobs(env: Env, now: number, deliver: Run["deliver"]): P
   throwTogether(errorsOf(outcomes), `scheduled jobs failed: ${failed.join("; ")}`);
 }
 
-/** What is done each minute is done whenever the clock calls. */
+/** Returns whether a job is due. Jobs with an interval of one minute run on every call of the cron trigger. */
 const isDue = ({ everyMs }: Job, before: JobRun | undefined, now: number): boolean =>
   everyMs <= minuteMs || !before || before.hasMore || before.error !== null || Math.abs(now - before.ranAt) >= everyMs;
 

@@ -5,34 +5,40 @@ import { boundedTables } from "../registry/area-tables.ts";
 import type { Stored } from "../registry/manifests.ts";
 import { accountStorage } from "./tables.ts";
 
-// One account must not fill the main database, which has 10 GB for all of them. Its rows are counted by triggers: some by number, all by their bytes.
+// A single account must not fill the main database, because all accounts share its 10 GB. Triggers count the bytes that an account stores, and its
+// rows in tables with a row limit.
 
 const mib = 1024 * 1024;
 
-/** Bytes that an account may store, unless the operator gives it another quota: 36 accounts at their quota fill the main database. */
+/** The default storage quota of an account, in bytes. The main database is full when 34 accounts reach this quota. */
 export const usualQuotaBytes = 256 * mib;
 
-/** Bytes beyond the quota that are left for the events of what deletes or ends something, and for failed attempts of deliveries. */
+/**
+ * The reserve of an account beyond its quota, in bytes. The reserve is for events of changes that delete or end something, and for failed delivery
+ * attempts.
+ */
 export const reserveBytes = 16 * mib;
 
-/** What one delivery is charged, its attempt that succeeds included. The manifest of webhooks has the same number. */
+/**
+ * The bytes that one delivery adds to the account's storage, including one successful attempt. The manifest of the webhooks area contains the same
+ * number.
+ */
 export const deliveryBytes = 1400;
 
-/** Bytes of an attempt that succeeds which `deliveryBytes` includes. */
+/** The part of `deliveryBytes` that covers one successful attempt, in bytes. */
 export const includedAttemptBytes = 760;
 
-/** A table that bounds the rows of an account. */
 export type { Stored } from "../registry/manifests.ts";
 
-/** How many rows of each an account may have. */
+/** The maximum number of rows that an account may have, by table. */
 export const maxStored = Object.fromEntries(boundedTables.map(({ key, max }) => [key, max])) as Readonly<Record<Stored, number>>;
 
-/** What reports call them. */
+/** The tables with a row limit, and their names in reports. */
 export const storedNames = boundedTables.map(({ key, label }) => ({ key, label }));
 
 const adviceOf = Object.fromEntries(boundedTables.map(({ key, advice }) => [key, advice])) as Readonly<Record<Stored, string>>;
 
-/** The condition, for D1, that the account may store more of it. */
+/** The SQL condition that the account may store one more row in the table. */
 export const mayStore = (accountId: string, what: Stored): SQL =>
   sql`coalesce((SELECT ${accountStorage[what]} FROM account_storage WHERE account_id = ${accountId}), 0) < ${maxStored[what]}`;
 
@@ -41,15 +47,18 @@ const storedBytes = (accountId: string | SQL): SQL =>
 const quotaBytes = (accountId: string | SQL): SQL =>
   sql`coalesce((SELECT storage_quota_bytes FROM accounts WHERE accounts.id = ${accountId}), ${usualQuotaBytes})`;
 
-/** The condition, for D1, that the account is below its quota, and stays so with `more` bytes. */
+/** The SQL condition that the account's quota has room for `more` bytes, and for at least one byte. */
 export const isWithinQuota = (accountId: string, more = 0): SQL =>
   sql`${storedBytes(accountId)} + ${Math.max(more, 1)} <= ${quotaBytes(accountId)}`;
 
-/** The condition, for D1, that the account is below its quota and its reserve. `accountId`: its id, or the column that has it. */
+/**
+ * The SQL condition that the account has not used up its quota and its reserve. `accountId`: an account id, or the column that contains the account
+ * id.
+ */
 export const isWithinReserve = (accountId: string | SQL): SQL =>
   sql`${storedBytes(accountId)} < ${quotaBytes(accountId)} + ${reserveBytes}`;
 
-/** The statement that counts events of an account which were not stored, where `when` holds. */
+/** Returns a statement that adds to the count of an account's dropped events if `when` is true. */
 export const countDroppedEvents = (db: Db, accountId: string, events: number, when: SQL): Statement =>
   raw(db, sql`UPDATE account_storage SET dropped_events = dropped_events + ${events} WHERE account_id = ${accountId} AND ${when}`);
 
@@ -63,6 +72,6 @@ export const overQuota = (cause: unknown): Failure =>
     { cause },
   );
 
-/** The sizes in a sentence: "256 MiB". */
+/** Formats a size in mebibytes, for example "256 MiB". */
 export const inMib = (bytes: number): string =>
   `${(bytes / mib).toLocaleString("en", { maximumFractionDigits: bytes < 10 * mib ? 1 : 0 })} MiB`;

@@ -4,19 +4,19 @@ import type { Stored } from "../registry/manifests.ts";
 
 const count = (name: string) => integer(name).notNull().default(0);
 
-/** A counter for each table that bounds the rows of an account. */
+/** A counter column for each table that has a row limit. */
 const counters = Object.fromEntries(boundedTables.map(({ key, name }) => [key, count(name)])) as Record<Stored, ReturnType<typeof count>>;
 
 /**
- * How much an account stores: rows of what is bounded by number, and the bytes of all its rows. Triggers of the tables keep it, so every writer is counted. Each
- * table that has rows of an account has a generated column `row_bytes` and three triggers, which stand in the migrations (`scripts/migration.ts`), where
- * Drizzle does not see them.
+ * The storage that each account uses: the bytes of all its rows, and the number of its rows in tables with a row limit. Triggers maintain the
+ * numbers, so every write is counted. Each table that is counted has a generated column `row_bytes` and up to three triggers. The column and the
+ * triggers exist only in the migrations (`scripts/migration.ts`), and not in the Drizzle schema.
  */
 export const accountStorage = sqliteTable("account_storage", {
   accountId: text("account_id").primaryKey(),
-  /** What its rows take in all tables, indexes included: the sum of `row_bytes`. */
+  /** The size of the account's rows in all tables, including indexes. `bytes` is the sum of the `row_bytes` of all rows. */
   bytes: integer().notNull().default(0),
-  /** Events that were not stored, since the account was over its quota and its reserve. */
+  /** The number of events that were not stored because the account had used up its quota and its reserve. */
   droppedEvents: integer("dropped_events").notNull().default(0),
   ...counters,
 });

@@ -6,27 +6,27 @@ import type { attempts } from "./tables.ts";
 export const timeoutMs = 15 * secondMs;
 
 /**
- * How many bytes of a response are kept. An attempt that succeeds is kept short: its delivery is charged for it in advance
- * (`includedAttemptBytes` in src/storage/storage.ts).
+ * The maximum size of a stored response, in bytes. Responses to successful attempts are cut short. Each delivery is charged for one successful
+ * attempt in advance (`includedAttemptBytes` in src/storage/storage.ts).
  */
 const kept = { success: { body: 128, headers: 376 }, failure: { body: 16 * 1024, headers: 2 * 1024 } } as const;
 
 export type AttemptError = (typeof attempts.error.enumValues)[number];
 
-/** What came of one POST. `error` null: it was delivered. */
+/** The result of one POST. `error` is null if the event was delivered. */
 export interface Outcome {
-  /** When it was begun, in Unix milliseconds. */
+  /** The time when the attempt began, in milliseconds since the epoch. */
   at: number;
   status: number | null;
   durationMs: number;
   error: AttemptError | null;
-  /** What to do about the error, in a sentence. */
+  /** How to fix the error, in a sentence. Null if there is no error. */
   advice: string | null;
   responseBody: string;
-  /** Whether the receiver sent more than `responseBody` has. */
+  /** Whether the receiver sent more than `responseBody` contains. */
   bodyIsCut: boolean;
   responseHeaders: Record<string, string>;
-  /** How long the receiver asks to be left alone. */
+  /** The delay that the receiver requested before the next attempt, in milliseconds. Null if the receiver requested no delay. */
   retryAfterMs: number | null;
 }
 
@@ -44,7 +44,7 @@ export interface Message {
 
 const nothing = { status: null, responseBody: "", bodyIsCut: false, responseHeaders: {}, retryAfterMs: null };
 
-/** An attempt that was not made, since the URL may not be called. */
+/** Returns the outcome of an attempt that was not made because the URL is not allowed. */
 export const refused = (reason: string, at: number): Outcome => ({
   ...nothing,
   at,
@@ -53,7 +53,9 @@ export const refused = (reason: string, at: number): Outcome => ({
   advice: `${reason} Give the webhook another URL.`,
 });
 
-/** Signs an event and posts it, once. An answer of 2xx within 15 s delivers it; redirects are not followed. Never rejects. */
+/**
+ * Signs an event and sends it in one POST. A 2xx response within 15 s means that the event was delivered. Does not follow redirects. Never rejects.
+ */
 export async function attempt({ fetch, now }: Posting, { url, eventId, body, secrets }: Message): Promise<Outcome> {
   const at = now();
   const signal = AbortSignal.timeout(timeoutMs);
@@ -107,7 +109,10 @@ function verdictOf({ status, ok }: Response): Pick<Outcome, "status" | "error" |
 const pauseOf = ({ status, headers }: Response, now: number) =>
   status === 429 || status === 503 ? retryAfterMsOf(headers.get("Retry-After"), now) : null;
 
-/** The first `maxBytes` of a body, as text that takes no more than that. The rest is not read. What breaks off or takes too long ends there. */
+/**
+ * Returns the beginning of a body, as text of at most `maxBytes` bytes. Does not read the rest. If the body breaks off or times out, returns the part
+ * that arrived.
+ */
 async function beginningOf(
   { body }: Response,
   signal: AbortSignal,
@@ -129,20 +134,20 @@ async function beginningOf(
       length += value.length;
     }
   } catch {
-    // What has come until then is kept.
+    // Keep the part of the body that arrived before the error.
   }
   await reader.cancel().catch(() => {});
-  // What is no text becomes replacement characters, of three bytes each. So does NUL, at which SQLite ends a text.
+  // Bytes that are not UTF-8 become replacement characters of three bytes each. NUL characters are also replaced, because SQLite ends a text at NUL.
   const text = new TextDecoder().decode(Buffer.concat(chunks).subarray(0, maxBytes)).replaceAll("\0", "\ufffd");
   const encoded = Buffer.from(text);
   return { responseBody: firstBytes(encoded, maxBytes), bodyIsCut: length > maxBytes || encoded.length > maxBytes };
 }
 
-/** Text of at most `maxBytes`. A character that is cut in two is left out. */
+/** Returns text of at most `maxBytes` bytes. Omits a character that would be cut in two. */
 const firstBytes = (encoded: Uint8Array, maxBytes: number): string =>
   new TextDecoder().decode(encoded.subarray(0, maxBytes), { stream: true });
 
-/** The first headers that take no more than `maxBytes` as JSON. */
+/** Returns the first headers that fit into `maxBytes` bytes as JSON. */
 function headersOf({ headers }: Response, maxBytes: number): Record<string, string> {
   const first: [string, string][] = [];
   for (const header of headers) {

@@ -5,8 +5,9 @@ import type { DeliveryMessage } from "./enqueue.ts";
 const DeliveryBody = z.object({ deliveryId: z.string() });
 
 /**
- * Hands each message of the queue to a delivery and acknowledges it. Retries a message that cannot be handed on. Reports and acknowledges a
- * foreign message. Messages of the queue `deadQueue` were given up: they are reported, and the sweep finds their deliveries in D1.
+ * Starts the delivery that each queue message names, and acknowledges the message. Retries the message if the delivery cannot be started. Reports and
+ * acknowledges messages that name no delivery. Messages in `deadQueue` have used up their retries. Reports the number of such messages and leaves
+ * their deliveries to the sweep.
  */
 export async function consume(
   batch: MessageBatch<DeliveryMessage>,

@@ -17,14 +17,14 @@ import { type UrlContext, urlRefusal } from "./url-rules.ts";
 import type { Webhook } from "./webhook.ts";
 
 export const patienceMs = 5 * dayMs;
-/** When a delivery that the service itself could not make is looked at again. */
+/** The delay before a delivery is retried after a failure of the service itself, in milliseconds. */
 const postponedMs = 5 * minuteMs;
-/** How far the clocks of two machines may differ: what is due by less is due. */
+/** The maximum difference between the clocks of two machines, in milliseconds. A delivery that is due within this time already counts as due. */
 const skewMs = secondMs;
 
 export interface Delivering extends Posting {
   db: Db;
-  /** 0 to 1. */
+  /** A random number from 0 to 1, for jitter. */
   random: () => number;
   encryption: readonly NamedSecret[];
   urls: UrlContext;
@@ -36,38 +36,39 @@ interface Claimed {
   webhook_id: string;
   event_id: string;
   event_type: string;
-  /** This one included. */
+  /** The number of attempts, including the current one. */
   attempts_made: number;
-  /** Null where the event has been deleted. */
+  /** The data of the event, as JSON. Null if the event has been deleted. */
   data: string | null;
   previous: string | null;
   happened_at: number;
-  /** The webhook's row (`rowAsJson`); null where it has been deleted. */
+  /** The row of the webhook, as JSON from `rowAsJson`. Null if the webhook has been deleted. */
   webhook: string | null;
 }
 
 /**
- * Makes the attempt of a delivery that is due, unless somebody else makes it or it is not: called twice, it sends once. A crash
- * after the POST and before its record sends again, with the same `webhook-id`.
+ * Makes the next attempt of a delivery if the attempt is due and no other caller is making it. Two calls for the same attempt send the event once. If
+ * the Worker crashes before the result is recorded, the event is sent again with the same `webhook-id`.
  */
 export async function deliver(delivering: Delivering, deliveryId: string): Promise<void> {
   const claim = crypto.randomUUID();
   const claimed =
     (await claimDelivery(delivering, deliveryId, claim)) ??
-    // Where as many are in flight as may be, it is left to one that ends: those that have not ended by now find it.
+    // If no slot is free, clear the reservation, so that an attempt that ends can start this delivery. Claim the delivery again, because attempts may
+    // have ended before the reservation was cleared.
     ((await leaveToOthers(delivering, deliveryId)) ? await claimDelivery(delivering, deliveryId, claim) : null);
   if (!claimed) return;
   const [delivery, webhook] = claimed;
-  // The webhook has been deleted, or the event is past its keeping.
+  // The webhook has been deleted, or the event is past its retention.
   if (webhook === null || delivery.data === null) return release(delivering, deliveryId, claim, delivery.account_id, { status: "failed" });
   if (webhook.state === "disabled") return release(delivering, deliveryId, claim, delivery.account_id, { status: "held" });
-  // A crash, or a D1 that took the claim and no result, has used up the attempts one by one.
+  // All attempts are used up, although crashes or D1 failures kept some results from being recorded.
   if (delivery.attempts_made > maxAttempts) return release(delivering, deliveryId, claim, delivery.account_id, { status: "failed" });
   let outcome: Outcome;
   try {
     outcome = await post(delivering, delivery, webhook);
   } catch (error) {
-    // Not the receiver's doing, so no attempt; it comes back behind those that can be made.
+    // The receiver did not cause this error, so the attempt does not count. The delay lets deliveries that can succeed go first.
     await release(delivering, deliveryId, claim, delivery.account_id, { nextAttemptAt: delivering.now() + postponedMs }).catch(() => {});
     throw error;
   }
@@ -75,8 +76,8 @@ export async function deliver(delivering: Delivering, deliveryId: string): Promi
 }
 
 /**
- * Takes a delivery for a minute, and reads with it what is to be sent and where. The attempt is counted here, before the POST: so a
- * result that cannot be written does not make it endless. Null where there is nothing to do.
+ * Claims a delivery for one minute and reads its event and its webhook. Counts the attempt before the POST, so that failures to record results cannot
+ * cause endless attempts. Returns null if the delivery cannot be claimed.
  */
 async function claimDelivery({ db, now }: Delivering, deliveryId: string, claim: string): Promise<[Claimed, Webhook | null] | null> {
   const at = now();
@@ -92,7 +93,9 @@ async function claimDelivery({ db, now }: Delivering, deliveryId: string, claim:
   return claimed ? [claimed, claimed.webhook === null ? null : rowOfJson(webhooks, claimed.webhook)] : null;
 }
 
-/** Takes back the reservation of a delivery that could be claimed but for the others in flight. Returns whether it is such a one. */
+/**
+ * Clears the reservation of a delivery that could not be claimed, if the delivery is due and unclaimed. Returns whether the reservation was cleared.
+ */
 async function leaveToOthers({ db, now }: Delivering, deliveryId: string): Promise<boolean> {
   const at = now();
   const left = await db.all(
@@ -127,14 +130,14 @@ async function record(
 ): Promise<void> {
   const { db, now, random } = delivering;
   const at = now();
-  // Where the webhook leads elsewhere by now, it is tried there.
+  // If the webhook's URL changed meanwhile, the webhook stays enabled and the next attempt uses the new URL.
   const isGone = outcome.status === 410 && (await disableWebhook(delivering, webhook, "The receiver answered 410 Gone."));
   const again = outcome.error === null || isGone ? null : nextAttemptAt(delivery.attempts_made, at, random(), outcome.retryAfterMs);
   const status = outcome.error === null ? "delivered" : again === null ? "failed" : "pending";
   const isMine = and(eq(deliveries.id, deliveryId), eq(deliveries.claim, claim));
   const { retryAfterMs, ...result } = outcome;
   const values = { deliveryId, id: newId("att", outcome.at), ...result };
-  // What was held or ended meanwhile does not come back for another attempt.
+  // A delivery that was held or ended during the attempt is not retried.
   const isOver = sql`status <> 'pending' AND ${Number(again !== null)}`;
   const [, recorded, next] = await db.batch([
     storeAttempt(db, webhook.accountId, values, sql`EXISTS (SELECT 1 FROM deliveries WHERE ${isMine})`),
@@ -157,7 +160,7 @@ async function record(
   else if (again !== null && again - at <= soonMs) delivering.enqueue([{ id: deliveryId, delayMs: again - at }]);
 }
 
-/** Keeps since when a webhook has been failing; nothing to write while all is well. */
+/** Records since when a webhook has been failing. Writes nothing while every attempt succeeds. */
 async function noteHealth(db: Db, webhook: Webhook, { error }: Outcome, at: number, failingSince: number | null): Promise<void> {
   const own = and(eq(webhooks.accountId, webhook.accountId), eq(webhooks.id, webhook.id), eq(webhooks.url, webhook.url));
   if (error !== null && failingSince === null)
@@ -168,7 +171,7 @@ async function noteHealth(db: Db, webhook: Webhook, { error }: Outcome, at: numb
   if (error === null && failingSince !== null) await db.update(webhooks).set({ failingSince: null }).where(own);
 }
 
-/** Gives up the claim of a delivery that was not made, takes back its attempt and sets off the next one of the account. */
+/** Releases the claim of a delivery that was not attempted, and does not count the attempt. Afterwards, enqueues the next delivery of the account. */
 async function release(
   { db, now, enqueue }: Delivering,
   deliveryId: string,

@@ -15,7 +15,8 @@ export interface DeliveryEnv {
 }
 
 /**
- * Makes each delivery in an invocation of its own. A receiver that hangs holds up nobody, because the call returns at once and the POST continues after that.
+ * Makes each delivery in a separate invocation. A call returns at once and the POST continues afterwards, so a receiver that hangs does not delay
+ * other deliveries.
  */
 export const delivererFor = ({ isLocal }: { isLocal: boolean }) =>
   class Deliverer extends WorkerEntrypoint<DeliveryEnv> {

@@ -147,7 +147,7 @@ const read = createRoute({
 
 routes.openapi(read, async (c) => {
   const delivery = await readDelivery(readContext(c), c.req.valid("param").id);
-  // What the receiver answered may be what it was sent.
+  // The response of a receiver can contain the event, so the key needs the scope for reading the event.
   eventCatalogue.requireReadable([delivery.eventType], scopesOf(c));
   const answer = { ...deliveryJson(delivery), attempts: delivery.attempts.map(attemptJson) };
   return respondOne(c, answer, etagOfContent(answer));

@@ -9,8 +9,9 @@ import { webhooks } from "./tables.ts";
 import type { Webhook } from "./webhook.ts";
 
 /**
- * Disables a webhook whose URL is still that of the attempt (and that has been failing since `failingSince`, if that is the reason). Holds its
- * deliveries and creates the event. Returns whether it did. `audit`: where somebody did it, and not the service itself.
+ * Disables a webhook, holds its waiting deliveries and creates a `webhook.disabled` event. Does nothing if the webhook's URL has changed since the
+ * attempt, or if `failingSince` is given and no longer matches. Returns whether the webhook was disabled. `audit`: the audit entries to write if a
+ * person disables the webhook, not the service itself.
  */
 export async function disableWebhook(
   { db, now, enqueue }: { db: Db; now: () => number; enqueue: EnqueueDeliveries },

@@ -1,8 +1,9 @@
 import { type NamedSecret, secretsIn } from "../crypto/secrets.ts";
 
-// Webhook secrets are needed to sign, so they cannot be hashed: they are kept encrypted, AES-256-GCM under a secret of the Worker.
+// Webhook secrets are needed for signing, so they cannot be hashed. Webhook secrets are stored encrypted, with AES-256-GCM and a secret of the
+// Worker.
 
-/** The secrets that encrypt those of webhooks: the first what is new, all of them open. Throws where none is usable. */
+/** Returns the Worker's secrets for encrypting webhook secrets. The first secret encrypts, and all of them decrypt. Throws if none is usable. */
 export const encryptionSecrets = (env: object) => secretsIn(env, "WEBHOOK_SEALING_SECRETS");
 
 const algorithm = "AES-GCM";
@@ -15,14 +16,17 @@ async function keyOf({ secret }: NamedSecret): Promise<CryptoKey> {
   return crypto.subtle.importKey("raw", digest, algorithm, false, ["encrypt", "decrypt"]);
 }
 
-/** Encrypts `text` for the thing named `owner`, which alone can be given it back: `name.iv.ciphertext`. */
+/**
+ * Encrypts `text` for the resource `owner`. Decryption fails for any other owner. Returns `name.iv.ciphertext`, with the name of the secret that was
+ * used.
+ */
 export async function encrypt(text: string, owner: string, [first]: readonly [NamedSecret, ...NamedSecret[]]): Promise<string> {
   const iv = crypto.getRandomValues(new Uint8Array(ivBytes));
   const sealed = await crypto.subtle.encrypt({ name: algorithm, iv, additionalData: bytesOf(owner) }, await keyOf(first), bytesOf(text));
   return [first.name, Buffer.from(iv).toString("base64url"), Buffer.from(sealed).toString("base64url")].join(".");
 }
 
-/** What was sealed for `owner`. Throws where it was not, or where its secret is no longer among `secrets`. */
+/** Decrypts text that was encrypted for `owner`. Throws if the owner differs, or if the secret that encrypted the text is not in `secrets`. */
 export async function decrypt(sealed: string, owner: string, secrets: readonly NamedSecret[]): Promise<string> {
   const [name = "", iv = "", content = ""] = sealed.split(".");
   const secret = secrets.find((candidate) => candidate.name === name);

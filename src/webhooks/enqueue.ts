@@ -2,14 +2,14 @@ import { messagesOf } from "../db/failures.ts";
 import { secondMs } from "../time/clock.ts";
 import type { DueDelivery, EnqueueDeliveries } from "./outbox.ts";
 
-/** What a message of the queue says: which delivery may be due. D1 is the truth; a message says only when to look. */
+/** A queue message that names a delivery which may be due. The message only triggers the delivery, and D1 holds the state of the delivery. */
 export interface DeliveryMessage {
   deliveryId: string;
 }
 
 const messagesAtOnce = 100;
 
-/** Puts deliveries into the queue. Returns whether the queue took them; if not, the sweep finds them. */
+/** Adds deliveries to the queue. Returns whether the queue accepted the deliveries. If the queue fails, the sweep finds the deliveries. */
 export async function enqueueDeliveries(queue: Queue<DeliveryMessage>, due: readonly DueDelivery[]): Promise<boolean> {
   const messages = due.map(({ id, delayMs }) => ({ body: { deliveryId: id }, delaySeconds: Math.ceil(delayMs / secondMs) }));
   try {
@@ -21,7 +21,7 @@ export async function enqueueDeliveries(queue: Queue<DeliveryMessage>, due: read
   }
 }
 
-/** Enqueues deliveries beside what else is going on. `beside`: keeps the Worker alive until that is done. */
+/** Returns a function that enqueues deliveries in the background. `beside`: keeps the Worker alive until its promise settles. */
 export const enqueueVia =
   (queue: Queue<DeliveryMessage>, beside: (work: Promise<unknown>) => void): EnqueueDeliveries =>
   (due) => {

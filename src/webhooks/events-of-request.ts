@@ -6,13 +6,16 @@ import { events } from "../events/tables.ts";
 import { idBound, timeOfId } from "../ids/ids.ts";
 import { minuteMs } from "../time/clock.ts";
 
-/** How long after a request its events may be made: a deletion goes on for a while. */
+/**
+ * The period after the start of a request in which its events can be created, in milliseconds. The period is long because a deletion can run for a
+ * while.
+ */
 const madeWithinMs = 5 * minuteMs;
 const maxOfRequest = 20;
-/** The events that are looked at, from the beginning of a request on, for those that it caused. Other requests make events in that time, too. */
+/** The maximum number of events to scan, from the start of a request on. The scan includes events of other requests from the same period. */
 const lookedThrough = 1000;
 
-/** The first events that a request has caused, and the delivery of each to each webhook. Redeliveries are not among them. */
+/** Returns the first 20 events that a request caused, with the first delivery of each event to each webhook. Omits redeliveries. */
 export async function readEventsOfRequest(
   { db, actor }: ReadContext,
   requestId: string,
@@ -38,7 +41,7 @@ export async function readEventsOfRequest(
   return found.map((event) => ({ event, deliveryIds: sent.filter(({ eventId }) => eventId === event.id).map(({ id }) => id) }));
 }
 
-/** The delivery of each of these events to each webhook, by its id: reads no others. */
+/** Returns the first delivery of each event to each webhook. Finds deliveries by the prefix of their id, so that no other deliveries are read. */
 const readFirstDeliveries = (db: Db, eventIds: readonly string[]): Promise<{ id: string; eventId: string }[]> =>
   db.all(
     sql`SELECT deliveries.id, event_id AS eventId FROM json_each(${JSON.stringify(eventIds.map((id) => `dlv_${id.slice(4, 16)}${id.slice(-16)}`))}) AS prefix

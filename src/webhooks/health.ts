@@ -3,15 +3,15 @@ import type { ReadContext } from "../accounts/actor.ts";
 import { raw } from "../db/client.ts";
 import { attempts, deliveries, webhookBacklogs } from "./tables.ts";
 
-/** How a webhook does: of its latest attempts, and of what waits for it. */
+/** The health of a webhook: the results of its latest attempts, and its waiting deliveries. */
 export interface WebhookHealth {
-  /** How many attempts are looked at: those of the latest 50 deliveries. */
+  /** The number of attempts examined: all attempts of the latest 50 deliveries. */
   attempts: number;
   succeeded: number;
   p95Ms: number | null;
-  /** What is to be done about the latest failure among them; null where none failed. */
+  /** How to fix the latest failed attempt. Null if no attempt failed. */
   advice: string | null;
-  /** Deliveries that are still to be attempted, or to be attempted again. */
+  /** The number of pending deliveries, including deliveries that wait for a retry. */
   waiting: number;
   oldestWaitingAt: number | null;
   held: number;
@@ -19,7 +19,7 @@ export interface WebhookHealth {
 
 const looksAt = 50;
 
-/** The health of one webhook of the account. */
+/** Returns the health of one webhook of the account. */
 export async function readHealth({ db, actor }: ReadContext, webhookId: string): Promise<WebhookHealth> {
   const ofWebhook = and(eq(deliveries.accountId, actor.accountId), eq(deliveries.webhookId, webhookId));
   const latest = db
@@ -38,7 +38,7 @@ export async function readHealth({ db, actor }: ReadContext, webhookId: string):
       .select()
       .from(webhookBacklogs)
       .where(and(eq(webhookBacklogs.accountId, actor.accountId), eq(webhookBacklogs.webhookId, webhookId))),
-    // The first id is the oldest: it begins with the time.
+    // The delivery with the lowest id is the oldest, because ids start with their time of creation.
     raw<{ at: number }>(
       db,
       sql`SELECT created_at AS at FROM deliveries WHERE webhook_id = ${webhookId} AND status <> 'delivered' AND status = 'pending' AND +account_id = ${actor.accountId}

@@ -3,28 +3,31 @@ import { isNotSuspended } from "../accounts/suspension.ts";
 import { minuteMs, secondMs } from "../time/clock.ts";
 import { maxInFlight } from "./outbox.ts";
 
-// Ten attempts of a webhook are in flight at once, fifty of an account: a claim asks whether there is room, and each attempt that ends
-// sets off the next.
+// A webhook can have ten attempts in flight, and an account can have fifty. A claim succeeds only if a slot is free. Each attempt that ends starts
+// the next delivery.
 
-/** How long a claim keeps others from a delivery. */
+/** The time for which a claim blocks other claims of the delivery, in milliseconds. */
 export const leaseMs = minuteMs;
-/** How long it counts as in flight: a receiver has 15 s to answer. What a crash has left behind takes up no room for longer. */
+/**
+ * The time for which a claimed delivery occupies a slot, in milliseconds. A receiver has 15 s to respond. After a crash, the slot is free again after
+ * this time.
+ */
 const inFlightMs = 20 * secondMs;
 
-/** What was set off waits so long for its attempt before it may be set off again. */
+/** The time after which a reserved delivery without an attempt can be reserved again, in milliseconds. */
 const reservedMs = minuteMs / 2;
 
 const inFlight = (at: number, more: SQL): SQL =>
   sql`(SELECT count(*) FROM deliveries AS other WHERE other.claim IS NOT NULL AND other.claimed_until > ${at + leaseMs - inFlightMs} AND ${more})`;
 
-/** Whether the row of `deliveries` that is to be claimed may be attempted beside what is in flight. */
+/** Returns the condition that a row of `deliveries` has a free slot in its webhook and its account. */
 export const hasSlot = (at: number): SQL => sql`
   ${inFlight(at, sql`other.account_id = deliveries.account_id AND other.webhook_id = deliveries.webhook_id`)} < ${maxInFlight.ofWebhook}
   AND ${inFlight(at, sql`other.account_id = deliveries.account_id`)} < ${maxInFlight.ofAccount}`;
 
 /**
- * The statement that reserves the next delivery of an account and returns its id, if one is due. It takes the longest due one of the webhook
- * with the fewest in flight.
+ * Returns the statement that reserves the next due delivery of an account and returns its id. Chooses the webhook with the fewest attempts in flight,
+ * and from it the delivery that has been due longest.
  */
 export const reserveNext = (
   accountId: string,

@@ -4,12 +4,15 @@ import { knownTo } from "../audit/known-to.ts";
 import { webhooks } from "./tables.ts";
 import type { Webhook } from "./webhook.ts";
 
-/** A SELECT of the ids of the webhooks that a member, or a key that they know, made, changed, enabled or gave a new secret. */
+/**
+ * Returns a SELECT of the ids of the webhooks that a member created, updated, enabled or rotated. Includes webhooks that were changed with a key that
+ * the member may know.
+ */
 export const webhooksOfMember = (accountId: string, memberId: string): SQL =>
   sql`(${knownTo(accountId, memberId)} SELECT audit.target_id FROM known CROSS JOIN audit ON audit.account_id = ${accountId}
     AND audit.actor_id = known.id AND action IN ('webhook.created', 'webhook.updated', 'webhook.secret_rotated', 'webhook.enabled'))`;
 
-/** Returns these webhooks, oldest first. */
+/** Lists the webhooks that `webhooksOfMember` selects, oldest first. */
 export const listWebhooksOfMember = async ({ db, actor: { accountId } }: ReadContext, memberId: string): Promise<Webhook[]> =>
   db
     .select()

@@ -19,73 +19,84 @@ import {
 } from "../storage/storage.ts";
 
 /**
- * Whether a change goes on where the database or the account is full. By default it does not.
- * `true`: it ends, deletes or disables something, which it does once. Its events are dropped where the account's reserve is used up.
- * `"within the reserve"`: it takes something away, but could be repeated without end, so it is refused where the reserve is used up.
- * `"unrecorded"`: a session begins or ends. Its events and its audit entries are dropped where the database is full or the reserve is used up.
+ * Whether to write a change when the database or the account is full. By default, the change is denied.
+ * `true` writes the change but drops its events if the account's reserve is used up. Used for changes that end, delete or disable something once.
+ * `"within the reserve"` writes the change only if the account's reserve has room. Used for changes that remove something but can be repeated without
+ * end.
+ * `"unrecorded"` writes the change but drops its events and audit entries if the account's reserve is used up. A full database also drops the audit
+ * entries. Used when a session begins or ends.
  */
 export type EvenWhereFull = boolean | "within the reserve" | "unrecorded";
 
-// The outbox: a change, its events and a delivery of each to every webhook that wants it are one D1 batch, all of it or nothing.
+// The outbox: one atomic D1 batch writes a change, its events, and one delivery of each event per subscribed webhook.
 
-/** One atomic change, the events that it makes, and what it answers with. */
+/** One atomic change, with its events and its result. */
 export interface Change<Result> {
   result: Result;
   events: readonly Event[];
-  /** Run in order, in one transaction. */
+  /** The statements of the change, which run in order and in one transaction. */
   statements: Statement[];
-  /** A condition on the rows as they are before the change, where the statements do nothing unless it holds. */
+  /** A condition on the rows before the change. The statements must do nothing unless the condition is true. */
   when?: SQL;
-  /** What the audit log says of it. */
+  /** The audit entries of the change. */
   audit?: readonly AuditEntry[];
-  /** On what condition the audit log says it. */
+  /** A further condition for writing the audit entries. */
   auditWhen?: SQL;
-  /** Scopes that the one who acts must still have as it is written, besides that of the operation. */
+  /** The scopes that the acting key must still have when the change is written, besides the scope of the operation. */
   scopes?: readonly string[];
-  /** The account whose storage it adds to, where neither an event, an audit entry nor `adds` names it. */
+  /** The account whose storage the change adds to. Required if no event, audit entry or member of `adds` names the account. */
   accountId?: string;
-  /** What the statements add to what the account stores only so much of, besides events. */
+  /** The tables with a row limit per account to which the statements add rows. The table of events is not listed here. */
   adds?: readonly { accountId: string; what: Stored }[];
-  /** Bytes that the statements add, where that is more than a row or two. */
+  /** The number of bytes that the statements add, if they add more than a row or two. */
   addsBytes?: number;
   evenWhereFull?: EvenWhereFull;
-  /** Deliveries that the statements themselves make, to be enqueued, from what the statements answered. */
+  /** Returns the deliveries to enqueue that the statements themselves created, from the results of the statements. */
   due?: (outcomes: readonly unknown[]) => readonly DueDelivery[];
 }
 
-/** Attempts in flight at once, of a webhook and of an account: so one account's burst delays nobody else's next delivery, and floods no receiver. */
+/**
+ * The maximum number of attempts in flight, per webhook and per account. The limit keeps a burst of one account from delaying other accounts and from
+ * flooding a receiver.
+ */
 export const maxInFlight = { ofWebhook: 10, ofAccount: 50 };
 
-/** A delivery that is to be attempted `delayMs` from now. */
+/** A delivery whose next attempt is due `delayMs` milliseconds from now. */
 export interface DueDelivery {
   id: string;
   delayMs: number;
 }
 
-/** Runs the statements of a change in one D1 batch and answers what each returned. The caller may join statements of its own. */
+/**
+ * Runs the statements of a change in one D1 batch and returns the result of each statement. An implementation can add statements of its own to the
+ * batch.
+ */
 export type Commit = <Result>(change: Change<Result>) => Promise<unknown[]>;
 
-/** Is given the deliveries that are to be attempted, and when. What is lost on the way, the sweep finds. */
+/** Enqueues deliveries for their next attempt. The sweep finds deliveries whose queue messages are lost. */
 export type EnqueueDeliveries = (due: readonly DueDelivery[]) => void;
 
-/** What must hold in D1 of the one who acts, at the moment in which a change is written. `scopes`: what it takes besides the operation's own. */
+/**
+ * The permissions of the acting key or member, which D1 checks when a change is written. `scopes`: the required scopes besides the scope of the
+ * operation.
+ */
 export interface Authority {
   holds(scopes: readonly string[]): SQL;
-  /** Why it does not. */
+  /** Returns the error that says which permission is missing. */
   refusal(scopes: readonly string[]): Promise<Failure>;
 }
 
-/** What a verb that writes takes besides its input. */
+/** The context that a verb needs to write. */
 export interface WriteContext extends ReadContext {
   commit: Commit;
 }
 
-/** Where changes are written. Without `enqueue`, deliveries wait for the sweep; without `authority`, nobody has to be allowed it. */
+/** The context for writing changes. Without `enqueue`, deliveries wait for the sweep. Without `authority`, no permissions are checked. */
 export interface Outbox {
   db: Db;
   enqueue?: EnqueueDeliveries;
   authority?: Authority;
-  /** The request that changes are made for. */
+  /** The request that causes the changes. */
   requestId?: string;
 }
 
@@ -96,8 +107,9 @@ const accountHasReserve = "the account is within its reserve";
 const mayStoreMore = (what: Stored) => `the account may store more ${what}`;
 
 /**
- * Writes a change, its events and one delivery of each to every webhook that wants it, in one D1 batch. `first`: statements that go
- * before. Returns what those of the change returned. Throws the refusal of `authority` where it no longer holds; nothing is written then.
+ * Writes a change, its events, and one delivery of each event to every subscribed webhook, in one D1 batch. `first`: statements that run before the
+ * statements of the change. Returns the results of the change's own statements. If `authority` no longer permits the change, writes nothing and
+ * throws its error. Throws `unavailable` if the database is full, and `limit_reached` if the account is full.
  */
 export async function commitChange(outbox: Outbox, change: AnyChange, first: Statement[] = []): Promise<unknown[]> {
   const { db, enqueue = () => {}, requestId } = outbox;
@@ -127,11 +139,14 @@ export async function commitChange(outbox: Outbox, change: AnyChange, first: Sta
 
 type AnyChange = Omit<Change<unknown>, "result">;
 
-/** The account whose storage a change adds to; undefined where it adds nothing. */
+/** Returns the account whose storage a change adds to, or undefined if the change names no account. */
 const accountOf = ({ accountId, events, audit, adds }: AnyChange): string | undefined =>
   accountId ?? events[0]?.accountId ?? audit?.[0]?.accountId ?? adds?.[0]?.accountId;
 
-/** The conditions on which a change that goes on where the account is full still stores its events and its audit entries; null: it always does. */
+/**
+ * Returns the conditions for storing a change's events and audit entries when its account is full. A null condition means that they are always
+ * stored.
+ */
 function recordingOf(change: AnyChange): { ofEvents: SQL | null; ofAudit: SQL | null } {
   const { evenWhereFull, events } = change;
   const accountId = accountOf(change);
@@ -143,7 +158,7 @@ function recordingOf(change: AnyChange): { ofEvents: SQL | null; ofAudit: SQL | 
   };
 }
 
-/** What must hold in D1 at the moment in which a change is written. Throws for a change that adds something and names no account. */
+/** Returns the conditions that must be true in D1 when a change is written. Throws if a change adds something but names no account. */
 function conditionsOf({ authority }: Outbox, change: AnyChange): BatchCondition[] {
   const { events, adds = [], addsBytes, evenWhereFull = false, scopes = [] } = change;
   const conditions: BatchCondition[] = authority ? [{ holds: authority.holds(scopes), name: authorityHolds }] : [];
@@ -159,7 +174,7 @@ function conditionsOf({ authority }: Outbox, change: AnyChange): BatchCondition[
   return conditions;
 }
 
-/** Why a change was not written: what is to be thrown. */
+/** Returns the error to throw for a change that was not written. */
 async function refusalOf({ authority }: Outbox, { scopes = [] }: AnyChange, error: unknown): Promise<unknown> {
   if (authority && isFailedCondition(error, authorityHolds)) return authority.refusal(scopes);
   if (isFailedCondition(error, databaseHasRoom))
@@ -169,7 +184,7 @@ async function refusalOf({ authority }: Outbox, { scopes = [] }: AnyChange, erro
   return full ? storesAll(full) : error;
 }
 
-/** The commit of a caller that has nothing to join. */
+/** Returns a `Commit` that adds no statements of its own. */
 export const commitTo =
   (outbox: Outbox): Commit =>
   (change) =>
@@ -181,7 +196,7 @@ interface Delivery {
   status: string;
 }
 
-/** The deliveries that a change starts at once. Each attempt that ends starts another delivery. */
+/** Returns the deliveries of a change that can start at once. Each attempt that ends starts another delivery. */
 function firstDue(made: readonly Delivery[]): DueDelivery[] {
   const pending = made.filter(({ status }) => status === "pending");
   const byWebhook = [...Map.groupBy(pending, ({ webhook_id }) => webhook_id).values()];
@@ -190,8 +205,9 @@ function firstDue(made: readonly Delivery[]): DueDelivery[] {
 }
 
 /**
- * The statements that store events, and those that make their deliveries. They go before the change, whose condition they share: in
- * one transaction, what held then makes the change happen. They may be repeated: the id of a delivery follows from its event and its webhook.
+ * Returns the statements that store events and the statements that create their deliveries. Both kinds of statements run before the change's own
+ * statements, in the same transaction and under the same condition. The statements are idempotent, because the id of a delivery is derived from its
+ * event and its webhook.
  */
 function storeEvents(
   db: Db,
@@ -217,5 +233,8 @@ function storeEvents(
   return { inserts, fanOuts };
 }
 
-/** The time of the event, what tells it from others of that millisecond, and the number of the webhook in its account: no two pairs share one. */
+/**
+ * The id of a delivery, as SQL. The id combines the event's time, the last 16 characters of the event's id, and the webhook's number. Each pair of
+ * event and webhook has a different id.
+ */
 const deliveryId = sql.raw("'dlv_' || substr(events.id, 5, 12) || substr(events.id, -16) || printf('%04x', webhooks.number)");

@@ -16,7 +16,10 @@ export interface DeliveryFilter {
   eventTypes?: readonly string[] | undefined;
 }
 
-/** Deliveries of a webhook, newest first, from after the one with the id `after`. A filtered page looks at 2,000 at most. Throws `not_found`. */
+/**
+ * Lists deliveries of a webhook, newest first, starting after the delivery with the id `after`. A filtered page scans at most 2,000 deliveries.
+ * Throws `not_found` if the webhook does not exist.
+ */
 export async function listDeliveries(
   reading: ReadContext,
   webhookId: string,
@@ -40,7 +43,7 @@ export async function listDeliveries(
   return newestFirst(db, deliveries, { range, matches, limit, rows });
 }
 
-/** One delivery of the account with its attempts, the first first. Throws `not_found`. */
+/** Returns one delivery of the account with its attempts, oldest first. Throws `not_found` if the delivery does not exist. */
 export async function readDelivery(reading: ReadContext, id: string): Promise<Delivery & { attempts: Attempt[] }> {
   const { db, actor } = reading;
   const [[delivery], made] = await db.batch([

@@ -8,12 +8,12 @@ import type { WebhookReadContext } from "./write-webhooks.ts";
 export interface RedeliveryProgress {
   id: string;
   count: number;
-  /** How many no longer wait for their first attempt. */
+  /** The number of deliveries that no longer wait for their first attempt. */
   sent: number;
   status: "running" | "done";
 }
 
-/** Returns the latest redelivery of the account; undefined where there was none. */
+/** Returns the latest redelivery of the account, or undefined if there is none. */
 export async function readLatestRedelivery({ db, actor }: ReadContext): Promise<{ id: string } | undefined> {
   const [latest] = await db
     .select({ id: redeliveries.id })
@@ -24,7 +24,7 @@ export async function readLatestRedelivery({ db, actor }: ReadContext): Promise<
   return latest;
 }
 
-/** Returns how far a redelivery is. Throws `not_found`. */
+/** Returns the progress of a redelivery. Throws `not_found` if the redelivery does not exist. */
 export async function readRedelivery({ db, actor }: ReadContext, id: string): Promise<RedeliveryProgress> {
   const [[row], [waiting]] = await db.batch([
     db
@@ -41,7 +41,7 @@ export async function readRedelivery({ db, actor }: ReadContext, id: string): Pr
   return { id, count: row.count, sent: row.made - unattempted, status: row.cursor === null && unattempted === 0 ? "done" : "running" };
 }
 
-/** Throws `forbidden` where the acting key may not read all that a redelivery sends. */
+/** Throws `forbidden` if the acting key may not read all event types that a redelivery sends. */
 export async function authorizeRedeliveries({ db, actor, scopes }: WebhookReadContext, redeliveryId: string): Promise<void> {
   const [row] = await db
     .select({ types: redeliveries.eventTypes })

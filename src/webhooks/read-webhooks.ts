@@ -4,7 +4,7 @@ import { Failure } from "../errors/failure.ts";
 import { webhooks } from "./tables.ts";
 import type { Webhook } from "./webhook.ts";
 
-/** Webhooks of the account, newest first, from after the one with the id `after`. */
+/** Lists webhooks of the account, newest first, starting after the webhook with the id `after`. */
 export function listWebhooks(
   { db, actor }: ReadContext,
   { after, limit }: { after?: string | undefined; limit: number },
@@ -17,7 +17,7 @@ export function listWebhooks(
     .limit(limit);
 }
 
-/** One webhook of the account. Throws `not_found`. */
+/** Returns one webhook of the account. Throws `not_found` if the webhook does not exist. */
 export async function readWebhook({ db, actor }: ReadContext, id: string): Promise<Webhook> {
   const [webhook] = await db
     .select()

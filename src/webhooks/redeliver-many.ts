@@ -14,35 +14,38 @@ import { redeliveries, type StoredRedeliveryFilter } from "./tables.ts";
 import type { Webhook } from "./webhook.ts";
 import type { WebhookContext, WebhookReadContext } from "./write-webhooks.ts";
 
-/** Which deliveries of a webhook are to be made again: by the time of their events, and by the status of the latest delivery of each. */
+/** Selects the deliveries of a webhook to repeat. The criteria are the time of each event and the status of its latest delivery. */
 export interface RedeliveryFilter {
   from: number;
   to?: number | undefined;
-  /** By default those that failed or were held. */
+  /** The default statuses are `failed` and `held`. */
   statuses?: readonly Delivery["status"][] | undefined;
   eventTypes?: readonly string[] | undefined;
 }
 
-/** How many deliveries match, and how many of these are pending. */
+/** The number of matching deliveries, and how many of them are pending. */
 export interface Matching {
   count: number;
   pending: number;
 }
 
-/** Returns how many deliveries match. Throws `not_found` and `forbidden`. */
+/**
+ * Returns the number of matching deliveries. Throws `not_found` if the webhook does not exist. Throws `forbidden` if the acting key may not read all
+ * matching events.
+ */
 export async function countRedeliveries(writing: WebhookContext, webhookId: string, filter: RedeliveryFilter): Promise<Matching> {
   const { count, pending } = await readMatching(writing, await readWebhook(writing, webhookId), stored(writing.now, filter));
-  // So that a repetition with the same Idempotency-Key gets the same response.
+  // Commit the result, so that a repeated request with the same Idempotency-Key gets the same response.
   await writing.commit({ accountId: writing.actor.accountId, result: { count, pending }, events: [], statements: [] });
   return { count, pending };
 }
 
-/** Redeliveries of many that an account may have with deliveries still to be made. */
+/** The maximum number of unfinished redeliveries per account. */
 export const maxUnfinished = 20;
 
 /**
- * Sends all that match once more, five a second and after what is redelivered to the webhook already: the first 500 at once, the rest by a
- * scheduled job. Throws as `redeliver` does, and `limit_reached`.
+ * Sends all matching events again, five per second, after any running redeliveries to the webhook. Creates the first deliveries at once, up to 500,
+ * and a scheduled job creates the rest. Throws the same errors as `redeliver`, and `limit_reached` if too many redeliveries are unfinished.
  */
 export async function redeliverAll(
   writing: WebhookContext,
@@ -93,7 +96,7 @@ function stored(now: number, { from, to, statuses = ["failed", "held"], eventTyp
   };
 }
 
-/** Throws `forbidden` where the acting key may not read all that match, or all that were asked for. */
+/** Counts the matching deliveries. Throws `forbidden` if the acting key may not read all matching or all requested event types. */
 async function readMatching(
   { db, now, scopes }: WebhookReadContext,
   webhook: Webhook,

@@ -14,16 +14,19 @@ import { deliveries } from "./tables.ts";
 import type { Webhook } from "./webhook.ts";
 import type { WebhookContext, WebhookReadContext } from "./write-webhooks.ts";
 
-/** Sends the event of a delivery once more, as a new delivery. Throws `not_found`, `forbidden`, and `conflict` where the webhook is disabled. */
+/**
+ * Sends the event of a delivery again and returns the id of the new delivery. Throws `not_found`, `forbidden`, and `conflict` if the webhook is
+ * disabled.
+ */
 export async function redeliver(writing: WebhookContext, deliveryId: string): Promise<string> {
   const before = await readReadable(writing, deliveryId);
   requireActive(await readWebhook(writing, before.webhookId));
-  // An event goes after 30 days; a delivery that repeats it may be younger.
+  // Events are deleted after 30 days, but a younger delivery that repeats an event can still exist.
   await readEvent(writing, before.eventId);
   return sendNow(writing, { ...before, redeliveryOf: before.id }, (id) => [raw(writing.db, supersedeAll(before.id, id))]);
 }
 
-/** Throws `not_found`, and `forbidden` where the acting key may not read the event of a delivery. */
+/** Throws `not_found` if a delivery does not exist, and `forbidden` if the acting key may not read its event. */
 export async function authorizeRedelivery(reading: WebhookReadContext, deliveryId: string): Promise<void> {
   await readReadable(reading, deliveryId);
 }
@@ -35,8 +38,8 @@ async function readReadable(reading: WebhookReadContext, deliveryId: string): Pr
 }
 
 /**
- * Sends an event to one webhook alone: a `webhook.test`, or one of another type with the example of its kind. Throws `not_found`,
- * `forbidden` and `conflict` as above.
+ * Sends a test event to one webhook and returns the id of the delivery. The event is a `webhook.test`, or has the example data of another type.
+ * Throws `not_found`, `forbidden`, and `conflict` if the webhook is disabled.
  */
 export async function sendTest(writing: WebhookContext, webhookId: string, type: string): Promise<string> {
   const { db, now } = writing;
@@ -49,10 +52,13 @@ export async function sendTest(writing: WebhookContext, webhookId: string, type:
   return sendNow(writing, delivery, () => storeEvent(db, event));
 }
 
-/** Throws `forbidden` where the acting key may not read events of this type. */
+/** Throws `forbidden` if the acting key may not read events of this type. */
 export const authorizeTest = ({ scopes }: WebhookReadContext, type: string): void => eventCatalogue.requireReadable([type], scopes);
 
-/** Makes the next attempt of a pending delivery now. Throws `not_found`, `forbidden`, and `conflict` where it is not pending or being attempted. */
+/**
+ * Makes the next attempt of a pending delivery now. Throws `not_found` and `forbidden`. Throws `conflict` if the delivery is not pending or an
+ * attempt is in flight.
+ */
 export async function attemptNow(writing: WebhookContext, deliveryId: string): Promise<void> {
   const { db, actor, now, commit } = writing;
   const before = await readReadable(writing, deliveryId);
@@ -80,10 +86,13 @@ export async function attemptNow(writing: WebhookContext, deliveryId: string): P
   if (!wrote(set)) throw new Failure("conflict", "The delivery is not waiting for an attempt: it is being made, or there is none to come.");
 }
 
-/** The most deliveries of a chain that one statement goes through. */
+/** The maximum number of deliveries in a chain that one statement follows. */
 const maxChain = 2000;
 
-/** A delivery, and all that superseded it, are superseded by another. So a chain is gone through once, however often the delivery is repeated. */
+/**
+ * Returns the statement that marks a delivery, and all deliveries that superseded it, as superseded by the delivery `by`. Chains therefore stay
+ * short, however often a delivery is repeated.
+ */
 const supersedeAll = (deliveryId: string, by: string): SQL =>
   sql`UPDATE deliveries SET superseded_by = ${by} WHERE id IN (
     WITH RECURSIVE chain (id, next) AS (
@@ -92,7 +101,7 @@ const supersedeAll = (deliveryId: string, by: string): SQL =>
       LIMIT ${sql.raw(String(maxChain))}
     ) SELECT id FROM chain)`;
 
-/** Makes a delivery by itself, to be attempted at once, after the statements `first`. Returns its id. */
+/** Creates one delivery that is due at once. The statements of `first` run before the insert. Returns the id of the delivery. */
 async function sendNow(
   { db, now, commit }: WebhookContext,
   {
@@ -129,7 +138,7 @@ async function sendNow(
   return id;
 }
 
-/** Throws `conflict` for a webhook that nothing is sent to. */
+/** Throws `conflict` if the webhook is disabled. */
 export function requireActive({ state }: Webhook): void {
   if (state === "disabled") throw new Failure("conflict", "The webhook is disabled. Enable it first.");
 }

@@ -8,20 +8,21 @@ import { paceMs, soonMs } from "./schedule.ts";
 import { redeliveries, type StoredRedeliveryFilter } from "./tables.ts";
 import type { Webhook } from "./webhook.ts";
 
-// A redelivery may be of any number of deliveries, and D1 does nothing else during a statement. So it looks at them in the order of their ids, some
-// at a time, and keeps where it goes on. Of each event, the latest delivery to the webhook counts: the one that nothing supersedes.
+// A redelivery can include any number of deliveries, and D1 runs only one statement at a time. A redelivery therefore reads its deliveries in pieces,
+// in the order of their ids, and stores a cursor. Only the latest delivery of each event to the webhook counts: a delivery that no other delivery
+// supersedes.
 
 export type Redelivery = typeof redeliveries.$inferSelect;
 type Status = StoredRedeliveryFilter["statuses"][number];
 type Target = Pick<Webhook, "accountId" | "id">;
 
-/** As many deliveries as one piece looks at, when it sends and when it only counts. */
+/** The maximum number of deliveries that one piece reads: `sentAtOnce` to send them, `countedAtOnce` only to count them. */
 export const sentAtOnce = 500;
 const countedAtOnce = 10_000;
-/** Deliveries are made this long before they are due. */
+/** Deliveries are created up to this long before they are due, in milliseconds. */
 const aheadMs = 3 * minuteMs;
 
-/** Deliveries of a webhook in the order of their ids, read from an index that has little else. */
+/** Returns a SELECT of the deliveries of a webhook in the order of their ids. The conditions let SQLite use an index with few other rows. */
 const looked = ({ accountId, id }: Target, status: Status, after: string, before: string, limit: number): SQL =>
   status === "delivered"
     ? sql`SELECT * FROM deliveries WHERE account_id = ${accountId} AND webhook_id = ${id} AND id > ${after} AND id < ${before} ORDER BY id LIMIT ${limit}`
@@ -32,10 +33,10 @@ const isWanted = (status: Status, { fromId, toId, eventTypes }: StoredRedelivery
     ${toId === null ? sql`` : sql`AND event_id < ${toId}`}
     ${eventTypes === null ? sql`` : sql`AND event_type IN (SELECT value FROM json_each(${JSON.stringify(eventTypes)}))`}`;
 
-/** An id below those of all deliveries of these events: a delivery is as young as its event, or younger. */
+/** Returns an id below the ids of all deliveries of the selected events. A delivery is never older than its event. */
 const firstAfter = ({ fromId }: StoredRedeliveryFilter): string => fromId.replace("evt_", "dlv_");
 
-/** How many deliveries match a filter, by status and by the type of their events. Reads 10,000 at a time. */
+/** Counts the deliveries that match a filter, by status, and collects the types of their events. Reads 10,000 deliveries at a time. */
 export async function countMatching(
   db: Db,
   webhook: Target,
@@ -67,23 +68,27 @@ export async function countMatching(
   return { byStatus, types };
 }
 
-/** What is made later is not looked at. */
+/** Returns an upper bound for delivery ids, which excludes deliveries that are created after `now`. */
 const upTo = (now: number): string => idBound("dlv", now + 1);
 
-/** The cursor of a redelivery that has made none of its deliveries. */
+/** Returns the cursor of a redelivery that has not created any deliveries yet. */
 export const firstCursor = (filter: StoredRedeliveryFilter): string => `${filter.statuses[0]} ${firstAfter(filter)}`;
 
-/** One piece of a redelivery: what it writes where the redelivery is still at its cursor, and the redelivery after it. */
+/**
+ * One piece of a redelivery. The statements of a piece take effect only if the redelivery's cursor has not moved. `after`: the redelivery after the
+ * piece.
+ */
 interface Piece {
   statements: Statement[];
-  /** The deliveries of the piece that are due soon, from what its first statement returned. */
+  /** Returns the deliveries of the piece that are due soon, from the result of its first statement. */
   due: (made: unknown) => DueDelivery[];
   after: Redelivery;
 }
 
 /**
- * Reads the next deliveries of a redelivery and returns the statements that send those that match. A pending one is ended in favour of its
- * repetition, unless an attempt of it is running. A redelivery ends early if the webhook is disabled or the account reaches its quota.
+ * Reads the next deliveries of a redelivery and returns the statements that repeat the matching deliveries. A pending delivery becomes `failed` and
+ * its repetition takes its place, unless an attempt is in flight. A redelivery ends early if the webhook is disabled or the account reaches its
+ * quota.
  */
 export async function nextPiece(
   db: Db,
@@ -121,7 +126,7 @@ export async function nextPiece(
         made = made + (SELECT count(*) FROM json_each(${json}) AS pair CROSS JOIN deliveries ON deliveries.id = pair.value ->> 1)
         WHERE ${ownRow(redelivery)} AND cursor = ${cursor}`,
     ),
-    // Less may have been left than was counted: what another redelivery, or the last attempt of one, took meanwhile.
+    // Fewer deliveries may be created than were counted. Another redelivery or a final attempt may have changed some of the counted deliveries.
     raw(db, sql`UPDATE redeliveries SET count = made WHERE ${ownRow(redelivery)} AND cursor IS NULL`),
   ];
   const due = (made: unknown) =>
@@ -129,7 +134,7 @@ export async function nextPiece(
   return { statements, due, after };
 }
 
-/** Reads the next 500 deliveries, those of one status after those of the other. Returns the ones that match and where the next piece begins. */
+/** Reads the next 500 deliveries, one status after another. Returns the matching deliveries and the cursor of the next piece. */
 async function readNext(
   db: Db,
   webhook: Target,
@@ -156,7 +161,7 @@ async function readNext(
 const ownRow = ({ accountId, id }: Pick<Redelivery, "accountId" | "id">): SQL =>
   sql`redeliveries.account_id = ${accountId} AND redeliveries.id = ${id}`;
 
-/** When the next redelivery to a webhook may be due, so that several together keep the pace. */
+/** Returns the earliest due time for further redeliveries to a webhook. Several redeliveries to the same webhook share one pace. */
 async function freeFrom(db: Db, { accountId, id }: Target, now: number): Promise<number> {
   const [last] = await db
     .select({ at: max(redeliveries.nextAt) })
@@ -168,7 +173,7 @@ async function freeFrom(db: Db, { accountId, id }: Target, now: number): Promise
 /** Whether the next deliveries of a redelivery are due within three minutes. */
 const isDue = ({ cursor, nextAt }: Redelivery, now: number): boolean => cursor !== null && nextAt <= now + aheadMs;
 
-/** Redeliveries with deliveries to make: the first of each account, then the second of each, and so on. */
+/** Lists redeliveries that have deliveries to create: one of each account first, then a second of each, and so on. */
 const readDue = (db: Db, now: number, limit: number): Promise<Redelivery[]> =>
   db
     .select()
@@ -178,8 +183,8 @@ const readDue = (db: Db, now: number, limit: number): Promise<Redelivery[]> =>
     .limit(limit);
 
 /**
- * Goes on with redeliveries whose next deliveries are due within three minutes: at most `limit` pieces in all. Accounts take turns, a piece each, so that
- * none waits for all of another's. Returns how many pieces were done.
+ * Continues redeliveries whose next deliveries are due within three minutes, with at most `limit` pieces in total. Accounts take turns, one piece
+ * each, so that no account waits for all pieces of another. Returns the number of pieces.
  */
 export async function makeRedeliveries(
   { db, enqueue }: { db: Db; enqueue: EnqueueDeliveries },
@@ -198,7 +203,7 @@ export async function makeRedeliveries(
   return pieces;
 }
 
-/** Makes the next deliveries of a redelivery. Returns the redelivery after them. */
+/** Creates the next deliveries of a redelivery. Returns the redelivery with its new cursor. */
 async function makePiece(db: Db, enqueue: EnqueueDeliveries, redelivery: Redelivery, now: number): Promise<Redelivery> {
   const { filter, cursor } = redelivery;
   if (filter === null || cursor === null) return { ...redelivery, cursor: null };

@@ -7,8 +7,9 @@ import { webhooks } from "./tables.ts";
 const webhooksAtOnce = 200;
 
 /**
- * Seals the secrets of some webhooks anew that are not sealed with the newest secret of the Worker. Former secrets whose overlap has ended go. What
- * was sealed with a secret that the Worker no longer has is left. Answers how many, and whether there are more.
+ * Re-encrypts webhook secrets that were encrypted with an older secret of the Worker. Processes up to 200 webhooks, and deletes their former secrets
+ * if the rotation overlap has ended. Skips webhook secrets if the Worker no longer has the secret that encrypted them. Returns how many webhooks were
+ * updated and whether there are more.
  */
 export async function reencryptWebhooks(db: Db, secrets: NamedSecrets, now: number): Promise<{ resealed: number; hasMore: boolean }> {
   const older = JSON.stringify(secrets.slice(1).map(({ name }) => name));
@@ -23,7 +24,7 @@ export async function reencryptWebhooks(db: Db, secrets: NamedSecrets, now: numb
     const isOverlapping = overlapEndsAt !== null && now < overlapEndsAt;
     const current = await sealedAnew(sealedSecret, id, secrets);
     const previous = isOverlapping && previousSealedSecret ? await sealedAnew(previousSealedSecret, id, secrets) : null;
-    // Where it was rotated meanwhile, it is looked at again.
+    // If the webhook's secret was rotated meanwhile, the next call processes the webhook again.
     const changed = await db.all(
       sql`UPDATE webhooks SET sealed_secret = ${current}, previous_sealed_secret = ${previous}
         WHERE id = ${id} AND sealed_secret = ${sealedSecret} AND previous_sealed_secret IS ${previousSealedSecret} RETURNING 1`,

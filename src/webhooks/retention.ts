@@ -4,7 +4,10 @@ import { deleteInChunks } from "../db/delete-in-chunks.ts";
 import { eventsKeptMs } from "../events/retention.ts";
 import { idBound } from "../ids/ids.ts";
 
-/** Deletes deliveries and attempts older than 30 days, of all accounts: at most `atMost` of each. Answers how many went. */
+/**
+ * Deletes deliveries and attempts that are older than 30 days, for all accounts. Deletes at most `atMost` deliveries and `atMost` attempts. Returns
+ * the number of deleted rows.
+ */
 export async function deleteOldDeliveries(db: Db, now: number, atMost: number): Promise<number> {
   const oldest = idBound("dlv", now - eventsKeptMs);
   const attempts = await deleteInChunks(
@@ -13,7 +16,7 @@ export async function deleteOldDeliveries(db: Db, now: number, atMost: number): 
     (limit) =>
       sql`DELETE FROM attempts WHERE (delivery_id, id) IN (SELECT delivery_id, id FROM attempts WHERE delivery_id < ${oldest} LIMIT ${limit})`,
   );
-  // An attempt is counted for the account of its delivery, so it goes first.
+  // The storage of an attempt is counted for the account of its delivery, so attempts are deleted before their deliveries.
   if (attempts >= atMost) return attempts;
   const deliveries = await deleteInChunks(
     db,
@@ -23,7 +26,7 @@ export async function deleteOldDeliveries(db: Db, now: number, atMost: number): 
   return attempts + deliveries;
 }
 
-/** Deletes redeliveries that are older than 30 days, at most `atMost`. Returns how many were deleted. */
+/** Deletes at most `atMost` redeliveries that are older than 30 days. Returns how many were deleted. */
 export const deleteOldRedeliveries = (db: Db, accountIds: readonly string[], now: number, atMost: number): Promise<number> =>
   deleteInChunks(
     db,

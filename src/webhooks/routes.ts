@@ -49,7 +49,7 @@ const ReplayedWebhook = z.strictObject({ ...WebhookData.shape, secret: noSecret 
     "The response to a repeated request with the same Idempotency-Key, which has the header `Idempotent-Replayed`. It cannot show the secret again. If you did not get the first response, rotate the secret.",
 });
 
-/** The response to a POST that makes a secret. Two shapes: the secret is not nullable where it is shown. */
+/** The response to a POST that creates a secret. There are two schemas, so that `secret` is not nullable in the response that shows the secret. */
 const WebhookOnce = z.union([WebhookWithSecret, ReplayedWebhook]);
 
 const NewWebhook = component("NewWebhook", NewWebhookShape, {
@@ -71,7 +71,7 @@ const WebhookRotation = component("WebhookRotation", WebhookRotationShape, { des
 const params = idParam("whk_019a1b2c3d4e7f8091a2b3c4d5e6f708");
 const tags = ["Webhooks"];
 
-/** Whether it fails changes without a write of the revision, so it is in the tag beside it. */
+/** The status `failing` can change without a new revision, so the ETag also depends on the data in the response. */
 const webhookEtag = (webhook: WebhookRow) => etagOfShown(webhook.revision, webhookData(webhook));
 
 const withSecret = ({ webhook, secret }: { webhook: WebhookRow; secret: string }) => {

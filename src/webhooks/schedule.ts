@@ -1,6 +1,6 @@
 import { dayMs, hourMs, minuteMs, secondMs } from "../time/clock.ts";
 
-/** After the first attempt, which comes at once: how long each further one waits for the one before to have failed. */
+/** The delay after each failed attempt, in milliseconds. The first attempt is made at once. */
 export const delaysMs = [
   5 * secondMs,
   5 * minuteMs,
@@ -15,16 +15,17 @@ export const delaysMs = [
 export const jitter = 0.2;
 export const maxRetryAfterMs = dayMs;
 
-/** A webhook is sent what has piled up for it at this pace, so that its receiver is not flooded. */
+/** The interval between the deliveries of a redelivery to one webhook, in milliseconds. The pace keeps a backlog from flooding the receiver. */
 export const paceMs = secondMs / 5;
-/** A delivery due within this time is enqueued at once; the sweep finds the others. */
+/** A delivery that is due within this time, in milliseconds, is enqueued at once. The sweep finds deliveries that are due later. */
 export const soonMs = 15 * minuteMs;
 
 export const maxAttempts = delaysMs.length + 1;
 
 /**
- * When to try again after the failed attempt number `attempts` (1, 2 ..), in milliseconds since the epoch; null where that
- * was the last. `random`: 0 to 1. `retryAfterMs`: what the receiver asked for; it is waited for, but no longer than a day.
+ * Returns the time of the retry after a failed attempt, in milliseconds since the epoch. Returns null after the last attempt. `attempts`: the number
+ * of the failed attempt, counted from 1. `random`: a number from 0 to 1. `retryAfterMs`: the delay that the receiver requested, which is honored up
+ * to one day.
  */
 export function nextAttemptAt(attempts: number, now: number, random: number, retryAfterMs: number | null): number | null {
   const delayMs = delaysMs[attempts - 1];
@@ -34,18 +35,21 @@ export function nextAttemptAt(attempts: number, now: number, random: number, ret
 }
 
 /**
- * About when the attempts after the next one would be made, should each fail: in milliseconds since the epoch, without what is random in it.
- * `attempts`: how many were made.
+ * Returns the approximate times of the attempts after the next attempt, in milliseconds since the epoch. Assumes that each attempt fails, and ignores
+ * jitter. `attempts`: the number of attempts made so far.
  */
 export function attemptsAfter(attempts: number, nextAt: number): number[] {
   let at = nextAt;
   return delaysMs.slice(attempts).map((delayMs) => (at += delayMs));
 }
 
-/** The three forms of a date that a receiver may send (RFC 9110, 5.6.7), all in UTC. */
+/** Matches the three date formats that a receiver may send (RFC 9110, 5.6.7). All three formats are in UTC. */
 const httpDate = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? /;
 
-/** The milliseconds that a Retry-After asks for (RFC 9110, 10.2.3), seconds or a date. Null where there is none or it says nothing. */
+/**
+ * Returns the delay that a `Retry-After` header requests (RFC 9110, 10.2.3), in milliseconds. The header contains seconds or a date. Returns null if
+ * the header is missing or invalid.
+ */
 export function retryAfterMsOf(header: string | null, now: number): number | null {
   const text = header?.trim() ?? "";
   const ms = /^\d+$/.test(text) ? Number(text) * secondMs : httpDate.test(text) ? Date.parse(text) - now : Number.NaN;

@@ -7,12 +7,11 @@ import { timeOf } from "../time/iso-text.ts";
 import { maxUrl, urlRefusal } from "./url-rules.ts";
 import type { Webhook } from "./webhook.ts";
 
-/** For examples. */
 export const exampleTypes = eventCatalogue.types.slice(0, 2);
 
 const webhookStatuses = ["active", "disabled", "failing"] as const;
 
-/** A webhook as everybody outside sees it: in answers and in events. Its secret is in neither. */
+/** A webhook as shown in responses and events. The secret is never included. */
 export const WebhookData = z.strictObject({
   id: z.string().meta({ description: "The id of the webhook.", examples: ["whk_019a1b2c3d4e7f8091a2b3c4d5e6f708"] }),
   url: z.string().meta({ description: "The URL that receives the events.", examples: ["https://hooks.acme.dev/overview"] }),
@@ -42,9 +41,12 @@ export const webhookData = (webhook: Webhook): z.infer<typeof WebhookData> => ({
   updated_at: iso(webhook.updatedAt),
 });
 
-// What may be said of a webhook, to the API and in a form.
+// The input schemas of a webhook, for the API and for forms.
 
-/** What holds for every build and host is named beside the other members; the verb judges the rest. */
+/**
+ * Checks the rules that apply to every deployment, so that violations appear together with other field errors. The verb checks the rules of the
+ * individual deployment.
+ */
 const url = z
   .string()
   .superRefine((value, ctx) => {
@@ -89,5 +91,5 @@ export const WebhookPatch = z.strictObject({
     .meta({ description: "`disabled` holds its events; `active` sends those that come from then on.", example: "disabled" }),
 });
 
-/** How a webhook gets its new secret. */
+/** The options for rotating the secret of a webhook. */
 export const WebhookRotation = rotation("For how many seconds the old secret signs too, 0 to 604,800 (seven days).");

@@ -3,16 +3,16 @@ import { type Db, raw, type Statement } from "../db/client.ts";
 import { webhookSettlements } from "./tables.ts";
 import type { Webhook } from "./webhook.ts";
 
-// A webhook that is disabled holds what waits for it, and one that is deleted ends it. That may be any number of deliveries, and D1 does nothing
-// else during a statement: so the change's own batch settles the first 500, and a scheduled job the rest. Nothing is sent meanwhile, since each
-// attempt reads the webhook first.
+// Disabling a webhook holds its waiting deliveries. Deleting a webhook marks its waiting deliveries as failed. Any number of deliveries may be
+// waiting, and D1 runs only one statement at a time. The batch of the change settles the first 500 deliveries, and a scheduled job settles the rest.
+// No unsettled delivery is sent, because each attempt reads the webhook first.
 
 export type Settled = (typeof webhookSettlements.status.enumValues)[number];
 
-/** As many deliveries as one statement changes. */
+/** The maximum number of deliveries that one statement updates. */
 export const settledAtOnce = 500;
 
-/** The statuses that a settlement changes, as SQL. */
+/** The statuses of the deliveries that a settlement updates, as SQL. */
 const changedBy = { held: sql.raw("('pending')"), failed: sql.raw("('pending', 'held')") } satisfies Record<Settled, SQL>;
 
 const waiting = (webhookId: string, status: Settled): SQL =>
@@ -24,7 +24,10 @@ const settle = (db: Db, webhookId: string, status: Settled, when: SQL) =>
     sql`UPDATE deliveries SET status = ${status}, next_attempt_at = NULL WHERE id IN (${waiting(webhookId, status)}) AND ${when} RETURNING id`,
   );
 
-/** The statements, for the batch of a change, that settle the first deliveries of a webhook where `when` holds, and note whether more are left. */
+/**
+ * Returns statements for the batch of a change. If `when` is true, the statements settle the first deliveries of a webhook and record whether more
+ * are left.
+ */
 export const settleFirst = (db: Db, { accountId, id }: Pick<Webhook, "accountId" | "id">, status: Settled, when: SQL): Statement[] => [
   settle(db, id, status, when),
   raw(
@@ -34,13 +37,13 @@ export const settleFirst = (db: Db, { accountId, id }: Pick<Webhook, "accountId"
   ),
 ];
 
-/** The statement that keeps what is not settled yet as it is, where `when` holds: the webhook is enabled again. */
+/** Returns the statement that stops a settlement if `when` is true. Used when a webhook is enabled again. Unsettled deliveries keep their status. */
 export const stopSettling = (db: Db, { accountId, id }: Pick<Webhook, "accountId" | "id">, when: SQL): Statement =>
   raw(db, sql`DELETE FROM webhook_settlements WHERE account_id = ${accountId} AND webhook_id = ${id} AND ${when}`);
 
 /**
- * Goes on with settlements: at most `limit` pieces of 500 deliveries in all, a piece of each in turn. Those of an account come after the first of each
- * other account. Returns how many pieces were done.
+ * Continues settlements with at most `limit` pieces of 500 deliveries in total. Settlements take turns, one piece each. The first settlement of every
+ * account comes before the second settlement of any account. Returns the number of pieces.
  */
 export async function finishSettlements(db: Db, limit: number): Promise<number> {
   let open = await db
@@ -60,7 +63,7 @@ export async function finishSettlements(db: Db, limit: number): Promise<number> 
   return pieces;
 }
 
-/** Returns whether deliveries are left. */
+/** Settles up to 500 deliveries. Returns whether deliveries may be left. */
 async function settlePiece(db: Db, { accountId, webhookId, status }: typeof webhookSettlements.$inferSelect): Promise<boolean> {
   const own = and(
     eq(webhookSettlements.accountId, accountId),

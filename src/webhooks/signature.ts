@@ -1,23 +1,24 @@
 import { macWith } from "../crypto/hash.ts";
 
-// Standard Webhooks (https://www.standardwebhooks.com): HMAC-SHA256 over id, time and body, under a secret of the receiver's own.
+// Signatures follow Standard Webhooks (https://www.standardwebhooks.com): HMAC-SHA256 over the id, the time and the body, with the secret of the
+// webhook.
 
 const prefix = "whsec_";
 const secretBytes = 32;
 
-/** A new secret: `whsec_` and 32 random bytes in base64. */
+/** Returns a new secret: `whsec_` and 32 random bytes in base64. */
 export const newWebhookSecret = (): string => prefix + Buffer.from(crypto.getRandomValues(new Uint8Array(secretBytes))).toString("base64");
 
-/** What a request is sent with. */
+/** The headers that identify and sign a webhook request. */
 export interface SignatureHeaders {
   "webhook-id": string;
-  /** Seconds since the epoch, at the moment of the attempt. */
+  /** The time of the attempt, in seconds since the epoch. */
   "webhook-timestamp": string;
-  /** One signature for each secret, parted by spaces. */
+  /** One signature per secret, separated by spaces. */
   "webhook-signature": string;
 }
 
-/** The headers of one attempt. `secrets`: every live secret of the webhook, two while a rotation overlaps. */
+/** Returns the signature headers of one attempt. `secrets`: all valid secrets of the webhook. There are two secrets while a rotation overlaps. */
 export function signatureHeaders(eventId: string, body: string, secrets: readonly string[], now: number): SignatureHeaders {
   const timestamp = String(Math.floor(now / 1000));
   const signatures = secrets.map((secret) => {

@@ -6,17 +6,23 @@ import { attempts } from "./tables.ts";
 
 type NewAttempt = typeof attempts.$inferInsert;
 
-/** Characters that are kept of the response to a failed attempt once a later one was made. The latest has up to 16 KiB. */
+/**
+ * The maximum length of the response to a failed attempt after a later attempt is stored, in characters. The response to the latest attempt has up to
+ * 16 KiB.
+ */
 const earlierCharacters = 1024;
 
 /**
- * The statement that stores an attempt of an account, where `when` holds. A failed one is left out where the account has used up its quota and
- * its reserve: the delivery still counts it.
+ * Returns the statement that stores an attempt if `when` is true. A failed attempt is not stored if the account has used up its quota and its
+ * reserve. The delivery still counts the attempt.
  */
 export const storeAttempt = (db: Db, accountId: string, attempt: NewAttempt, when: SQL) =>
   insertWhere(db, attempts, attempt, attempt.error === null ? when : sql`${when} AND ${isWithinReserve(accountId)}`);
 
-/** The statements that cut the responses to the attempts before this one, once it is stored. `attemptsMade`: this one included. */
+/**
+ * Returns the statements that shorten the responses to earlier attempts, once this attempt is stored. `attemptsMade`: the number of attempts,
+ * including this one.
+ */
 export const cutEarlier = (db: Db, { deliveryId, id }: Pick<NewAttempt, "deliveryId" | "id">, attemptsMade: number): Statement[] =>
   attemptsMade === 1
     ? []

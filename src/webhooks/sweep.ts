@@ -5,13 +5,19 @@ import { minuteMs, secondMs } from "../time/clock.ts";
 import { type DeliveryMessage, enqueueDeliveries } from "./enqueue.ts";
 import { maxInFlight } from "./outbox.ts";
 
-/** What has been due for less is on its way through the queue. */
+/**
+ * The time that a delivery must be overdue before the sweep enqueues it, in milliseconds. A delivery that became due more recently is probably on its
+ * way through the queue.
+ */
 const overdueMs = 5 * secondMs;
-/** What was enqueued is left alone by the next run, however slow the queue is; the one after that enqueues it again. */
+/**
+ * The time for which an enqueued delivery is reserved, in milliseconds. The next sweep skips the delivery, even if the queue is slow. The second
+ * sweep enqueues the delivery again.
+ */
 const reservedMs = minuteMs + 10 * secondMs;
-/** As many calls as one invocation makes by itself, where the queue cannot be reached. */
+/** The maximum number of deliveries that one run starts directly if the queue is unavailable. */
 const maxByHand = 25;
-/** Webhooks with something to be sent that one run looks at. */
+/** The maximum number of webhooks with pending deliveries that one run reads. */
 const webhooksAtOnce = 5000;
 
 interface Sweeping {
@@ -21,9 +27,10 @@ interface Sweeping {
 }
 
 /**
- * The guarantee: finds the deliveries that have been due for a while and that no attempt holds, and enqueues them. This covers lost messages.
- * The webhooks take turns, in the order of their ids from after `cursor`, each with the ten that have been due longest: so none can hold up
- * the others. At most `limit`. Answers how many, and the webhook to go on after; null at the end of the round.
+ * Ensures that every delivery is attempted, even if its queue message is lost. Finds deliveries that are overdue and unclaimed, and enqueues at most
+ * `limit` of them. Webhooks take turns in the order of their ids, starting after `cursor`. Each webhook contributes the ten deliveries that have been
+ * due longest, so no webhook can block the others. Returns the number of deliveries and the webhook after which the next run continues. A null
+ * webhook means that the round is complete.
  */
 export async function sweepDeliveries(
   { db, queue, deliver }: Sweeping,
@@ -53,18 +60,21 @@ export async function sweepDeliveries(
   }
   const byHand = inTurn(found).slice(0, maxByHand);
   await Promise.all(byHand.map(({ id }) => deliver(id)));
-  // Where there are more webhooks than calls, the next run goes on with the next of them.
+  // If there are more webhooks than calls, the next run continues with the next webhook.
   const isCut = new Set(found.map(({ webhook }) => webhook)).size > maxByHand;
   return { done: byHand.length, last: isCut ? (byHand.at(-1)?.webhook ?? null) : null };
 }
 
-/** The first of each webhook, then the second of each. */
+/** Sorts deliveries into turns: the first delivery of each webhook, then the second of each, and so on. */
 function inTurn<Found extends { webhook: string }>(found: readonly Found[]): Found[] {
   const byWebhook = [...Map.groupBy(found, ({ webhook }) => webhook).values()];
   return Array.from({ length: maxInFlight.ofWebhook }, (_, turn) => byWebhook.flatMap((own) => own[turn] ?? [])).flat();
 }
 
-/** The ids of webhooks that something is to be sent to, each found by a seek in the index, however much that is. */
+/**
+ * Returns a SELECT of the ids of webhooks with pending deliveries. Finds each webhook with one index seek, regardless of the number of its
+ * deliveries.
+ */
 const waitingWebhooks = (cursor: string) => sql`WITH RECURSIVE waiting (id, count) AS (
     SELECT min(webhook_id), 1 FROM deliveries WHERE status = 'pending' AND webhook_id > ${cursor}
     UNION ALL

@@ -1,26 +1,26 @@
 import { sql } from "drizzle-orm";
 import { index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 
-/** Where events go. */
+/** The URLs that receive events. */
 export const webhooks = sqliteTable(
   "webhooks",
   {
     accountId: text("account_id").notNull(),
     id: text().notNull(),
-    /** Counts up in the account. The ids of its deliveries are made with it. */
+    /** The number of the webhook in its account. The ids of the webhook's deliveries contain this number. */
     number: integer().notNull(),
     url: text().notNull(),
     description: text().notNull(),
-    /** `*` stands for all. */
+    /** `*` stands for all event types. */
     eventTypes: text("event_types", { mode: "json" }).$type<string[]>().notNull(),
     state: text({ enum: ["active", "disabled"] }).notNull(),
     disabledReason: text("disabled_reason"),
-    /** Encrypted: to sign, the secret itself is needed. */
+    /** The secret is encrypted and not hashed, because signing needs the secret itself. */
     sealedSecret: text("sealed_secret").notNull(),
-    /** The secret before the last rotation, which signs too until the overlap ends. */
+    /** The encrypted secret from before the last rotation. The previous secret also signs requests until the overlap ends. */
     previousSealedSecret: text("previous_sealed_secret"),
     overlapEndsAt: integer("overlap_ends_at"),
-    /** The first failed attempt since a success. */
+    /** The time of the first failed attempt since the last success, in milliseconds since the epoch. */
     failingSince: integer("failing_since"),
     revision: text().notNull(),
     createdAt: integer("created_at").notNull(),
@@ -29,7 +29,7 @@ export const webhooks = sqliteTable(
   (table) => [primaryKey({ columns: [table.accountId, table.id] })],
 );
 
-/** One event on its way to one webhook. */
+/** Each row is the delivery of one event to one webhook. */
 export const deliveries = sqliteTable(
   "deliveries",
   {
@@ -38,20 +38,20 @@ export const deliveries = sqliteTable(
     webhookId: text("webhook_id").notNull(),
     eventId: text("event_id").notNull(),
     eventType: text("event_type").notNull(),
-    /** The delivery that this one repeats. */
+    /** The delivery that this delivery repeats. */
     redeliveryOf: text("redelivery_of"),
-    /** The redelivery of many that this one belongs to. */
+    /** The redelivery of many events that created this delivery. */
     redeliveryId: text("redelivery_id"),
-    /** The later delivery of the same event to the same webhook that repeats this one. */
+    /** The later delivery that repeats this delivery. */
     supersededBy: text("superseded_by"),
     status: text({ enum: ["pending", "delivered", "failed", "held"] }).notNull(),
     attemptsMade: integer("attempts_made").notNull(),
-    /** Null where no further attempt is made. */
+    /** The time of the next attempt, in milliseconds since the epoch. Null if no further attempt will be made. */
     nextAttemptAt: integer("next_attempt_at"),
-    /** Who makes an attempt just now, and until when nobody else may. */
+    /** Identifies the caller that is making an attempt. No other caller can claim the delivery until `claimedUntil`. */
     claim: text(),
     claimedUntil: integer("claimed_until").notNull(),
-    /** Until when a message of the queue, sent by the sweep or by an attempt that ended, is expected to set it off. */
+    /** The time until which a queue message from the sweep or an ended attempt is expected to start the delivery. */
     reservedUntil: integer("reserved_until").notNull().default(0),
     createdAt: integer("created_at").notNull(),
   },
@@ -59,7 +59,7 @@ export const deliveries = sqliteTable(
     index("deliveries_by_webhook").on(table.accountId, table.webhookId, table.id),
     index("deliveries_waiting").on(table.webhookId, table.nextAttemptAt).where(sql`status = 'pending'`),
     index("deliveries_claimed").on(table.accountId, table.webhookId).where(sql`claim IS NOT NULL`),
-    // Its condition must stand in a query, word for word, for SQLite to use it.
+    // SQLite uses this index only if a query repeats the index condition word for word.
     index("deliveries_unsent").on(table.webhookId, table.status, table.id).where(sql`status <> 'delivered'`),
     index("deliveries_unattempted")
       .on(table.redeliveryId)
@@ -67,7 +67,7 @@ export const deliveries = sqliteTable(
   ],
 );
 
-/** How many deliveries wait for each webhook. Triggers of `deliveries` maintain it: see the migration. */
+/** The number of waiting deliveries per webhook. Triggers on `deliveries` update the numbers (see the migration). */
 export const webhookBacklogs = sqliteTable(
   "webhook_backlogs",
   {
@@ -79,45 +79,45 @@ export const webhookBacklogs = sqliteTable(
   (table) => [primaryKey({ columns: [table.accountId, table.webhookId] })],
 );
 
-/** Webhooks that were disabled or deleted while more deliveries waited than one batch changes. A scheduled job changes the rest. */
+/** Disabled or deleted webhooks with more waiting deliveries than one batch can settle. A scheduled job settles the rest. */
 export const webhookSettlements = sqliteTable(
   "webhook_settlements",
   {
     accountId: text("account_id").notNull(),
     webhookId: text("webhook_id").notNull(),
-    /** What the waiting deliveries become. */
+    /** The new status of the waiting deliveries. */
     status: text({ enum: ["held", "failed"] }).notNull(),
   },
   (table) => [primaryKey({ columns: [table.accountId, table.webhookId] })],
 );
 
-/** What a redelivery of many sends: events by their ids, and by the status of their latest delivery. */
+/** Selects the events that a redelivery sends, by their ids and by the status of their latest delivery. */
 export interface StoredRedeliveryFilter {
   fromId: string;
-  /** Exclusive; null: until the redelivery was requested. */
+  /** The exclusive upper bound for the ids of events. Null selects events until the redelivery was requested. */
   toId: string | null;
   statuses: ("delivered" | "failed" | "held" | "pending")[];
-  /** Null: all. */
+  /** Null selects all event types. */
   eventTypes: string[] | null;
 }
 
-/** Deliveries of one webhook that were asked to be made again together. */
+/** Requests to repeat many deliveries of one webhook. */
 export const redeliveries = sqliteTable(
   "redeliveries",
   {
     accountId: text("account_id").notNull(),
     id: text().notNull(),
     webhookId: text("webhook_id").notNull(),
-    /** How many events matched when it was requested; once all deliveries are made, how many those are. */
+    /** The number of events that matched when the redelivery was requested. Once all deliveries are created, this is the number of deliveries. */
     count: integer().notNull(),
     filter: text({ mode: "json" }).$type<StoredRedeliveryFilter>(),
     /** The types of the events that matched. */
     eventTypes: text("event_types", { mode: "json" }).$type<string[]>().notNull().default([]),
-    /** Where the next piece begins: a status and the id of a delivery. Null once all deliveries are made. */
+    /** The position of the next piece: a status and the id of a delivery. The cursor is null once all deliveries are created. */
     cursor: text(),
-    /** How many deliveries are made. */
+    /** The number of deliveries created so far. */
     made: integer().notNull().default(0),
-    /** When the next delivery to the webhook may be due, to keep the pace. */
+    /** The earliest time for the next delivery to the webhook, so that deliveries keep the pace. */
     nextAt: integer("next_at").notNull().default(0),
     createdAt: integer("created_at").notNull(),
   },
@@ -128,22 +128,22 @@ export const redeliveries = sqliteTable(
   ],
 );
 
-/** One POST of a delivery, and what came back. */
+/** Each row is one POST of a delivery, with the response. */
 export const attempts = sqliteTable(
   "attempts",
   {
     deliveryId: text("delivery_id").notNull(),
     id: text().notNull(),
     at: integer().notNull(),
-    /** Of the answer; null where there was none. */
+    /** The status of the response. Null if there was no response. */
     status: integer(),
     durationMs: integer("duration_ms").notNull(),
-    /** Null where the attempt delivered. */
+    /** Null if the attempt delivered the event. */
     error: text({ enum: ["unreachable", "timeout", "redirect", "status", "refused_url"] }),
-    /** What to do about the error, in a sentence. */
+    /** How to fix the error, in a sentence. */
     advice: text(),
     responseBody: text("response_body").notNull(),
-    /** Whether the receiver sent more than `responseBody` has. */
+    /** Whether the receiver sent more than `responseBody` contains. */
     bodyIsCut: integer("body_is_cut", { mode: "boolean" }).notNull().default(false),
     responseHeaders: text("response_headers", { mode: "json" }).$type<Record<string, string>>().notNull(),
   },

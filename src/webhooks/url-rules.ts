@@ -1,12 +1,12 @@
 import ipaddr from "ipaddr.js";
 import { isLoopback } from "../net/loopback.ts";
 
-// Where a webhook may point. A URL is parsed once, as `fetch` would, and judged by what it then says, when it is saved and again
-// at each attempt. What a name resolves to is not looked at: the platform's `fetch` reaches public addresses alone.
+// The rules for webhook URLs. A URL is parsed once, as `fetch` would parse it, and the rules apply to the parsed URL. The rules are checked when a
+// URL is saved and again at each attempt. Host names are not resolved, because the platform's `fetch` reaches only public addresses.
 
 export const maxUrl = 2048;
 
-/** Special-use names (RFC 6761 and its registry) and those that private networks use: they lead to no server of the public. */
+/** Special-use names (RFC 6761 and its registry), and names that private networks use. None of these names leads to a public server. */
 const specialDomains = [
   "localhost",
   "localdomain",
@@ -34,7 +34,7 @@ const specialDomains = [
   "i2p",
   "bit",
   "fritz.box",
-  // Public names that resolve to an address in the name, or to loopback.
+  // Public names that resolve to an address in the name, or to a loopback address.
   "nip.io",
   "sslip.io",
   "xip.io",
@@ -54,7 +54,7 @@ const specialDomains = [
   "ip6.name",
   "localdev.me",
   "yoogle.com",
-  // Where clouds answer their own machines.
+  // Metadata services that clouds provide to their own machines.
   "metadata.tencentyun.com",
   "metadata.packet.net",
   "metadata.goog",
@@ -62,20 +62,23 @@ const specialDomains = [
 ];
 
 export interface UrlContext {
-  /** Hosts of this deployment itself, in lower case, without a port. */
+  /** The host names of this deployment, in lower case and without a port. */
   ownHosts: readonly string[];
-  /** On a laptop, http and this machine are open. */
+  /** Whether http URLs and loopback hosts are allowed, for development on a laptop. */
   isLocal: boolean;
 }
 
-/** The hosts of the origins that the deployment is configured with, parted by commas. Throws where one is no origin. */
+/** Returns the host names of a comma-separated list of origins. Throws if an origin is not a valid URL. */
 export const ownHosts = (publicOrigin: string): string[] =>
   publicOrigin
     .split(",")
     .filter((origin) => origin.trim() !== "")
     .map((origin) => new URL(origin.trim()).hostname);
 
-/** Why a webhook may not point there, as a sentence for its owner; null where it may. It says nothing of what any network holds. */
+/**
+ * Returns why a webhook may not use a URL, as a sentence for the owner of the webhook. Returns null if the URL is allowed. The sentence reveals
+ * nothing about any network.
+ */
 export function urlRefusal(text: string, { ownHosts, isLocal }: UrlContext): string | null {
   if (text.length > maxUrl) return `The URL must have at most ${maxUrl} characters.`;
   if (/[\p{C}\p{Z}\\]/u.test(text)) return "The URL must have no spaces, control characters or backslashes.";

@@ -31,22 +31,22 @@ import type { Webhook } from "./webhook.ts";
 
 export const maxWebhooks = 20;
 
-/** What a verb that changes webhooks takes. `scopes`: of the acting key; null: bound by nothing. */
+/** The context that a verb needs to change webhooks. `scopes`: the scopes of the acting key. Null means that access is unrestricted. */
 export interface WebhookContext extends WriteContext {
   scopes: readonly string[] | null;
   encryption: readonly [NamedSecret, ...NamedSecret[]];
   urls: UrlContext;
 }
 
-/** What verbs that only look at a webhook's permissions take. */
+/** The context that a verb needs to check permissions for a webhook. */
 export type WebhookReadContext = ReadContext & Pick<WebhookContext, "scopes">;
 
 export type NewWebhook = Pick<Webhook, "url" | "description" | "eventTypes">;
 export type WebhookPatch = Partial<NewWebhook> & { state?: Webhook["state"] };
 
 /**
- * Makes a webhook and its secret, which is shown this once. Throws `invalid_body` for a URL that may not be called, `forbidden` for
- * event types that the acting key may not read, `limit_reached` at 20 webhooks.
+ * Creates a webhook and its secret, which is shown only once. Throws `invalid_body` if the URL is not allowed. Throws `forbidden` if the acting key
+ * may not read the event types. Throws `limit_reached` if the account already has 20 webhooks.
  */
 export async function createWebhook(writing: WebhookContext, input: NewWebhook): Promise<{ webhook: Webhook; secret: string }> {
   const { encryption, urls } = writing;
@@ -59,7 +59,7 @@ export async function createWebhook(writing: WebhookContext, input: NewWebhook):
   return { webhook, secret };
 }
 
-/** Throws `forbidden` where the acting key may not make such a webhook. */
+/** Throws `forbidden` if the acting key may not create a webhook with these event types. */
 export const authorizeNewWebhook = ({ scopes }: WebhookReadContext, { eventTypes }: Pick<NewWebhook, "eventTypes">): void =>
   eventCatalogue.requireReadable(eventTypes, scopes);
 
@@ -102,14 +102,15 @@ async function insertWebhook(
 }
 
 /**
- * Changes the members of a webhook that `patch` has. Writes nothing if none differs. Enabling sends nothing that was held. Throws `not_found`,
- * `precondition_failed`, `invalid_body` and `forbidden`, the latter also where the acting key may not read what the webhook is sent already.
+ * Changes the members of a webhook that `patch` contains. Writes nothing if no member differs. Enabling a webhook does not send its held deliveries.
+ * Throws `not_found`, `precondition_failed`, `invalid_body` and `forbidden`. The acting key must also be allowed to read the events that the webhook
+ * already receives.
  */
 export async function changeWebhook(writing: WebhookContext, id: string, patch: WebhookPatch, holds: Precondition): Promise<Webhook> {
   if (patch.url !== undefined) requireUrl(patch.url, writing.urls);
   if (patch.eventTypes) eventCatalogue.requireReadable(patch.eventTypes, writing.scopes);
   return change(writing, id, holds, async (before) => {
-    // Deliveries that wait for the old URL go to the new one, even if the event types have changed.
+    // Deliveries that wait for the old URL go to the new URL, even if the event types have changed.
     const members = patched(before, patch);
     const types = members.url === undefined ? [] : await waitingTypes(writing, before);
     eventCatalogue.requireReadable(types, writing.scopes);
@@ -117,16 +118,19 @@ export async function changeWebhook(writing: WebhookContext, id: string, patch: 
   });
 }
 
-/** What a patch changes. A webhook that is enabled already goes on failing: what is sent to it says when that is over. */
+/** Returns the members that a patch changes. Enabling an enabled webhook does not clear `failingSince`, because a successful attempt clears it. */
 function patched(before: Webhook, patch: WebhookPatch): Partial<Webhook> {
   const changes = differing(patch, before);
   if (changes.state === "active") return { ...changes, disabledReason: null, failingSince: null };
-  // Another receiver has not failed yet.
+  // The receiver at the new URL has not failed yet.
   const moved = changes.url === undefined ? changes : { ...changes, failingSince: null };
   return changes.state === "disabled" ? { ...moved, disabledReason: "It was disabled by a call." } : moved;
 }
 
-/** Gives a webhook a new secret, shown this once. For `overlapMs` more, requests carry a signature of the old one too. Throws as `changeWebhook` does. */
+/**
+ * Gives a webhook a new secret, which is shown only once. For `overlapMs` milliseconds, requests also carry a signature of the old secret. Throws
+ * `not_found` and `forbidden`.
+ */
 export async function rotateWebhookSecret(
   writing: WebhookContext,
   id: string,
@@ -151,12 +155,12 @@ export async function rotateWebhookSecret(
   return { webhook, secret };
 }
 
-/** Throws `not_found`, and `forbidden` where the acting key may not read what the webhook is sent. */
+/** Throws `not_found` if the webhook does not exist, and `forbidden` if the acting key may not read its events. */
 export async function authorizeWebhook(reading: WebhookReadContext, id: string): Promise<void> {
   await readReadable(reading, id);
 }
 
-/** Deletes a webhook. What was still to be sent to it is not. Throws `not_found`, `precondition_failed` and `forbidden`. */
+/** Deletes a webhook. The waiting deliveries of a deleted webhook are not sent. Throws `not_found`, `precondition_failed` and `forbidden`. */
 export function deleteWebhook(writing: WebhookContext, id: string, holds: Precondition): Promise<void> {
   const { db, commit } = writing;
   return withOptimisticLock({ read: () => readReadable(writing, id), holds, name: "webhook" }, async (before) => {
@@ -179,7 +183,7 @@ function change(
   writing: WebhookContext,
   id: string,
   holds: Precondition,
-  /** What to set, and the types of events that it makes the acting key see besides those of the webhook. */
+  /** Returns the members to set, and any further event types that the change reveals to the acting key. */
   decide: (before: Webhook) => Promise<{ members: Partial<Webhook>; types: string[] }>,
   result: (after: Webhook) => unknown = (after) => after,
 ): Promise<Webhook> {
@@ -188,7 +192,7 @@ function change(
     const { members, types } = await decide(before);
     if (isEmpty(members)) return before;
     const after = { ...before, ...members, ...nextVersion(before, now) };
-    // What the service itself notes of a webhook changes beside this.
+    // The service updates `failingSince` without a new revision, so this write omits `failingSince` unless the change sets it.
     const { failingSince, ...row } = after;
     const set = "failingSince" in members ? after : row;
     const isDisabled = after.state === "disabled" && before.state !== "disabled";
@@ -199,7 +203,7 @@ function change(
         ? [stopSettling(db, before, when)]
         : [];
     const outcomes = await commit({
-      // A change of anything else waits until there is room.
+      // Disabling a webhook is allowed even if storage is full. Any other change is denied until there is room.
       evenWhereFull: isDisabled && Object.keys(members).every((member) => member === "state" || member === "disabledReason"),
       result: result(after),
       events: isDisabled ? [webhookDisabled(after, now)] : [],
@@ -214,7 +218,10 @@ function change(
 
 const targetOf = ({ id, url }: Webhook): AuditTarget => ({ type: "webhook", id, name: url });
 
-/** A change that disables and changes more is called an update: the page of a removal looks for who updated a webhook. */
+/**
+ * Returns the audit action of a change. A change that disables a webhook and sets other members is recorded as `webhook.updated`. The page for
+ * removing a member searches for `webhook.updated` but not for `webhook.disabled`.
+ */
 function actionOf(before: Webhook, after: Webhook, changes: readonly string[]): string {
   if (before.sealedSecret !== after.sealedSecret) return "webhook.secret_rotated";
   if (before.state === after.state || (after.state === "disabled" && changes.length > 1)) return "webhook.updated";
@@ -231,10 +238,13 @@ const memberNames: Record<string, string> = {
 
 const changesOf = (members: Partial<Webhook>): string[] => Object.keys(members).flatMap((member) => memberNames[member] ?? []);
 
-/** As many waiting deliveries as are read for the types of their events: D1 does nothing else meanwhile. */
+/** The maximum number of waiting deliveries to read for their event types. A longer statement would block other users of D1. */
 const maxRead = 10_000;
 
-/** The types of events that are still to be sent to a webhook, or held. Of more than 10,000: `*`, since any type may be among them. */
+/**
+ * Returns the event types of the pending and held deliveries of a webhook. Returns `*` for more than 10,000 deliveries, because any type may be among
+ * them.
+ */
 async function waitingTypes({ db }: WriteContext, webhook: Webhook): Promise<string[]> {
   const [backlog] = await db
     .select({ waiting: sql<number>`${webhookBacklogs.pending} + ${webhookBacklogs.held}` })

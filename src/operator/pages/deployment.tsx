@@ -7,7 +7,7 @@ const many = 100_000;
 const counted = (count: number) => (count > many ? `more than ${integer(many)}` : integer(count));
 const gigabytes = (bytes: number) => (bytes < 1e7 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(2)} GB`);
 
-/** A thing to know, and whether it needs an eye: said in a word, not by colour alone. */
+/** A row of a status table. `isBad` is shown as a word, because color alone is not accessible. */
 const Line = ({ name, isBad, children }: { name: string; isBad?: boolean; children: Child }) => (
   <tr>
     <th scope="row">{name}</th>
@@ -31,7 +31,7 @@ const Lines = ({ children }: { children: Child }) => (
 
 const lateMs = 10 * 60_000;
 
-/** How the deployment does: what waits, how long, and how full it is. */
+/** Shows the status of the deployment, such as its backlog and the sizes of its databases. */
 export const Deployment = ({ vitals, now }: { vitals: DeploymentStatus; now: number }) => {
   const { backlog, log } = vitals;
   return (
@@ -81,7 +81,7 @@ export const Deployment = ({ vitals, now }: { vitals: DeploymentStatus; now: num
   );
 };
 
-/** The scheduled jobs: open if one has failed. */
+/** Lists the scheduled jobs. The list is expanded if a job failed. */
 export const Jobs = ({ jobs, now }: { jobs: DeploymentStatus["jobs"]; now: number }) => {
   const failed = jobs.filter(({ error }) => error !== null);
   return (

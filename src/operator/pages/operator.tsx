@@ -24,13 +24,14 @@ import { operatorOf, operatorTokens } from "../tokens.ts";
 import { Deployment, Jobs } from "./deployment.tsx";
 import { TrafficPanels } from "./traffic.tsx";
 
-// The operator's page: how the deployment does, and which accounts to look at. It changes nothing: the command line does.
+// The operator page shows the status of the deployment and the accounts to look at. The operator page is read-only. Operators make changes on the
+// command line.
 
 const isPlain = (c: OperatorContext) => c.get("isLocal") && urlOf(c).protocol === "http:" && isLoopback(urlOf(c).hostname);
 const cookieOf = (c: OperatorContext) => (isPlain(c) ? "operator" : "__Host-operator");
 const optionsOf = (c: OperatorContext) => ({ path: "/", httpOnly: true, secure: !isPlain(c), sameSite: "Strict" }) as const;
 
-/** Returns the reader's session, if its token still belongs to an operator. */
+/** Returns the session of the request if its operator token still exists. */
 async function sessionOf(c: OperatorContext): Promise<OperatorSession | null> {
   const cookie = await readSigned(c, cookieOf(c));
   const session = cookie === undefined ? null : await readOperatorSession(connect(c.env.DB), cookie, Date.now());

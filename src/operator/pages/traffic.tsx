@@ -8,7 +8,7 @@ const nearPercent = 80;
 interface Panel {
   id: string;
   heading: string;
-  /** What the figure is. */
+  /** The heading of the column with the figure. */
   column: string;
   none: string;
   wanted: (account: AccountTraffic) => boolean;
@@ -73,7 +73,7 @@ const panels: readonly Panel[] = [
   },
 ];
 
-/** Lists accounts by the filters of an operator, since the start of yesterday (UTC). */
+/** Shows a panel for each ranking of accounts, with figures since the start of yesterday (UTC). */
 export const TrafficPanels = ({ accounts }: { accounts: readonly AccountTraffic[] }) => (
   <>
     <p class="quiet">Requests of each account since the start of yesterday (UTC). The figures can be up to five minutes old.</p>

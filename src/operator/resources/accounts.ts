@@ -26,7 +26,7 @@ import { iso, isoOrNull, secondMs } from "../../time/clock.ts";
 import { idOf, type OperatorEnv, operating, readBody, setupUrl } from "../context.ts";
 
 const maxOfPage = 100;
-/** How long one call continues an erasure. The caller calls again for the rest. */
+/** How long one call continues an erasure, in milliseconds. The caller repeats the call until the erasure is finished. */
 const erasingMs = 20 * secondMs;
 
 const bodyOf = ({ id, name, email, limitCeiling, keepDays, storageQuotaBytes, activityStore, suspendedAt, createdAt }: Account) => ({
@@ -48,7 +48,7 @@ const reportOf = ({ accountId, erased, requestedAt, finishedAt }: Erasure) => ({
   erased,
   requested_at: iso(requestedAt),
   finished_at: isoOrNull(finishedAt),
-  // Cloudflare's own copies, which nobody can delete from.
+  // Cloudflare keeps copies of the data for Time Travel, and nobody can delete from these copies.
   time_travel_until: finishedAt === null ? null : iso(timeTravelUntil(finishedAt)),
 });
 
@@ -72,7 +72,7 @@ accounts.get("/accounts", async (c) => {
 
 accounts.post("/accounts", async (c) => {
   const { name, email } = await readBody(c, NewAccount);
-  // Before anything is made.
+  // If `PUBLIC_ORIGIN` is not set, this call throws before anything is created.
   setupUrl(c, "");
   const { account, setupToken } = await makeAccount(operating(c), { name, email, activityStore: await leastFullStore(c.env) });
   return c.json({ ...bodyOf(account), setup_url: setupUrl(c, setupToken) }, 201);
@@ -117,12 +117,12 @@ accounts.post("/accounts/:id/owners", async (c) => {
   return c.json({ setup_url: setupUrl(c, await makeOwnerLink(operating(c), idOf(c))) }, 201);
 });
 
-/** All that there is of an account, in pieces: JSON lines, and where the next piece goes on in a header. */
+/** Exports an account in pages of JSON lines. The header `X-Next` contains the cursor of the next page. */
 accounts.get("/accounts/:id/export", async (c) => {
   const { db, now, operator } = operating(c);
   const after = c.req.query("after") ?? "";
   await readAccount(db, idOf(c));
-  // For each piece: only the caller says where it goes on.
+  // Every page of the export is recorded, because a caller can start at any cursor.
   await recordOperation(db, { now, operator, action: "account.exported", accountId: idOf(c), details: { continued: after !== "" } });
   const { lines, next } = await exportAccount({ db, env: c.env }, idOf(c), after);
   const ndjson = lines.map((line) => `${JSON.stringify(line)}\n`).join("");

@@ -53,7 +53,7 @@ keys.post("/accounts/:id/keys", async (c) => {
   return c.json({ ...bodyOf(key, Date.now()), secret_key: secretKey }, 201);
 });
 
-/** What is done to one key, by its id alone. */
+/** Performs an action on a key, given only the id of the key. */
 const onKey = async (c: OperatorContext, action: string, work: (account: Account, id: string) => Promise<unknown>) => {
   const id = idOf(c);
   const found = await accountOfKey({ db: connect(c.env.DB), guards: c.env.KEY_GUARD }, id);
@@ -61,7 +61,7 @@ const onKey = async (c: OperatorContext, action: string, work: (account: Account
   const { account, hasRow } = found;
   const { db, now, operator } = operating(c);
   await work(account, id);
-  // Where D1 has lost the row, there is no change that the entry could be written with.
+  // If D1 has lost the row of the key, no change is committed with an audit entry. In that case, the entry is written here.
   if (!hasRow) await recordOperation(db, { now, operator, action, accountId: account.id, targetId: id });
   return c.json({ id, done: action });
 };

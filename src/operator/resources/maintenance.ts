@@ -15,8 +15,8 @@ import { reencryptWebhooks } from "../../webhooks/reencrypt.ts";
 import { sweepDeliveries } from "../../webhooks/sweep.ts";
 import { type OperatorEnv, operating, readBody } from "../context.ts";
 
-// What an operator does for all accounts at once. What takes long answers after a piece of it, and is called again. Each call has its entry in the
-// audit: only the caller says whether it is the first.
+// Actions of the operator that affect all accounts. A long action returns after one page, and the caller repeats the call for the next page. Each
+// call writes an audit entry, because a caller can start at any cursor.
 
 const enqueuedAtOnce = 1000;
 
