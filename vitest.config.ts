@@ -6,18 +6,18 @@ import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-worker
 import { defineConfig } from "vitest/config";
 import { builtPath, builtText } from "./scripts/build-docs.ts";
 
-// `test/worker` runs inside workerd, on real D1 and Durable Objects; `test/node` starts commands as people do; `test/browser` opens the
-// pages in the system's Chromium, and `npm test` leaves it out. A test that takes minutes at full size has a short form, which `npm test` runs,
-// and a long form, which `npm run test:long` runs: `inject("isLong")`, and the tag `long`.
+// Tests in `test/worker` run inside workerd, on real D1 and Durable Objects. Tests in `test/node` start the commands that people type. Tests in
+// `test/browser` open the pages in the system's Chromium, and `npm test` does not run them. A test that takes minutes at full size has a short form
+// for `npm test` and a long form for `npm run test:long`. Such a test reads `inject("isLong")` and has the tag `long`.
 
-/** The documentation is built before the Worker is bundled, and its file is text, as wrangler.toml has it. */
+/** Builds the documentation before the Worker is bundled. Imports `built.txt` as text, like the rule in wrangler.toml. */
 const builtDocs = {
   name: "built-docs",
   buildStart: async () => writeFileSync(builtPath, await builtText()),
   transform: (code: string, id: string) => (id.endsWith("/built.txt") ? `export default ${JSON.stringify(code)};` : null),
 };
 
-// SQLite waits for the disk at each commit. So the tests keep their data in memory, if /dev/shm has room for them.
+// SQLite waits for the disk at each commit, so the tests keep their data in memory if /dev/shm has more than 4 GiB free.
 const inMemory = "/dev/shm";
 const hasRoom = ({ bavail, bsize }: { bavail: number; bsize: number }) => bavail * bsize > 4 * 1024 ** 3;
 if (existsSync(inMemory) && hasRoom(statfsSync(inMemory))) process.env.TMPDIR = inMemory;
@@ -28,9 +28,9 @@ const env = { NODE_COMPILE_CACHE: join(tmpdir(), "developer-overview-compiled") 
 
 export default defineConfig(async () => ({
   test: {
-    // Most of them wait for something: more at once than there are cores.
+    // Most tests wait more than they compute, so there are more workers than a small machine has cores.
     maxWorkers: 3,
-    // A green run prints no logs. A failed test prints its own, without the line of each request.
+    // A passing run prints no logs. A failed test prints its own logs, except the log line of each request.
     silent: "passed-only" as const,
     onConsoleLog: (text: string) => !text.startsWith('{"http.request.method"'),
     provide: { isLong: process.env.TESTS === "long" },
@@ -41,17 +41,17 @@ export default defineConfig(async () => ({
           builtDocs,
           cloudflareTest({
             wrangler: { configPath: "./wrangler.toml" },
-            // The Worker of src/index.ts, with what each invocation asks of Cloudflare counted.
+            // Wraps the Worker of src/index.ts, and counts the calls that each invocation makes to Cloudflare's services.
             main: "./test/worker/support/main.ts",
             miniflare: {
-              // A second one, as it is added by a line of wrangler.toml.
+              // A second activity database, as one more line in wrangler.toml would add it.
               d1Databases: { ACTIVITY_1: "activity-1" },
               bindings: {
                 KEY_SIGNING_SECRETS: `b:${"second-signing-secret-of-the-tests".padEnd(40, "-")},a:${"first-signing-secret-of-the-tests".padEnd(40, "-")}`,
                 WEBHOOK_SEALING_SECRETS: `a:${"sealing-secret-of-the-tests".padEnd(40, "-")}`,
                 WEBHOOK_SEALING_SECRETS_2: `b:${"second-sealing-secret-of-the-tests".padEnd(40, "-")}`,
                 OPERATOR_TOKENS: `tests:${createHash("sha256").update("dvop_token-of-the-tests").digest("hex")}`,
-                // In place of the one that `npm start` keeps in .dev.vars.
+                // Overrides the key that `npm start` stores in .dev.vars.
                 DEMO_API_KEY: "",
                 SECURITY_CONTACT: "mailto:security@acme.dev",
                 PUBLIC_ORIGIN: "https://overview.acme.dev, https://overview.acme.workers.dev:8443",
@@ -71,7 +71,8 @@ export default defineConfig(async () => ({
           setupFiles: ["./test/worker/support/setup.ts"],
           globalSetup: ["./test/receiver.ts"],
           testTimeout: 30_000,
-          // One workerd for all files of a worker thread, as a start of one costs more than most files do: accounts keep tests apart.
+          // All test files of a vitest worker share one workerd process, because starting workerd takes longer than most test files. Separate
+          // accounts isolate the tests.
           isolate: false,
         },
       },

@@ -12,8 +12,8 @@ export interface Arrival {
 }
 
 /**
- * How long an event takes from its change to its receiver, in milliseconds, on the Worker as `npm start` runs it with nothing
- * else to do. Counted from when the request reached the Worker, which is before the commit.
+ * Measures the delivery latency of events in milliseconds, on an otherwise idle Worker under `npm start`. The latency starts when the request of the
+ * change reaches the Worker, before the commit, and ends when the receiver has the event.
  */
 export async function measureArrival(): Promise<Arrival> {
   const folder = copyProject();

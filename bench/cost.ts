@@ -13,12 +13,12 @@ const ratePerKey = 1.4;
 const rate = keys * ratePerKey;
 const writers = 4;
 const warmUpMs = 10 * secondMs;
-/** What the buffers and the writers may still be at. */
+/** The time that buffers and log writers get to finish pending writes, in milliseconds. */
 const settledMs = 2 * secondMs;
-/** As long as a slice of the log: folding one is paid once in that time. */
+/** The duration of the measurement, in minutes. A bucket of the log also lasts five minutes, so the measurement includes one roll-up per account. */
 const minutes = 5;
 
-/** Dollars (paid plan, past what is included; November 2026): https://developers.cloudflare.com/workers/platform/pricing/ */
+/** Prices in dollars on the paid plan, above the included amounts (November 2026): https://developers.cloudflare.com/workers/platform/pricing/ */
 const prices = {
   request: 0.3e-6,
   cpuMs: 0.02e-6,
@@ -32,19 +32,22 @@ const objectGb = 0.128;
 
 export interface Cost {
   name: string;
-  /** Of 1,000 requests, roll-ups and retention included. CPU is the Worker's and its objects', since nobody pays for D1's. */
+  /** Calls of Durable Objects per 1,000 requests. All counts of this interface are per 1,000 requests, and include roll-ups and retention. */
   objectCalls: number;
   objectRows: number;
   statements: number;
   rowsWritten: number;
   rowsRead: number;
+  /**
+   * CPU time of the Worker and its Durable Objects, in milliseconds per request. CPU time of D1 is excluded, because D1 is not billed by CPU time.
+   */
   cpuMs: number;
   dollarsPerMillion: number;
 }
 
 /**
- * 64 keys at 1.4 requests a second, each in an isolate of its own. This includes the cron job of each minute and all that folding and
- * retention do with these requests. The first ten seconds, in which the isolates warm up, are left out: what was deleted of them too.
+ * Measures the cost of 64 keys with 1.4 requests per second each, every key in its own isolate. The cost includes the cron job of each minute, and
+ * the roll-ups and retention of the measured requests. The first ten seconds are excluded, because the isolates warm up.
  */
 export async function measureCost(folder: string): Promise<Cost[]> {
   const secrets = await prepare(join(folder, "ours"), Array<number>(keys).fill(unlimited));
@@ -60,14 +63,14 @@ export async function measureCost(folder: string): Promise<Cost[]> {
       path: "/api/v1/me",
       objectsAlwaysActive: writers,
       everyMinute: () => cron(Date.now()),
-      // Reading usage has it folded: one key of each account.
+      // A usage request rolls up the buckets of its account. The first and the last key belong to the two accounts.
       fold: async () => {
         for (const secret of [secrets[0], secrets[keys - 1]])
           await (await fetch(`${ours.url}/api/v1/usage`, { headers: { Authorization: `Bearer ${secret}` } })).arrayBuffer();
       },
       retain: async () => {
         const hour = hourStart(Date.now()) + hourMs;
-        // Entries go after 31 days, slices after 32, hours after 93, days after 400.
+        // Entries are deleted after 31 days, buckets after 32, hours after 93 and days after 400.
         for (const days of [32, 33, 94, 401]) await cron(hour + days * dayMs);
       },
     });
@@ -87,7 +90,7 @@ export async function measureCost(folder: string): Promise<Cost[]> {
 
 interface Way {
   path: string;
-  /** Objects that are active all the time at this pace, so all of their time is billed. */
+  /** The number of Durable Objects that never become idle at this request rate. Their whole duration is billed. */
   objectsAlwaysActive: number;
   everyMinute: () => Promise<unknown>;
   fold: () => Promise<unknown>;
@@ -117,13 +120,14 @@ async function costOf(
   const meanwhile = await countsOf(served);
   await retain();
   const after = await countsOf(served);
-  // What was deleted is that of the warm-up too.
+  // Retention also deletes the entries of the warm-up requests.
   const per = (count: keyof Counts) =>
     (meanwhile[count] - before[count]) / requests + (after[count] - meanwhile[count]) / (requests + warmUp);
   const dollars =
     prices.request +
     prices.cpuMs * cpu +
-    // A guard is paid for while it answers; here that is at most all of the CPU. Writers are paid for all the time.
+    // A guard is billed while it serves a call. As an upper bound, all measured CPU time counts as the duration of guards. Log writers are billed all
+    // the time.
     per("objectCalls") * (prices.objectCall + prices.objectGbSecond * objectGb * (cpu / 1000)) +
     (objectsAlwaysActive * objectGb * prices.objectGbSecond) / rate +
     per("objectRows") * prices.objectRow +
@@ -142,8 +146,8 @@ async function costOf(
 }
 
 /**
- * Sends requests of each key to its isolate at random times, 1.4 a second on the average. Answers how many were answered with 200; throws
- * where one was not.
+ * Sends requests with each key to its isolate at random times, on average 1.4 per second. Returns the number of responses with status 200. Throws if
+ * a response has another status.
  */
 async function paceEach(targets: readonly { url: string; secret: string }[], forMs: number): Promise<number> {
   const endsAt = Date.now() + forMs;
@@ -162,7 +166,7 @@ async function paceEach(targets: readonly { url: string; secret: string }[], for
   return answered;
 }
 
-/** Over all isolates. */
+/** Returns the sum of the counts of all isolates. */
 async function countsOf(served: Served): Promise<Counts> {
   const all = await Promise.all(served.urls.map(async (url) => (await (await fetch(`${url}/counts`)).json()) as Counts));
   const sum = { ...all[0] } as Counts;

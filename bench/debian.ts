@@ -1,7 +1,10 @@
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 
-/** Installs Debian's packages by apt-get where the file that each is needed for is missing. Throws where it is missing still. */
+/**
+ * Installs missing Debian packages with apt-get. `packageOf` maps each required file to the package that contains it. Throws if a file is still
+ * missing afterwards.
+ */
 export function needDebian(packageOf: Record<string, string>): void {
   const missing = () => Object.keys(packageOf).filter((file) => !existsSync(file));
   const packages = missing().flatMap((file) => packageOf[file] ?? []);

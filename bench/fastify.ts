@@ -6,7 +6,7 @@ import { needDebian } from "./debian.ts";
 import { withChildren } from "./load.ts";
 import { ended, freePort, start } from "./workerd.ts";
 
-// Redis and PostgreSQL of Debian's packages, for this run alone: their data goes with the folder.
+// Starts Fastify with Redis and PostgreSQL from Debian's packages. Redis and PostgreSQL store their data in a folder that is deleted after the run.
 
 const postgresVersions = "/usr/lib/postgresql";
 
@@ -15,7 +15,10 @@ function install(): string {
   return join(postgresVersions, readdirSync(postgresVersions).toSorted().at(-1) ?? "", "bin");
 }
 
-/** PostgreSQL does not run as root: then as the user of Debian's package, to whom its folder is given. */
+/**
+ * Returns the user that runs PostgreSQL, because PostgreSQL refuses to run as root. If the bench runs as root, the user `postgres` of Debian's
+ * package becomes the owner of the data folder.
+ */
 function postgresUser(data: string): { uid?: number; gid?: number } {
   if (process.getuid?.() !== 0) return {};
   const idOf = (flag: string) => Number(spawnSync("id", [flag, "postgres"], { encoding: "utf8" }).stdout);
@@ -56,7 +59,7 @@ export async function startFastify(folder: string, keys: string[]): Promise<{ ur
   let server = start(process.execPath, args, { stdio: ["ignore", "ignore", "inherit"] });
   for (let waited = 0; !(await fetch(url).then(Boolean, () => false)); waited += 200) {
     if (waited > 30_000) throw new Error("Fastify did not start.");
-    // PostgreSQL may not have been there yet.
+    // Fastify exits if PostgreSQL is not ready yet, so start Fastify again.
     if (server.exitCode !== null) server = start(process.execPath, args, { stdio: ["ignore", "ignore", "inherit"] });
     await sleep(200);
   }
@@ -67,7 +70,7 @@ export async function startFastify(folder: string, keys: string[]): Promise<{ ur
     stop: async () => {
       await ended(server);
       await ended(redis);
-      // A "fast" shutdown, which does not wait for clients.
+      // SIGINT requests a fast shutdown, which does not wait for clients.
       await ended(postgres, "SIGINT");
     },
   };

@@ -9,13 +9,16 @@ const atOnce = 10_000;
 
 export interface Growth {
   path: string;
-  /** Median of the answer times in milliseconds, for each of `sizes`. */
+  /** The median response time in milliseconds, for each of `sizes`. */
   ms: { size: number; median: number }[];
-  /** The slowest size over the fastest. */
+  /** The median of the slowest size divided by the median of the fastest size. */
   ratio: number;
 }
 
-/** The answer times of what reads the log and its figures, with few and with many entries: side by side, call by call. */
+/**
+ * Measures the response times of the usage API, the activity API and the overview, with logs of different sizes. Consecutive calls go to different
+ * sizes, so other load on the machine affects all sizes.
+ */
 export async function measureGrowth(folder: string): Promise<Growth[]> {
   const grown: { size: number; served: Served; key: string }[] = [];
   try {
@@ -43,7 +46,7 @@ async function grow(folder: string, size: number): Promise<{ served: Served; key
   await filler.stop();
   const product = bundle("src/index.ts", join(folder, "product"), { defines: ["LOCAL_BUILD:true", "OPEN_OVERVIEW:true"] });
   const served = await serve(product, join(folder, "state"));
-  // The first of each folds the marks and warms up.
+  // The first request to each path rolls up the dirty buckets and warms up the Worker.
   for (const path of ["/api/v1/usage", "/api/v1/activity", "/"]) await timeOf(served.url + path, key);
   return { served, key };
 }

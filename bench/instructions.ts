@@ -6,7 +6,10 @@ import { startPrograms } from "./variants.ts";
 const warmSeconds = 40;
 const rounds = 3;
 const seconds = 10;
-/** V8 writes machine code, and compiles it on threads of its own, which are not to starve. */
+/**
+ * V8 generates machine code at run time, so valgrind must check code for changes. V8 compiles on its own threads, and fair scheduling keeps these
+ * threads running.
+ */
 const callgrind = [
   "/usr/bin/valgrind",
   "--tool=callgrind",
@@ -16,16 +19,16 @@ const callgrind = [
 ];
 
 export interface Instructions {
-  /** The variant. */
+  /** The name of the variant. */
   name: string;
-  /** That workerd runs for a request, in each round. */
+  /** The number of instructions that workerd runs per request, in each round. */
   counts: number[];
 }
 
 /**
- * The instructions that workerd runs for a request, without the kernel's: hardly anything else on the machine changes them. Under valgrind
- * some hundred requests a second are left of some thousand. So timed work falls on fewer of them than under full load: the log is written
- * every 50 ms, and guards' alarms ring every 5 s.
+ * Measures the instructions that workerd runs per request, without those of the kernel. Other load on the machine hardly changes the number. Under
+ * valgrind, throughput falls from thousands of requests per second to hundreds. Timed work is therefore spread over fewer requests than under full
+ * load. Examples of timed work are the log write every 50 ms and the alarms of guards every 5 s.
  */
 export async function measureInstructions(folder: string): Promise<Instructions[]> {
   needDebian({ "/usr/bin/valgrind": "valgrind" });
@@ -55,6 +58,6 @@ async function countsOf(variant: Variant, pid: number): Promise<number[]> {
 const control = (option: string, pid: number): string =>
   execFileSync("/usr/bin/callgrind_control", [option, String(pid)], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
 
-/** Of all threads: `Th 1  12,345`. */
+/** Returns the sum over all threads. The output has a line like `Th 1  12,345` for each thread. */
 const instructionsIn = (said: string): number =>
   [...said.matchAll(/^\s*Th\s*\d+\s+([\d,]+)/gm)].reduce((sum, [, count = ""]) => sum + Number(count.replaceAll(",", "")), 0);

@@ -11,36 +11,39 @@ const execFileAsync = promisify(execFile);
 export interface Variant {
   name: string;
   url: string;
-  /** Sent in turn as `Authorization: Bearer`. */
+  /** API keys that the requests send in turn as `Authorization: Bearer`. */
   keys: string[];
-  /** Whether each request has a key of its own, made of these by other characters in their secret part. */
+  /** Whether each request sends a unique key. A unique key is one of `keys` with other characters in its secret part. */
   neverRepeats?: boolean;
-  /** What every request must be answered with. */
+  /** The status that every response must have. */
   status: number;
   pids(): number[];
-  /** What an attacker gets: its latency is of no interest at an even pace. */
+  /** Whether the requests are those of an attacker. Their latency at an even pace is not measured. */
   isAttack?: boolean;
-  /** What a run needs to have happened just before it. */
+  /** Prepares a run. Called just before each run. */
   before?(): Promise<unknown>;
 }
 
 export interface Run {
   requestsPerSecond: number;
   requests: number;
-  /** CPU of the served processes, milliseconds for each request. */
+  /** CPU time of the served processes, in milliseconds per request. */
   cpuMs: number;
   p50: number;
   p99: number;
 }
 
-/** Sends as many requests of a variant as 32 connections can, for some seconds. Throws where it is answered anything unexpected. */
+/** Sends requests to a variant over 32 connections without pauses. Throws if a request fails or a response has an unexpected status. */
 export const load = (variant: Variant, seconds: number): Promise<Run> => send(variant, seconds, fullLoadConnections, 0);
 
-/** Sends `rate` requests of a variant a second, spread in time over connections that wait between theirs. Throws as above. */
+/**
+ * Sends `rate` requests per second to a variant. Each connection waits between its requests, so the requests are spread over time. Throws the same
+ * errors as `load`.
+ */
 export const pace = (variant: Variant, seconds: number, rate: number, connections: number): Promise<Run> =>
   send(variant, seconds, connections, Math.round((1000 * connections) / rate));
 
-/** wrk, which tells refused answers from others, and no more: so one answer is looked at before. */
+/** Runs wrk, which reports only the number of responses with a status of 400 or more. So the exact status of one response is checked first. */
 async function send(variant: Variant, seconds: number, connections: number, meanWaitMs: number): Promise<Run> {
   needDebian({ "/usr/bin/wrk": "wrk" });
   const { name, url, keys, status, pids, neverRepeats = false } = variant;
@@ -56,10 +59,10 @@ async function send(variant: Variant, seconds: number, connections: number, mean
   return { requests, requestsPerSecond: requests / took, cpuMs: cpuMs / requests, p50, p99 };
 }
 
-/** What load.lua prints. `seconds`: how long it really took. */
+/** The output of load.lua. `seconds` is the actual duration of the run. */
 type Told = Record<"requests" | "seconds" | "refused" | "failed" | "p50" | "p99", number>;
 
-/** User and system time of processes so far, in milliseconds. */
+/** Returns the user and system CPU time that processes have used since their start, in milliseconds. */
 export function cpuMsOf(pids: readonly number[]): number {
   return pids.reduce((sum, pid) => {
     const fields = statOf(pid);
@@ -67,11 +70,11 @@ export function cpuMsOf(pids: readonly number[]): number {
   }, 0);
 }
 
-/** Resident memory of a process in MiB. */
+/** Returns the resident memory of a process, in MiB. */
 export const residentMiB = (pid: number): number =>
   Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) / 1024;
 
-/** A process and all that it started. */
+/** Returns the id of a process and the ids of all its descendants. */
 export function withChildren(pid: number): number[] {
   const parents = readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))
@@ -81,7 +84,7 @@ export function withChildren(pid: number): number[] {
   return all;
 }
 
-/** The fields of /proc/PID/stat after the name; empty where the process has ended. */
+/** Returns the fields of /proc/PID/stat after the process name, or an empty array if the process has ended. */
 function statOf(pid: number): string[] {
   try {
     return readFileSync(`/proc/${pid}/stat`, "utf8").split(") ").at(-1)?.split(" ") ?? [];
@@ -90,7 +93,7 @@ function statOf(pid: number): string[] {
   }
 }
 
-/** Of an even number of values, the mean of the two in the middle. */
+/** Returns the median. For an even number of values, the median is the mean of the two middle values. */
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
   const at = (index: number) => sorted[index] ?? Number.NaN;

@@ -8,14 +8,15 @@ const minutes = 10;
 
 export interface Memory {
   name: string;
-  /** MiB. */
+  /** Memory after two minutes of load, in MiB. */
   afterTwoMinutes: number;
+  /** Memory after ten minutes of load, in MiB. */
   afterTenMinutes: number;
 }
 
 export const residentOfOurs = "ours, 64 keys: resident";
 
-/** The memory of workerd under full load: ours and, minute by minute in turn, what the platform itself takes. */
+/** Measures the memory of workerd under full load, for the product and for a bare Worker. The two take turns, one minute each. */
 export async function measureMemory(folder: string): Promise<Memory[]> {
   const bare = await serve(bundle("bench/workers/bare.ts", join(folder, "bare")), join(folder, "bare"));
   const keys = await prepare(join(folder, "ours"), Array<number>(64).fill(unlimited));

@@ -1,9 +1,9 @@
-// Which part of the platform or of the product a moment of a request's CPU belongs to, by the stack that `perf` saw. The names
-// are those of workerd's own source.
+// Assigns each sample of `perf` to a part of the platform or of the product, by its stack. The patterns match function names in the source of
+// workerd.
 
 export interface Frame {
   isKernel: boolean;
-  /** The function's, or `[unknown]`. */
+  /** The name of the function, or `[unknown]`. */
   name: string;
 }
 
@@ -11,10 +11,13 @@ const garbage = "V8: garbage collection";
 const helpers = "V8: its other threads";
 const kernel = "kernel: sockets, waiting";
 
-/** All frames below such a frame belong to it. */
+/** Matches functions of the garbage collector. A sample with such a function anywhere in its stack counts as garbage collection. */
 const collecting = /^v8::internal::(Heap::CollectGarbage|MinorGCJob|IncrementalMarkingJob)|^cppgc::internal::HeapBase::/;
 
-/** By the innermost frame that says where it belongs; containers, strings and memory belong to the frame that uses them. */
+/**
+ * The parts, with patterns for their functions. The innermost matching frame of a stack decides. Containers, strings and memory belong to the frame
+ * that uses them.
+ */
 const owners: [part: string, of: RegExp][] = [
   ["workerd: headers", /^workerd::api::Headers|^kj::HttpHeaders/],
   ["workerd: `Request`, `Response`", /^workerd::api::(Request|Response|Body|FetchEvent|ServiceWorkerGlobalScope)/],
@@ -26,10 +29,12 @@ const owners: [part: string, of: RegExp][] = [
   ["workerd: promises, event loop", /^kj::_::|^kj::(Promise|TaskSet|EventLoop)|tokio|kj_rs/],
 ];
 
-/** What a promise, a container or a string is made of: it says nothing of whom it serves. */
+/** Matches helper functions of promises, containers and strings. Every part calls these functions, so their frames are skipped. */
 const anybodys = /^kj::_::(Heap(Array)?Disposer|HashCoder|Deferred|StaticDisposer)|Disposer::/;
 
-/** `stack`: the innermost frame first. `partOfLine`: what each line of the Worker's script belongs to. */
+/**
+ * Returns the part that a sample belongs to. `stack` has the innermost frame first. `partOfLine` has the part of each line of the Worker's script.
+ */
 export function partOf(thread: string, stack: readonly Frame[], partOfLine: readonly string[]): string {
   if (thread.startsWith("V8")) return helpers;
   if (stack[0]?.isKernel) return kernel;
@@ -44,10 +49,10 @@ export function partOf(thread: string, stack: readonly Frame[], partOfLine: read
   return "native: all else";
 }
 
-/** Whether a part is the Worker's own script, with the libraries in it, and not what runs it. */
+/** Returns whether a part belongs to the Worker's own script, including its libraries, and not to the runtime. */
 export const isOfScript = (part: string): boolean => !/^(workerd|V8|kernel|native): /.test(part);
 
-/** What each line of a bundle belongs to: a package, or a folder of the product. */
+/** Returns the part that each line of a bundle belongs to: a package, or a folder of the product. */
 export function partsOfLines(bundled: string): string[] {
   let part = "";
   return bundled.split("\n").map((line) => {

@@ -18,19 +18,22 @@ const perf = "/usr/bin/perf";
 const execFileAsync = promisify(execFile);
 
 export interface Profile {
-  /** The variant. */
+  /** The name of the variant. */
   name: string;
-  /** Of workerd's CPU for each request, in microseconds, by the part of the platform or the product that it was spent in. */
+  /** CPU time of workerd in microseconds per request, by the part of the platform or of the product that used it. */
   parts: Map<string, number>;
 }
 
-/** `partOfLine`: what each line of its script belongs to. */
+/** A program, with the part that each line of its script belongs to. */
 type Profiled = Program & { partOfLine: string[] };
 
-/** Where workerd's CPU goes, natively and in JavaScript: Linux's `perf` under full load, the variants in turn. D1's process is not in it. */
+/**
+ * Measures with Linux's `perf` which parts use the CPU time of workerd under full load, in native code and in JavaScript. The variants take turns.
+ * The processes of D1 are not included.
+ */
 export async function measureProfiles(folder: string): Promise<Profile[]> {
   needDebian({ [perf]: "linux-perf" });
-  // V8 tells perf the names of what it compiles.
+  // With this flag, V8 writes the names of compiled functions to a file for perf.
   const programs = await startPrograms(folder, { v8Flags: ["--perf-basic-prof"] });
   const profiles = programs.variants.map((program) => ({
     variant: { ...program, pids: () => [program.served.pid], partOfLine: partsOfLines(readFileSync(program.script, "utf8")) },
@@ -46,12 +49,12 @@ export async function measureProfiles(folder: string): Promise<Profile[]> {
     return profiles.map(({ variant, parts }) => ({ name: variant.name, parts }));
   } finally {
     await programs.stop();
-    // Where V8 writes the names and perf looks for them.
+    // V8 wrote the names of compiled functions to this file.
     for (const { variant } of profiles) rmSync(`/tmp/perf-${variant.served.pid}.map`, { force: true });
   }
 }
 
-/** One run of a variant: microseconds of a request by part. */
+/** Profiles one run of a variant. Returns the CPU time of each part, in microseconds per request. */
 async function profileOf(variant: Profiled, folder: string): Promise<Map<string, number>> {
   const data = join(folder, "perf.data");
   const run = load(variant, seconds + 1);
@@ -70,7 +73,10 @@ async function profileOf(variant: Profiled, folder: string): Promise<Map<string,
   return new Map([...counts].map(([part, count]) => [part, (1000 * cpuMs * count) / all]));
 }
 
-/** The samples in a file of perf's: a line with the thread, then the frames with the innermost first, then an empty line. */
+/**
+ * Yields the samples in a data file of perf. In the output of `perf script`, a sample is a line with the thread, the frames from the innermost
+ * outwards, and an empty line.
+ */
 async function* samplesOf(data: string): AsyncGenerator<{ thread: string; stack: Frame[] }> {
   const script = spawn(perf, ["script", "-i", data, "-F", "comm,ip,sym"], { stdio: ["ignore", "pipe", "ignore"] });
   let sample: { thread: string; stack: Frame[] } | undefined;

@@ -9,7 +9,7 @@ const seconds = 1;
 const warmSeconds = 2;
 const connections = 8;
 
-/** What somebody sends who has no key. `headers`: in turn, where there are several. */
+/** A kind of request that a client without a key can send. If `headers` is an array, the requests use its elements in turn. */
 interface Shape {
   name: string;
   method?: string;
@@ -20,9 +20,9 @@ interface Shape {
 
 export interface Refusal {
   name: string;
-  /** Of the Worker and its objects, milliseconds for each request. */
+  /** CPU time of the Worker and its Durable Objects, in milliseconds per request. */
   cpuMs: number;
-  /** In how much of the CPU of a usual refusal, which is measured just before it: one for each round. */
+  /** The CPU time divided by the CPU time of the usual refusal, which is measured just before. The array has one ratio for each round. */
   ratios: number[];
   status: number;
 }
@@ -40,7 +40,7 @@ const operator = { Authorization: `Bearer dvop_${"x".repeat(40)}` };
 
 const usual: Shape = { name: "a forged key", path: "/api/v1/me", headers: forged };
 
-/** The refusals that a client gets that does nothing special come first, then what costs a server more if it is careless. */
+/** Ordinary requests come first, followed by requests that cost a careless server more CPU time. */
 const shapes: Shape[] = [
   usual,
   { name: "no key", path: "/api/v1/me" },
@@ -106,7 +106,10 @@ const shapes: Shape[] = [
   { name: "sitemap.xml", path: "/sitemap.xml" },
 ];
 
-/** What each shape of a request without a key costs beside a usual refusal, one after the other in each round. */
+/**
+ * Measures the CPU time of each shape of request without a key, relative to the usual refusal. Each round measures the usual refusal and then the
+ * shape.
+ */
 export async function measureRefusals(folder: string): Promise<Refusal[]> {
   await prepare(folder, []);
   const served = await serve(bundle("src/index.ts", folder), join(folder, "state"));
@@ -134,7 +137,7 @@ export async function measureRefusals(folder: string): Promise<Refusal[]> {
   }
 }
 
-/** Sends one shape of request over all connections for some seconds. */
+/** Sends one shape of request over all connections. Returns the CPU time in milliseconds per request, and the status of the last response. */
 async function flood(url: string, agent: Agent, shape: Shape, forSeconds: number, pid: number): Promise<{ cpuMs: number; status: number }> {
   const endsAt = Date.now() + 1000 * forSeconds;
   const before = cpuMsOf([pid]);
@@ -146,10 +149,10 @@ async function flood(url: string, agent: Agent, shape: Shape, forSeconds: number
   return { cpuMs: (cpuMsOf([pid]) - before) / count, status };
 }
 
-/** `fetch` would put a path into another form, so this does not use it. */
+/** Sends one request and returns the status of the response. Does not use `fetch`, because `fetch` normalizes the path. */
 const sendOne = (url: string, agent: Agent, { method = "GET", path, headers = {}, body }: Shape, turn: number): Promise<number> =>
   new Promise((resolve, reject) => {
-    // Under 127.0.0.1 the sign-in pages would redirect to localhost, because passkeys need a host name.
+    // At 127.0.0.1 the sign-in pages redirect to localhost, because passkeys need a host name.
     const host = `localhost:${new URL(url).port}`;
     const sent = { Host: host, "CF-Connecting-IP": "198.51.100.7", ...(Array.isArray(headers) ? headers[turn % headers.length] : headers) };
     const asked = request(url, { agent, method, path, headers: sent }, (response) => {

@@ -45,7 +45,7 @@ export function throughputTable(measured: readonly Measured[]): string {
   );
 }
 
-/** The product beside another checkout's: how much of its CPU a request takes, and what share of bare both have. */
+/** Compares this checkout with another checkout: the ratios of their CPU time and throughput, and the throughput of each as a share of bare's. */
 export function againstTable(measured: readonly Measured[]): string {
   const ours = measured.filter(({ name }) => name.startsWith("ours, "));
   const rows = ours.map((own) => {
@@ -93,7 +93,7 @@ export const arrivalTable = ({ p50, p99 }: Arrival): string =>
 
 const leastShownUs = 1;
 
-/** The largest parts first. */
+/** Returns the table of a profile, with the largest parts first. */
 export function profileTable(profiles: readonly Profile[]): string {
   const usOf = (part: string) => profiles.map(({ parts }) => parts.get(part) ?? 0);
   const most = (part: string) => Math.max(...usOf(part));
@@ -127,7 +127,6 @@ export function instructionsTable(measured: readonly Instructions[]): string {
   );
 }
 
-/** What each shape of request costs beside a usual refusal. */
 export const refusalsTable = (refusals: readonly Refusal[]): string =>
   table(
     ["a request without a key", "status", "CPU ms", "times a usual refusal", "lowest and highest round"],
@@ -145,7 +144,7 @@ type Goal = [what: string, goal: string, measured: string, floor: string, met: s
 const middleOf = (measured: Ratio | number) => (typeof measured === "number" ? measured : measured.median);
 const shown = (measured: Ratio | number) => (typeof measured === "number" ? two(measured) : withQuartiles(measured));
 
-/** `floor`: the same figure of a variant that leaves out all that can be left out. */
+/** `floor` is the same figure for a variant that does only the necessary work. */
 function goal(what: string, side: "at least" | "at most", bound: number, measured: Ratio | number, floor?: Ratio): Goal {
   const isMet = side === "at least" ? middleOf(measured) >= bound : middleOf(measured) <= bound;
   return [what, `${side} ${bound}`, shown(measured), floor ? shown(floor) : "", isMet ? "yes" : "no"];

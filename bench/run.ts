@@ -27,10 +27,10 @@ import { measureScale, scaleTable } from "./scale/scale.ts";
 import { measureThroughput } from "./throughput.ts";
 import { startBoth } from "./variants.ts";
 
-// `npm run bench`: everything, more than an hour, and docs/performance.md anew. `npm run bench -- growth` and the like run one part and only
-// print. `instructions` and `refusals` are parts by name alone. `scale` writes its own table, and takes half an hour;
-// `npm run bench -- scale sweep` and the like print one part of it. `npm run bench -- against CHECKOUT` measures the product beside that of
-// another checkout of the project, whose packages are installed.
+// `npm run bench` measures everything in more than an hour, and updates docs/performance.md. `npm run bench -- growth` measures one part and only
+// prints the result. All other parts also run by their name. The parts `instructions` and `refusals` run only by their name. `npm run bench -- scale`
+// takes half an hour and updates its own table in docs/performance.md. `npm run bench -- scale sweep` prints one part of that table. `npm run bench
+// -- against CHECKOUT` compares the product with another checkout whose packages are installed.
 
 const parts = {
   throughput: async (folder: string) => {
@@ -46,14 +46,14 @@ const parts = {
   instructions: async (folder: string) => instructionsTable(await measureInstructions(folder)),
 };
 
-/** Two builds differ by less than two starts of one: so more starts, and as often either is first. */
+/** Two builds differ less than two starts of the same build, so this comparison has more starts. Each build starts first equally often. */
 const againstRounds = { starts: 6, ofStart: 1 };
 
 const reportFile = join(root, "docs", "performance.md");
 const everything = { begin: "<!-- measured: npm run bench -->", end: "<!-- end of what was measured -->" };
 const scale = { begin: "<!-- measured: npm run bench -- scale -->", end: "<!-- end of scale -->" };
 
-/** Puts what was measured between its marks in docs/performance.md. */
+/** Writes a result between its two markers in docs/performance.md. */
 function write({ begin, end }: { begin: string; end: string }, measured: string): void {
   const report = readFileSync(reportFile, "utf8");
   const [before, after] = [report.split(begin)[0], report.split(end)[1]];
@@ -61,13 +61,13 @@ function write({ begin, end }: { begin: string; end: string }, measured: string)
   execFileSync(join(root, "node_modules/.bin/biome"), ["format", "--write", reportFile]);
 }
 
-// So that processes and folders go too when the bench is broken off.
+// An exit on these signals also ends the child processes and deletes the folders of an interrupted bench.
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1));
 
 async function inFolder<Result>(work: (folder: string) => Promise<Result>): Promise<Result> {
-  // In memory where there is such a place: the disk of a shared machine is not what is measured.
+  // The folder is in memory if /dev/shm exists, because the speed of a shared machine's disk would distort the results.
   const folder = mkdtempSync(join(existsSync("/dev/shm") ? "/dev/shm" : tmpdir(), "developer-overview-bench-"));
-  // PostgreSQL runs as a user of its own, and must get in.
+  // PostgreSQL runs as its own user, which needs access to the folder.
   chmodSync(folder, 0o755);
   const remove = () => rmSync(folder, { recursive: true, force: true });
   process.once("exit", remove);
@@ -86,7 +86,7 @@ function machine(): string {
   return `${date}; ${cpus().length} shared cores (${cpus()[0]?.model.trim()}), ${memory} GiB; workerd ${version}, Node ${process.versions.node}; load from the same machine.`;
 }
 
-/** Measures everything, and prints each part as it comes. Answers the report. */
+/** Measures every part except `scale`, `instructions` and `refusals`. Prints each part when it is done. Returns the report. */
 async function all(): Promise<string> {
   const sections: string[] = [];
   const add = (title: string, tables: string) => {

@@ -3,22 +3,31 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { load, median, pace, type Run, type Variant } from "./load.ts";
 import { startVariants } from "./variants.ts";
 
-/** How often all variants are started anew, so that the luck of one process is not taken for its variant's, and how many rounds each start has. */
+/**
+ * How many times all variants are started, and the number of rounds per start. Processes of the same variant differ in speed, so one start is not
+ * enough.
+ */
 interface Rounds {
   starts: number;
   ofStart: number;
 }
 const usualRounds: Rounds = { starts: 3, ofStart: 2 };
-/** Runs under full load in a round, for one at the even pace: their figures differ more from run to run than variants do from each other. */
+/** The number of full-load runs per round. A round has only one run at an even pace, because full-load figures vary more from run to run. */
 const loadsInRound = 2;
 const seconds = 2;
-/** V8 compiles a variant's code as it gets hotter, which takes ours some 15 seconds: bare, which runs beside every other, is hot soon. */
+/**
+ * The warm-up time in seconds. V8 needs about 15 seconds to optimize the product's code. Bare is warm sooner, because it also runs before and after
+ * every other variant.
+ */
 const warmSeconds = 15;
-/** After every run, so that a variant has written its log before the next begins. */
+/** The pause after every run in milliseconds, so that a variant writes its log before the next run starts. */
 const pauseMs = 300;
-/** A second, for the latency of all at the same pace: what the slowest of them can do with ease. */
+/** The rate of runs at an even pace, in requests per second. Even the slowest variant handles this rate easily. */
 export const pacedRate = 200;
-/** Long enough that one collection of a whole heap, which stops the isolate for some 20 requests, does not decide p99. */
+/**
+ * The duration of a run at an even pace, in seconds. One full garbage collection delays about 20 requests. The run is long enough that these requests
+ * do not decide the p99.
+ */
 const pacedSeconds = 15;
 const connections = 32;
 
@@ -26,7 +35,7 @@ const connections = 32;
 export interface Measured {
   name: string;
   full: Run[];
-  /** What share each run under full load has of bare's requests a second just before it and just after. */
+  /** The throughput of each full-load run as a share of bare's throughput, which is measured just before and just after the run. */
   shares: number[];
   paced: Run[];
 }
@@ -38,8 +47,8 @@ interface Measurement {
 }
 
 /**
- * Every variant in turn, again and again, so that what else the machine does falls on all of them. The first is bare. `startAll`: which
- * variants, by default those of the comparison, and in which order at each start; `isPaced`: whether at an even pace too.
+ * Measures all variants in turn, round after round, so that other load on the machine affects all of them. `startAll` starts the variants, with bare
+ * first. The default is `startVariants`. `isPaced`: whether to measure at an even pace too.
  */
 export async function measureThroughput(
   folder: string,
@@ -94,25 +103,28 @@ async function runOf(variant: Variant, runSeconds: number): Promise<Run> {
   return run;
 }
 
-/** One figure of every run of a variant. */
+/** Selects one figure of every run of a variant. */
 export type Figure = (measured: Measured) => number[];
 
 export const medianOf = (measured: Measured, figure: Figure): number => median(figure(measured));
 
-/** A ratio as its runs have it: half of them lie between `low` and `high`. */
+/** The spread of a ratio over all runs. Half of the runs lie between `low` and `high`. */
 export interface Ratio {
   low: number;
   median: number;
   high: number;
 }
 
-/** How much of a figure one variant has of another's, run by run, since what disturbs the machine for a while falls on both. */
+/**
+ * Divides a figure of one variant by the same figure of another, run by run. Pairing the runs cancels temporary disturbances of the machine, which
+ * affect both variants.
+ */
 export function ratioOf(one: Measured, other: Measured, figure: Figure): Ratio {
   const others = figure(other);
   return spreadOf(figure(one).map((value, index) => value / (others[index] ?? Number.NaN)));
 }
 
-/** The share that a variant has of bare's requests a second. */
+/** Returns the throughput of a variant as a share of bare's throughput. */
 export const shareOfBare = ({ shares }: Measured): Ratio => spreadOf(shares);
 
 function spreadOf(ratios: readonly number[]): Ratio {

@@ -10,7 +10,10 @@ import { bundle, type Flags, migrationStatements, type Served, serve } from "./w
 export const unlimited = 1_000_000_000;
 const maxRunMs = 20_000;
 
-/** Makes the product's data in a folder: its tables and a key for each limit. Answers the secrets. `checkout`: whose product it is. */
+/**
+ * Creates the product's databases in a folder, with one key for each hourly limit. Returns the secret keys. `checkout` is the checkout whose product
+ * is used.
+ */
 export async function prepare(folder: string, hourlyLimits: number[], checkout = root): Promise<string[]> {
   const attendant = await serve(bundle("bench/workers/attendant.ts", join(folder, "attendant"), { checkout }), join(folder, "state"));
   const body = JSON.stringify({ migrations: migrationStatements(checkout), hourlyLimits });
@@ -26,11 +29,11 @@ export async function startNaive(folder: string, script = "naive"): Promise<{ se
   return { served, keys };
 }
 
-/** 64 keys that are right in form, but signed by another secret: what somebody sends again and again who has read the documentation. */
+/** Returns 64 well-formed keys that are signed with a wrong secret. An attacker who has read the documentation can send such keys. */
 export const forgedKeys = (): string[] =>
   Array.from({ length: 64 }, () => newSecretKey(newKeyId(), { name: "a", secret: "not the secret of this service" }));
 
-/** The variants that leave out all that the contract and docs/decisions let them. */
+/** The names of the variants that do only the work that the contract and docs/decisions require. */
 export const floors = {
   exchange: "floor: one exchange",
   admitted: "floor: an admitted request",
@@ -38,24 +41,26 @@ export const floors = {
   forged: "floor: a forged key",
 };
 
-/** A variant of a Worker, and what answers it: `script` is its bundle, with the lines that are run. */
+/** A variant and the Worker that serves it. `script` is the path of the bundle. */
 export interface Program extends Variant {
   served: Served;
   script: string;
 }
 
 interface Programs {
-  /** Bare first. */
+  /** All variants, with bare first. */
   variants: Program[];
   ours: Served;
-  /** 64 without a limit that matters, one whose limit is 1, and one to be revoked. */
+  /**
+   * `keys` has 64 keys with a practically unlimited hourly limit. `small` is a key whose limit is 1, and `revocable` is a key that may be revoked.
+   */
   keys: string[];
   small: string;
   revocable: string;
   stop(): Promise<void>;
 }
 
-/** Starts bare, the floors and ours, each in a process of its own that `flags` are given to. */
+/** Starts bare, the floors and the product, each in its own process with `flags`. */
 export async function startPrograms(folder: string, flags: Flags = {}): Promise<Programs> {
   const made = await prepare(join(folder, "ours"), [...Array<number>(64).fill(unlimited), 1, unlimited]);
   const [keys, [small = "", revocable = ""]] = [made.slice(0, 64), made.slice(64)];
@@ -70,9 +75,9 @@ export async function startPrograms(folder: string, flags: Flags = {}): Promise<
   const ours = await start("ours", "src/index.ts");
   const [oneKey, forged] = [keys.slice(0, 1), forgedKeys()];
   const [admitted, me] = [`${floor.served.url}/admitted`, `${ours.served.url}/api/v1/me`];
-  // Guards that have been still for ten seconds have left: they are awake, as those of busy keys are, before it is measured.
+  // A guard is evicted after ten idle seconds. This load wakes the guards before the measurement, because the guards of busy keys are always awake.
   const awake = (variant: Program): Program => ({ ...variant, before: () => load(variant, 1) });
-  // Those that look at no key are sent one all the same: nobody is to be measured with smaller requests.
+  // Variants that ignore keys receive one too, so that all variants get requests of the same size.
   const variants: Program[] = [
     { name: "bare", ...bare, url: bare.served.url, keys, status: 200 },
     { name: floors.exchange, ...floor, url: `${floor.served.url}/exchange`, keys, status: 200 },
@@ -81,7 +86,7 @@ export async function startPrograms(folder: string, flags: Flags = {}): Promise<
     { name: floors.forged, ...floor, url: `${floor.served.url}/forged`, keys: forged, status: 401, isAttack: true },
     { name: "ours, one key", ...ours, url: me, keys: oneKey, status: 200 },
     { name: "ours, forged keys", ...ours, url: me, keys: forged, status: 401, isAttack: true },
-    // The guards' alarms ring five seconds after it, so nobody of the same process comes next.
+    // The alarms of the guards fire five seconds after this variant's run. So it must be the last variant of its process.
     awake({ name: "ours, 64 keys", ...ours, url: me, keys, status: 200 }),
   ];
   const stop = async () => {
@@ -90,14 +95,17 @@ export async function startPrograms(folder: string, flags: Flags = {}): Promise<
   return { variants, ours: ours.served, keys, small, revocable, stop };
 }
 
-/** Uses up a key whose limit is 1, in an hour that has some seconds left, so that the next does not begin within the run. */
+/** Uses up a key whose limit is 1. First waits for the next hour if the current hour could end during the run. */
 async function useUp(url: string, key: string): Promise<void> {
   const left = hourMs - (Date.now() % hourMs);
   if (left < maxRunMs) await sleep(left);
   await fetch(url, { headers: { Authorization: `Bearer ${key}` } });
 }
 
-/** Bare, and the product of this checkout and of another, side by side. They take turns at being first, so that neither gains by its place. */
+/**
+ * Starts bare, the product of this checkout and the product of another checkout. The two products take turns at starting first, so that neither gains
+ * an advantage.
+ */
 export async function startBoth(folder: string, other: string, start: number): Promise<{ variants: Variant[]; stop(): Promise<void> }> {
   const bare = await serve(bundle("bench/workers/bare.ts", join(folder, "bare")), join(folder, "bare"));
   const both = [
@@ -134,7 +142,7 @@ async function startProduct(folder: string, name: string, checkout: string) {
   return { served, keys, variants };
 }
 
-/** Starts every variant of the comparison, side by side. Bare is the first. */
+/** Starts every variant of the comparison, with bare first. */
 export async function startVariants(folder: string): Promise<{ variants: Variant[]; stop(): Promise<void> }> {
   const programs = await startPrograms(folder);
   const { ours, keys, small, revocable } = programs;

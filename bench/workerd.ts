@@ -8,32 +8,32 @@ import { unstable_readConfig } from "wrangler";
 import { quiet, wranglerPath } from "../scripts/local.ts";
 import { root } from "../scripts/root.ts";
 
-// Workers on workerd itself, without the proxy that `wrangler dev` puts in front of it.
+// Runs Workers directly on workerd, without the proxy of `wrangler dev`.
 
 const workerdPath: string = createRequire(join(import.meta.dirname, "package.json"))("workerd").default;
 
 export const signingSecrets = `a:${"signing-secret-of-the-bench".padEnd(40, "-")}`;
 
 export interface Served {
-  /** Of the first isolate. */
+  /** The URL of the first isolate. */
   url: string;
-  /** Of each isolate. */
+  /** The URL of each isolate. */
   urls: string[];
   pid: number;
   d1Pids: number[];
-  /** Of all processes: the Worker's, and those of its databases. */
+  /** Returns the ids of all processes: the Worker's process and the processes of its databases. */
   pids(): number[];
   stop(): Promise<void>;
 }
 
-/** What a Worker is started with. */
+/** Options for starting a Worker. */
 export interface Flags {
   flags?: string[];
   v8Flags?: string[];
   under?: string[];
-  /** How many isolates run the script, each at a URL of its own; one unless given. */
+  /** The number of isolates that run the script, each at its own URL. The default is 1. */
   isolates?: number;
-  /** Puts something between the Worker and its databases: given their ports, answers the ports to go to. */
+  /** Inserts a proxy between the Worker and its databases. Receives the ports of the databases, and returns the ports that the Worker connects to. */
   through?: (ports: D1Ports) => D1Ports | Promise<D1Ports>;
 }
 
@@ -44,11 +44,11 @@ export interface D1Ports {
 
 interface Bundling {
   defines?: string[];
-  /** The checkout of the project that the script is of, its packages installed; this one unless given. */
+  /** The checkout that contains the script, with its packages installed. The default is this checkout. */
   checkout?: string;
 }
 
-/** Bundles a Worker as `wrangler deploy` would upload it, into `folder`. Answers the file. */
+/** Bundles a Worker into `folder`, as `wrangler deploy` would upload it. Returns the path of the bundle. */
 export function bundle(script: string, folder: string, { defines = [], checkout = root }: Bundling = {}): string {
   const config = join(checkout, script.startsWith("src/") ? "wrangler.toml" : "bench/workers/wrangler.toml");
   const given = ["--config", config, "--outdir", folder, ...defines.flatMap((define) => ["--define", define])];
@@ -58,7 +58,7 @@ export function bundle(script: string, folder: string, { defines = [], checkout 
   return join(folder, script.replace(/^.*\//, "").replace(/\.ts$/, ".js"));
 }
 
-/** Free ports, which are all different. */
+/** Returns `count` different free ports. */
 async function freePorts(count: number): Promise<number[]> {
   const servers = Array.from({ length: count }, () => createServer().listen(0, "127.0.0.1"));
   await Promise.all(servers.map((server) => new Promise((resolve) => server.once("listening", resolve))));
@@ -73,9 +73,9 @@ export async function freePort(): Promise<number> {
 }
 
 /**
- * Starts workerd on a bundle, with the bindings of wrangler.toml; D1 and the objects live in `folder`. Each database is a process of its
- * own, since a deployment has it on another machine: it must not hold up the Worker's one thread. `flags` are workerd's, `v8Flags` V8's;
- * `under` is a command that runs the Worker's process.
+ * Starts workerd on a bundle, with the bindings of wrangler.toml. D1 and the Durable Objects store their data in `folder`. Each database runs in its
+ * own process, because a deployed D1 runs on another machine and does not block the Worker's only thread. `flags` are for workerd, and `v8Flags` are
+ * for V8. `under` is a command that runs the Worker's process.
  */
 export async function serve(
   script: string,
@@ -85,7 +85,7 @@ export async function serve(
   mkdirSync(join(folder, "objects"), { recursive: true });
   const source = readFileSync(script, "utf8");
   writeFileSync(join(folder, "index.js"), source);
-  // The documentation, which lies beside what was bundled; a checkout before 25 November 2026 has its guides there.
+  // Copies the documentation, which lies beside the bundle. Checkouts from before 25 November 2026 have their guides there as `.md` files.
   const texts = readdirSync(dirname(script)).filter((file) => /\.(txt|md)$/.test(file));
   for (const file of texts) copyFileSync(join(dirname(script), file), join(folder, file));
   const classes = ["KeyGuard", "ActivityWriter"].filter((name) => source.includes(name));
@@ -113,7 +113,10 @@ export async function serve(
   return { url, urls, pid: worker.pid ?? 0, d1Pids: pids.slice(1), pids: () => pids, stop };
 }
 
-/** What stands for D1, a process for each database: they are on different machines, and neither holds up the other. */
+/**
+ * Starts the process that stands in for one D1 database. Each database has its own process, because deployed databases run on different machines and
+ * do not block each other.
+ */
 async function startD1(folder: string, name: "main" | "activity"): Promise<{ child: ChildProcess; port: number }> {
   const data = join(folder, "d1", name);
   mkdirSync(data, { recursive: true });
@@ -128,8 +131,9 @@ const uniqueKeys: Record<string, string> = { KeyGuard: "guards", ActivityWriter:
 const bindings: Record<string, string> = { KeyGuard: "KEY_GUARD", ActivityWriter: "ACTIVITY_WRITER" };
 
 /**
- * What wrangler.toml binds the product to, in workerd's own words: wrangler's form of it cannot name another process. `classes`: of the Durable
- * Objects that the script has. Of several isolates, the first has the objects and the others call them.
+ * Returns a workerd config with the product's bindings from wrangler.toml. The config is written here, because wrangler.toml cannot bind D1 to
+ * another process. `classes` are the Durable Object classes in the script. If there are several isolates, the first isolate hosts the Durable Objects
+ * and the other isolates call them.
  */
 function workerConfig(classes: string[], { v8Flags, texts, isolates }: { v8Flags: string[]; texts: string[]; isolates: number }): string {
   const { compatibility_date, compatibility_flags } = unstable_readConfig({ config: join(root, "wrangler.toml") });
@@ -181,7 +185,7 @@ ${all.map(isolate).join("\n")}
 `;
 }
 
-/** `ports`: of each socket of the config. */
+/** Starts workerd. `ports` maps each socket of the config to its port. */
 function startWorkerd(folder: string, config: string, ports: object, flags: string[], under: string[] = []): ChildProcess {
   const sockets = Object.entries(ports).map(([socket, port]) => `--socket-addr=${socket}=127.0.0.1:${port}`);
   const options = ["serve", "--experimental", config, ...sockets, ...flags];
@@ -189,7 +193,7 @@ function startWorkerd(folder: string, config: string, ports: object, flags: stri
   return start(command, [...others, ...options], { cwd: folder, stdio: ["ignore", "ignore", "pipe"] });
 }
 
-/** Waits until a process answers. Throws with what it said where it ends before. */
+/** Waits until a process responds at `url`. Throws with the standard error of the process if it exits first. */
 async function until(child: ChildProcess, url: string): Promise<void> {
   let said = "";
   child.stderr?.on("data", (chunk) => (said += chunk));
@@ -211,14 +215,14 @@ process.once("exit", () => {
   for (const child of started) child.kill();
 });
 
-/** Starts a process that does not outlive the bench, however that ends. */
+/** Starts a process that is ended when the bench exits. */
 export function start(command: string, args: string[], options: SpawnOptions): ChildProcess {
   const child = spawn(command, args, options);
   started.add(child);
   return child;
 }
 
-/** Ends a process that the bench started, and waits until it has gone. */
+/** Ends a process that the bench started, and waits until it has exited. */
 export async function ended(child: ChildProcess, signal: NodeJS.Signals = "SIGTERM"): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const gone = new Promise((resolve) => child.once("exit", resolve));
@@ -226,7 +230,7 @@ export async function ended(child: ChildProcess, signal: NodeJS.Signals = "SIGTE
   await gone;
 }
 
-/** The statements of all migrations of each database, in order. */
+/** Returns the SQL statements of all migrations of each database, in order. */
 export const migrationStatements = (checkout = root) => ({
   main: statementsOf(checkout, "main"),
   activity: statementsOf(checkout, "activity"),

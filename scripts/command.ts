@@ -24,5 +24,7 @@ export async function run(command: () => Promise<string>): Promise<void> {
 }
 
 /** Names each value that is wrong. The message speaks of a body, which a command does not have. */
-const sentencesOf = ({ message, faults }: Failure): string =>
-  faults.length === 0 ? message : faults.map(({ pointer, detail }) => (pointer ? `${pointer.slice(1)}: ${detail}` : detail)).join("\n");
+const sentencesOf = ({ message, fieldErrors }: Failure): string =>
+  fieldErrors.length === 0
+    ? message
+    : fieldErrors.map(({ pointer, detail }) => (pointer ? `${pointer.slice(1)}: ${detail}` : detail)).join("\n");

@@ -1,5 +1,5 @@
 import { styleText } from "node:util";
-import { faultOf, startReceiver } from "./receiving.ts";
+import { signatureErrorOf, startReceiver } from "./receiving.ts";
 
 // `npm run receiver -- [PORT] [SECRET]`: prints what webhooks send, and verifies it where the webhook's secret is given.
 
@@ -18,12 +18,12 @@ if (!/^\d+$/.test(portText) || port < 1 || port > 65_535 || (secret !== undefine
   process.exit(1);
 }
 
-const verdictOf = (fault: string | null) =>
-  fault === null ? styleText("green", "signature valid") : styleText("red", `signature: ${fault}`);
+const verdictOf = (error: string | null) =>
+  error === null ? styleText("green", "signature valid") : styleText("red", `signature: ${error}`);
 
 try {
   const { url } = await startReceiver(port, ({ path, headers, body, at }) => {
-    const verdict = secret === undefined ? "" : `  ${verdictOf(faultOf({ headers, body }, secret))}`;
+    const verdict = secret === undefined ? "" : `  ${verdictOf(signatureErrorOf({ headers, body }, secret))}`;
     console.log(`\n${new Date(at).toISOString()}  POST ${path}  ${headers["webhook-id"] ?? "no webhook-id"}${verdict}`);
     console.log(body);
   });

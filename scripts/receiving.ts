@@ -62,7 +62,7 @@ export async function startReceiver(port: number, tell: (received: Received) => 
 }
 
 /** Whether a request is signed with a secret, by the public package that receivers use. Answers the reason where it is not. */
-export function faultOf({ headers, body }: Pick<Received, "headers" | "body">, secret: string): string | null {
+export function signatureErrorOf({ headers, body }: Pick<Received, "headers" | "body">, secret: string): string | null {
   try {
     new Webhook(secret).verify(body, headers);
     return null;

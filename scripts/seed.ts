@@ -10,7 +10,7 @@ import { createKey } from "../src/keys/create-key.ts";
 import { type Scope, scopes } from "../src/keys/scopes.ts";
 import { markSampleData } from "../src/operations/sample-data.ts";
 import { dayMs, hourMs, hourStart } from "../src/time/clock.ts";
-import { foldSlices, staleSlicesOfWriter } from "../src/usage/fold-slices.ts";
+import { dirtyBucketsOfWriter, rollUpBuckets } from "../src/usage/roll-up-buckets.ts";
 import type { WriteContext } from "../src/webhooks/outbox.ts";
 import { commitTo } from "../src/webhooks/outbox.ts";
 import { type Random, randomFrom, weighted } from "./seed-random.ts";
@@ -65,9 +65,9 @@ export async function seedDemo({
 /** Folds all that is stale: more at once than where anybody else waits for D1. */
 async function foldAll(d1: D1Database): Promise<void> {
   for (;;) {
-    const stale = await staleSlicesOfWriter(d1, 0, Number.MAX_SAFE_INTEGER, 1000);
+    const stale = await dirtyBucketsOfWriter(d1, 0, Number.MAX_SAFE_INTEGER, 1000);
     if (stale.length === 0) return;
-    await foldSlices(d1, stale);
+    await rollUpBuckets(d1, stale);
   }
 }
 

@@ -1,5 +1,5 @@
-// What a team would build today: Fastify, its rate limit on Redis, keys and log in PostgreSQL. The log is gathered for 50 ms and
-// written in one statement; a key is looked up for each request, so that a revocation holds at once.
+// The stack that a team would build today: Fastify with a rate limit on Redis, and keys and log in PostgreSQL. Log rows are buffered for 50 ms and
+// written in one statement. Each request looks up its key, so a revocation takes effect at once.
 import { createHash, randomUUID } from "node:crypto";
 import rateLimit from "@fastify/rate-limit";
 import Fastify from "fastify";

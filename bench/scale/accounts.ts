@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { dayMs, hourMs, minuteMs, secondMs, sliceMs, sliceStart } from "../../src/time/clock.ts";
+import { bucketMs, bucketStart, dayMs, hourMs, minuteMs, secondMs } from "../../src/time/clock.ts";
 import { prepare } from "../variants.ts";
 import { bundle, type Served, serve } from "../workerd.ts";
 import { type SlowD1, startSlowD1 } from "./slow-d1.ts";
@@ -10,25 +10,31 @@ const accountsAtOnce = 50;
 const everyMinute = keys;
 
 export interface Accounts {
-  /** From the end of a slice in which every key of every account was active each minute, until all of its slices were folded. */
+  /**
+   * The time until one bucket of every account is rolled up, in milliseconds, from the moment when the log writers are woken. Every key of every
+   * account has a request in each minute of the bucket.
+   */
   foldedMs: number;
-  /** What folding one slice of all takes of D1's time, of the five minutes until the next. */
+  /** The share of D1's time that one roll-up of every account takes, of the five minutes until the next bucket ends. */
   foldShare: number;
-  /** Runs of the job, one each minute, until an hour's entries of all accounts were deleted. */
+  /** The number of runs of the retention job, one per minute, until one hour of entries of all accounts is deleted. */
   retentionRuns: number;
   deleted: number;
-  /** What that takes of D1's time, of an hour. */
+  /** The share of an hour that D1 spends on deleting one hour of entries. */
   retentionShare: number;
 }
 
-/** Asks the filler to do something. */
+/** Sends a command to the filler Worker, and returns the result of the command. */
 export async function tell(url: string, verb: string, body: unknown): Promise<unknown> {
   const answer = await fetch(`${url}/${verb}`, { method: "POST", body: JSON.stringify(body), signal: AbortSignal.timeout(600_000) });
   if (!answer.ok) throw new Error(`${verb} was answered ${answer.status}: ${await answer.text()}`);
   return answer.json();
 }
 
-/** Ten thousand accounts with five keys each, all active each minute: what their usage and their retention take of a D1 as slow as a deployed one. */
+/**
+ * Measures the share of D1's time that usage and retention take with 10,000 accounts of five keys, all active each minute. D1 is as slow as a
+ * deployed D1.
+ */
 export async function measureAccounts(folder: string): Promise<Accounts> {
   await prepare(folder, []);
   let d1: SlowD1 | undefined;
@@ -38,15 +44,15 @@ export async function measureAccounts(folder: string): Promise<Accounts> {
   };
   const script = bundle("bench/workers/filler.ts", `${folder}/filler`);
   const ids = Array.from({ length: accounts }, (_, index) => `acc_${String(index).padStart(5, "0")}`);
-  // Filled without the delay.
+  // The databases are filled without the delay of the slow D1.
   const filler = await serve(script, `${folder}/state`);
   const now = Date.now();
-  const slice = sliceStart(now) - 2 * sliceMs;
+  const slice = bucketStart(now) - 2 * bucketMs;
   await tell(filler.url, "accounts", ids);
   const oldFrom = now - 31 * dayMs - 2 * hourMs;
   for (let from = 0; from < accounts; from += accountsAtOnce) {
     const own = { accounts: ids.slice(from, from + accountsAtOnce), keys };
-    await tell(filler.url, "fill", { ...own, entries: everyMinute * 5, from: slice, to: slice + sliceMs });
+    await tell(filler.url, "fill", { ...own, entries: everyMinute * 5, from: slice, to: slice + bucketMs });
     await tell(filler.url, "fill", { ...own, entries: everyMinute * 60, from: oldFrom, to: oldFrom + hourMs, areFolded: true });
   }
   await filler.stop();
@@ -70,7 +76,7 @@ async function fold(served: Served, d1: SlowD1, slice: number): Promise<{ folded
     if (Date.now() - startedAt > 10 * minuteMs) throw new Error("slices are not folded");
   }
   const tookMs = Date.now() - startedAt;
-  return { foldedMs: tookMs, foldShare: (d1.busyShare() * tookMs) / sliceMs };
+  return { foldedMs: tookMs, foldShare: (d1.busyShare() * tookMs) / bucketMs };
 }
 
 async function retain(

@@ -14,22 +14,22 @@ import { tell } from "./accounts.ts";
 const tasks = 3000;
 const webhooks = 10;
 const watchedMs = 60_000;
-/** What a receiver of the burst takes for an answer. */
+/** The response time of the burst's receiver, in milliseconds. */
 const receiverMs = 50;
 const dueDeliveries = 500_000;
 
 export interface Burst {
-  /** How late the events of another account arrived, in milliseconds, beside the burst. */
+  /** The delivery latency of another account's events during the burst, in milliseconds. */
   p50: number;
   p99: number;
   events: number;
-  /** The most requests that one webhook of the burst was sent at once. */
+  /** The highest number of requests in flight to one webhook of the burst. */
   maxAtOnce: number;
-  /** How many deliveries of the burst were made in the meantime. */
+  /** The number of deliveries of the burst that the receiver got during the measurement. */
   delivered: number;
 }
 
-/** One deletion that makes 30,000 deliveries, on the Worker as `npm start` runs it, and another account's events beside it. */
+/** Measures the delivery latency of another account while one deletion creates 30,000 deliveries. The Worker runs as under `npm start`. */
 export async function measureBurst(folder: string): Promise<Burst> {
   const project = join(folder, "project");
   mkdirSync(project, { recursive: true });
@@ -96,7 +96,7 @@ async function stopGroup(worker: ChildProcess): Promise<void> {
   await gone;
 }
 
-/** A receiver that takes some time for what the burst sends, and counts how much it is sent at once. */
+/** Starts a receiver that takes `receiverMs` to respond to deliveries of the burst, and counts the requests in flight per webhook. */
 async function startCountingReceiver() {
   const running = new Map<string, number>();
   let [most, slow] = [0, 0];
@@ -119,7 +119,7 @@ async function startCountingReceiver() {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     maxAtOnce: () => most,
     slow: () => slow,
-    /** How long after `madeAt` the next event of the quiet account came; ten seconds where none did. */
+    /** Returns the milliseconds from `madeAt` to the next event of the quiet account, or 10,000 if no event arrives within ten seconds. */
     async nextQuiet(madeAt: number): Promise<number> {
       while (quiet.length === 0) {
         if (Date.now() - madeAt > 10_000) return 10_000;
@@ -140,7 +140,7 @@ export interface Sweep {
   tookMs: number;
 }
 
-/** One sweep of 500,000 deliveries that are due, of few webhooks and of many. */
+/** Measures one sweep of 500,000 due deliveries, with 10 webhooks and with 10,000 webhooks. */
 export async function measureSweep(folder: string): Promise<Sweep[]> {
   const sweeps: Sweep[] = [];
   for (const count of [10, 10_000]) {

@@ -7,15 +7,15 @@ import { type SlowD1, startSlowD1 } from "./slow-d1.ts";
 const kills = 10;
 const atOnce = 12;
 const smallLimit = 300;
-/** What the writers may take to write what they kept. */
+/** The time that log writers get to write their stored entries to D1, in milliseconds. */
 const settledMs = 4000;
 
 export interface Kills {
-  /** Answered requests of the kills without a disturbance, or with D1 slow. */
+  /** The number of requests that got a response before a kill. */
   answered: number;
-  /** Of these, those that have no entry in the log. */
+  /** The number of answered requests that have no entry in the log. */
   lost: number;
-  /** How long before its kill the earliest of them was answered, in milliseconds. */
+  /** The longest time between the response to a lost request and the following kill, in milliseconds. */
   earliestMs: number;
 }
 
@@ -24,7 +24,7 @@ export interface KillReport {
   slow: Kills;
   tasksMade: number;
   tasksLost: number;
-  /** Admitted requests of a key whose limit is 300 an hour. */
+  /** The number of admitted requests of a key whose limit is 300 requests per hour. */
   admittedOfLimited: number;
 }
 
@@ -33,7 +33,10 @@ interface Answer {
   at: number;
 }
 
-/** SIGKILL of everything under load, ten times, every second time with D1 taken by others for nine tenths: what was answered and is not there afterwards. */
+/**
+ * Kills all processes with SIGKILL under load, ten times, and counts what was answered but lost. In every second round, other work takes nine tenths
+ * of D1's time.
+ */
 export async function measureKills(folder: string): Promise<KillReport> {
   const secrets = await prepare(folder, [...Array<number>(8).fill(unlimited), smallLimit]);
   const [limited = "", ...keys] = secrets.toReversed();
@@ -74,7 +77,7 @@ export async function measureKills(folder: string): Promise<KillReport> {
     await d1.stop();
     rounds.push({ isSlow, killedAt, answers });
   }
-  // What was kept is written by those that come after.
+  // New log writers write the entries that the killed log writers had stored.
   const { served, d1 } = await start(script, folder);
   await sleep(settledMs);
   await served.stop();

@@ -11,19 +11,19 @@ const maxDrainMs = 180_000;
 export interface LogWay {
   name: string;
   sent: number;
-  /** Distinct entries that have a row in the end. */
+  /** The number of distinct entries that have a row in D1 at the end. */
   stored: number;
-  /** From the request to its row, in milliseconds. */
+  /** The median time from a request to its row in D1, in milliseconds. */
   p50: number;
   p99: number;
-  /** What of its time D1 was busy with the log. */
+  /** The share of its time that D1 was busy with the log, from 0 to 1. */
   busyShare: number;
   batchesPerSecond: number;
-  /** After the disturbance had ended: how long until the writers kept nothing for D1 any more. */
+  /** The time from the end of the disturbance until the log writers stored no more entries for D1, in milliseconds. */
   drainedMs: number;
 }
 
-/** What happens to D1 while the load runs, and how long that lasts. */
+/** A disturbance of D1 under load, with its duration. */
 interface Disturbance {
   seconds: number;
   begin(d1: SlowD1): void;
@@ -50,8 +50,8 @@ const away: Disturbance = {
 };
 
 /**
- * The way of the log from simulated isolates through the writers to a D1 as slow as a deployed one. It runs undisturbed, with D1 taken by
- * others for a minute, and with D1 away for ten seconds.
+ * Measures the path of log entries from simulated isolates through the log writers to a D1 as slow as a deployed one. The first run is undisturbed.
+ * In the second run, other work takes 90 % of D1's time for a minute. In the third run, D1 is unreachable for ten seconds.
  */
 export async function measureLogWay(folder: string): Promise<LogWay[]> {
   return [
@@ -91,7 +91,10 @@ async function run(
   }
 }
 
-/** How long after the disturbance the writers keep nothing for D1 any more, while the load goes on. */
+/**
+ * Runs a disturbance while the load continues. Returns the milliseconds from the end of the disturbance until the log writers store no more entries
+ * for D1.
+ */
 async function drainedAfter({ seconds, begin, end }: Disturbance, d1: SlowD1, url: string): Promise<number> {
   await sleep(undisturbedMs);
   begin(d1);
@@ -100,7 +103,7 @@ async function drainedAfter({ seconds, begin, end }: Disturbance, d1: SlowD1, ur
   return untilDrained(url);
 }
 
-/** Milliseconds until no writer keeps anything for D1. */
+/** Waits until no log writer stores entries for D1. Returns the elapsed time in milliseconds, or infinity after three minutes. */
 async function untilDrained(url: string): Promise<number> {
   for (const from = Date.now(); ; ) {
     const { journalled } = (await (await fetch(url)).json()) as { journalled: number };

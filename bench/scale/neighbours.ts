@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { sliceStart } from "../../src/time/clock.ts";
+import { bucketStart } from "../../src/time/clock.ts";
 import { prepare, unlimited } from "../variants.ts";
 import { bundle, serve } from "../workerd.ts";
 import { tell } from "./accounts.ts";
@@ -7,7 +7,7 @@ import { tell } from "./accounts.ts";
 const entries = 250_000;
 const entriesAtOnce = 10_000;
 const pollers = 8;
-/** What a page that moves by itself waits for at least; a script may ask at once. */
+/** The pause between two polls, in milliseconds. A page that refreshes itself waits at least this long, but a script may not wait at all. */
 const pollerPauseMs = 100;
 const calls = 150;
 const rounds = 3;
@@ -15,21 +15,24 @@ const keysOfFirst = 32;
 
 export interface Neighbour {
   path: string;
-  /** 95th percentile of the answer times in milliseconds: with pollers of a small account, and of the large one. */
+  /**
+   * The 95th percentile of response times in milliseconds. `usual` is measured with pollers of a small account, and `beside` with pollers of the
+   * large account.
+   */
   usual: number;
   beside: number;
 }
 
 /**
- * Measures how an account affects another one in the same activity database. It has 250,000 requests in one slice and eight pollers of its
- * usage. In turn, the pollers read a small account.
+ * Measures how a large account affects another account in the same activity database. The large account has 250,000 requests in one bucket. Eight
+ * pollers read the usage of the small account and of the large account in turn.
  */
 export async function measureNeighbours(folder: string): Promise<Neighbour[]> {
   const secrets = await prepare(folder, Array<number>(2 * keysOfFirst + 1).fill(unlimited));
   const [large = "", small = "", own = ""] = [secrets[0], secrets[keysOfFirst], secrets[2 * keysOfFirst]];
   const filler = await serve(bundle("bench/workers/filler.ts", `${folder}/filler`), `${folder}/state`);
   const [largeAccount] = (await tell(filler.url, "accountIds", null)) as string[];
-  const from = sliceStart(Date.now());
+  const from = bucketStart(Date.now());
   for (let made = 0; made < entries; made += entriesAtOnce)
     await tell(filler.url, "fill", { accounts: [largeAccount], keys: 10, entries: entriesAtOnce, from, to: Date.now() + 1 });
   await filler.stop();

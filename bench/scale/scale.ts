@@ -5,7 +5,7 @@ import { type Kills, measureKills } from "./kill.ts";
 import { measureLogWay } from "./log-way.ts";
 import { measureNeighbours } from "./neighbours.ts";
 
-/** One line of what is shown: a promise, and what was measured of it. */
+/** A row of the table: a promise and its measured result. */
 export interface Shown {
   what: string;
   measured: string;
@@ -95,7 +95,7 @@ async function kill(folder: string): Promise<Shown[]> {
 
 const parts: Record<string, (folder: string) => Promise<Shown[]>> = { log: logWay, accounts, neighbours, burst, sweep, kill };
 
-/** All of it, or one part. Throws where there is no such part. */
+/** Measures all parts, or only the part `only`. Throws if there is no such part. */
 export async function measureScale(folder: string, only?: string): Promise<Shown[]> {
   if (only !== undefined && !(only in parts)) throw new Error(`scale has the parts ${Object.keys(parts).join(", ")}`);
   const shown: Shown[] = [];

@@ -3,8 +3,8 @@ import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { timeOfId } from "../../src/ids/ids.ts";
 
-// A D1 that takes as long as a deployed one: one batch after the other, 3 ms each and 0.02 ms for each row written, ten milliseconds away. It
-// stands between a Worker and workerd's own D1, which does the work.
+// A proxy that makes D1 as slow as a deployed D1. The proxy stands between a Worker and workerd's own D1, which does the work. Batches run one after
+// the other. A batch takes 3 ms plus 0.02 ms for each row written, and 10 ms of network latency in each direction.
 
 const batchMs = 3;
 const rowMs = 0.02;
@@ -12,12 +12,15 @@ const oneWayMs = 10;
 
 export interface SlowD1 {
   port: number;
-  /** What of its time it was busy since the last call, 0 to 1: by the model, or by the work itself where that took longer. */
+  /**
+   * Returns the share of time that D1 was busy since the last call, from 0 to 1. A batch counts with its modeled time, or with its actual time if
+   * that is longer.
+   */
   busyShare(): number;
-  /** What share of its time others take, 0 to 1. */
+  /** The share of D1's time that other work takes, from 0 to 1. */
   others: number;
   isAway: boolean;
-  /** How long entries of the log have taken from their request to their row, in milliseconds, by their id: the first time they were written. */
+  /** The time from a request to the first write of its log row in milliseconds, by the id of the entry. */
   arrivals: Map<string, number>;
   batches: number;
   stop(): Promise<void>;
@@ -33,7 +36,7 @@ const entriesOf = (statements: readonly Statement[]): string[] =>
     .filter(({ sql }) => sql.startsWith("INSERT INTO activity "))
     .flatMap(({ params = [] }) => (JSON.parse(String(params[0])) as [string, string][]).map(([, id]) => id));
 
-/** Starts it in front of workerd's D1 at `target`. */
+/** Starts a slow D1 in front of workerd's D1, which listens on the port `target`. */
 export async function startSlowD1(target: number): Promise<SlowD1> {
   let queue = Promise.resolve();
   let [busyMs, since] = [0, performance.now()];
@@ -96,7 +99,7 @@ function statementsIn(body: Buffer): Statement[] {
   }
 }
 
-/** D1 says of each statement how many rows it wrote. */
+/** Returns the number of rows written. D1 reports the number for each statement. */
 const rowsWrittenIn = (body: Buffer): number =>
   [...body.toString().matchAll(/"rows_written":(\d+)/g)].reduce((sum, [, rows]) => sum + Number(rows), 0);
 

@@ -11,15 +11,15 @@ export { ActivityWriter } from "../../src/activity/activity-writer.ts";
 export { KeyGuard } from "../../src/admission/key-guard.ts";
 
 interface Wanted {
-  /** The statements of each database. */
+  /** The migration statements of each database. */
   migrations: { main: string[]; activity: string[] };
-  /** One key for each. */
+  /** The hourly limits of the keys to create, one key for each limit. */
   hourlyLimits: number[];
 }
 
 const keysPerAccount = 32;
 
-/** Prepares the data that a bench needs through the product's own code, and then makes room for the product itself. */
+/** Creates the data for a bench with the product's own code. The bench then stops this Worker and starts the product on the same data. */
 export default {
   async fetch(request, env) {
     if (request.method !== "POST") return new Response("ready");

@@ -1,6 +1,6 @@
 import { Hono } from "hono";
 
-/** The platform's ceiling: a router and nothing behind it. */
+/** The upper bound of the platform: a router with a handler that does nothing else. */
 const app = new Hono();
 app.get("/", (c) => c.json({ ok: true }));
 

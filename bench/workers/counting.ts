@@ -1,4 +1,4 @@
-// What a Worker asks of the platform, counted where it asks: on the prototypes of D1 and of an object's storage.
+// Counts what a Worker uses of the platform, by patching the prototypes of D1 and of the storage of Durable Objects.
 
 export const counts = { objectCalls: 0, objectRows: 0, statements: 0, rowsWritten: 0, rowsRead: 0 };
 
@@ -11,7 +11,7 @@ function addMeta({ meta }: Meta): void {
   counts.rowsRead += meta?.rows_read ?? 0;
 }
 
-/** Calls `after` after a method of the class of `object`. */
+/** Patches a method on the class of `object`, so that `after` receives each result of the method. */
 function follow(object: object, name: string, after: (result: unknown) => void): void {
   const prototype = Object.getPrototypeOf(object);
   const original = prototype[name];
@@ -42,7 +42,7 @@ export function countD1(db: D1Database): void {
       addMeta(result as Meta);
     });
   }
-  // These answer without a meta: rows that they read are not counted, and the product writes with neither.
+  // `raw` and `first` return no `meta`, so the rows that they read are not counted. The product never writes with these methods.
   for (const name of ["raw", "first"]) follow(statement, name, () => counts.statements++);
 }
 

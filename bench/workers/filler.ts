@@ -1,27 +1,29 @@
 import { wakeWriters, writerOf, writersOf } from "../../src/activity/writers.ts";
 import { connect } from "../../src/db/client.ts";
 import { jobs } from "../../src/scheduled/jobs.ts";
-import { minuteMs, sliceStart } from "../../src/time/clock.ts";
+import { bucketStart, minuteMs } from "../../src/time/clock.ts";
 import { sweepDeliveries } from "../../src/webhooks/sweep.ts";
 
 export { ActivityWriter } from "../../src/activity/activity-writer.ts";
 export { KeyGuard } from "../../src/admission/key-guard.ts";
 
-/** Entries of the log, evenly over accounts, keys and a span of time. Their slices are stale, as of those that a writer has written. */
+/**
+ * Log entries to create, spread evenly over accounts, keys and a time span. Their buckets are dirty, like the buckets of entries from a log writer.
+ */
 interface Fill {
   accounts: string[];
   keys: number;
-  /** Of each account. */
+  /** The number of entries per account. */
   entries: number;
   from: number;
   to: number;
-  /** Whether their slices have been folded long ago. */
+  /** Whether the buckets were rolled up long ago and are not dirty. */
   areFolded?: boolean;
 }
 
 async function fill({ accounts, keys, entries, from, to, areFolded = false }: Fill, env: Env): Promise<void> {
   const slices: number[] = [];
-  for (let start = sliceStart(from); start < to; start = sliceStart(start) + 5 * minuteMs) slices.push(start);
+  for (let start = bucketStart(from); start < to; start = bucketStart(start) + 5 * minuteMs) slices.push(start);
   const marks = areFolded ? [] : accounts.flatMap((id) => slices.map((start) => [id, start, writerOf(id, writersOf(env))]));
   await env.ACTIVITY_0.batch([
     env.ACTIVITY_0.prepare(
@@ -43,16 +45,17 @@ async function missing(d1: D1Database, sql: string, ids: string[]): Promise<stri
   return ids.filter((id) => !found.has(id));
 }
 
-/** What is asked of it, by the path. */
+/** The commands of this Worker, by URL path. */
 const verbs: Record<string, (body: never, env: Env) => Promise<unknown>> = {
   fill,
   accounts: async (ids: string[], env) =>
     env.DB.prepare("INSERT INTO accounts (id, name, email, created_at) SELECT value, 'Bench', 'bench@example.com', 0 FROM json_each(?)")
       .bind(JSON.stringify(ids))
       .run(),
-  /** Of these ids, those that there is no entry of, and no task with its event. */
+  /** Returns the request ids that have no log entry. */
   missingEntries: async (ids: string[], env) =>
     missing(env.ACTIVITY_0, "SELECT id FROM activity WHERE id IN (SELECT value FROM json_each(?))", ids),
+  /** Returns the task ids that have no task with an event. */
   missingTasks: async (ids: string[], env) =>
     missing(
       env.DB,
@@ -64,13 +67,13 @@ const verbs: Record<string, (body: never, env: Env) => Promise<unknown>> = {
   wake: async (now: number, env) => wakeWriters(env, now),
   stale: async (before: number, env) =>
     env.ACTIVITY_0.prepare("SELECT count(*) AS count FROM stale_slices WHERE start < ?").bind(before).first("count"),
-  /** One minute's run of the job that deletes from the log. Answers where it goes on; null where the round is done. */
+  /** Runs the job that deletes old log entries once. Returns the cursor of the next run in `next`, or null when nothing is left to delete. */
   retain: async ({ cursor, now }: { cursor: string; now: number }, env) => {
     const job = jobs.find(({ name }) => name === "delete_old_log_entries");
     const outbox = { db: connect(env.DB) };
     return job?.run({ env, now, outbox, deliver: async () => {}, cursor, atMost: job.atMost, endsAt: Date.now() + 40_000 });
   },
-  /** So many deliveries that are due, for so many webhooks. */
+  /** Inserts one due delivery for each number in `deliveries`, spread over the webhooks. */
   due: async ({ deliveries, webhooks }: { deliveries: number[]; webhooks: number }, env) =>
     env.DB.prepare(
       `INSERT INTO deliveries (id, account_id, webhook_id, event_id, event_type, status, attempts_made, next_attempt_at, claimed_until, created_at)

@@ -8,7 +8,10 @@ import { anyOrigin } from "../../src/http/cross-origin.ts";
 import { apiSecurityHeaders } from "../../src/http/security-headers.ts";
 import { newId } from "../../src/ids/ids.ts";
 
-/** The floors of what the contract asks for: bare, and beside it only what no design can leave out. Everything that can be made beforehand is. */
+/**
+ * The minimum work that the contract requires: bare, plus the steps that no design can leave out. All values that can be computed in advance are
+ * constants.
+ */
 const app = new Hono<{ Bindings: Bindings }>();
 
 type Bindings = Omit<Env, "KEY_GUARD"> & { KEY_GUARD: DurableObjectNamespace<KeyGuard> };
@@ -25,7 +28,7 @@ export class KeyGuard extends DurableObject {
   }
 }
 
-/** One empty call of an object, for a limit that is exact; nothing at all behind it. */
+/** Makes one empty call to a Durable Object, which every exact limit needs. The Durable Object does no work. */
 app.get("/exchange", async (c) => {
   await c.env.KEY_GUARD.getByName("one").nothing();
   return c.json({ ok: true });
@@ -47,7 +50,10 @@ const ofAdmitted = new Headers({
 const admitted = (used: string, remaining: number) =>
   `{"account":{"id":"acc_019a1b2c3d4e7f8091a2b3c4d5e6f708","name":"Bench"},"key":{"id":"key_0123456789abcdef","name":"Key 0","scopes":["users:read"],"expires_at":null},"rate_limit":{"limit":${limit},"used":${used},"remaining":${remaining},"resets_at":"2026-11-22T15:00:00.000Z"}}`;
 
-/** An admitted request: its id, its key's hash, an object that counts it, the answer with that count, the row in the log. Nothing is checked. */
+/**
+ * Serves an admitted request without any checks. The steps are: create the request id, hash the key, count in a Durable Object, return the count, and
+ * write the log row.
+ */
 app.get("/admitted", async (c) => {
   const startedAt = Date.now();
   const id = newId("req", startedAt);
@@ -94,7 +100,7 @@ const ofForged = new Headers({
 const forged = (id: string) =>
   `{"type":"http://127.0.0.1/docs/errors/invalid_key","title":"API key invalid","status":401,"detail":"This is not a key of this service, or no longer its secret.","instance":"/api/v1/me","code":"invalid_key","request_id":"${id}"}`;
 
-/** A forged key: its tag, the id of the request and the refusal. */
+/** Denies a request with a forged key. The steps are: verify the tag of the key, create the request id and build the response. */
 function refuseForged(headers: Headers, env: Bindings): Response {
   const id = newId("req", Date.now());
   if (identify(headers, env) !== null) throw new Error("this key is not forged");

@@ -8,13 +8,13 @@ export { KeyGuard } from "../../src/admission/key-guard.ts";
 
 interface Load {
   isolates: number;
-  /** Requests a second, of all of them. */
+  /** The number of requests per second of all isolates together. */
   rate: number;
   seconds: number;
   accounts: number;
 }
 
-/** One way between an isolate and a writer. */
+/** The network latency between an isolate and a log writer in one direction, in milliseconds. */
 const oneWayMs = 15;
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
@@ -37,7 +37,7 @@ const entryOf = (account: number): Entry => ({
   secret: "current",
 });
 
-/** The buffers of many isolates, each with requests at random times, and the writers of the product behind them. */
+/** Simulates the buffers of many isolates with requests at random times, in front of the product's own log writers. Returns the number of entries. */
 async function run({ isolates, rate, seconds, accounts }: Load, env: Env): Promise<number> {
   const endsAt = Date.now() + 1000 * seconds;
   const meanMs = (1000 * isolates) / rate;

@@ -1,8 +1,8 @@
 import { Hono } from "hono";
 
 /**
- * The obvious design: for each request the key's row is read from D1, its counter raised in D1, and a row written to the log
- * in D1. Its tables are as lean as they can be, without an index.
+ * The obvious design: each request reads the row of its key from D1, increments a counter in D1, and writes a row to the log in D1. The tables are as
+ * small as possible and have no secondary index.
  */
 const app = new Hono<{ Bindings: Env }>();
 
@@ -56,7 +56,7 @@ app.get("/me", async (c) => {
   return c.json({ key: key.id, used, limit: key.hourly_limit }, status);
 });
 
-/** The same retention as the product's: first the addresses go, then the rows. */
+/** Runs the same retention as the product: first deletes the IP addresses, then the rows. */
 app.post("/retain", async (c) => {
   await c.env.DB.prepare("UPDATE naive_activity SET ip = NULL WHERE ip IS NOT NULL").run();
   await c.env.DB.prepare("DELETE FROM naive_activity").run();

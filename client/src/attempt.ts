@@ -5,7 +5,7 @@ export type Fetch = (request: Request) => Promise<Response>;
 
 const withoutBody = [101, 204, 205, 304];
 /** The longest delay that `setTimeout` supports, in milliseconds. */
-const longestTimerMs = 2 ** 31 - 1;
+const maxTimerMs = 2 ** 31 - 1;
 
 /** Waits for a response and reads its whole body. If the connection breaks while the body arrives, the attempt fails. */
 async function whole(responding: Promise<Response>): Promise<Response> {
@@ -19,7 +19,7 @@ async function whole(responding: Promise<Response>): Promise<Response> {
 export async function sendOnce(send: Fetch, request: Request, timeoutMs: number): Promise<Response> {
   const attempt = new AbortController();
   const giveUp = () => attempt.abort(request.signal.reason);
-  const timer = setTimeout(() => attempt.abort(new TimeoutError(timeoutMs)), Math.min(timeoutMs, longestTimerMs));
+  const timer = setTimeout(() => attempt.abort(new TimeoutError(timeoutMs)), Math.min(timeoutMs, maxTimerMs));
   const stopped = new Promise<never>((_, reject) => {
     attempt.signal.addEventListener("abort", () => reject(attempt.signal.reason), { once: true });
   });

@@ -23,14 +23,14 @@ export type ItemOf<Path extends ListPath> = PageOf<Path>["data"][number];
 type ParametersOf<Path extends ListPath> = paths[Path] extends { get: { parameters: infer Parameters } } ? Parameters : never;
 
 /** The largest page size that the API accepts. Large pages need fewer requests for a whole list. */
-const mostInPage = 100;
+const maxPageSize = 100;
 
 /** Reads the page after a cursor, or the first page without a cursor. */
 type ReadPage<Item> = (query: { limit?: number; cursor?: string }) => Promise<Page<Item>>;
 
 async function* items<Item>(read: ReadPage<Item>, signal: AbortSignal | undefined): AsyncGenerator<Item, void, undefined> {
   for (let cursor: string | undefined; ; ) {
-    const page = await read({ limit: mostInPage, ...(cursor !== undefined && { cursor }) });
+    const page = await read({ limit: maxPageSize, ...(cursor !== undefined && { cursor }) });
     for (const item of page.data) {
       signal?.throwIfAborted();
       yield item;

@@ -14,7 +14,7 @@ export interface RetryOptions {
 }
 
 const firstWaitMs = 500;
-const longestBackOffMs = 8_000;
+const maxBackOffMs = 8_000;
 /** The statuses of a failed service or proxy. After such a failure, the client does not know whether the request took effect. */
 const failed = [500, 502, 503, 504];
 /**
@@ -27,7 +27,7 @@ const postponed = [409, 429];
  * Returns the wait before a retry, in milliseconds. The wait doubles with each attempt, up to 8 seconds. Jitter keeps clients that failed together
  * from retrying together.
  */
-const backOffMs = (attempt: number) => Math.min(firstWaitMs * 2 ** attempt, longestBackOffMs) * (0.5 + Math.random() / 2);
+const backOffMs = (attempt: number) => Math.min(firstWaitMs * 2 ** attempt, maxBackOffMs) * (0.5 + Math.random() / 2);
 
 /**
  * Returns whether a request acts only once even if the service receives it twice. A change with a condition is not repeatable, because its second

@@ -2,20 +2,20 @@ import { limitCeiling } from "../../src/accounts/account.ts";
 import { entriesScannedAtOnce } from "../../src/activity/read-activity.ts";
 import { usualDays } from "../../src/activity/retention.ts";
 import { lines } from "../../src/admission/events.ts";
-import { auditKeptMs } from "../../src/audit/audit.ts";
+import { auditRetentionMs } from "../../src/audit/audit.ts";
 import { maxOwn } from "../../src/audit/own-sign-in.ts";
 import { integer } from "../../src/dashboard/format.ts";
 import { scannedAtOnce } from "../../src/db/page.ts";
-import { faultCodes } from "../../src/errors/explanations.ts";
+import { fieldErrorCodes } from "../../src/errors/explanations.ts";
 import { failures } from "../../src/errors/failure.ts";
 import { eventCatalogue } from "../../src/events/catalogue.ts";
-import { eventsKeptMs } from "../../src/events/retention.ts";
+import { eventRetentionMs } from "../../src/events/retention.ts";
 import { maxBodyBytes, maxWaitMs } from "../../src/http/body.ts";
-import { keptMs as idempotencyKeptMs } from "../../src/idempotency/store.ts";
-import { keptMs as invitationKeptMs, maxMembers } from "../../src/identity/invitations.ts";
+import { retentionMs as idempotencyKeptMs } from "../../src/idempotency/store.ts";
+import { invitationMs as invitationKeptMs, maxMembers } from "../../src/identity/invitations.ts";
 import { maxPasskeys } from "../../src/identity/passkeys.ts";
 import { codesOfMember } from "../../src/identity/recovery-codes.ts";
-import { freshMs, idleMs, maxMs } from "../../src/identity/sessions.ts";
+import { idleMs, maxMs, stepUpMs } from "../../src/identity/sessions.ts";
 import { maxLiveKeys, maxMade, reservedForRole } from "../../src/keys/bounds.ts";
 import { expiryNoticeMs } from "../../src/keys/events.ts";
 import { defaultScopes, scopes } from "../../src/keys/scopes.ts";
@@ -26,7 +26,7 @@ import { inMib, maxStored, reserveBytes, storedNames, usualQuotaBytes } from "..
 import { dayMs, secondMs } from "../../src/time/clock.ts";
 import { units } from "../../src/time/relative-time.ts";
 import { timeoutMs } from "../../src/webhooks/attempt.ts";
-import { patienceMs } from "../../src/webhooks/deliver.ts";
+import { maxFailingMs } from "../../src/webhooks/deliver.ts";
 import { maxInFlight } from "../../src/webhooks/outbox.ts";
 import { maxUnfinished } from "../../src/webhooks/redeliver-many.ts";
 import { delaysMs, jitter, maxAttempts, maxRetryAfterMs, paceMs } from "../../src/webhooks/schedule.ts";
@@ -92,7 +92,7 @@ export const figures = (document: JsonObject, origin: string): Record<string, st
   "lists.scanned": integer(scannedAtOnce),
   "activity.kept": duration(usualDays * dayMs),
   "activity.scanned": integer(entriesScannedAtOnce),
-  "audit.kept": duration(auditKeptMs),
+  "audit.kept": duration(auditRetentionMs),
   "webhooks.most": String(maxWebhooks),
   "webhooks.atOnce": String(maxInFlight.ofWebhook),
   "webhooks.atOnceOfAccount": String(maxInFlight.ofAccount),
@@ -101,15 +101,15 @@ export const figures = (document: JsonObject, origin: string): Record<string, st
   "webhooks.timeout": duration(timeoutMs),
   "webhooks.jitter": `${jitter * 100} %`,
   "webhooks.maxRetryAfter": duration(maxRetryAfterMs),
-  "webhooks.patience": duration(patienceMs),
-  "events.kept": duration(eventsKeptMs),
+  "webhooks.patience": duration(maxFailingMs),
+  "events.kept": duration(eventRetentionMs),
   "limit.lines": lines.map(([, share]) => `${share * 100} %`).join(" and at "),
   ...fromDocument(document),
   ...fromManifests(),
   "webhooks.pace": String(secondMs / paceMs),
   "session.idle": duration(idleMs),
   "session.longest": duration(maxMs),
-  "session.fresh": duration(freshMs),
+  "session.fresh": duration(stepUpMs),
   "invitation.kept": duration(invitationKeptMs),
   "recovery.attempts": String(maxAttemptsPerMinute),
   "recovery.codes": String(codesOfMember),
@@ -119,7 +119,7 @@ export const figures = (document: JsonObject, origin: string): Record<string, st
   ),
   "errors.faults": table(
     ["Code", "What is wrong there"],
-    Object.entries(faultCodes).map(([code, words]) => [`\`${code}\``, words]),
+    Object.entries(fieldErrorCodes).map(([code, words]) => [`\`${code}\``, words]),
   ),
   "events.table": table(
     ["Type", "When", "Scope"],

@@ -17,7 +17,7 @@ export const owners: Record<string, Command> = {
 };
 
 export const guards: Record<string, Command> = {
-  "line-up": { form: "line-up", what: "bring all guards in line with D1, after it was set back in time", args: 0, run: lineUp },
+  "line-up": { form: "line-up", what: "bring all guards in line with D1, after it was set back in time", args: 0, run: reconcileGuards },
 };
 
 export const deliveries: Record<string, Command> = {
@@ -60,7 +60,7 @@ export const audit: Record<string, Command> = {
   },
 };
 
-async function lineUp(given: Given): Promise<void> {
+async function reconcileGuards(given: Given): Promise<void> {
   const all = { checked: 0, reconciled: [] as string[], revoked: [] as string[], unreachable: [] as string[] };
   for (let after: string | null = ""; after !== null; ) {
     const { body }: Answer = await callAgain(given.client, "/guards/line-up", { after });

@@ -2,12 +2,11 @@ import { asc, eq, gt } from "drizzle-orm";
 import type { Db, Statement } from "../db/client.ts";
 import { Failure } from "../errors/failure.ts";
 import { newId } from "../ids/ids.ts";
-import { accounts } from "./tables.ts";
+import { accounts, limitCeiling } from "./tables.ts";
 
 export type Account = typeof accounts.$inferSelect;
 
-/** The highest limit that a key of a new account may have, in requests per hour. */
-export const limitCeiling = 5000;
+export { limitCeiling };
 
 export const newAccountId = (now: number): string => newId("acc", now);
 

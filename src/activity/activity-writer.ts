@@ -1,10 +1,10 @@
 import { DurableObject } from "cloudflare:workers";
 import { fullBytes } from "../db/database-sizes.ts";
 import { messagesOf } from "../db/failures.ts";
-import { minuteMs, secondMs, sliceMs, sliceStart } from "../time/clock.ts";
+import { bucketMs, bucketStart, minuteMs, secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
 import { Refreshes } from "../usage/refreshes.ts";
-import { SliceFolder } from "../usage/slice-folder.ts";
+import { RollUpRunner } from "../usage/roll-up-runner.ts";
 import { activityDatabase } from "./databases.ts";
 import { type Entry, entriesAtOnce } from "./entry.ts";
 import { EntryJournal } from "./entry-journal.ts";
@@ -29,7 +29,7 @@ const maxJournalBytes = 1e9;
  * The delay between the end of a five-minute bucket and its roll-up, in milliseconds. Each log writer starts `nextWriterMs` after the previous log
  * writer.
  */
-const foldDelayMs = 5 * secondMs;
+const rollUpDelayMs = 5 * secondMs;
 const nextWriterMs = 3 * secondMs;
 /** The time after which an alarm stops its work, in milliseconds. */
 const maxAlarmMs = minuteMs;
@@ -75,7 +75,7 @@ export class ActivityWriter extends DurableObject<Env> {
   #dropped = 0;
   #retryMs = firstRetryMs;
   #alarmAt: number | null = null;
-  readonly #folder: SliceFolder;
+  readonly #folder: RollUpRunner;
   readonly #refreshes: Refreshes;
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -84,7 +84,7 @@ export class ActivityWriter extends DurableObject<Env> {
     this.#journal = new EntryJournal(ctx.storage.sql);
     const [store = "", number] = (ctx.id.name ?? "").split("/");
     [this.#store, this.#number] = [store, Number(number)];
-    this.#folder = new SliceFolder(() => this.#d1, this.#number);
+    this.#folder = new RollUpRunner(() => this.#d1, this.#number);
     this.#refreshes = new Refreshes(() => this.#d1);
     ctx.blockConcurrencyWhile(async () => {
       this.#alarmAt = await this.#storage.getAlarm();
@@ -220,7 +220,7 @@ export class ActivityWriter extends DurableObject<Env> {
     const now = Date.now();
     const bytes = await writeEntries({ d1: this.#d1, writer: this.#number, now }, entries);
     this.#isFull = bytes >= fullBytes.activity;
-    this.#setAlarmBy(sliceStart(now) + sliceMs + foldDelayMs + this.#number * nextWriterMs);
+    this.#setAlarmBy(bucketStart(now) + bucketMs + rollUpDelayMs + this.#number * nextWriterMs);
   }
 
   /** Adds entries to the journal. Returns the row of the batch, or null if the journal is full and the entries were dropped. */
@@ -270,8 +270,8 @@ export class ActivityWriter extends DurableObject<Env> {
    * database is full, does not stop, because D1 would not accept the entries.
    */
   async #foldClosed(endsAt: number): Promise<void> {
-    const before = sliceStart(Date.now() - foldDelayMs);
-    const again = await this.#folder.fold({ before, endsAt, isInterrupted: () => !this.#isFull && this.#journal.count > 0 });
+    const before = bucketStart(Date.now() - rollUpDelayMs);
+    const again = await this.#folder.rollUp({ before, endsAt, isInterrupted: () => !this.#isFull && this.#journal.count > 0 });
     if (again !== null) this.#setAlarmBy(again);
   }
 

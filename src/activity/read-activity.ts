@@ -32,10 +32,10 @@ export interface ActivityPage {
 
 /** Lists entries of the account, newest first. If `filter` has few matches, a page can be short and still have a `next`. */
 export async function listActivity(
-  reading: LogReadContext,
+  context: LogReadContext,
   { filter, after, limit }: { filter: ActivityFilter; after?: string | undefined; limit: number },
 ): Promise<ActivityPage> {
-  const { activity: log, actor } = reading;
+  const { activity: log, actor } = context;
   const range = and(
     eq(activity.accountId, actor.accountId),
     after === undefined ? undefined : lt(activity.id, after),
@@ -56,20 +56,20 @@ export async function listActivity(
       .orderBy(desc(activity.id))
       .limit(limit + 1);
   const page = await newestFirst(log, activity, { range, matches, limit, scanned: entriesScannedAtOnce, rows });
-  return { entries: await withKeyNames(reading, page.rows), next: page.next };
+  return { entries: await withKeyNames(context, page.rows), next: page.next };
 }
 
 const isStatus = (statuses: readonly number[]): SQL | undefined =>
   or(isOneOf(activity.status, statuses), isOneOf(sql`${activity.status} / 100`, statuses));
 
 /** Returns one entry of the account. Throws `not_found` if the entry does not exist. */
-export async function readEntry(reading: LogReadContext, id: string): Promise<ReadEntry> {
-  const { activity: log, actor } = reading;
+export async function readEntry(context: LogReadContext, id: string): Promise<ReadEntry> {
+  const { activity: log, actor } = context;
   const rows = await log
     .select()
     .from(activity)
     .where(and(eq(activity.accountId, actor.accountId), eq(activity.id, id)));
-  const [entry] = await withKeyNames(reading, rows);
+  const [entry] = await withKeyNames(context, rows);
   if (!entry) throw new Failure("not_found", "There is no such entry.");
   return entry;
 }

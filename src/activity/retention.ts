@@ -1,10 +1,10 @@
 import { rowsAtOnce } from "../db/delete-in-chunks.ts";
 import { idBound } from "../ids/ids.ts";
 import { dayMs, hourStart } from "../time/clock.ts";
-import { deleteOldMarks, deleteOldSlices } from "../usage/stale-slices.ts";
+import { deleteOldBuckets, deleteOldMarks } from "../usage/dirty-buckets.ts";
 
 /** The fewest and the most days for which a log can be kept. */
-export const keptDays = { fewest: 2, most: 90 };
+export const retentionDays = { min: 2, max: 90 };
 /** The default retention of the log, in days. The operator can configure another number. */
 export const usualDays = 31;
 
@@ -14,16 +14,16 @@ export const usualDays = 31;
  */
 export function activityDays({ ACTIVITY_DAYS = String(usualDays) }: { ACTIVITY_DAYS?: string }): number {
   const days = Number(ACTIVITY_DAYS);
-  if (!Number.isInteger(days) || days < keptDays.fewest || days > keptDays.most)
-    throw new Error(`ACTIVITY_DAYS must be a whole number from ${keptDays.fewest} to ${keptDays.most}`);
+  if (!Number.isInteger(days) || days < retentionDays.min || days > retentionDays.max)
+    throw new Error(`ACTIVITY_DAYS must be a whole number from ${retentionDays.min} to ${retentionDays.max}`);
   return days;
 }
 
 /** Five-minute buckets are kept one day longer than entries. The extra day ensures that a recomputed hour has all of its buckets. */
-const slicesLongerMs = dayMs;
+const bucketsLongerMs = dayMs;
 
 /** The retention of an account's log. */
-export interface Keeping {
+export interface Retention {
   accountId: string;
   days: number;
 }
@@ -35,16 +35,16 @@ export interface Keeping {
  */
 export async function deleteOldEntries(
   d1: D1Database,
-  keepings: readonly Keeping[],
+  retentions: readonly Retention[],
   now: number,
 ): Promise<{ entries: number; hasMore: boolean }> {
-  const bounds = keepings.map(({ accountId, days }) => {
+  const bounds = retentions.map(({ accountId, days }) => {
     const startsAt = hourStart(now - days * dayMs);
-    return [accountId, startsAt, idBound("req", startsAt), startsAt - slicesLongerMs] as const;
+    return [accountId, startsAt, idBound("req", startsAt), startsAt - bucketsLongerMs] as const;
   });
   const [, , ...deleted] = await d1.batch(deletions.map((sql) => d1.prepare(sql).bind(JSON.stringify(bounds))));
-  const [entries = 0, slices = 0] = deleted.map(({ meta }) => meta.changes);
-  return { entries, hasMore: entries === rowsAtOnce || slices === rowsAtOnce };
+  const [entries = 0, buckets = 0] = deleted.map(({ meta }) => meta.changes);
+  return { entries, hasMore: entries === rowsAtOnce || buckets === rowsAtOnce };
 }
 
 const due = "json_each(?) AS due CROSS JOIN";
@@ -58,5 +58,5 @@ const deletions = [
   deleteOldMarks,
   `DELETE FROM activity WHERE (account_id, id) IN
     (SELECT old.account_id, old.id FROM ${due} activity AS old ON old.account_id = due.value ->> 0 AND old.id < due.value ->> 2 LIMIT ${rowsAtOnce})`,
-  deleteOldSlices,
+  deleteOldBuckets,
 ];

@@ -2,12 +2,13 @@ import { STATUS_CODES } from "node:http";
 import { createRoute, z } from "@hono/zod-openapi";
 import { logContext } from "../api/acting.ts";
 import { etagOfContent, respondOne } from "../api/middleware/conditional.ts";
-import { refusing, requireScope } from "../api/route-parts/access.ts";
+import { failsWith, requireScope } from "../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../api/route-parts/pages.ts";
 import { withConditions } from "../api/route-parts/requests.ts";
 import { json, notModified } from "../api/route-parts/responses.ts";
 import { idParam, pageQuery, severalOf, time } from "../api/route-parts/schemas.ts";
 import { createRouter } from "../api/router.ts";
+import { maxShownPath } from "../http/request-path.ts";
 import { timeOfId } from "../ids/ids.ts";
 import { idInput, text, timeSpan } from "../inputs/values.ts";
 import { requireKey } from "../keys/read-keys.ts";
@@ -21,7 +22,9 @@ export const Entry = z
       .meta({ description: "The id of the entry: the `X-Request-Id` of the response.", example: "req_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
     at: time.meta({ description: "When the request came." }),
     method: z.string().meta({ description: "Its method.", example: "GET" }),
-    path: z.string().meta({ description: "Its path, without the query string: the first 384 characters.", example: "/api/v1/tasks" }),
+    path: z
+      .string()
+      .meta({ description: `Its path, without the query string: the first ${maxShownPath} characters.`, example: "/api/v1/tasks" }),
     route: z.string().meta({ description: "The path of the operation; `/api/v1/*` where none matched.", example: "/api/v1/tasks" }),
     status: z.int().meta({ description: "The status of the response.", example: 200 }),
     reason: z.string().meta({ description: "The reason phrase of the status.", example: "OK" }),
@@ -82,7 +85,7 @@ const list = createRoute({
     "The log of requests that came with a key of the account, newest first; within two seconds of its answer a request is there. A filtered page looks at 10,000 entries at most: it may be short, or empty, with `has_more` true.",
   tags,
   ...requireScope("activity:read"),
-  ...refusing("not_found"),
+  ...failsWith("not_found"),
   request: {
     query: z.strictObject({
       ...pageQuery,
@@ -108,9 +111,9 @@ routes.openapi(list, async (c) => {
   const { limit, cursor, status, key_id: keyId, ...rest } = c.req.valid("query");
   const filter = { ...rest, keyId, statuses: status?.map((each) => Number(each.replace("xx", ""))) };
   const after = positionAt(c, cursor, z.string());
-  const asking = logContext(c);
-  if (keyId !== undefined) await requireKey(asking, keyId);
-  const { entries, next } = await listActivity(asking, { filter, after, limit });
+  const context = logContext(c);
+  if (keyId !== undefined) await requireKey(context, keyId);
+  const { entries, next } = await listActivity(context, { filter, after, limit });
   return respondPage(c, entries.map(entryJson), next);
 });
 

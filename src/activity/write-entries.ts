@@ -1,15 +1,15 @@
 import { getTableColumns } from "drizzle-orm";
 import { isRefusedContent, messagesOf } from "../db/failures.ts";
 import { timeOfId } from "../ids/ids.ts";
-import { dayMs, secondMs, sliceStart } from "../time/clock.ts";
+import { bucketStart, dayMs, secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
-import { markSlices } from "../usage/stale-slices.ts";
+import { markBuckets } from "../usage/dirty-buckets.ts";
 import { type Entry, entriesAtOnce } from "./entry.ts";
 import { activity } from "./log-tables.ts";
 
 const writeTimeoutMs = 5 * secondMs;
 /** A lower bound for the retention of every log, in milliseconds. Entries younger than this bound are never too old to be written. */
-const certainlyKeptMs = dayMs;
+const minRetentionMs = dayMs;
 
 /**
  * The columns of the log, with the member of an entry that each column stores. The INSERT names its columns, so that a Worker from before a migration
@@ -35,17 +35,17 @@ export interface LogWriteContext {
  * batch can be repeated. Entries from before the start of their account's log are rejected and reported, because their bucket is incomplete. Returns
  * the size of the database in bytes, as reported by D1. Throws if D1 does not confirm a batch within 5 s. D1 may still commit an unconfirmed batch.
  */
-export async function writeEntries(writing: LogWriteContext, entries: readonly Entry[]): Promise<number> {
+export async function writeEntries(context: LogWriteContext, entries: readonly Entry[]): Promise<number> {
   let bytes = 0;
   for (let from = 0; from < entries.length; from += entriesAtOnce)
-    bytes = await writeWhatIsTaken(writing, entries.slice(from, from + entriesAtOnce));
+    bytes = await writeWhatIsTaken(context, entries.slice(from, from + entriesAtOnce));
   return bytes;
 }
 
 /** Writes entries. Skips and reports entries whose content D1 rejects, so that the other entries are still written. */
-async function writeWhatIsTaken(writing: LogWriteContext, entries: readonly Entry[]): Promise<number> {
+async function writeWhatIsTaken(context: LogWriteContext, entries: readonly Entry[]): Promise<number> {
   try {
-    return await withDeadline(writeBatch(writing, entries), writeTimeoutMs, "Writing activity entries to D1");
+    return await withDeadline(writeBatch(context, entries), writeTimeoutMs, "Writing activity entries to D1");
   } catch (error) {
     if (!isRefusedContent(error)) throw error;
     const whole = entries.filter(isWhole);
@@ -54,15 +54,15 @@ async function writeWhatIsTaken(writing: LogWriteContext, entries: readonly Entr
         entries.filter((entry) => !isWhole(entry)),
         error,
       );
-      return whole.length === 0 ? 0 : writeWhatIsTaken(writing, whole);
+      return whole.length === 0 ? 0 : writeWhatIsTaken(context, whole);
     }
     if (entries.length === 1) {
       setAside(entries, error);
       return 0;
     }
     const half = Math.ceil(entries.length / 2);
-    await writeWhatIsTaken(writing, entries.slice(0, half));
-    return writeWhatIsTaken(writing, entries.slice(half));
+    await writeWhatIsTaken(context, entries.slice(0, half));
+    return writeWhatIsTaken(context, entries.slice(half));
   }
 }
 
@@ -84,15 +84,15 @@ const countTooOld = `SELECT count(*) AS refused FROM json_each(?) WHERE ${isTooO
 
 async function writeBatch({ d1, writer, now }: LogWriteContext, entries: readonly Entry[]): Promise<number> {
   const rows = JSON.stringify(entries.map(row));
-  const marks = entries.map(({ accountId, id }) => [accountId, sliceStart(timeOfId(id))] as const);
+  const marks = entries.map(({ accountId, id }) => [accountId, bucketStart(timeOfId(id))] as const);
   const stale = [...new Map(marks.map((mark) => [mark.join(" "), mark])).values()];
-  const mayBeTooOld = entries.some(({ id }) => timeOfId(id) < now - certainlyKeptMs);
-  const outcomes = await d1.batch<{ refused: number }>([
+  const mayBeTooOld = entries.some(({ id }) => timeOfId(id) < now - minRetentionMs);
+  const outcomes = await d1.batch<{ tooOld: number }>([
     d1.prepare(insertEntries).bind(rows),
-    d1.prepare(markSlices).bind(JSON.stringify(stale), writer, now),
+    d1.prepare(markBuckets).bind(JSON.stringify(stale), writer, now),
     ...(mayBeTooOld ? [d1.prepare(countTooOld).bind(rows)] : []),
   ]);
-  const refused = mayBeTooOld ? (outcomes.at(-1)?.results[0]?.refused ?? 0) : 0;
-  if (refused > 0) console.error(`${refused} activity entries are older than their account's log and were refused`);
+  const tooOld = mayBeTooOld ? (outcomes.at(-1)?.results[0]?.tooOld ?? 0) : 0;
+  if (tooOld > 0) console.error(`${tooOld} activity entries are older than their account's log and were refused`);
   return outcomes.at(-1)?.meta.size_after ?? 0;
 }

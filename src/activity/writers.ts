@@ -1,7 +1,7 @@
 import { hashOf } from "../crypto/hash.ts";
 import { messagesOf } from "../db/failures.ts";
 import { errorsOf, throwTogether } from "../errors/failure.ts";
-import { minuteMs, secondMs, sliceStart } from "../time/clock.ts";
+import { bucketStart, minuteMs, secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
 import type { ActivityWriter } from "./activity-writer.ts";
 import { activityDatabase, activityDatabases } from "./databases.ts";
@@ -26,14 +26,14 @@ export function writersOf({ ACTIVITY_WRITERS }: Pick<WriterEnv, "ACTIVITY_WRITER
   return count;
 }
 
-const maxRemembered = 10_000;
+const maxCached = 10_000;
 /** The hashes of account ids, as numbers. Every request needs the hash of its account, and hashing costs more than all other steps of logging. */
 const numbers = new Map<string, number>();
 
 function numberOf(accountId: string): number {
   const known = numbers.get(accountId);
   if (known !== undefined) return known;
-  if (numbers.size >= maxRemembered) numbers.clear();
+  if (numbers.size >= maxCached) numbers.clear();
   const number = Number.parseInt(hashOf(accountId).slice(0, 8), 16);
   numbers.set(accountId, number);
   return number;
@@ -110,7 +110,7 @@ export async function wakeWriters(env: WriterEnv, now: number): Promise<number> 
     [...activityDatabases(env)].map(async ([store, d1]) => {
       const { results } = await d1
         .prepare("SELECT value AS number FROM json_each(?1) WHERE EXISTS (SELECT 1 FROM stale_slices WHERE writer = value AND start < ?2)")
-        .bind(JSON.stringify(Array.from({ length: maxWriters }, (_, number) => number)), sliceStart(now - minuteMs))
+        .bind(JSON.stringify(Array.from({ length: maxWriters }, (_, number) => number)), bucketStart(now - minuteMs))
         .all<{ number: number }>();
       await Promise.all(results.map(({ number }) => writerAt(env, store, number).wake()));
       return results.length;

@@ -50,7 +50,7 @@ export async function admitKey(guards: Guards, { keyId, request }: Credential): 
   const askedAt = Date.now();
   const admission = await askAdmission(guards, keyId, request);
   if (admission === null) return { denial: invalidKey };
-  denialCache.remember(keyId, request, admission, askedAt);
+  denialCache.store(keyId, request, admission, askedAt);
   const principal = { keyId, ip: request.ip, admission };
   return admission.refusal === null ? { principal } : denied(principal, request);
 }

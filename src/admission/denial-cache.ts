@@ -1,9 +1,9 @@
 import { secondMs } from "../time/clock.ts";
 import type { Admission, AdmissionRequest, DenialCode } from "./admission.ts";
 
-const keptMs = secondMs;
+const cacheMs = secondMs;
 /** How long a key change is remembered, in milliseconds. The time must exceed the timeout of a guard call, which is 5 s. */
-const changeKeptMs = 10 * secondMs;
+const changeCacheMs = 10 * secondMs;
 /** The maximum number of cached denials, for all keys together. A full cache takes about 2 MB of an isolate's 128 MB. */
 const maxDenials = 2_000;
 const maxChanges = 10_000;
@@ -47,14 +47,14 @@ export class DenialCache {
    * Caches the admission if it is a cacheable denial. `askedAt` is when the guard was asked, not when the guard responded, so no cached denial is
    * older than a second.
    */
-  remember(keyId: string, request: AdmissionRequest, admission: Admission, askedAt: number): void {
+  store(keyId: string, request: AdmissionRequest, admission: Admission, askedAt: number): void {
     if (!lasting.includes(admission.refusal)) return;
     this.#expire(askedAt);
     if (this.#size >= maxDenials) this.#forgetAll();
     const ofKey = this.#denials.get(keyId) ?? new Map<string, Denial>();
     this.#denials.set(keyId, ofKey);
     this.#size -= ofKey.size;
-    ofKey.set(questionOf(request), { admission, askedAt, until: Math.min(askedAt + keptMs, admission.rateLimit.resetsAt) });
+    ofKey.set(questionOf(request), { admission, askedAt, until: Math.min(askedAt + cacheMs, admission.rateLimit.resetsAt) });
     this.#size += ofKey.size;
   }
 
@@ -78,7 +78,7 @@ export class DenialCache {
 
   /** Deletes expired entries, at most once a second. */
   #expire(now: number): void {
-    if (now < this.#expiredAt + keptMs) return;
+    if (now < this.#expiredAt + cacheMs) return;
     this.#expiredAt = now;
     this.#size = 0;
     for (const [keyId, ofKey] of this.#denials) {
@@ -86,7 +86,7 @@ export class DenialCache {
       if (ofKey.size === 0) this.#denials.delete(keyId);
       this.#size += ofKey.size;
     }
-    for (const [keyId, changedAt] of this.#changes) if (now - changedAt > changeKeptMs) this.#changes.delete(keyId);
+    for (const [keyId, changedAt] of this.#changes) if (now - changedAt > changeCacheMs) this.#changes.delete(keyId);
   }
 }
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { type Event, kindsOf, newEvent, onceEventId } from "../events/event.ts";
+import { deterministicEventId, type Event, kindsOf, newEvent } from "../events/event.ts";
 import { iso } from "../time/clock.ts";
 import { timeOf } from "../time/iso-text.ts";
 import type { KeyConfig } from "./admission.ts";
@@ -33,6 +33,6 @@ export function dueLimitEvents(keyId: string, config: KeyConfig, window: Window,
         { accountId: config.accountId, now },
         { key_id: keyId, key_name: config.name, used: window.used, limit: config.hourlyLimit, resets_at: iso(resetsAt(window)) },
       ),
-      id: onceEventId(kind.type, keyId, window.startsAt, now),
+      id: deterministicEventId(kind.type, keyId, window.startsAt, now),
     }));
 }

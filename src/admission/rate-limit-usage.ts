@@ -23,20 +23,20 @@ const limitedKey = { id: apiKeys.id, name: apiKeys.name, hourlyLimit: apiKeys.ho
  * Returns the usage of each live key of the account, oldest key first. The numbers come from the guards. A guard is called only if the log has
  * counted requests of its key in the current hour. All other keys have used 0 requests.
  */
-export async function readLiveUsages(reading: UpToDate<LogReadContext & { guards: Guards }>): Promise<RateLimitUsage[]> {
-  const { db, actor, now } = reading;
-  const counted = await readCountedKeys(reading);
+export async function readLiveUsages(context: UpToDate<LogReadContext & { guards: Guards }>): Promise<RateLimitUsage[]> {
+  const { db, actor, now } = context;
+  const counted = await readCountedKeys(context);
   const keys = await db
     .select(limitedKey)
     .from(apiKeys)
     .where(isLive(actor.accountId, now))
     .orderBy(asc(apiKeys.createdAt), asc(apiKeys.id));
-  return Promise.all(keys.map((key) => (counted.has(key.id) ? usageOf(reading, key) : unused(key, now))));
+  return Promise.all(keys.map((key) => (counted.has(key.id) ? usageOf(context, key) : unused(key, now))));
 }
 
 /** Returns the usage of the live key that has used the highest share of its limit. `highestOf` decides between equal shares. */
-export async function readHighestUsage(reading: UpToDate<LogReadContext & { guards: Guards }>): Promise<RateLimitUsage> {
-  return highestOf(await readLiveUsages(reading), reading.now);
+export async function readHighestUsage(context: UpToDate<LogReadContext & { guards: Guards }>): Promise<RateLimitUsage> {
+  return highestOf(await readLiveUsages(context), context.now);
 }
 
 /**
@@ -49,13 +49,13 @@ export function highestOf(usages: readonly RateLimitUsage[], now: number): RateL
 }
 
 /** Returns the usage of one key. Throws `not_found` if the account has no such key. */
-export async function readKeyUsage(reading: ReadContext & { guards: Guards }, keyId: string): Promise<RateLimitUsage> {
-  const [key] = await reading.db
+export async function readKeyUsage(context: ReadContext & { guards: Guards }, keyId: string): Promise<RateLimitUsage> {
+  const [key] = await context.db
     .select(limitedKey)
     .from(apiKeys)
-    .where(and(eq(apiKeys.accountId, reading.actor.accountId), eq(apiKeys.id, keyId)));
+    .where(and(eq(apiKeys.accountId, context.actor.accountId), eq(apiKeys.id, keyId)));
   if (!key) throw new Failure("not_found", "There is no such key.");
-  return usageOf(reading, key);
+  return usageOf(context, key);
 }
 
 async function usageOf({ guards, now }: { guards: Guards; now: number }, key: LimitedKey): Promise<RateLimitUsage> {

@@ -21,7 +21,7 @@ export interface AuditTarget {
   name: string | null;
 }
 
-export const auditKeptMs = 400 * dayMs;
+export const auditRetentionMs = 400 * dayMs;
 
 /** Returns an audit entry for an action that the actor performs now. `changes` lists the names of the changed fields. */
 export const audited = (
@@ -111,7 +111,7 @@ export const deleteOldAudit = (db: Db, accountIds: readonly string[], now: numbe
     (
       limit,
     ) => sql`DELETE FROM audit WHERE (account_id, id) IN (SELECT audit.account_id, audit.id FROM json_each(${JSON.stringify(accountIds)}) AS due
-      CROSS JOIN audit ON audit.account_id = due.value AND audit.id < ${idBound("aud", now - auditKeptMs)} LIMIT ${limit})`,
+      CROSS JOIN audit ON audit.account_id = due.value AND audit.id < ${idBound("aud", now - auditRetentionMs)} LIMIT ${limit})`,
   );
 
 /** The actor types that a reader can filter by. */

@@ -7,10 +7,10 @@ const one = <Found extends HTMLElement>(selector: string) => document.querySelec
 const inShell = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
 
 function say(text: string): void {
-  const fault = one("[data-fault]");
-  if (!fault) return;
-  fault.textContent = text;
-  fault.hidden = text === "";
+  const errorLine = one("[data-fault]");
+  if (!errorLine) return;
+  errorLine.textContent = text;
+  errorLine.hidden = text === "";
 }
 
 interface Call {

@@ -68,17 +68,18 @@ for (const button of document.querySelectorAll<HTMLButtonElement>("button[data-c
   button.hidden = false;
   button.addEventListener("click", async () => {
     const source = document.querySelector<HTMLElement>(button.dataset.copy ?? "");
-    const said = button.parentElement?.querySelector<HTMLElement>("[data-copied]") ?? document.querySelector<HTMLElement>("[data-copied]");
-    if (!source || !said) return;
+    const status =
+      button.parentElement?.querySelector<HTMLElement>("[data-copied]") ?? document.querySelector<HTMLElement>("[data-copied]");
+    if (!source || !status) return;
     try {
       await navigator.clipboard.writeText(source.textContent ?? "");
-      said.textContent = "Copied.";
+      status.textContent = "Copied.";
       if (source === secret) isKept = true;
     } catch {
       const reveal = document.querySelector<HTMLInputElement>(".reveal input");
       if (reveal) reveal.checked = true;
       getSelection()?.selectAllChildren(source);
-      said.textContent = "The browser did not let it be copied. It is selected: press Ctrl+C.";
+      status.textContent = "The browser did not let it be copied. It is selected: press Ctrl+C.";
     }
   });
 }

@@ -10,26 +10,26 @@ const ceremonies = {
   confirm: { options: "/confirm/options", make: startAuthentication },
 } as const;
 
-const faultOf = (form: HTMLElement) =>
+const errorLineOf = (form: HTMLElement) =>
   form.querySelector<HTMLElement>("[data-fault]") ?? document.querySelector<HTMLElement>("[data-fault]");
 
 function say(form: HTMLElement, text: string): void {
-  const fault = faultOf(form);
-  if (!fault) return;
-  fault.textContent = text;
-  fault.hidden = text === "";
+  const errorLine = errorLineOf(form);
+  if (!errorLine) return;
+  errorLine.textContent = text;
+  errorLine.hidden = text === "";
 }
 
-class Refused extends Error {}
+class RequestError extends Error {}
 
 async function post(path: string, form: HTMLFormElement): Promise<Record<string, unknown> | null> {
   const fields = [...new FormData(form)].map(([name, value]) => [name, String(value)]);
   const response = await fetch(path, { method: "POST", body: new URLSearchParams(fields) });
   // The server sends a page instead of options if the member must first confirm their sign-in.
   if (!response.headers.get("Content-Type")?.includes("json")) return null;
-  const answer = (await response.json()) as Record<string, unknown>;
-  if (!response.ok) throw new Refused(String(answer.fault ?? "It was refused. Load the page again."));
-  return answer;
+  const result = (await response.json()) as Record<string, unknown>;
+  if (!response.ok) throw new RequestError(String(result.error ?? "It was refused. Load the page again."));
+  return result;
 }
 
 async function makeResponse(form: HTMLFormElement, ceremony: keyof typeof ceremonies): Promise<string | null> {
@@ -39,7 +39,7 @@ async function makeResponse(form: HTMLFormElement, ceremony: keyof typeof ceremo
 }
 
 function sentenceFor(error: unknown): string {
-  if (error instanceof Refused) return error.message;
+  if (error instanceof RequestError) return error.message;
   const { name } = error as Error;
   if (name === "NotAllowedError" || name === "AbortError") return "No passkey was given. Try again when you have it at hand.";
   if (name === "InvalidStateError") return "This device has a passkey for this account already.";

@@ -1,7 +1,7 @@
 import { hashOf } from "../crypto/hash.ts";
 import { keyIdOf, type SigningSecret, statedIdOf } from "./key-format.ts";
 
-const maxRemembered = 10_000;
+const maxCached = 10_000;
 
 /**
  * Verifies secret keys and caches the verified keys. The cache contains hashes, never secret keys, and is valid for one set of signing secrets.
@@ -31,7 +31,7 @@ export class VerifiedKeys {
   }
 
   #remember(keyId: string, secretHash: string): void {
-    if (this.#size >= maxRemembered) {
+    if (this.#size >= maxCached) {
       this.#hashes.clear();
       this.#size = 0;
     }

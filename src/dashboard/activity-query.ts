@@ -28,7 +28,7 @@ const Query = z.object({
 export type ActivityQuery = z.infer<typeof Query>;
 
 /** Maps the words of a text filter to query parameters. A text filter looks like `method:POST status:5xx path:/api/v1/tasks`. */
-const words: Record<string, string> = { method: "method", status: "status", key: "key_id", path: "path", from: "from", to: "to" };
+const parameterOf: Record<string, string> = { method: "method", status: "status", key: "key_id", path: "path", from: "from", to: "to" };
 
 /** Parses the filters in the query of a page. `ignored` lists the parts that are not valid filters. */
 export function queryIn(c: PageContext) {
@@ -36,20 +36,20 @@ export function queryIn(c: PageContext) {
     Object.entries(c.req.query()).filter(([name, value]) => Object.hasOwn(Query.shape, name) && value !== ""),
   );
   const text = c.req.query("q") ?? "";
-  const said = text.split(/\s+/).filter((word) => word !== "");
-  const inText = said.flatMap((each) => {
+  const words = text.split(/\s+/).filter((word) => word !== "");
+  const inText = words.flatMap((each) => {
     const [, word = "", value = ""] = /^(\w+):(\S+)$/.exec(each) ?? [];
-    const name = ownValue(words, word);
+    const name = ownValue(parameterOf, word);
     return name ? [[name, value] as const] : [];
   });
-  const asked: Record<string, string> = { ...given, ...Object.fromEntries(inText) };
-  if (asked.method) asked.method = asked.method.toUpperCase();
-  if (asked.status) asked.status = asked.status.toLowerCase();
-  const query = Query.parse(asked);
+  const fields: Record<string, string> = { ...given, ...Object.fromEntries(inText) };
+  if (fields.method) fields.method = fields.method.toUpperCase();
+  if (fields.status) fields.status = fields.status.toLowerCase();
+  const query = Query.parse(fields);
   // Report each invalid filter to the reader instead of ignoring it silently.
   const ignored = [
-    ...Object.entries(asked).flatMap(([name, value]) => (query[name as keyof typeof query] === undefined ? [`${name}:${value}`] : [])),
-    ...said.filter((each) => !ownValue(words, /^(\w+):\S/.exec(each)?.[1] ?? "")),
+    ...Object.entries(fields).flatMap(([name, value]) => (query[name as keyof typeof query] === undefined ? [`${name}:${value}`] : [])),
+    ...words.filter((each) => !ownValue(parameterOf, /^(\w+):\S/.exec(each)?.[1] ?? "")),
   ];
   const { key_id: keyId, status, ...rest } = query;
   const filter: ActivityFilter = { ...rest, keyId, statuses: status === undefined ? undefined : [Number(status.replace("xx", ""))] };
@@ -58,7 +58,7 @@ export function queryIn(c: PageContext) {
 
 /** Formats filters as a text filter, for example `method:POST status:5xx`. */
 export const asWords = (query: ActivityQuery) =>
-  Object.entries(words)
+  Object.entries(parameterOf)
     .flatMap(([word, name]) => {
       const value = query[name as keyof typeof query];
       return value === undefined ? [] : [`${word}:${typeof value === "number" ? iso(value) : value}`];

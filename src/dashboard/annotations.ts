@@ -18,8 +18,8 @@ function textOf({ action, changes, targetName, targetId }: ReadAuditEntry): stri
 }
 
 /** Returns the latest changes that may have affected the number of requests in a window, oldest first. */
-export async function readAnnotations(reading: ReadContext, { from, to }: Span): Promise<Mark[]> {
-  const { rows: entries } = await listAudit(reading, { filter: { from, to }, limit: looksAt });
+export async function readAnnotations(context: ReadContext, { from, to }: Span): Promise<Mark[]> {
+  const { rows: entries } = await listAudit(context, { filter: { from, to }, limit: looksAt });
   const marks = entries.flatMap((entry) => {
     const text = textOf(entry);
     return text === null ? [] : [{ timeMs: timeOfId(entry.id), text }];

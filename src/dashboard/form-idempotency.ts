@@ -1,6 +1,6 @@
 import { hashOf } from "../crypto/hash.ts";
 import { urlOf } from "../http/request-url.ts";
-import { runOnce } from "../idempotency/run-once.ts";
+import { runIdempotently } from "../idempotency/run-idempotently.ts";
 import { type Commit, commitTo } from "../webhooks/outbox.ts";
 import { outbox, readContext } from "./acting.ts";
 import type { PageContext } from "./context.ts";
@@ -13,7 +13,7 @@ export const newNonce = (): string => crypto.randomUUID();
  * Runs an operation once for each form. If the form was sent before, returns `repeated` with the id of the created resource, but no secret. A form
  * without a nonce was written by hand, so its operation runs every time.
  */
-export async function runFormOnce<Result>(
+export async function runFormIdempotently<Result>(
   c: PageContext,
   form: Form,
   run: (commit: Commit) => Promise<Result>,
@@ -23,7 +23,7 @@ export async function runFormOnce<Result>(
   const nonce = form.text("nonce");
   if (nonce === "") return { result: await run(commitTo(outbox(c))) };
   const { actor, now } = readContext(c);
-  const outcome = await runOnce({
+  const outcome = await runIdempotently({
     outbox: outbox(c),
     now,
     // Responses to forms do not count toward the account's limit of stored responses. An API client that reaches the limit therefore cannot block

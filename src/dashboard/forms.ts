@@ -85,42 +85,47 @@ export async function readForm(c: Pick<PageContext, "req">): Promise<Form> {
 }
 
 /** The reasons why a form was rejected: a summary for the form, and a message for each invalid field. */
-export interface Refused {
+export interface FormError {
   summary: string;
-  faults: ReadonlyMap<string, string>;
+  fieldErrors: ReadonlyMap<string, string>;
 }
 
 /** Validates input with a schema of the API. Returns the field errors if the input is invalid. */
-export function parseInput<Schema extends z.ZodType>(schema: Schema, input: unknown): { input: z.output<Schema> } | { refused: Refused } {
+export function parseInput<Schema extends z.ZodType>(
+  schema: Schema,
+  input: unknown,
+): { input: z.output<Schema> } | { formError: FormError } {
   const parsed = schema.safeParse(input);
   if (parsed.success) return { input: parsed.data };
-  const faults = new Map<string, string>();
+  const fieldErrors = new Map<string, string>();
   for (const { path, message } of parsed.error.issues) {
     const [name = "", index] = path.map(String);
     // If a field has several values, the message names the invalid value.
     const value = index === undefined ? undefined : (input as Record<string, unknown[]>)[name]?.[Number(index)];
-    if (!faults.has(name)) faults.set(name, typeof value === "string" ? `${value}: ${message}` : message);
+    if (!fieldErrors.has(name)) fieldErrors.set(name, typeof value === "string" ? `${value}: ${message}` : message);
   }
-  return { refused: { summary: "Nothing was changed. Correct the marked fields.", faults } };
+  return { formError: { summary: "Nothing was changed. Correct the marked fields.", fieldErrors } };
 }
 
 const forThePerson = new Set(["invalid_body", "conflict", "limit_reached", "forbidden", "precondition_failed"]);
 
 /** Runs an operation and returns failures that the person can correct in the form. Throws every other error. */
-export async function attempt<Result>(run: () => Promise<Result>): Promise<{ result: Result } | { refused: Refused }> {
+export async function attempt<Result>(run: () => Promise<Result>): Promise<{ result: Result } | { formError: FormError }> {
   try {
     return { result: await run() };
   } catch (error) {
     if (!(error instanceof Failure) || !forThePerson.has(error.code)) throw error;
-    const faults = new Map(error.faults.flatMap(({ pointer, detail }) => (pointer ? [[pointer.slice(1), detail] as const] : [])));
+    const fieldErrors = new Map(error.fieldErrors.flatMap(({ pointer, detail }) => (pointer ? [[pointer.slice(1), detail] as const] : [])));
     if (error.code === "precondition_failed")
       return {
-        refused: {
+        formError: {
           summary: "Nothing was changed: somebody else has changed this meanwhile. Load the page again to see what is there now.",
-          faults,
+          fieldErrors,
         },
       };
-    return { refused: { summary: faults.size > 0 ? "Nothing was changed. Correct the marked fields." : error.message, faults } };
+    return {
+      formError: { summary: fieldErrors.size > 0 ? "Nothing was changed. Correct the marked fields." : error.message, fieldErrors },
+    };
   }
 }
 
@@ -137,5 +142,5 @@ export const ownValue = <Value>(table: Readonly<Record<string, Value>>, word: st
 /** A form that is shown again to the person who sent it, with the reason for its rejection. */
 export interface Sent {
   form?: Form;
-  refused?: Refused;
+  formError?: FormError;
 }

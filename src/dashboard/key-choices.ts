@@ -6,10 +6,10 @@ const maxActive = 100;
 const maxOthers = 100;
 
 /** Returns the keys that a page lists as choices: every active key, and the inactive keys among the newest 100. */
-export async function readKeyChoices(asking: UpToDate): Promise<Key[]> {
+export async function readKeyChoices(context: UpToDate): Promise<Key[]> {
   const [active, newest] = await Promise.all([
-    listKeys(asking, { statuses: ["active"], limit: maxActive }),
-    listKeys(asking, { limit: maxOthers }),
+    listKeys(context, { statuses: ["active"], limit: maxActive }),
+    listKeys(context, { limit: maxOthers }),
   ]);
   const known = new Set(active.map(({ id }) => id));
   return [...active, ...newest.filter(({ id }) => !known.has(id))];

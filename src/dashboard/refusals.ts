@@ -6,14 +6,17 @@ import { hourMs, hourStart } from "../time/clock.ts";
 import { integer, timeOfDay } from "./format.ts";
 
 /** Explains why a request was denied or failed, what its client can do, and which response header told the client. */
-export interface Refusal {
+export interface Explanation {
   why: string;
   what: string;
   header?: string | undefined;
 }
 
 /** Explains a request that was denied or failed. Returns null for a status below 400. `hourlyLimit` is the limit of the request's key, if known. */
-export function explain({ id, status, errorCode }: Pick<ReadEntry, "id" | "status" | "errorCode">, hourlyLimit?: number): Refusal | null {
+export function explain(
+  { id, status, errorCode }: Pick<ReadEntry, "id" | "status" | "errorCode">,
+  hourlyLimit?: number,
+): Explanation | null {
   if (status < 400) return null;
   if (errorCode === "rate_limit_exceeded" && hourlyLimit !== undefined) {
     const hour = hourStart(timeOfId(id));

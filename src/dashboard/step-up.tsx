@@ -4,13 +4,13 @@ import { Failure } from "../errors/failure.ts";
 import { originOf } from "../http/client-address.ts";
 import type { Member } from "../identity/member.ts";
 import { authenticationOptions, verifyAuthentication } from "../identity/passkeys.ts";
-import { byRecoveryCode, confirmSession, freshMs, type Session } from "../identity/sessions.ts";
+import { byRecoveryCode, confirmSession, type Session, stepUpMs } from "../identity/sessions.ts";
 import { tooManyCodes, trySpendingRecoveryCode } from "../operations/sign-in-failures.ts";
 import { unboundOutbox } from "./acting.ts";
 import { PageScript, showPage } from "./components/layout.tsx";
 import { Alert } from "./components/notice.tsx";
 import { type PageContext, type PageEnv, requireSignedIn } from "./context.ts";
-import { type Form, type Refused, readForm } from "./forms.ts";
+import { type Form, type FormError, readForm } from "./forms.ts";
 import { needs } from "./needs.ts";
 import { relyingParty } from "./relying-party.ts";
 
@@ -28,18 +28,18 @@ export const confirmPages = new Hono<PageEnv>().post("/confirm/options", needs("
 export async function askForStepUp(c: PageContext): Promise<Response | null> {
   const visitor = c.get("visitor");
   const { signedIn } = visitor;
-  if (signedIn === null || Date.now() - signedIn.verifiedAt < freshMs) return null;
+  if (signedIn === null || Date.now() - signedIn.verifiedAt < stepUpMs) return null;
   const form = await readForm(c);
   if (signedIn.session === null) return askToSignInAgain(c, form);
   if (form.optional("confirm_response") === undefined && form.optional("confirm_code") === undefined) return askToConfirm(c, form);
-  const refused = await confirm(c, signedIn.member, signedIn.session, form);
-  if (refused) return askToConfirm(c, form, refused);
+  const formError = await confirm(c, signedIn.member, signedIn.session, form);
+  if (formError) return askToConfirm(c, form, formError);
   // The form may have spent a recovery code. Update `verifiedAt`, so that a second step-up in this request does not ask for another code.
   c.set("visitor", { ...visitor, signedIn: { ...signedIn, verifiedAt: Date.now() } });
   return null;
 }
 
-async function confirm(c: PageContext, member: Member, session: Session, form: Form): Promise<Refused | null> {
+async function confirm(c: PageContext, member: Member, session: Session, form: Form): Promise<FormError | null> {
   const db = connect(c.env.DB);
   const now = Date.now();
   const code = form.optional("confirm_code");
@@ -52,11 +52,11 @@ async function confirm(c: PageContext, member: Member, session: Session, form: F
       if ("refused" in spent)
         return {
           summary: spent.refused === "wrong" ? "This is not one of your recovery codes, or it was used before." : tooManyCodes,
-          faults: new Map(),
+          fieldErrors: new Map(),
         };
     }
   } catch (error) {
-    if (error instanceof Failure && error.code === "forbidden") return { summary: error.message, faults: new Map() };
+    if (error instanceof Failure && error.code === "forbidden") return { summary: error.message, fieldErrors: new Map() };
     throw error;
   }
   await confirmSession(unboundOutbox(c), member, session, now, originOf(c), code === undefined ? "passkey" : byRecoveryCode);
@@ -86,12 +86,12 @@ const askToSignInAgain = (c: PageContext, form: Form) =>
   );
 
 /** Responds with the step-up page for a passkey or a recovery code. The submitted fields are hidden inputs of the page's form. */
-const askToConfirm = (c: PageContext, form: Form, refused?: Refused) =>
+const askToConfirm = (c: PageContext, form: Form, formError?: FormError) =>
   showPage(
     c,
-    { title: "Confirm that it is you", status: refused ? 422 : 403 },
+    { title: "Confirm that it is you", status: formError ? 422 : 403 },
     <>
-      <Alert refused={refused} />
+      <Alert formError={formError} />
       <form class="panel form" method="post" action={c.req.path} data-passkey="confirm">
         <p>This action needs a recent sign-in. Confirm that it is you. You are not asked again for ten minutes. What you typed is kept.</p>
         {form

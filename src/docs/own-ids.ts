@@ -42,27 +42,29 @@ export async function readOwnIds(c: PageContext): Promise<OwnIds | null> {
   const db = connect(c.env.DB);
   const [account] = await listAccounts(db);
   if (!account) return null;
-  const reading = { db, activity: connectToStore(c.env, account.activityStore), actor: systemOn(account.id), now: Date.now() };
+  const context = { db, activity: connectToStore(c.env, account.activityStore), actor: systemOn(account.id), now: Date.now() };
   const [newest, keys, webhooks, { entries }] = await Promise.all([
     readNewestIds(db, account.id),
-    refreshRollUps({ ...reading, refresh: refreshBy(c.env, account.activityStore) }).then((asking) => listKeys(asking, { limit: maxKeys })),
-    listWebhooks(reading, { limit: maxWebhooks }),
-    listActivity(reading, { filter: {}, limit: 1 }).catch(() => ({ entries: [] })),
+    refreshRollUps({ ...context, refresh: refreshBy(c.env, account.activityStore) }).then((context) =>
+      listKeys(context, { limit: maxKeys }),
+    ),
+    listWebhooks(context, { limit: maxWebhooks }),
+    listActivity(context, { filter: {}, limit: 1 }).catch(() => ({ entries: [] })),
   ]);
-  const { webhook, delivery } = await findDelivery(reading, webhooks);
+  const { webhook, delivery } = await findDelivery(context, webhooks);
   // Choose the active key that was used least recently, but never the demo key.
   const [key] = keys
-    .filter((each) => statusOf(each, reading.now) === "active" && !c.env.DEMO_API_KEY.includes(each.id.slice("key_".length)))
+    .filter((each) => statusOf(each, context.now) === "active" && !c.env.DEMO_API_KEY.includes(each.id.slice("key_".length)))
     .toSorted((a, b) => (a.lastUsedAt ?? 0) - (b.lastUsedAt ?? 0));
   return { ...newest, key: key?.id, whk: webhook?.id, dlv: delivery?.id, req: entries[0]?.id };
 }
 
 /** Returns a delivery and its webhook. Prefers a delivery that waits for a retry. Returns only the latest webhook if there are no deliveries. */
-async function findDelivery(reading: ReadContext, webhooks: readonly Webhook[]): Promise<{ webhook?: Webhook; delivery?: Delivery }> {
+async function findDelivery(context: ReadContext, webhooks: readonly Webhook[]): Promise<{ webhook?: Webhook; delivery?: Delivery }> {
   const all = await Promise.all(
     webhooks.map(async (webhook) => ({
       webhook,
-      deliveries: (await listDeliveries(reading, webhook.id, { filter: {}, limit: maxDeliveries })).rows,
+      deliveries: (await listDeliveries(context, webhook.id, { filter: {}, limit: maxDeliveries })).rows,
     })),
   );
   const found = all.flatMap(({ webhook, deliveries }) => deliveries.map((delivery) => ({ webhook, delivery })));

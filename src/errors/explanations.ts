@@ -11,7 +11,7 @@ export interface Explanation {
   /** An example of the `detail` of a response. */
   detail: string;
   /** Examples of the field errors in a response. */
-  faults?: FieldError[];
+  fieldErrors?: FieldError[];
 }
 
 /** The meaning of every failure code in `failure.ts`. The log, the OpenAPI document and the documentation share this table. */
@@ -131,13 +131,13 @@ export const explanations: Record<FailureCode, Explanation> = {
     why: "A query parameter is unknown or not valid.",
     what: "The answer names it, and what is taken.",
     detail: "The query has parameters that are not valid.",
-    faults: [{ detail: "This is not known here.", code: "unknown_parameter", parameter: "page" }],
+    fieldErrors: [{ detail: "This is not known here.", code: "unknown_parameter", parameter: "page" }],
   },
   invalid_cursor: {
     why: "The cursor belongs to another list or filter, or was changed.",
     what: "Begin again with the first page.",
     detail: "This cursor was not given out for this list. Begin again without one.",
-    faults: [
+    fieldErrors: [
       {
         detail: "Take `next_cursor` of the page before, with the same filters and order.",
         code: "invalid_cursor",
@@ -149,19 +149,19 @@ export const explanations: Record<FailureCode, Explanation> = {
     why: "A header was not in the form that is taken.",
     what: "The answer names it.",
     detail: "The request has headers that are not valid.",
-    faults: [{ detail: "Must be in the form that is documented.", code: "invalid_format", header: "If-Match" }],
+    fieldErrors: [{ detail: "Must be in the form that is documented.", code: "invalid_format", header: "If-Match" }],
   },
   invalid_body: {
     why: "Its body was JSON, but not what this operation takes.",
     what: "The answer names every member that is wrong. Nobody keeps it: send the request again to read it.",
     detail: "The body is JSON, but not what this operation takes.",
-    faults: [{ detail: "This is not known here.", code: "unknown_member", pointer: "/colour" }],
+    fieldErrors: [{ detail: "This is not known here.", code: "unknown_member", pointer: "/colour" }],
   },
   idempotency_key_reused: {
     why: "Its Idempotency-Key had come with another request.",
     what: "Take a new key for each request; the same only to repeat one.",
     detail: "This Idempotency-Key was used for another request. Take a new one for each.",
-    faults: [{ detail: "Take a new key for each request.", code: "reused", header: "Idempotency-Key" }],
+    fieldErrors: [{ detail: "Take a new key for each request.", code: "reused", header: "Idempotency-Key" }],
   },
   internal_error: {
     why: "Something went wrong on the service's side.",
@@ -177,7 +177,7 @@ export const explanations: Record<FailureCode, Explanation> = {
 };
 
 /** The meaning of every field error code (`errors[].code`). */
-export const faultCodes: Record<FieldErrorCode, string> = {
+export const fieldErrorCodes: Record<FieldErrorCode, string> = {
   required: "It is needed, and was not sent.",
   unknown_member: "The body has a member that is not known here.",
   unknown_parameter: "The query has a parameter that is not known here.",
@@ -206,7 +206,7 @@ export const exampleOrigin = "https://api.example.com";
 /** Returns an example of an error response from the service at `origin`. `instance` is the path of the request. */
 export function problemExample(code: FailureCode, { instance, origin }: { instance: string; origin: string }) {
   const { status, title } = failures[code];
-  const { detail, faults } = explanations[code];
+  const { detail, fieldErrors } = explanations[code];
   const isQuota = code === "rate_limit_exceeded";
   return {
     type: isQuota ? "https://iana.org/assignments/http-problem-types#quota-exceeded" : `${origin}/docs/errors/${code}`,
@@ -216,7 +216,7 @@ export function problemExample(code: FailureCode, { instance, origin }: { instan
     instance,
     code,
     request_id: "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
-    ...(faults && { errors: faults.map((fault) => ({ ...fault })) }),
+    ...(fieldErrors && { errors: fieldErrors.map((fieldError) => ({ ...fieldError })) }),
     ...(isQuota && { "violated-policies": ["hour"] }),
   };
 }

@@ -70,28 +70,32 @@ export interface FieldError {
 export interface FailureContent {
   code: FailureCode;
   message: string;
-  faults?: FieldError[];
+  fieldErrors?: FieldError[];
   headers?: Record<string, string>;
 }
 
 /** An error whose message is shown to the caller. The message is a sentence for people and never contains a secret. */
 export class Failure extends Error implements FailureContent {
   readonly code: FailureCode;
-  readonly faults: FieldError[];
+  readonly fieldErrors: FieldError[];
   readonly headers: Record<string, string>;
 
-  constructor(code: FailureCode, detail: string, more: { faults?: FieldError[]; headers?: Record<string, string>; cause?: unknown } = {}) {
+  constructor(
+    code: FailureCode,
+    detail: string,
+    more: { fieldErrors?: FieldError[]; headers?: Record<string, string>; cause?: unknown } = {},
+  ) {
     super(detail, { cause: more.cause });
     this.name = "Failure";
     this.code = code;
-    this.faults = more.faults ?? [];
+    this.fieldErrors = more.fieldErrors ?? [];
     this.headers = more.headers ?? {};
   }
 }
 
 /** Returns a failure for a well-formed body with one invalid member. */
 export function invalidMember(pointer: string, detail: string, code: FieldErrorCode): Failure {
-  return new Failure("invalid_body", "The body has a member that is not valid.", { faults: [{ detail, pointer, code }] });
+  return new Failure("invalid_body", "The body has a member that is not valid.", { fieldErrors: [{ detail, pointer, code }] });
 }
 
 /** Throws one error that combines the errors of several independent tasks. Returns if there are no errors. */

@@ -109,7 +109,7 @@ const exampleTime = Date.parse("2026-01-31T09:30:00.000Z");
  * Returns the id of an event that occurs only once per resource and time `at`. The same arguments give the same id, so storing the event twice has no
  * effect.
  */
-export function onceEventId(type: string, thingId: string, at: number, now: number): string {
+export function deterministicEventId(type: string, thingId: string, at: number, now: number): string {
   const rest = hashOf(`${type} ${thingId} ${at}`).slice(0, 20);
   return idBound("evt", now) + rest;
 }

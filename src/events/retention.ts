@@ -5,7 +5,7 @@ import { idBound } from "../ids/ids.ts";
 import { dayMs } from "../time/clock.ts";
 
 /** The retention of events, deliveries and attempts, in milliseconds. */
-export const eventsKeptMs = 30 * dayMs;
+export const eventRetentionMs = 30 * dayMs;
 
 /** Deletes at most `atMost` events that are older than 30 days. Returns how many were deleted. */
 export const deleteOldEvents = (db: Db, accountIds: readonly string[], now: number, atMost: number): Promise<number> =>
@@ -13,5 +13,5 @@ export const deleteOldEvents = (db: Db, accountIds: readonly string[], now: numb
     db,
     atMost,
     (limit) => sql`DELETE FROM events WHERE rowid IN (SELECT events.rowid FROM json_each(${JSON.stringify(accountIds)}) AS due
-      CROSS JOIN events ON events.account_id = due.value AND events.id < ${idBound("evt", now - eventsKeptMs)} LIMIT ${limit})`,
+      CROSS JOIN events ON events.account_id = due.value AND events.id < ${idBound("evt", now - eventRetentionMs)} LIMIT ${limit})`,
   );

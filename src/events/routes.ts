@@ -4,7 +4,7 @@ import { readContext, scopesOf } from "../api/acting.ts";
 import { shapeOf } from "../api/event-shapes.ts";
 import { etagOf, respondOne } from "../api/middleware/conditional.ts";
 import { respondJson } from "../api/respond.ts";
-import { refusing, requireScope } from "../api/route-parts/access.ts";
+import { failsWith, requireScope } from "../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../api/route-parts/pages.ts";
 import { withConditions } from "../api/route-parts/requests.ts";
 import { json, notModified } from "../api/route-parts/responses.ts";
@@ -113,7 +113,7 @@ const list = createRoute({
     "What happened in the last 30 days, newest first unless `order` is `asc`. Shows the types that the key may read; asking for another by `type` is `forbidden`.",
   tags,
   ...requireScope("webhooks:read"),
-  ...refusing("forbidden"),
+  ...failsWith("forbidden"),
   request: {
     query: z.strictObject({
       ...pageQuery,
@@ -128,9 +128,9 @@ const list = createRoute({
 });
 
 routes.openapi(list, async (c) => {
-  const { limit, cursor, type: asked, order } = c.req.valid("query");
-  if (asked !== undefined) eventCatalogue.requireReadable(asked, scopesOf(c));
-  const types = asked ?? eventCatalogue.readableWith(scopesOf(c));
+  const { limit, cursor, type, order } = c.req.valid("query");
+  if (type !== undefined) eventCatalogue.requireReadable(type, scopesOf(c));
+  const types = type ?? eventCatalogue.readableWith(scopesOf(c));
   const after = positionAt(c, cursor, z.int());
   const { rows, next } = await listEvents(readContext(c), { types, order, after, limit });
   return respondPage(c, rows.map(eventJson), next);
@@ -144,7 +144,7 @@ const read = createRoute({
   description: "Returns one event. The key also needs the read scope of the event's resource; otherwise the response is 403 `forbidden`.",
   tags,
   ...requireScope("webhooks:read"),
-  ...refusing("forbidden"),
+  ...failsWith("forbidden"),
   ...withConditions,
   request: { params: idParam("evt_019a1b2c3d4e7f8091a2b3c4d5e6f708") },
   responses: { 200: json(Event, "The event.", "ETag"), ...notModified },

@@ -1,12 +1,12 @@
 import { minuteMs } from "../time/clock.ts";
 
 /** The body budget of an isolate: the maximum total size of the bodies in memory, in bytes. An isolate has 128 MiB of memory in total. */
-const maxHeldBytes = 16 * 1024 * 1024;
+const maxClaimedBytes = 16 * 1024 * 1024;
 /**
  * The age at which a claim is dropped, in milliseconds. The platform has ended any request of that age, so the code of that request can no longer
  * release the claim.
  */
-const maxHeldMs = minuteMs;
+const maxClaimMs = minuteMs;
 
 /** The memory that one request holds for its body. */
 export interface Claim {
@@ -15,31 +15,31 @@ export interface Claim {
   readonly since: number;
 }
 
-const holdings = new Set<Claim>();
+const claims = new Set<Claim>();
 
 /** Starts a claim on the body budget for a request of a key. */
-export function hold(keyId: string, now: number): Claim {
-  for (const each of holdings) if (now - each.since > maxHeldMs) holdings.delete(each);
-  const holding = { keyId, bytes: 0, since: now };
-  holdings.add(holding);
-  return holding;
+export function claimBudget(keyId: string, now: number): Claim {
+  for (const each of claims) if (now - each.since > maxClaimMs) claims.delete(each);
+  const claim = { keyId, bytes: 0, since: now };
+  claims.add(claim);
+  return claim;
 }
 
-export const release = (holding: Claim): void => void holdings.delete(holding);
+export const release = (claim: Claim): void => void claims.delete(claim);
 
 /**
  * Sets the bytes that a request holds. Returns false if the key of the request would then hold more bytes than remain free. One key can hold at most
  * half of the budget, and each of n keys at most 1/(n + 1). A further key always finds room.
  */
-export function grow(holding: Claim, bytes: number): boolean {
+export function grow(claim: Claim, bytes: number): boolean {
   let ofAll = bytes;
   let ofKey = bytes;
-  for (const each of holdings) {
-    if (each === holding) continue;
+  for (const each of claims) {
+    if (each === claim) continue;
     ofAll += each.bytes;
-    if (each.keyId === holding.keyId) ofKey += each.bytes;
+    if (each.keyId === claim.keyId) ofKey += each.bytes;
   }
-  if (ofKey > maxHeldBytes - ofAll) return false;
-  holding.bytes = bytes;
+  if (ofKey > maxClaimedBytes - ofAll) return false;
+  claim.bytes = bytes;
   return true;
 }

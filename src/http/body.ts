@@ -2,7 +2,7 @@ import { createMiddleware } from "hono/factory";
 import { Failure } from "../errors/failure.ts";
 import { secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
-import { type Claim, grow, hold, release } from "./body-budget.ts";
+import { type Claim, claimBudget, grow, release } from "./body-budget.ts";
 import type { AppContext, AppEnv, ReceivedBody } from "./context.ts";
 
 export const maxBodyBytes = 64 * 1024;
@@ -26,31 +26,31 @@ export const receiveBody = createMiddleware<AppEnv>(async function receiveBody(c
     c.set("body", noBody);
     return next();
   }
-  const holding = policy?.isPublic ? null : hold(c.get("credential").keyId, Date.now());
+  const claim = policy?.isPublic ? null : claimBudget(c.get("credential").keyId, Date.now());
   try {
-    const body = await receive(c, holding);
+    const body = await receive(c, claim);
     c.set("body", body);
     // The stream is consumed, so later reads get the received bytes or the failure.
     c.req.raw = new Request(c.req.raw, { body: body.failure ? failing(body.failure) : body.bytes });
     await next();
   } finally {
-    if (holding) release(holding);
+    if (claim) release(claim);
   }
 });
 
 /** Cancels the unread rest of the body. Otherwise the response would wait until the whole body has arrived. */
 export const discardBody = (c: AppContext): void => void c.req.raw.body?.cancel().catch(() => {});
 
-async function receive(c: AppContext, holding: Claim | null): Promise<ReceivedBody> {
-  const longest = holding ? maxBodyBytes : maxPublicBodyBytes;
-  if (Number(c.req.header("Content-Length") ?? 0) > longest) {
+async function receive(c: AppContext, claim: Claim | null): Promise<ReceivedBody> {
+  const maxBytes = claim ? maxBodyBytes : maxPublicBodyBytes;
+  if (Number(c.req.header("Content-Length") ?? 0) > maxBytes) {
     discardBody(c);
-    return { bytes: new Uint8Array(), failure: tooLarge(longest) };
+    return { bytes: new Uint8Array(), failure: tooLarge(maxBytes) };
   }
   const reader = (c.req.raw.body as ReadableStream<Uint8Array>).getReader();
   const tooLate = () => new Failure("request_timeout", `The body was not there within ${maxWaitMs / secondMs} seconds.`);
   try {
-    return { bytes: await withDeadline(readAll(reader, longest, holding), maxWaitMs, tooLate), failure: null };
+    return { bytes: await withDeadline(readAll(reader, maxBytes, claim), maxWaitMs, tooLate), failure: null };
   } catch (error) {
     reader.cancel().catch(() => {});
     const brokenOff = new Failure("malformed_json", "The body ended before all of it was there.", { cause: error });
@@ -59,16 +59,16 @@ async function receive(c: AppContext, holding: Claim | null): Promise<ReceivedBo
 }
 
 /** Reads a body into one growing buffer. A body that arrives in many small chunks therefore takes no more memory than any other body. */
-async function readAll(reader: ReadableStreamDefaultReader<Uint8Array>, longest: number, holding: Claim | null): Promise<Uint8Array> {
+async function readAll(reader: ReadableStreamDefaultReader<Uint8Array>, maxBytes: number, claim: Claim | null): Promise<Uint8Array> {
   let buffer = new Uint8Array(0);
   let length = 0;
   for (;;) {
     const { done, value } = await reader.read();
     if (done) return buffer.subarray(0, length);
-    if (length + value.byteLength > longest) throw tooLarge(longest);
+    if (length + value.byteLength > maxBytes) throw tooLarge(maxBytes);
     if (length + value.byteLength > buffer.byteLength) {
-      const larger = Math.min(longest, Math.max(2 * buffer.byteLength, length + value.byteLength, firstBufferBytes));
-      if (holding && !grow(holding, larger))
+      const larger = Math.min(maxBytes, Math.max(2 * buffer.byteLength, length + value.byteLength, firstBufferBytes));
+      if (claim && !grow(claim, larger))
         throw new Failure("unavailable", "The service holds as many bodies as it can for this key just now. Try again in a moment.");
       const next = new Uint8Array(larger);
       next.set(buffer.subarray(0, length));
@@ -79,7 +79,7 @@ async function readAll(reader: ReadableStreamDefaultReader<Uint8Array>, longest:
   }
 }
 
-const tooLarge = (longest: number) => new Failure("body_too_large", `A body may have ${longest / 1024} KiB at most.`);
+const tooLarge = (maxBytes: number) => new Failure("body_too_large", `A body may have ${maxBytes / 1024} KiB at most.`);
 
 /** A body that throws when it is read. */
 const failing = (failure: Error) =>

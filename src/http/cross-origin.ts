@@ -49,9 +49,9 @@ export const options = (methodsAt: (c: AppContext) => readonly string[] | undefi
  * Returns the headers that a browser may send: every valid header name that the preflight request lists. Allowing any header is safe, because
  * browsers send no credentials to the API by themselves.
  */
-function allowedHeaders(asked: string | undefined): string {
-  if (asked === undefined) return usualHeaders;
-  const names = asked.slice(0, maxHeaderList).split(",");
+function allowedHeaders(requested: string | undefined): string {
+  if (requested === undefined) return usualHeaders;
+  const names = requested.slice(0, maxHeaderList).split(",");
   return names
     .map((name) => name.trim())
     .filter((name) => token.test(name))

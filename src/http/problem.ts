@@ -55,7 +55,7 @@ export function problem(c: AppContext, failure: FailureContent): Response {
     instance: shownPath(c),
     code: failure.code,
     request_id: c.get("requestId"),
-    ...(failure.faults && failure.faults.length > 0 && { errors: failure.faults }),
+    ...(failure.fieldErrors && failure.fieldErrors.length > 0 && { errors: failure.fieldErrors }),
     ...(isQuota && { "violated-policies": ["hour"] }),
   };
   c.set("errorCode", failure.code);

@@ -6,7 +6,7 @@ import type { AppContext } from "./context.ts";
  * The maximum length of a shown path, in characters. This limit keeps an entry of the activity log below 1,000 bytes. SQLite stores each entry above
  * 1,000 bytes on a page of its own, of 4 KiB.
  */
-const maxShown = 384;
+export const maxShownPath = 384;
 
 /**
  * Matches a URL whose path may differ from the path that `URL` returns, or may have encoded characters. Such a URL contains a dot segment, a `%`, or
@@ -27,4 +27,4 @@ export function normalizedPath(request: Request): string {
 }
 
 /** Returns the path for logs and error responses: at most 384 characters, with keys masked. */
-export const shownPath = (c: AppContext): string => maskKeys(c.req.path, maxShown);
+export const shownPath = (c: AppContext): string => maskKeys(c.req.path, maxShownPath);

@@ -9,7 +9,7 @@ import { dayMs } from "../time/clock.ts";
 import { type Commit, commitChange, type Outbox } from "../webhooks/outbox.ts";
 import { idempotencyKeys } from "./tables.ts";
 
-export const keptMs = dayMs;
+export const retentionMs = dayMs;
 
 /**
  * Identifies a request, so that a retry is recognized. `operation` is the method and the path. `fingerprint` is a hash of the query and of the body
@@ -44,11 +44,11 @@ export async function findStored(db: Db, request: IdempotentRequest, now: number
   const [stored] = await db
     .select()
     .from(idempotencyKeys)
-    .where(and(ofRequest(request), gt(idempotencyKeys.createdAt, now - keptMs)));
+    .where(and(ofRequest(request), gt(idempotencyKeys.createdAt, now - retentionMs)));
   if (!stored) return null;
   if (stored.fingerprint !== request.fingerprint && stored.fingerprint !== request.fingerprintOfBytes) {
     throw new Failure("idempotency_key_reused", "This Idempotency-Key was used for another request. Take a new one for each.", {
-      faults: [{ header: "Idempotency-Key", code: "reused", detail: "The query or body differs from the first request's." }],
+      fieldErrors: [{ header: "Idempotency-Key", code: "reused", detail: "The query or body differs from the first request's." }],
     });
   }
   return stored;
@@ -83,7 +83,7 @@ export const storingCommit =
 function storeResponse(db: Db, request: IdempotentRequest, response: StoredResponse, now: number, when: SQL = sql`true`): Statement[] {
   const { accountId, operation, key, fingerprint } = request;
   return [
-    db.delete(idempotencyKeys).where(and(ofRequest(request), lte(idempotencyKeys.createdAt, now - keptMs))),
+    db.delete(idempotencyKeys).where(and(ofRequest(request), lte(idempotencyKeys.createdAt, now - retentionMs))),
     insertWhere(db, idempotencyKeys, { accountId, operation, keyHash: hashOf(key), fingerprint, ...response, createdAt: now }, when),
   ];
 }
@@ -97,5 +97,5 @@ export const deleteOldResponses = (db: Db, now: number, atMost: number): Promise
     db,
     atMost,
     (limit) => sql`DELETE FROM idempotency_keys WHERE rowid IN
-      (SELECT rowid FROM (SELECT rowid, created_at FROM idempotency_keys ORDER BY rowid LIMIT ${limit}) WHERE created_at <= ${now - keptMs})`,
+      (SELECT rowid FROM (SELECT rowid, created_at FROM idempotency_keys ORDER BY rowid LIMIT ${limit}) WHERE created_at <= ${now - retentionMs})`,
   );

@@ -32,7 +32,7 @@ export function accessConfig(env: { ACCESS_TEAM_DOMAIN: string; ACCESS_AUDIENCE:
   return { teamDomain, audience };
 }
 
-const refused = (cause?: unknown) => new Failure("forbidden", "Cloudflare Access has not said who you are.", { cause });
+const deniedBy = (cause?: unknown) => new Failure("forbidden", "Cloudflare Access has not said who you are.", { cause });
 
 /**
  * Verifies a token and returns its email address and its issue time, in milliseconds since the epoch. Throws `forbidden` unless the team issued the
@@ -57,10 +57,10 @@ export async function verifyAccess(
       if (error instanceof errors.JWKSNoMatchingKey) return verify(true);
       throw error;
     });
-    if (typeof payload.email !== "string" || payload.email === "") throw refused();
+    if (typeof payload.email !== "string" || payload.email === "") throw deniedBy();
     return { email: payload.email, issuedAt: (payload.iat ?? 0) * secondMs };
   } catch (cause) {
-    throw cause instanceof Failure ? cause : refused(cause);
+    throw cause instanceof Failure ? cause : deniedBy(cause);
   }
 }
 

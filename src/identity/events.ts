@@ -3,8 +3,8 @@ import { type Event, type EventKind, kindsOf, newEvent } from "../events/event.t
 import { iso } from "../time/clock.ts";
 import { timeOf } from "../time/iso-text.ts";
 import { manifest } from "./manifest.ts";
-import type { Member } from "./member.ts";
 import { roles } from "./roles.ts";
+import type { Member } from "./tables.ts";
 
 const MemberData = z.strictObject({
   id: z.string().meta({ description: "The id of the member, or of the invitation." }),

@@ -1,5 +1,5 @@
 import { and, eq, isNull, type SQL, sql } from "drizzle-orm";
-import { audited, auditKeptMs } from "../audit/audit.ts";
+import { audited, auditRetentionMs } from "../audit/audit.ts";
 import type { Db, Statement } from "../db/client.ts";
 import { deleteInChunks } from "../db/delete-in-chunks.ts";
 import { insertWhere } from "../db/insert-where.ts";
@@ -15,7 +15,7 @@ import type { Role } from "./roles.ts";
 import { invitations } from "./tables.ts";
 import { newToken } from "./tokens.ts";
 
-export const keptMs = 7 * dayMs;
+export const invitationMs = 7 * dayMs;
 
 /**
  * Creates a setup link for the first owner or another owner of an account. Deletes a previous setup link that was never used. Returns the token of
@@ -34,7 +34,7 @@ export async function makeSetup({ db, now }: { db: Db; now: number }, accountId:
       email: "",
       invitedBy: null,
       usedBy: null,
-      expiresAt: now + keptMs,
+      expiresAt: now + invitationMs,
       createdAt: now,
     }),
     ...alongside,
@@ -61,7 +61,7 @@ export const isNoMember = (accountId: string, emailKey: string): SQL =>
  */
 export const maxMembers = 1_000;
 
-const peopleOf = (accountId: string, now: number): SQL =>
+const membersOf = (accountId: string, now: number): SQL =>
   sql`((SELECT count(*) FROM members WHERE account_id = ${accountId} AND removed_at IS NULL)
     + (SELECT count(*) FROM invitations WHERE account_id = ${accountId} AND used_by IS NULL AND expires_at > ${now}))`;
 
@@ -71,10 +71,10 @@ const peopleOf = (accountId: string, now: number): SQL =>
  * `invalid_body` if a character of the address could be read as an ASCII letter.
  */
 export async function invite(
-  writing: WriteContext,
+  context: WriteContext,
   { email, role }: { email: string; role: Role },
 ): Promise<{ invitation: Invitation; token: string }> {
-  const { db, actor, now, commit } = writing;
+  const { db, actor, now, commit } = context;
   const { token, tokenHash } = newToken();
   const invitation: Invitation = {
     tokenHash,
@@ -85,16 +85,16 @@ export async function invite(
     email,
     invitedBy: actor.by.id,
     usedBy: null,
-    expiresAt: now + keptMs,
+    expiresAt: now + invitationMs,
     createdAt: now,
   };
-  const people = peopleOf(actor.accountId, now);
+  const people = membersOf(actor.accountId, now);
   const isNew = isNoMember(actor.accountId, requireEmailKey(email));
   const when = sql`(${isNew} AND ${people} < ${maxMembers})`;
   const [made] = await commit({
     result: null,
     events: [memberInvited({ ...invitation, name: "" }, now)],
-    audit: [audited(writing, "member.invited", { type: "invitation", id: invitation.id, name: email }, ["role"])],
+    audit: [audited(context, "member.invited", { type: "invitation", id: invitation.id, name: email }, ["role"])],
     statements: [insertWhere(db, invitations, invitation, when)],
     when,
   });
@@ -109,14 +109,14 @@ export async function invite(
 }
 
 /** Deletes an unused invitation. Throws `not_found` if the account has no such invitation. */
-export async function withdrawInvitation(writing: WriteContext, id: string): Promise<void> {
-  const { db, actor, commit } = writing;
+export async function withdrawInvitation(context: WriteContext, id: string): Promise<void> {
+  const { db, actor, commit } = context;
   const open = and(eq(invitations.accountId, actor.accountId), eq(invitations.id, id), isNull(invitations.usedBy));
   const [ended] = await commit({
     evenWhereFull: true,
     result: null,
     events: [],
-    audit: [audited(writing, "member.invitation_withdrawn", { type: "invitation", id, name: null })],
+    audit: [audited(context, "member.invitation_withdrawn", { type: "invitation", id, name: null })],
     statements: [db.delete(invitations).where(open).returning({ id: invitations.id })],
     when: sql`EXISTS (SELECT 1 FROM invitations WHERE ${open})`,
   });
@@ -132,5 +132,5 @@ export const deleteOldInvitations = (db: Db, accountIds: readonly string[], now:
     db,
     atMost,
     (limit) => sql`DELETE FROM invitations WHERE token_hash IN (SELECT token_hash FROM json_each(${JSON.stringify(accountIds)}) AS due
-      CROSS JOIN invitations ON invitations.account_id = due.value AND expires_at < ${now - auditKeptMs} LIMIT ${limit})`,
+      CROSS JOIN invitations ON invitations.account_id = due.value AND expires_at < ${now - auditRetentionMs} LIMIT ${limit})`,
   );

@@ -8,9 +8,9 @@ import type { WriteContext } from "../webhooks/outbox.ts";
 import { memberRemoved } from "./events.ts";
 import { endInvitations, endsWith } from "./open-invitations.ts";
 import { type Role, roles } from "./roles.ts";
-import { members, passkeys, recoveryCodes, sessions } from "./tables.ts";
+import { type Member, members, passkeys, recoveryCodes, sessions } from "./tables.ts";
 
-export type Member = typeof members.$inferSelect;
+export type { Member };
 
 /** Returns the current members of the account, oldest first. */
 export const listMembers = ({ db, actor }: ReadContext): Promise<Member[]> =>
@@ -21,8 +21,8 @@ export const listMembers = ({ db, actor }: ReadContext): Promise<Member[]> =>
     .orderBy(asc(members.createdAt), asc(members.id));
 
 /** Returns a current member of the account. Throws `not_found` if there is no such member. */
-export async function readMember(reading: ReadContext, id: string): Promise<Member> {
-  const member = await readPresentOrFormer(reading, id);
+export async function readMember(context: ReadContext, id: string): Promise<Member> {
+  const member = await readPresentOrFormer(context, id);
   if (member.removedAt !== null) throw noSuchMember();
   return member;
 }
@@ -47,8 +47,8 @@ function mayChange({ accountId, id, role }: Member): SQL {
 }
 
 /** Returns the reason why a member could not be changed. Throws `not_found` if the member was removed. */
-async function refusalOf(reading: ReadContext, { id, role }: Member): Promise<Failure> {
-  const { name, role: current } = await readMember(reading, id);
+async function conflictOf(context: ReadContext, { id, role }: Member): Promise<Failure> {
+  const { name, role: current } = await readMember(context, id);
   return current === role
     ? new Failure("conflict", "This is the last owner of the account. Make another member an owner first.")
     : new Failure("conflict", `Nothing was changed: ${name} is ${current} now, and was ${role} when you asked.`);
@@ -59,18 +59,18 @@ async function refusalOf(reading: ReadContext, { id, role }: Member): Promise<Fa
  * same batch, under the same condition. Throws `not_found` if the member was already removed. Throws `conflict` for the last owner, or if the role
  * changed after the member was read.
  */
-export async function removeMember(writing: WriteContext, member: Member, alongside: (when: SQL) => Statement[] = () => []): Promise<void> {
-  const { db, now, commit } = writing;
+export async function removeMember(context: WriteContext, member: Member, alongside: (when: SQL) => Statement[] = () => []): Promise<void> {
+  const { db, now, commit } = context;
   const { id } = member;
   const when = mayChange(member);
   const outcomes = await commit({
     evenWhereFull: true,
     result: null,
     events: [memberRemoved(member, now)],
-    audit: [audited(writing, "member.removed", { type: "member", id, name: member.name })],
+    audit: [audited(context, "member.removed", { type: "member", id, name: member.name })],
     statements: [
       ...alongside(when),
-      ...endInvitations(writing, endsWith(member, null, now), when),
+      ...endInvitations(context, endsWith(member, null, now), when),
       ...[sessions, passkeys, recoveryCodes].map((table) => db.delete(table).where(and(eq(table.memberId, id), when))),
       db
         .update(members)
@@ -80,16 +80,16 @@ export async function removeMember(writing: WriteContext, member: Member, alongs
     ],
     when,
   });
-  if (!wrote(outcomes.at(-1))) throw await refusalOf(writing, member);
+  if (!wrote(outcomes.at(-1))) throw await conflictOf(context, member);
 }
 
 /**
  * Changes the role of a member and ends the invitations that the member may no longer make or accept. Throws `not_found` if the member was removed.
  * Throws `conflict` for the last owner, or if the role changed after the member was read.
  */
-export async function changeRole(writing: WriteContext, member: Member, role: Role): Promise<void> {
+export async function changeRole(context: WriteContext, member: Member, role: Role): Promise<void> {
   if (member.role === role) return;
-  const { db, now, commit } = writing;
+  const { db, now, commit } = context;
   const { id } = member;
   const when = mayChange(member);
   const outcomes = await commit({
@@ -97,9 +97,9 @@ export async function changeRole(writing: WriteContext, member: Member, role: Ro
     evenWhereFull: roles.indexOf(role) > roles.indexOf(member.role),
     result: null,
     events: [],
-    audit: [audited(writing, "member.role_changed", { type: "member", id, name: member.name }, ["role"])],
+    audit: [audited(context, "member.role_changed", { type: "member", id, name: member.name }, ["role"])],
     statements: [
-      ...endInvitations(writing, endsWith(member, role, now), when),
+      ...endInvitations(context, endsWith(member, role, now), when),
       db
         .update(members)
         .set({ role })
@@ -108,5 +108,5 @@ export async function changeRole(writing: WriteContext, member: Member, role: Ro
     ],
     when,
   });
-  if (!wrote(outcomes.at(-1))) throw await refusalOf(writing, member);
+  if (!wrote(outcomes.at(-1))) throw await conflictOf(context, member);
 }

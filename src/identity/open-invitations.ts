@@ -3,9 +3,8 @@ import type { ReadContext } from "../accounts/actor.ts";
 import { storeAuditOfEach } from "../audit/audit.ts";
 import type { Statement } from "../db/client.ts";
 import type { WriteContext } from "../webhooks/outbox.ts";
-import type { Member } from "./member.ts";
 import { managedBy, type Role, roles } from "./roles.ts";
-import { invitations, members } from "./tables.ts";
+import { invitations, type Member, members } from "./tables.ts";
 
 // An invitation ends when the member who made it loses the right to make it. A removed member must not be able to return through an older invitation.
 
@@ -52,12 +51,12 @@ export function endsWith({ id, accountId, emailKey, role: before }: Member, role
 }
 
 /** Returns the statements that delete the selected invitations and record each deletion in the audit log, if `when` is true. */
-export const endInvitations = (writing: WriteContext, which: SQL, when: SQL): Statement[] => [
+export const endInvitations = (context: WriteContext, which: SQL, when: SQL): Statement[] => [
   storeAuditOfEach(
-    writing,
+    context,
     "member.invitation_withdrawn",
     "invitation",
     sql`SELECT id, nullif(email, '') AS name FROM invitations WHERE ${which} AND ${when}`,
   ),
-  writing.db.delete(invitations).where(and(which, when)),
+  context.db.delete(invitations).where(and(which, when)),
 ];

@@ -56,7 +56,7 @@ const knownTransports = ["ble", "cable", "hybrid", "internal", "nfc", "smart-car
 export const maxPasskeys = 20;
 const idOf = ({ origin }: RelyingParty) => new URL(origin).hostname;
 
-const refused = (cause?: unknown) => new Failure("forbidden", "The passkey was not taken. Try again, from the beginning.", { cause });
+const deniedBy = (cause?: unknown) => new Failure("forbidden", "The passkey was not taken. Try again, from the beginning.", { cause });
 
 /**
  * Returns the signed challenge and its expiry, in milliseconds since the epoch. Throws `forbidden` if the challenge is forged, has expired or was
@@ -69,10 +69,10 @@ function signedChallenge(
   now: number,
 ): [challenge: string, endsAt: number] {
   const data = JSON.parse(Buffer.from(clientDataJSON, "base64url").toString()) as Record<string, unknown>;
-  if ((data.crossOrigin ?? false) !== false || data.topOrigin !== undefined) throw refused();
+  if ((data.crossOrigin ?? false) !== false || data.topOrigin !== undefined) throw deniedBy();
   const challenge = String(data.challenge);
   const endsAt = endOfChallenge(challenge, purpose, now, secrets);
-  if (endsAt === null) throw refused();
+  if (endsAt === null) throw deniedBy();
   return [challenge, endsAt];
 }
 
@@ -86,7 +86,7 @@ async function spendChallenge(db: Db, challenge: string, expiresAt: number, now:
       .onConflictDoNothing()
       .returning({ expiresAt: spentChallenges.expiresAt }),
   ]);
-  if (!wrote(spent)) throw refused();
+  if (!wrote(spent)) throw deniedBy();
 }
 
 /** Returns the options that a browser needs to create a passkey. */
@@ -123,14 +123,14 @@ export async function verifyRegistration(
       expectedOrigin: party.origin,
       expectedRPID: idOf(party),
     });
-    if (!verified.verified) throw refused();
+    if (!verified.verified) throw deniedBy();
     const { id, publicKey, counter, transports = [] } = verified.registrationInfo.credential;
-    if (Buffer.from(id, "base64url").length > maxIdBytes || publicKey.length > maxPublicKeyBytes) throw refused();
+    if (Buffer.from(id, "base64url").length > maxIdBytes || publicKey.length > maxPublicKeyBytes) throw deniedBy();
     await spendChallenge(db, expectedChallenge, endsAt, now);
     const known = [...new Set<string>(transports)].filter((transport) => knownTransports.includes(transport));
     return { id, name, publicKey: Buffer.from(publicKey).toString("base64url"), counter, transports: known };
   } catch (cause) {
-    throw refused(cause);
+    throw deniedBy(cause);
   }
 }
 
@@ -160,7 +160,7 @@ export async function verifyAuthentication(
       .from(passkeys)
       .innerJoin(members, eq(members.id, passkeys.memberId))
       .where(and(eq(passkeys.id, String(response.id)), isNull(members.removedAt)));
-    if (!found || ("subjectId" in ceremony && found.member.id !== ceremony.subjectId)) throw refused();
+    if (!found || ("subjectId" in ceremony && found.member.id !== ceremony.subjectId)) throw deniedBy();
     const { passkey, member } = found;
     const { verified, authenticationInfo } = await verifyAuthenticationResponse({
       response,
@@ -174,12 +174,12 @@ export async function verifyAuthentication(
         transports: passkey.transports as AuthenticatorTransport[],
       },
     });
-    if (!verified) throw refused();
+    if (!verified) throw deniedBy();
     await spendChallenge(db, expectedChallenge, endsAt, now);
     await db.update(passkeys).set({ counter: authenticationInfo.newCounter, lastUsedAt: now }).where(eq(passkeys.id, passkey.id));
     return member;
   } catch (cause) {
-    throw cause instanceof Failure ? cause : refused(cause);
+    throw cause instanceof Failure ? cause : deniedBy(cause);
   }
 }
 
@@ -199,17 +199,17 @@ const auditIdOf = ({ id }: Pick<Passkey, "id">): string => hashOf(id).slice(0, 3
  * Adds a passkey to a member. Throws `conflict` if the passkey is already registered. Throws `limit_reached` if the member has the maximum number of
  * passkeys or added too many passkeys in the last 24 hours.
  */
-export async function addPasskey(writing: WriteContext, member: Pick<Member, "id">, passkey: NewPasskey): Promise<void> {
-  const { db, now, commit } = writing;
+export async function addPasskey(context: WriteContext, member: Pick<Member, "id">, passkey: NewPasskey): Promise<void> {
+  const { db, now, commit } = context;
   await commit({
     result: null,
     events: [],
-    audit: [audited(writing, "passkey.added", { type: "passkey", id: auditIdOf(passkey), name: passkey.name })],
+    audit: [audited(context, "passkey.added", { type: "passkey", id: auditIdOf(passkey), name: passkey.name })],
     statements: [
       requireInBatch(
         db,
         { holds: sql`(SELECT count(*) FROM passkeys WHERE member_id = ${member.id}) < ${maxPasskeys}`, name: mayHaveMore },
-        mayStoreOwn(writing, "passkey.added"),
+        mayStoreOwn(context, "passkey.added"),
       ),
       db.insert(passkeys).values({ ...passkey, memberId: member.id, lastUsedAt: null, createdAt: now }),
     ],
@@ -225,8 +225,8 @@ export async function addPasskey(writing: WriteContext, member: Pick<Member, "id
 }
 
 /** Removes a passkey of a member. Throws `not_found` if the member has no such passkey, and `conflict` for the last passkey. */
-export async function removePasskey(writing: WriteContext, member: Pick<Member, "id">, id: string): Promise<void> {
-  const { db, commit } = writing;
+export async function removePasskey(context: WriteContext, member: Pick<Member, "id">, id: string): Promise<void> {
+  const { db, commit } = context;
   const [own] = await db
     .select()
     .from(passkeys)
@@ -237,7 +237,7 @@ export async function removePasskey(writing: WriteContext, member: Pick<Member, 
     evenWhereFull: true,
     result: null,
     events: [],
-    audit: [audited(writing, "passkey.removed", { type: "passkey", id: auditIdOf(own), name: own.name })],
+    audit: [audited(context, "passkey.removed", { type: "passkey", id: auditIdOf(own), name: own.name })],
     statements: [
       db
         .delete(passkeys)

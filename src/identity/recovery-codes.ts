@@ -81,8 +81,8 @@ export async function countRecoveryCodes(db: Db, memberId: string): Promise<numb
  * Replaces the recovery codes of a member and returns eight new codes, which are shown only once. Throws `limit_reached` if the member made codes too
  * many times in the last 24 hours. Deletes the old codes even then, because somebody else may have them.
  */
-export async function replaceRecoveryCodes(writing: WriteContext, member: Pick<Member, "id" | "name">): Promise<string[]> {
-  const { db, commit } = writing;
+export async function replaceRecoveryCodes(context: WriteContext, member: Pick<Member, "id" | "name">): Promise<string[]> {
+  const { db, commit } = context;
   const { codes, rows } = newRecoveryCodes(member.id);
   const endBefore = db.delete(recoveryCodes).where(eq(recoveryCodes.memberId, member.id));
   const target = { type: "member", id: member.id, name: member.name } as const;
@@ -91,8 +91,8 @@ export async function replaceRecoveryCodes(writing: WriteContext, member: Pick<M
       evenWhereFull: "within the reserve",
       result: null,
       events: [],
-      audit: [audited(writing, "recovery_codes.made", target)],
-      statements: [requireInBatch(db, mayStoreOwn(writing, "recovery_codes.made")), endBefore, db.insert(recoveryCodes).values(rows)],
+      audit: [audited(context, "recovery_codes.made", target)],
+      statements: [requireInBatch(db, mayStoreOwn(context, "recovery_codes.made")), endBefore, db.insert(recoveryCodes).values(rows)],
     });
     return codes;
   } catch (error) {
@@ -101,14 +101,14 @@ export async function replaceRecoveryCodes(writing: WriteContext, member: Pick<M
       evenWhereFull: true,
       result: null,
       events: [],
-      audit: [audited(writing, "recovery_codes.ended", target)],
+      audit: [audited(context, "recovery_codes.ended", target)],
       statements: [endBefore],
       when: sql`EXISTS (SELECT 1 FROM recovery_codes WHERE member_id = ${member.id})`,
     });
-    const most = maxOwn["recovery_codes.made"];
+    const max = maxOwn["recovery_codes.made"];
     throw new Failure(
       "limit_reached",
-      `You made recovery codes ${most} times in 24 hours. The last ones have ended. Make new ones tomorrow.`,
+      `You made recovery codes ${max} times in 24 hours. The last ones have ended. Make new ones tomorrow.`,
       {
         cause: error,
       },

@@ -31,7 +31,7 @@ const touchedMs = minuteMs;
 /** The maximum number of sessions of a member. */
 export const maxSessions = 50;
 /** How long a sign-in or a confirmation counts as recent. After this time, sensitive actions require a new confirmation. */
-export const freshMs = 10 * minuteMs;
+export const stepUpMs = 10 * minuteMs;
 
 /** Returns a new session of a member and the token for its cookie. */
 export function newSession(memberId: string, now: number, { ip, country, userAgent }: SessionOrigin): { token: string; row: Session } {
@@ -133,7 +133,7 @@ const maxOfOther = 5;
  */
 export async function listSessions({ db, now }: ReadContext, member: Member): Promise<{ session: Session; member: Member }[]> {
   // Reads the members first, then the latest sessions of each member. A query that started with the sessions would read all sessions of the account.
-  const list = (whose: SQL | undefined, most: number) =>
+  const list = (whose: SQL | undefined, max: number) =>
     db
       .select({ session: sessions, member: members })
       .from(members)
@@ -142,7 +142,7 @@ export async function listSessions({ db, now }: ReadContext, member: Member): Pr
         and(
           whose,
           isLive(now),
-          sql`${sessions.id} IN (SELECT latest.id FROM sessions AS latest WHERE latest.member_id = ${members.id} ORDER BY latest.last_seen_at DESC LIMIT ${sql.raw(String(most))})`,
+          sql`${sessions.id} IN (SELECT latest.id FROM sessions AS latest WHERE latest.member_id = ${members.id} ORDER BY latest.last_seen_at DESC LIMIT ${sql.raw(String(max))})`,
         ),
       )
       .orderBy(desc(sessions.lastSeenAt))
@@ -163,15 +163,15 @@ export async function readMemberOfSession({ db }: ReadContext, id: string, membe
 }
 
 /** Ends a session. Throws `not_found` if there is no such session, or if `member` may not end it. */
-export async function endSession(writing: WriteContext, id: string, member: Member): Promise<void> {
-  const { db, commit } = writing;
+export async function endSession(context: WriteContext, id: string, member: Member): Promise<void> {
+  const { db, commit } = context;
   const endable = and(eq(sessions.id, id), endableBy(member));
   const [ended] = await commit({
     evenWhereFull: "unrecorded",
     result: null,
     events: [],
-    auditWhen: sql`(${takesOwn(writing, "session.ended")} OR EXISTS (SELECT 1 FROM sessions WHERE ${endable} AND member_id <> ${member.id}))`,
-    audit: [audited(writing, "session.ended", { type: "session", id, name: null })],
+    auditWhen: sql`(${takesOwn(context, "session.ended")} OR EXISTS (SELECT 1 FROM sessions WHERE ${endable} AND member_id <> ${member.id}))`,
+    audit: [audited(context, "session.ended", { type: "session", id, name: null })],
     statements: [db.delete(sessions).where(endable).returning({ id: sessions.id })],
     when: sql`EXISTS (SELECT 1 FROM sessions WHERE ${endable})`,
   });

@@ -26,6 +26,8 @@ export const members = sqliteTable(
   ],
 );
 
+export type Member = typeof members.$inferSelect;
+
 export const passkeys = sqliteTable(
   "passkeys",
   {

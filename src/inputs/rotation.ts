@@ -1,7 +1,10 @@
 import { z } from "zod";
 
+/** The maximum time that the previous secret stays valid after a rotation: seven days, in seconds. */
+export const maxOverlapSeconds = 604_800;
+
 /** Returns the schema for the rotation of a secret. `overlap` is the API description of the time during which the previous secret stays valid. */
 export const rotation = (overlap: string) =>
   z.strictObject({
-    overlap_seconds: z.int().min(0).max(604_800).default(0).meta({ description: overlap, example: 86_400 }),
+    overlap_seconds: z.int().min(0).max(maxOverlapSeconds).default(0).meta({ description: overlap, example: 86_400 }),
   });

@@ -12,7 +12,7 @@ import { apiKeys } from "./tables.ts";
 // After a request is admitted, its key can expire or be revoked, disabled or restricted. D1 therefore makes a change only if the acting key still has
 // permission for the change.
 
-const refusalFailure = (code: DenialCode, scope: string | null): Failure => {
+const denialFailure = (code: DenialCode, scope: string | null): Failure => {
   const { message, headers } = denialContent(code, { scope, limit: 0 });
   return new Failure(code, message, headers && { headers });
 };
@@ -40,12 +40,12 @@ export const actingKey = (db: Db, { keyId, scope }: { keyId: string; scope: stri
         ),
     );
   },
-  refusal: async (scopes) => {
+  urlError: async (scopes) => {
     const [row] = await db.select().from(apiKeys).where(eq(apiKeys.id, keyId));
-    const refusal = row ? denialOfState(row, Date.now()) : "revoked_key";
-    if (refusal !== null) return refusalFailure(refusal, scope);
+    const denial = row ? denialOfState(row, Date.now()) : "revoked_key";
+    if (denial !== null) return denialFailure(denial, scope);
     const missing = scopes.filter((each) => !row?.scopes.includes(each));
-    if (scope !== null && !row?.scopes.includes(scope)) return refusalFailure("insufficient_scope", scope);
+    if (scope !== null && !row?.scopes.includes(scope)) return denialFailure("insufficient_scope", scope);
     if (await isSuspended(db, keyId)) return suspended();
     if (missing.length > 0) return new Failure("forbidden", `This key no longer has: ${missing.join(", ")}.`);
     return new Failure("conflict", "The key of this request is being changed just now. Try again.");
@@ -70,7 +70,7 @@ export async function readActingKey({ db, actor }: ReadContext): Promise<KeyRow 
     .select()
     .from(apiKeys)
     .where(and(eq(apiKeys.accountId, actor.accountId), eq(apiKeys.id, actor.by.id)));
-  const refusal = row ? denialOfState(row, Date.now()) : "revoked_key";
-  if (!row || refusal !== null) throw refusalFailure(refusal ?? "revoked_key", null);
+  const denial = row ? denialOfState(row, Date.now()) : "revoked_key";
+  if (!row || denial !== null) throw denialFailure(denial ?? "revoked_key", null);
   return row;
 }

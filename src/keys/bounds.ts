@@ -28,15 +28,15 @@ export const reservedForRole = 100;
 /** Returns the SQL condition that the actor may create one more key within the limit per 24 hours. The condition is always true for the operator. */
 export const mayMakeMore = ({ actor, now }: Pick<ReadContext, "actor" | "now">): SQL => {
   if (actor.by.type === "operator") return sql`true`;
-  const most = sql`(SELECT ${maxMade} + ${reservedForRole} * coalesce(max(CASE role WHEN 'owner' THEN 2 WHEN 'admin' THEN 1 ELSE 0 END), 0)
+  const max = sql`(SELECT ${maxMade} + ${reservedForRole} * coalesce(max(CASE role WHEN 'owner' THEN 2 WHEN 'admin' THEN 1 ELSE 0 END), 0)
     FROM members WHERE id = ${actor.by.id})`;
   const made = sql`SELECT count(*) FROM (SELECT 1 FROM api_keys WHERE account_id = ${actor.accountId} AND created_at > ${now - dayMs}
     LIMIT ${maxMade + 2 * reservedForRole})`;
-  return sql`(${made}) < ${most}`;
+  return sql`(${made}) < ${max}`;
 };
 
 /** Returns the SQL condition that the account may have one more live key. */
-export const hasRoom = (reading: ReadContext): SQL => sql`(${countLive(reading)}) < ${maxLiveKeys}`;
+export const hasRoom = (context: ReadContext): SQL => sql`(${countLive(context)}) < ${maxLiveKeys}`;
 
 export const noRoom = () =>
   new Failure("limit_reached", `An account may have ${maxLiveKeys} live keys. Revoke one that is no longer used.`);
@@ -48,13 +48,13 @@ const tooManyMade = () =>
   );
 
 /** Throws `limit_reached` if the actor may not create another key, because of the limit per 24 hours. */
-export async function requireMayMake(reading: ReadContext): Promise<void> {
-  if (!(await holdsNow(reading.db, mayMakeMore(reading)))) throw tooManyMade();
+export async function requireMayMake(context: ReadContext): Promise<void> {
+  if (!(await holdsNow(context.db, mayMakeMore(context)))) throw tooManyMade();
 }
 
 /** Throws `limit_reached` if the account already has the maximum number of live keys. */
-export async function requireRoom(reading: ReadContext): Promise<void> {
-  const [counted] = await countLive(reading);
+export async function requireRoom(context: ReadContext): Promise<void> {
+  const [counted] = await countLive(context);
   if (!counted || counted.live >= maxLiveKeys) throw noRoom();
 }
 
@@ -70,13 +70,13 @@ export async function requireBounds(
   { db, actor, now }: ReadContext,
   { hourlyLimit, expiresAt }: { hourlyLimit?: number | undefined; expiresAt?: number | null | undefined },
 ): Promise<void> {
-  const faults: FieldError[] = [];
+  const fieldErrors: FieldError[] = [];
   const ceiling = hourlyLimit === undefined ? 0 : await readCeiling(db, actor.accountId);
   if (hourlyLimit !== undefined && hourlyLimit > ceiling) {
-    faults.push({ pointer: "/hourly_limit", code: "too_big", detail: `Must be at most ${ceiling}, the account's ceiling.` });
+    fieldErrors.push({ pointer: "/hourly_limit", code: "too_big", detail: `Must be at most ${ceiling}, the account's ceiling.` });
   }
   if (typeof expiresAt === "number" && expiresAt <= now) {
-    faults.push({ pointer: "/expires_at", code: "too_small", detail: "Must lie in the future." });
+    fieldErrors.push({ pointer: "/expires_at", code: "too_small", detail: "Must lie in the future." });
   }
-  if (faults.length > 0) throw new Failure("invalid_body", "The body has members that are not valid.", { faults });
+  if (fieldErrors.length > 0) throw new Failure("invalid_body", "The body has members that are not valid.", { fieldErrors });
 }

@@ -24,10 +24,10 @@ export type KeyPatch = Partial<Pick<KeyRow, "name" | "scopes" | "hourlyLimit" | 
  * account has no room for another live key. Throws `conflict` if the key had expired when a member who may know its secret was removed. Throws
  * `unavailable` if the change is stored but the key's guard cannot be reached.
  */
-export async function changeKey(writing: KeyContext, id: string, { overlapEndsAt, ...given }: KeyPatch, holds: Precondition): Promise<Key> {
-  const { now } = writing;
-  await requireBounds(writing, given);
-  return writeKey(writing, id, {
+export async function changeKey(context: KeyContext, id: string, { overlapEndsAt, ...given }: KeyPatch, holds: Precondition): Promise<Key> {
+  const { now } = context;
+  await requireBounds(context, given);
+  return writeKey(context, id, {
     holds,
     decide: async (before, own) => {
       if (before.state === "revoked") throw new Failure("conflict", "A revoked key cannot be changed.");
@@ -38,15 +38,15 @@ export async function changeKey(writing: KeyContext, id: string, { overlapEndsAt
       // A key that gains permissions or becomes active again is treated as a new key. The acting key must be allowed to grant all permissions of such
       // a key.
       if (own) requireGrantable(isRevived || widens(before, after) ? after : patch, own);
-      const update = { members: patch, event: keyUpdated, evenWhereFull: evenWhereFullOf(before, after, writing.actor) };
+      const update = { members: patch, event: keyUpdated, evenWhereFull: evenWhereFullOf(before, after, context.actor) };
       if (before.expiresAt === null || after.expiresAt === before.expiresAt) return update;
       // A member may be removed between this check and the write, so the write checks the same condition again.
       const isDead = expiredBeforeRemoval(before, before.expiresAt);
-      await requireAlive(writing, isDead);
+      await requireAlive(context, isDead);
       if (!isExpired(before, now) || isExpired(after, now)) return { ...update, when: sql`NOT ${isDead}` };
-      await requireBounds(writing, { hourlyLimit: after.hourlyLimit });
-      await requireRoom(writing);
-      return { ...update, when: sql`${hasRoom(writing)} AND NOT ${isDead}` };
+      await requireBounds(context, { hourlyLimit: after.hourlyLimit });
+      await requireRoom(context);
+      return { ...update, when: sql`${hasRoom(context)} AND NOT ${isDead}` };
     },
   });
 }

@@ -27,34 +27,34 @@ export type NewKey = Pick<Content, "name"> & Partial<Content>;
  * keys, or at 1,000 keys created in 24 hours.
  */
 export async function createKey(
-  writing: WriteContext & { signing: SigningSecret },
+  context: WriteContext & { signing: SigningSecret },
   input: NewKey,
 ): Promise<{ key: Key; secretKey: string }> {
-  await requireBounds(writing, input);
+  await requireBounds(context, input);
   return retryOnConflict(async () => {
-    const own = await readActingKey(writing);
-    const made = await insertKey(writing, input, own);
+    const own = await readActingKey(context);
+    const made = await insertKey(context, input, own);
     if (made !== null) return made;
-    if (own && (await readActingKey(writing))?.revision !== own.revision) return conflicted;
-    await requireMayMake(writing);
+    if (own && (await readActingKey(context))?.revision !== own.revision) return conflicted;
+    await requireMayMake(context);
     throw noRoom();
   });
 }
 
 /** Throws `forbidden` if the acting key may not create a key with these settings. */
-export async function authorizeNewKey(reading: ReadContext, input: NewKey): Promise<void> {
-  const own = await readActingKey(reading);
-  if (own) requireGrantable(await permissionsOf(reading, input, own), own);
+export async function authorizeNewKey(context: ReadContext, input: NewKey): Promise<void> {
+  const own = await readActingKey(context);
+  if (own) requireGrantable(await permissionsOf(context, input, own), own);
 }
 
 /** Inserts the key. Returns null if the account has reached a limit or the acting key has changed since it was read. */
 async function insertKey(
-  writing: WriteContext & { signing: SigningSecret },
+  context: WriteContext & { signing: SigningSecret },
   input: NewKey,
   own: KeyRow | null,
 ): Promise<{ key: Key; secretKey: string } | null> {
-  const { db, actor, now, commit, signing } = writing;
-  const permissions = await permissionsOf(writing, input, own);
+  const { db, actor, now, commit, signing } = context;
+  const permissions = await permissionsOf(context, input, own);
   if (own) requireGrantable(permissions, own);
   const id = newKeyId();
   const secretKey = newSecretKey(id, signing);
@@ -80,11 +80,11 @@ async function insertKey(
     previousSignedBy: null,
   };
   const key = { ...row, ...neverUsed };
-  const when = and(hasRoom(writing), mayMakeMore(writing), own ? isUnchanged(db, apiKeys, own) : undefined) as SQL;
+  const when = and(hasRoom(context), mayMakeMore(context), own ? isUnchanged(db, apiKeys, own) : undefined) as SQL;
   const [made] = await commit({
     result: { key, secretKey },
     events: [keyCreated(key, now)],
-    audit: [audited(writing, "key.created", { type: "key", id, name: row.name })],
+    audit: [audited(context, "key.created", { type: "key", id, name: row.name })],
     statements: [insertWhere(db, apiKeys, row, when)],
     when,
   });

@@ -1,4 +1,4 @@
-import { type Event, type EventKind, kindsOf, newChangeEvent, newEvent, onceEventId } from "../events/event.ts";
+import { deterministicEventId, type Event, type EventKind, kindsOf, newChangeEvent, newEvent } from "../events/event.ts";
 import { dayMs } from "../time/clock.ts";
 import type { Key } from "./key.ts";
 import { manifest } from "./manifest.ts";
@@ -27,5 +27,5 @@ export const keyUpdated = (after: Key, now: number, before: Key): Event =>
 
 export const keyExpiring = (key: Key, expiresAt: number, now: number): Event => ({
   ...maker(eventKinds["key.expiring"])(key, now),
-  id: onceEventId(eventKinds["key.expiring"].type, key.id, expiresAt, now),
+  id: deterministicEventId(eventKinds["key.expiring"].type, key.id, expiresAt, now),
 });

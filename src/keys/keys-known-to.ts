@@ -44,14 +44,14 @@ export const expiredBeforeRemoval = ({ accountId, id }: KeyRow, expiredAt: numbe
  * Writes nothing if the key is no longer disabled. Throws the same errors as `changeKey`.
  */
 export async function tellDisabled(
-  writing: KeyContext,
+  context: KeyContext,
   id: string,
   { isDue, done }: { isDue: SQL; done: (when: SQL) => Statement },
 ): Promise<void> {
-  await writeKey(writing, id, {
+  await writeKey(context, id, {
     holds: always,
     decide: async (before) => {
-      if (before.state !== "disabled" || !(await holdsNow(writing.db, isDue))) return null;
+      if (before.state !== "disabled" || !(await holdsNow(context.db, isDue))) return null;
       const was = { ...before, state: "active" as const };
       return { members: { state: "disabled" }, was, event: keyUpdated, evenWhereFull: true, alongside: done };
     },

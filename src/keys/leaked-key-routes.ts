@@ -55,14 +55,14 @@ routes.openapi(revoke, (c) => {
   const reported = reportedKey(c);
   if (reported) {
     const db = connect(c.env.DB);
-    const writing = {
+    const context = {
       db,
       activityIn: (store: string) => connectToStore(c.env, store),
       now: Date.now(),
       commit: commitTo(outboxFor(c)),
       guards: c.env.KEY_GUARD,
     };
-    c.executionCtx.waitUntil(revokeReported(writing, reported));
+    c.executionCtx.waitUntil(revokeReported(context, reported));
   }
   return respondEmpty(c, 202);
 });

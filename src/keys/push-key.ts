@@ -12,7 +12,7 @@ import { withDeadline } from "../time/deadline.ts";
 import { adoptConfig } from "./reconcile-key.ts";
 import { apiKeys } from "./tables.ts";
 
-const patienceMs = 5 * secondMs;
+const timeoutMs = 5 * secondMs;
 const pauseMs = 100;
 
 /** The maximum number of keys per run that need their own D1 statements. Each such key takes at most ten statements. */
@@ -31,7 +31,7 @@ interface Push {
  */
 export async function pushKey(push: Push, keyId: string): Promise<void> {
   try {
-    await withDeadline(pushUntilConfirmed(push, keyId, Date.now() + patienceMs), patienceMs, "The push of a key");
+    await withDeadline(pushUntilConfirmed(push, keyId, Date.now() + timeoutMs), timeoutMs, "The push of a key");
   } catch (cause) {
     throw new Failure(
       "unavailable",
@@ -81,7 +81,7 @@ export const isWaiting = (key: { version: number; pushedVersion: number }): bool
  * changes stay stored and a scheduled job pushes them again.
  */
 export async function pushKeysOf(push: Push, accountId: string): Promise<number> {
-  const giveUpAt = Date.now() + patienceMs;
+  const giveUpAt = Date.now() + timeoutMs;
   let pushed = 0;
   for (let cursor = ""; ; ) {
     const { done, last } = await pushWaitingKeys(push, cursor, keysAtOnce, accountId);
@@ -126,11 +126,11 @@ export async function pushWaitingKeys(
   let others = 0;
   const outcomes = await Promise.allSettled(
     waiting.map(async ({ id, ...config }) => {
-      const inForce = await withDeadline(guards.getByName(id).configure(config), patienceMs, "The push of a key");
+      const inForce = await withDeadline(guards.getByName(id).configure(config), timeoutMs, "The push of a key");
       denialCache.forget(id, Date.now());
       if (inForce.revision === config.revision && inForce.state === config.state) confirmed.push([id, config.version]);
       // A later push reached the guard first, or D1 was restored to an earlier state.
-      else if (++others <= maxOthers) await withDeadline(pushOnce(push, id), patienceMs, "The push of a key");
+      else if (++others <= maxOthers) await withDeadline(pushOnce(push, id), timeoutMs, "The push of a key");
     }),
   );
   for (const outcome of outcomes)

@@ -61,14 +61,14 @@ export async function listKeys(
 }
 
 /** Returns one key of the account with its last use and the name of its creator. Throws `not_found`. */
-export async function readKey(reading: LogReadContext, id: string): Promise<Key> {
-  const row = await readKeyRow(reading, id);
-  return { ...row, ...(await readLastUse(reading, id)), createdByName: await readMakerName(reading, row) };
+export async function readKey(context: LogReadContext, id: string): Promise<Key> {
+  const row = await readKeyRow(context, id);
+  return { ...row, ...(await readLastUse(context, id)), createdByName: await readMakerName(context, row) };
 }
 
 /** Returns the current name of a key's creator, or null if the creator has no name or no longer exists. */
-export const readMakerName = async (reading: ReadContext, row: KeyRow): Promise<string | null> =>
-  (await readMakerNames(reading, [row])).get(row.createdById ?? "") ?? null;
+export const readMakerName = async (context: ReadContext, row: KeyRow): Promise<string | null> =>
+  (await readMakerNames(context, [row])).get(row.createdById ?? "") ?? null;
 
 /** Returns the current names of the creators of these keys, by the creator's id. */
 async function readMakerNames({ db, actor }: ReadContext, rows: readonly KeyRow[]): Promise<Map<string, string>> {
@@ -98,6 +98,6 @@ export async function readKeyRow({ db, actor }: ReadContext, id: string): Promis
 }
 
 /** Throws `not_found` if the account has no such key. */
-export async function requireKey(reading: ReadContext, id: string): Promise<void> {
-  await readKeyRow(reading, id);
+export async function requireKey(context: ReadContext, id: string): Promise<void> {
+  await readKeyRow(context, id);
 }

@@ -20,12 +20,12 @@ const revocation = {
 } as const;
 
 /** Revokes a key permanently. Writes nothing if the key is already revoked. Throws the same errors as `changeKey`. */
-export async function revokeKey(writing: KeyContext, id: string, holds: Precondition): Promise<void> {
+export async function revokeKey(context: KeyContext, id: string, holds: Precondition): Promise<void> {
   try {
-    await writeKey(writing, id, { holds, decide: async (before) => (before.state === "revoked" ? null : revocation) });
+    await writeKey(context, id, { holds, decide: async (before) => (before.state === "revoked" ? null : revocation) });
   } catch (error) {
     const isGone = error instanceof Failure && error.code === "not_found";
-    if (!isGone || !(await revokeWithoutRow(writing, id, holds))) throw error;
+    if (!isGone || !(await revokeWithoutRow(context, id, holds))) throw error;
   }
 }
 
@@ -33,17 +33,17 @@ export async function revokeKey(writing: KeyContext, id: string, holds: Precondi
  * If D1 has no row of a key, revokes the key in its guard. The row is missing after a restore of D1 to a state from before the key was created.
  * Returns false if the row exists or the guard has no such key of this account.
  */
-async function revokeWithoutRow(writing: KeyContext, id: string, holds: Precondition): Promise<boolean> {
-  const { db, actor, guards } = writing;
+async function revokeWithoutRow(context: KeyContext, id: string, holds: Precondition): Promise<boolean> {
+  const { db, actor, guards } = context;
   if (!isKeyId(id)) return false;
   const [row] = await db.select({ id: apiKeys.id }).from(apiKeys).where(eq(apiKeys.id, id));
   if (row) return false;
   const inForce = await askGuard(guards, id, (guard) => guard.configuration());
   if (inForce?.accountId !== actor.accountId) return false;
-  const own = await readActingKey(writing);
+  const own = await readActingKey(context);
   if (own) requireScopesWithin(inForce.scopes, own);
   requireHolds(inForce, holds, "key");
-  await revokeInGuard(writing, id);
+  await revokeInGuard(context, id);
   return true;
 }
 
@@ -54,26 +54,26 @@ async function revokeInGuard({ guards }: Pick<KeyContext, "guards">, id: string)
 
 /** Handles a leaked secret. The current secret of a key revokes the key. The previous secret ends the overlap, and any other secret has no effect. */
 export async function revokeLeaked(
-  writing: Omit<KeyContext, "actor" | "activity"> & StoreReadContext,
+  context: Omit<KeyContext, "actor" | "activity"> & StoreReadContext,
   keyId: string,
   secretHash: string,
 ): Promise<void> {
-  const [row] = await writing.db
+  const [row] = await context.db
     .select({ accountId: accounts.id, store: accounts.activityStore })
     .from(apiKeys)
     .innerJoin(accounts, eq(accounts.id, apiKeys.accountId))
     .where(eq(apiKeys.id, keyId));
   if (!row) {
     // D1 may have been restored to a state from before the key was created.
-    const inForce = await askGuard(writing.guards, keyId, (guard) => guard.configuration());
-    if (inForce?.secretHash === secretHash) await revokeInGuard(writing, keyId);
-    else if (inForce?.previousSecretHash === secretHash) await askGuard(writing.guards, keyId, (guard) => guard.endOverlap());
+    const inForce = await askGuard(context.guards, keyId, (guard) => guard.configuration());
+    if (inForce?.secretHash === secretHash) await revokeInGuard(context, keyId);
+    else if (inForce?.previousSecretHash === secretHash) await askGuard(context.guards, keyId, (guard) => guard.endOverlap());
     return;
   }
-  await writeKey({ ...writing, actor: systemOn(row.accountId), activity: writing.activityIn(row.store) }, keyId, {
+  await writeKey({ ...context, actor: systemOn(row.accountId), activity: context.activityIn(row.store) }, keyId, {
     holds: always,
     decide: async (before) => {
-      if (before.state === "revoked" || !isLiveSecret(before, secretHash, writing.now)) return null;
+      if (before.state === "revoked" || !isLiveSecret(before, secretHash, context.now)) return null;
       return before.secretHash === secretHash
         ? revocation
         : { members: { previousSecretHash: null, overlapEndsAt: null }, event: keyUpdated, evenWhereFull: true };

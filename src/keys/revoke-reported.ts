@@ -4,7 +4,7 @@ import { messagesOf } from "../db/failures.ts";
 import type { WriteContext } from "../webhooks/outbox.ts";
 import { revokeLeaked } from "./revoke-key.ts";
 
-const maxRemembered = 10_000;
+const maxCached = 10_000;
 /** The pause before each attempt, in milliseconds. The platform stops any work that still runs 30 s after the response. */
 const pausesMs = [0, 100, 500, 2000, 5000];
 
@@ -16,15 +16,15 @@ const handled = new Set<string>();
  * retries failures. Never rejects.
  */
 export async function revokeReported(
-  writing: Omit<WriteContext, "actor"> & StoreReadContext & { guards: Guards },
+  context: Omit<WriteContext, "actor"> & StoreReadContext & { guards: Guards },
   { keyId, secretHash }: { keyId: string; secretHash: string },
 ): Promise<void> {
   if (handled.has(secretHash)) return;
   for (const pauseMs of pausesMs) {
     await new Promise((resolve) => setTimeout(resolve, pauseMs));
     try {
-      await revokeLeaked(writing, keyId, secretHash);
-      if (handled.size >= maxRemembered) handled.clear();
+      await revokeLeaked(context, keyId, secretHash);
+      if (handled.size >= maxCached) handled.clear();
       handled.add(secretHash);
       return;
     } catch (error) {

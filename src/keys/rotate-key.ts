@@ -18,27 +18,27 @@ import { type KeyContext, writeKey } from "./write-key.ts";
  * Throws the same errors as `changeKey`.
  */
 export async function rotateKey(
-  writing: KeyContext & { signing: SigningSecret },
+  context: KeyContext & { signing: SigningSecret },
   id: string,
   overlapMs: number,
 ): Promise<{ key: Key; secretKey: string }> {
-  const secretKey = newSecretKey(id, writing.signing);
-  await readKeyRow(writing, id);
+  const secretKey = newSecretKey(id, context.signing);
+  await readKeyRow(context, id);
   // If the change were stored but not pushed, the caller would never see the new secret. Before anything is stored, this call checks that the guard
   // can be reached.
-  await askGuard(writing.guards, id, (guard) => guard.rateLimit());
-  const key = await writeKey(writing, id, {
+  await askGuard(context.guards, id, (guard) => guard.rateLimit());
+  const key = await writeKey(context, id, {
     holds: always,
     decide: async (before, own) => {
       if (before.state === "revoked") throw new Failure("conflict", "A revoked key cannot be rotated.");
       requireRotatable(before, own);
       const overlap =
         overlapMs > 0
-          ? { previousSecretHash: before.secretHash, overlapEndsAt: writing.now + overlapMs }
+          ? { previousSecretHash: before.secretHash, overlapEndsAt: context.now + overlapMs }
           : { previousSecretHash: null, overlapEndsAt: null };
       // A rotation without an overlap ends the old secret, so it may use the reserve of a full account.
       const evenWhereFull = overlapMs > 0 ? false : "within the reserve";
-      const signers = { signedBy: writing.signing.name, previousSignedBy: before.signedBy };
+      const signers = { signedBy: context.signing.name, previousSignedBy: before.signedBy };
       return {
         members: { secretHash: hashOf(secretKey), last4: secretKey.slice(-4), ...overlap, ...signers },
         event: keyRotated,
@@ -51,8 +51,8 @@ export async function rotateKey(
 }
 
 /** Throws `forbidden` if the acting key may not rotate the key, or `not_found`. */
-export async function authorizeRotation(reading: ReadContext, id: string): Promise<void> {
-  requireRotatable(await readKeyRow(reading, id), await readActingKey(reading));
+export async function authorizeRotation(context: ReadContext, id: string): Promise<void> {
+  requireRotatable(await readKeyRow(context, id), await readActingKey(context));
 }
 
 function requireRotatable(key: KeyRow, own: KeyRow | null): void {

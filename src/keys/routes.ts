@@ -1,9 +1,9 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { keyContext, logContext, readContext } from "../api/acting.ts";
 import { etagOfShown, preconditionOf, respondOne } from "../api/middleware/conditional.ts";
-import { runOnce } from "../api/middleware/idempotency.ts";
+import { runIdempotently } from "../api/middleware/idempotency.ts";
 import { respondEmpty, respondJson } from "../api/respond.ts";
-import { refusing, requireScope } from "../api/route-parts/access.ts";
+import { failsWith, requireScope } from "../api/route-parts/access.ts";
 import { cut, pageOf, positionAt, respondPage } from "../api/route-parts/pages.ts";
 import { body, mergePatch, optionalBody, withConditions, withIdempotencyKey } from "../api/route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../api/route-parts/responses.ts";
@@ -92,13 +92,13 @@ const Position = z.strictObject({ createdAt: z.int(), id: z.string() });
 
 routes.openapi(list, async (c) => {
   const { limit, cursor, status: statuses } = c.req.valid("query");
-  const asking = logContext(c);
+  const context = logContext(c);
   const after = positionAt(c, cursor, Position);
-  await refreshRollUps(asking);
-  const { rows, last } = cut(await listKeys(asking, { statuses, after, limit: limit + 1 }), limit);
+  await refreshRollUps(context);
+  const { rows, last } = cut(await listKeys(context, { statuses, after, limit: limit + 1 }), limit);
   return respondPage(
     c,
-    rows.map((key) => keyData(key, asking.now)),
+    rows.map((key) => keyData(key, context.now)),
     last && { createdAt: last.createdAt, id: last.id },
   );
 });
@@ -112,7 +112,7 @@ const create = createRoute({
     "Creates a key and shows its secret once. A new key may do no more than the key that creates it; otherwise the response is 403 `forbidden`. If the account already has 50 live keys, it is 409 `limit_reached`. Sends `key.created`.",
   tags,
   ...requireScope("keys:write"),
-  ...refusing("forbidden", "conflict", "limit_reached"),
+  ...failsWith("forbidden", "conflict", "limit_reached"),
   ...withIdempotencyKey,
   request: { body: body(NewKey) },
   responses: {
@@ -122,8 +122,8 @@ const create = createRoute({
 
 routes.openapi(create, (c) => {
   const newKey = newKeyOf(c.req.valid("json"));
-  return runOnce(c, {
-    authorize: (reading) => authorizeNewKey(reading, newKey),
+  return runIdempotently(c, {
+    authorize: (context) => authorizeNewKey(context, newKey),
     run: ({ commit }) => createKey(keyContext(c, commit), newKey),
     respond: (made) => {
       const { etag, ...response } = withSecret(made);
@@ -146,10 +146,10 @@ const read = createRoute({
 });
 
 routes.openapi(read, async (c) => {
-  const asking = logContext(c);
-  await refreshRollUps(asking);
-  const key = await readKey(asking, c.req.valid("param").id);
-  return respondOne(c, keyData(key, asking.now), keyEtag(key, asking.now));
+  const context = logContext(c);
+  await refreshRollUps(context);
+  const key = await readKey(context, c.req.valid("param").id);
+  return respondOne(c, keyData(key, context.now), keyEtag(key, context.now));
 });
 
 const change = createRoute({
@@ -161,7 +161,7 @@ const change = createRoute({
     "Changes what a key may do, disables it or enables it again. Restrictions hold when the call returns. Wider permissions hold within two seconds. A revoked key cannot be changed: 409 `conflict`. The same goes for a later expiry of a key that had expired before a member was removed who may know its secret. Sends `key.updated`.",
   tags,
   ...requireScope("keys:write"),
-  ...refusing("forbidden", "conflict", "limit_reached"),
+  ...failsWith("forbidden", "conflict", "limit_reached"),
   ...withConditions,
   request: { params, body: mergePatch(KeyPatch) },
   responses: { 200: json(Key, "The whole key.", "ETag") },
@@ -183,7 +183,7 @@ const revoke = createRoute({
     "Ends a key for good. The revocation holds when the call returns. The key stays readable, and revoking it again changes nothing. Sends `key.revoked`.",
   tags,
   ...requireScope("keys:write"),
-  ...refusing("forbidden", "conflict"),
+  ...failsWith("forbidden", "conflict"),
   ...withConditions,
   request: { params },
   responses: { 204: noContent("It is revoked.") },
@@ -203,7 +203,7 @@ const rotate = createRoute({
     "Creates a new secret and shows it once. The old secret works until the overlap ends. After that it is `invalid_key`. Another rotation ends an earlier overlap. A revoked key cannot be rotated: 409 `conflict`. Sends `key.rotated`.",
   tags,
   ...requireScope("keys:write"),
-  ...refusing("forbidden", "conflict"),
+  ...failsWith("forbidden", "conflict"),
   ...withIdempotencyKey,
   request: { params, body: optionalBody(KeyRotation) },
   responses: { 200: postJson(KeyOnce, "The key with its new secret.", "ETag") },
@@ -212,8 +212,8 @@ const rotate = createRoute({
 routes.openapi(rotate, (c) => {
   const { id } = c.req.valid("param");
   const overlapMs = c.req.valid("json").overlap_seconds * secondMs;
-  return runOnce(c, {
-    authorize: (reading) => authorizeRotation(reading, id),
+  return runIdempotently(c, {
+    authorize: (context) => authorizeRotation(context, id),
     run: ({ commit }) => rotateKey(keyContext(c, commit), id, overlapMs),
     respond: (rotated) => {
       const { etag, ...response } = withSecret(rotated);

@@ -64,17 +64,17 @@ const changesOf = (members: Partial<KeyRow>): string[] => Object.keys(members).f
  * Updates the key if neither the key nor the acting key changed since they were read. Pushes the updated key to its guard. Throws `not_found`,
  * `precondition_failed` or `forbidden`. Throws `unavailable` if the change is stored but not yet in force.
  */
-export function writeKey(writing: KeyContext, id: string, { holds, decide, result = (after) => after }: KeyEdit): Promise<Key> {
-  const { db, now, commit } = writing;
-  return withOptimisticLock({ read: () => readKeyRow(writing, id), holds, name: "key" }, async (before) => {
-    if (await reconcileKey(writing, before)) return conflicted;
-    const own = await readActingKey(writing);
+export function writeKey(context: KeyContext, id: string, { holds, decide, result = (after) => after }: KeyEdit): Promise<Key> {
+  const { db, now, commit } = context;
+  return withOptimisticLock({ read: () => readKeyRow(context, id), holds, name: "key" }, async (before) => {
+    if (await reconcileKey(context, before)) return conflicted;
+    const own = await readActingKey(context);
     if (own) requireScopesWithin(before.scopes, own);
     const change = await decide(before, own);
-    const lastUse = await readLastUse(writing, id);
-    const createdByName = await readMakerName(writing, before);
+    const lastUse = await readLastUse(context, id);
+    const createdByName = await readMakerName(context, before);
     if (change === null || isEmpty(change.members)) {
-      if (isWaiting(before)) await pushKey(writing, id);
+      if (isWaiting(before)) await pushKey(context, id);
       return { ...before, ...lastUse, createdByName };
     }
     const { pushedVersion, ...row } = { ...before, ...change.members, version: before.version + 1, ...nextVersion(before, now) };
@@ -87,7 +87,7 @@ export function writeKey(writing: KeyContext, id: string, { holds, decide, resul
       evenWhereFull: change.evenWhereFull,
       result: result(after),
       events: [event],
-      audit: [audited(writing, actionOf(event.type, was, after), { type: "key", id, name: after.name }, changesOf(change.members))],
+      audit: [audited(context, actionOf(event.type, was, after), { type: "key", id, name: after.name }, changesOf(change.members))],
       statements: [
         ...(change.alongside ? [change.alongside(when)] : []),
         db.update(apiKeys).set(row).where(condition).returning({ id: apiKeys.id }),
@@ -95,7 +95,7 @@ export function writeKey(writing: KeyContext, id: string, { holds, decide, resul
       when,
     });
     if (!wrote(outcomes.at(-1))) return conflicted;
-    await pushKey(writing, id);
+    await pushKey(context, id);
     return after;
   });
 }

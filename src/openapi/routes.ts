@@ -3,7 +3,7 @@ import { apiBase } from "../api/base-path.ts";
 import type { ApiContext } from "../api/context.ts";
 import { etagOf, respondNotModified } from "../api/middleware/conditional.ts";
 import { respondBytes } from "../api/respond.ts";
-import { publicRoute, refusing } from "../api/route-parts/access.ts";
+import { failsWith, publicRoute } from "../api/route-parts/access.ts";
 import { withConditions } from "../api/route-parts/requests.ts";
 import { createRouter } from "../api/router.ts";
 import { hashOf } from "../crypto/hash.ts";
@@ -56,7 +56,7 @@ const readJson = createRoute({
   description: "The contract of this service, generated from its code. The documentation shows the same contract. Not counted.",
   tags,
   ...publicRoute,
-  ...refusing("unavailable"),
+  ...failsWith("unavailable"),
   ...withConditions,
   responses: {
     200: {
@@ -85,7 +85,7 @@ const readYaml = createRoute({
   description: "The same document in YAML, for tools that only read YAML. Not counted.",
   tags,
   ...publicRoute,
-  ...refusing("unavailable"),
+  ...failsWith("unavailable"),
   ...withConditions,
   responses: {
     200: {

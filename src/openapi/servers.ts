@@ -5,9 +5,9 @@ type Server = { url: string; description: string };
 export const laptop: Server = { url: "http://localhost:8787", description: "The service on this machine, after npm start." };
 
 /** Returns the servers of a deployment: its configured origins or, if none is configured, the origin of the request. */
-export function serversOf(publicOrigin: string, asked: string): Server[] {
+export function serversOf(publicOrigin: string, origin: string): Server[] {
   const configured = publicOrigin.split(",").flatMap((origin) => (origin.trim() === "" ? [] : [new URL(origin.trim()).origin]));
-  return (configured.length > 0 ? configured : [asked]).map((url) => ({ url, description: "The service that serves this document." }));
+  return (configured.length > 0 ? configured : [origin]).map((url) => ({ url, description: "The service that serves this document." }));
 }
 
 /**

@@ -12,7 +12,7 @@ import { readSignInFailures } from "./sign-in-failures.ts";
 
 /** Pending deliveries are counted up to this number. Operators do not need the exact size of a larger backlog. */
 const maxCounted = 100_000;
-const patienceMs = 5 * secondMs;
+const timeoutMs = 5 * secondMs;
 
 /** The deliveries that are still to be sent, and the number of webhooks with problems. All times are in milliseconds since the Unix epoch. */
 export interface Backlog {
@@ -68,7 +68,7 @@ export interface DeploymentStatus {
   backlog: Backlog | null;
   log: LogHealth;
   /** The start of the oldest five-minute bucket that is not rolled up yet, by log database. Null means that all buckets are rolled up. */
-  oldestSlices: Record<string, number | null>;
+  oldestBuckets: Record<string, number | null>;
   databases: { binding: string; bytes: number; isFull: boolean; measuredAt: number }[];
   jobs: { name: string; description: string; ranAt: number; tookMs: number; done: number; hasMore: boolean; error: string | null }[];
   /** The number of wrong credentials that the service received, by kind of credential. */
@@ -78,9 +78,9 @@ export interface DeploymentStatus {
 
 export async function readDeploymentStatus(db: Db, env: WriterEnv, now: number): Promise<DeploymentStatus> {
   const unknown: string[] = [];
-  const orElse = async <Seen>(what: string, asked: Promise<Seen>, otherwise: Seen): Promise<Seen> => {
+  const orElse = async <Seen>(what: string, value: Promise<Seen>, otherwise: Seen): Promise<Seen> => {
     try {
-      return await withDeadline(asked, patienceMs, `Asking for ${what}`);
+      return await withDeadline(value, timeoutMs, `Asking for ${what}`);
     } catch (error) {
       console.error(`the operator was not told of ${what}:`, messagesOf(error));
       unknown.push(what);
@@ -92,7 +92,7 @@ export async function readDeploymentStatus(db: Db, env: WriterEnv, now: number):
       (SELECT count(*) FROM api_keys WHERE state = 'active' AND (expires_at IS NULL OR expires_at > ${now})) AS live,
       (SELECT count(*) FROM api_keys WHERE pushed_version < version) AS waiting`,
   );
-  const [[counted], backlog, log, sizes, jobRuns, signInFailures, slices] = await Promise.all([
+  const [[counted], backlog, log, sizes, jobRuns, signInFailures, buckets] = await Promise.all([
     orElse("accounts and keys", Promise.resolve(counts), []),
     orElse("the backlog of deliveries", readBacklog(db, now), null),
     orElse("the writers of the log", readWriters(env), { journalled: 0, dropped: 0, full: [], unreachable: [] }),
@@ -101,7 +101,7 @@ export async function readDeploymentStatus(db: Db, env: WriterEnv, now: number):
     orElse<Record<string, number>>("failed sign-ins", readSignInFailures(db), {}),
     Promise.all(
       [...activityDatabases(env)].map(
-        async ([store, d1]) => [store, await orElse(`what ${store} has to fold`, oldestSlice(d1), null)] as const,
+        async ([store, d1]) => [store, await orElse(`what ${store} has to fold`, oldestBucket(d1), null)] as const,
       ),
     ),
   ]);
@@ -112,7 +112,7 @@ export async function readDeploymentStatus(db: Db, env: WriterEnv, now: number):
     waitingKeys: counted?.waiting ?? 0,
     backlog,
     log,
-    oldestSlices: Object.fromEntries(slices),
+    oldestBuckets: Object.fromEntries(buckets),
     databases: sizes,
     jobs: jobRuns.map(({ name, description, ranAt, tookMs, done, hasMore, error }) => ({
       name,
@@ -129,7 +129,7 @@ export async function readDeploymentStatus(db: Db, env: WriterEnv, now: number):
 }
 
 /** Returns the start of the oldest bucket that is not rolled up, with one index seek per log writer. */
-const oldestSlice = (d1: D1Database): Promise<number | null> =>
+const oldestBucket = (d1: D1Database): Promise<number | null> =>
   d1
     .prepare(
       "SELECT min(oldest) AS oldest FROM (SELECT (SELECT min(start) FROM stale_slices WHERE writer = value) AS oldest FROM json_each(?))",

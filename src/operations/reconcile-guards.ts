@@ -43,7 +43,7 @@ export async function reconcileGuards({ db, guards, env }: { db: Db; guards: Gua
   const done: Reconciled = { checked: ids.length, reconciled: [], revoked: [], unreachable: [], next: null };
   await Promise.all(
     ids.map((id) =>
-      (phase === "rows" ? lineUp(db, guards, id, done) : endWithoutRow(guards, id, done)).catch((error: unknown) => {
+      (phase === "rows" ? reconcileGuard(db, guards, id, done) : endWithoutRow(guards, id, done)).catch((error: unknown) => {
         console.error(`the guard of ${id} was not brought in line:`, messagesOf(error));
         done.unreachable.push(id);
       }),
@@ -54,7 +54,7 @@ export async function reconcileGuards({ db, guards, env }: { db: Db; guards: Gua
   return done;
 }
 
-async function lineUp(db: Db, guards: Guards, id: string, done: Reconciled): Promise<void> {
+async function reconcileGuard(db: Db, guards: Guards, id: string, done: Reconciled): Promise<void> {
   const [row] = await db.select().from(apiKeys).where(eq(apiKeys.id, id));
   if (!row) return;
   // This call throws if the guard cannot be reached, so that the key is reported as unreachable.

@@ -39,12 +39,12 @@ export interface Choice {
  * all other keys that the member may know. Disables the member's webhooks that were created or changed since the page was shown. The errors are the
  * same as for `removeMember`.
  */
-export const removeWithKeys = (writing: WriteContext, member: Member, choice: Choice): Promise<void> =>
-  removeMember(writing, member, (when) => noteEndings(writing, member.id, choice, when));
+export const removeWithKeys = (context: WriteContext, member: Member, choice: Choice): Promise<void> =>
+  removeMember(context, member, (when) => noteEndings(context, member.id, choice, when));
 
 /** Ends keys and webhooks of a former member by the same rules as `removeWithKeys`. */
-export async function endOfFormer(writing: WriteContext, memberId: string, choice: Choice): Promise<void> {
-  await writing.commit({ evenWhereFull: true, result: null, events: [], statements: noteEndings(writing, memberId, choice, sql`true`) });
+export async function endOfFormer(context: WriteContext, memberId: string, choice: Choice): Promise<void> {
+  await context.commit({ evenWhereFull: true, result: null, events: [], statements: noteEndings(context, memberId, choice, sql`true`) });
 }
 
 function noteEndings(
@@ -149,20 +149,20 @@ async function end({ activityIn, guards, ...outbox }: Finishing, ending: Ending,
   const { db } = outbox;
   const by = { type: ending.actorType, id: ending.actorId } as Party;
   const actor: Actor = { accountId: ending.accountId, by, from: { ip: ending.ip, country: ending.country } };
-  const writing = { db, now, actor, commit: commitTo(outbox), activity: activityIn(store), guards };
+  const context = { db, now, actor, commit: commitTo(outbox), activity: activityIn(store), guards };
   if (ending.action !== "disable_webhook") {
     const [key] = await db.select({ id: apiKeys.id }).from(apiKeys).where(eq(apiKeys.id, ending.targetId));
     if (!key) return;
-    if (ending.action === "revoke_key") return revokeKey(writing, key.id, always);
+    if (ending.action === "revoke_key") return revokeKey(context, key.id, always);
     const isDue = sql`EXISTS (SELECT 1 FROM endings WHERE account_id = ${ending.accountId} AND target_id = ${key.id} AND action = 'tell_disabled_key')`;
-    return tellDisabled(writing, key.id, { isDue, done: (when) => db.delete(endings).where(and(rowOf(ending), when)) });
+    return tellDisabled(context, key.id, { isDue, done: (when) => db.delete(endings).where(and(rowOf(ending), when)) });
   }
   const [webhook] = await db
     .select()
     .from(webhooks)
     .where(and(eq(webhooks.accountId, ending.accountId), eq(webhooks.id, ending.targetId)));
   if (!webhook || webhook.state === "disabled") return;
-  const audit = [audited(writing, "webhook.disabled", { type: "webhook", id: webhook.id, name: webhook.url }, ["status"])];
+  const audit = [audited(context, "webhook.disabled", { type: "webhook", id: webhook.id, name: webhook.url }, ["status"])];
   const { enqueue = () => {} } = outbox;
   const isDisabled = await disableWebhook({ db, now: () => now, enqueue }, webhook, "Somebody who made or changed it was removed.", {
     audit,

@@ -10,8 +10,8 @@ import { revokeKey } from "../keys/revoke-key.ts";
 import type { KeyContext } from "../keys/write-key.ts";
 import { type AreaTable, childrenFirst } from "../registry/area-tables.ts";
 import type { IdPrefix } from "../registry/manifests.ts";
-import { foldAccount } from "../usage/refresh-roll-ups.ts";
-import { markSlice } from "../usage/stale-slices.ts";
+import { markBucket } from "../usage/dirty-buckets.ts";
+import { rollUpAccount } from "../usage/refresh-roll-ups.ts";
 
 // The demo account contains sample data. All data of the demo account from before a given time are sample data. The manifests say which tables
 // contain sample data.
@@ -50,11 +50,11 @@ const isRemovable = (table: AreaTable, accountId: string, sampleUntil: number): 
  * Removes the sample data of an account. Revokes the sample keys, and then deletes the sample rows. Keeps rows that were created after the sample
  * data. You can repeat the call after an interruption.
  */
-export async function removeSampleData(writing: KeyContext, account: Account): Promise<void> {
-  const { db, activity } = writing;
+export async function removeSampleData(context: KeyContext, account: Account): Promise<void> {
+  const { db, activity } = context;
   const { id, name, sampleUntil } = account;
   if (sampleUntil === null) return;
-  await revokeKeysBefore(writing, sampleUntil);
+  await revokeKeysBefore(context, sampleUntil);
   for (const table of sampleTables.filter(({ isLog }) => isLog)) {
     const key = sql.raw(table.primaryKey.join(", "));
     const some = (limit: number) =>
@@ -63,7 +63,7 @@ export async function removeSampleData(writing: KeyContext, account: Account): P
   }
   // The sample data may end in the middle of a bucket. The usage of this bucket, its hour and its day is calculated again from the remaining log
   // entries.
-  await markSlice(activity, id, sampleUntil);
+  await markBucket(activity, id, sampleUntil);
   await db.batch([
     deleteAuditOfKeys(db, id, sampleUntil),
     ...sampleTables
@@ -71,15 +71,15 @@ export async function removeSampleData(writing: KeyContext, account: Account): P
       .map((table) => raw(db, sql`DELETE FROM ${sql.identifier(table.name)} WHERE ${isRemovable(table, id, sampleUntil)}`)),
     updateAccount(db, id, { sampleUntil: null }),
   ]);
-  await foldAccount(activity.$client, id);
-  await recordAudit(writing, audited(writing, "account.sample_data_removed", { type: "account", id, name }));
+  await rollUpAccount(activity.$client, id);
+  await recordAudit(context, audited(context, "account.sample_data_removed", { type: "account", id, name }));
 }
 
 /** Revokes keys that were created before a time. A guard must revoke its key before the row of the key is deleted. */
-async function revokeKeysBefore(writing: KeyContext, time: number): Promise<void> {
+async function revokeKeysBefore(context: KeyContext, time: number): Promise<void> {
   for (let after: KeyPosition | undefined; ; ) {
-    const keys = await listKeys(writing, { after, limit: keysAtOnce });
-    for (const key of keys) if (key.createdAt < time && key.state !== "revoked") await revokeKey(writing, key.id, always);
+    const keys = await listKeys(context, { after, limit: keysAtOnce });
+    for (const key of keys) if (key.createdAt < time && key.state !== "revoked") await revokeKey(context, key.id, always);
     after = keys.at(-1);
     if (keys.length < keysAtOnce) return;
   }

@@ -33,7 +33,7 @@ export const maxAttemptsPerMinute = 10;
 export const tooManyCodes = "Too many wrong codes came from your address. Wait a minute, then try again.";
 export const slots = 4096;
 /** The maximum number of sources that an isolate remembers in a clock minute. */
-const maxRemembered = 1000;
+const maxCached = 1000;
 
 /**
  * Returns the network of an IP address: the IPv4 address itself, or the first 64 bits of an IPv6 address. IPv6 addresses with the same first 64 bits
@@ -49,11 +49,11 @@ const nameOf = ({ credential, member, from }: Source) => hashOf(`${credential} $
 const slotOf = (name: string) => Number.parseInt(name.slice(0, 8), 16) % slots;
 
 /** The attempts that this isolate has counted in the current minute. These counts save D1 queries during a flood of attempts. */
-const remembered = { minute: 0, attempts: new Map<string, number>() };
+const cached = { minute: 0, attempts: new Map<string, number>() };
 
-function attemptsRemembered(name: string, minute: number): number {
-  if (remembered.minute !== minute) Object.assign(remembered, { minute, attempts: new Map() });
-  return remembered.attempts.get(name) ?? 0;
+function cachedAttempts(name: string, minute: number): number {
+  if (cached.minute !== minute) Object.assign(cached, { minute, attempts: new Map() });
+  return cached.attempts.get(name) ?? 0;
 }
 
 /**
@@ -62,11 +62,11 @@ function attemptsRemembered(name: string, minute: number): number {
  */
 async function countAttempt(db: Db, source: Source, now: number): Promise<boolean> {
   const [name, minute] = [nameOf(source), Math.floor(now / minuteMs)];
-  const known = attemptsRemembered(name, minute);
+  const known = cachedAttempts(name, minute);
   if (known >= maxAttemptsPerMinute) return false;
   // Correct operator tokens are never counted. An isolate that already remembers 1,000 sources can therefore deny a wrong token of a new source
   // without a D1 query.
-  if (source.credential === "operator_token" && known === 0 && remembered.attempts.size >= maxRemembered) return false;
+  if (source.credential === "operator_token" && known === 0 && cached.attempts.size >= maxCached) return false;
   const [row] = await db.all<{ attempts: number }>(
     sql`INSERT INTO sign_in_attempts (slot, source, minute, attempts) VALUES (${slotOf(name)}, ${name}, ${minute}, 1)
       ON CONFLICT (slot) DO UPDATE SET attempts = CASE WHEN source = excluded.source AND minute = excluded.minute THEN attempts + 1 ELSE 1 END,
@@ -74,14 +74,14 @@ async function countAttempt(db: Db, source: Source, now: number): Promise<boolea
       RETURNING attempts`,
   );
   const attempts = row?.attempts ?? 0;
-  if (known > 0 || remembered.attempts.size < maxRemembered) remembered.attempts.set(name, attempts);
+  if (known > 0 || cached.attempts.size < maxCached) cached.attempts.set(name, attempts);
   return attempts <= maxAttemptsPerMinute;
 }
 
 /** Deletes the counted attempts of a source after a correct credential. */
 async function forgetAttempts(db: Db, source: Source): Promise<void> {
   const name = nameOf(source);
-  remembered.attempts.delete(name);
+  cached.attempts.delete(name);
   await db.run(sql`DELETE FROM sign_in_attempts WHERE slot = ${slotOf(name)} AND source = ${name}`);
 }
 
@@ -109,7 +109,7 @@ async function recordFailure(db: Db, { credential, member, from }: Source, now: 
 }
 
 /** Counts and records a wrong operator token. Returns whether the source has sent more than ten wrong tokens in the current clock minute. */
-export async function refuseOperatorToken(db: Db, from: Origin, now: number): Promise<{ isTooMany: boolean }> {
+export async function denyOperatorToken(db: Db, from: Origin, now: number): Promise<{ isTooMany: boolean }> {
   const source: Source = { credential: "operator_token", member: null, from };
   if (!(await countAttempt(db, source, now))) return { isTooMany: true };
   await recordFailure(db, source, now, null);

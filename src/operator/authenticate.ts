@@ -3,7 +3,7 @@ import { connect } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
 import { originOf } from "../http/client-address.ts";
 import { problemType } from "../http/problem.ts";
-import { refuseOperatorToken } from "../operations/sign-in-failures.ts";
+import { denyOperatorToken } from "../operations/sign-in-failures.ts";
 import { minuteMs, secondMs } from "../time/clock.ts";
 import type { OperatorContext, OperatorEnv } from "./context.ts";
 import { operatorOf, operatorTokens } from "./tokens.ts";
@@ -14,7 +14,7 @@ import { operatorOf, operatorTokens } from "./tokens.ts";
  */
 export const isTooMany = async (c: OperatorContext): Promise<boolean> => {
   try {
-    return (await refuseOperatorToken(connect(c.env.DB), originOf(c), Date.now())).isTooMany;
+    return (await denyOperatorToken(connect(c.env.DB), originOf(c), Date.now())).isTooMany;
   } catch (error) {
     console.error("a wrong operator token was not recorded:", messagesOf(error));
     return false;

@@ -49,12 +49,12 @@ export async function readBody<Schema extends z.ZodType>(c: OperatorContext, sch
   }
   const read = schema.safeParse(given);
   if (read.success) return read.data;
-  const faults = read.error.issues.map((issue) => ({
+  const fieldErrors = read.error.issues.map((issue) => ({
     pointer: issue.path.map((part) => `/${String(part)}`).join(""),
     detail: issue.message,
     code: fieldCode(issue),
   }));
-  throw new Failure("invalid_body", "The body has members that are not valid.", { faults });
+  throw new Failure("invalid_body", "The body has members that are not valid.", { fieldErrors });
 }
 
 export const idOf = (c: OperatorContext): string => c.req.param("id") ?? "";

@@ -35,17 +35,17 @@ function textOf({ name, help, unit, type, values }: Metric): string {
 
 const ageOf = (since: number | null, now: number) => (since === null ? 0 : Math.max(0, now - since) / secondMs);
 
-function metricsOf(vitals: DeploymentStatus, now: number): Metric[] {
-  const { backlog, unknown } = vitals;
+function metricsOf(status: DeploymentStatus, now: number): Metric[] {
+  const { backlog, unknown } = status;
   const isKnown = (what: string) => !unknown.includes(what);
   const one = (value: number | null) => [[{}, value]] as const;
   const ofMain = (value: number) => one(isKnown("accounts and keys") ? value : null);
   const ofLog = (value: number) => one(isKnown("the writers of the log") ? value : null);
   return [
-    { name: "dvo_accounts", help: "Accounts, suspended ones included.", values: ofMain(vitals.accounts) },
-    { name: "dvo_accounts_suspended", help: "Accounts that are suspended.", values: ofMain(vitals.suspended) },
-    { name: "dvo_keys_live", help: "Keys that are active and not expired.", values: ofMain(vitals.liveKeys) },
-    { name: "dvo_keys_unconfirmed", help: "Keys whose guard has not confirmed their latest change.", values: ofMain(vitals.waitingKeys) },
+    { name: "dvo_accounts", help: "Accounts, suspended ones included.", values: ofMain(status.accounts) },
+    { name: "dvo_accounts_suspended", help: "Accounts that are suspended.", values: ofMain(status.suspended) },
+    { name: "dvo_keys_live", help: "Keys that are active and not expired.", values: ofMain(status.liveKeys) },
+    { name: "dvo_keys_unconfirmed", help: "Keys whose guard has not confirmed their latest change.", values: ofMain(status.waitingKeys) },
     {
       name: "dvo_deliveries_pending",
       help: "Deliveries that wait for an attempt; 100001 means more than 100000.",
@@ -67,19 +67,19 @@ function metricsOf(vitals: DeploymentStatus, now: number): Metric[] {
     {
       name: "dvo_log_journalled_entries",
       help: "Entries of the log that wait in writers for their database.",
-      values: ofLog(vitals.log.journalled),
+      values: ofLog(status.log.journalled),
     },
     {
       name: "dvo_log_dropped_entries",
       help: "Entries that nobody could take, since the writers were started.",
-      values: ofLog(vitals.log.dropped),
+      values: ofLog(status.log.dropped),
     },
-    { name: "dvo_log_writers_unreachable", help: "Writers that did not answer.", values: ofLog(vitals.log.unreachable.length) },
+    { name: "dvo_log_writers_unreachable", help: "Writers that did not answer.", values: ofLog(status.log.unreachable.length) },
     {
       name: "dvo_usage_oldest_slice_seconds",
       unit: "seconds",
       help: "Age of the oldest five minutes of the log that are not folded into usage.",
-      values: Object.entries(vitals.oldestSlices).map(([database, start]) => [
+      values: Object.entries(status.oldestBuckets).map(([database, start]) => [
         { database },
         isKnown(`what ${database} has to fold`) ? ageOf(start, now) : null,
       ]),
@@ -88,29 +88,29 @@ function metricsOf(vitals: DeploymentStatus, now: number): Metric[] {
       name: "dvo_database_size_bytes",
       unit: "bytes",
       help: "Size of a D1 database, of 10 GB.",
-      values: vitals.databases.map(({ binding, bytes }) => [{ database: binding }, bytes]),
+      values: status.databases.map(({ binding, bytes }) => [{ database: binding }, bytes]),
     },
     {
       name: "dvo_database_full",
       help: "Whether a database takes no more rows.",
-      values: vitals.databases.map(({ binding, isFull }) => [{ database: binding }, Number(isFull)]),
+      values: status.databases.map(({ binding, isFull }) => [{ database: binding }, Number(isFull)]),
     },
     {
       name: "dvo_job_age_seconds",
       unit: "seconds",
       help: "Seconds since the last run of a scheduled job.",
-      values: vitals.jobs.map(({ name, ranAt }) => [{ job: name }, ageOf(ranAt, now)]),
+      values: status.jobs.map(({ name, ranAt }) => [{ job: name }, ageOf(ranAt, now)]),
     },
     {
       name: "dvo_job_failed",
       help: "Whether the last run of a scheduled job failed.",
-      values: vitals.jobs.map(({ name, error }) => [{ job: name }, Number(error !== null)]),
+      values: status.jobs.map(({ name, error }) => [{ job: name }, Number(error !== null)]),
     },
     {
       name: "dvo_sign_in_failures",
       type: "counter",
       help: "Wrong operator tokens and recovery codes that were sent, up to ten a minute of each source.",
-      values: Object.entries(vitals.signInFailures).map(([credential, failures]) => [{ credential }, failures]),
+      values: Object.entries(status.signInFailures).map(([credential, failures]) => [{ credential }, failures]),
     },
     { name: "dvo_unknown_parts", help: "Parts of this answer that could not be asked for.", values: one(unknown.length) },
   ];
@@ -120,6 +120,6 @@ export const metrics = new Hono<OperatorEnv>();
 
 metrics.get("/metrics", async (c) => {
   const now = Date.now();
-  const vitals = await readDeploymentStatus(connect(c.env.DB), c.env, now);
-  return c.body(`${metricsOf(vitals, now).map(textOf).join("")}# EOF\n`, 200, { "Content-Type": contentType });
+  const status = await readDeploymentStatus(connect(c.env.DB), c.env, now);
+  return c.body(`${metricsOf(status, now).map(textOf).join("")}# EOF\n`, 200, { "Content-Type": contentType });
 });

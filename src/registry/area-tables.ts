@@ -49,10 +49,13 @@ const tablesIn = (area: string, module: Readonly<Record<string, unknown>>, facts
       };
     });
 
-export const areaTables: readonly AreaTable[] = manifests.flatMap(({ name, tables = {}, logTables = {}, facts = {} }) => [
-  ...tablesIn(name, tables, facts, false),
-  ...tablesIn(name, logTables, facts, true),
-]);
+/** The tables of all areas. Throws for a manifest with facts about a table that does not exist. */
+export const areaTables: readonly AreaTable[] = manifests.flatMap(({ name, tables = {}, logTables = {}, facts = {} }) => {
+  const found = [...tablesIn(name, tables, facts, false), ...tablesIn(name, logTables, facts, true)];
+  const unknown = Object.keys(facts).find((key) => !found.some((table) => table.key === key));
+  if (unknown !== undefined) throw new Error(`the manifest of ${name} has facts about ${unknown}, which is not one of its tables`);
+  return found;
+});
 
 /** The tables whose rows belong to accounts. */
 export const tablesOfAccounts: readonly AreaTable[] = areaTables.filter(

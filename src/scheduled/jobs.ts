@@ -164,12 +164,12 @@ const groupWorth = 5000;
 async function deleteLogOf({ env, now, endsAt }: Run, accounts: AccountsOfStore, left: number): Promise<Piece> {
   const d1 = activityDatabase(env, accounts[0].activityStore);
   const days = activityDays(env);
-  const keepings = accounts.map(({ id, keepDays }) => ({ accountId: id, days: keepDays ?? days }));
+  const retentions = accounts.map(({ id, keepDays }) => ({ accountId: id, days: keepDays ?? days }));
   let [done, hasMore] = [0, true];
   for (const pieceEndsAt = Math.min(endsAt, Date.now() + maxPieceMs); hasMore && Date.now() < pieceEndsAt; done++) {
     if (done === Math.min(left, maxBatchesOfAccounts)) break;
     const startedAt = Date.now();
-    ({ hasMore } = await deleteOldEntries(d1, keepings, now));
+    ({ hasMore } = await deleteOldEntries(d1, retentions, now));
     if (hasMore) await new Promise((resolve) => setTimeout(resolve, rest * (Date.now() - startedAt)));
   }
   return { done, hasMore };

@@ -17,7 +17,7 @@ import { iso, secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
 
 const path = "/health";
-const rememberedMs = 2 * secondMs;
+const cacheMs = 2 * secondMs;
 const timeoutMs = 5 * secondMs;
 
 /**
@@ -59,13 +59,13 @@ async function askGuards(env: Env): Promise<null> {
 /** Returns a warning if log entries wait or were dropped, or if a log writer or log database is not available. Requests do not depend on the log. */
 async function askWriters(env: Env): Promise<string | null> {
   const { journalled, dropped, full, unreachable } = await readWriters(env);
-  const faults = [
+  const problems = [
     ...unreachable.map((writer) => `the writer ${writer} cannot be reached`),
     ...full.map((store) => `${store} is full`),
     ...(journalled > 0 ? [`${journalled} entries of the log wait for a database that has not confirmed them`] : []),
     ...(dropped > 0 ? [`${dropped} entries were dropped`] : []),
   ];
-  return faults.length === 0 ? null : `${faults.join("; ")}.`;
+  return problems.length === 0 ? null : `${problems.join("; ")}.`;
 }
 
 async function askQueue(env: Env): Promise<null> {
@@ -92,7 +92,7 @@ let latest: { checkedAt: number; checks: Checks } = { checkedAt: Number.NEGATIVE
 
 async function checksAt(env: Env, now: number): Promise<Checks> {
   const isFirst = latest.checkedAt === Number.NEGATIVE_INFINITY;
-  if (now >= latest.checkedAt && now - latest.checkedAt < rememberedMs) return latest.checks;
+  if (now >= latest.checkedAt && now - latest.checkedAt < cacheMs) return latest.checks;
   if (!isFirst) latest = { ...latest, checkedAt: now };
   const checks: Checks = Object.fromEntries(
     await Promise.all(Object.keys(parts).map(async (name) => [name, await check(env, name, now)] as const)),
@@ -126,5 +126,5 @@ export function createHealth({ isLocal }: Pick<Build, "isLocal">): Surface {
     const body = { status, ...release, ...(output.length > 0 && { output: output.join(" ") }), checks };
     return respond(c, JSON.stringify(body), status === "fail" ? 503 : 200, { "Content-Type": "application/health+json" });
   });
-  return { serves: (asked) => asked === path, app };
+  return { serves: (requested) => requested === path, app };
 }

@@ -19,5 +19,5 @@ export function createMetrics({ isLocal }: Pick<Build, "isLocal">): Surface {
     requireOperatorToken,
   );
   app.route("/", metrics);
-  return { serves: (asked) => asked === path, app };
+  return { serves: (requested) => requested === path, app };
 }

@@ -4,10 +4,10 @@ export const hourMs = 60 * minuteMs;
 export const dayMs = 24 * hourMs;
 
 /** The length of a bucket in milliseconds. The request log is rolled up into buckets, twelve per hour. */
-export const sliceMs = 5 * minuteMs;
+export const bucketMs = 5 * minuteMs;
 
 /** Returns the start of the bucket that contains `timeMs`. */
-export const sliceStart = (timeMs: number): number => timeMs - (timeMs % sliceMs);
+export const bucketStart = (timeMs: number): number => timeMs - (timeMs % bucketMs);
 
 /** Returns the start of the UTC hour that contains `timeMs`. */
 export const hourStart = (timeMs: number): number => timeMs - (timeMs % hourMs);

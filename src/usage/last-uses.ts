@@ -61,7 +61,7 @@ export async function readLastUse({ activity, actor }: Asked, keyId: string): Pr
 }
 
 /** Limits the wait to 1 s, so that a hanging log database does not block the revocation of a key. */
-const inTime = <Rows>(asked: PromiseLike<Rows>): Promise<Rows> => withDeadline(Promise.resolve(asked), secondMs, "Reading last uses");
+const inTime = <Rows>(rows: PromiseLike<Rows>): Promise<Rows> => withDeadline(Promise.resolve(rows), secondMs, "Reading last uses");
 
 function unknown(error: unknown): () => LastUse {
   console.error("the last uses of keys are not known:", messagesOf(error));

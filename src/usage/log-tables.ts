@@ -1,7 +1,7 @@
 import { index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 
 /** The dirty buckets: five-minute parts of an account's log whose entries changed after their last roll-up. */
-export const staleSlices = sqliteTable(
+export const dirtyBuckets = sqliteTable(
   "stale_slices",
   {
     accountId: text("account_id").notNull(),
@@ -29,7 +29,7 @@ const rollUpColumns = () => ({
 });
 
 /** The roll-ups of five-minute buckets, which add up to the roll-ups of hours. */
-export const usageSlices = sqliteTable(
+export const usageBuckets = sqliteTable(
   "usage_slices",
   {
     ...rollUpColumns(),

@@ -11,8 +11,8 @@ export const manifest = {
   scopes: { "usage:read": { isDefault: false } },
   logTables,
   facts: {
-    staleSlices: figures,
-    usageSlices: { ...figures, sampleUntil: "start" },
+    dirtyBuckets: figures,
+    usageBuckets: { ...figures, sampleUntil: "start" },
     usageHours: { ...figures, sampleUntil: "start" },
     usageHourTotals: { ...figures, sampleUntil: "start" },
     usageDays: { ...figures, export: { as: "usage_day" }, sampleUntil: "start" },

@@ -3,7 +3,7 @@ import { messagesOf } from "../db/failures.ts";
 import { Failure } from "../errors/failure.ts";
 import { secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
-import { foldSlices, slicesAtOnce, staleSlicesOf } from "./fold-slices.ts";
+import { bucketsAtOnce, dirtyBucketsOf, rollUpBuckets } from "./roll-up-buckets.ts";
 
 declare const upToDate: unique symbol;
 /**
@@ -16,26 +16,26 @@ export type UpToDate<Asked extends LogReadContext = LogReadContext> = Asked & { 
 export type Refresh = (accountId: string) => Promise<void>;
 
 /** The maximum number of buckets that a reader waits for. The alarm of the log writer rolls up the remaining buckets. */
-const maxSlices = 1000;
+const maxBuckets = 1000;
 
 /**
  * Refreshes the roll-ups of an account from its log, unless `refresh` decides that it is too soon. If the refresh fails, the stored figures are
  * shown, and `asOf` is the time up to which they are complete.
  */
-export async function refreshRollUps<Asked extends LogReadContext & { refresh: Refresh }>(reading: Asked): Promise<UpToDate<Asked>> {
-  const asOf = await refreshedAsOf(reading).catch((error: unknown) => {
-    console.error(`the usage of ${reading.actor.accountId} cannot be read:`, messagesOf(error));
+export async function refreshRollUps<Asked extends LogReadContext & { refresh: Refresh }>(context: Asked): Promise<UpToDate<Asked>> {
+  const asOf = await refreshedAsOf(context).catch((error: unknown) => {
+    console.error(`the usage of ${context.actor.accountId} cannot be read:`, messagesOf(error));
     return null;
   });
-  return { ...reading, asOf } as UpToDate<Asked>;
+  return { ...context, asOf } as UpToDate<Asked>;
 }
 
 async function refreshedAsOf({ actor, activity, now, refresh }: LogReadContext & { refresh: Refresh }): Promise<number> {
-  if ((await staleSince(activity, actor.accountId)) === null) return now;
+  if ((await dirtySince(activity, actor.accountId)) === null) return now;
   await refresh(actor.accountId).catch((error: unknown) =>
     console.error(`the usage of ${actor.accountId} could not be refreshed:`, messagesOf(error)),
   );
-  return Math.min((await staleSince(activity, actor.accountId)) ?? now, now);
+  return Math.min((await dirtySince(activity, actor.accountId)) ?? now, now);
 }
 
 /** Returns the time up to which the figures are complete. Throws `unavailable` if the log's database is not available. */
@@ -48,7 +48,7 @@ export function knownAsOf({ asOf }: UpToDate): number {
  * Returns the earliest time at which a dirty bucket of the account became dirty, or null if no bucket is dirty. All entries written before that time
  * are rolled up.
  */
-const staleSince = ({ $client }: LogReadContext["activity"], accountId: string): Promise<number | null> =>
+const dirtySince = ({ $client }: LogReadContext["activity"], accountId: string): Promise<number | null> =>
   withDeadline(
     $client.prepare("SELECT min(since) AS since FROM stale_slices WHERE account_id = ?").bind(accountId).first<number>("since"),
     5 * secondMs,
@@ -56,12 +56,12 @@ const staleSince = ({ $client }: LogReadContext["activity"], accountId: string):
   );
 
 /** Rolls up the dirty buckets of an account, latest first. Returns the time D1 spent, in milliseconds, without the network time. */
-export async function foldAccount(d1: D1Database, accountId: string): Promise<number> {
+export async function rollUpAccount(d1: D1Database, accountId: string): Promise<number> {
   const startedAt = Date.now();
-  const stale = await staleSlicesOf(d1, accountId, maxSlices);
+  const dirty = await dirtyBucketsOf(d1, accountId, maxBuckets);
   const wayMs = Date.now() - startedAt;
   let tookMs = 0;
-  for (let from = 0; from < stale.length; from += slicesAtOnce)
-    tookMs += Math.max(0, (await foldSlices(d1, stale.slice(from, from + slicesAtOnce))) - wayMs);
+  for (let from = 0; from < dirty.length; from += bucketsAtOnce)
+    tookMs += Math.max(0, (await rollUpBuckets(d1, dirty.slice(from, from + bucketsAtOnce))) - wayMs);
   return tookMs;
 }

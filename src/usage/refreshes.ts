@@ -1,6 +1,6 @@
 import { secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
-import { foldAccount } from "./refresh-roll-ups.ts";
+import { rollUpAccount } from "./refresh-roll-ups.ts";
 
 /**
  * The pause after a refresh, as a multiple of the time that D1 spent on the refresh. A factor of 50 limits an account that is read all the time to 2
@@ -39,7 +39,7 @@ export class Refreshes {
   async #run(accountId: string, startedAt: number): Promise<void> {
     let restMs = 0;
     try {
-      restMs = restOfOthers * (await foldAccount(this.#d1(), accountId));
+      restMs = restOfOthers * (await rollUpAccount(this.#d1(), accountId));
     } catch (error) {
       restMs = Math.max(shortestRestAfterFailureMs, restOfOthers * (Date.now() - startedAt));
       throw error;

@@ -4,8 +4,8 @@ import { dayMs } from "../time/clock.ts";
  * How long the roll-ups of hours are kept, in milliseconds. Two windows of 30 days need 62 days of hours. A log can be kept for 90 days, and
  * recomputing a day needs all of its hours.
  */
-const hoursKeptMs = 93 * dayMs;
-const daysKeptMs = 400 * dayMs;
+const hourRetentionMs = 93 * dayMs;
+const dayRetentionMs = 400 * dayMs;
 
 /** The maximum number of hours or days that one statement deletes, with all of their rows. */
 const partsAtOnce = 100;
@@ -18,10 +18,10 @@ export async function deleteOldUsage(d1: D1Database, accountIds: readonly string
   const ids = JSON.stringify(accountIds);
   const deletion = (sql: string, keptMs: number) => d1.prepare(sql).bind(ids, now - keptMs);
   const [, hours, , days] = await d1.batch<{ parts: number }>([
-    deletion(deleteTotals("usage_hour_totals", "usage_hours"), hoursKeptMs),
-    deletion(deleteRows("usage_hours"), hoursKeptMs),
-    deletion(deleteTotals("usage_day_totals", "usage_days"), daysKeptMs),
-    deletion(deleteRows("usage_days"), daysKeptMs),
+    deletion(deleteTotals("usage_hour_totals", "usage_hours"), hourRetentionMs),
+    deletion(deleteRows("usage_hours"), hourRetentionMs),
+    deletion(deleteTotals("usage_day_totals", "usage_days"), dayRetentionMs),
+    deletion(deleteRows("usage_days"), dayRetentionMs),
   ]);
   // Each hour or day has at least one row, so fewer deleted rows than `partsAtOnce` mean that nothing is left.
   return [hours, days].some((outcome) => (outcome?.meta.changes ?? 0) >= partsAtOnce);

@@ -2,7 +2,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { readHighestUsage, readKeyUsage } from "../admission/rate-limit-usage.ts";
 import { logContext, readContext } from "../api/acting.ts";
 import { respondJson } from "../api/respond.ts";
-import { refusing, requireScope } from "../api/route-parts/access.ts";
+import { failsWith, requireScope } from "../api/route-parts/access.ts";
 import { json } from "../api/route-parts/responses.ts";
 import { time } from "../api/route-parts/schemas.ts";
 import { createRouter } from "../api/router.ts";
@@ -153,23 +153,23 @@ const read = createRoute({
     "The four figures of the overview, as the same roll-ups give them: of a window that ends with the current hour, against the window before it.",
   tags,
   ...requireScope("usage:read"),
-  ...refusing("not_found"),
+  ...failsWith("not_found"),
   request: { query: z.strictObject({ window: windowQuery, key_id: keyId }) },
   responses: { 200: json(Usage, "The figures.") },
 });
 
 routes.openapi(read, async (c) => {
   const { window, key_id } = c.req.valid("query");
-  const asking = await refreshRollUps({ ...logContext(c), guards: c.env.KEY_GUARD });
+  const context = await refreshRollUps({ ...logContext(c), guards: c.env.KEY_GUARD });
   const [figures, rateLimit] = await Promise.all([
-    readUsage(asking, { window, keyId: key_id }),
-    key_id === undefined ? readHighestUsage(asking) : readKeyUsage(asking, key_id),
+    readUsage(context, { window, keyId: key_id }),
+    key_id === undefined ? readHighestUsage(context) : readKeyUsage(context, key_id),
   ]);
   const { totalRequests, successRate, avgResponseTimeMs } = figures;
   return respondJson(
     c,
     {
-      as_of: iso(knownAsOf(asking)),
+      as_of: iso(knownAsOf(context)),
       window: spanJson(figures.window),
       previous: spanJson(figures.previous),
       total_requests: { value: totalRequests.value, previous: totalRequests.previous, change_percent: totalRequests.changePercent },
@@ -209,7 +209,7 @@ const breakdown = createRoute({
     "Over the window of GET /usage: the shares add up to its total_requests. Days come in order, the others with the most requests first.",
   tags,
   ...requireScope("usage:read"),
-  ...refusing("not_found"),
+  ...failsWith("not_found"),
   request: {
     query: z.strictObject({
       window: windowQuery,
@@ -223,12 +223,12 @@ const breakdown = createRoute({
 routes.openapi(breakdown, async (c) => {
   const { window: name, by, key_id } = c.req.valid("query");
   if (key_id !== undefined) await requireKey(readContext(c), key_id);
-  const asking = await refreshRollUps(logContext(c));
-  const { window, shares } = await readBreakdown(asking, { window: name, by, keyId: key_id });
+  const context = await refreshRollUps(logContext(c));
+  const { window, shares } = await readBreakdown(context, { window: name, by, keyId: key_id });
   return respondJson(
     c,
     {
-      as_of: iso(knownAsOf(asking)),
+      as_of: iso(knownAsOf(context)),
       window: spanJson(window),
       data: shares.map(({ value, requests, successes, averageMs }) => ({ value, requests, successes, avg_response_time_ms: averageMs })),
     },

@@ -45,7 +45,7 @@ export interface Message {
 const nothing = { status: null, responseBody: "", bodyIsCut: false, responseHeaders: {}, retryAfterMs: null };
 
 /** Returns the outcome of an attempt that was not made because the URL is not allowed. */
-export const refused = (reason: string, at: number): Outcome => ({
+export const notAttempted = (reason: string, at: number): Outcome => ({
   ...nothing,
   at,
   durationMs: 0,

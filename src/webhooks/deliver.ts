@@ -5,7 +5,7 @@ import { type Db, raw } from "../db/client.ts";
 import { rowAsJson, rowOfJson } from "../db/row-as-json.ts";
 import { newId } from "../ids/ids.ts";
 import { dayMs, iso, minuteMs, secondMs } from "../time/clock.ts";
-import { attempt, type Outcome, type Posting, refused } from "./attempt.ts";
+import { attempt, notAttempted, type Outcome, type Posting } from "./attempt.ts";
 import { disableWebhook } from "./disable-webhook.ts";
 import { decrypt } from "./encryption.ts";
 import { hasSlot, leaseMs, reserveNext } from "./in-flight.ts";
@@ -13,10 +13,10 @@ import type { EnqueueDeliveries } from "./outbox.ts";
 import { maxAttempts, nextAttemptAt, soonMs } from "./schedule.ts";
 import { cutEarlier, storeAttempt } from "./store-attempt.ts";
 import { deliveries, webhooks } from "./tables.ts";
-import { type UrlContext, urlRefusal } from "./url-rules.ts";
+import { type UrlContext, urlErrorOf } from "./url-rules.ts";
 import type { Webhook } from "./webhook.ts";
 
-export const patienceMs = 5 * dayMs;
+export const maxFailingMs = 5 * dayMs;
 /** The delay before a delivery is retried after a failure of the service itself, in milliseconds. */
 const postponedMs = 5 * minuteMs;
 /** The maximum difference between the clocks of two machines, in milliseconds. A delivery that is due within this time already counts as due. */
@@ -106,8 +106,8 @@ async function leaveToOthers({ db, now }: Delivering, deliveryId: string): Promi
 }
 
 async function post(delivering: Delivering, delivery: Claimed, webhook: Webhook): Promise<Outcome> {
-  const refusal = urlRefusal(webhook.url, delivering.urls);
-  if (refusal !== null) return refused(refusal, delivering.now());
+  const urlError = urlErrorOf(webhook.url, delivering.urls);
+  if (urlError !== null) return notAttempted(urlError, delivering.now());
   const previous = delivery.previous === null ? "" : `,"previous":${delivery.previous}`;
   const body = `{"type":${JSON.stringify(delivery.event_type)},"timestamp":"${iso(delivery.happened_at)}","data":${delivery.data}${previous}}`;
   const secrets = await liveSecrets(delivering, webhook);
@@ -116,8 +116,11 @@ async function post(delivering: Delivering, delivery: Claimed, webhook: Webhook)
 
 async function liveSecrets({ now, encryption }: Delivering, webhook: Webhook): Promise<string[]> {
   const isOverlapping = webhook.overlapEndsAt !== null && now() < webhook.overlapEndsAt;
-  const sealed = [webhook.sealedSecret, ...(isOverlapping && webhook.previousSealedSecret ? [webhook.previousSealedSecret] : [])];
-  return Promise.all(sealed.map((each) => decrypt(each, webhook.id, encryption)));
+  const encrypted = [
+    webhook.encryptedSecret,
+    ...(isOverlapping && webhook.previousEncryptedSecret ? [webhook.previousEncryptedSecret] : []),
+  ];
+  return Promise.all(encrypted.map((each) => decrypt(each, webhook.id, encryption)));
 }
 
 async function record(
@@ -155,7 +158,7 @@ async function record(
   const [own] = recorded;
   if (!own) return;
   await noteHealth(db, webhook, outcome, at, own.failing_since);
-  if (outcome.error !== null && own.failing_since !== null && at - own.failing_since >= patienceMs)
+  if (outcome.error !== null && own.failing_since !== null && at - own.failing_since >= maxFailingMs)
     await disableWebhook(delivering, webhook, "Every attempt of five days has failed.", { failingSince: own.failing_since });
   else if (again !== null && again - at <= soonMs) delivering.enqueue([{ id: deliveryId, delayMs: again - at }]);
 }

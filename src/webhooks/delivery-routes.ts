@@ -2,8 +2,8 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { readContext, scopesOf, webhookContext } from "../api/acting.ts";
 import { apiBase } from "../api/base-path.ts";
 import { etagOfContent, respondOne } from "../api/middleware/conditional.ts";
-import { runOnce } from "../api/middleware/idempotency.ts";
-import { refusing, requireScope } from "../api/route-parts/access.ts";
+import { runIdempotently } from "../api/middleware/idempotency.ts";
+import { failsWith, requireScope } from "../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../api/route-parts/pages.ts";
 import { optionalBody, withConditions, withIdempotencyKey } from "../api/route-parts/requests.ts";
 import { json, notModified, postJson } from "../api/route-parts/responses.ts";
@@ -139,7 +139,7 @@ const read = createRoute({
     "One delivery with what each attempt sent and was answered. Needs the read scope of what the event is about, too: a receiver may answer with what it was sent.",
   tags,
   ...requireScope("webhooks:read"),
-  ...refusing("forbidden"),
+  ...failsWith("forbidden"),
   ...withConditions,
   request: { params: ofDelivery },
   responses: { 200: json(DeliveryWithAttempts, "The delivery.", "ETag"), ...notModified },
@@ -149,8 +149,8 @@ routes.openapi(read, async (c) => {
   const delivery = await readDelivery(readContext(c), c.req.valid("param").id);
   // The response of a receiver can contain the event, so the key needs the scope for reading the event.
   eventCatalogue.requireReadable([delivery.eventType], scopesOf(c));
-  const answer = { ...deliveryJson(delivery), attempts: delivery.attempts.map(attemptJson) };
-  return respondOne(c, answer, etagOfContent(answer));
+  const body = { ...deliveryJson(delivery), attempts: delivery.attempts.map(attemptJson) };
+  return respondOne(c, body, etagOfContent(body));
 });
 
 const again = createRoute({
@@ -162,7 +162,7 @@ const again = createRoute({
     "Sends the event once more, as a new delivery with the same `webhook-id`, by which a receiver knows that it has seen it. The webhook must be enabled: else 409 `conflict`.",
   tags,
   ...requireScope("webhooks:write"),
-  ...refusing("forbidden", "conflict"),
+  ...failsWith("forbidden", "conflict"),
   ...withIdempotencyKey,
   request: { params: ofDelivery, body: optionalBody(NoMembers) },
   responses: {
@@ -176,8 +176,8 @@ const again = createRoute({
 
 routes.openapi(again, (c) => {
   const { id } = c.req.valid("param");
-  return runOnce(c, {
-    authorize: (reading) => authorizeRedelivery({ ...reading, scopes: scopesOf(c) }, id),
+  return runIdempotently(c, {
+    authorize: (context) => authorizeRedelivery({ ...context, scopes: scopesOf(c) }, id),
     run: ({ commit }) => redeliver(webhookContext(c, commit), id),
     respond: (made) => ({ status: 202, body: { id: made }, headers: { Location: pathOf(made) } }),
   });
@@ -192,7 +192,7 @@ const attempt = createRoute({
     "Does not wait for the time of the next attempt; those after it follow by the schedule. A delivery that waits for none is refused: 409 `conflict`.",
   tags,
   ...requireScope("webhooks:write"),
-  ...refusing("forbidden", "conflict"),
+  ...failsWith("forbidden", "conflict"),
   ...withIdempotencyKey,
   request: { params: ofDelivery, body: optionalBody(NoMembers) },
   responses: {
@@ -206,8 +206,8 @@ const attempt = createRoute({
 
 routes.openapi(attempt, (c) => {
   const { id } = c.req.valid("param");
-  return runOnce(c, {
-    authorize: (reading) => authorizeRedelivery({ ...reading, scopes: scopesOf(c) }, id),
+  return runIdempotently(c, {
+    authorize: (context) => authorizeRedelivery({ ...context, scopes: scopesOf(c) }, id),
     run: ({ commit }) => attemptNow(webhookContext(c, commit), id),
     respond: () => ({ status: 202, body: { id }, headers: { Location: pathOf(id) } }),
   });
@@ -234,7 +234,7 @@ const test = createRoute({
     "Creates an event and sends it to this webhook alone, regardless of its event types. If the webhook is disabled, the response is 409 `conflict`.",
   tags,
   ...requireScope("webhooks:write"),
-  ...refusing("forbidden", "conflict"),
+  ...failsWith("forbidden", "conflict"),
   ...withIdempotencyKey,
   request: { params: ofWebhook, body: optionalBody(Test) },
   responses: {
@@ -249,7 +249,7 @@ const test = createRoute({
 routes.openapi(test, (c) => {
   const { id } = c.req.valid("param");
   const { event_type: type } = c.req.valid("json");
-  return runOnce(c, {
+  return runIdempotently(c, {
     authorize: () => authorizeTest({ ...readContext(c), scopes: scopesOf(c) }, type),
     run: ({ commit }) => sendTest(webhookContext(c, commit), id, type),
     respond: (made) => ({ status: 202, body: { delivery_id: made }, headers: { Location: pathOf(made) } }),

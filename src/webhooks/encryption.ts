@@ -22,15 +22,15 @@ async function keyOf({ secret }: NamedSecret): Promise<CryptoKey> {
  */
 export async function encrypt(text: string, owner: string, [first]: readonly [NamedSecret, ...NamedSecret[]]): Promise<string> {
   const iv = crypto.getRandomValues(new Uint8Array(ivBytes));
-  const sealed = await crypto.subtle.encrypt({ name: algorithm, iv, additionalData: bytesOf(owner) }, await keyOf(first), bytesOf(text));
-  return [first.name, Buffer.from(iv).toString("base64url"), Buffer.from(sealed).toString("base64url")].join(".");
+  const encrypted = await crypto.subtle.encrypt({ name: algorithm, iv, additionalData: bytesOf(owner) }, await keyOf(first), bytesOf(text));
+  return [first.name, Buffer.from(iv).toString("base64url"), Buffer.from(encrypted).toString("base64url")].join(".");
 }
 
 /** Decrypts text that was encrypted for `owner`. Throws if the owner differs, or if the secret that encrypted the text is not in `secrets`. */
-export async function decrypt(sealed: string, owner: string, secrets: readonly NamedSecret[]): Promise<string> {
-  const [name = "", iv = "", content = ""] = sealed.split(".");
+export async function decrypt(encrypted: string, owner: string, secrets: readonly NamedSecret[]): Promise<string> {
+  const [name = "", iv = "", content = ""] = encrypted.split(".");
   const secret = secrets.find((candidate) => candidate.name === name);
-  if (!secret) throw new Error(`a webhook secret was sealed under ${name}, which is not among the secrets of the Worker`);
+  if (!secret) throw new Error(`a webhook secret was encrypted with ${name}, which is not among the secrets of the Worker`);
   const opened = await crypto.subtle.decrypt(
     { name: algorithm, iv: Buffer.from(iv, "base64url"), additionalData: bytesOf(owner) },
     await keyOf(secret),

@@ -83,7 +83,7 @@ export type EnqueueDeliveries = (due: readonly DueDelivery[]) => void;
 export interface Authority {
   holds(scopes: readonly string[]): SQL;
   /** Returns the error that says which permission is missing. */
-  refusal(scopes: readonly string[]): Promise<Failure>;
+  urlError(scopes: readonly string[]): Promise<Failure>;
 }
 
 /** The context that a verb needs to write. */
@@ -129,7 +129,7 @@ export async function commitChange(outbox: Outbox, change: AnyChange, first: Sta
   try {
     outcomes = await db.batch([head, ...tail]);
   } catch (error) {
-    throw await refusalOf(outbox, change, error);
+    throw await denialOf(outbox, change, error);
   }
   const after = before.length + fanOuts.length;
   const own = outcomes.slice(after);
@@ -175,8 +175,8 @@ function conditionsOf({ authority }: Outbox, change: AnyChange): BatchCondition[
 }
 
 /** Returns the error to throw for a change that was not written. */
-async function refusalOf({ authority }: Outbox, { scopes = [] }: AnyChange, error: unknown): Promise<unknown> {
-  if (authority && isFailedCondition(error, authorityHolds)) return authority.refusal(scopes);
+async function denialOf({ authority }: Outbox, { scopes = [] }: AnyChange, error: unknown): Promise<unknown> {
+  if (authority && isFailedCondition(error, authorityHolds)) return authority.urlError(scopes);
   if (isFailedCondition(error, databaseHasRoom))
     return new Failure("unavailable", "The database is full: only what ends or deletes something is still done.", { cause: error });
   if (isFailedCondition(error, accountHasRoom) || isFailedCondition(error, accountHasReserve)) return overQuota(error);

@@ -21,12 +21,12 @@ export interface DeliveryFilter {
  * Throws `not_found` if the webhook does not exist.
  */
 export async function listDeliveries(
-  reading: ReadContext,
+  context: ReadContext,
   webhookId: string,
   { filter, after, limit }: { filter: DeliveryFilter; after?: string | undefined; limit: number },
 ): Promise<Page<Delivery, string>> {
-  const { db, actor } = reading;
-  await readWebhook(reading, webhookId);
+  const { db, actor } = context;
+  await readWebhook(context, webhookId);
   const range = and(
     eq(deliveries.accountId, actor.accountId),
     eq(deliveries.webhookId, webhookId),
@@ -44,8 +44,8 @@ export async function listDeliveries(
 }
 
 /** Returns one delivery of the account with its attempts, oldest first. Throws `not_found` if the delivery does not exist. */
-export async function readDelivery(reading: ReadContext, id: string): Promise<Delivery & { attempts: Attempt[] }> {
-  const { db, actor } = reading;
+export async function readDelivery(context: ReadContext, id: string): Promise<Delivery & { attempts: Attempt[] }> {
+  const { db, actor } = context;
   const [[delivery], made] = await db.batch([
     db
       .select()

@@ -3,7 +3,7 @@ import { insertWhere } from "../db/insert-where.ts";
 import { wrote } from "../db/optimistic-locking.ts";
 import { Failure } from "../errors/failure.ts";
 import { eventCatalogue } from "../events/catalogue.ts";
-import { eventsKeptMs } from "../events/retention.ts";
+import { eventRetentionMs } from "../events/retention.ts";
 import { idBound, newId } from "../ids/ids.ts";
 import { deliveryBytes } from "../storage/storage.ts";
 import type { Delivery } from "./read-deliveries.ts";
@@ -33,10 +33,10 @@ export interface Matching {
  * Returns the number of matching deliveries. Throws `not_found` if the webhook does not exist. Throws `forbidden` if the acting key may not read all
  * matching events.
  */
-export async function countRedeliveries(writing: WebhookContext, webhookId: string, filter: RedeliveryFilter): Promise<Matching> {
-  const { count, pending } = await readMatching(writing, await readWebhook(writing, webhookId), stored(writing.now, filter));
+export async function countRedeliveries(context: WebhookContext, webhookId: string, filter: RedeliveryFilter): Promise<Matching> {
+  const { count, pending } = await readMatching(context, await readWebhook(context, webhookId), stored(context.now, filter));
   // Commit the result, so that a repeated request with the same Idempotency-Key gets the same response.
-  await writing.commit({ accountId: writing.actor.accountId, result: { count, pending }, events: [], statements: [] });
+  await context.commit({ accountId: context.actor.accountId, result: { count, pending }, events: [], statements: [] });
   return { count, pending };
 }
 
@@ -48,14 +48,14 @@ export const maxUnfinished = 20;
  * and a scheduled job creates the rest. Throws the same errors as `redeliver`, and `limit_reached` if too many redeliveries are unfinished.
  */
 export async function redeliverAll(
-  writing: WebhookContext,
+  context: WebhookContext,
   webhookId: string,
   filter: RedeliveryFilter,
 ): Promise<{ id: string; count: number }> {
-  const { db, actor, now, commit } = writing;
-  const webhook = await readWebhook(writing, webhookId);
+  const { db, actor, now, commit } = context;
+  const webhook = await readWebhook(context, webhookId);
   const own = stored(now, filter);
-  const { count, types } = await readMatching(writing, webhook, own);
+  const { count, types } = await readMatching(context, webhook, own);
   requireActive(webhook);
   const redelivery = {
     accountId: actor.accountId,
@@ -89,7 +89,7 @@ export async function redeliverAll(
 
 function stored(now: number, { from, to, statuses = ["failed", "held"], eventTypes }: RedeliveryFilter): StoredRedeliveryFilter {
   return {
-    fromId: idBound("evt", Math.max(from, now - eventsKeptMs)),
+    fromId: idBound("evt", Math.max(from, now - eventRetentionMs)),
     toId: to === undefined ? null : idBound("evt", to),
     statuses: [...statuses],
     eventTypes: eventTypes ? [...eventTypes] : null,

@@ -18,22 +18,22 @@ import type { WebhookContext, WebhookReadContext } from "./write-webhooks.ts";
  * Sends the event of a delivery again and returns the id of the new delivery. Throws `not_found`, `forbidden`, and `conflict` if the webhook is
  * disabled.
  */
-export async function redeliver(writing: WebhookContext, deliveryId: string): Promise<string> {
-  const before = await readReadable(writing, deliveryId);
-  requireActive(await readWebhook(writing, before.webhookId));
+export async function redeliver(context: WebhookContext, deliveryId: string): Promise<string> {
+  const before = await readReadable(context, deliveryId);
+  requireActive(await readWebhook(context, before.webhookId));
   // Events are deleted after 30 days, but a younger delivery that repeats an event can still exist.
-  await readEvent(writing, before.eventId);
-  return sendNow(writing, { ...before, redeliveryOf: before.id }, (id) => [raw(writing.db, supersedeAll(before.id, id))]);
+  await readEvent(context, before.eventId);
+  return sendNow(context, { ...before, redeliveryOf: before.id }, (id) => [raw(context.db, supersedeAll(before.id, id))]);
 }
 
 /** Throws `not_found` if a delivery does not exist, and `forbidden` if the acting key may not read its event. */
-export async function authorizeRedelivery(reading: WebhookReadContext, deliveryId: string): Promise<void> {
-  await readReadable(reading, deliveryId);
+export async function authorizeRedelivery(context: WebhookReadContext, deliveryId: string): Promise<void> {
+  await readReadable(context, deliveryId);
 }
 
-async function readReadable(reading: WebhookReadContext, deliveryId: string): Promise<Delivery> {
-  const delivery = await readDelivery(reading, deliveryId);
-  eventCatalogue.requireReadable([delivery.eventType], reading.scopes);
+async function readReadable(context: WebhookReadContext, deliveryId: string): Promise<Delivery> {
+  const delivery = await readDelivery(context, deliveryId);
+  eventCatalogue.requireReadable([delivery.eventType], context.scopes);
   return delivery;
 }
 
@@ -41,15 +41,15 @@ async function readReadable(reading: WebhookReadContext, deliveryId: string): Pr
  * Sends a test event to one webhook and returns the id of the delivery. The event is a `webhook.test`, or has the example data of another type.
  * Throws `not_found`, `forbidden`, and `conflict` if the webhook is disabled.
  */
-export async function sendTest(writing: WebhookContext, webhookId: string, type: string): Promise<string> {
-  const { db, now } = writing;
-  const webhook = await readWebhook(writing, webhookId);
-  authorizeTest(writing, type);
+export async function sendTest(context: WebhookContext, webhookId: string, type: string): Promise<string> {
+  const { db, now } = context;
+  const webhook = await readWebhook(context, webhookId);
+  authorizeTest(context, type);
   requireActive(webhook);
   const kind = eventCatalogue.find(type);
   const event = type === "webhook.test" || !kind ? testEvent(webhook, now) : newExampleEvent(kind, { accountId: webhook.accountId, now });
   const delivery = { accountId: webhook.accountId, webhookId, eventId: event.id, eventType: event.type, redeliveryOf: null };
-  return sendNow(writing, delivery, () => storeEvent(db, event));
+  return sendNow(context, delivery, () => storeEvent(db, event));
 }
 
 /** Throws `forbidden` if the acting key may not read events of this type. */
@@ -59,9 +59,9 @@ export const authorizeTest = ({ scopes }: WebhookReadContext, type: string): voi
  * Makes the next attempt of a pending delivery now. Throws `not_found` and `forbidden`. Throws `conflict` if the delivery is not pending or an
  * attempt is in flight.
  */
-export async function attemptNow(writing: WebhookContext, deliveryId: string): Promise<void> {
-  const { db, actor, now, commit } = writing;
-  const before = await readReadable(writing, deliveryId);
+export async function attemptNow(context: WebhookContext, deliveryId: string): Promise<void> {
+  const { db, actor, now, commit } = context;
+  const before = await readReadable(context, deliveryId);
   const [set] = await commit({
     accountId: actor.accountId,
     result: null,

@@ -2,8 +2,8 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { readContext, scopesOf, webhookContext } from "../api/acting.ts";
 import { apiBase } from "../api/base-path.ts";
 import { etagOfContent, respondOne } from "../api/middleware/conditional.ts";
-import { runOnce } from "../api/middleware/idempotency.ts";
-import { refusing, requireScope } from "../api/route-parts/access.ts";
+import { runIdempotently } from "../api/middleware/idempotency.ts";
+import { failsWith, requireScope } from "../api/route-parts/access.ts";
 import { body, withConditions, withIdempotencyKey } from "../api/route-parts/requests.ts";
 import { json, notModified, postJson } from "../api/route-parts/responses.ts";
 import { idParam } from "../api/route-parts/schemas.ts";
@@ -71,7 +71,7 @@ const redeliverMany = createRoute({
     "Sends every event that matches once more: five a second, each as a new delivery with the same `webhook-id`. The first 500 are made at once, the others before they are due. With `dry_run` it only counts. The webhook must be enabled: else 409 `conflict`.",
   tags,
   ...requireScope("webhooks:write"),
-  ...refusing("forbidden", "conflict"),
+  ...failsWith("forbidden", "conflict"),
   ...withIdempotencyKey,
   request: { params: idParam("whk_019a1b2c3d4e7f8091a2b3c4d5e6f708"), body: body(Redeliver) },
   responses: {
@@ -93,15 +93,15 @@ routes.openapi(redeliverMany, async (c) => {
   const filter = { from, to, statuses: status && [status], eventTypes };
   const requireAsked = () => eventCatalogue.requireReadable(eventTypes ?? [], scopesOf(c));
   if (isDryRun)
-    return runOnce(c, {
+    return runIdempotently(c, {
       authorize: requireAsked,
       run: ({ commit }) => countRedeliveries(webhookContext(c, commit), id, filter),
       respond: ({ count }) => ({ status: 200, body: { count } }),
     });
-  return runOnce(c, {
-    authorize: async (reading, { id: made }: { id: string; count: number }) => {
+  return runIdempotently(c, {
+    authorize: async (context, { id: made }: { id: string; count: number }) => {
       requireAsked();
-      await authorizeRedeliveries({ ...reading, scopes: scopesOf(c) }, made);
+      await authorizeRedeliveries({ ...context, scopes: scopesOf(c) }, made);
     },
     run: ({ commit }) => redeliverAll(webhookContext(c, commit), id, filter),
     respond: (made) => ({ status: 202, body: made, headers: { Location: `${apiBase}/redeliveries/${made.id}` } }),

@@ -11,7 +11,7 @@ const webhooksAtOnce = 200;
  * if the rotation overlap has ended. Skips webhook secrets if the Worker no longer has the secret that encrypted them. Returns how many webhooks were
  * updated and whether there are more.
  */
-export async function reencryptWebhooks(db: Db, secrets: NamedSecrets, now: number): Promise<{ resealed: number; hasMore: boolean }> {
+export async function reencryptWebhooks(db: Db, secrets: NamedSecrets, now: number): Promise<{ count: number; hasMore: boolean }> {
   const older = JSON.stringify(secrets.slice(1).map(({ name }) => name));
   const isOlder = (column: SQL) => sql`substr(${column}, 1, 1) IN (SELECT value FROM json_each(${older}))`;
   const found = await db
@@ -19,22 +19,24 @@ export async function reencryptWebhooks(db: Db, secrets: NamedSecrets, now: numb
     .from(webhooks)
     .where(sql`${isOlder(sql`sealed_secret`)} OR ${isOlder(sql`previous_sealed_secret`)}`)
     .limit(webhooksAtOnce);
-  let resealed = 0;
-  for (const { id, sealedSecret, previousSealedSecret, overlapEndsAt } of found) {
+  let count = 0;
+  for (const { id, encryptedSecret, previousEncryptedSecret, overlapEndsAt } of found) {
     const isOverlapping = overlapEndsAt !== null && now < overlapEndsAt;
-    const current = await sealedAnew(sealedSecret, id, secrets);
-    const previous = isOverlapping && previousSealedSecret ? await sealedAnew(previousSealedSecret, id, secrets) : null;
+    const current = await reencrypted(encryptedSecret, id, secrets);
+    const previous = isOverlapping && previousEncryptedSecret ? await reencrypted(previousEncryptedSecret, id, secrets) : null;
     // If the webhook's secret was rotated meanwhile, the next call processes the webhook again.
     const changed = await db.all(
       sql`UPDATE webhooks SET sealed_secret = ${current}, previous_sealed_secret = ${previous}
-        WHERE id = ${id} AND sealed_secret = ${sealedSecret} AND previous_sealed_secret IS ${previousSealedSecret} RETURNING 1`,
+        WHERE id = ${id} AND sealed_secret = ${encryptedSecret} AND previous_sealed_secret IS ${previousEncryptedSecret} RETURNING 1`,
     );
-    resealed += changed.length;
+    count += changed.length;
   }
-  return { resealed, hasMore: found.length === webhooksAtOnce || resealed < found.length };
+  return { count, hasMore: found.length === webhooksAtOnce || count < found.length };
 }
 
-async function sealedAnew(sealed: string, owner: string, secrets: NamedSecrets): Promise<string> {
-  const name = sealed.slice(0, 1);
-  return secrets.slice(1).some((older) => older.name === name) ? encrypt(await decrypt(sealed, owner, secrets), owner, secrets) : sealed;
+async function reencrypted(encrypted: string, owner: string, secrets: NamedSecrets): Promise<string> {
+  const name = encrypted.slice(0, 1);
+  return secrets.slice(1).some((older) => older.name === name)
+    ? encrypt(await decrypt(encrypted, owner, secrets), owner, secrets)
+    : encrypted;
 }

@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm";
 import type { Db } from "../db/client.ts";
 import { deleteInChunks } from "../db/delete-in-chunks.ts";
-import { eventsKeptMs } from "../events/retention.ts";
+import { eventRetentionMs } from "../events/retention.ts";
 import { idBound } from "../ids/ids.ts";
 
 /**
@@ -9,7 +9,7 @@ import { idBound } from "../ids/ids.ts";
  * the number of deleted rows.
  */
 export async function deleteOldDeliveries(db: Db, now: number, atMost: number): Promise<number> {
-  const oldest = idBound("dlv", now - eventsKeptMs);
+  const oldest = idBound("dlv", now - eventRetentionMs);
   const attempts = await deleteInChunks(
     db,
     atMost,
@@ -33,5 +33,5 @@ export const deleteOldRedeliveries = (db: Db, accountIds: readonly string[], now
     atMost,
     (limit) => sql`DELETE FROM redeliveries WHERE (account_id, id) IN
       (SELECT redeliveries.account_id, redeliveries.id FROM json_each(${JSON.stringify(accountIds)}) AS due
-        CROSS JOIN redeliveries ON redeliveries.account_id = due.value AND redeliveries.id < ${idBound("rdl", now - eventsKeptMs)} LIMIT ${limit})`,
+        CROSS JOIN redeliveries ON redeliveries.account_id = due.value AND redeliveries.id < ${idBound("rdl", now - eventRetentionMs)} LIMIT ${limit})`,
   );

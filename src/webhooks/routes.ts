@@ -1,9 +1,9 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { readContext, scopesOf, webhookContext } from "../api/acting.ts";
 import { etagOfShown, preconditionOf, respondOne } from "../api/middleware/conditional.ts";
-import { runOnce } from "../api/middleware/idempotency.ts";
+import { runIdempotently } from "../api/middleware/idempotency.ts";
 import { respondEmpty, respondJson } from "../api/respond.ts";
-import { refusing, requireScope } from "../api/route-parts/access.ts";
+import { failsWith, requireScope } from "../api/route-parts/access.ts";
 import { cut, pageOf, positionAt, respondPage } from "../api/route-parts/pages.ts";
 import { body, mergePatch, optionalBody, withConditions, withIdempotencyKey } from "../api/route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../api/route-parts/responses.ts";
@@ -109,7 +109,7 @@ const create = createRoute({
     "Creates a webhook and shows its secret once. It receives events from then on. If the account already has 20 webhooks, the response is 409 `limit_reached`. The key also needs the read scope of each event type; `*` needs all of them.",
   tags,
   ...requireScope("webhooks:write"),
-  ...refusing("forbidden", "limit_reached"),
+  ...failsWith("forbidden", "limit_reached"),
   ...withIdempotencyKey,
   request: { body: body(NewWebhook) },
   responses: {
@@ -120,8 +120,8 @@ const create = createRoute({
 routes.openapi(create, (c) => {
   const { event_types, ...input } = c.req.valid("json");
   const newWebhook = { ...input, eventTypes: event_types };
-  return runOnce(c, {
-    authorize: (reading) => authorizeNewWebhook({ ...reading, scopes: scopesOf(c) }, newWebhook),
+  return runIdempotently(c, {
+    authorize: (context) => authorizeNewWebhook({ ...context, scopes: scopesOf(c) }, newWebhook),
     run: ({ commit }) => createWebhook(webhookContext(c, commit), newWebhook),
     respond: (made) => ({
       status: 201,
@@ -158,7 +158,7 @@ const change = createRoute({
     "Changes where and what is sent, disables a webhook or enables it again. While it is disabled, its events are held. Enabling does not send them: redeliver them. Disabling sends `webhook.disabled`.",
   tags,
   ...requireScope("webhooks:write"),
-  ...refusing("forbidden", "conflict", "limit_reached"),
+  ...failsWith("forbidden", "conflict", "limit_reached"),
   ...withConditions,
   request: { params, body: mergePatch(WebhookPatch) },
   responses: { 200: json(Webhook, "The whole webhook.", "ETag") },
@@ -184,7 +184,7 @@ const remove = createRoute({
   description: "Deletes the webhook for good. Its pending deliveries are not sent.",
   tags,
   ...requireScope("webhooks:write"),
-  ...refusing("forbidden", "conflict"),
+  ...failsWith("forbidden", "conflict"),
   ...withConditions,
   request: { params },
   responses: { 204: noContent("It is deleted.") },
@@ -204,7 +204,7 @@ const rotate = createRoute({
     "Creates a new secret and shows it once. Until the overlap ends, each request has a signature of each secret. Another rotation ends an earlier overlap.",
   tags,
   ...requireScope("webhooks:write"),
-  ...refusing("forbidden", "conflict"),
+  ...failsWith("forbidden", "conflict"),
   ...withIdempotencyKey,
   request: { params, body: optionalBody(WebhookRotation) },
   responses: {
@@ -215,8 +215,8 @@ const rotate = createRoute({
 routes.openapi(rotate, (c) => {
   const overlapMs = c.req.valid("json").overlap_seconds * secondMs;
   const { id } = c.req.valid("param");
-  return runOnce(c, {
-    authorize: (reading) => authorizeWebhook({ ...reading, scopes: scopesOf(c) }, id),
+  return runIdempotently(c, {
+    authorize: (context) => authorizeWebhook({ ...context, scopes: scopesOf(c) }, id),
     run: ({ commit }) => rotateWebhookSecret(webhookContext(c, commit), id, overlapMs),
     respond: (rotated) => ({ status: 200, ...withSecret(rotated), headers: { ETag: webhookEtag(rotated.webhook) } }),
   });

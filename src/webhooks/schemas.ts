@@ -4,7 +4,7 @@ import { rotation } from "../inputs/rotation.ts";
 import { visibleText } from "../inputs/values.ts";
 import { iso } from "../time/clock.ts";
 import { timeOf } from "../time/iso-text.ts";
-import { maxUrl, urlRefusal } from "./url-rules.ts";
+import { maxUrl, urlErrorOf } from "./url-rules.ts";
 import type { Webhook } from "./webhook.ts";
 
 export const exampleTypes = eventCatalogue.types.slice(0, 2);
@@ -50,8 +50,8 @@ export const webhookData = (webhook: Webhook): z.infer<typeof WebhookData> => ({
 const url = z
   .string()
   .superRefine((value, ctx) => {
-    const refusal = urlRefusal(value, { ownHosts: [], isLocal: true });
-    if (refusal !== null) ctx.addIssue({ code: "custom", message: refusal, params: { code: "refused_url" } });
+    const urlError = urlErrorOf(value, { ownHosts: [], isLocal: true });
+    if (urlError !== null) ctx.addIssue({ code: "custom", message: urlError, params: { code: "refused_url" } });
   })
   .meta({
     pattern: "^[hH][tT][tT][pP][sS]?://[^/\\s\\\\]",

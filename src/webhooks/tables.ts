@@ -16,9 +16,9 @@ export const webhooks = sqliteTable(
     state: text({ enum: ["active", "disabled"] }).notNull(),
     disabledReason: text("disabled_reason"),
     /** The secret is encrypted and not hashed, because signing needs the secret itself. */
-    sealedSecret: text("sealed_secret").notNull(),
+    encryptedSecret: text("sealed_secret").notNull(),
     /** The encrypted secret from before the last rotation. The previous secret also signs requests until the overlap ends. */
-    previousSealedSecret: text("previous_sealed_secret"),
+    previousEncryptedSecret: text("previous_sealed_secret"),
     overlapEndsAt: integer("overlap_ends_at"),
     /** The time of the first failed attempt since the last success, in milliseconds since the epoch. */
     failingSince: integer("failing_since"),

@@ -79,7 +79,7 @@ export const ownHosts = (publicOrigin: string): string[] =>
  * Returns why a webhook may not use a URL, as a sentence for the owner of the webhook. Returns null if the URL is allowed. The sentence reveals
  * nothing about any network.
  */
-export function urlRefusal(text: string, { ownHosts, isLocal }: UrlContext): string | null {
+export function urlErrorOf(text: string, { ownHosts, isLocal }: UrlContext): string | null {
   if (text.length > maxUrl) return `The URL must have at most ${maxUrl} characters.`;
   if (/[\p{C}\p{Z}\\]/u.test(text)) return "The URL must have no spaces, control characters or backslashes.";
   if (/[\u3002\uff0e\uff61]/.test(text) || /^[^/?#]*\/\/[^/?#]*%/.test(text))

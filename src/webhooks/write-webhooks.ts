@@ -26,7 +26,7 @@ import { readWebhook } from "./read-webhooks.ts";
 import { settleFirst, stopSettling } from "./settle.ts";
 import { newWebhookSecret } from "./signature.ts";
 import { webhookBacklogs, webhooks } from "./tables.ts";
-import { type UrlContext, urlRefusal } from "./url-rules.ts";
+import { type UrlContext, urlErrorOf } from "./url-rules.ts";
 import type { Webhook } from "./webhook.ts";
 
 export const maxWebhooks = 20;
@@ -48,14 +48,14 @@ export type WebhookPatch = Partial<NewWebhook> & { state?: Webhook["state"] };
  * Creates a webhook and its secret, which is shown only once. Throws `invalid_body` if the URL is not allowed. Throws `forbidden` if the acting key
  * may not read the event types. Throws `limit_reached` if the account already has 20 webhooks.
  */
-export async function createWebhook(writing: WebhookContext, input: NewWebhook): Promise<{ webhook: Webhook; secret: string }> {
-  const { encryption, urls } = writing;
+export async function createWebhook(context: WebhookContext, input: NewWebhook): Promise<{ webhook: Webhook; secret: string }> {
+  const { encryption, urls } = context;
   requireUrl(input.url, urls);
-  authorizeNewWebhook(writing, input);
-  const id = newId("whk", writing.now);
+  authorizeNewWebhook(context, input);
+  const id = newId("whk", context.now);
   const secret = newWebhookSecret();
-  const sealedSecret = await encrypt(secret, id, encryption);
-  const webhook = await retryOnConflict(() => insertWebhook(writing, { ...input, id, sealedSecret }, secret));
+  const encryptedSecret = await encrypt(secret, id, encryption);
+  const webhook = await retryOnConflict(() => insertWebhook(context, { ...input, id, encryptedSecret }, secret));
   return { webhook, secret };
 }
 
@@ -65,7 +65,7 @@ export const authorizeNewWebhook = ({ scopes }: WebhookReadContext, { eventTypes
 
 async function insertWebhook(
   { db, actor, now, commit }: WebhookContext,
-  own: NewWebhook & Pick<Webhook, "id" | "sealedSecret">,
+  own: NewWebhook & Pick<Webhook, "id" | "encryptedSecret">,
   secret: string,
 ): Promise<Webhook | typeof conflicted> {
   const ofAccount = eq(webhooks.accountId, actor.accountId);
@@ -82,7 +82,7 @@ async function insertWebhook(
     ...own,
     state: "active",
     disabledReason: null,
-    previousSealedSecret: null,
+    previousEncryptedSecret: null,
     overlapEndsAt: null,
     failingSince: null,
     revision: newRevision(),
@@ -106,14 +106,14 @@ async function insertWebhook(
  * Throws `not_found`, `precondition_failed`, `invalid_body` and `forbidden`. The acting key must also be allowed to read the events that the webhook
  * already receives.
  */
-export async function changeWebhook(writing: WebhookContext, id: string, patch: WebhookPatch, holds: Precondition): Promise<Webhook> {
-  if (patch.url !== undefined) requireUrl(patch.url, writing.urls);
-  if (patch.eventTypes) eventCatalogue.requireReadable(patch.eventTypes, writing.scopes);
-  return change(writing, id, holds, async (before) => {
+export async function changeWebhook(context: WebhookContext, id: string, patch: WebhookPatch, holds: Precondition): Promise<Webhook> {
+  if (patch.url !== undefined) requireUrl(patch.url, context.urls);
+  if (patch.eventTypes) eventCatalogue.requireReadable(patch.eventTypes, context.scopes);
+  return change(context, id, holds, async (before) => {
     // Deliveries that wait for the old URL go to the new URL, even if the event types have changed.
     const members = patched(before, patch);
-    const types = members.url === undefined ? [] : await waitingTypes(writing, before);
-    eventCatalogue.requireReadable(types, writing.scopes);
+    const types = members.url === undefined ? [] : await waitingTypes(context, before);
+    eventCatalogue.requireReadable(types, context.scopes);
     return { members, types };
   });
 }
@@ -132,21 +132,21 @@ function patched(before: Webhook, patch: WebhookPatch): Partial<Webhook> {
  * `not_found` and `forbidden`.
  */
 export async function rotateWebhookSecret(
-  writing: WebhookContext,
+  context: WebhookContext,
   id: string,
   overlapMs: number,
 ): Promise<{ webhook: Webhook; secret: string }> {
   const secret = newWebhookSecret();
-  const sealedSecret = await encrypt(secret, id, writing.encryption);
+  const encryptedSecret = await encrypt(secret, id, context.encryption);
   const webhook = await change(
-    writing,
+    context,
     id,
     always,
     async (before) => ({
       members: {
-        sealedSecret,
-        previousSealedSecret: overlapMs > 0 ? before.sealedSecret : null,
-        overlapEndsAt: overlapMs > 0 ? writing.now + overlapMs : null,
+        encryptedSecret,
+        previousEncryptedSecret: overlapMs > 0 ? before.encryptedSecret : null,
+        overlapEndsAt: overlapMs > 0 ? context.now + overlapMs : null,
       },
       types: [],
     }),
@@ -156,19 +156,19 @@ export async function rotateWebhookSecret(
 }
 
 /** Throws `not_found` if the webhook does not exist, and `forbidden` if the acting key may not read its events. */
-export async function authorizeWebhook(reading: WebhookReadContext, id: string): Promise<void> {
-  await readReadable(reading, id);
+export async function authorizeWebhook(context: WebhookReadContext, id: string): Promise<void> {
+  await readReadable(context, id);
 }
 
 /** Deletes a webhook. The waiting deliveries of a deleted webhook are not sent. Throws `not_found`, `precondition_failed` and `forbidden`. */
-export function deleteWebhook(writing: WebhookContext, id: string, holds: Precondition): Promise<void> {
-  const { db, commit } = writing;
-  return withOptimisticLock({ read: () => readReadable(writing, id), holds, name: "webhook" }, async (before) => {
+export function deleteWebhook(context: WebhookContext, id: string, holds: Precondition): Promise<void> {
+  const { db, commit } = context;
+  return withOptimisticLock({ read: () => readReadable(context, id), holds, name: "webhook" }, async (before) => {
     const outcomes = await commit({
       evenWhereFull: true,
       result: null,
       events: [],
-      audit: [audited(writing, "webhook.deleted", targetOf(before))],
+      audit: [audited(context, "webhook.deleted", targetOf(before))],
       statements: [
         ...settleFirst(db, before, "failed", isUnchanged(db, webhooks, before)),
         db.delete(webhooks).where(asRead(webhooks, before)).returning({ id: webhooks.id }),
@@ -180,15 +180,15 @@ export function deleteWebhook(writing: WebhookContext, id: string, holds: Precon
 }
 
 function change(
-  writing: WebhookContext,
+  context: WebhookContext,
   id: string,
   holds: Precondition,
   /** Returns the members to set, and any further event types that the change reveals to the acting key. */
   decide: (before: Webhook) => Promise<{ members: Partial<Webhook>; types: string[] }>,
   result: (after: Webhook) => unknown = (after) => after,
 ): Promise<Webhook> {
-  const { db, now, commit } = writing;
-  return withOptimisticLock({ read: () => readReadable(writing, id), holds, name: "webhook" }, async (before) => {
+  const { db, now, commit } = context;
+  return withOptimisticLock({ read: () => readReadable(context, id), holds, name: "webhook" }, async (before) => {
     const { members, types } = await decide(before);
     if (isEmpty(members)) return before;
     const after = { ...before, ...members, ...nextVersion(before, now) };
@@ -207,7 +207,7 @@ function change(
       evenWhereFull: isDisabled && Object.keys(members).every((member) => member === "state" || member === "disabledReason"),
       result: result(after),
       events: isDisabled ? [webhookDisabled(after, now)] : [],
-      audit: [audited(writing, actionOf(before, after, changesOf(members)), targetOf(after), changesOf(members))],
+      audit: [audited(context, actionOf(before, after, changesOf(members)), targetOf(after), changesOf(members))],
       statements: [...settling, db.update(webhooks).set(set).where(asRead(webhooks, before)).returning({ id: webhooks.id })],
       when,
       scopes: eventCatalogue.scopesFor([...before.eventTypes, ...after.eventTypes, ...types]),
@@ -223,7 +223,7 @@ const targetOf = ({ id, url }: Webhook): AuditTarget => ({ type: "webhook", id, 
  * removing a member searches for `webhook.updated` but not for `webhook.disabled`.
  */
 function actionOf(before: Webhook, after: Webhook, changes: readonly string[]): string {
-  if (before.sealedSecret !== after.sealedSecret) return "webhook.secret_rotated";
+  if (before.encryptedSecret !== after.encryptedSecret) return "webhook.secret_rotated";
   if (before.state === after.state || (after.state === "disabled" && changes.length > 1)) return "webhook.updated";
   return after.state === "disabled" ? "webhook.disabled" : "webhook.enabled";
 }
@@ -233,7 +233,7 @@ const memberNames: Record<string, string> = {
   description: "description",
   eventTypes: "event_types",
   state: "status",
-  sealedSecret: "secret",
+  encryptedSecret: "secret",
 };
 
 const changesOf = (members: Partial<Webhook>): string[] => Object.keys(members).flatMap((member) => memberNames[member] ?? []);
@@ -257,13 +257,13 @@ async function waitingTypes({ db }: WriteContext, webhook: Webhook): Promise<str
   return rows.map(({ type }) => type);
 }
 
-async function readReadable(reading: WebhookReadContext, id: string): Promise<Webhook> {
-  const webhook = await readWebhook(reading, id);
-  eventCatalogue.requireReadable(webhook.eventTypes, reading.scopes);
+async function readReadable(context: WebhookReadContext, id: string): Promise<Webhook> {
+  const webhook = await readWebhook(context, id);
+  eventCatalogue.requireReadable(webhook.eventTypes, context.scopes);
   return webhook;
 }
 
 function requireUrl(url: string, urls: UrlContext): void {
-  const refusal = urlRefusal(url, urls);
-  if (refusal !== null) throw invalidMember("/url", refusal, "refused_url");
+  const urlError = urlErrorOf(url, urls);
+  if (urlError !== null) throw invalidMember("/url", urlError, "refused_url");
 }

@@ -29,7 +29,7 @@ export function tagsIn(c: ApiContext, header: "If-Match" | "If-None-Match"): str
   if (value === undefined) return null;
   if (!tagList.test(value)) {
     throw new Failure("invalid_header", `The header ${header} is not valid.`, {
-      faults: [{ header, code: "invalid_format", detail: 'Must be * or entity tags as they came, quotes included: "..."' }],
+      fieldErrors: [{ header, code: "invalid_format", detail: 'Must be * or entity tags as they came, quotes included: "..."' }],
     });
   }
   return value.trim() === "*" ? "*" : (value.match(/(?:W\/)?"[^"]*"/g) ?? []);

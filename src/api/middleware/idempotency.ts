@@ -2,7 +2,7 @@ import type { ReadContext } from "../../accounts/actor.ts";
 import { hashOf } from "../../crypto/hash.ts";
 import { Failure } from "../../errors/failure.ts";
 import { urlOf } from "../../http/request-url.ts";
-import { runOnce as runOnceFor } from "../../idempotency/run-once.ts";
+import { runIdempotently as runOnceFor } from "../../idempotency/run-idempotently.ts";
 import type { IdempotentRequest, StoredResponse } from "../../idempotency/store.ts";
 import type { WriteContext } from "../../webhooks/outbox.ts";
 import { actorOf, outboxOf, readContext, writeContext } from "../acting.ts";
@@ -20,7 +20,7 @@ export function idempotencyKeyIn(c: ApiContext): string | null {
   if (value === undefined) return null;
   if (!idempotencyKey.test(value)) {
     throw new Failure("invalid_header", "The header Idempotency-Key is not valid.", {
-      faults: [{ header: "Idempotency-Key", code: "invalid_format", detail: "Must be 1 to 255 printable ASCII characters." }],
+      fieldErrors: [{ header: "Idempotency-Key", code: "invalid_format", detail: "Must be 1 to 255 printable ASCII characters." }],
     });
   }
   return value;
@@ -41,15 +41,15 @@ interface Post<Result, Body, Status> {
    * Throws if the API key of a repeated request may not make this change. Another key may have made the change first. `first`: the stored body of the
    * first response.
    */
-  authorize?: (reading: ReadContext, first: Body) => Promise<void> | void;
-  run: (writing: WriteContext) => Promise<Result>;
+  authorize?: (context: ReadContext, first: Body) => Promise<void> | void;
+  run: (context: WriteContext) => Promise<Result>;
   respond: (result: Result) => PostResponse<Body, Status>;
   /** Finishes work that the first request may have left undone after its change. This function runs before each replay. */
   beforeReplay?: () => Promise<void>;
 }
 
 /** Handles a POST so that it takes effect once per Idempotency-Key. A repeated request has no effect and gets the response to the first request. */
-export async function runOnce<Result, Body extends object, Status extends 200 | 201 | 202>(
+export async function runIdempotently<Result, Body extends object, Status extends 200 | 201 | 202>(
   c: ApiContext,
   { authorize = () => {}, run, respond: responseFor, beforeReplay = async () => {} }: Post<Result, Body, Status>,
 ) {

@@ -7,7 +7,7 @@ import { fieldCode } from "../../inputs/field-code.ts";
 import { required } from "../../inputs/values.ts";
 import type { ApiContext, ApiEnv } from "../context.ts";
 
-const maxFaults = 100;
+const maxFieldErrors = 100;
 const maxName = 100;
 
 type Issue = z.core.$ZodIssue;
@@ -26,7 +26,7 @@ function fieldErrorsOf(
   unknownName: FieldErrorCode,
 ): FieldError[] {
   if (issue.code === "unrecognized_keys") {
-    return issue.keys.slice(0, maxFaults).map((key) => ({ detail: unknown, code: unknownName, ...locate([...issue.path, key]) }));
+    return issue.keys.slice(0, maxFieldErrors).map((key) => ({ detail: unknown, code: unknownName, ...locate([...issue.path, key]) }));
   }
   if (issue.code === "invalid_type" && issue.message === required) {
     return [{ detail: required, code: "required", ...locate(issue.path) }];
@@ -40,48 +40,50 @@ export const onInvalid: Hook<unknown, ApiEnv, string, unknown> = (result) => {
   const { issues } = result.error;
   const all = (locate: (path: readonly PropertyKey[]) => Partial<FieldError>, unknownName: FieldErrorCode) =>
     issues
-      .slice(0, maxFaults)
+      .slice(0, maxFieldErrors)
       .flatMap((issue: Issue) => fieldErrorsOf(issue, locate, unknownName))
-      .slice(0, maxFaults);
+      .slice(0, maxFieldErrors);
   switch (result.target) {
     case "json":
       throw new Failure("invalid_body", "The body is JSON, but not what this operation takes.", {
-        faults: all((path) => ({ pointer: pointerOf(path) }), "unknown_member"),
+        fieldErrors: all((path) => ({ pointer: pointerOf(path) }), "unknown_member"),
       });
     case "query":
       throw invalidQuery(all((path) => ({ parameter: named(path[0] ?? "") }), "unknown_parameter"));
     default:
       throw new Failure("invalid_header", "The request has headers that are not valid.", {
-        faults: all((path) => ({ header: named(path[0] ?? "") }), "unknown_header"),
+        fieldErrors: all((path) => ({ header: named(path[0] ?? "") }), "unknown_header"),
       });
   }
 };
 
-const invalidQuery = (faults: FieldError[]) => new Failure("invalid_parameter", "The query has parameters that are not valid.", { faults });
+const invalidQuery = (fieldErrors: FieldError[]) =>
+  new Failure("invalid_parameter", "The query has parameters that are not valid.", { fieldErrors });
 
 /** Throws `invalid_parameter` for every query parameter of an operation that takes none. */
 export function refuseQuery(c: ApiContext): void {
   if (!hasQuery(c)) return;
   const names = [...new Set(urlOf(c).searchParams.keys())];
   if (names.length === 0) return;
-  const faults = names
-    .slice(0, maxFaults)
+  const fieldErrors = names
+    .slice(0, maxFieldErrors)
     .map((name): FieldError => ({ detail: unknown, code: "unknown_parameter", parameter: named(name) }));
-  throw invalidQuery(faults);
+  throw invalidQuery(fieldErrors);
 }
 
 /** Throws `invalid_parameter` for a query parameter that has no name or is not percent-encoded UTF-8. `URL` would read invalid bytes as U+FFFD. */
 export function requireDecodable(c: ApiContext): void {
   if (!hasQuery(c)) return;
-  const faults: FieldError[] = [];
+  const fieldErrors: FieldError[] = [];
   for (const part of urlOf(c).search.slice(1).split("&")) {
     if (part === "") continue;
     const name = new URLSearchParams(part).keys().next().value ?? "";
-    if (!isDecodable(part)) faults.push({ detail: "Must be percent-encoded UTF-8.", code: "invalid_encoding", parameter: named(name) });
-    else if (name === "") faults.push({ detail: unknown, code: "unknown_parameter", parameter: "" });
-    if (faults.length === maxFaults) break;
+    if (!isDecodable(part))
+      fieldErrors.push({ detail: "Must be percent-encoded UTF-8.", code: "invalid_encoding", parameter: named(name) });
+    else if (name === "") fieldErrors.push({ detail: unknown, code: "unknown_parameter", parameter: "" });
+    if (fieldErrors.length === maxFieldErrors) break;
   }
-  if (faults.length > 0) throw invalidQuery(faults);
+  if (fieldErrors.length > 0) throw invalidQuery(fieldErrors);
 }
 
 function isDecodable(part: string): boolean {

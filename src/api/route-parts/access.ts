@@ -14,4 +14,4 @@ export const notCounted = { "x-counted": false } as const;
 /**
  * The part of a route object that lists additional error codes. `scripts/openapi/refusals.ts` derives all other error codes from the route object.
  */
-export const refusing = (...codes: FailureCode[]) => ({ "x-refusals": codes }) as const;
+export const failsWith = (...codes: FailureCode[]) => ({ "x-refusals": codes }) as const;

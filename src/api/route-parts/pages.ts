@@ -54,7 +54,7 @@ export function positionAt<Position extends z.ZodType>(
     // A malformed cursor gets the same error as a cursor of another list.
   }
   throw new Failure("invalid_cursor", "This cursor was not given out for this list. Begin again without one.", {
-    faults: [
+    fieldErrors: [
       { parameter: "cursor", code: "invalid_cursor", detail: "Take `next_cursor` of the page before, with the same filters and order." },
     ],
   });

@@ -20,8 +20,8 @@ export const idParam = (example: string) =>
 export const component = <Schema extends z.ZodType>(
   name: string,
   schema: Schema,
-  said: { description: string; example?: unknown },
-): Schema => schema.meta(schema.meta() ?? {}).openapi(name, said as never);
+  metadata: { description: string; example?: unknown },
+): Schema => schema.meta(schema.meta() ?? {}).openapi(name, metadata as never);
 
 type Values = readonly [string, ...string[]] | readonly string[];
 

@@ -12,7 +12,7 @@ const maxNames = 6;
 /** Converts values and times to coordinates in a chart. */
 export interface Scale {
   /** The value of the highest grid line. */
-  most: number;
+  max: number;
   /** The width of one hour or day, in units of the chart. */
   step: number;
   /** `x` returns the left edge of the hour or day at an index, and `middle` returns its center. */
@@ -25,15 +25,15 @@ export interface Scale {
 function roundedUp(value: number): number {
   const power = 10 ** Math.floor(Math.log10(Math.max(1, value / 4)));
   const steps = power === 1 ? [1, 2, 3, 4, 5, 6, 8, 10] : [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10];
-  return steps.map((step) => 4 * step * power).find((most) => most >= value) ?? 40 * power;
+  return steps.map((step) => 4 * step * power).find((max) => max >= value) ?? 40 * power;
 }
 
 /** Returns the scale of a chart with `count` hours or days and the given highest value. */
 export function scaleOf(count: number, highest: number): Scale {
-  const most = roundedUp(Math.max(highest, 1));
+  const max = roundedUp(Math.max(highest, 1));
   const step = width / count;
   const x = (index: number) => index * step;
-  return { most, step, x, middle: (index) => x(index) + step / 2, y: (value) => height - margin - (value / most) * (height - 2 * margin) };
+  return { max, step, x, middle: (index) => x(index) + step / 2, y: (value) => height - margin - (value / max) * (height - 2 * margin) };
 }
 
 const quarters = [0, 0.25, 0.5, 0.75, 1];
@@ -66,8 +66,8 @@ export const Axes = ({
     width={width}
     height={height}
     values={quarters.map((share) => (
-      <text class="tick" x="100%" y={scale.y(scale.most * share) + 4} text-anchor="end">
-        {short(scale.most * share)}
+      <text class="tick" x="100%" y={scale.y(scale.max * share) + 4} text-anchor="end">
+        {short(scale.max * share)}
       </text>
     ))}
     names={starts.map((start, index) =>
@@ -79,7 +79,7 @@ export const Axes = ({
     )}
   >
     {quarters.map((share) => (
-      <line class={share === 0 ? "zero" : "grid"} x1={0} x2={width} y1={scale.y(scale.most * share)} y2={scale.y(scale.most * share)} />
+      <line class={share === 0 ? "zero" : "grid"} x1={0} x2={width} y1={scale.y(scale.max * share)} y2={scale.y(scale.max * share)} />
     ))}
     {children}
   </Chart>

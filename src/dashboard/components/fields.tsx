@@ -1,20 +1,21 @@
 import type { Child, PropsWithChildren } from "hono/jsx";
-import type { Form, Refused } from "../forms.ts";
+import type { Form, FormError } from "../forms.ts";
 
 interface Field {
   name: string;
   label: string;
   help?: Child;
-  refused?: Refused | undefined;
+  formError?: FormError | undefined;
 }
 
 export const fieldId = (name: string) => `field-${name}`;
 
 /** Returns whether a field has the first error of a form. The first field with an error gets the focus. */
-export const isFirstFault = (refused: Refused | undefined, name: string): boolean => refused?.faults.keys().next().value === name;
+export const isFirstInvalid = (formError: FormError | undefined, name: string): boolean =>
+  formError?.fieldErrors.keys().next().value === name;
 
-const described = ({ name, help, refused }: Field) => {
-  const ids = [help && `${fieldId(name)}-help`, refused?.faults.has(name) && `${fieldId(name)}-fault`].filter(Boolean);
+const described = ({ name, help, formError }: Field) => {
+  const ids = [help && `${fieldId(name)}-help`, formError?.fieldErrors.has(name) && `${fieldId(name)}-fault`].filter(Boolean);
   return ids.length > 0 ? ids.join(" ") : undefined;
 };
 
@@ -23,20 +24,20 @@ export const control = (field: Field) => ({
   id: fieldId(field.name),
   name: field.name,
   "aria-describedby": described(field),
-  "aria-invalid": field.refused?.faults.has(field.name) ? ("true" as const) : undefined,
-  autofocus: isFirstFault(field.refused, field.name),
+  "aria-invalid": field.formError?.fieldErrors.has(field.name) ? ("true" as const) : undefined,
+  autofocus: isFirstInvalid(field.formError, field.name),
 });
 
-const Help = ({ name, help, refused }: Field) => (
+const Help = ({ name, help, formError }: Field) => (
   <>
     {help && (
       <p class="help" id={`${fieldId(name)}-help`}>
         {help}
       </p>
     )}
-    {refused?.faults.has(name) && (
+    {formError?.fieldErrors.has(name) && (
       <p class="fault" id={`${fieldId(name)}-fault`}>
-        {refused.faults.get(name)}
+        {formError.fieldErrors.get(name)}
       </p>
     )}
   </>
@@ -117,7 +118,7 @@ export const Choices = ({ options, ticked, ...field }: Choices) => (
               name={field.name}
               value={value}
               checked={ticked.includes(value)}
-              autofocus={index === 0 && isFirstFault(field.refused, field.name)}
+              autofocus={index === 0 && isFirstInvalid(field.formError, field.name)}
               aria-describedby={meaning && `${fieldId(field.name)}-${index}`}
             />
             <code>{value}</code>

@@ -99,12 +99,12 @@ function paceOf({ used, limit, resetsAt }: RateLimitUsage, now: number): string 
 /** `refused` is the number of requests over the limit in the window of the other figures. `busiest` is the window's hour with the most requests. */
 const RateLimitFigure = ({
   highest,
-  refused,
+  formError,
   busiest,
   now,
 }: {
   highest: RateLimitUsage | null;
-  refused: number;
+  formError: number;
   busiest: Hour | null;
   now: number;
 }) => {
@@ -123,7 +123,7 @@ const RateLimitFigure = ({
       noChange={
         highest.keyName === null
           ? "No key yet"
-          : `Key “\u2068${highest.keyName}\u2069”, closest to its limit; ${resets}.${refused > 0 ? ` ${integer(refused)} refused with 429 in this time.` : ""}${peak}`
+          : `Key “\u2068${highest.keyName}\u2069”, closest to its limit; ${resets}.${formError > 0 ? ` ${integer(formError)} refused with 429 in this time.` : ""}${peak}`
       }
     />
   );
@@ -192,7 +192,7 @@ export const Figures = ({
             sentence: against(exactMilliseconds(avgResponseTimeMs.previous)),
           })}
         />
-        <RateLimitFigure highest={highest} refused={usage.byClass["429"]} busiest={busiest} now={now} />
+        <RateLimitFigure highest={highest} formError={usage.byClass["429"]} busiest={busiest} now={now} />
       </div>
     </section>
   );

@@ -4,7 +4,7 @@ import type { PageContext } from "../context.ts";
 import { Age } from "./time.tsx";
 
 /** Renders the members of an account, with the actions that the visitor may take on each member. `own` is the visitor's role. */
-export const People = ({ members, c, own, now }: { members: readonly Member[]; c: PageContext; own: Role; now: number }) => (
+export const MemberTable = ({ members, c, own, now }: { members: readonly Member[]; c: PageContext; own: Role; now: number }) => (
   <table class="cards">
     <thead>
       <tr>

@@ -1,5 +1,5 @@
 import type { Child } from "hono/jsx";
-import type { Refused } from "../forms.ts";
+import type { FormError } from "../forms.ts";
 import { fieldId } from "./fields.tsx";
 
 /** Renders a sentence about what an action did, and the API call that does the same. */
@@ -17,13 +17,13 @@ export const Done = ({ children, call }: { children: Child; call?: string | unde
 );
 
 /** Renders the reasons why nothing was changed. */
-export const Alert = ({ refused }: { refused: Refused | undefined }) =>
-  refused ? (
+export const Alert = ({ formError }: { formError: FormError | undefined }) =>
+  formError ? (
     <div class="note alert" role="alert">
       <p>
-        <span aria-hidden="true">✕</span> {refused.summary}
+        <span aria-hidden="true">✕</span> {formError.summary}
       </p>
-      {[...refused.faults.entries()].map(([name, message]) => (
+      {[...formError.fieldErrors.entries()].map(([name, message]) => (
         <p>
           <a href={`#${fieldId(name)}`}>
             <code>{name}</code>

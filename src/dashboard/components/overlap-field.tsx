@@ -1,8 +1,10 @@
+import { maxOverlapSeconds } from "../../inputs/rotation.ts";
+
 const overlaps = [
   [0, "0: none"],
   [3600, "3,600: one hour"],
   [86_400, "86,400: one day"],
-  [604_800, "604,800: seven days"],
+  [maxOverlapSeconds, "604,800: seven days"],
 ] as const;
 const usual = 86_400;
 

@@ -11,7 +11,7 @@ const hourName = (hour: number) => `${String(hour).padStart(2, "0")}:00`;
 /** Renders the requests of each hour of the week (UTC). A cell with more requests is more opaque. */
 export const WeekHours = ({ week }: { week: readonly (readonly number[])[] }) => {
   const cells = week.flatMap((hours, day) => hours.map((requests, hour) => ({ requests, day, hour })));
-  const busiest = cells.reduce((most, each) => (each.requests > most.requests ? each : most), { requests: 0, day: 0, hour: 0 });
+  const busiest = cells.reduce((max, each) => (each.requests > max.requests ? each : max), { requests: 0, day: 0, hour: 0 });
   if (busiest.requests === 0) return null;
   const sentence = `Busiest: ${days[busiest.day]}s at ${hourName(busiest.hour)} UTC, with ${integer(busiest.requests)} requests.`;
   return (

@@ -9,7 +9,7 @@ import { Page } from "../components/layout.tsx";
 import { Alert } from "../components/notice.tsx";
 import { Ahead } from "../components/time.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
-import { attempt, type Refused, readForm } from "../forms.ts";
+import { attempt, type FormError, readForm } from "../forms.ts";
 import { pathWithin, remember } from "../preferences.ts";
 import { accessToken } from "../session-cookie.ts";
 import { uninvitedPage } from "./closed.tsx";
@@ -29,7 +29,7 @@ async function verifiedEmail(c: PageContext, now: number): Promise<string> {
 
 accessPages.get("/access", (c) => showAccounts(c, { returnTo: pathWithin(c.req.query("return_to") ?? "/") }));
 
-async function showAccounts(c: PageContext, { returnTo, refused }: { returnTo: string; refused?: Refused }) {
+async function showAccounts(c: PageContext, { returnTo, formError }: { returnTo: string; formError?: FormError }) {
   const db = connect(c.env.DB);
   const now = Date.now();
   const email = await verifiedEmail(c, now);
@@ -42,7 +42,7 @@ async function showAccounts(c: PageContext, { returnTo, refused }: { returnTo: s
         {c.req.query("unsent") && (
           <p role="alert">No account was chosen, so what you sent was not done. Choose an account, and send it again.</p>
         )}
-        <Alert refused={refused} />
+        <Alert formError={formError} />
         <p>
           You are signed in as <span class="break">{email}</span>.
         </p>
@@ -76,7 +76,7 @@ async function showAccounts(c: PageContext, { returnTo, refused }: { returnTo: s
         )}
       </main>
     </Page>,
-    refused ? 422 : 200,
+    formError ? 422 : 200,
   );
 }
 
@@ -122,7 +122,7 @@ accessPages.post("/access/join", async (c) => {
   const joined = await attempt(() =>
     joinByEmail(unboundOutbox(c), now, { email, invitationId: form.text("invitation"), from: originOf(c) }),
   );
-  if ("refused" in joined) return showAccounts(c, { returnTo, refused: joined.refused });
+  if ("formError" in joined) return showAccounts(c, { returnTo, formError: joined.formError });
   remember(c, "account", joined.result.accountId);
   return c.redirect(returnTo, 303);
 });
@@ -132,7 +132,8 @@ accessPages.post("/access/account", async (c) => {
   const returnTo = pathWithin(form.text("return_to"));
   const memberships = await listMemberships(connect(c.env.DB), await verifiedEmail(c, Date.now()));
   const chosen = memberships.find(({ account }) => account.id === form.text("account"));
-  if (!chosen) return showAccounts(c, { returnTo, refused: { summary: "You are not a member of this account.", faults: new Map() } });
+  if (!chosen)
+    return showAccounts(c, { returnTo, formError: { summary: "You are not a member of this account.", fieldErrors: new Map() } });
   remember(c, "account", chosen.account.id);
   return c.redirect(returnTo, 303);
 });

@@ -18,13 +18,13 @@ const shownAtOnce = 50;
 export const activityPages = new Hono<PageEnv>();
 
 activityPages.get("/activity", needs("session"), async (c) => {
-  const asking = await upToDate(c);
-  const { now } = asking;
+  const context = await upToDate(c);
+  const { now } = context;
   const { query, filter, ignored } = queryIn(c);
   const after = c.req.query("after");
   const [{ entries, next }, keys] = await Promise.all([
-    listActivity(asking, { filter, after: after && /^req_\w+$/.test(after) ? after : undefined, limit: shownAtOnce }),
-    readKeyChoices(asking),
+    listActivity(context, { filter, after: after && /^req_\w+$/.test(after) ? after : undefined, limit: shownAtOnce }),
+    readKeyChoices(context),
   ]);
   const isFiltered = Object.values(query).some((value) => value !== undefined);
   const newest = entries[0]?.id;
@@ -169,9 +169,9 @@ activityPages.get("/activity/news", needs("session"), async (c) => {
 activityPages.get("/activity.csv", needs("session"), async (c) => {
   const { filter, ignored } = queryIn(c);
   if (ignored.length > 0) throw new Failure("invalid_parameter", `Nothing can be filtered by ${ignored.join(" ")}.`);
-  const asking = logContext(c);
+  const context = logContext(c);
   const rows = await readRows(async (position) => {
-    const { entries, next } = await listActivity(asking, { filter, ...position });
+    const { entries, next } = await listActivity(context, { filter, ...position });
     return { rows: entries, next };
   });
   const columns = [

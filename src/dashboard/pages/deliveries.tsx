@@ -14,8 +14,8 @@ import { Code } from "../components/secret.tsx";
 import { DeliveryState } from "../components/status.tsx";
 import { Moment } from "../components/time.tsx";
 import { idOf, type PageContext, type PageEnv } from "../context.ts";
-import { newNonce, runFormOnce } from "../form-idempotency.ts";
-import { attempt, type Refused, readForm } from "../forms.ts";
+import { newNonce, runFormIdempotently } from "../form-idempotency.ts";
+import { attempt, type FormError, readForm } from "../forms.ts";
 import { needs } from "../needs.ts";
 import { visitorMay } from "../permissions.tsx";
 
@@ -37,15 +37,15 @@ function comparedIn(c: PageContext, made: number): [number, number] {
 
 export const deliveriesPages = new Hono<PageEnv>();
 
-const showDelivery = async (c: PageContext, refused?: Refused) => {
-  const asking = readContext(c);
-  const { now } = asking;
-  const delivery = await readDelivery(asking, idOf(c));
+const showDelivery = async (c: PageContext, formError?: FormError) => {
+  const context = readContext(c);
+  const { now } = context;
+  const delivery = await readDelivery(context, idOf(c));
   // Reading a delivery needs the scope of its event, because the receiver's response may repeat the event.
   eventCatalogue.requireReadable([delivery.eventType], webhookContext(c).scopes);
   const [event, webhook] = await Promise.all([
-    readEvent(asking, delivery.eventId).catch(() => null),
-    readWebhook(asking, delivery.webhookId).catch(() => null),
+    readEvent(context, delivery.eventId).catch(() => null),
+    readWebhook(context, delivery.webhookId).catch(() => null),
   ]);
   const latest = delivery.attempts.at(-1);
   return showPage(
@@ -53,7 +53,7 @@ const showDelivery = async (c: PageContext, refused?: Refused) => {
     {
       title: `Delivery of ${delivery.eventType}`,
       section: "Webhooks",
-      status: refused ? 409 : 200,
+      status: formError ? 409 : 200,
       trail: [["Webhooks", "/webhooks"], ...(webhook ? [[webhook.url, `/webhooks/${webhook.id}`] as const] : [])],
       action: webhook && visitorMay(c, "webhooks") && (
         <Action action={`/deliveries/${delivery.id}/redeliver`} kind="main" hidden={{ nonce: newNonce() }}>
@@ -70,7 +70,7 @@ const showDelivery = async (c: PageContext, refused?: Refused) => {
       {c.req.query("done") === "attempted" && (
         <Done call={`POST /api/v1/deliveries/${delivery.id}/attempt`}>The next attempt is being made now. What came back shows below.</Done>
       )}
-      <Alert refused={refused} />
+      <Alert formError={formError} />
       <div id="progress" data-refresh={delivery.status === "pending" || undefined}>
         <section class="panel" aria-labelledby="state">
           <h2 id="state">What became of it</h2>
@@ -123,13 +123,13 @@ deliveriesPages.get("/deliveries/:id", needs("session"), (c) => showDelivery(c))
 
 deliveriesPages.post("/deliveries/:id/redeliver", needs("webhooks", "always"), async (c) => {
   const form = await readForm(c);
-  const made = await attempt(() => runFormOnce(c, form, (commit) => redeliver(webhookContext(c, commit), idOf(c))));
-  if ("refused" in made) return showDelivery(c, made.refused);
+  const made = await attempt(() => runFormIdempotently(c, form, (commit) => redeliver(webhookContext(c, commit), idOf(c))));
+  if ("formError" in made) return showDelivery(c, made.formError);
   if ("repeated" in made.result) return c.redirect(`/deliveries/${idOf(c)}`, 303);
   return c.redirect(`/deliveries/${made.result.result}?done=redelivered`, 303);
 });
 
 deliveriesPages.post("/deliveries/:id/attempt", needs("webhooks"), async (c) => {
   const made = await attempt(() => attemptNow(webhookContext(c), idOf(c)));
-  return "refused" in made ? showDelivery(c, made.refused) : c.redirect(`/deliveries/${idOf(c)}?done=attempted`, 303);
+  return "formError" in made ? showDelivery(c, made.formError) : c.redirect(`/deliveries/${idOf(c)}?done=attempted`, 303);
 });

@@ -18,11 +18,11 @@ import { backToKey, showKey } from "./key.tsx";
 export const keyRevocationPages = new Hono<PageEnv>();
 
 keyRevocationPages.get("/keys/:id/revoke", needs("keys"), async (c) => {
-  const asking = await upToDate(c);
-  const { now } = asking;
-  const key = await readKey(asking, idOf(c));
+  const context = await upToDate(c);
+  const { now } = context;
+  const key = await readKey(context, idOf(c));
   if (key.state === "revoked") return c.redirect(`/keys/${key.id}`, 303);
-  const traffic = await readKeyTraffic(asking, key.id, now - hourMs).catch(() => null);
+  const traffic = await readKeyTraffic(context, key.id, now - hourMs).catch(() => null);
   return showPage(
     c,
     {
@@ -94,5 +94,5 @@ keyRevocationPages.get("/keys/:id/revoke", needs("keys"), async (c) => {
 
 keyRevocationPages.post("/keys/:id/revoke", needs("keys", "always"), async (c) => {
   const revoked = await attempt(() => revokeKey(keyContext(c), idOf(c), always));
-  return "refused" in revoked ? showKey(c, { refused: revoked.refused }) : backToKey(c, "revoked");
+  return "formError" in revoked ? showKey(c, { formError: revoked.formError }) : backToKey(c, "revoked");
 });

@@ -10,7 +10,7 @@ import { showPage } from "../components/layout.tsx";
 import { OverlapField } from "../components/overlap-field.tsx";
 import { ShownBefore } from "../components/secret.tsx";
 import { idOf, type PageEnv } from "../context.ts";
-import { newNonce, runFormOnce } from "../form-idempotency.ts";
+import { newNonce, runFormIdempotently } from "../form-idempotency.ts";
 import { attempt, parseInput, readForm } from "../forms.ts";
 import { needs } from "../needs.ts";
 import { requireGrantableScopes } from "../permissions.tsx";
@@ -22,7 +22,7 @@ export const keyRotationPages = new Hono<PageEnv>();
 
 keyRotationPages.post("/keys/:id/end-overlap", needs("keys", "always"), async (c) => {
   const changed = await attempt(() => changeKey(keyContext(c), idOf(c), { overlapEndsAt: null }, always));
-  return "refused" in changed ? showKey(c, { refused: changed.refused }) : backToKey(c, "overlap-ended");
+  return "formError" in changed ? showKey(c, { formError: changed.formError }) : backToKey(c, "overlap-ended");
 });
 
 keyRotationPages.get("/keys/:id/rotate", needs("keys"), async (c) => {
@@ -52,13 +52,13 @@ keyRotationPages.get("/keys/:id/rotate", needs("keys"), async (c) => {
 keyRotationPages.post("/keys/:id/rotate", needs("keys", "always"), async (c) => {
   const form = await readForm(c);
   const parsed = parseInput(KeyRotation, { overlap_seconds: form.number("overlap_seconds") });
-  if ("refused" in parsed) return showKey(c, { form, refused: parsed.refused });
+  if ("formError" in parsed) return showKey(c, { form, formError: parsed.formError });
   const overlapMs = parsed.input.overlap_seconds * secondMs;
   const rotated = await attempt(async () => {
     requireGrantableScopes(c, (await readKeyRow(readContext(c), idOf(c))).scopes);
-    return runFormOnce(c, form, (commit) => rotateKey(keyContext(c, commit), idOf(c), overlapMs));
+    return runFormIdempotently(c, form, (commit) => rotateKey(keyContext(c, commit), idOf(c), overlapMs));
   });
-  if ("refused" in rotated) return showKey(c, { refused: rotated.refused });
+  if ("formError" in rotated) return showKey(c, { formError: rotated.formError });
   if ("repeated" in rotated.result)
     return showPage(
       c,

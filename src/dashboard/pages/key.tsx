@@ -52,16 +52,16 @@ export const keyPages = new Hono<PageEnv>();
 keyPages.get("/keys/:id", needs("session"), (c) => showKey(c));
 
 /** Responds with the page of a key. `refused` holds the reasons why a submitted form was rejected. */
-export async function showKey(c: PageContext, { form = new Form(), refused }: Sent = {}) {
-  const asking = await upToDate(c);
-  const { now } = asking;
-  const key = await readKey(asking, c.req.param("id") ?? "");
+export async function showKey(c: PageContext, { form = new Form(), formError }: Sent = {}) {
+  const context = await upToDate(c);
+  const { now } = context;
+  const key = await readKey(context, c.req.param("id") ?? "");
   // The page must work without the guard and the log's database, so that members can still revoke the key.
   const [usage, limit, log, traffic] = await Promise.all([
-    readUsage(asking, { window: "7d", keyId: key.id }).catch(() => null),
-    readKeyUsage(asking, key.id).catch(() => null),
-    listActivity(asking, { filter: { keyId: key.id }, limit: entriesShown }).catch(() => null),
-    readTrafficSinceRotation(asking, key).catch(() => null),
+    readUsage(context, { window: "7d", keyId: key.id }).catch(() => null),
+    readKeyUsage(context, key.id).catch(() => null),
+    listActivity(context, { filter: { keyId: key.id }, limit: entriesShown }).catch(() => null),
+    readTrafficSinceRotation(context, key).catch(() => null),
   ]);
   const bySecret = traffic?.bySecret ?? { current: 0, previous: 0 };
   const status = statusOf(key, now);
@@ -77,7 +77,7 @@ export async function showKey(c: PageContext, { form = new Form(), refused }: Se
       title: key.name,
       section: "API Keys",
       trail: [["API Keys", "/keys"]],
-      status: refused ? 422 : 200,
+      status: formError ? 422 : 200,
       action: status !== "revoked" && visitorMay(c, "keys") && (
         <>
           {key.state === "active" && <Action action={`/keys/${key.id}/disable`}>Disable</Action>}
@@ -95,7 +95,7 @@ export async function showKey(c: PageContext, { form = new Form(), refused }: Se
     },
     <>
       {outcome && <Done call={outcome[1]}>{outcome[0]}</Done>}
-      <Alert refused={refused} />
+      <Alert formError={formError} />
       {status !== "revoked" && visitorMay(c, "keys") && !isChangeable && (
         <Note>
           <p>
@@ -208,10 +208,10 @@ export async function showKey(c: PageContext, { form = new Form(), refused }: Se
           <form class="form" method="post" action={`/keys/${key.id}`}>
             <input type="hidden" name="revision" value={key.revision} />
             <input type="hidden" name="scopes_shown" value="yes" />
-            <TextField form={form} refused={refused} name="name" label="Name" value={key.name} required maxlength={100} />
+            <TextField form={form} formError={formError} name="name" label="Name" value={key.name} required maxlength={100} />
             <KeyFields
               form={form}
-              refused={refused}
+              formError={formError}
               options={grantableScopes(c)}
               ticked={form.ticked("scopes") ?? key.scopes}
               ceiling={c.get("visitor").account.limitCeiling}
@@ -232,10 +232,10 @@ export async function showKey(c: PageContext, { form = new Form(), refused }: Se
 }
 
 /** Returns the requests of a key since its last rotation, limited to the last hour. */
-async function readTrafficSinceRotation(asking: LogReadContext, key: Key) {
-  const from = asking.now - hourMs;
-  const [rotated] = (await listAudit(asking, { filter: { action: "key.rotated", target: key.id, from }, limit: 1 })).rows;
-  return readKeyTraffic(asking, key.id, Math.max(from, rotated ? timeOfId(rotated.id) : key.createdAt));
+async function readTrafficSinceRotation(context: LogReadContext, key: Key) {
+  const from = context.now - hourMs;
+  const [rotated] = (await listAudit(context, { filter: { action: "key.rotated", target: key.id, from }, limit: 1 })).rows;
+  return readKeyTraffic(context, key.id, Math.max(from, rotated ? timeOfId(rotated.id) : key.createdAt));
 }
 
 /** Redirects to the page of the key, which shows the outcome. */
@@ -260,23 +260,23 @@ keyPages.post("/keys/:id", needs("keys", "sometimes"), async (c) => {
   const form = await readForm(c);
   const before = await readKey(await upToDate(c), idOf(c));
   const parsed = parseInput(KeyPatch, changesIn(c, form, before));
-  if ("refused" in parsed) return showKey(c, { form, refused: parsed.refused });
+  if ("formError" in parsed) return showKey(c, { form, formError: parsed.formError });
   const patch = keyPatchOf(parsed.input);
-  const asked = widens(before, { ...before, ...patch }) ? await askForStepUp(c) : null;
-  if (asked) return asked;
+  const stepUp = widens(before, { ...before, ...patch }) ? await askForStepUp(c) : null;
+  if (stepUp) return stepUp;
   const changed = await attempt(async () => {
     requireGrantableScopes(c, [...before.scopes, ...(patch.scopes ?? [])]);
     // The step-up check compared the patch with the revision in `before`. A later revision may be narrower, so the same patch could widen the key
     // without a step-up.
     return changeKey(keyContext(c), idOf(c), patch, (revision) => revision === before.revision && asShown(form)(revision));
   });
-  return "refused" in changed ? showKey(c, { form, refused: changed.refused }) : backToKey(c, "changed");
+  return "formError" in changed ? showKey(c, { form, formError: changed.formError }) : backToKey(c, "changed");
 });
 
 // A leaked key must be easy to stop. Disabling a key needs no recent sign-in, and every role with the permission `keys` may disable any key.
 keyPages.post("/keys/:id/disable", needs("keys"), async (c) => {
   const changed = await attempt(() => changeKey(keyContext(c), idOf(c), { state: "disabled" }, always));
-  return "refused" in changed ? showKey(c, { refused: changed.refused }) : backToKey(c, "disabled");
+  return "formError" in changed ? showKey(c, { formError: changed.formError }) : backToKey(c, "disabled");
 });
 
 keyPages.post("/keys/:id/enable", needs("keys", "always"), async (c) => {
@@ -285,7 +285,7 @@ keyPages.post("/keys/:id/enable", needs("keys", "always"), async (c) => {
     requireGrantableScopes(c, scopes);
     return changeKey(keyContext(c), idOf(c), { state: "active" }, (current) => current === revision);
   });
-  return "refused" in changed ? showKey(c, { refused: changed.refused }) : backToKey(c, "enabled");
+  return "formError" in changed ? showKey(c, { formError: changed.formError }) : backToKey(c, "enabled");
 });
 
 /**

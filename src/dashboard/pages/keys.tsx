@@ -15,8 +15,8 @@ import { showPage } from "../components/layout.tsx";
 import { Alert, Empty } from "../components/notice.tsx";
 import { Code, OneTimeSecret, ShownBefore } from "../components/secret.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
-import { newNonce, runFormOnce } from "../form-idempotency.ts";
-import { attempt, Form, ownValue, parseInput, type Refused, readForm } from "../forms.ts";
+import { newNonce, runFormIdempotently } from "../form-idempotency.ts";
+import { attempt, Form, type FormError, ownValue, parseInput, readForm } from "../forms.ts";
 import { needs } from "../needs.ts";
 import { grantableScopes, requireGrantableScopes, visitorMay } from "../permissions.tsx";
 
@@ -32,15 +32,15 @@ function positionIn(text: string | undefined): KeyPosition | undefined {
 }
 
 keysPages.get("/keys", needs("session"), async (c) => {
-  const asking = await upToDate(c);
-  const { now } = asking;
+  const context = await upToDate(c);
+  const { now } = context;
   const status = keyStatuses.find((each) => each === c.req.query("status"));
   const [keys, days, usages] = await Promise.all([
-    listKeys(asking, { statuses: status && [status], after: positionIn(c.req.query("after")), limit: shownAtOnce + 1 }),
+    listKeys(context, { statuses: status && [status], after: positionIn(c.req.query("after")), limit: shownAtOnce + 1 }),
     // The table also works without daily requests if the log's database is not available.
-    readDailyRequests(asking, 7).catch(() => new Map<string, number[]>()),
+    readDailyRequests(context, 7).catch(() => new Map<string, number[]>()),
     // The table also works without the usage of this hour if a guard does not respond.
-    readLiveUsages(asking).catch(() => []),
+    readLiveUsages(context).catch(() => []),
   ]);
   const byKey = new Map(usages.map((usage) => [usage.keyId ?? "", usage]));
   const shown = keys.slice(0, shownAtOnce);
@@ -113,18 +113,18 @@ const presets: Record<string, { name: string; scopes: readonly string[] }> = {
 
 interface Sent {
   form?: Form;
-  refused?: Refused;
+  formError?: FormError;
 }
 
-function showForm(c: PageContext, { form = new Form(), refused }: Sent = {}) {
+function showForm(c: PageContext, { form = new Form(), formError }: Sent = {}) {
   const preset = ownValue(presets, c.req.query("preset") ?? "") ?? presets.default;
   const { limitCeiling } = c.get("visitor").account;
   const ticked = form.has("scopes_shown") ? form.all("scopes") : (form.ticked("scopes") ?? preset?.scopes ?? defaultScopes);
   return showPage(
     c,
-    { title: "Create a key", section: "API Keys", trail: [["API Keys", "/keys"]], status: refused ? 422 : 200 },
+    { title: "Create a key", section: "API Keys", trail: [["API Keys", "/keys"]], status: formError ? 422 : 200 },
     <>
-      <Alert refused={refused} />
+      <Alert formError={formError} />
       <nav class="filters" aria-label="Presets of scopes">
         <span class="quiet">Presets:</span>
         {Object.entries(presets).map(([id, { name, scopes }]) => (
@@ -138,14 +138,14 @@ function showForm(c: PageContext, { form = new Form(), refused }: Sent = {}) {
         <input type="hidden" name="scopes_shown" value="yes" />
         <TextField
           form={form}
-          refused={refused}
+          formError={formError}
           name="name"
           label="Name"
           help="The name of the key, for example the client that uses it."
           required
           maxlength={100}
         />
-        <KeyFields form={form} refused={refused} options={grantableScopes(c)} ticked={ticked} ceiling={limitCeiling} />
+        <KeyFields form={form} formError={formError} options={grantableScopes(c)} ticked={ticked} ceiling={limitCeiling} />
         <button class="main" type="submit">
           Create key
         </button>
@@ -157,14 +157,14 @@ function showForm(c: PageContext, { form = new Form(), refused }: Sent = {}) {
 /** Renders the form fields for a key's scopes, hourly limit, allowed IPs and expiry. */
 export const KeyFields = ({
   form,
-  refused,
+  formError,
   options,
   ticked,
   ceiling,
   values,
 }: {
   form: Form;
-  refused?: Refused | undefined;
+  formError?: FormError | undefined;
   /** The scopes that the visitor may select. */
   options: readonly string[];
   ticked: readonly string[];
@@ -173,7 +173,7 @@ export const KeyFields = ({
 }) => (
   <>
     <Choices
-      refused={refused}
+      formError={formError}
       name="scopes"
       label="Scopes"
       help="The scopes of the key. Give it no more than its client needs."
@@ -182,7 +182,7 @@ export const KeyFields = ({
     />
     <TextField
       form={form}
-      refused={refused}
+      formError={formError}
       name="hourly_limit"
       label="Hourly limit"
       type="number"
@@ -194,7 +194,7 @@ export const KeyFields = ({
     />
     <TextField
       form={form}
-      refused={refused}
+      formError={formError}
       name="allowed_ips"
       label="Allowed IPs"
       rows={3}
@@ -204,7 +204,7 @@ export const KeyFields = ({
     />
     <TextField
       form={form}
-      refused={refused}
+      formError={formError}
       name="expires_at"
       label="Expires at (UTC)"
       type="datetime-local"
@@ -227,24 +227,24 @@ keysPages.get("/keys/new", needs("keys"), (c) => showForm(c));
 
 /** Returns whether a form showed the scope checkboxes and none is ticked. A form without the checkboxes gets the default scopes. */
 const selectsNoScope = (form: Form) => form.has("scopes_shown") && form.all("scopes").length === 0;
-const noScope: Refused = { summary: "The key was not created.", faults: new Map([["scopes", "Select at least one scope."]]) };
+const noScope: FormError = { summary: "The key was not created.", fieldErrors: new Map([["scopes", "Select at least one scope."]]) };
 
 keysPages.post("/keys", needs("keys", "always"), async (c) => {
   const form = await readForm(c);
-  if (selectsNoScope(form)) return showForm(c, { form, refused: noScope });
+  if (selectsNoScope(form)) return showForm(c, { form, formError: noScope });
   const parsed = parseInput(NewKey, keyInputOf(form));
-  if ("refused" in parsed) return showForm(c, { form, refused: parsed.refused });
+  if ("formError" in parsed) return showForm(c, { form, formError: parsed.formError });
   const newKey = newKeyOf(parsed.input);
   const made = await attempt(async () => {
     requireGrantableScopes(c, newKey.scopes ?? []);
-    return runFormOnce(
+    return runFormIdempotently(
       c,
       form,
       (commit) => createKey(keyContext(c, commit), newKey),
       ({ key }) => key.id,
     );
   });
-  if ("refused" in made) return showForm(c, { form, refused: made.refused });
+  if ("formError" in made) return showForm(c, { form, formError: made.formError });
   if ("repeated" in made.result)
     return showPage(
       c,

@@ -18,7 +18,7 @@ import { Alert } from "../components/notice.tsx";
 import { KeyState } from "../components/status.tsx";
 import { Age } from "../components/time.tsx";
 import { idOf, type PageContext, type PageEnv, roleOf } from "../context.ts";
-import { attempt, type Form, type Refused, readForm } from "../forms.ts";
+import { attempt, type Form, type FormError, readForm } from "../forms.ts";
 import { needs } from "../needs.ts";
 import { showForbidden } from "../permissions.tsx";
 import { backToSettings, showSettings } from "./settings.tsx";
@@ -49,12 +49,12 @@ const isFormer = ({ removedAt }: Member): boolean => removedAt !== null;
 
 const isOwn = (c: PageContext, { id }: Member): boolean => c.get("visitor").signedIn?.member.id === id;
 
-async function showRemoval(c: PageContext, member: Member, refused?: Refused) {
-  const asking = await upToDate(c);
+async function showRemoval(c: PageContext, member: Member, formError?: FormError) {
+  const context = await upToDate(c);
   const [keys, webhooks, invitations] = await Promise.all([
-    listKeysKnownTo(asking, member.id, maxKeys),
-    listWebhooksOfMember(asking, member.id),
-    listInvitations(asking, endsWith(member, null, asking.now)),
+    listKeysKnownTo(context, member.id, maxKeys),
+    listWebhooksOfMember(context, member.id),
+    listInvitations(context, endsWith(member, null, context.now)),
   ]);
   return showPage(
     c,
@@ -62,10 +62,10 @@ async function showRemoval(c: PageContext, member: Member, refused?: Refused) {
       title: isFormer(member) ? `What ${member.name} left behind` : `Remove ${member.name}`,
       section: "Settings",
       trail: [["Settings", "/settings"]],
-      ...(refused && { status: 409 }),
+      ...(formError && { status: 409 }),
     },
     <section class="panel">
-      <Alert refused={refused} />
+      <Alert formError={formError} />
       <p>
         <bdi>{member.name}</bdi> (<span class="break">{member.email}</span>){" "}
         {isFormer(member)
@@ -82,7 +82,7 @@ async function showRemoval(c: PageContext, member: Member, refused?: Refused) {
         {webhooks.map((webhook) => (
           <input type="hidden" name="shown_webhook" value={versionName(webhook)} />
         ))}
-        {keys.length > 0 && <KnownKeys keys={keys} isOwn={isOwn(c, member)} now={asking.now} />}
+        {keys.length > 0 && <KnownKeys keys={keys} isOwn={isOwn(c, member)} now={context.now} />}
         <p class="buttons">
           {(keys.length > 0 || !isFormer(member)) && (
             <button class="danger" type="submit">
@@ -190,18 +190,20 @@ const KnownKeys = ({ keys, isOwn, now }: { keys: readonly Key[]; isOwn: boolean;
 /** Returns whether the form comes from a page that listed the keys. A member who knows no keys needs no list. */
 const hasListed = (form: Form, known: readonly Key[]): boolean => form.text("listed") !== "" || known.length === 0;
 
-const unlisted: Refused = {
+const unlisted: FormError = {
   summary: "Nobody was removed. The member knows keys. Check the list, then try again.",
-  faults: new Map(),
+  fieldErrors: new Map(),
 };
 
 /** Removes the visitor from the account. Their keys and webhooks stay unchanged, because the visitor may change nothing after the removal. */
 async function leave(c: PageContext, form: Form, member: Member) {
   if (form.all("revoke").length > 0)
-    return showSettings(c, { refused: { summary: "Nothing was changed: revoke your own keys on their pages first.", faults: new Map() } });
+    return showSettings(c, {
+      formError: { summary: "Nothing was changed: revoke your own keys on their pages first.", fieldErrors: new Map() },
+    });
   if (!hasListed(form, await listKnown(c, member))) return showRemoval(c, member, unlisted);
   const removed = await attempt(() => removeMember(writeContext(c), member));
-  return "refused" in removed ? showSettings(c, { refused: removed.refused }) : backToSettings(c, "removed");
+  return "formError" in removed ? showSettings(c, { formError: removed.formError }) : backToSettings(c, "removed");
 }
 
 const listKnown = (c: PageContext, { id }: Member) => listKeysKnownTo(keyContext(c), id, maxKeys);
@@ -214,12 +216,12 @@ async function remove(c: PageContext, form: Form, member: Member) {
   const removed = await attempt(() =>
     isFormer(member) ? endOfFormer(removing, member.id, choice) : removeWithKeys(removing, member, choice),
   );
-  if ("refused" in removed) return showSettings(c, { refused: removed.refused });
+  if ("formError" in removed) return showSettings(c, { formError: removed.formError });
   const { done, failed } = await finishEndings(finishing(c), member.accountId, Date.now());
   if (failed.length > 0) {
     const left = failed.map(({ name, error }) => (error instanceof Failure ? `${name}: ${error.message}` : name));
     const summary = `${member.name} was removed. Not all that ends with them has ended yet: the rest follows within minutes. ${left.join(" ")}`;
-    return showSettings(c, { refused: { summary, faults: new Map() } });
+    return showSettings(c, { formError: { summary, fieldErrors: new Map() } });
   }
   if (isFormer(member)) return backToSettings(c, "ended-behind");
   if (done.has("tell_disabled_key") || done.has("disable_webhook")) return backToSettings(c, "removed-with-changed");

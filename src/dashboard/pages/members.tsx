@@ -9,7 +9,7 @@ import { readContext, writeContext } from "../acting.ts";
 import { showPage } from "../components/layout.tsx";
 import { CopyButton } from "../components/secret.tsx";
 import { idOf, type PageEnv, roleOf } from "../context.ts";
-import { runFormOnce } from "../form-idempotency.ts";
+import { runFormIdempotently } from "../form-idempotency.ts";
 import { attempt, readForm } from "../forms.ts";
 import { memberEmail } from "../member-email.ts";
 import { needs } from "../needs.ts";
@@ -26,17 +26,19 @@ memberPages.post("/settings/invitations", needs("people", "always"), async (c) =
   if (role === undefined)
     return showSettings(c, {
       form,
-      refused: { summary: "Nobody was invited.", faults: new Map([["role", `Must be one of ${roles.join(", ")}.`]]) },
+      formError: { summary: "Nobody was invited.", fieldErrors: new Map([["role", `Must be one of ${roles.join(", ")}.`]]) },
     });
   if (!mayManage(roleOf(c.get("visitor")), role)) return showForbidden(c, "owners");
   const parsed = memberEmail.safeParse(form.text("email"));
   if (!parsed.success)
     return showSettings(c, {
       form,
-      refused: { summary: "Nobody was invited.", faults: new Map([["email", parsed.error.issues[0]?.message ?? ""]]) },
+      formError: { summary: "Nobody was invited.", fieldErrors: new Map([["email", parsed.error.issues[0]?.message ?? ""]]) },
     });
-  const made = await attempt(() => runFormOnce(c, form, (commit) => invite({ ...readContext(c), commit }, { email: parsed.data, role })));
-  if ("refused" in made) return showSettings(c, { form, refused: made.refused });
+  const made = await attempt(() =>
+    runFormIdempotently(c, form, (commit) => invite({ ...readContext(c), commit }, { email: parsed.data, role })),
+  );
+  if ("formError" in made) return showSettings(c, { form, formError: made.formError });
   if ("repeated" in made.result) return backToSettings(c, "invited-before");
   const { invitation, token } = made.result.result;
   const { origin } = relyingParty(c);
@@ -83,5 +85,5 @@ memberPages.post("/settings/people/:id/role", needs("people", "always"), async (
   const role = roles.find((each) => each === form.text("role"));
   if (role === undefined || !mayManage(own, member.role) || !mayManage(own, role)) return showForbidden(c, "owners");
   const changed = await attempt(() => changeRole(writeContext(c), member, role));
-  return "refused" in changed ? showSettings(c, { refused: changed.refused }) : backToSettings(c, "role");
+  return "formError" in changed ? showSettings(c, { formError: changed.formError }) : backToSettings(c, "role");
 });

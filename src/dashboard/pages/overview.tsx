@@ -38,21 +38,21 @@ const longUnusedMs = 90 * dayMs;
 export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c) => {
   const { account } = c.get("visitor");
   if (c.req.query("account") === account.id) remember(c, "account", account.id);
-  const asking = await upToDate(c);
-  const { now } = asking;
+  const context = await upToDate(c);
+  const { now } = context;
   const [usage, highest, { entries }, keys, webhooks, marks, routes, formerRoutes] = await Promise.all([
-    readUsage(asking, { window: "30d" }),
+    readUsage(context, { window: "30d" }),
     // If a guard does not respond, only the rate-limit figure is missing.
-    readLiveUsages(asking).then(
+    readLiveUsages(context).then(
       (usages) => highestOf(usages, now),
       () => null,
     ),
-    listActivity(asking, { filter: {}, limit: entriesShown }),
-    readKeyChoices(asking),
-    listWebhooks(asking, { limit: maxWebhooks }),
-    readAnnotations(asking, windowsAt("30d", now).window),
-    readBreakdown(asking, { window: "30d", by: "route" }),
-    readBreakdown(asking, { window: "30d", by: "route", span: "previous" }),
+    listActivity(context, { filter: {}, limit: entriesShown }),
+    readKeyChoices(context),
+    listWebhooks(context, { limit: maxWebhooks }),
+    readAnnotations(context, windowsAt("30d", now).window),
+    readBreakdown(context, { window: "30d", by: "route" }),
+    readBreakdown(context, { window: "30d", by: "route", span: "previous" }),
   ]);
   // After an empty month, every route is new, so no biggest change is shown.
   const move = usage.totalRequests.previous === 0 ? null : biggestChange(routes.shares, formerRoutes.shares);
@@ -64,7 +64,7 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
       <div id="figures" data-refresh>
         <Figures usage={usage} highest={highest} now={now} />
         <p class="quiet">
-          As of <TimeOfDay timeMs={knownAsOf(asking)} />.
+          As of <TimeOfDay timeMs={knownAsOf(context)} />.
         </p>
       </div>
       <section class="panel" aria-labelledby="chart">

@@ -8,7 +8,7 @@ import { readContext, unboundOutbox, writeContext } from "../acting.ts";
 import { showPage } from "../components/layout.tsx";
 import { RecoveryCodes } from "../components/recovery-codes.tsx";
 import { idOf, type PageEnv, requireSignedIn } from "../context.ts";
-import { runFormOnce } from "../form-idempotency.ts";
+import { runFormIdempotently } from "../form-idempotency.ts";
 import { attempt, readForm } from "../forms.ts";
 import { needs } from "../needs.ts";
 import { relyingParty } from "../relying-party.ts";
@@ -22,8 +22,8 @@ export const ownSignInPages = new Hono<PageEnv>();
 ownSignInPages.post("/settings/sessions/:id/end", needs("session", "sometimes"), async (c) => {
   const { member } = requireSignedIn(c);
   const whose = await readMemberOfSession(readContext(c), idOf(c), member);
-  const asked = whose !== null && whose !== member.id ? await askForStepUp(c) : null;
-  if (asked) return asked;
+  const stepUp = whose !== null && whose !== member.id ? await askForStepUp(c) : null;
+  if (stepUp) return stepUp;
   await endSession(writeContext(c), idOf(c), member);
   return backToSettings(c, "ended");
 });
@@ -60,18 +60,18 @@ ownSignInPages.post("/settings/passkeys", needs("session", "always"), async (c) 
     });
     await addPasskey(writeContext(c), member, passkey);
   });
-  return "refused" in added ? showSettings(c, { refused: added.refused }) : backToSettings(c, "passkey-added");
+  return "formError" in added ? showSettings(c, { formError: added.formError }) : backToSettings(c, "passkey-added");
 });
 
 ownSignInPages.post("/settings/passkeys/:id/remove", needs("session", "always"), async (c) => {
   const { member } = requireSignedIn(c);
   const removed = await attempt(() => removePasskey(writeContext(c), member, idOf(c)));
-  return "refused" in removed ? showSettings(c, { refused: removed.refused }) : backToSettings(c, "passkey-removed");
+  return "formError" in removed ? showSettings(c, { formError: removed.formError }) : backToSettings(c, "passkey-removed");
 });
 
 ownSignInPages.post("/settings/recovery-codes", needs("session", "always"), async (c) => {
   const { member } = requireSignedIn(c);
-  const made = await runFormOnce(c, await readForm(c), (commit) => replaceRecoveryCodes({ ...readContext(c), commit }, member));
+  const made = await runFormIdempotently(c, await readForm(c), (commit) => replaceRecoveryCodes({ ...readContext(c), commit }, member));
   if ("repeated" in made)
     return showPage(
       c,

@@ -1,6 +1,6 @@
 import { Hono } from "hono";
 import { eventCatalogue } from "../../events/catalogue.ts";
-import { dayMs } from "../../time/clock.ts";
+import { eventRetentionMs } from "../../events/retention.ts";
 import { type Delivery, deliveryStatuses } from "../../webhooks/read-deliveries.ts";
 import { readWebhook } from "../../webhooks/read-webhooks.ts";
 import { countRedeliveries, redeliverAll } from "../../webhooks/redeliver-many.ts";
@@ -9,24 +9,22 @@ import { Action } from "../components/fields.tsx";
 import { showPage } from "../components/layout.tsx";
 import { Alert } from "../components/notice.tsx";
 import { idOf, type PageEnv } from "../context.ts";
-import { newNonce, runFormOnce } from "../form-idempotency.ts";
+import { newNonce, runFormIdempotently } from "../form-idempotency.ts";
 import { counted } from "../format.ts";
 import { attempt, readForm } from "../forms.ts";
 import { needs } from "../needs.ts";
-
-const maxSpanMs = 30 * dayMs;
 
 /** The pages that redeliver all matching deliveries of a webhook. */
 export const redeliveryPages = new Hono<PageEnv>();
 
 /** Shows the number of matching deliveries before anything is sent. */
 redeliveryPages.get("/webhooks/:id/redeliver", needs("webhooks"), async (c) => {
-  const writing = webhookContext(c);
-  const webhook = await readWebhook(writing, idOf(c));
+  const context = webhookContext(c);
+  const webhook = await readWebhook(context, idOf(c));
   const status = statusOf(c.req.query("status"));
   const type = eventCatalogue.find(c.req.query("event_type") ?? "")?.type;
-  const counting = await attempt(() => countRedeliveries(writing, webhook.id, filterOf(writing.now, status, type)));
-  const { count, pending } = "refused" in counting ? { count: 0, pending: 0 } : counting.result;
+  const counting = await attempt(() => countRedeliveries(context, webhook.id, filterOf(context.now, status, type)));
+  const { count, pending } = "formError" in counting ? { count: 0, pending: 0 } : counting.result;
   return showPage(
     c,
     {
@@ -38,7 +36,7 @@ redeliveryPages.get("/webhooks/:id/redeliver", needs("webhooks"), async (c) => {
       ],
     },
     <>
-      <Alert refused={"refused" in counting ? counting.refused : undefined} />
+      <Alert formError={"formError" in counting ? counting.formError : undefined} />
       <section class="panel" aria-labelledby="count">
         <h2 id="count">
           {counted(count, "event")} {count === 1 ? "matches" : "match"}
@@ -96,13 +94,13 @@ redeliveryPages.post("/webhooks/:id/redeliver", needs("webhooks", "always"), asy
   const form = await readForm(c);
   const type = eventCatalogue.find(form.text("event_type"))?.type;
   const made = await attempt(() =>
-    runFormOnce(c, form, (commit) => {
-      const writing = webhookContext(c, commit);
-      return redeliverAll(writing, idOf(c), filterOf(writing.now, statusOf(form.text("status")), type));
+    runFormIdempotently(c, form, (commit) => {
+      const context = webhookContext(c, commit);
+      return redeliverAll(context, idOf(c), filterOf(context.now, statusOf(form.text("status")), type));
     }),
   );
   const path = `/webhooks/${idOf(c)}`;
-  if ("refused" in made)
+  if ("formError" in made)
     return showPage(
       c,
       {
@@ -114,7 +112,7 @@ redeliveryPages.post("/webhooks/:id/redeliver", needs("webhooks", "always"), asy
           ["The webhook", path],
         ],
       },
-      <Alert refused={made.refused} />,
+      <Alert formError={made.formError} />,
     );
   return c.redirect("repeated" in made.result ? `${path}?done=sent-before` : `${path}?redelivery=${made.result.result.id}`, 303);
 });
@@ -122,7 +120,7 @@ redeliveryPages.post("/webhooks/:id/redeliver", needs("webhooks", "always"), asy
 const statusOf = (text: string | undefined): Delivery["status"] | undefined => deliveryStatuses.find((status) => status === text);
 
 const filterOf = (now: number, status: Delivery["status"] | undefined, type: string | undefined) => ({
-  from: now - maxSpanMs,
+  from: now - eventRetentionMs,
   statuses: status === undefined ? (["failed", "held", "pending"] as const) : [status],
   eventTypes: type === undefined ? undefined : [type],
 });

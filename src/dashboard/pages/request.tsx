@@ -53,18 +53,18 @@ function distance(timeMs: number, requestMs: number): string {
 export const requestPages = new Hono<PageEnv>();
 
 requestPages.get("/activity/:id", needs("session"), async (c) => {
-  const asking = logContext(c);
-  const entry = await readEntry(asking, c.req.param("id"));
-  const limitOf = async () => (await readKeyRow(asking, entry.keyId)).hourlyLimit;
+  const context = logContext(c);
+  const entry = await readEntry(context, c.req.param("id"));
+  const limitOf = async () => (await readKeyRow(context, entry.keyId)).hourlyLimit;
   const explanation = explain(entry, entry.status === 429 ? await limitOf().catch(() => undefined) : undefined);
   const operation = operationsIn(await readOpenApi(c.env, urlOf(c))).find(
     ({ method, path }) => method.toUpperCase() === entry.method.replace("HEAD", "GET") && path === entry.route,
   )?.operation;
   const missingScope = entry.errorCode === "insufficient_scope" ? scopeOf(operation) : undefined;
-  const caused = await readEventsOfRequest(asking, entry.id);
+  const caused = await readEventsOfRequest(context, entry.id);
   const at = timeOfId(entry.id);
   const around = visitorMay(c, "audit")
-    ? (await listAudit(asking, { filter: { from: at - aroundMs, to: at + aroundMs }, limit: maxAround })).rows
+    ? (await listAudit(context, { filter: { from: at - aroundMs, to: at + aroundMs }, limit: maxAround })).rows
     : [];
   const origin = requestOrigin(c);
   return showPage(
@@ -106,7 +106,7 @@ requestPages.get("/activity/:id", needs("session"), async (c) => {
           </dd>
           <dt>When</dt>
           <dd>
-            <Moment timeMs={timeOfId(entry.id)} />, <Age timeMs={timeOfId(entry.id)} now={asking.now} />
+            <Moment timeMs={timeOfId(entry.id)} />, <Age timeMs={timeOfId(entry.id)} now={context.now} />
           </dd>
           <dt>Took</dt>
           <dd>{integer(entry.durationMs)} ms</dd>

@@ -35,8 +35,8 @@ export const search = new Hono<PageEnv>().get("/search", needs("session"), async
   const text = (c.req.query("q") ?? "").trim();
   const direct = byId.find(([form]) => form.test(text));
   if (direct) return c.redirect(direct[1] + text, 303);
-  const asking = await upToDate(c);
-  const [keys, webhooks] = await Promise.all([readKeyChoices(asking), listWebhooks(asking, { limit: maxWebhooks })]);
+  const context = await upToDate(c);
+  const [keys, webhooks] = await Promise.all([readKeyChoices(context), listWebhooks(context, { limit: maxWebhooks })]);
   const wanted = text.toLowerCase();
   const has = (...parts: string[]) => wanted !== "" && parts.some((part) => part.toLowerCase().includes(wanted));
   // If the text is a full secret key, search only for its public part.

@@ -8,7 +8,7 @@ import { listSessions } from "../../identity/sessions.ts";
 import { readContext } from "../acting.ts";
 import { Action, TextField } from "../components/fields.tsx";
 import { PageScript, showPage } from "../components/layout.tsx";
-import { People } from "../components/members.tsx";
+import { MemberTable } from "../components/members.tsx";
 import { Alert, Done, Empty } from "../components/notice.tsx";
 import { SessionsPanel, SignInPanel } from "../components/sign-in-panels.tsx";
 import { Ahead, Moment } from "../components/time.tsx";
@@ -45,16 +45,16 @@ export const settingsPages = new Hono<PageEnv>();
 settingsPages.get("/settings", needs("session"), (c) => showSettings(c));
 
 /** Responds with the settings page. `refused` holds the reasons why a submitted form was rejected. */
-export async function showSettings(c: PageContext, { form = new Form(), refused }: Sent = {}) {
-  const asking = readContext(c);
-  const { now } = asking;
+export async function showSettings(c: PageContext, { form = new Form(), formError }: Sent = {}) {
+  const context = readContext(c);
+  const { now } = context;
   const { account, signedIn } = c.get("visitor");
   const [members, invitations, sessions, passkeys, codesLeft] = await Promise.all([
-    listMembers(asking),
-    listInvitations(asking),
-    signedIn ? listSessions(asking, signedIn.member) : [],
-    signedIn ? listPasskeys(asking.db, signedIn.member.id) : [],
-    signedIn ? countRecoveryCodes(asking.db, signedIn.member.id) : 0,
+    listMembers(context),
+    listInvitations(context),
+    signedIn ? listSessions(context, signedIn.member) : [],
+    signedIn ? listPasskeys(context.db, signedIn.member.id) : [],
+    signedIn ? countRecoveryCodes(context.db, signedIn.member.id) : 0,
   ]);
   const own = roleOf(c.get("visitor"));
   const given = roles.filter((role) => mayManage(own, role));
@@ -64,7 +64,7 @@ export async function showSettings(c: PageContext, { form = new Form(), refused 
     {
       title: "Settings",
       section: "Settings",
-      status: refused ? 422 : 200,
+      status: formError ? 422 : 200,
       action: visitorMay(c, "audit") && (
         <a class="button" href="/settings/audit">
           Audit log
@@ -73,13 +73,13 @@ export async function showSettings(c: PageContext, { form = new Form(), refused 
     },
     <>
       {outcome && <Done>{outcome}</Done>}
-      <Alert refused={refused} />
+      <Alert formError={formError} />
       <section class="panel" aria-labelledby="people">
         <h2 id="people">Members</h2>
         {members.length === 0 ? (
           <Empty>No sign-in is needed: the overview is open on this machine. A deployed overview asks for a passkey.</Empty>
         ) : (
-          <People members={members} c={c} own={own} now={now} />
+          <MemberTable members={members} c={c} own={own} now={now} />
         )}
         {invitations.length > 0 && (
           <>
@@ -101,7 +101,7 @@ export async function showSettings(c: PageContext, { form = new Form(), refused 
           <form class="form" method="post" action="/settings/invitations">
             <input type="hidden" name="nonce" value={newNonce()} />
             <h3>Invite somebody</h3>
-            <TextField form={form} refused={refused} name="email" label="Email address" type="email" required maxlength={254} />
+            <TextField form={form} formError={formError} name="email" label="Email address" type="email" required maxlength={254} />
             <div class="field">
               <label for="role">Role</label>
               <select id="role" name="role" aria-describedby="role-help">

@@ -17,7 +17,7 @@ import { Page, PageScript } from "../components/layout.tsx";
 import { Alert } from "../components/notice.tsx";
 import { RecoveryCodes } from "../components/recovery-codes.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
-import { type Refused, readForm } from "../forms.ts";
+import { type FormError, readForm } from "../forms.ts";
 import { memberEmail } from "../member-email.ts";
 import { pathWithin } from "../preferences.ts";
 import { relyingParty } from "../relying-party.ts";
@@ -34,25 +34,25 @@ const sessionOrigin = (c: PageContext): SessionOrigin => ({
 const readContext = (c: PageContext) => ({ db: connect(c.env.DB), now: Date.now() });
 
 /** Responds to a script with JSON. A failure becomes JSON with a message for the reader. */
-async function answer(c: PageContext, work: () => Promise<object>) {
+async function respondJson(c: PageContext, work: () => Promise<object>) {
   try {
     return c.json(await work());
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
-    return c.json({ fault: error.message }, failures[error.code].status);
+    return c.json({ error: error.message }, failures[error.code].status);
   }
 }
 
-const faultOf = (error: unknown): Refused => {
+const formErrorOf = (error: unknown): FormError => {
   if (error instanceof Failure && (error.code === "forbidden" || error.code === "conflict" || error.code === "invalid_body"))
-    return { summary: error.message, faults: new Map() };
+    return { summary: error.message, fieldErrors: new Map() };
   throw error;
 };
 
 /** `returnTo` is the page to open after sign-in. */
 interface Asked {
   returnTo?: string;
-  refused?: Refused;
+  formError?: FormError;
 }
 
 /** The pages for people who have not signed in. */
@@ -72,13 +72,13 @@ const passkeysOnly = createMiddleware<PageEnv>(async function passkeysOnly(c, ne
 signInPages.use("/login/*", passkeysOnly);
 signInPages.use("/setup/*", passkeysOnly);
 
-function showLogin(c: PageContext, { returnTo = "/", refused }: Asked) {
+function showLogin(c: PageContext, { returnTo = "/", formError }: Asked) {
   return c.html(
     <Page title="Sign in">
       <main class="panel notice">
         <h1>Sign in</h1>
         {c.req.query("unsent") && <p role="alert">Your session had ended, so what you sent was not done. Sign in, and send it again.</p>}
-        <Alert refused={refused} />
+        <Alert formError={formError} />
         <form class="form" method="post" action="/login" data-passkey="sign-in">
           <input type="hidden" name="return_to" value={returnTo} />
           <input type="hidden" name="response" value="" data-response />
@@ -97,14 +97,14 @@ function showLogin(c: PageContext, { returnTo = "/", refused }: Asked) {
       </main>
       <PageScript name="passkeys" c={c} />
     </Page>,
-    refused ? 403 : 200,
+    formError ? 403 : 200,
   );
 }
 
 signInPages.get("/login", (c) => showLogin(c, { returnTo: pathWithin(c.req.query("return_to") ?? "/") }));
 
 signInPages.post("/login/options", (c) =>
-  answer(c, async () => {
+  respondJson(c, async () => {
     return authenticationOptions(relyingParty(c), Date.now(), { purpose: "sign-in" });
   }),
 );
@@ -121,16 +121,16 @@ signInPages.post("/login", async (c) => {
     const member = await verifyAuthentication(db, relyingParty(c), now, { response: form.text("response"), purpose: "sign-in" });
     return await enter(c, member, "passkey", form.text("return_to"));
   } catch (error) {
-    return showLogin(c, { returnTo: pathWithin(form.text("return_to")), refused: faultOf(error) });
+    return showLogin(c, { returnTo: pathWithin(form.text("return_to")), formError: formErrorOf(error) });
   }
 });
 
-function showRecovery(c: PageContext, { returnTo = "/", refused, status = 200 }: Asked & { status?: 200 | 403 | 429 }) {
+function showRecovery(c: PageContext, { returnTo = "/", formError, status = 200 }: Asked & { status?: 200 | 403 | 429 }) {
   return c.html(
     <Page title="Use a recovery code">
       <main class="panel notice">
         <h1>Use a recovery code</h1>
-        <Alert refused={refused} />
+        <Alert formError={formError} />
         <form class="form" method="post" action="/login/recovery">
           <input type="hidden" name="return_to" value={returnTo} />
           <div class="field">
@@ -161,16 +161,16 @@ signInPages.post("/login/recovery", async (c) => {
   const isTooMany = spent.refused === "too many";
   const summary = isTooMany ? tooManyCodes : "This is no recovery code, or it was used before.";
   const returnTo = pathWithin(form.text("return_to"));
-  return showRecovery(c, { returnTo, refused: { summary, faults: new Map() }, status: isTooMany ? 429 : 403 });
+  return showRecovery(c, { returnTo, formError: { summary, fieldErrors: new Map() }, status: isTooMany ? 429 : 403 });
 });
 
-function showSetup(c: PageContext, refused?: Refused) {
+function showSetup(c: PageContext, formError?: FormError) {
   return c.html(
     <Page title="Join">
       <main class="panel notice">
         <h1>Set up your sign-in</h1>
-        <Alert refused={refused} />
-        {!refused && (
+        <Alert formError={formError} />
+        {!formError && (
           <form class="form" method="post" action="/setup" data-passkey="join" hidden>
             <p data-joining />
             <input type="hidden" name="token" value="" data-token />
@@ -195,7 +195,7 @@ function showSetup(c: PageContext, refused?: Refused) {
       </main>
       <PageScript name="passkeys" c={c} />
     </Page>,
-    refused ? 403 : 200,
+    formError ? 403 : 200,
   );
 }
 
@@ -203,7 +203,7 @@ signInPages.get("/setup", (c) => showSetup(c));
 
 /** Returns the kind, email address and role of an invitation. Without a valid token, the response reveals nothing about an account. */
 signInPages.post("/setup/check", (c) =>
-  answer(c, async () => {
+  respondJson(c, async () => {
     const form = await readForm(c);
     const { kind, email, role } = await readInvitation(readContext(c), form.text("token"));
     return { kind, email, role };
@@ -224,7 +224,7 @@ function personOf(invitation: Invitation, name: string, email: string) {
 }
 
 signInPages.post("/setup/options", (c) =>
-  answer(c, async () => {
+  respondJson(c, async () => {
     const form = await readForm(c);
     const invitation = await readInvitation(readContext(c), form.text("token"));
     const person = personOf(invitation, form.text("name"), form.text("email"));
@@ -263,6 +263,6 @@ signInPages.post("/setup", async (c) => {
       </Page>,
     );
   } catch (error) {
-    return showSetup(c, faultOf(error));
+    return showSetup(c, formErrorOf(error));
   }
 });

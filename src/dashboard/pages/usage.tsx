@@ -36,18 +36,20 @@ export const usagePages = new Hono<PageEnv>();
 
 usagePages.get("/usage", needs("session"), async (c) => {
   const window = windowOf(c);
-  const asking = await upToDate(c);
-  const { now } = asking;
+  const context = await upToDate(c);
+  const { now } = context;
   const keyId = c.req.query("key_id") || undefined;
-  const key = keyId === undefined ? null : await readKeyRow(asking, keyId);
+  const key = keyId === undefined ? null : await readKeyRow(context, keyId);
   const [usage, limit, keys, marks, hours, ...breakdowns] = await Promise.all([
-    readUsage(asking, { window, keyId }),
+    readUsage(context, { window, keyId }),
     // If a guard does not respond, only the rate-limit figure is missing.
-    (keyId === undefined ? readLiveUsages(asking).then((usages) => highestOf(usages, now)) : readKeyUsage(asking, keyId)).catch(() => null),
-    readKeyChoices(asking),
-    readAnnotations(asking, windowsAt(window, now).window),
-    readHours(asking, { window, keyId }),
-    ...dimensions.map((by) => readBreakdown(asking, { window, by, keyId })),
+    (keyId === undefined ? readLiveUsages(context).then((usages) => highestOf(usages, now)) : readKeyUsage(context, keyId)).catch(
+      () => null,
+    ),
+    readKeyChoices(context),
+    readAnnotations(context, windowsAt(window, now).window),
+    readHours(context, { window, keyId }),
+    ...dimensions.map((by) => readBreakdown(context, { window, by, keyId })),
   ]);
   const names = new Map(keys.map(({ id, name }) => [id, name]));
   const address = (more: { window?: WindowName }) => `/usage?${new URLSearchParams({ window, ...(keyId && { key_id: keyId }), ...more })}`;
@@ -91,7 +93,7 @@ usagePages.get("/usage", needs("session"), async (c) => {
           <button type="submit">Show</button>
         </form>
         <span class="quiet">
-          as of <TimeOfDay timeMs={knownAsOf(asking)} />
+          as of <TimeOfDay timeMs={knownAsOf(context)} />
         </span>
       </nav>
       <div id="figures" data-refresh>
@@ -257,10 +259,10 @@ const Breakdown = ({
 };
 
 usagePages.get("/usage.csv", needs("session"), async (c) => {
-  const asking = await upToDate(c);
+  const context = await upToDate(c);
   const keyId = c.req.query("key_id") || undefined;
-  if (keyId !== undefined) await readKeyRow(asking, keyId);
-  const { series } = await readUsage(asking, { window: windowOf(c), keyId });
+  if (keyId !== undefined) await readKeyRow(context, keyId);
+  const { series } = await readUsage(context, { window: windowOf(c), keyId });
   const csv = csvOf(
     ["start", "requests", "successes", "avg_response_time_ms", "p50_ms", "p95_ms", "p99_ms"],
     series.map((point) => [iso(point.start), point.requests, point.successes, point.averageMs, point.p50Ms, point.p95Ms, point.p99Ms]),

@@ -9,7 +9,7 @@ import { Alert } from "../components/notice.tsx";
 import { OverlapField } from "../components/overlap-field.tsx";
 import { ShownBefore } from "../components/secret.tsx";
 import { idOf, type PageContext, type PageEnv } from "../context.ts";
-import { newNonce, runFormOnce } from "../form-idempotency.ts";
+import { newNonce, runFormIdempotently } from "../form-idempotency.ts";
 import { attempt, parseInput, readForm, type Sent } from "../forms.ts";
 import { needs } from "../needs.ts";
 import { showSigningSecret, webhooksTrail } from "./webhooks.tsx";
@@ -17,19 +17,19 @@ import { showSigningSecret, webhooksTrail } from "./webhooks.tsx";
 /** The pages that rotate the signing secret of a webhook. */
 export const webhookSecretPages = new Hono<PageEnv>();
 
-const showForm = async (c: PageContext, { refused }: Sent = {}) => {
+const showForm = async (c: PageContext, { formError }: Sent = {}) => {
   const webhook = await readWebhook(readContext(c), idOf(c));
   return showPage(
     c,
     {
       title: "Rotate the secret",
       section: "Webhooks",
-      status: refused ? 422 : 200,
+      status: formError ? 422 : 200,
       trail: [...webhooksTrail, [webhook.url, `/webhooks/${webhook.id}`]],
     },
     <form class="panel form" method="post" action={`/webhooks/${webhook.id}/rotate-secret`}>
       <input type="hidden" name="nonce" value={newNonce()} />
-      <Alert refused={refused} />
+      <Alert formError={formError} />
       <p>The webhook gets a new signing secret, which is shown once.</p>
       <OverlapField help="For so long each request carries a signature of both." />
       <button class="main" type="submit">
@@ -44,10 +44,12 @@ webhookSecretPages.get("/webhooks/:id/rotate-secret", needs("webhooks"), (c) => 
 webhookSecretPages.post("/webhooks/:id/rotate-secret", needs("webhooks", "always"), async (c) => {
   const form = await readForm(c);
   const parsed = parseInput(WebhookRotation, { overlap_seconds: form.number("overlap_seconds") });
-  if ("refused" in parsed) return showForm(c, { refused: parsed.refused });
+  if ("formError" in parsed) return showForm(c, { formError: parsed.formError });
   const overlapMs = parsed.input.overlap_seconds * secondMs;
-  const rotated = await attempt(() => runFormOnce(c, form, (commit) => rotateWebhookSecret(webhookContext(c, commit), idOf(c), overlapMs)));
-  if ("refused" in rotated) return showForm(c, { refused: rotated.refused });
+  const rotated = await attempt(() =>
+    runFormIdempotently(c, form, (commit) => rotateWebhookSecret(webhookContext(c, commit), idOf(c), overlapMs)),
+  );
+  if ("formError" in rotated) return showForm(c, { formError: rotated.formError });
   if ("repeated" in rotated.result)
     return showPage(
       c,

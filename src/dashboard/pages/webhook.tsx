@@ -19,7 +19,7 @@ import { WebhookState } from "../components/status.tsx";
 import { Age, Ahead, Moment } from "../components/time.tsx";
 import { VerifySnippets } from "../components/verify-snippets.tsx";
 import { idOf, type PageContext, type PageEnv } from "../context.ts";
-import { newNonce, runFormOnce } from "../form-idempotency.ts";
+import { newNonce, runFormIdempotently } from "../form-idempotency.ts";
 import { counted, integer, milliseconds, rate } from "../format.ts";
 import { asShown, attempt, Form, ownValue, parseInput, readForm, type Sent } from "../forms.ts";
 import { needs } from "../needs.ts";
@@ -53,10 +53,10 @@ function redirects({ url, eventTypes }: Webhook, patch: { url?: string; eventTyp
 /** The pages of one webhook: its health, its deliveries and its actions. */
 export const webhookPages = new Hono<PageEnv>();
 
-const showWebhook = async (c: PageContext, { form = new Form(), refused }: Sent = {}) => {
-  const asking = readContext(c);
-  const { now } = asking;
-  const webhook = await readWebhook(asking, idOf(c));
+const showWebhook = async (c: PageContext, { form = new Form(), formError }: Sent = {}) => {
+  const context = readContext(c);
+  const { now } = context;
+  const webhook = await readWebhook(context, idOf(c));
   const filter = {
     status: deliveryStatuses.find((status) => status === c.req.query("status")),
     eventType: eventCatalogue.find(c.req.query("event_type") ?? "")?.type,
@@ -64,9 +64,9 @@ const showWebhook = async (c: PageContext, { form = new Form(), refused }: Sent 
   const matching = { statuses: filter.status && [filter.status], eventTypes: filter.eventType ? [filter.eventType] : undefined };
   const redeliveryId = c.req.query("redelivery");
   const [health, deliveries, redelivery] = await Promise.all([
-    readHealth(asking, webhook.id),
-    listDeliveries(asking, webhook.id, { filter: matching, after: c.req.query("after"), limit: deliveriesShown }),
-    redeliveryId ? readRedelivery(asking, redeliveryId).catch(() => null) : null,
+    readHealth(context, webhook.id),
+    listDeliveries(context, webhook.id, { filter: matching, after: c.req.query("after"), limit: deliveriesShown }),
+    redeliveryId ? readRedelivery(context, redeliveryId).catch(() => null) : null,
   ]);
   const { status } = webhookData(webhook);
   const { scopes } = webhookContext(c);
@@ -88,7 +88,7 @@ const showWebhook = async (c: PageContext, { form = new Form(), refused }: Sent 
       title: webhook.url,
       section: "Webhooks",
       trail: webhooksTrail,
-      status: refused ? 422 : 200,
+      status: formError ? 422 : 200,
       action: isManageable && (
         <>
           {webhook.state === "active" && (
@@ -121,7 +121,7 @@ const showWebhook = async (c: PageContext, { form = new Form(), refused }: Sent 
           </Done>
         </div>
       )}
-      <Alert refused={refused} />
+      <Alert formError={formError} />
       {visitorMay(c, "webhooks") && !isReadable && (
         <div class="note">
           <p>This webhook receives events about members, which your role cannot read. An admin or an owner of the account can change it.</p>
@@ -265,7 +265,7 @@ const showWebhook = async (c: PageContext, { form = new Form(), refused }: Sent 
           <h2 id="change">Change</h2>
           <form class="form" method="post" action={`/webhooks/${webhook.id}`}>
             <input type="hidden" name="revision" value={webhook.revision} />
-            <WebhookFields form={form} refused={refused} ticked={form.ticked("event_types") ?? webhook.eventTypes} webhook={webhook} />
+            <WebhookFields form={form} formError={formError} ticked={form.ticked("event_types") ?? webhook.eventTypes} webhook={webhook} />
             <button class="main" type="submit">
               Save
             </button>
@@ -287,7 +287,7 @@ webhookPages.post("/webhooks/:id", needs("webhooks", "sometimes"), async (c) => 
     // Browsers do not send unticked checkboxes, so `revision` marks a form that has the checkboxes.
     ...((form.has("event_types") || form.has("revision")) && { event_types: given.event_types }),
   });
-  if ("refused" in parsed) return showWebhook(c, { form, refused: parsed.refused });
+  if ("formError" in parsed) return showWebhook(c, { form, formError: parsed.formError });
   const { url, description, event_types: eventTypes } = parsed.input;
   const patch = {
     ...(url !== undefined && { url }),
@@ -295,18 +295,18 @@ webhookPages.post("/webhooks/:id", needs("webhooks", "sometimes"), async (c) => 
     ...(eventTypes && { eventTypes }),
   };
   const before = await readWebhook(readContext(c), idOf(c));
-  const asked = redirects(before, patch) ? await askForStepUp(c) : null;
-  if (asked) return asked;
+  const stepUp = redirects(before, patch) ? await askForStepUp(c) : null;
+  if (stepUp) return stepUp;
   const changed = await attempt(() =>
     // The step-up check compared the patch with the revision in `before`, so a later revision must not be changed.
     changeWebhook(webhookContext(c), idOf(c), patch, (revision) => revision === before.revision && asShown(form)(revision)),
   );
-  return "refused" in changed ? showWebhook(c, { form, refused: changed.refused }) : backToWebhook(c, "changed");
+  return "formError" in changed ? showWebhook(c, { form, formError: changed.formError }) : backToWebhook(c, "changed");
 });
 
 async function setState(c: PageContext, state: Webhook["state"], done: string) {
   const changed = await attempt(() => changeWebhook(webhookContext(c), idOf(c), { state }, always));
-  return "refused" in changed ? showWebhook(c, { refused: changed.refused }) : backToWebhook(c, done);
+  return "formError" in changed ? showWebhook(c, { formError: changed.formError }) : backToWebhook(c, done);
 }
 
 webhookPages.post("/webhooks/:id/disable", needs("webhooks"), (c) => setState(c, "disabled", "disabled"));
@@ -315,15 +315,15 @@ webhookPages.post("/webhooks/:id/enable", needs("webhooks", "always"), (c) => se
 webhookPages.post("/webhooks/:id/test", needs("webhooks"), async (c) => {
   const form = await readForm(c);
   const type = eventCatalogue.find(form.text("event_type"))?.type ?? "webhook.test";
-  const sent = await attempt(() => runFormOnce(c, form, (commit) => sendTest(webhookContext(c, commit), idOf(c), type)));
-  if ("refused" in sent) return showWebhook(c, { refused: sent.refused });
+  const sent = await attempt(() => runFormIdempotently(c, form, (commit) => sendTest(webhookContext(c, commit), idOf(c), type)));
+  if ("formError" in sent) return showWebhook(c, { formError: sent.formError });
   return "repeated" in sent.result ? backToWebhook(c, "sent-before") : backToWebhook(c, "tested");
 });
 
 webhookPages.get("/webhooks/:id/delete", needs("webhooks"), async (c) => {
-  const asking = readContext(c);
-  const webhook = await readWebhook(asking, idOf(c));
-  const { waiting, held } = await readHealth(asking, webhook.id);
+  const context = readContext(c);
+  const webhook = await readWebhook(context, idOf(c));
+  const { waiting, held } = await readHealth(context, webhook.id);
   return showPage(
     c,
     { title: "Delete a webhook", section: "Webhooks", trail: [...webhooksTrail, [webhook.url, `/webhooks/${webhook.id}`]] },
@@ -347,5 +347,5 @@ webhookPages.get("/webhooks/:id/delete", needs("webhooks"), async (c) => {
 
 webhookPages.post("/webhooks/:id/delete", needs("webhooks", "always"), async (c) => {
   const deleted = await attempt(() => deleteWebhook(webhookContext(c), idOf(c), always));
-  return "refused" in deleted ? showWebhook(c, { refused: deleted.refused }) : c.redirect("/webhooks?done=deleted", 303);
+  return "formError" in deleted ? showWebhook(c, { formError: deleted.formError }) : c.redirect("/webhooks?done=deleted", 303);
 });

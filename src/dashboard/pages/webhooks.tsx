@@ -4,6 +4,7 @@ import { percent } from "../../usage/percent.ts";
 import { readHealth, type WebhookHealth } from "../../webhooks/health.ts";
 import { listWebhooks } from "../../webhooks/read-webhooks.ts";
 import { NewWebhook, webhookData } from "../../webhooks/schemas.ts";
+import { maxUrl } from "../../webhooks/url-rules.ts";
 import type { Webhook } from "../../webhooks/webhook.ts";
 import { createWebhook } from "../../webhooks/write-webhooks.ts";
 import { readContext, webhookContext } from "../acting.ts";
@@ -15,9 +16,9 @@ import { WebhookState } from "../components/status.tsx";
 import { Age } from "../components/time.tsx";
 import { VerifySnippets } from "../components/verify-snippets.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
-import { newNonce, runFormOnce } from "../form-idempotency.ts";
+import { newNonce, runFormIdempotently } from "../form-idempotency.ts";
 import { counted, dash, integer, milliseconds, rate } from "../format.ts";
-import { attempt, Form, parseInput, type Refused, readForm, type Sent } from "../forms.ts";
+import { attempt, Form, type FormError, parseInput, readForm, type Sent } from "../forms.ts";
 import { needs } from "../needs.ts";
 import { visitorMay } from "../permissions.tsx";
 
@@ -28,9 +29,9 @@ export const webhooksTrail = [["Webhooks", "/webhooks"]] as const;
 export const webhooksPages = new Hono<PageEnv>();
 
 webhooksPages.get("/webhooks", needs("session"), async (c) => {
-  const asking = readContext(c);
-  const webhooks = await listWebhooks(asking, { limit: maxWebhooks });
-  const healths = await Promise.all(webhooks.map(({ id }) => readHealth(asking, id)));
+  const context = readContext(c);
+  const webhooks = await listWebhooks(context, { limit: maxWebhooks });
+  const healths = await Promise.all(webhooks.map(({ id }) => readHealth(context, id)));
   const isDeleted = c.req.query("done") === "deleted";
   return showPage(
     c,
@@ -71,7 +72,7 @@ webhooksPages.get("/webhooks", needs("session"), async (c) => {
             </thead>
             <tbody>
               {webhooks.map((webhook, index) => (
-                <WebhookRow webhook={webhook} health={healths[index] as WebhookHealth} now={asking.now} />
+                <WebhookRow webhook={webhook} health={healths[index] as WebhookHealth} now={context.now} />
               ))}
             </tbody>
           </table>
@@ -81,15 +82,15 @@ webhooksPages.get("/webhooks", needs("session"), async (c) => {
   );
 });
 
-const showForm = (c: PageContext, { form = new Form(), refused }: Sent = {}) =>
+const showForm = (c: PageContext, { form = new Form(), formError }: Sent = {}) =>
   showPage(
     c,
-    { title: "Add a webhook", section: "Webhooks", trail: webhooksTrail, status: refused ? 422 : 200 },
+    { title: "Add a webhook", section: "Webhooks", trail: webhooksTrail, status: formError ? 422 : 200 },
     <>
-      <Alert refused={refused} />
+      <Alert formError={formError} />
       <form class="panel form" method="post" action="/webhooks">
         <input type="hidden" name="nonce" value={newNonce()} />
-        <WebhookFields form={form} refused={refused} ticked={form.all("event_types")} />
+        <WebhookFields form={form} formError={formError} ticked={form.all("event_types")} />
         <button class="main" type="submit">
           Add webhook
         </button>
@@ -102,17 +103,17 @@ webhooksPages.get("/webhooks/new", needs("webhooks"), (c) => showForm(c));
 webhooksPages.post("/webhooks", needs("webhooks", "always"), async (c) => {
   const form = await readForm(c);
   const parsed = parseInput(NewWebhook, webhookInputOf(form));
-  if ("refused" in parsed) return showForm(c, { form, refused: parsed.refused });
+  if ("formError" in parsed) return showForm(c, { form, formError: parsed.formError });
   const { url, description, event_types: eventTypes } = parsed.input;
   const made = await attempt(() =>
-    runFormOnce(
+    runFormIdempotently(
       c,
       form,
       (commit) => createWebhook(webhookContext(c, commit), { url, description, eventTypes }),
       ({ webhook }) => webhook.id,
     ),
   );
-  if ("refused" in made) return showForm(c, { form, refused: made.refused });
+  if ("formError" in made) return showForm(c, { form, formError: made.formError });
   if ("repeated" in made.result)
     return showPage(
       c,
@@ -165,31 +166,31 @@ const WebhookRow = ({ webhook, health, now }: { webhook: Webhook; health: Webhoo
 /** Renders the form fields of a webhook. */
 export const WebhookFields = ({
   form,
-  refused,
+  formError,
   ticked,
   webhook,
 }: {
   form: Form;
-  refused?: Refused | undefined;
+  formError?: FormError | undefined;
   ticked: readonly string[];
   webhook?: Webhook;
 }) => (
   <>
     <TextField
       form={form}
-      refused={refused}
+      formError={formError}
       name="url"
       label="URL"
       type="url"
       value={webhook?.url}
       required
-      maxlength={2048}
+      maxlength={maxUrl}
       placeholder="https://hooks.example.com/overview"
       help="Where events are posted to: https and a public host; on a laptop also http to the machine itself."
     />
-    <TextField form={form} refused={refused} name="description" label="Description" value={webhook?.description} maxlength={500} />
+    <TextField form={form} formError={formError} name="description" label="Description" value={webhook?.description} maxlength={500} />
     <Choices
-      refused={refused}
+      formError={formError}
       name="event_types"
       label="Event types"
       options={[

@@ -32,26 +32,26 @@ const Lines = ({ children }: { children: Child }) => (
 const lateMs = 10 * 60_000;
 
 /** Shows the status of the deployment, such as its backlog and the sizes of its databases. */
-export const Deployment = ({ vitals, now }: { vitals: DeploymentStatus; now: number }) => {
-  const { backlog, log } = vitals;
+export const Deployment = ({ status, now }: { status: DeploymentStatus; now: number }) => {
+  const { backlog, log } = status;
   return (
     <section class="panel" aria-labelledby="deployment">
       <h2 id="deployment">The deployment</h2>
       <Lines>
         <Line name="Accounts">
-          {integer(vitals.accounts)}
-          {vitals.suspended > 0 && `, ${integer(vitals.suspended)} suspended`}
+          {integer(status.accounts)}
+          {status.suspended > 0 && `, ${integer(status.suspended)} suspended`}
         </Line>
-        <Line name="Live keys" isBad={vitals.waitingKeys > 0}>
-          {integer(vitals.liveKeys)}
-          {vitals.waitingKeys > 0 && `, ${integer(vitals.waitingKeys)} with a change that their guard has not confirmed`}
+        <Line name="Live keys" isBad={status.waitingKeys > 0}>
+          {integer(status.liveKeys)}
+          {status.waitingKeys > 0 && `, ${integer(status.waitingKeys)} with a change that their guard has not confirmed`}
         </Line>
         <Line name="Journal of the log" isBad={log.journalled > 0 || log.dropped > 0 || log.unreachable.length > 0}>
           {integer(log.journalled)} entries wait for their database
           {log.dropped > 0 && `, ${integer(log.dropped)} were dropped`}
           {log.unreachable.length > 0 && `, no answer from ${log.unreachable.join(", ")}`}
         </Line>
-        {Object.entries(vitals.oldestSlices).map(([store, start]) => (
+        {Object.entries(status.oldestBuckets).map(([store, start]) => (
           <Line name={`Oldest stale slice in ${store}`} isBad={start !== null && now - start > lateMs}>
             {start === null ? "none" : <Age timeMs={start} now={now} />}
           </Line>
@@ -71,7 +71,7 @@ export const Deployment = ({ vitals, now }: { vitals: DeploymentStatus; now: num
             </Line>
           </>
         )}
-        {vitals.databases.map(({ binding, bytes, isFull }) => (
+        {status.databases.map(({ binding, bytes, isFull }) => (
           <Line name={`Database ${binding}`} isBad={isFull || bytes > 8e9}>
             {gigabytes(bytes)} of 10 GB{isFull && ": full"}
           </Line>

@@ -101,8 +101,8 @@ operatorPages.get("/operator", async (c) => {
   const session = await sessionOf(c);
   if (!session) return showSignIn(c);
   const [db, now] = [connect(c.env.DB), Date.now()];
-  const [vitals, traffic] = await Promise.all([readDeploymentStatus(db, c.env, now), readTraffic({ db, env: c.env }, now)]);
-  const unknown = [...vitals.unknown, ...traffic.unknown.map((store) => `the traffic of accounts in ${store}`)];
+  const [status, traffic] = await Promise.all([readDeploymentStatus(db, c.env, now), readTraffic({ db, env: c.env }, now)]);
+  const unknown = [...status.unknown, ...traffic.unknown.map((store) => `the traffic of accounts in ${store}`)];
   const aside = (
     <form class="action" method="post" action="/operator/sign-out">
       <span class="quiet">
@@ -122,9 +122,9 @@ operatorPages.get("/operator", async (c) => {
           </p>
         </div>
       )}
-      <Deployment vitals={vitals} now={now} />
+      <Deployment status={status} now={now} />
       <TrafficPanels accounts={traffic.accounts} />
-      <Jobs jobs={vitals.jobs} now={now} />
+      <Jobs jobs={status.jobs} now={now} />
     </>,
   );
 });

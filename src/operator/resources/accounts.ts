@@ -2,7 +2,7 @@ import { Hono } from "hono";
 import { z } from "zod";
 import { type Account, accountsAfter, readAccount } from "../../accounts/account.ts";
 import { connectToStore, leastFullStore } from "../../activity/databases.ts";
-import { keptDays } from "../../activity/retention.ts";
+import { retentionDays } from "../../activity/retention.ts";
 import { connect } from "../../db/client.ts";
 import { fullBytes } from "../../db/database-sizes.ts";
 import { Failure } from "../../errors/failure.ts";
@@ -95,7 +95,7 @@ accounts.put("/accounts/:id/ceiling", async (c) => {
 });
 
 accounts.put("/accounts/:id/keep-days", async (c) => {
-  const { days } = await readBody(c, z.strictObject({ days: z.int().min(keptDays.fewest).max(keptDays.most).nullable() }));
+  const { days } = await readBody(c, z.strictObject({ days: z.int().min(retentionDays.min).max(retentionDays.max).nullable() }));
   await changeKeepDays(operating(c), idOf(c), days);
   return c.json({ keep_days: days });
 });

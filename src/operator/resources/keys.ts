@@ -48,8 +48,8 @@ keys.post("/accounts/:id/keys", async (c) => {
   const newKey = newKeyOf(await readBody(c, NewKey));
   await requireKept(connect(c.env.DB), idOf(c));
   const account = await readAccount(connect(c.env.DB), idOf(c));
-  const writing = keyContext(c, account, "key.made");
-  const { key, secretKey } = await createKey(writing, newKey);
+  const context = keyContext(c, account, "key.made");
+  const { key, secretKey } = await createKey(context, newKey);
   return c.json({ ...bodyOf(key, Date.now()), secret_key: secretKey }, 201);
 });
 

@@ -42,9 +42,9 @@ maintenance.get("/secrets", async (c) => {
 
 maintenance.post("/secrets/reseal", async (c) => {
   const { db, now, operator } = operating(c);
-  const { resealed, hasMore } = await reencryptWebhooks(db, encryptionSecrets(c.env), now);
-  if (resealed > 0) await recordOperation(db, { now, operator, action: "webhooks.resealed", details: { webhooks: resealed } });
-  return c.json({ resealed, has_more: hasMore });
+  const { count, hasMore } = await reencryptWebhooks(db, encryptionSecrets(c.env), now);
+  if (count > 0) await recordOperation(db, { now, operator, action: "webhooks.resealed", details: { webhooks: count } });
+  return c.json({ resealed: count, has_more: hasMore });
 });
 
 maintenance.get("/deliveries", async (c) => {

@@ -15,7 +15,7 @@ export function bucketStart(timeMs: number, interval: Interval): number {
 /** Returns the start of every bucket that overlaps the span from `from` to `to`, in order. `from` must be earlier than `to`. */
 export function bucketsOf(from: number, to: number, interval: Interval): number[] {
   const starts: number[] = [];
-  const longest = { day: dayMs, week: 7 * dayMs, month: 31 * dayMs }[interval];
-  for (let start = bucketStart(from, interval); start < to; start = bucketStart(start + longest, interval)) starts.push(start);
+  const maxPointMs = { day: dayMs, week: 7 * dayMs, month: 31 * dayMs }[interval];
+  for (let start = bucketStart(from, interval); start < to; start = bucketStart(start + maxPointMs, interval)) starts.push(start);
   return starts;
 }

@@ -107,18 +107,18 @@ const read = createRoute({
   responses: { 200: json(Analytics, "The figures.") },
 });
 
-const refuse = (parameter: string, detail: string) =>
-  new Failure("invalid_parameter", "The span is not valid.", { faults: [{ parameter, code: "invalid_span", detail }] });
+const invalidSpan = (parameter: string, detail: string) =>
+  new Failure("invalid_parameter", "The span is not valid.", { fieldErrors: [{ parameter, code: "invalid_span", detail }] });
 
 routes.openapi(read, async (c) => {
   const { interval, from: wantedFrom, to: wantedTo } = c.req.valid("query");
   const { window } = windowsAt("30d", c.get("startedAt"));
   const to = wantedTo ?? window.to;
   const from = wantedFrom ?? (wantedTo === undefined ? window.from : to - 30 * dayMs);
-  if (from < 0) throw refuse("from", "Must not be earlier than 1970.");
-  if (from >= to) throw refuse("from", "Must be earlier than `to`.");
+  if (from < 0) throw invalidSpan("from", "Must not be earlier than 1970.");
+  if (from >= to) throw invalidSpan("from", "Must be earlier than `to`.");
   if ((to - from) / dayMs > maxPoints * 31 || bucketsOf(from, to, interval).length > maxPoints) {
-    throw refuse("interval", `The span has more than ${maxPoints} points at this interval. Take a longer interval or a shorter span.`);
+    throw invalidSpan("interval", `The span has more than ${maxPoints} points at this interval. Take a longer interval or a shorter span.`);
   }
   const figures = await readAnalytics(readContext(c), { from, to, interval });
   const { tasks } = figures;

@@ -1,9 +1,9 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { readContext, writeContext } from "../../api/acting.ts";
 import { etagOf, preconditionOf, respondOne } from "../../api/middleware/conditional.ts";
-import { runOnce } from "../../api/middleware/idempotency.ts";
+import { runIdempotently } from "../../api/middleware/idempotency.ts";
 import { respondEmpty, respondJson } from "../../api/respond.ts";
-import { refusing, requireScope } from "../../api/route-parts/access.ts";
+import { failsWith, requireScope } from "../../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
 import { body, mergePatch, withConditions, withIdempotencyKey } from "../../api/route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../../api/route-parts/responses.ts";
@@ -101,8 +101,8 @@ const create = createRoute({
 
 routes.openapi(create, (c) => {
   const { assignee_id: assigneeId, due_at: dueAt, ...content } = c.req.valid("json");
-  return runOnce(c, {
-    run: (writing) => createTask(writing, { ...content, assigneeId, dueAt }),
+  return runIdempotently(c, {
+    run: (context) => createTask(context, { ...content, assigneeId, dueAt }),
     respond: (task) => ({
       status: 201,
       body: taskData(task),
@@ -138,7 +138,7 @@ const change = createRoute({
     "Changes the members that you send and keeps the others. `completed_at` follows the status. Sends `task.updated` if something changed, and also `task.completed` if the status changed to done.",
   tags,
   ...requireScope("tasks:write"),
-  ...refusing("conflict", "limit_reached"),
+  ...failsWith("conflict", "limit_reached"),
   ...withConditions,
   request: { params, body: mergePatch(TaskPatch) },
   responses: { 200: json(Task, "The whole task.", "ETag") },
@@ -165,7 +165,7 @@ const remove = createRoute({
   description: "Deletes the task for good. Sends `task.deleted`.",
   tags,
   ...requireScope("tasks:write"),
-  ...refusing("conflict"),
+  ...failsWith("conflict"),
   ...withConditions,
   request: { params },
   responses: { 204: noContent("It is deleted.") },

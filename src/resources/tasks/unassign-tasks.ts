@@ -21,11 +21,11 @@ const tasksUnchanged = "the tasks are as they were read";
  * changed one of them first.
  */
 export async function unassignSome(
-  writing: WriteContext,
+  context: WriteContext,
   userId: string,
   atOnce: number,
 ): Promise<"some unassigned" | "changed meanwhile" | "none left"> {
-  const { db, actor, now, commit } = writing;
+  const { db, actor, now, commit } = context;
   const assigned = await db
     .select()
     .from(tasks)

@@ -27,10 +27,10 @@ const maxPiecesPerRequest = 20;
  * Deletes a user and unassigns the user's tasks. The scheduled job finishes a deletion of more than 20 pieces. Twenty pieces hold 10,000 tasks, or
  * 2,500 tasks if the account has 20 webhooks. Throws `not_found`, `precondition_failed` and `limit_reached`.
  */
-export async function deleteUser(writing: WriteContext, id: string, holds: Precondition): Promise<void> {
-  const { db, now, commit } = writing;
-  const marked = await withOptimisticLock({ read: () => readUser(writing, id), holds, name: "user" }, async (before) => {
-    await requireFew(writing);
+export async function deleteUser(context: WriteContext, id: string, holds: Precondition): Promise<void> {
+  const { db, now, commit } = context;
+  const marked = await withOptimisticLock({ read: () => readUser(context, id), holds, name: "user" }, async (before) => {
+    await requireFew(context);
     const { deletionRequestedAt, revision } = { deletionRequestedAt: now, ...nextVersion(before, now) };
     const [written] = await commit({
       evenWhereFull: true,
@@ -40,22 +40,22 @@ export async function deleteUser(writing: WriteContext, id: string, holds: Preco
         db
           .update(users)
           .set({ deletionRequestedAt, revision })
-          .where(and(asRead(users, before), areFew(writing)))
+          .where(and(asRead(users, before), areFew(context)))
           .returning({ id: users.id }),
       ],
       when: isUnchanged(db, users, before),
     });
     return wrote(written) ? { ...before, deletionRequestedAt, revision } : conflicted;
   });
-  await finishDeletion(writing, marked, maxPiecesPerRequest);
+  await finishDeletion(context, marked, maxPiecesPerRequest);
 }
 
 /** Returns the condition that fewer than `maxInDeletion` users of the account are being deleted. */
 const areFew = ({ actor }: ReadContext): SQL =>
   sql`(SELECT count(*) FROM users WHERE account_id = ${actor.accountId} AND deletion_requested_at IS NOT NULL) < ${maxInDeletion}`;
 
-async function requireFew(reading: ReadContext): Promise<void> {
-  if (!(await holdsNow(reading.db, areFew(reading))))
+async function requireFew(context: ReadContext): Promise<void> {
+  if (!(await holdsNow(context.db, areFew(context))))
     throw new Failure("limit_reached", `${maxInDeletion} users of this account are still being deleted. Wait a minute, then try again.`);
 }
 
@@ -80,8 +80,8 @@ export async function finishDeletions(outbox: Outbox, now: number, limit: number
     const [deletion, ...others] = turns.shift() ?? [];
     if (!deletion) break;
     const { user } = deletion;
-    const writing = { db, now, actor: systemOn(user.accountId), commit: commitTo(outbox) };
-    const next = await doPiece(writing, user, deletion.atOnce).catch((error: unknown) => {
+    const context = { db, now, actor: systemOn(user.accountId), commit: commitTo(outbox) };
+    const next = await doPiece(context, user, deletion.atOnce).catch((error: unknown) => {
       errors.push(error);
       return null;
     });
@@ -93,16 +93,16 @@ export async function finishDeletions(outbox: Outbox, now: number, limit: number
 }
 
 /** Runs at most `atMost` pieces of a deletion. The deletion may be unfinished afterwards. */
-async function finishDeletion(writing: WriteContext, user: User, atMost: number): Promise<void> {
+async function finishDeletion(context: WriteContext, user: User, atMost: number): Promise<void> {
   let atOnce: number | null = maxAtOnce;
-  for (let pieces = 0; pieces < atMost && atOnce !== null; pieces++) atOnce = await doPiece(writing, user, atOnce);
+  for (let pieces = 0; pieces < atMost && atOnce !== null; pieces++) atOnce = await doPiece(context, user, atOnce);
 }
 
 /** Runs the next piece of a deletion. Returns how many tasks the following piece may take, or null if the user is deleted. */
-async function doPiece(writing: WriteContext, user: User, atOnce: number): Promise<number | null> {
+async function doPiece(context: WriteContext, user: User, atOnce: number): Promise<number | null> {
   const startedAt = Date.now();
-  const outcome = await unassignSome(writing, user.id, atOnce);
-  if (outcome === "none left" && (await deleteRow(writing, user))) return null;
+  const outcome = await unassignSome(context, user.id, atOnce);
+  if (outcome === "none left" && (await deleteRow(context, user))) return null;
   // Waits longer than the piece took, so that D1 spends most of its time on other requests.
   await new Promise((resolve) => setTimeout(resolve, Math.max(1, 1.5 * (Date.now() - startedAt))));
   // If another write changed one of the tasks, the next piece takes half as many tasks.

@@ -1,9 +1,9 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { readContext, writeContext } from "../../api/acting.ts";
 import { etagOf, preconditionOf, respondOne } from "../../api/middleware/conditional.ts";
-import { runOnce } from "../../api/middleware/idempotency.ts";
+import { runIdempotently } from "../../api/middleware/idempotency.ts";
 import { respondEmpty, respondJson } from "../../api/respond.ts";
-import { refusing, requireScope } from "../../api/route-parts/access.ts";
+import { failsWith, requireScope } from "../../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
 import { body, mergePatch, withConditions, withIdempotencyKey } from "../../api/route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../../api/route-parts/responses.ts";
@@ -68,7 +68,7 @@ const create = createRoute({
     "Creates a user. If the account already has a user with this email address in any case, the response is 409 `conflict`. Sends the event `user.created`.",
   tags,
   ...requireScope("users:write"),
-  ...refusing("conflict"),
+  ...failsWith("conflict"),
   ...withIdempotencyKey,
   request: { body: body(NewUser) },
   responses: { 201: postJson(User, "The new user.", "Location", "ETag") },
@@ -76,8 +76,8 @@ const create = createRoute({
 
 routes.openapi(create, (c) => {
   const input = c.req.valid("json");
-  return runOnce(c, {
-    run: (writing) => createUser(writing, input),
+  return runIdempotently(c, {
+    run: (context) => createUser(context, input),
     respond: (user) => ({
       status: 201,
       body: userData(user),
@@ -113,7 +113,7 @@ const change = createRoute({
     "Changes the members that are sent and leaves the others. With `If-Match` only the version that the client has seen. Sends `user.updated`, where something has changed.",
   tags,
   ...requireScope("users:write"),
-  ...refusing("conflict", "limit_reached"),
+  ...failsWith("conflict", "limit_reached"),
   ...withConditions,
   request: { params, body: mergePatch(UserPatch) },
   responses: { 200: json(User, "The whole user.", "ETag") },
@@ -133,7 +133,7 @@ const remove = createRoute({
     "Deletes the user for good. Their tasks stay, without an assignee. For each of these tasks `task.updated` is sent, in addition to `user.deleted`. Above 10,000 tasks, the response does not wait for all of them: the rest follow within minutes, and `user.deleted` is sent last. While 100 users are still being deleted: 409 `limit_reached`.",
   tags,
   ...requireScope("users:write"),
-  ...refusing("conflict", "limit_reached"),
+  ...failsWith("conflict", "limit_reached"),
   ...withConditions,
   request: { params },
   responses: { 204: noContent("It is deleted.") },

@@ -42,9 +42,9 @@ export async function createUser({ db, actor, now, commit }: WriteContext, input
 }
 
 /** Updates the members of a user that `patch` has. Writes nothing if no value differs. Throws `not_found`, `precondition_failed` and `conflict`. */
-export function changeUser(writing: WriteContext, id: string, patch: UserPatch, holds: Precondition): Promise<User> {
-  const { db, now, commit } = writing;
-  return withOptimisticLock({ read: () => readUser(writing, id), holds, name: "user" }, async (before) => {
+export function changeUser(context: WriteContext, id: string, patch: UserPatch, holds: Precondition): Promise<User> {
+  const { db, now, commit } = context;
+  return withOptimisticLock({ read: () => readUser(context, id), holds, name: "user" }, async (before) => {
     const changes = differing(patch, before);
     if (isEmpty(changes)) return before;
     const changed = { ...before, ...changes };
@@ -67,7 +67,7 @@ async function orConflict<T>(write: Promise<T>): Promise<T> {
   } catch (error) {
     if (!isDuplicate(error, "users.account_id, users.email_key")) throw error;
     throw new Failure("conflict", "A user with this email address exists already.", {
-      faults: [{ pointer: "/email", code: "duplicate", detail: "Another user has this address." }],
+      fieldErrors: [{ pointer: "/email", code: "duplicate", detail: "Another user has this address." }],
       cause: error,
     });
   }

@@ -1,7 +1,7 @@
 import type { Db } from "../db/client.ts";
 import { rowsAtOnce } from "../db/delete-in-chunks.ts";
-import { sliceStart } from "../time/clock.ts";
-import { staleSlices } from "./log-tables.ts";
+import { bucketStart } from "../time/clock.ts";
+import { dirtyBuckets } from "./log-tables.ts";
 
 // SQL statements about buckets, which run in the same batches as writes and deletions of log entries.
 
@@ -9,7 +9,7 @@ import { staleSlices } from "./log-tables.ts";
  * Marks buckets as dirty. `?1` is a JSON list of accounts and starts, `?2` is the number of the log writer, and `?3` is the current time in
  * milliseconds.
  */
-export const markSlices = `INSERT OR IGNORE INTO stale_slices (account_id, start, writer, since)
+export const markBuckets = `INSERT OR IGNORE INTO stale_slices (account_id, start, writer, since)
   SELECT value ->> 0, value ->> 1, ?2, ?3 FROM json_each(?1)
   WHERE value ->> 1 >= coalesce((SELECT starts_at FROM log_starts WHERE account_id = value ->> 0), 0)`;
 
@@ -19,16 +19,16 @@ const due = "json_each(?) AS due CROSS JOIN";
  * Deletes dirty marks from before the start of a log. The parameter is a JSON list of accounts, each with the start of its log as the second member.
  */
 export const deleteOldMarks = `DELETE FROM stale_slices WHERE (account_id, start) IN
-  (SELECT stale.account_id, stale.start FROM ${due} stale_slices AS stale ON stale.account_id = due.value ->> 0 AND stale.start < due.value ->> 1)`;
+  (SELECT dirty.account_id, dirty.start FROM ${due} stale_slices AS dirty ON dirty.account_id = due.value ->> 0 AND dirty.start < due.value ->> 1)`;
 
 /** Deletes the roll-ups of buckets from before a given time. The parameter is a JSON list of accounts, each with the time as the fourth member. */
-export const deleteOldSlices = `DELETE FROM usage_slices WHERE (account_id, start, key_id, route, status) IN
+export const deleteOldBuckets = `DELETE FROM usage_slices WHERE (account_id, start, key_id, route, status) IN
   (SELECT old.account_id, old.start, key_id, route, status FROM ${due} usage_slices AS old
     ON old.account_id = due.value ->> 0 AND old.start < due.value ->> 3 LIMIT ${rowsAtOnce})`;
 
 /** Returns the statement that marks the bucket at `time` as dirty. */
-export const markSlice = (activity: Db, accountId: string, time: number) =>
+export const markBucket = (activity: Db, accountId: string, time: number) =>
   activity
-    .insert(staleSlices)
-    .values({ accountId, start: sliceStart(time), writer: 0, since: time })
+    .insert(dirtyBuckets)
+    .values({ accountId, start: bucketStart(time), writer: 0, since: time })
     .onConflictDoNothing();

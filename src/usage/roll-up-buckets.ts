@@ -1,33 +1,33 @@
 import { idBound } from "../ids/ids.ts";
-import { dayMs, dayStart, hourMs, hourStart, sliceMs } from "../time/clock.ts";
+import { bucketMs, dayMs, dayStart, hourMs, hourStart } from "../time/clock.ts";
 
 // Roll-ups count each log entry exactly once, although batches of entries can repeat, overlap or arrive late. A bucket is five minutes of an
-// account's log, and a dirty bucket is one whose entries changed after its last roll-up. Code and tables call a bucket a slice, and a dirty bucket
-// stale. Rolling up recomputes a bucket from its entries. The hour is then recomputed from its buckets, and the day is recomputed from its hours. The
-// D1 batch that rolls up a bucket also deletes its dirty mark. Counts are always recomputed, never incremented.
+// account's log, and a dirty bucket is one whose entries changed after its last roll-up. The tables are called `usage_slices` and `stale_slices`.
+// Rolling up recomputes a bucket from its entries. The hour is then recomputed from its buckets, and the day is recomputed from its hours. The D1
+// batch that rolls up a bucket also deletes its dirty mark. Counts are always recomputed, never incremented.
 
 /** A five-minute bucket of an account's log, which starts at `start`. */
-export interface Slice {
+export interface Bucket {
   accountId: string;
   start: number;
 }
 
 /** The maximum number of buckets that one batch rolls up. D1 does nothing else while the batch runs. */
-export const slicesAtOnce = 50;
+export const bucketsAtOnce = 50;
 
 /** Returns dirty buckets of an account, latest first. */
-export const staleSlicesOf = (d1: D1Database, accountId: string, limit: number): Promise<Slice[]> =>
-  slices(d1.prepare("SELECT account_id, start FROM stale_slices WHERE account_id = ? ORDER BY start DESC LIMIT ?").bind(accountId, limit));
+export const dirtyBucketsOf = (d1: D1Database, accountId: string, limit: number): Promise<Bucket[]> =>
+  buckets(d1.prepare("SELECT account_id, start FROM stale_slices WHERE account_id = ? ORDER BY start DESC LIMIT ?").bind(accountId, limit));
 
 /** Returns dirty buckets of a log writer that start before `before`, oldest first. */
-export const staleSlicesOfWriter = (d1: D1Database, writer: number, before: number, limit: number): Promise<Slice[]> =>
-  slices(
+export const dirtyBucketsOfWriter = (d1: D1Database, writer: number, before: number, limit: number): Promise<Bucket[]> =>
+  buckets(
     d1
       .prepare("SELECT account_id, start FROM stale_slices WHERE writer = ? AND start < ? ORDER BY start, account_id LIMIT ?")
       .bind(writer, before, limit),
   );
 
-async function slices(statement: D1PreparedStatement): Promise<Slice[]> {
+async function buckets(statement: D1PreparedStatement): Promise<Bucket[]> {
   const { results } = await statement.all<{ account_id: string; start: number }>();
   return results.map(({ account_id, start }) => ({ accountId: account_id, start }));
 }
@@ -36,13 +36,13 @@ async function slices(statement: D1PreparedStatement): Promise<Slice[]> {
  * Rolls up dirty buckets, which may belong to different accounts. Returns the time D1 spent, in milliseconds: the larger of D1's own figure and the
  * elapsed time.
  */
-export async function foldSlices(d1: D1Database, stale: readonly Slice[]): Promise<number> {
+export async function rollUpBuckets(d1: D1Database, dirty: readonly Bucket[]): Promise<number> {
   const parts = {
-    slices: JSON.stringify(
-      stale.map(({ accountId, start }) => [accountId, start, idBound("req", start), idBound("req", start + sliceMs)] as const),
+    buckets: JSON.stringify(
+      dirty.map(({ accountId, start }) => [accountId, start, idBound("req", start), idBound("req", start + bucketMs)] as const),
     ),
-    hours: startsOf(stale, hourStart),
-    days: startsOf(stale, dayStart),
+    hours: startsOf(dirty, hourStart),
+    days: startsOf(dirty, dayStart),
   };
   const startedAt = Date.now();
   const outcomes = await d1.batch(statements.map(([over, sql]) => d1.prepare(sql).bind(parts[over])));
@@ -51,8 +51,8 @@ export async function foldSlices(d1: D1Database, stale: readonly Slice[]): Promi
 }
 
 /** Returns the hours or days that contain the buckets, without duplicates, as JSON. */
-function startsOf(stale: readonly Slice[], startOf: (timeMs: number) => number): string {
-  const starts = stale.map(({ accountId, start }) => [accountId, startOf(start)] as const);
+function startsOf(dirty: readonly Bucket[], startOf: (timeMs: number) => number): string {
+  const starts = dirty.map(({ accountId, start }) => [accountId, startOf(start)] as const);
   return JSON.stringify([...new Map(starts.map((each) => [each.join(" "), each])).values()]);
 }
 
@@ -78,7 +78,7 @@ const isWhole = (part: string, lengthMs: number) =>
   `${part}.value ->> 1 > coalesce((SELECT starts_at FROM log_starts WHERE log_starts.account_id = ${part}.value ->> 0), 0) - ${lengthMs}`;
 
 // If a SELECT has a single max(), SQLite takes the other columns, here the path, from the row with the maximum.
-const slicesFromLog = `INSERT INTO usage_slices (${rollUpColumns}, durations, last_id, last_path)
+const bucketsFromLog = `INSERT INTO usage_slices (${rollUpColumns}, durations, last_id, last_path)
   SELECT account_id, start, key_id, route, status, sum(requests), sum(admitted), sum(counted), sum(duration_ms),
     json_group_object(CAST(duration AS TEXT), admitted) FILTER (WHERE admitted > 0), max(last_id), last_path
   FROM (
@@ -87,7 +87,7 @@ const slicesFromLog = `INSERT INTO usage_slices (${rollUpColumns}, durations, la
       sum(duration_ms * count * admitted) AS duration_ms, max(iif(admitted, activity.id, NULL)) AS last_id, activity.path AS last_path
     FROM json_each(?) AS stale
     CROSS JOIN activity ON activity.account_id = stale.value ->> 0 AND activity.id >= stale.value ->> 2 AND activity.id < stale.value ->> 3
-    WHERE ${isWhole("stale", sliceMs)}
+    WHERE ${isWhole("stale", bucketMs)}
     GROUP BY 1, 2, key_id, route, status, duration
   )
   WHERE true GROUP BY account_id, start, key_id, route, status
@@ -158,11 +158,11 @@ const unmark = `DELETE FROM stale_slices WHERE (account_id, start) IN (SELECT va
 
 /** The statements that roll up buckets, in order. Each entry names the list that is bound to its statement. */
 const statements = [
-  ["slices", slicesFromLog],
-  ["slices", lastUses],
+  ["buckets", bucketsFromLog],
+  ["buckets", lastUses],
   ["hours", sumUp("usage_hours", "usage_slices", hourMs)],
   ["hours", totals("usage_hour_totals", "usage_hours", durationsOfHours, hourMs)],
   ["days", sumUp("usage_days", "usage_hours", dayMs)],
   ["days", totals("usage_day_totals", "usage_days", durationsOfDays, dayMs)],
-  ["slices", unmark],
+  ["buckets", unmark],
 ] as const;

@@ -18,7 +18,7 @@ export interface Once<Result> {
  * makes the change. Throws `idempotency_key_reused` if the key was used for a different request. Throws `request_in_progress` if the response of the
  * other request is not available yet.
  */
-export async function runOnce<Result>({
+export async function runIdempotently<Result>({
   outbox,
   now,
   request,

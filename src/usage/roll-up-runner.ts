@@ -1,7 +1,7 @@
 import { messagesOf } from "../db/failures.ts";
 import { minuteMs, secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
-import { foldSlices, type Slice, slicesAtOnce, staleSlicesOfWriter } from "./fold-slices.ts";
+import { type Bucket, bucketsAtOnce, dirtyBucketsOfWriter, rollUpBuckets } from "./roll-up-buckets.ts";
 
 /** The pause after a batch, as a multiple of the batch's duration. D1 serves other work during the pause. */
 const restOfOthers = 8;
@@ -9,7 +9,7 @@ const restOfOthers = 8;
 const maxRestOfOthersMs = 5 * secondMs;
 /** The maximum number of batches in one run. Each batch has seven statements. */
 const maxBatches = 100;
-const foldTimeoutMs = 20 * secondMs;
+const rollUpTimeoutMs = 20 * secondMs;
 const askTimeoutMs = 5 * secondMs;
 /**
  * The longest time that a batch should take in D1, in milliseconds. The batch size adapts to this time, because buckets of busy accounts take much
@@ -23,7 +23,7 @@ const firstRestMs = minuteMs;
 const maxRestMs = 60 * minuteMs;
 const maxFailed = 1000;
 
-const nameOf = ({ accountId, start }: Slice) => `${accountId} ${start}`;
+const nameOf = ({ accountId, start }: Bucket) => `${accountId} ${start}`;
 const halfOf = (count: number) => Math.max(1, Math.floor(count / 2));
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
@@ -31,10 +31,10 @@ const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve,
  * Rolls up the dirty buckets of one log writer, oldest first. The batch size adapts to the speed of D1. A bucket that fails does not delay the
  * others.
  */
-export class SliceFolder {
+export class RollUpRunner {
   readonly #d1: () => D1Database;
   readonly #writer: number;
-  #atOnce = slicesAtOnce;
+  #atOnce = bucketsAtOnce;
   readonly #failed = new Map<string, { notBefore: number; restMs: number }>();
 
   constructor(d1: () => D1Database, writer: number) {
@@ -46,21 +46,29 @@ export class SliceFolder {
    * Rolls up buckets that start before `before`, until none is left, `endsAt` has passed or `isInterrupted` returns true. Returns the time to
    * continue, or null if no buckets are left.
    */
-  async fold({ before, endsAt, isInterrupted }: { before: number; endsAt: number; isInterrupted: () => boolean }): Promise<number | null> {
+  async rollUp({
+    before,
+    endsAt,
+    isInterrupted,
+  }: {
+    before: number;
+    endsAt: number;
+    isInterrupted: () => boolean;
+  }): Promise<number | null> {
     for (let batches = 0; ; batches++) {
-      const stale = await this.#next(before);
-      if (stale.length === 0) return this.#earliestRetry();
+      const dirty = await this.#next(before);
+      if (dirty.length === 0) return this.#earliestRetry();
       if (batches === maxBatches || Date.now() > endsAt || isInterrupted()) return Date.now();
       const startedAt = Date.now();
       try {
-        const tookMs = await withDeadline(foldSlices(this.#d1(), stale), foldTimeoutMs, "Folding slices");
-        for (const slice of stale) this.#failed.delete(nameOf(slice));
-        this.#atOnce = tookMs > maxBatchMs ? halfOf(stale.length) : Math.min(2 * this.#atOnce, slicesAtOnce);
+        const tookMs = await withDeadline(rollUpBuckets(this.#d1(), dirty), rollUpTimeoutMs, "Folding slices");
+        for (const slice of dirty) this.#failed.delete(nameOf(slice));
+        this.#atOnce = tookMs > maxBatchMs ? halfOf(dirty.length) : Math.min(2 * this.#atOnce, bucketsAtOnce);
       } catch (error) {
-        console.error(`${stale.length} slices cannot be folded:`, messagesOf(error));
-        const [only, ...others] = stale;
+        console.error(`${dirty.length} slices cannot be folded:`, messagesOf(error));
+        const [only, ...others] = dirty;
         if (only && others.length === 0) this.#passOver(only);
-        this.#atOnce = halfOf(stale.length);
+        this.#atOnce = halfOf(dirty.length);
         return Date.now() + Math.max(shortestRetryMs, restOfOthers * (Date.now() - startedAt));
       }
       await sleep(Math.min(restOfOthers * (Date.now() - startedAt), maxRestOfOthersMs));
@@ -68,14 +76,18 @@ export class SliceFolder {
   }
 
   /** Returns the oldest dirty buckets, without those that failed recently. */
-  async #next(before: number): Promise<Slice[]> {
+  async #next(before: number): Promise<Bucket[]> {
     const limit = this.#atOnce + this.#failed.size;
-    const stale = await withDeadline(staleSlicesOfWriter(this.#d1(), this.#writer, before, limit), askTimeoutMs, "Asking for stale slices");
+    const dirty = await withDeadline(
+      dirtyBucketsOfWriter(this.#d1(), this.#writer, before, limit),
+      askTimeoutMs,
+      "Asking for stale slices",
+    );
     const now = Date.now();
-    return stale.filter((slice) => (this.#failed.get(nameOf(slice))?.notBefore ?? 0) <= now).slice(0, this.#atOnce);
+    return dirty.filter((slice) => (this.#failed.get(nameOf(slice))?.notBefore ?? 0) <= now).slice(0, this.#atOnce);
   }
 
-  #passOver(slice: Slice): void {
+  #passOver(slice: Bucket): void {
     if (this.#failed.size >= maxFailed) this.#failed.clear();
     const restMs = Math.min(2 * (this.#failed.get(nameOf(slice))?.restMs ?? firstRestMs / 2), maxRestMs);
     this.#failed.set(nameOf(slice), { notBefore: Date.now() + restMs, restMs });
