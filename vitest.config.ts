@@ -7,10 +7,10 @@ import { defineConfig } from "vitest/config";
 import { builtPath, builtText } from "./scripts/build-docs.ts";
 
 // Tests in `test/worker` run inside workerd, on real D1 and Durable Objects. Tests in `test/node` start the commands that people type. Tests in
-// `test/browser` open the pages in the system's Chromium, and `npm test` does not run them. A test that takes minutes at full size has a short form
-// for `npm test` and a long form for `npm run test:long`. Such a test reads `inject("isLong")` and has the tag `long`.
+// `test/browser` open the pages in the system's Chromium. `npm test` does not run the tests in `test/browser`. A test that takes minutes at full size
+// has a short form for `npm test` and a long form for `npm run test:long`. Such a test reads `inject("isLong")` and has the tag `long`.
 
-/** Builds the documentation before the Worker is bundled. Imports `built.txt` as text, like the rule in wrangler.toml. */
+/** Builds the documentation before the Worker is bundled. Imports `built.txt` as text, as the rule in wrangler.toml does. */
 const builtDocs = {
   name: "built-docs",
   buildStart: async () => writeFileSync(builtPath, await builtText()),
@@ -28,7 +28,7 @@ const env = { NODE_COMPILE_CACHE: join(tmpdir(), "developer-overview-compiled") 
 
 export default defineConfig(async () => ({
   test: {
-    // Most tests wait more than they compute, so there are more workers than a small machine has cores.
+    // Most tests mostly wait, so three workers run even on a machine with two cores.
     maxWorkers: 3,
     // A passing run prints no logs. A failed test prints its own logs, except the log line of each request.
     silent: "passed-only" as const,
@@ -44,7 +44,7 @@ export default defineConfig(async () => ({
             // Wraps the Worker of src/index.ts, and counts the calls that each invocation makes to Cloudflare's services.
             main: "./test/worker/support/main.ts",
             miniflare: {
-              // A second activity database, as one more line in wrangler.toml would add it.
+              // Adds a second activity database, as a deployment can do with one line in wrangler.toml.
               d1Databases: { ACTIVITY_1: "activity-1" },
               bindings: {
                 KEY_SIGNING_SECRETS: `b:${"second-signing-secret-of-the-tests".padEnd(40, "-")},a:${"first-signing-secret-of-the-tests".padEnd(40, "-")}`,

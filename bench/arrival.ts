@@ -12,8 +12,8 @@ export interface Arrival {
 }
 
 /**
- * Measures the delivery latency of events in milliseconds, on an otherwise idle Worker under `npm start`. The latency starts when the request of the
- * change reaches the Worker, before the commit, and ends when the receiver has the event.
+ * Measures the delivery latency of events in milliseconds, on an otherwise idle Worker under `npm start`. The latency starts when the request that
+ * causes the event reaches the Worker, before the commit. The latency ends when the receiver has the event.
  */
 export async function measureArrival(): Promise<Arrival> {
   const folder = copyProject();

@@ -63,7 +63,8 @@ export async function measureCost(folder: string): Promise<Cost[]> {
       path: "/api/v1/me",
       objectsAlwaysActive: writers,
       everyMinute: () => cron(Date.now()),
-      // A usage request rolls up the buckets of its account. The first and the last key belong to the two accounts.
+      // A usage request rolls up the buckets of its account. The 64 keys belong to two accounts: the first key to one account, and the last key to
+      // the other.
       fold: async () => {
         for (const secret of [secrets[0], secrets[keys - 1]])
           await (await fetch(`${ours.url}/api/v1/usage`, { headers: { Authorization: `Bearer ${secret}` } })).arrayBuffer();
@@ -90,7 +91,7 @@ export async function measureCost(folder: string): Promise<Cost[]> {
 
 interface Way {
   path: string;
-  /** The number of Durable Objects that never become idle at this request rate. Their whole duration is billed. */
+  /** The number of Durable Objects whose whole duration is billed, because they never become idle at this request rate. */
   objectsAlwaysActive: number;
   everyMinute: () => Promise<unknown>;
   fold: () => Promise<unknown>;
@@ -126,8 +127,8 @@ async function costOf(
   const dollars =
     prices.request +
     prices.cpuMs * cpu +
-    // A guard is billed while it serves a call. As an upper bound, all measured CPU time counts as the duration of guards. Log writers are billed all
-    // the time.
+    // A guard is billed while it serves a call. As an upper bound, the cost of guards uses the CPU time of the whole Worker as their billed duration.
+    // Log writers are billed all the time.
     per("objectCalls") * (prices.objectCall + prices.objectGbSecond * objectGb * (cpu / 1000)) +
     (objectsAlwaysActive * objectGb * prices.objectGbSecond) / rate +
     per("objectRows") * prices.objectRow +

@@ -18,9 +18,9 @@ export interface Variant {
   /** The status that every response must have. */
   status: number;
   pids(): number[];
-  /** Whether the requests are those of an attacker. Their latency at an even pace is not measured. */
+  /** Whether the requests are those of an attacker. The latency of attack requests at an even pace is not measured. */
   isAttack?: boolean;
-  /** Prepares a run. Called just before each run. */
+  /** Prepares the variant just before each run. */
   before?(): Promise<unknown>;
 }
 
@@ -43,7 +43,7 @@ export const load = (variant: Variant, seconds: number): Promise<Run> => send(va
 export const pace = (variant: Variant, seconds: number, rate: number, connections: number): Promise<Run> =>
   send(variant, seconds, connections, Math.round((1000 * connections) / rate));
 
-/** Runs wrk, which reports only the number of responses with a status of 400 or more. So the exact status of one response is checked first. */
+/** Runs wrk. First checks the exact status of one response, because wrk reports only the number of responses with a status of 400 or more. */
 async function send(variant: Variant, seconds: number, connections: number, meanWaitMs: number): Promise<Run> {
   needDebian({ "/usr/bin/wrk": "wrk" });
   const { name, url, keys, status, pids, neverRepeats = false } = variant;

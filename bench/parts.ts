@@ -15,8 +15,8 @@ const kernel = "kernel: sockets, waiting";
 const collecting = /^v8::internal::(Heap::CollectGarbage|MinorGCJob|IncrementalMarkingJob)|^cppgc::internal::HeapBase::/;
 
 /**
- * The parts, with patterns for their functions. The innermost matching frame of a stack decides. Containers, strings and memory belong to the frame
- * that uses them.
+ * Each part with a pattern for its functions. The innermost matching frame of a stack determines the part. Containers, strings and memory belong to
+ * the frame that uses them.
  */
 const owners: [part: string, of: RegExp][] = [
   ["workerd: headers", /^workerd::api::Headers|^kj::HttpHeaders/],

@@ -107,8 +107,8 @@ const shapes: Shape[] = [
 ];
 
 /**
- * Measures the CPU time of each shape of request without a key, relative to the usual refusal. Each round measures the usual refusal and then the
- * shape.
+ * Measures the CPU time of each shape of request without a key, relative to the usual refusal. Each round measures the usual refusal first, and then
+ * the shape of request.
  */
 export async function measureRefusals(folder: string): Promise<Refusal[]> {
   await prepare(folder, []);

@@ -45,7 +45,10 @@ export function throughputTable(measured: readonly Measured[]): string {
   );
 }
 
-/** Compares this checkout with another checkout: the ratios of their CPU time and throughput, and the throughput of each as a share of bare's. */
+/**
+ * Compares this checkout with another checkout by CPU time and throughput. The table also shows the throughput of each checkout as a share of the
+ * bare Worker's throughput.
+ */
 export function againstTable(measured: readonly Measured[]): string {
   const ours = measured.filter(({ name }) => name.startsWith("ours, "));
   const rows = ours.map((own) => {

@@ -28,9 +28,9 @@ import { measureThroughput } from "./throughput.ts";
 import { startBoth } from "./variants.ts";
 
 // `npm run bench` measures everything in more than an hour, and updates docs/performance.md. `npm run bench -- growth` measures one part and only
-// prints the result. All other parts also run by their name. The parts `instructions` and `refusals` run only by their name. `npm run bench -- scale`
-// takes half an hour and updates its own table in docs/performance.md. `npm run bench -- scale sweep` prints one part of that table. `npm run bench
-// -- against CHECKOUT` compares the product with another checkout whose packages are installed.
+// prints the result. Every other part runs by its name in the same way. The parts `instructions` and `refusals` run only if they are named. `npm run
+// bench -- scale` takes half an hour and updates its own table in docs/performance.md. `npm run bench -- scale sweep` prints one part of that table.
+// `npm run bench -- against CHECKOUT` compares the product with another checkout whose packages are installed.
 
 const parts = {
   throughput: async (folder: string) => {
@@ -46,7 +46,10 @@ const parts = {
   instructions: async (folder: string) => instructionsTable(await measureInstructions(folder)),
 };
 
-/** Two builds differ less than two starts of the same build, so this comparison has more starts. Each build starts first equally often. */
+/**
+ * The speed of two builds can differ less than the speed of two starts of the same build, so this comparison has more starts. Each build starts first
+ * in half of the starts.
+ */
 const againstRounds = { starts: 6, ofStart: 1 };
 
 const reportFile = join(root, "docs", "performance.md");
@@ -61,7 +64,7 @@ function write({ begin, end }: { begin: string; end: string }, measured: string)
   execFileSync(join(root, "node_modules/.bin/biome"), ["format", "--write", reportFile]);
 }
 
-// An exit on these signals also ends the child processes and deletes the folders of an interrupted bench.
+// An exit on these signals runs the exit handlers, which end child processes and delete folders.
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1));
 
 async function inFolder<Result>(work: (folder: string) => Promise<Result>): Promise<Result> {

@@ -12,12 +12,12 @@ interface Rounds {
   ofStart: number;
 }
 const usualRounds: Rounds = { starts: 3, ofStart: 2 };
-/** The number of full-load runs per round. A round has only one run at an even pace, because full-load figures vary more from run to run. */
+/** The number of full-load runs per round. At an even pace, a round has only one run, because full-load figures vary more from run to run. */
 const loadsInRound = 2;
 const seconds = 2;
 /**
- * The warm-up time in seconds. V8 needs about 15 seconds to optimize the product's code. Bare is warm sooner, because it also runs before and after
- * every other variant.
+ * The warm-up time in seconds. V8 needs about 15 seconds to optimize the product's code. The bare Worker is warm sooner, because it also runs before
+ * and after every other variant.
  */
 const warmSeconds = 15;
 /** The pause after every run in milliseconds, so that a variant writes its log before the next run starts. */
@@ -35,7 +35,7 @@ const connections = 32;
 export interface Measured {
   name: string;
   full: Run[];
-  /** The throughput of each full-load run as a share of bare's throughput, which is measured just before and just after the run. */
+  /** The throughput of each full-load run as a share of the bare Worker's throughput, which is measured just before and just after the run. */
   shares: number[];
   paced: Run[];
 }
@@ -47,8 +47,8 @@ interface Measurement {
 }
 
 /**
- * Measures all variants in turn, round after round, so that other load on the machine affects all of them. `startAll` starts the variants, with bare
- * first. The default is `startVariants`. `isPaced`: whether to measure at an even pace too.
+ * Measures all variants in turn, round after round, so that other load on the machine affects all of them. `startAll` starts the variants, with the
+ * bare Worker first. The default of `startAll` is `startVariants`. `isPaced` also measures the variants at an even pace.
  */
 export async function measureThroughput(
   folder: string,
@@ -124,7 +124,7 @@ export function ratioOf(one: Measured, other: Measured, figure: Figure): Ratio {
   return spreadOf(figure(one).map((value, index) => value / (others[index] ?? Number.NaN)));
 }
 
-/** Returns the throughput of a variant as a share of bare's throughput. */
+/** Returns the throughput of a variant as a share of the bare Worker's throughput. */
 export const shareOfBare = ({ shares }: Measured): Ratio => spreadOf(shares);
 
 function spreadOf(ratios: readonly number[]): Ratio {

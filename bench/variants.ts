@@ -48,7 +48,7 @@ export interface Program extends Variant {
 }
 
 interface Programs {
-  /** All variants, with bare first. */
+  /** All variants, with the bare Worker first. */
   variants: Program[];
   ours: Served;
   /**
@@ -60,7 +60,7 @@ interface Programs {
   stop(): Promise<void>;
 }
 
-/** Starts bare, the floors and the product, each in its own process with `flags`. */
+/** Starts the bare Worker, the floors and the product, each in its own process with `flags`. */
 export async function startPrograms(folder: string, flags: Flags = {}): Promise<Programs> {
   const made = await prepare(join(folder, "ours"), [...Array<number>(64).fill(unlimited), 1, unlimited]);
   const [keys, [small = "", revocable = ""]] = [made.slice(0, 64), made.slice(64)];
@@ -77,7 +77,7 @@ export async function startPrograms(folder: string, flags: Flags = {}): Promise<
   const [admitted, me] = [`${floor.served.url}/admitted`, `${ours.served.url}/api/v1/me`];
   // A guard is evicted after ten idle seconds. This load wakes the guards before the measurement, because the guards of busy keys are always awake.
   const awake = (variant: Program): Program => ({ ...variant, before: () => load(variant, 1) });
-  // Variants that ignore keys receive one too, so that all variants get requests of the same size.
+  // Variants that ignore keys receive a key too, so that all variants get requests of the same size.
   const variants: Program[] = [
     { name: "bare", ...bare, url: bare.served.url, keys, status: 200 },
     { name: floors.exchange, ...floor, url: `${floor.served.url}/exchange`, keys, status: 200 },
@@ -86,7 +86,7 @@ export async function startPrograms(folder: string, flags: Flags = {}): Promise<
     { name: floors.forged, ...floor, url: `${floor.served.url}/forged`, keys: forged, status: 401, isAttack: true },
     { name: "ours, one key", ...ours, url: me, keys: oneKey, status: 200 },
     { name: "ours, forged keys", ...ours, url: me, keys: forged, status: 401, isAttack: true },
-    // The alarms of the guards fire five seconds after this variant's run. So it must be the last variant of its process.
+    // The alarms of the guards fire five seconds after the run, so this variant must be the last one in its process.
     awake({ name: "ours, 64 keys", ...ours, url: me, keys, status: 200 }),
   ];
   const stop = async () => {
@@ -103,8 +103,8 @@ async function useUp(url: string, key: string): Promise<void> {
 }
 
 /**
- * Starts bare, the product of this checkout and the product of another checkout. The two products take turns at starting first, so that neither gains
- * an advantage.
+ * Starts the bare Worker, the product of this checkout and the product of another checkout. The two products take turns at starting first, so that
+ * neither gains an advantage.
  */
 export async function startBoth(folder: string, other: string, start: number): Promise<{ variants: Variant[]; stop(): Promise<void> }> {
   const bare = await serve(bundle("bench/workers/bare.ts", join(folder, "bare")), join(folder, "bare"));
@@ -142,7 +142,7 @@ async function startProduct(folder: string, name: string, checkout: string) {
   return { served, keys, variants };
 }
 
-/** Starts every variant of the comparison, with bare first. */
+/** Starts every variant of the comparison, with the bare Worker first. */
 export async function startVariants(folder: string): Promise<{ variants: Variant[]; stop(): Promise<void> }> {
   const programs = await startPrograms(folder);
   const { ours, keys, small, revocable } = programs;

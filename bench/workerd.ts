@@ -85,7 +85,7 @@ export async function serve(
   mkdirSync(join(folder, "objects"), { recursive: true });
   const source = readFileSync(script, "utf8");
   writeFileSync(join(folder, "index.js"), source);
-  // Copies the documentation, which lies beside the bundle. Checkouts from before 25 November 2026 have their guides there as `.md` files.
+  // Copies the documentation, which lies beside the bundle. Checkouts from before 25 November 2026 have `.md` guides beside the bundle.
   const texts = readdirSync(dirname(script)).filter((file) => /\.(txt|md)$/.test(file));
   for (const file of texts) copyFileSync(join(dirname(script), file), join(folder, file));
   const classes = ["KeyGuard", "ActivityWriter"].filter((name) => source.includes(name));

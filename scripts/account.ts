@@ -8,7 +8,8 @@ import { optionsOf, run } from "./command.ts";
 import { CommandError } from "./exit-codes.ts";
 import { withLocalData } from "./local-data.ts";
 
-// The short form of `operator accounts make` and `operator keys make`, on the data of this machine, whether the Worker runs or not.
+// `npm run account` is the short form of `operator accounts make` and `operator keys make`. The command works on local data, whether or not the
+// Worker runs.
 
 const usage = "Usage: npm run --silent account -- --name NAME --email EMAIL";
 

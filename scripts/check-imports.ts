@@ -4,13 +4,14 @@ import type { Manifest } from "../src/db/manifest.ts";
 import { areaTables } from "../src/registry/area-tables.ts";
 import { manifests } from "../src/registry/manifests.ts";
 
-// `npm run check` runs this: imports run one way down, and each table is written by its own area. A folder without a line here fails. ARCHITECTURE.md says why.
+// `npm run check` runs this script. Imports may only point downwards, from a folder to the folders below it. Each table may only be written by its
+// own area. A folder of `src` without a line in this file is an error. ARCHITECTURE.md gives the reasons.
 
-/** What knows nothing of the service, and what they may import of each other. */
+/** Folders that know nothing of the service, with the folders that each may import. */
 const words: Record<string, readonly string[]> = { time: [], crypto: [], errors: [], net: [], inputs: ["errors"], credentials: ["crypto"] };
 const everyWord = Object.keys(words);
 
-/** Below the areas: the database, the tables and manifests of the areas, and what follows from the manifests. */
+/** Folders below the areas: the database, the tables and manifests of the areas, and the modules that are derived from the manifests. */
 const ground: Record<string, readonly string[]> = {
   db: ["errors", "time"],
   tables: ["tables"],
@@ -22,7 +23,7 @@ const ground: Record<string, readonly string[]> = {
 };
 const everyGround = Object.keys(ground);
 
-/** The areas, from the ground up: each may import those that it names. */
+/** The areas from the lowest to the highest, with the other areas that each may import. */
 const areas: Record<string, readonly string[]> = {
   accounts: [],
   audit: ["accounts"],
@@ -36,7 +37,10 @@ const areas: Record<string, readonly string[]> = {
   identity: ["webhooks", "events", "audit", "accounts"],
 };
 
-/** A resource may import any area, and of other resources what their manifests say: the rules of those that it `reads`, and what happens `onDelete` of its rows. */
+/**
+ * A resource may import every area and two kinds of other resources: resources that handle the deletion of its rows (`onDelete`), and resources that
+ * it only reads.
+ */
 const folderOf = ({ name }: Manifest) => `resources/${name}`;
 const isResource = (manifest: Manifest) => !(manifest.name in areas) && readdirSync(join(src(), "resources")).includes(manifest.name);
 function src(): string {
@@ -50,7 +54,7 @@ const resources: Record<string, readonly string[]> = Object.fromEntries(
   }),
 );
 
-/** Whether an area reads another one that does not depend on it. */
+/** Returns whether an area reads `other` without handling deletions in `other`. */
 function isReadOnly({ name, reads = [] }: Manifest, other: string): boolean {
   const { onDelete = {} } = manifests.find((each) => each.name === name) ?? {};
   return reads.includes(other) && !(other in onDelete);
@@ -59,30 +63,33 @@ function isReadOnly({ name, reads = [] }: Manifest, other: string): boolean {
 const everyArea = [...Object.keys(areas), "jobs", ...Object.keys(resources)];
 const below = [...everyArea, ...everyGround, ...everyWord];
 
-/** Every folder of `src`, every file that lies there by itself, and the files of one name in all areas: `tables`, `manifests`, `routes`. */
+/**
+ * The folders that each folder may import. A key is a folder of `src`, a file at the top level of `src`, or all files of one kind in the areas:
+ * `tables`, `manifests` and `routes`.
+ */
 export const mayImport: Record<string, readonly string[]> = {
   ...words,
   ...ground,
   ...Object.fromEntries(
     Object.entries({ ...areas, ...resources }).map(([area, others]) => [area, [...others, ...everyGround, ...everyWord]]),
   ),
-  // What a scheduled job is.
+  // Defines the type of a scheduled job.
   jobs: ["webhooks"],
-  // What spans the areas: what the operator does, and the removal of a member.
+  // Operations that span areas: the actions of the operator, and the removal of a member.
   operations: [...Object.keys(areas), ...everyGround, ...everyWord],
-  // How the OpenAPI document is read.
+  // Reads the OpenAPI document.
   openapi: everyWord,
-  // What every surface shares. It knows no route of the API, and not whether the answer was made here.
+  // Code that all surfaces share. Shared code does not know the routes of the API, or whether this Worker produced a response.
   http: ["admission", "activity", "usage", "keys", "webhooks", "events", "accounts", ...everyGround, ...everyWord],
-  // What the routes of all resources are made with, and the routes.
+  // The building blocks of routes, and the routes themselves.
   api: ["http", "openapi", ...below],
   routes: ["api", "http", "openapi", ...below],
-  // What runs in the browser, bundled into public/scripts: nothing of the Worker.
+  // Code that runs in the browser and is bundled into public/scripts. Of the Worker's code, browser code may import only `time`.
   browser: ["time"],
   dashboard: ["openapi", "http", "operations", ...below],
-  // For the team that runs it: by token, and a page in the frame of the overview.
+  // The operator's API, which authenticates with a token, and the operator's page in the layout of the overview.
   operator: ["dashboard", "http", "operations", ...below],
-  // Documentation, in the frame of the overview, and for machines.
+  // The documentation: pages in the layout of the overview, and formats for machines.
   docs: ["dashboard", "openapi", "http", "operations", ...below],
   scheduled: ["operations", ...below],
   surfaces: ["api", "routes", "dashboard", "docs", "operator", "openapi", "http", ...below],
@@ -90,13 +97,13 @@ export const mayImport: Record<string, readonly string[]> = {
   index: ["app", "scheduled", "activity", "admission", "webhooks"],
 };
 
-/** The folders whose own storage has tables of the same names: that of a Durable Object. */
+/** Files that use the storage of a Durable Object. Tables in this storage can have the same names as tables of D1. */
 const ownStorage = ["admission/event-journal.ts", "activity/entry-journal.ts"];
 
-/** What a manifest does not say: which areas' tables the ground reads. */
+/** The areas whose tables a folder below the areas reads. The manifests list only the reads of areas. */
 const alsoReads: Record<string, readonly string[]> = { storage: ["accounts"] };
 
-/** One import, or one use of a table, that is not allowed. */
+/** An import or a use of a table that is not allowed. */
 export interface Violation {
   file: string;
   imported: string;
@@ -105,13 +112,13 @@ export interface Violation {
 
 const imports = /(?:\bfrom|\bimport)\s*\(?\s*"(\.{1,2}\/[^"]+)"/g;
 
-/** The area that a path relative to `src` belongs to: the folder, or the folder of the resource. */
+/** Returns the area of a path relative to `src`: the top-level folder, or the folder of the resource. */
 function areaOf(path: string): string {
   const [folder = "", name = "", ...more] = path.split("/");
   return folder === "resources" && more.length > 0 ? name : folder.replace(/\.tsx?$/, "");
 }
 
-/** What a path relative to `src` is in the table above. */
+/** Returns the key of `mayImport` for a path relative to `src`. */
 function roomOf(path: string): string {
   const [folder = "", name = "", ...more] = path.split("/");
   if (folder !== "db" && folder !== "storage") {
@@ -122,18 +129,18 @@ function roomOf(path: string): string {
   return folder === "resources" && more.length > 0 ? `resources/${name}` : folder.replace(/\.tsx?$/, "");
 }
 
-/** The imports and uses of tables of a file of `src` (a path relative to it) that are not allowed. */
+/** Returns the imports and uses of tables in a file that are not allowed. `file` is a path relative to `src`. */
 export function violationsIn(file: string, text: string): Violation[] {
   const room = roomOf(file);
   const allowed = mayImport[room];
   if (!allowed) return [{ file, imported: "", reason: `${room} has no line in scripts/check-imports.ts` }];
   const ofImports = [...text.matchAll(imports)].flatMap(([, specifier = ""]): Violation[] => {
     const imported = join(dirname(file), specifier);
-    // What lies outside of src (package.json) is data.
+    // Files outside `src` (package.json) are data.
     if (imported.startsWith("..")) return [];
     const target = roomOf(imported);
     if (room === "manifests" && target !== "db" && !(target === "tables" && areaOf(imported) === areaOf(file)))
-      return [{ file, imported, reason: "a manifest imports its own tables and db alone" }];
+      return [{ file, imported, reason: "a manifest may import only its own tables and db" }];
     return target === room || allowed.includes(target) ? [] : [{ file, imported, reason: `${room} may not import ${target}` }];
   });
   return [...ofImports, ...tableViolationsIn(file, text)];
@@ -145,7 +152,10 @@ const writesByDrizzle = /(?:\.(?:insert|update|delete)\(|insertWhere\(\w+, )(\w+
 const reads = /(?:FROM|JOIN) `?(\w+)/g;
 const importsOfTables = /import (?:type )?\{([^}]+)\} from "(\.[^"]*\/(?:log-)?tables\.ts)"/g;
 
-/** A table is written by its own area, and read by those whose manifest says so. */
+/**
+ * Returns the uses of tables in a file that are not allowed. Only the area that owns a table may write it. Another area may read the table if the
+ * reading area's manifest lists the owner in `reads`.
+ */
 function tableViolationsIn(file: string, text: string): Violation[] {
   if (ownStorage.includes(file) || roomOf(file) === "tables" || roomOf(file) === "manifests") return [];
   const area = areaOf(file);
@@ -175,7 +185,7 @@ function tableViolationsIn(file: string, text: string): Violation[] {
   return [...new Map(found.map((each) => [`${each.imported} ${each.reason}`, each])).values()];
 }
 
-/** Those of all files below a folder. */
+/** Returns the violations in all files below a folder. */
 export function violationsBelow(folder: string): Violation[] {
   const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter(
     (entry) => entry.isFile() && /\.tsx?$/.test(entry.name),

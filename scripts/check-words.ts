@@ -3,13 +3,13 @@ import { join } from "node:path";
 import { ofDocument, ofMarkdown, ofSource, type Passage, proseFiles, sentencesOf, wordsOf } from "./prose.ts";
 import { root } from "./root.ts";
 
-// `npm run check`: the wording of documents, comments and API descriptions. A sentence has at most 30 words, a line of prose at most 160
-// characters, and some words are not used, since readers stumbled over them.
+// `npm run check` checks the wording of documents, comments and API descriptions. A sentence may have at most 30 words, and a line of prose at most
+// 160 characters. Some words are not allowed, because readers stumbled over them.
 
 const maxWords = 30;
 const maxLine = 160;
 
-/** Words that are not used, and what to write instead. */
+/** Words that are not allowed, each with its replacement. */
 const notUsed: [RegExp, string][] = [
   [/\bwhoever\b/i, "name the person"],
   [/\bwhatever\b/i, '"any", "every", or name the thing'],
@@ -22,7 +22,7 @@ const notUsed: [RegExp, string][] = [
 ];
 const commentStart: [RegExp, string] = [/^Answers\b/, '"Returns" or "Responds with"'];
 
-/** Files that are exempt, and why. */
+/** Files that are exempt from the check, each with the reason. */
 const exempt: Record<string, string> = {
   "docs/performance.md": "its tables and the sentences about them are replaced when everything is measured anew",
   "scripts/check-words.ts": "it has the words that are not used",

@@ -2,7 +2,7 @@ import { type ParseArgsConfig, parseArgs } from "node:util";
 import { Failure } from "../src/errors/failure.ts";
 import { CommandError, exitCodes } from "./exit-codes.ts";
 
-/** The options of a command line. Each takes a value. Throws `CommandError` with `usage` for any other. */
+/** Parses the options of the command line. Every option takes a value. Throws `CommandError` with `usage` for an unknown option. */
 export function optionsOf<Name extends string>(names: readonly Name[], usage: string): Partial<Record<Name, string>> {
   const options: NonNullable<ParseArgsConfig["options"]> = Object.fromEntries(names.map((name) => [name, { type: "string" }]));
   try {
@@ -12,7 +12,7 @@ export function optionsOf<Name extends string>(names: readonly Name[], usage: st
   }
 }
 
-/** Runs a command on the local data: its answer goes to standard output, what went wrong to standard error. */
+/** Runs a command. Prints its result to standard output, or prints the error to standard error and sets the exit code. */
 export async function run(command: () => Promise<string>): Promise<void> {
   try {
     process.stdout.write(`${await command()}\n`);
@@ -23,7 +23,7 @@ export async function run(command: () => Promise<string>): Promise<void> {
   }
 }
 
-/** Names each value that is wrong. The message speaks of a body, which a command does not have. */
+/** Returns the details of the field errors, or the message if there are none. The message mentions a request body, which a command does not have. */
 const sentencesOf = ({ message, fieldErrors }: Failure): string =>
   fieldErrors.length === 0
     ? message

@@ -2,18 +2,24 @@ import packageJson from "../package.json" with { type: "json" };
 import { type Deployment, domainsOf } from "./deployment.ts";
 import { onEnvironment } from "./wrangler.ts";
 
-// The calls of wrangler that a deploy makes, and the plan that names them.
+// The wrangler commands of a deploy, and the plan that lists them.
 
-/** The first account, made after a deploy. */
+/** The first account, which is created after a deploy. */
 export interface Account {
   name: string;
   email: string;
 }
 
-/** Whether the environment says who acts on which account. A token with the least permissions may not ask Cloudflare for that. */
+/**
+ * Returns whether the environment variables for the API token and the account are set. If both are set, the deploy skips `wrangler whoami`, because a
+ * token with minimal permissions cannot run this command.
+ */
 export const isTokenSet = (): boolean => Boolean(process.env.CLOUDFLARE_API_TOKEN && process.env.CLOUDFLARE_ACCOUNT_ID);
 
-/** What is done with the commands that do it, in order. `known`: what was found to be missing; where nothing was asked, all of it. */
+/**
+ * Returns the steps of a deploy with their commands, in order. `known` lists the missing databases, queues and secrets. A dry run does not ask
+ * Cloudflare, so its `known` lists all of them.
+ */
 export function planOf(
   deployment: Deployment,
   account: Account | null,
@@ -23,27 +29,29 @@ export function planOf(
   const typed = (args: string[]) => `wrangler ${onEnvironment(args, env).join(" ")}`;
   const looks = [...(isTokenSet() ? [] : [whoami]), secretList, listDatabases, ["queues", "info", "<queue>"]];
   return [
-    `look at what is there: ${looks.map(typed).join(", ")}`,
-    ...known.databases.map((name) => `make the database ${name}: ${typed(createDatabase(name))}`),
-    ...known.queues.map((name) => `make the queue ${name}: ${typed(createQueue(name))}`),
-    ...databases.map(({ binding, folder }) => `migrate ${binding} (${folder}): ${typed(migrate(binding))}`),
-    ...known.secrets.map((name) => `make the secret ${name}, and upload it with the version`),
-    `upload and switch ${worker}: ${typed(deployArgs(deployment, known.secrets.length > 0 ? "<file of new secrets>" : null))}`,
-    ...domainsOf(deployment).map((domain) => `serve ${domain} from it, in place of anything that serves it now`),
-    origin === null ? "not wait for /health: PUBLIC_ORIGIN is not set" : `wait for ${origin}/health to answer as the new version`,
-    ...(account ? [`make the account ${account.name} <${account.email}>, and print the link by which its owner comes in`] : []),
-    `say how to go back: ${typed(rollBack("<version>"))}`,
+    `check what exists: ${looks.map(typed).join(", ")}`,
+    ...known.databases.map((name) => `create the database ${name}: ${typed(createDatabase(name))}`),
+    ...known.queues.map((name) => `create the queue ${name}: ${typed(createQueue(name))}`),
+    ...databases.map(({ binding, folder }) => `apply the migrations of ${binding} (${folder}): ${typed(migrate(binding))}`),
+    ...known.secrets.map((name) => `create the secret ${name}, and upload it with the version`),
+    `upload ${worker} and switch to the new version: ${typed(deployArgs(deployment, known.secrets.length > 0 ? "<file of new secrets>" : null))}`,
+    ...domainsOf(deployment).map((domain) => `serve ${domain} from ${worker}, instead of anything that serves this domain now`),
+    origin === null
+      ? "skip the wait for /health, because PUBLIC_ORIGIN is not set"
+      : `wait until ${origin}/health responds as the new version`,
+    ...(account ? [`create the account ${account.name} <${account.email}>, and print the setup link for its owner`] : []),
+    `print the command that rolls back: ${typed(rollBack("<version>"))}`,
   ];
 }
 
-/** Without --json it ends with 0, signed in or not. */
+/** Without `--json`, `wrangler whoami` exits with 0 even if nobody is signed in. */
 export const whoami = ["whoami", "--json"];
 export const secretList = ["secret", "list", "--format", "json"];
 export const listDatabases = ["d1", "list", "--json"];
 export const createDatabase = (name: string) => ["d1", "create", name];
 export const createQueue = (name: string) => ["queues", "create", name];
 export const migrate = (binding: string) => ["d1", "migrations", "apply", binding, "--remote"];
-/** Old and new objects meet for as short as can be. */
+/** Keeps the time during which old and new Durable Objects coexist as short as possible. */
 const atOnce = ["--durable-objects-code-update-mode", "immediate"];
 export const rollBack = (version: string) => ["rollback", version, ...atOnce];
 

@@ -24,16 +24,17 @@ import { missingSecrets, secretNames } from "./secrets.ts";
 import { waitForVersion } from "./wait-for-version.ts";
 import { jsonIn, onEnvironment, WranglerError, wrangler } from "./wrangler.ts";
 
-// `npm run deploy`: puts the Worker into the Cloudflare account that wrangler is signed in to. Each step looks at what is there and makes what is not,
-// so that it can be run again, also after it was broken off.
+// `npm run deploy` deploys the Worker to the Cloudflare account that wrangler is signed in to. Each step checks what exists and creates only what is
+// missing, so an interrupted deploy can be run again.
 
 const usage = `Usage: npm run deploy -- [--env NAME] [--dry-run] [--account NAME --email EMAIL]
 
-  --env NAME       an environment of wrangler.toml, like staging; without it, production
-  --dry-run        say what would be done, and do nothing; needs no Cloudflare account
-  --account NAME   afterwards make the first account, and print the link by which its owner (--email) comes in
+  --env NAME       an environment of wrangler.toml, for example staging; the default is production
+  --dry-run        print the steps and change nothing; needs no Cloudflare account
+  --account NAME   create the first account after the deploy, and print the setup link for its owner
+  --email EMAIL    the email address of that account
 
-It ends with 0 done, 1 failed, 2 called wrongly, 3 the new version does not answer, 4 refused.`;
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the new version does not respond, 4 refused.`;
 
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
 const healthTimeoutMs = 5 * 60_000;
@@ -54,27 +55,30 @@ async function missingQueues({ queues, env }: Deployment): Promise<string[]> {
   return missing;
 }
 
-/** The names of the secrets that the Worker has; null where there is no such Worker yet. */
+/** Returns the names of the Worker's secrets, or null if the Worker does not exist yet. */
 async function secretsThere({ env }: Deployment): Promise<string[] | null> {
   const { code, out, err } = await wrangler(secretList, { environment: env, mayFail: true });
   if (code === 0) return (jsonIn(out) as { name: string }[]).map(({ name }) => name);
-  // As wrangler says it of a Worker, and of nothing else: to take it for new would make secrets anew that its keys need.
+  // wrangler prints this message only for a Worker that does not exist. Any other error must throw: treating an existing Worker as new would replace
+  // the secrets that its keys need.
   if (/Worker "[^"]+"[^\n]* not found\./.test(out + err)) return null;
   throw new WranglerError(`wrangler secret list failed:\n${out}${err}`);
 }
 
-/** Returns the version that serves most requests now. Returns null, and says why, where wrangler does not know. */
+/** Returns the id of the version that serves most requests. Returns null if wrangler fails, and prints the reason. */
 async function currentVersion({ env }: Deployment): Promise<string | null> {
   const { code, out, err } = await wrangler(["deployments", "status", "--json"], { environment: env, mayFail: true });
   if (code !== 0) {
-    console.error(`Which version runs is unknown, so no way back can be printed. wrangler deployments status failed:\n${out}${err}`);
+    console.error(
+      `The current version is unknown, so the command that rolls back cannot be printed. wrangler deployments status failed:\n${out}${err}`,
+    );
     return null;
   }
   const { versions = [] } = jsonIn(out) as { versions?: { version_id: string; percentage: number }[] };
   return versions.toSorted((a, b) => b.percentage - a.percentage)[0]?.version_id ?? null;
 }
 
-/** Uploads the version with the secrets that are missing, and makes it the one that answers. Answers its id. */
+/** Uploads the version with the missing secrets, and switches all requests to it. Returns the id of the version. */
 async function upload(deployment: Deployment, secrets: Record<string, string>): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), "deploy-"));
   const [secretsFile, outputFile] = [join(folder, "secrets.json"), join(folder, "output.ndjson")];
@@ -89,14 +93,14 @@ async function upload(deployment: Deployment, secrets: Record<string, string>): 
     });
     const entries = readFileSync(outputFile, "utf8").trim().split("\n");
     const deployed = entries.map((line) => JSON.parse(line) as { type: string; version_id?: string }).find(({ type }) => type === "deploy");
-    if (!deployed?.version_id) throw new WranglerError("wrangler deploy did not say which version it has deployed.");
+    if (!deployed?.version_id) throw new WranglerError("wrangler deploy did not report the id of the deployed version.");
     return deployed.version_id;
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
-/** Makes the first account, unless it is there already; then only what its owner needs to come in, if nobody has. */
+/** Creates the first account and prints its setup link. If the account exists but has no owner yet, prints a new setup link instead. */
 async function makeFirstAccount(origin: string, { name, email }: Account, isKept: boolean): Promise<void> {
   const operator = connectToOperator(origin, { isKept });
   for (let after: string | null = ""; after !== null; ) {
@@ -110,10 +114,10 @@ async function makeFirstAccount(origin: string, { name, email }: Account, isKept
     after = body.next;
   }
   const { body: made } = await operator.call("POST", "/accounts", { name, email });
-  say(`The account ${made.id} is made. Its owner comes in once, within seven days, by:\n${made.setup_url}`);
+  say(`Created the account ${made.id}. The setup link for its owner works once, for seven days:\n${made.setup_url}`);
 }
 
-/** One deploy at a time from this machine. Throws where another one runs. */
+/** Allows one deploy at a time from this folder. Returns a function that releases the lock. Throws `CommandError` if another deploy runs. */
 function lock(): () => void {
   const path = join(root, ".wrangler", "deploy.lock");
   mkdirSync(join(root, ".wrangler"), { recursive: true });
@@ -125,7 +129,7 @@ function lock(): () => void {
       const holder = Number(readFileSync(path, "utf8"));
       if (tries > 0 || isAlive(holder))
         throw new CommandError("refused", `Another deploy runs from here (process ${holder}). Wait for it.`);
-      // Left by one that was killed.
+      // A deploy that was killed has left its lock behind.
       rmSync(path, { force: true });
     }
   }
@@ -139,14 +143,14 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Throws `CommandError`, with what wrangler says, where it is not signed in. */
+/** Throws `CommandError` with the output of wrangler if wrangler is not signed in. */
 async function requireSignedIn({ env }: Deployment): Promise<void> {
   if (isTokenSet()) return;
   const { code, out, err } = await wrangler(whoami, { environment: env, mayFail: true });
   if (code !== 0)
     throw new CommandError(
       "refused",
-      `wrangler is not signed in to Cloudflare. Run npx wrangler login, or set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID. wrangler whoami says:\n${out}${err}`,
+      `wrangler is not signed in to Cloudflare. Run npx wrangler login, or set CLOUDFLARE_API_TOKEN and CLOUDFLARE_ACCOUNT_ID. Output of wrangler whoami:\n${out}${err}`,
     );
 }
 
@@ -162,22 +166,22 @@ async function deploy(deployment: Deployment, account: Account | null): Promise<
   };
   requireTokenKept(deployment, missing.secrets);
   say(
-    `${worker} ${there === null ? "is new" : `is there${previous === null ? "" : `, as version ${previous}`}`}. This will:\n${listOf(planOf(deployment, account, missing))}\n`,
+    `${worker} ${there === null ? "is new" : `exists${previous === null ? "" : `, as version ${previous}`}`}. This will:\n${listOf(planOf(deployment, account, missing))}\n`,
   );
 
   for (const name of missing.databases) await wrangler(createDatabase(name), { environment, show: true });
   for (const name of missing.queues) await wrangler(createQueue(name), { environment, show: true });
-  // The Worker that runs goes on with the tables as they are then: a migration only adds (docs/runbooks/upgrade.md).
+  // The running Worker also works with the migrated tables, because a migration only adds (docs/runbooks/upgrade.md).
   for (const { binding } of databases) await wrangler(migrate(binding), { environment, show: true });
   const secrets = missingSecrets(there ?? [], "deploy");
-  // Before the Worker knows its hash: what is broken off now makes another token next time.
+  // Store the token before the Worker gets its hash. If the deploy fails in between, the next deploy creates another token.
   if (secrets.OPERATOR_TOKEN && origin !== null) keepToken(origin, secrets.OPERATOR_TOKEN);
   const version = await upload(deployment, secrets);
 
   if (previous !== null) say(`To go back: npx wrangler ${onEnvironment(rollBack(previous), environment).join(" ")}`);
   if (origin === null)
     return say(
-      "PUBLIC_ORIGIN is not set. Put the address of the Worker there in wrangler.toml, and deploy again: links and webhooks need it.",
+      "PUBLIC_ORIGIN is not set. Set it to the address of the Worker in wrangler.toml, and deploy again. Links and webhooks need it.",
     );
   say(`${origin} answers as ${version}: ${await waitForVersion(origin, version, healthTimeoutMs)}.`);
   if (secrets.OPERATOR_TOKEN)
@@ -187,27 +191,31 @@ async function deploy(deployment: Deployment, account: Account | null): Promise<
   if (account) await makeFirstAccount(origin, account, secrets.OPERATOR_TOKEN !== undefined);
 }
 
-/** The operator's token is made once, and nobody can read it back: it is made only where it can be kept. Throws `CommandError`. */
+/**
+ * Throws `CommandError` if the deploy would create an operator token that cannot be stored. The token is created once, and nobody can read it back
+ * from Cloudflare.
+ */
 function requireTokenKept({ origin }: Deployment, missing: readonly string[]): void {
   if (!missing.includes("OPERATOR_TOKENS")) return;
   if (origin === null)
     throw new CommandError(
       "misuse",
-      "Set PUBLIC_ORIGIN in wrangler.toml first: the operator's token is made now, and kept under that address.",
+      "Set PUBLIC_ORIGIN in wrangler.toml first. This deploy creates the operator's token and stores it under that address.",
     );
   if (process.env.CI)
     throw new CommandError(
       "refused",
-      "The Worker has no OPERATOR_TOKENS, and a machine that is gone afterwards would make a token that nobody has. Deploy once from a laptop, or set that secret: docs/deploy.md.",
+      "The Worker has no secret OPERATOR_TOKENS, and a token that is created in CI would be lost with the machine. Deploy once from a laptop, or set that secret: docs/deploy.md.",
     );
 }
 
 function dryRun(deployment: Deployment, account: Account | null): void {
   const known = { databases: deployment.databases.map(({ name }) => name), queues: deployment.queues, secrets: secretNames };
   say(
-    `Nothing is done. A deploy of ${deployment.worker} would, leaving out what is there already:\n${listOf(planOf(deployment, account, known))}`,
+    `Dry run: nothing is changed. A deploy of ${deployment.worker} runs these steps, but creates only what is missing:\n${listOf(planOf(deployment, account, known))}`,
   );
-  if (deployment.origin === null) say(`\nPUBLIC_ORIGIN is not set: put the address of the Worker into wrangler.toml before.`);
+  if (deployment.origin === null)
+    say(`\nPUBLIC_ORIGIN is not set. Set it to the address of the Worker in wrangler.toml before you deploy.`);
 }
 
 async function run(argv: string[]): Promise<void> {
@@ -228,7 +236,7 @@ async function run(argv: string[]): Promise<void> {
   const deployment = await readDeployment(values.env ?? "");
   if (values["dry-run"]) return dryRun(deployment, account);
   if (account && deployment.origin === null)
-    throw new CommandError("misuse", "Set PUBLIC_ORIGIN in wrangler.toml first: it is where the setup link leads.");
+    throw new CommandError("misuse", "Set PUBLIC_ORIGIN in wrangler.toml first, because the setup link needs it.");
   const unlock = lock();
   try {
     await deploy(deployment, account);

@@ -8,20 +8,20 @@ export interface Database {
   folder: string;
 }
 
-/** What wrangler.toml says of one environment. */
+/** The settings of one environment in wrangler.toml. */
 export interface Deployment {
-  /** As wrangler.toml names it; empty for the top level, which is production. */
+  /** The name of the environment in wrangler.toml. An empty name is the top level, which is production. */
   env: string;
   worker: string;
   databases: Database[];
   queues: string[];
-  /** Where it is reached; empty until PUBLIC_ORIGIN is set. */
+  /** The origins in PUBLIC_ORIGIN, at which the Worker is reached. The list is empty until PUBLIC_ORIGIN is set. */
   origins: string[];
-  /** Where links lead. */
+  /** The origin of links: the first of `origins`, or null if `origins` is empty. */
   origin: string | null;
 }
 
-/** Reads an environment of wrangler.toml. CLOUDFLARE_ENV has no say. Throws `CommandError` where there is none of that name. */
+/** Reads an environment of wrangler.toml, and ignores CLOUDFLARE_ENV. Throws `CommandError` if wrangler.toml has no environment of that name. */
 export async function readDeployment(env: string): Promise<Deployment> {
   const { unstable_readConfig } = await import("wrangler");
   let config: ReturnType<typeof unstable_readConfig>;
@@ -59,10 +59,10 @@ function originsIn(publicOrigin: string): string[] {
     .map((each) => each.trim())
     .filter((each) => each !== "");
   const wrong = given.find((each) => !URL.canParse(each));
-  if (wrong !== undefined) throw new CommandError("misuse", `PUBLIC_ORIGIN has what is no origin: "${wrong}".`);
+  if (wrong !== undefined) throw new CommandError("misuse", `PUBLIC_ORIGIN has an entry that is not a URL: "${wrong}".`);
   return given.map((each) => new URL(each).origin);
 }
 
-/** The hosts that Cloudflare is asked to serve; not the address that every Worker has anyway. */
+/** Returns the hosts that a deploy adds as custom domains. Excludes `workers.dev` hosts, which every Worker has anyway. */
 export const domainsOf = ({ origins }: Deployment): string[] =>
   origins.map((each) => new URL(each).hostname).filter((host) => !host.endsWith(".workers.dev"));

@@ -15,9 +15,9 @@ interface DevOptions {
 }
 
 /**
- * Starts the Worker of a copy of the project, by default this one, as `npm start` runs it. `signIn`: the overview asks who is there, and the console of
- * the documentation offers no key. `log`: prints what the Worker logs, a line for each request. `output`: the descriptor of the file that gets what it
- * prints. `inspector`: the port of V8's debugger.
+ * Starts the Worker of a checkout as `npm start` runs it. The default is this checkout. With `signIn`, the overview requires sign-in, and the console
+ * of the documentation has no demo key. With `log`, prints one line of the Worker's log per request. `output` is the descriptor of a file that
+ * receives all output. `inspector` is the port of V8's debugger.
  */
 export function startDevWorker(
   port: number,
@@ -37,9 +37,9 @@ export function startDevWorker(
   ];
   args.push("--define", `OPEN_OVERVIEW:${!signIn}`, "--var", `PUBLIC_ORIGIN:http://localhost:${port}`);
   if (log) args.push("--var", "LOG_SAMPLE:1");
-  // In place of the one in .dev.vars.
+  // Overrides the key in .dev.vars.
   if (signIn) args.push("--var", "DEMO_API_KEY:");
-  // A process group of its own, so that all of it can be ended at once.
+  // The process group lets one signal end the Worker with all its child processes.
   const child = spawn(
     process.execPath,
     [wranglerPath, ...args, "--log-level", log ? "log" : "error", "--show-interactive-dev-session=false"],
@@ -55,7 +55,8 @@ export function startDevWorker(
 }
 
 /**
- * Prints each line of wrangler but its own about a request: it has the path as it was sent, secrets included. The Worker's line says the same without.
+ * Prints the output of wrangler, except wrangler's own line for each request. wrangler's line contains the path as it was sent, including secrets.
+ * The Worker logs the same request without secrets.
  */
 function printLines(from: Readable, output: number | undefined): void {
   createInterface({ input: from }).on("line", (line) => {
@@ -65,7 +66,7 @@ function printLines(from: Readable, output: number | undefined): void {
   });
 }
 
-/** Whether what runs there answers with success. */
+/** Returns whether `url` responds with a success status within two seconds. */
 export async function answers(url: string): Promise<boolean> {
   try {
     const response = await fetch(url, { signal: AbortSignal.timeout(2000) });

@@ -1,10 +1,10 @@
-/** How a command ends. */
+/** The exit codes of all commands. */
 export const exitCodes = { done: 0, failed: 1, misuse: 2, unreachable: 3, refused: 4 } as const;
 
-/** A command that could not do what it was asked: its message is all there is to say. */
+/** An expected failure of a command. Only the message is printed, without a stack trace. */
 export class CommandError extends Error {
   readonly exitCode: number;
-  /** Whether the same call may succeed in a moment. */
+  /** Whether the same call may succeed when it is repeated a moment later. */
   readonly isTransient: boolean;
   constructor(how: keyof typeof exitCodes, message: string, { isTransient = false } = {}) {
     super(message);

@@ -4,18 +4,19 @@ import { stringify } from "yaml";
 import type { Manifest } from "../src/db/manifest.ts";
 import { type JsonObject, operationsIn, parametersOf } from "../src/openapi/document.ts";
 
-// `npm run generate`: writes what follows from `src/resources.ts` (the modules that a Worker imports by name) and from the routes (the OpenAPI document and the
-// client's standard methods). A test fails if one of them is stale.
+// `npm run generate` writes the files that are derived from other sources. The modules that import the areas by name are derived from
+// `src/resources.ts`. The OpenAPI document and the client's standard methods are derived from the routes. A test fails if a generated file is out of
+// date.
 
 const root = join(import.meta.dirname, "..");
 
 interface Area {
   manifest: Manifest;
-  /** Relative to `src`. */
+  /** The folder of the area, relative to `src`. */
   folder: string;
 }
 
-/** The areas that `src/resources.ts` lists, in their order. */
+/** Returns the areas that `src/resources.ts` lists, sorted by the `order` in their manifests. */
 async function readAreas(): Promise<Area[]> {
   const list = readFileSync(join(root, "src/resources.ts"), "utf8");
   const paths = [...list.matchAll(/from "\.\/(.+\/manifest\.ts)"/g)].map(([, path = ""]) => path);
@@ -30,7 +31,7 @@ async function readAreas(): Promise<Area[]> {
 
 const heading = "// Written by `npm run generate` from `src/resources.ts`.\n\n";
 
-/** `leaked-key-routes.ts` in `keys` is imported as `keysLeakedKeyRoutes`. */
+/** Returns the import name of a file. For example, `leaked-key-routes.ts` in `keys` becomes `keysLeakedKeyRoutes`. */
 const nameOf = ({ manifest }: Area, file: string) =>
   `${manifest.name}-${file.replace(/\.ts$/, "")}`.replaceAll(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
 
@@ -39,7 +40,7 @@ interface Imported {
   line: string;
 }
 
-/** Both files lie in a folder of `src`. */
+/** Returns the import statement for a file of an area. The importing file must lie in a top-level folder of `src`. */
 const importOf = (area: Area, file: string, exported: string): Imported => {
   const name = nameOf(area, file);
   return { name, line: `import { ${exported} as ${name} } from "../${join(area.folder, file)}";` };
@@ -47,11 +48,11 @@ const importOf = (area: Area, file: string, exported: string): Imported => {
 
 const pathIn = (line: string) => line.split(" from ")[1] ?? "";
 
-/** In the order that `npm run check` wants. */
+/** Sorts import statements in the order that `npm run check` requires. */
 const importLines = (imports: readonly Imported[], ...more: string[]) =>
   [...imports.map(({ line }) => line), ...more].toSorted((one, other) => (pathIn(one) < pathIn(other) ? -1 : 1)).join("\n");
 
-/** The files of an area that have routes, its main one first. */
+/** Returns the route files of an area, starting with `routes.ts`. */
 const routeFiles = ({ folder }: Area) =>
   globSync("{routes,*-routes}.ts", { cwd: join(root, "src", folder) }).toSorted((one, other) =>
     one === "routes.ts" ? -1 : other === "routes.ts" ? 1 : one.localeCompare(other),
@@ -78,10 +79,10 @@ function eventKindsOf(areas: readonly Area[]): string {
   ].join("\n");
 }
 
-/** The methods of the client that need no word of their own, by what begins the id of their operation. */
+/** The standard methods of the client, by the verb at the start of their operation id. `LIST` is a GET request that returns a list. */
 const standardMethods: Readonly<Record<string, string>> = { list: "LIST", create: "POST", get: "GET", update: "PATCH", delete: "DELETE" };
 
-/** Resources of the API that have standard operations alone: the client gets their methods by themselves. */
+/** Returns the module with the client's standard methods. The module contains the resources that have only standard operations. */
 function standardOperationsOf(document: JsonObject): string {
   const byResource = Map.groupBy(operationsIn(document), ({ path }) => path.split("/")[3] ?? "");
   const lines = [...byResource].flatMap(([resource, operations]) => {
@@ -94,7 +95,7 @@ function standardOperationsOf(document: JsonObject): string {
       const takesQuery = verb === "GET" && parametersOf(document, operation).some((parameter) => parameter.in === "query");
       return `    ${name}: "${verb} ${path}${takesQuery ? "?" : ""}",\n`;
     });
-    // One that has more is written by hand, with words beside it.
+    // Methods of other resources are written by hand, with doc comments.
     return methods.includes(null) ? [] : [`  ${resource}: {\n${methods.join("")}  },\n`];
   });
   return `// Written by \`npm run generate\` from the OpenAPI document.\n\nexport const standardOperations = {\n${lines.join("")}} as const;\n`;
@@ -112,7 +113,7 @@ function areaJobsOf(areas: readonly Area[]): string {
   ].join("\n");
 }
 
-/** What names the modules of areas. */
+/** Returns the modules that import the areas, by file path. */
 async function modules(): Promise<Record<string, string>> {
   const areas = await readAreas();
   return {
@@ -122,7 +123,7 @@ async function modules(): Promise<Record<string, string>> {
   };
 }
 
-/** What is made of the routes that those modules name. */
+/** Returns the files that are derived from the routes, by file path. Imports the generated modules, which must already be written. */
 async function documents(): Promise<Record<string, string>> {
   const [{ routers }, { openApiDocument }] = await Promise.all([import("../src/surfaces/mounts.ts"), import("./openapi/document.ts")]);
   const document = openApiDocument(routers);
@@ -133,7 +134,7 @@ async function documents(): Promise<Record<string, string>> {
   };
 }
 
-/** All that is generated, by path. */
+/** Returns all generated files, by file path. */
 export const generated = async (): Promise<Record<string, string>> => ({ ...(await modules()), ...(await documents()) });
 
 const write = (files: Record<string, string>) => {

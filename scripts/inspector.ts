@@ -1,35 +1,36 @@
-// Workerd's inspector: V8's debugger protocol for each isolate of the process.
+// A client for the inspector of workerd, which speaks V8's debugger protocol for each isolate of the process.
 
-/** What workerd is started with, so that `inspect` reaches it. */
+/** Returns the workerd flags that `inspect` needs. */
 export const inspectedAt = (port: number): string[] => [`--inspector-addr=127.0.0.1:${port}`];
 
 export interface Session {
   send(method: string, params?: object): Promise<unknown>;
 }
 
-/** A session with the one Worker of a process. */
+/** Opens a session with the only Worker of a process. Throws if the process has no Worker or several. */
 export async function inspect(port: number): Promise<Session> {
   const targets = (await (await fetch(`http://127.0.0.1:${port}/json`)).json()) as { title: string; webSocketDebuggerUrl: string }[];
   const [worker] = targets;
-  if (!worker || targets.length > 1) throw new Error(`the inspector knows ${targets.map(({ title }) => title).join(", ")}`);
+  if (!worker || targets.length > 1)
+    throw new Error(`expected one Worker, but the inspector lists ${targets.map(({ title }) => title).join(", ")}`);
   return connect(worker.webSocketDebuggerUrl);
 }
 
-/** What an isolate holds in MiB, once what nobody needs is gone. */
+/** Returns the used heap of an isolate after a garbage collection, in MiB. */
 export async function heldMiB(session: Session): Promise<number> {
   await session.send("HeapProfiler.collectGarbage");
   const { usedSize } = (await session.send("Runtime.getHeapUsage")) as { usedSize: number };
   return usedSize / 2 ** 20;
 }
 
-/** The heap of an isolate in MiB, as it is committed. */
+/** Returns the committed heap of an isolate, in MiB. */
 export async function heapMiB(session: Session): Promise<number> {
   const { totalSize } = (await session.send("Runtime.getHeapUsage")) as { totalSize: number };
   return totalSize / 2 ** 20;
 }
 
 async function connect(url: string): Promise<Session> {
-  // wrangler lets in only who says to be of this machine.
+  // wrangler accepts only connections whose `Origin` header names this machine.
   const socket = new WebSocket(url, { headers: { Origin: "http://localhost" } } as unknown as string[]);
   await new Promise((resolve, reject) => {
     socket.addEventListener("open", resolve);

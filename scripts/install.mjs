@@ -1,5 +1,5 @@
-// Installs what package-lock.json asks for, where it is not there yet; that of the folder in the first argument, else of the
-// project. Runs before every script, on the machine's own Node (20 or later) and without any package: keep it plain JavaScript.
+// Installs the packages of package-lock.json if they are not installed yet. The first argument is a folder of the project. The default is the root
+// folder. This file runs before the npm scripts, on Node 20 or later and without any packages, so keep it plain JavaScript.
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 
@@ -19,16 +19,16 @@ function isInstalled() {
 }
 
 if (!isInstalled()) {
-  // Everything goes to standard error: the output of `npm run key` is the key alone.
+  // All output goes to standard error, because the standard output of `npm run key` is only the key.
   process.stderr.write("Installing packages from the npm registry (once, about half a minute) ...\n");
-  // Also within `npm pack --dry-run`, which would hand its option down.
+  // `--no-dry-run` overrides the option that `npm pack --dry-run` would pass down to this command.
   const npm = spawnSync("npm", ["ci", "--no-dry-run", "--no-audit", "--no-fund", "--loglevel=error"], {
     cwd: folder,
     stdio: ["ignore", 2, 2],
     shell: process.platform === "win32",
   });
   if (npm.status !== 0) {
-    process.stderr.write("The packages could not be installed. What npm said is above; `npm ci` tries again.\n");
+    process.stderr.write("The packages could not be installed. The output of npm is above. Run `npm ci` to try again.\n");
     process.exit(npm.status ?? 1);
   }
 }

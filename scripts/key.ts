@@ -7,7 +7,7 @@ import { optionsOf, run } from "./command.ts";
 import { CommandError } from "./exit-codes.ts";
 import { withLocalData } from "./local-data.ts";
 
-// The short form of `operator keys make`, on the data of this machine, whether the Worker runs or not.
+// `npm run key` is the short form of `operator keys make`. The command works on local data, whether or not the Worker runs.
 
 const usage = "Usage: npm run --silent key -- --name NAME [--scopes a,b] [--limit N] [--account ID]";
 
@@ -34,7 +34,7 @@ await run(async () => {
     if (!account)
       throw new CommandError(
         "misuse",
-        accountId === undefined ? "There is no account yet: npm start makes one." : `There is no account ${accountId}.`,
+        accountId === undefined ? "There is no account yet. Run npm start, which creates one." : `There is no account ${accountId}.`,
       );
     const commit = operatorCommit(operating, "key.made", { accountId: account.id });
     const { secretKey } = await createKey({ ...operating, actor: operatorOn(account.id), commit, signing }, input);

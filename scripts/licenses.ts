@@ -2,8 +2,8 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { root } from "./root.ts";
 
-// `npm run licenses`: the licences of all packages that are installed, those of the Worker (what is deployed) and those of development. It
-// fails where the Worker would carry one that is not on this list.
+// `npm run licenses` lists the licenses of all installed packages, for the deployed Worker and for development. The command fails if a package of the
+// Worker has a license that is not in this list.
 
 const allowed = ["MIT", "ISC", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "0BSD", "MIT OR Apache-2.0", "(MIT OR Apache-2.0)"];
 
@@ -33,7 +33,7 @@ const all = Object.entries(packages)
 
 for (const [title, isDeployed] of [
   ["In the Worker", true],
-  ["For development alone", false],
+  ["Only for development", false],
 ] as const) {
   const own = all.filter((each) => each.isDeployed === isDeployed);
   console.log(`${title}: ${own.length} packages`);
@@ -42,5 +42,6 @@ for (const [title, isDeployed] of [
 }
 
 const others = all.filter(({ isDeployed, license }) => isDeployed && !allowed.includes(license));
-for (const { name, license } of others) console.error(`${name} is under ${license}, which is not on the list of scripts/licenses.ts`);
+for (const { name, license } of others)
+  console.error(`${name} has the license ${license}, which is not in the list of scripts/licenses.ts`);
 process.exitCode = others.length > 0 ? 1 : 0;

@@ -7,9 +7,13 @@ import type { Operating } from "../src/operations/operating.ts";
 import { applyMigrations, withDatabases } from "./local.ts";
 import { ensureSecrets, localSecrets } from "./local-secrets.ts";
 
-// What the commands do that work on the data of this machine. They load Drizzle, which takes two seconds: `npm start` does not.
+// Shared code of the commands that work on local data. This module loads Drizzle, which takes two seconds, so `npm start` loads it only with
+// `--sign-in`.
 
-/** Runs `work` on the local Worker's D1 and its secrets, which are made where they are missing. The Worker may be running. */
+/**
+ * Runs `work` on the D1 databases and secrets of the local Worker. Creates missing secrets and applies missing migrations first. The Worker may be
+ * running.
+ */
 export async function withLocalData<Result>(work: (data: LocalData) => Promise<Result>): Promise<Result> {
   ensureSecrets();
   await applyMigrations();
@@ -22,8 +26,8 @@ export async function withLocalData<Result>(work: (data: LocalData) => Promise<R
 }
 
 /**
- * A link by which the first owner of the first account comes in, made anew at each start: the one before ends. Null where somebody has
- * come in already.
+ * Returns a new setup link for the first owner of the first account. The previous link stops working. Returns null if there is no account, or if the
+ * account already has an owner.
  */
 export const setupLink = (port: number): Promise<string | null> =>
   withLocalData(async ({ operating }) => {
@@ -35,8 +39,8 @@ export const setupLink = (port: number): Promise<string | null> =>
 
 export interface LocalData {
   operating: Operating;
-  /** The activity database that an account is made in. */
+  /** The activity database of new accounts. */
   activityStore: string;
-  /** Signs new keys. */
+  /** The secret that signs new keys. */
   signing: SigningSecret;
 }

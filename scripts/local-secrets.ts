@@ -6,32 +6,32 @@ import { CommandError } from "./exit-codes.ts";
 import { root } from "./root.ts";
 import { missingSecrets } from "./secrets.ts";
 
-// The secrets of the Worker of this machine, in .dev.vars.
+// Reads and writes the secrets of the local Worker, which are stored in .dev.vars.
 
 const secretsFile = join(root, ".dev.vars");
 
 const readLines = () => (existsSync(secretsFile) ? readFileSync(secretsFile, "utf8") : "");
 
-/** What .dev.vars holds; nothing where there is none. */
+/** Returns the variables in .dev.vars, or an empty object if there is no such file. */
 export const localSecrets = () => parseEnv(readLines());
 
-/** Writes .dev.vars, readable by its owner alone. */
+/** Writes .dev.vars, which only its owner may read. */
 function writeLines(lines: string): void {
   writeFileSync(secretsFile, lines, { mode: 0o600 });
-  // It may have been there with another mode.
+  // An existing file keeps its mode, so the mode is set again.
   chmodSync(secretsFile, 0o600);
 }
 
 const withEnd = (lines: string) => (lines === "" || lines.endsWith("\n") ? lines : `${lines}\n`);
 
-/** Makes the secrets of a local Worker in .dev.vars, where they are not yet, and a token for its operator. Other lines of the file are left as they are. */
+/** Adds missing secrets to .dev.vars, including a token for the operator. Leaves all other lines of the file unchanged. */
 export function ensureSecrets(): void {
   const lines = readLines();
   const made = Object.entries(missingSecrets(Object.keys(parseEnv(lines)), "local")).map(([name, value]) => `${name}="${value}"\n`);
   writeLines(made.length === 0 ? lines : `${withEnd(lines)}${made.join("")}`);
 }
 
-/** Sets a variable of the local Worker. `wrangler dev` reads it from the file, so that it is in no list of processes. */
+/** Sets a variable of the local Worker in .dev.vars. `wrangler dev` reads the file, so the value never appears in a list of processes. */
 export function setLocalSecret(name: string, value: string): void {
   const others = readLines()
     .split("\n")
@@ -41,14 +41,17 @@ export function setLocalSecret(name: string, value: string): void {
 
 const isLineOf = (name: string, line: string): boolean => new RegExp(`^\\s*(?:export\\s+)?${name}\\s*=`).test(line);
 
-/** Puts another secret in the place of those with these names. Throws `CommandError` where others are there: the Worker has not read them yet. */
+/**
+ * Replaces the value of the variable `place` with one new secret. Throws `CommandError` if the current names of the secrets are not `names`, because
+ * the Worker has not read the changed file yet.
+ */
 export function replaceLocalSecret(place: string, names: readonly string[], secret: string): void {
   const there = parseSecrets(place, localSecrets()[place] ?? "").map(({ name }) => name);
   if (there.join() !== names.join())
     throw new CommandError("refused", "The Worker has not read .dev.vars since it was changed. Start it again first.");
   const lines = readLines().split("\n");
   const own = lines.findIndex((line) => isLineOf(place, line));
-  if (own < 0) throw new CommandError("failed", `There is no line of ${place} in .dev.vars.`);
+  if (own < 0) throw new CommandError("failed", `.dev.vars has no line for ${place}.`);
   lines[own] = `${place}="${secret}"`;
   writeLines(lines.join("\n"));
 }

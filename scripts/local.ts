@@ -5,17 +5,20 @@ import { CommandError } from "./exit-codes.ts";
 import { localSecrets } from "./local-secrets.ts";
 import { root } from "./root.ts";
 
-// What the commands share that work on the data of this machine: the Worker's own D1, under .wrangler/state.
+// Shared code of the commands that work on local data. The local D1 databases are stored under .wrangler/state.
 
 export const stateDirectory = join(root, ".wrangler", "state");
 export const wranglerPath = join(root, "node_modules", "wrangler", "bin", "wrangler.js");
 
-/** Keeps wrangler from asking, reporting, fetching and, unless it is asked to, recording. */
+/**
+ * Environment variables that stop wrangler from prompting, sending reports and fetching. The variables also stop wrangler from recording requests,
+ * unless X_LOCAL_OBSERVABILITY is set.
+ */
 export const quiet = {
   ...process.env,
-  // Else the local runtime keeps every request's URL and statements on disk for ever, and takes half as many.
+  // By default, the local runtime stores the URL and the SQL statements of every request on disk forever, which halves its throughput.
   X_LOCAL_OBSERVABILITY: process.env.X_LOCAL_OBSERVABILITY ?? "false",
-  // Else anyone on this machine, and a page of any port of it, may run SQL on the local databases.
+  // By default, every user of this machine and every page on one of its ports can run SQL on the local databases.
   X_LOCAL_EXPLORER: "false",
   CI: "true",
   CLOUDFLARE_CF_FETCH_ENABLED: "false",
@@ -23,25 +26,28 @@ export const quiet = {
   WRANGLER_SEND_ERROR_REPORTS: "false",
   WRANGLER_HIDE_BANNER: "true",
   WRANGLER_LOG_SANITIZE: "true",
-  // A laptop runs the top level of wrangler.toml.
+  // Local commands use the top level of wrangler.toml.
   CLOUDFLARE_ENV: "",
 };
 
-/** Makes the folder of the local data, and keeps it and all that this process and its children write from other users of the machine. */
+/**
+ * Creates the folder of the local data. Other users of the machine cannot read the folder, or any file that this process and its child processes
+ * write.
+ */
 export function ensureStateDirectory(): void {
   process.umask(0o077);
   mkdirSync(stateDirectory, { recursive: true });
   chmodSync(stateDirectory, 0o700);
 }
 
-/** The local data of a release that this one cannot read. */
+/** Returns the error for local data of an earlier release that this release cannot read. */
 export const earlierData = () =>
   new CommandError(
     "failed",
-    "The local data are of an earlier release, which this one cannot go on with. Begin again with new data: npm start -- --fresh",
+    "The local data are of an earlier release, and this release cannot read them. Start again with new data: npm start -- --fresh",
   );
 
-/** Holds a hash of the databases and migrations that were applied last. If it still matches, no database is opened. */
+/** The path of a file with a hash of wrangler.toml and of the names of the applied migrations. While the hash matches, no database is opened. */
 const migratedFile = join(stateDirectory, "migrated");
 
 function databasesWanted(): string {
@@ -52,7 +58,7 @@ function databasesWanted(): string {
     .digest("hex");
 }
 
-/** Applies the migrations that the local databases lack. */
+/** Applies the missing migrations to the local databases. */
 export async function applyMigrations(): Promise<void> {
   ensureStateDirectory();
   const wanted = databasesWanted();
@@ -67,7 +73,7 @@ export async function applyMigrations(): Promise<void> {
   writeFileSync(migratedFile, wanted);
 }
 
-/** Does the same as `wrangler d1 migrations apply`, in one second instead of ten: that starts workerd again for each file. */
+/** Does the same as `wrangler d1 migrations apply` in one second instead of ten. wrangler is slower because it restarts workerd for each file. */
 async function migrate(db: D1Database, folder: string, statementsOf: (sql: string) => string[]): Promise<void> {
   await db.exec(
     "CREATE TABLE IF NOT EXISTS d1_migrations(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL)",
@@ -86,8 +92,8 @@ async function migrate(db: D1Database, folder: string, statementsOf: (sql: strin
 }
 
 /**
- * Makes the demo account in the local Worker's D1, which has its migrations. Answers its secret key. It runs inside workerd: from out
- * here each statement would be a call of its own, and the thousands of them take ten times as long.
+ * Creates the demo account in the local D1, and returns its secret key. Requires that all migrations are applied. The code runs inside workerd. From
+ * Node, each of the thousands of statements would be a separate call, and the work would take ten times as long.
  */
 export async function seedLocalData(): Promise<string> {
   Object.assign(process.env, quiet);
@@ -101,7 +107,7 @@ export async function seedLocalData(): Promise<string> {
   try {
     const response = await worker.fetch("http://seed/");
     const text = await response.text();
-    if (!response.ok) throw new Error(`The demo account could not be made:\n${text}`);
+    if (!response.ok) throw new Error(`The demo account could not be created:\n${text}`);
     return text;
   } finally {
     await worker.dispose();
@@ -110,10 +116,10 @@ export async function seedLocalData(): Promise<string> {
 
 type Databases = Record<string, D1Database>;
 
-/** Runs `work` on the local databases, by their bindings. */
+/** Runs `work` with the local databases, keyed by binding. */
 export async function withDatabases<Result>(work: (env: Databases) => Promise<Result>): Promise<Result> {
   Object.assign(process.env, quiet);
-  // It takes a second to load, which most starts need not wait for.
+  // Loading wrangler takes a second, and most starts do not need it.
   const { getPlatformProxy } = await import("wrangler");
   const configPath = await dataOnlyConfig();
   const proxy = await getPlatformProxy<Databases>({ configPath, persist: { path: join(stateDirectory, "v3") } });
@@ -124,7 +130,10 @@ export async function withDatabases<Result>(work: (env: Databases) => Promise<Re
   }
 }
 
-/** Writes the config of a Worker with this one's databases alone, since its Durable Objects can be run by nobody but itself. Answers its path. */
+/**
+ * Writes the config of a Worker that has only the databases of this Worker, and returns its path. No other Worker can run the Durable Objects of this
+ * Worker.
+ */
 async function dataOnlyConfig(): Promise<string> {
   const { unstable_readConfig } = await import("wrangler");
   const { d1_databases, compatibility_date, compatibility_flags } = unstable_readConfig({ config: join(root, "wrangler.toml"), env: "" });

@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { tablesOfAccounts } from "../src/registry/area-tables.ts";
 import { missingStatements } from "./storage-counting.ts";
 
-// `npm run migration -- NAME`: writes the migrations from what is applied so far to the tables that `src/` has now, with what counts their rows.
+// `npm run migration -- NAME` writes the migrations that bring the databases to the tables in `src/`. These migrations include the columns and
+// triggers that count the bytes of rows.
 
 const root = join(import.meta.dirname, "..");
 const [name = ""] = process.argv.slice(2);
@@ -13,12 +14,12 @@ if (!/^[a-z][a-z0-9_]*$/.test(name)) {
   process.exit(2);
 }
 
-/** By folder of `migrations`: where the tables are. */
+/** The files that define tables, by folder of `migrations`. */
 const schemas = { main: "src/**/tables.ts", activity: "src/**/log-tables.ts" };
 
 const filesOf = (folder: string) => globSync(`migrations/${folder}/*.sql`, { cwd: root }).toSorted();
 
-/** Has drizzle-kit write a migration. Returns its path; undefined if there is nothing to migrate. */
+/** Writes a migration with drizzle-kit. Returns the path of the migration, or undefined if nothing has changed. */
 function generate(folder: keyof typeof schemas, ...more: string[]): string | undefined {
   const before = new Set(filesOf(folder));
   const args = ["generate", "--dialect", "sqlite", "--schema", schemas[folder], "--out", `migrations/${folder}`, "--name", name, ...more];
@@ -27,7 +28,7 @@ function generate(folder: keyof typeof schemas, ...more: string[]): string | und
   return filesOf(folder).find((file) => !before.has(file));
 }
 
-/** Drizzle cannot say that a table is stored by its primary key. */
+/** Adds WITHOUT ROWID to the tables that need it, because Drizzle has no option for it. */
 function addWithoutRowid(file: string): void {
   const made = tablesOfAccounts.filter(({ facts }) => facts.withoutRowid).map((table) => table.name);
   const text = readFileSync(join(root, file), "utf8");
@@ -35,7 +36,7 @@ function addWithoutRowid(file: string): void {
   writeFileSync(join(root, file), text.replaceAll(form, "$1 WITHOUT ROWID;"));
 }
 
-/** What a custom migration of drizzle-kit begins with. */
+/** The comment at the start of a custom migration from drizzle-kit. */
 const placeholder = /^-- Custom SQL migration file.*\n?/m;
 
 const made = [generate("main"), generate("activity")].filter((file) => file !== undefined);
@@ -51,4 +52,4 @@ if (missing.length > 0) {
   appendFileSync(join(root, file), `${text === "" ? "" : "--> statement-breakpoint\n"}${statements}\n`);
   if (!made.includes(file)) made.push(file);
 }
-console.log(made.length === 0 ? "Nothing to migrate." : `Written: ${made.join(", ")}`);
+console.log(made.length === 0 ? "Nothing to migrate." : `Wrote ${made.join(", ")}`);

@@ -5,14 +5,14 @@ import { CommandError } from "./exit-codes.ts";
 import { localSecrets } from "./local-secrets.ts";
 import { root } from "./root.ts";
 
-// Calls of the operator's API of a Worker, on this machine or deployed.
+// Calls the operator's API of a Worker, on this machine or deployed.
 
 const maxCallMs = 90_000;
-/** Tokens of deployed Workers, as `npm run deploy` has made them: a line for each, `https://origin=token`. */
+/** The file with the operator tokens of deployed Workers, which `npm run deploy` writes. A line has the form `https://origin=token`. */
 export const tokensFile = join(root, ".operator-tokens");
 
 export interface Answer {
-  // biome-ignore lint/suspicious/noExplicitAny: the operator's API has no types out here
+  // biome-ignore lint/suspicious/noExplicitAny: the operator's API has no types outside of the Worker
   body: any;
   text: string;
   headers: Headers;
@@ -21,14 +21,14 @@ export interface Answer {
 /** The Worker that a command calls. */
 export interface OperatorClient {
   origin: string;
-  /** Whether it is the one that `npm start` runs, whose secrets are in .dev.vars. */
+  /** Whether the Worker is the one that `npm start` runs, whose secrets are in .dev.vars. */
   isLocal: boolean;
   call(method: string, path: string, body?: unknown): Promise<Answer>;
 }
 
 /**
- * The Worker at `remote` or, without one, that of this machine. `isKept`: uses the token stored here, even if OPERATOR_TOKEN is set. Throws
- * `CommandError` where there is no token for it.
+ * Returns a client for the Worker at `remote`, or for the local Worker by default. With `isKept`, ignores OPERATOR_TOKEN and uses the token that is
+ * stored on this machine. Throws `CommandError` if there is no token for the Worker.
  */
 export function connectToOperator(remote: string | undefined, { isKept = false } = {}): OperatorClient {
   const origin = originOf(remote);
@@ -37,8 +37,8 @@ export function connectToOperator(remote: string | undefined, { isKept = false }
     throw new CommandError(
       "misuse",
       remote === undefined
-        ? "There is no operator token yet: `npm start` makes one."
-        : `There is no token for ${origin}. Set OPERATOR_TOKEN to one of those whose SHA-256 the Worker's secret OPERATOR_TOKENS holds.`,
+        ? "There is no operator token yet. `npm start` creates one."
+        : `There is no token for ${origin}. Set OPERATOR_TOKEN to a token whose SHA-256 is in the Worker's secret OPERATOR_TOKENS.`,
     );
   return { origin, isLocal: remote === undefined, call: (method, path, body) => call(origin, token, method, path, body) };
 }
@@ -48,7 +48,7 @@ function originOf(remote: string | undefined): string {
   const url = URL.canParse(remote) ? new URL(remote) : null;
   if (!url || !/^https?:$/.test(url.protocol))
     throw new CommandError("misuse", `--remote and OPERATOR_REMOTE take the address of a Worker, not "${remote}".`);
-  // The token would be read on the way.
+  // Without TLS, anyone on the network path could read the token.
   if (url.protocol === "http:" && !isLoopback(url.hostname))
     throw new CommandError("misuse", `--remote and OPERATOR_REMOTE take https://, not ${url.origin}.`);
   return url.origin;
@@ -64,12 +64,12 @@ function tokenFor(origin: string): string | undefined {
   return line?.slice(origin.length + 1);
 }
 
-/** Keeps the token of a deployed Worker where `connectToOperator` finds it. */
+/** Stores the token of a deployed Worker in the file that `connectToOperator` reads. */
 export function keepToken(origin: string, token: string): void {
   const lines = existsSync(tokensFile) ? readFileSync(tokensFile, "utf8").split("\n") : [];
   const others = lines.filter((line) => line !== "" && !line.startsWith(`${origin}=`));
   writeFileSync(tokensFile, `${[...others, `${origin}=${token}`].join("\n")}\n`, { mode: 0o600 });
-  // It may have been there with another one.
+  // An existing file keeps its mode, so the mode is set again.
   chmodSync(tokensFile, 0o600);
 }
 
@@ -96,15 +96,15 @@ async function call(origin: string, token: string, method: string, path: string,
   const answered = isJson ? JSON.parse(text) : null;
   if (status >= 200 && status < 300) return { body: answered, text, headers };
   const detail = [
-    answered?.detail ?? `${origin} answered ${status}.`,
+    answered?.detail ?? `${origin} responded with ${status}.`,
     ...(answered?.errors ?? []).map(({ pointer, detail: each }: { pointer: string; detail: string }) => `${pointer}: ${each}`),
   ].join(" ");
   const requestId = answered?.request_id ? ` (${answered.request_id})` : "";
   if (status >= 300 && status < 400)
-    throw new CommandError("refused", `${origin} leads elsewhere: something stands before the Worker, Cloudflare Access perhaps.`);
+    throw new CommandError("refused", `${origin} redirects requests. Something is in front of the Worker, perhaps Cloudflare Access.`);
   if (status === 401 || status === 403 || status === 409) throw new CommandError("refused", detail);
   if (status === 400 || status === 422) throw new CommandError("misuse", detail);
   if (status === 502 || status === 504 || (status === 530 && !answered))
-    throw new CommandError("unreachable", `${origin} answered ${status}.`);
+    throw new CommandError("unreachable", `${origin} responded with ${status}.`);
   throw new CommandError("failed", `${detail}${status >= 500 ? requestId : ""}`, { isTransient: status >= 500 });
 }

@@ -7,7 +7,8 @@ import { secrets } from "./operator/secrets.ts";
 import { audit, deliveries, guards, owners } from "./operator/upkeep.ts";
 import { connectToOperator } from "./operator-client.ts";
 
-// `npm run operator`: what the team that runs a deployment does with it. Each command calls the Worker, so that guards are told as D1 is.
+// `npm run operator` has the commands for the team that runs a deployment. Each command calls the Worker instead of D1, so that guards receive every
+// change too.
 
 const nouns: Record<string, Record<string, Command>> = { accounts, keys, owners, guards, secrets, deliveries, audit };
 
@@ -21,13 +22,13 @@ function helpOf(noun?: string): string {
 
 ${forms.map(([form, what]) => `  ${form.padEnd(width)}  ${what}`).join("\n")}
 
-  --json        the answer as JSON
-  --remote URL  a deployed Worker, or set OPERATOR_REMOTE; without either, the one that \`npm start\` runs. Its token is in .operator-tokens or
-                OPERATOR_TOKEN
+  --json        print the response as JSON
+  --remote URL  call the deployed Worker at URL (or set OPERATOR_REMOTE); the default is the Worker of \`npm start\`. The token of a deployed
+                Worker is in .operator-tokens or OPERATOR_TOKEN
 
-Each call prints the address of its Worker on standard error.
+Each command prints the address of the Worker on standard error.
 
-It ends with 0 done, 1 failed, 2 called wrongly, 3 unreachable, 4 refused.`;
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 unreachable, 4 refused.`;
 }
 
 const misuse = (message: string, noun?: string): CommandError => new CommandError("misuse", `${message}\n\n${helpOf(noun)}`);
@@ -57,7 +58,7 @@ async function run(argv: string[]): Promise<void> {
   await command.run({ client, args: positionals, options: values, isJson: values.json === true });
 }
 
-// What reads our output may have had enough of it.
+// The reader of standard output may close the pipe early.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => process.exit(error.code === "EPIPE" ? 0 : exitCodes.failed));
 
 run(process.argv.slice(2)).catch((error: unknown) => {

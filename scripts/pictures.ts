@@ -6,12 +6,12 @@ import { startChromium } from "../test/browser/chromium.ts";
 import { copyProject, freePort, removeProject } from "../test/node/project.ts";
 import { root } from "./root.ts";
 
-// `npm run pictures`: the pictures that the README and the documentation show, made anew from a demo account of its own.
+// `npm run pictures` takes the screenshots for the README and the documentation again, from a new demo account.
 
 const folder = join(root, "docs", "pictures");
 const viewport = { width: 1280, height: 860 };
 
-/** Starts a copy of the project as a stranger would. Answers the demo key that it prints, and how to end it. */
+/** Starts a copy of the project with `npm start`. Returns the printed demo key, and a function that stops the copy. */
 async function start(copy: string, port: number): Promise<{ key: string; stop(): Promise<void> }> {
   const child = spawn("npm", ["start"], {
     cwd: copy,
@@ -22,7 +22,7 @@ async function start(copy: string, port: number): Promise<{ key: string; stop():
   let said = "";
   const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
   await new Promise<void>((resolve, reject) => {
-    child.once("exit", (code) => reject(new Error(`npm start ended by itself (${code}):\n${said}`)));
+    child.once("exit", (code) => reject(new Error(`npm start exited unexpectedly (${code}):\n${said}`)));
     child.stdout.on("data", (chunk) => {
       said += chunk;
       if (/^Ready$/m.test(said)) resolve();
@@ -49,7 +49,7 @@ const api = (method: string, path: string, body?: object) =>
 
 try {
   mkdirSync(folder, { recursive: true });
-  // So that there is a webhook, and something of this hour.
+  // The screenshots need a webhook and requests in the current hour.
   await api("POST", "/webhooks", {
     url: at("/nothing"),
     description: "Tells the warehouse",

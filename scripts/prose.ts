@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { marked, type Token } from "marked";
 import { root } from "./root.ts";
 
-// The prose of the project: paragraphs of documents, comments, descriptions of the API, and texts of pages.
+// Extracts the prose of the project: paragraphs of documents, comments, API descriptions, and texts of pages.
 
 export interface Passage {
   file: string;
@@ -19,7 +19,7 @@ export const sentencesOf = (text: string): string[] =>
     .map((sentence) => sentence.replaceAll(/\s+/g, " ").trim())
     .filter((sentence) => sentence !== "");
 
-/** Counts the words of a sentence. Code, a list of code, and the address of a link each count as one. */
+/** Counts the words of a sentence. Code and a list of code count as one word. The address of a link is not counted. */
 export const wordsOf = (sentence: string): number =>
   sentence
     .replaceAll(/`[^`]*`/g, "code")
@@ -28,7 +28,7 @@ export const wordsOf = (sentence: string): number =>
     .split(" ")
     .filter((word) => /\w/.test(word)).length;
 
-/** Paragraphs and items of lists of a Markdown document. */
+/** Returns the paragraphs and list items of a Markdown document. */
 function passagesOf(tokens: readonly Token[]): string[] {
   return tokens.flatMap((token) => {
     if (token.type === "paragraph" || token.type === "text") return [token.raw];
@@ -44,7 +44,7 @@ export function ofMarkdown(file: string, text: string): Passage[] {
   return passagesOf(marked.lexer(text)).map((part) => ({ file, line: lineOf(text, part), text: part }));
 }
 
-/** Comments of a source file: the lines of a block, or of `//` after each other, are one passage. */
+/** Returns the comments of a source file. Consecutive comment lines are one passage. */
 export function ofSource(file: string, text: string): Passage[] {
   const form = file.endsWith(".toml") ? /^\s*#\s?(?<words>.*)$/ : /^\s*(?:\/\/|\/\*\*?|\*(?!\/))\s?(?<words>.*?)\s*(?:\*\/)?$/;
   const passages: Passage[] = [];
@@ -60,7 +60,7 @@ export function ofSource(file: string, text: string): Passage[] {
   return passages;
 }
 
-/** Texts between the tags of a page's source, in order. */
+/** Returns the texts between the tags in the source of a page, in order. */
 export function ofPage(file: string, text: string): Passage[] {
   return [...text.matchAll(/>(?<words>[^<>{}=;]*[a-z]{2} [a-z][^<>{}=;]*)</g)].map((match) => ({
     file,
@@ -69,7 +69,7 @@ export function ofPage(file: string, text: string): Passage[] {
   }));
 }
 
-/** Every `description` and `summary` of the OpenAPI document. */
+/** Returns every `description` and `summary` in the OpenAPI document. */
 function inDocument(file: string, value: unknown, at = ""): Passage[] {
   if (typeof value !== "object" || value === null) return [];
   return Object.entries(value).flatMap(([name, child]) =>
@@ -81,13 +81,13 @@ function inDocument(file: string, value: unknown, at = ""): Passage[] {
   );
 }
 
-/** Every description and summary of the OpenAPI document that is checked in. */
+/** Returns the descriptions and summaries in the OpenAPI document that is checked in. */
 export function ofDocument(): Passage[] {
   const file = "public/api/v1/openapi.json";
   return inDocument(file, JSON.parse(readFileSync(join(root, file), "utf8")));
 }
 
-/** Files of the project that have prose, without generated files. */
+/** Returns the files of the project that contain prose, without generated files. */
 export const proseFiles = (): string[] =>
   execFileSync("git", ["ls-files", "*.md", "*.ts", "*.tsx", "wrangler.toml"], { cwd: root, encoding: "utf8" })
     .split("\n")

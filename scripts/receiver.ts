@@ -1,15 +1,15 @@
 import { styleText } from "node:util";
 import { signatureErrorOf, startReceiver } from "./receiving.ts";
 
-// `npm run receiver -- [PORT] [SECRET]`: prints what webhooks send, and verifies it where the webhook's secret is given.
+// `npm run receiver -- [PORT] [SECRET]` prints the requests of webhooks, and verifies their signatures if the webhook's secret is given.
 
 const usage = `Usage: npm run receiver -- [PORT] [SECRET]
 
-  PORT    where to listen on this machine (4000)
-  SECRET  the webhook's secret, whsec_..., to verify signatures with
+  PORT    the port to listen on (default 4000)
+  SECRET  the webhook's secret (whsec_...), to verify signatures
 
-The path tells it what to do: /fail answers 500, /hang never answers, /redirect 302, /gone 410, /busy 429,
-/flood a megabyte; any other 204.`;
+The path selects the response: /fail 500, /redirect 302, /gone 410, /busy 429, /flood a megabyte of text,
+/hang no response, and any other path 204.`;
 
 const [portText = "4000", secret] = process.argv.slice(2);
 const port = Number(portText);

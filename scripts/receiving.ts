@@ -2,9 +2,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { Webhook } from "standardwebhooks";
 
-// A receiver of webhooks for local work: it takes what is posted to it, and behaves as the first part of the path tells it.
+// A webhook receiver for local work and tests. The first segment of the request path determines the response.
 
-/** One request, as it came. */
 export interface Received {
   path: string;
   headers: Record<string, string>;
@@ -20,7 +19,7 @@ export interface Receiver {
 
 const retryAfterSeconds = "7";
 
-/** What a path makes the receiver do; anything else is taken with 204. */
+/** The responses by the first segment of the path. Any other path gets status 204. */
 const behaviours: Record<string, (response: ServerResponse) => void> = {
   fail: (response) => response.writeHead(500).end("This receiver was told to fail."),
   collapse: (response) => response.writeHead(500, { "X-Trace": "t".repeat(4000) }).end("It broke. ".repeat(1638)),
@@ -31,7 +30,10 @@ const behaviours: Record<string, (response: ServerResponse) => void> = {
   busy: (response) => response.writeHead(429, { "Retry-After": retryAfterSeconds }).end(),
 };
 
-/** Starts a receiver on this machine alone; `port` 0 takes a free one. `tell` hears of each request. `GET /received` lists those of a path. */
+/**
+ * Starts a receiver that is reachable only from this machine. Port 0 selects a free port. `tell` is called with each request. `GET
+ * /received?path=PATH` returns the requests to a path.
+ */
 export async function startReceiver(port: number, tell: (received: Received) => void = () => {}): Promise<Receiver> {
   const received: Received[] = [];
   const server = createServer(async (request, response) => {
@@ -41,7 +43,7 @@ export async function startReceiver(port: number, tell: (received: Received) => 
       return response.end(JSON.stringify(received.filter((each) => each.path === path)));
     }
     const body = await bodyOf(request).catch(() => null);
-    // The sender broke off.
+    // The sender closed the connection before the end of the body.
     if (body === null) return response.destroy();
     const one = { path: pathname, headers: headersOf(request), body, at: Date.now() };
     received.push(one);
@@ -50,7 +52,7 @@ export async function startReceiver(port: number, tell: (received: Received) => 
     if (behave) behave(response);
     else response.writeHead(204).end();
   });
-  // An idle connection stays open: closing it would lose a request that arrives at that moment.
+  // An idle connection stays open, because closing it would lose a request that arrives at that moment.
   server.keepAliveTimeout = 0;
   await new Promise<void>((resolve, reject) => server.once("error", reject).listen(port, "127.0.0.1", resolve));
   const stop = () =>
@@ -61,7 +63,7 @@ export async function startReceiver(port: number, tell: (received: Received) => 
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, received, stop };
 }
 
-/** Whether a request is signed with a secret, by the public package that receivers use. Answers the reason where it is not. */
+/** Verifies the signature of a request with the public package that receivers use. Returns the reason if the signature is not valid, or else null. */
 export function signatureErrorOf({ headers, body }: Pick<Received, "headers" | "body">, secret: string): string | null {
   try {
     new Webhook(secret).verify(body, headers);

@@ -1,4 +1,4 @@
 import { join } from "node:path";
 
-/** The folder of the project. */
+/** The root folder of the project. */
 export const root = join(import.meta.dirname, "..");

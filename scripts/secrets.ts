@@ -1,8 +1,11 @@
 import { createHash, randomBytes } from "node:crypto";
 
-// The secrets of a Worker, on a laptop and deployed alike.
+// Creates the secrets of a Worker, local or deployed.
 
-/** Those that `name:secret` pairs are in, each with its second place: see src/crypto/secrets.ts. */
+/**
+ * The variables that contain `name:secret` pairs, each with the name of its first pair. Each kind of secret has two variables
+ * (src/crypto/secrets.ts).
+ */
 const named = { KEY_SIGNING_SECRETS: "a", KEY_SIGNING_SECRETS_2: "b", WEBHOOK_SEALING_SECRETS: "a", WEBHOOK_SEALING_SECRETS_2: "b" };
 
 export const secretNames = [...Object.keys(named), "OPERATOR_TOKENS"];
@@ -11,10 +14,13 @@ export const newSecret = (name: string): string => `${name}:${randomBytes(32).to
 
 const newOperatorToken = (): string => `dvop_${randomBytes(32).toString("base64url")}`;
 
-/** What OPERATOR_TOKENS holds for a token. */
+/** Returns the entry of a token in OPERATOR_TOKENS, with the SHA-256 of the token. */
 const operatorEntry = (name: string, token: string): string => `${name}:${createHash("sha256").update(token).digest("hex")}`;
 
-/** Those that are not among the names that are `there`, made anew. `OPERATOR_TOKEN` is what the operator sends; the Worker has its hash, under the name `operator`. */
+/**
+ * Creates the secrets whose names are not in `there`. `OPERATOR_TOKEN` is the token that the operator sends. The Worker stores only the hash of the
+ * token, under the name `operator`.
+ */
 export function missingSecrets(there: readonly string[], operator: string): Record<string, string> {
   const made: Record<string, string> = {};
   for (const [place, name] of Object.entries(named)) if (!there.includes(place)) made[place] = newSecret(name);

@@ -1,6 +1,6 @@
 export type Random = () => number;
 
-/** The same numbers from 0 to 1 in every run (mulberry32). */
+/** Returns a generator of pseudorandom numbers from 0 to 1 (mulberry32). The same seed always gives the same numbers. */
 export function randomFrom(seed: number): Random {
   let state = seed;
   return () => {
@@ -13,7 +13,7 @@ export function randomFrom(seed: number): Random {
 
 export const pick = <Item>(random: Random, items: readonly Item[]): Item => items[Math.floor(random() * items.length)] as Item;
 
-/** One of some [item, weight] pairs. */
+/** Picks an item at random. The second element of each pair is the weight of the item. */
 export function weighted<Item>(random: Random, items: readonly (readonly [Item, number])[]): Item {
   let rest = random() * items.reduce((sum, [, weight]) => sum + weight, 0);
   for (const [item, weight] of items) {

@@ -5,8 +5,6 @@ import { dayMs, hourMs } from "../src/time/clock.ts";
 import type { WriteContext } from "../src/webhooks/outbox.ts";
 import { pick, type Random, weighted } from "./seed-random.ts";
 
-// The resources of the demo account.
-
 const people = [
   "Amara Okafor",
   "Jonas Lindqvist",
@@ -47,7 +45,7 @@ const things = [
   "onboarding guide",
 ];
 
-/** Makes users and tasks over sixty days up to `now`. */
+/** Creates the users and tasks of the demo account, with times between `startsAt` and `now`. */
 export async function seedResources(random: Random, at: (time: number) => WriteContext, startsAt: number, now: number): Promise<void> {
   const users: string[] = [];
   for (const [index, name] of people.entries()) {

@@ -2,7 +2,7 @@ import { signingSecretsIn } from "../src/credentials/key-format.ts";
 import { connect } from "../src/db/client.ts";
 import { seedDemo } from "./seed.ts";
 
-// The Worker that makes the demo account: it answers any request with the account's secret key.
+// A Worker that creates the demo account on any request, and responds with the account's secret key.
 
 export default {
   async fetch(

@@ -19,12 +19,12 @@ import { seedResources } from "./seed-resources.ts";
 const days = 60;
 const seedValue = 20_260;
 
-/** These scopes, as far as there are such. */
+/** Returns the given scopes that exist in this project. */
 const only = (...names: string[]) => scopes.filter((scope) => names.includes(scope));
 
 /**
- * Makes the demo account: keys, users, tasks and sixty days of requests up to the hour before `now`, through the same code
- * that the Worker runs. Answers the secret of a key with every scope, which no request was made with.
+ * Creates the demo account with keys, users, tasks and sixty days of requests up to the hour before `now`, through the same code that the Worker
+ * runs. Returns the secret of a key that has every scope and no requests.
  */
 export async function seedDemo({
   db,
@@ -57,12 +57,12 @@ export async function seedDemo({
   await seedResources(random, at, startsAt, now);
   await seedActivity(random, activity, account.id, clients, startsAt, now);
   await foldAll(activity);
-  // The demo key, made now, is no sample: it goes on working when the rest is removed.
+  // The demo key is created at `now`, so it is not sample data and continues to work after the removal of the sample data.
   await markSampleData(db, account.id, now);
   return demo.secretKey;
 }
 
-/** Folds all that is stale: more at once than where anybody else waits for D1. */
+/** Rolls up all dirty buckets. A batch is larger than in the Worker, because nothing else waits for D1. */
 async function foldAll(d1: D1Database): Promise<void> {
   for (;;) {
     const stale = await dirtyBucketsOfWriter(d1, 0, Number.MAX_SAFE_INTEGER, 1000);
@@ -109,7 +109,7 @@ async function seedActivity(
   startsAt: number,
   now: number,
 ): Promise<void> {
-  // What the paths name is not there: only requests are made up.
+  // The resources in the paths do not exist, because only the requests are made up.
   const idFrom = (prefix: string) => newId("req", startsAt).replace("req", prefix);
   const ids = { users: idFrom("usr"), tasks: idFrom("tsk") };
   const end = hourStart(now);
@@ -125,7 +125,7 @@ async function seedActivity(
   }
 }
 
-/** Busy in the working hours of Europe, quiet at night and at weekends, and growing. */
+/** Returns the number of requests in an hour. Traffic is high in the working hours of Europe, low at night and at weekends, and grows over time. */
 function requestsIn(hour: number, startsAt: number): number {
   const date = new Date(hour);
   const working = Math.max(0, Math.sin(((date.getUTCHours() - 5) / 14) * Math.PI));

@@ -8,13 +8,15 @@ import { CommandError, exitCodes } from "./exit-codes.ts";
 import { applyMigrations, earlierData, ensureStateDirectory, seedLocalData, stateDirectory } from "./local.ts";
 import { ensureSecrets, localSecrets, setLocalSecret } from "./local-secrets.ts";
 
-// `npm start`: everything from an empty clone to a Worker that answers, and nothing left behind when it ends.
+// `npm start` prepares the local data, also in a fresh clone, and starts the Worker. No process is left behind when `npm start` ends.
 
-/** There once the demo account is made. Its key is DEMO_API_KEY of .dev.vars. */
+/** The file exists once the demo account has been created. The demo key is DEMO_API_KEY in .dev.vars. */
 const demoFile = join(stateDirectory, "demo");
-/** Up to 0.2, where the local databases had other names, the key was here. */
+/** The file that held the demo key up to release 0.2. The local databases had other names at that time. */
 const formerDemoFile = join(stateDirectory, "demo-key");
-/** There while the demo data is being made: a start that was broken off begins again. */
+/**
+ * The file exists while the demo data are being created. After an interrupted start, the next start deletes the local data and creates them again.
+ */
 const unfinishedFile = join(stateDirectory, "unfinished");
 
 const say = (text: string) => process.stdout.write(`${text}\n`);
@@ -34,7 +36,7 @@ function optionsIn(args: string[]): { fresh: boolean; signIn: boolean; log: bool
   if (unknown !== undefined)
     throw new CommandError(
       "misuse",
-      `Unknown option ${unknown}. There are three: npm start -- --fresh begins again with new data, npm start -- --sign-in asks who is there, as a deployed Worker does, npm start -- --log prints a line for each request.`,
+      `Unknown option ${unknown}. There are three options: npm start -- --fresh starts again with new data, npm start -- --sign-in requires sign-in as a deployed Worker does, and npm start -- --log prints a line for each request.`,
     );
   return { fresh: args.includes("--fresh"), signIn: args.includes("--sign-in"), log: args.includes("--log") };
 }
@@ -47,7 +49,7 @@ async function requireFreePort(port: number): Promise<void> {
     throw error.code === "EADDRINUSE" ? taken : new CommandError("misuse", `Port ${port} cannot be used: ${error.message}`);
   });
   await new Promise((resolve) => server.close(resolve));
-  // "localhost" may lead to ::1 first, where something else may listen.
+  // `localhost` can resolve to ::1 first, and another program may listen there.
   const other = connectTo({ port, host: "::1" });
   const answered = await new Promise<boolean>((resolve) => other.once("connect", () => resolve(true)).once("error", () => resolve(false)));
   other.destroy();
@@ -58,7 +60,7 @@ async function prepare(fresh: boolean): Promise<string> {
   if (fresh || existsSync(unfinishedFile)) rmSync(stateDirectory, { recursive: true, force: true });
   if (existsSync(formerDemoFile)) throw earlierData();
   ensureStateDirectory();
-  // What a start before may have recorded of requests.
+  // An earlier start may have recorded requests in this folder.
   rmSync(join(stateDirectory, "v3", "observability"), { recursive: true, force: true });
   ensureSecrets();
   say("Applying the D1 migrations ...");
@@ -66,7 +68,7 @@ async function prepare(fresh: boolean): Promise<string> {
   const kept = localSecrets().DEMO_API_KEY;
   if (kept && existsSync(demoFile)) return kept;
 
-  say("Making the demo account ...");
+  say("Creating the demo account ...");
   writeFileSync(unfinishedFile, "");
   const key = await seedLocalData();
   setLocalSecret("DEMO_API_KEY", key);
@@ -91,25 +93,25 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** The process that npm runs in: between it and us there is a shell. Null where `ps` cannot tell. */
+/** Returns the id of the npm process, which is the parent of the shell that started this process. Returns null if `ps` does not report it. */
 function npmAbove(): number | null {
   const { stdout } = spawnSync("ps", ["-o", "ppid=", "-p", String(process.ppid)], { encoding: "utf8" });
   const pid = Number(stdout);
   return pid > 1 ? pid : null;
 }
 
-/** Ends the Worker and everything that it started. */
+/** Ends the Worker and all processes that it started. */
 async function stopWorker(worker: ChildProcess): Promise<void> {
   signalGroup(worker, "SIGTERM");
   for (let waited = 0; waited < 5000; waited += 50) {
-    // Signal 0 only asks whether anyone is left.
+    // Signal 0 only checks whether a process of the group is left.
     if (!signalGroup(worker, 0 as unknown as NodeJS.Signals)) return;
     await sleep(50);
   }
   signalGroup(worker, "SIGKILL");
 }
 
-/** Production has cron; wrangler dev does not fire it by itself. */
+/** Triggers the scheduled jobs. Cloudflare triggers these jobs in production, but wrangler dev does not. */
 const fireCron = (url: string) => {
   fetch(`${url}/cdn-cgi/local/scheduled`, { signal: AbortSignal.timeout(50_000) }).catch((error: unknown) =>
     console.error("The cron job did not run:", error),
@@ -135,11 +137,11 @@ async function start(): Promise<void> {
   process.on("SIGINT", () => stop(0));
   process.on("SIGTERM", () => stop(0));
   process.on("SIGHUP", () => stop(0));
-  // Where npm was killed rather than asked to stop, nobody signals us.
+  // If npm was killed, this process receives no signal, so it checks every second whether npm is alive.
   const npm = npmAbove();
   setInterval(() => npm !== null && !isAlive(npm) && stop(1), 1000);
   worker.on("exit", (code) => {
-    if (!isStopping) console.error(`The Worker ended by itself (${code}).`);
+    if (!isStopping) console.error(`The Worker exited unexpectedly (${code}).`);
     stop(1);
   });
 

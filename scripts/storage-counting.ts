@@ -4,21 +4,27 @@ import { DatabaseSync } from "node:sqlite";
 import type { RowBytes } from "../src/db/manifest.ts";
 import { type AreaTable, ownerOf, tablesOfAccounts } from "../src/registry/area-tables.ts";
 
-// What counts the rows of an account for its quota: a generated column and three triggers for each table, as its manifest says. Drizzle knows neither, so
-// they are compared with what the migrations make.
+// The storage of an account is counted by a generated column and up to three triggers per table, as the manifest of the table specifies. Drizzle
+// creates neither, so this module compares the expected SQL with the result of the migrations.
 
-/** A row above this has a page of its own: of a table stored by its primary key, and of others. */
+/**
+ * A row whose texts have more than `from` bytes needs an extra page, which counts as `bytes` bytes. The values depend on whether the table has a
+ * rowid.
+ */
 const overflow = { withoutRowid: { from: 920, bytes: 4096 }, withRowid: { from: 1960, bytes: 2048 } };
 
-/** Numbers of a row, and its entry in each index. */
+/**
+ * Returns the size of a row without its texts, in bytes: 100 for the row, and 100 for its entry in each index. The primary key of a table with a
+ * rowid is an index.
+ */
 const usualRow = ({ indexes, facts }: AreaTable): RowBytes => ({ row: 100 + 100 * (indexes + (facts.withoutRowid ? 0 : 1)) });
 
 const quoted = (names: readonly string[]) => names.map((name) => `\`${name}\``).join(", ");
 
-/** Whether the rows of a table are counted. */
+/** Returns whether the rows of a table count towards the storage quota. */
 const isCounted = ({ isLog, facts }: AreaTable) => !isLog && facts.bytes !== "not counted";
 
-/** The expression of what a row takes. */
+/** Returns the SQL expression for the size of a row in bytes. */
 function rowBytesOf(table: AreaTable): string {
   const bytes = table.facts.bytes ?? usualRow(table);
   if (bytes === "not counted") throw new Error(`${table.name} is not counted`);
@@ -33,7 +39,7 @@ function rowBytesOf(table: AreaTable): string {
   ].join(" + ");
 }
 
-/** The triggers that keep the sums, by name. */
+/** Returns the triggers that update the totals of each account, by name. */
 function triggersOf(table: AreaTable): Map<string, string> {
   const { name, facts } = table;
   const owner = ownerOf(table);
@@ -77,7 +83,7 @@ function triggersOf(table: AreaTable): Map<string, string> {
   ]);
 }
 
-/** What the migrations of a folder make of the main database. */
+/** Applies the migrations of a folder to a database in memory. */
 function migrated(folder: string): DatabaseSync {
   const database = new DatabaseSync(":memory:");
   for (const file of globSync("*.sql", { cwd: folder }).toSorted())
@@ -85,14 +91,14 @@ function migrated(folder: string): DatabaseSync {
   return database;
 }
 
-/** A list of one column is the column. */
+/** Normalizes SQL for comparison. `concat` of one column becomes the column. */
 const plain = (sql: string) =>
   sql
     .replaceAll(/concat\((`\w+`)\)/g, "$1")
     .replaceAll(/\s+/g, " ")
     .trim();
 
-/** Statements that add to the sums what the rows of a table take, or subtract it. */
+/** Returns a statement that adds the bytes of all rows of a table to the totals of their accounts, or subtracts them. */
 const sumOf = (table: AreaTable, sign: "+" | "-") => {
   const { name } = table;
   const owner = ownerOf(table);
@@ -102,7 +108,7 @@ const sumOf = (table: AreaTable, sign: "+" | "-") => {
   return `UPDATE \`account_storage\` SET \`bytes\` = \`bytes\` ${sign} coalesce((SELECT sum(\`${name}\`.\`row_bytes\`) FROM ${rows} = \`account_storage\`.\`account_id\`), 0)`;
 };
 
-/** The statements, each in one line, that a database lacks after the migrations of a folder. */
+/** Returns the statements that a database lacks after the migrations of a folder, each in one line. */
 export function missingStatements(folder: string): string[] {
   const database = migrated(folder);
   const rows = database.prepare("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").all() as { name: string; sql: string }[];
@@ -111,7 +117,7 @@ export function missingStatements(folder: string): string[] {
   return tablesOfAccounts.filter(isCounted).flatMap((table) => {
     const { name } = table;
     const created = there.get(name);
-    if (created === undefined) throw new Error(`no migration makes ${name}`);
+    if (created === undefined) throw new Error(`no migration creates ${name}`);
     const [, expression] = /`row_bytes` integer GENERATED ALWAYS AS \((.*?)\) VIRTUAL/.exec(created) ?? [];
     const [wanted, triggers] = [rowBytesOf(table), triggersOf(table)];
     const old = [...there.keys()].filter((each) => ["added", "changed", "deleted"].some((what) => each === `${name}_${what}`));

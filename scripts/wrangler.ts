@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { root } from "./root.ts";
 
-// Calls of wrangler, which speaks to Cloudflare for us.
+// Runs wrangler, which calls Cloudflare's API.
 
 export interface Said {
   code: number;
@@ -9,15 +9,16 @@ export interface Said {
   err: string;
 }
 
-/** A call of wrangler that failed: what it said is above, or in the message. */
+/** A wrangler command that failed. The output of wrangler is in the message, or was printed before. */
 export class WranglerError extends Error {}
 
-/** Returns the arguments that select an environment of wrangler.toml. The default is the top level. Without `--env`, wrangler would take CLOUDFLARE_ENV. */
+/** Adds the argument that selects an environment of wrangler.toml, by default the top level. Without `--env`, wrangler would use CLOUDFLARE_ENV. */
 export const onEnvironment = (args: readonly string[], environment = ""): string[] => [...args, `--env=${environment}`];
 
 /**
- * Runs wrangler, the first one on the PATH: npm puts the project's there. `environment`: of wrangler.toml, by default the top level. `show`: what it
- * says goes to the terminal as well. `input`: what it reads. Never asks anything. Throws `WranglerError` where it fails, unless `mayFail`.
+ * Runs the first wrangler on the PATH, where npm puts the project's wrangler. `environment` is an environment of wrangler.toml, by default the top
+ * level. `show` also prints the output to standard error. `input` is the standard input. wrangler never prompts. Throws `WranglerError` if wrangler
+ * fails, unless `mayFail` is set.
  */
 export async function wrangler(
   args: readonly string[],
@@ -36,7 +37,7 @@ export async function wrangler(
     shell: process.platform === "win32",
   });
   const said: Said = { code: 1, out: "", err: "" };
-  // It may end without having read it.
+  // wrangler may exit before it has read the input.
   child.stdin.on("error", () => {}).end(input);
   child.stdout.on("data", (chunk) => {
     said.out += chunk;
@@ -51,9 +52,9 @@ export async function wrangler(
   return said;
 }
 
-/** Returns the JSON that a call of wrangler prints, without the lines before it. */
+/** Returns the JSON that wrangler printed, without the lines before it. Throws `WranglerError` if there is no JSON. */
 export function jsonIn(text: string): unknown {
   const start = text.search(/^[[{]/m);
-  if (start < 0) throw new WranglerError(`wrangler answered no JSON:\n${text}`);
+  if (start < 0) throw new WranglerError(`wrangler printed no JSON:\n${text}`);
   return JSON.parse(text.slice(start));
 }

@@ -11,11 +11,11 @@ const everyMinute = keys;
 
 export interface Accounts {
   /**
-   * The time until one bucket of every account is rolled up, in milliseconds, from the moment when the log writers are woken. Every key of every
-   * account has a request in each minute of the bucket.
+   * The time from waking the log writers until one bucket of every account is rolled up, in milliseconds. Every key of every account has a request in
+   * each minute of the bucket.
    */
   foldedMs: number;
-  /** The share of D1's time that one roll-up of every account takes, of the five minutes until the next bucket ends. */
+  /** The share of five minutes, the length of a bucket, that D1 spends on rolling up one bucket of every account. */
   foldShare: number;
   /** The number of runs of the retention job, one per minute, until one hour of entries of all accounts is deleted. */
   retentionRuns: number;
@@ -32,8 +32,8 @@ export async function tell(url: string, verb: string, body: unknown): Promise<un
 }
 
 /**
- * Measures the share of D1's time that usage and retention take with 10,000 accounts of five keys, all active each minute. D1 is as slow as a
- * deployed D1.
+ * Measures how much of D1's time roll-ups and retention take. There are 10,000 accounts with five keys each, and every key has a request each minute.
+ * The measured D1 is as slow as a deployed D1.
  */
 export async function measureAccounts(folder: string): Promise<Accounts> {
   await prepare(folder, []);

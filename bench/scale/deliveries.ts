@@ -29,7 +29,7 @@ export interface Burst {
   delivered: number;
 }
 
-/** Measures the delivery latency of another account while one deletion creates 30,000 deliveries. The Worker runs as under `npm start`. */
+/** Measures the delivery latency of another account while one deletion creates 30,000 deliveries. The Worker runs as it does under `npm start`. */
 export async function measureBurst(folder: string): Promise<Burst> {
   const project = join(folder, "project");
   mkdirSync(project, { recursive: true });

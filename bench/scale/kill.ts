@@ -34,8 +34,8 @@ interface Answer {
 }
 
 /**
- * Kills all processes with SIGKILL under load, ten times, and counts what was answered but lost. In every second round, other work takes nine tenths
- * of D1's time.
+ * Kills all processes with SIGKILL under load, ten times, and counts the answered requests that were lost. In every second round, other work takes
+ * nine tenths of D1's time.
  */
 export async function measureKills(folder: string): Promise<KillReport> {
   const secrets = await prepare(folder, [...Array<number>(8).fill(unlimited), smallLimit]);

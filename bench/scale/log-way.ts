@@ -16,10 +16,10 @@ export interface LogWay {
   /** The median time from a request to its row in D1, in milliseconds. */
   p50: number;
   p99: number;
-  /** The share of its time that D1 was busy with the log, from 0 to 1. */
+  /** The share of time that D1 was busy with the log, from 0 to 1. */
   busyShare: number;
   batchesPerSecond: number;
-  /** The time from the end of the disturbance until the log writers stored no more entries for D1, in milliseconds. */
+  /** The time from the end of the disturbance until D1 has all entries that the log writers had stored, in milliseconds. */
   drainedMs: number;
 }
 
@@ -92,8 +92,8 @@ async function run(
 }
 
 /**
- * Runs a disturbance while the load continues. Returns the milliseconds from the end of the disturbance until the log writers store no more entries
- * for D1.
+ * Runs a disturbance while the load continues. Returns the milliseconds from the end of the disturbance until D1 has all entries that the log writers
+ * had stored.
  */
 async function drainedAfter({ seconds, begin, end }: Disturbance, d1: SlowD1, url: string): Promise<number> {
   await sleep(undisturbedMs);
@@ -103,7 +103,7 @@ async function drainedAfter({ seconds, begin, end }: Disturbance, d1: SlowD1, ur
   return untilDrained(url);
 }
 
-/** Waits until no log writer stores entries for D1. Returns the elapsed time in milliseconds, or infinity after three minutes. */
+/** Waits until D1 has all entries that the log writers had stored. Returns the elapsed time in milliseconds, or infinity after three minutes. */
 async function untilDrained(url: string): Promise<number> {
   for (const from = Date.now(); ; ) {
     const { journalled } = (await (await fetch(url)).json()) as { journalled: number };

@@ -20,7 +20,7 @@ export interface SlowD1 {
   /** The share of D1's time that other work takes, from 0 to 1. */
   others: number;
   isAway: boolean;
-  /** The time from a request to the first write of its log row in milliseconds, by the id of the entry. */
+  /** The time from each request to the first write of its log row, in milliseconds, by the id of the log entry. */
   arrivals: Map<string, number>;
   batches: number;
   stop(): Promise<void>;

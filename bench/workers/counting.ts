@@ -1,4 +1,4 @@
-// Counts what a Worker uses of the platform, by patching the prototypes of D1 and of the storage of Durable Objects.
+// Counts the platform operations of a Worker, by patching the prototypes of D1 and of the storage of Durable Objects.
 
 export const counts = { objectCalls: 0, objectRows: 0, statements: 0, rowsWritten: 0, rowsRead: 0 };
 

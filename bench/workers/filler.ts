@@ -8,7 +8,7 @@ export { ActivityWriter } from "../../src/activity/activity-writer.ts";
 export { KeyGuard } from "../../src/admission/key-guard.ts";
 
 /**
- * Log entries to create, spread evenly over accounts, keys and a time span. Their buckets are dirty, like the buckets of entries from a log writer.
+ * Log entries to create, spread evenly over accounts, keys and a time span. The buckets of the entries are marked dirty, as a log writer would do.
  */
 interface Fill {
   accounts: string[];
@@ -55,7 +55,7 @@ const verbs: Record<string, (body: never, env: Env) => Promise<unknown>> = {
   /** Returns the request ids that have no log entry. */
   missingEntries: async (ids: string[], env) =>
     missing(env.ACTIVITY_0, "SELECT id FROM activity WHERE id IN (SELECT value FROM json_each(?))", ids),
-  /** Returns the task ids that have no task with an event. */
+  /** Returns the ids of tasks that do not exist or have no event. */
   missingTasks: async (ids: string[], env) =>
     missing(
       env.DB,
@@ -67,7 +67,7 @@ const verbs: Record<string, (body: never, env: Env) => Promise<unknown>> = {
   wake: async (now: number, env) => wakeWriters(env, now),
   stale: async (before: number, env) =>
     env.ACTIVITY_0.prepare("SELECT count(*) AS count FROM stale_slices WHERE start < ?").bind(before).first("count"),
-  /** Runs the job that deletes old log entries once. Returns the cursor of the next run in `next`, or null when nothing is left to delete. */
+  /** Runs the job that deletes old log entries. Returns the cursor of the next run in `next`, or null when nothing is left to delete. */
   retain: async ({ cursor, now }: { cursor: string; now: number }, env) => {
     const job = jobs.find(({ name }) => name === "delete_old_log_entries");
     const outbox = { db: connect(env.DB) };

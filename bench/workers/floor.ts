@@ -9,8 +9,8 @@ import { apiSecurityHeaders } from "../../src/http/security-headers.ts";
 import { newId } from "../../src/ids/ids.ts";
 
 /**
- * The minimum work that the contract requires: bare, plus the steps that no design can leave out. All values that can be computed in advance are
- * constants.
+ * The minimum work that the contract requires: the work of the bare Worker, plus the steps that no design can leave out. All values that can be
+ * computed in advance are constants.
  */
 const app = new Hono<{ Bindings: Bindings }>();
 

@@ -37,7 +37,10 @@ const entryOf = (account: number): Entry => ({
   secret: "current",
 });
 
-/** Simulates the buffers of many isolates with requests at random times, in front of the product's own log writers. Returns the number of entries. */
+/**
+ * Simulates the buffers of many isolates with requests at random times, in front of the product's own log writers. Returns the number of created
+ * entries.
+ */
 async function run({ isolates, rate, seconds, accounts }: Load, env: Env): Promise<number> {
   const endsAt = Date.now() + 1000 * seconds;
   const meanMs = (1000 * isolates) / rate;

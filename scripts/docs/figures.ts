@@ -33,7 +33,7 @@ import { delaysMs, jitter, maxAttempts, maxRetryAfterMs, paceMs } from "../../sr
 import { maxWebhooks } from "../../src/webhooks/write-webhooks.ts";
 import { errorPath, eventPath, table } from "./markdown.ts";
 
-/** "5 seconds", "24 hours": in the largest unit that it is a whole number of; a day is 24 hours. */
+/** Formats a duration in the largest unit that gives a whole number greater than 1: "5 seconds", "24 hours". */
 function duration(ms: number): string {
   const [name, length] = units.find(([, length]) => ms % length === 0 && ms / length > 1) ?? (["second", secondMs] as const);
   return `${integer(ms / length)} ${name}${ms === length ? "" : "s"}`;
@@ -41,7 +41,7 @@ function duration(ms: number): string {
 
 const list = (words: readonly string[]) => words.map((word) => `\`${word}\``).join(", ");
 
-/** What the document bounds: the size of a page and of an Idempotency-Key. */
+/** Returns the bounds that the document sets for the size of a page and of an Idempotency-Key. */
 function fromDocument(document: JsonObject): Record<string, string> {
   const { parameters } = document.components as { parameters: Record<string, { schema: Record<string, number> }> };
   const [limit, key] = [parameters.limit?.schema, parameters.IdempotencyKey?.schema];
@@ -54,7 +54,7 @@ function fromDocument(document: JsonObject): Record<string, string> {
   };
 }
 
-/** The bounds of the manifests: rows of an account by the name of the table, further limits, and the notes about them. */
+/** Returns the bounds in the manifests: the maximum number of rows by table, further limits, and the notes about limits. */
 function fromManifests(): Record<string, string> {
   const values = Object.fromEntries([
     ...storedNames.map(({ key, label }) => [`${label}.most`, integer(maxStored[key])]),
@@ -68,7 +68,7 @@ function fromManifests(): Record<string, string> {
   };
 }
 
-/** What a guide names in double braces, read from the code that holds to it. */
+/** Returns the values that guides refer to in double braces. Each value comes from the code that enforces it. */
 export const figures = (document: JsonObject, origin: string): Record<string, string> => ({
   origin,
   "limit.ceiling": integer(limitCeiling),
@@ -127,10 +127,10 @@ export const figures = (document: JsonObject, origin: string): Record<string, st
   ),
 });
 
-/** A guide with its figures filled in. Throws for a name that there is none of. */
+/** Replaces the names in double braces with their values. Throws if a name is unknown. */
 export const withFigures = (text: string, values: Record<string, string>): string =>
   text.replaceAll(/\{\{([\w.]+)\}\}/g, (_, name: string) => {
     const value = values[name];
-    if (value === undefined) throw new Error(`No figure is called ${name}`);
+    if (value === undefined) throw new Error(`There is no figure with the name ${name}`);
     return value;
   });

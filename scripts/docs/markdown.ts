@@ -1,19 +1,18 @@
-/** A piece of code in its fence. */
 export const fence = (language: string, code: string) => `\`\`\`${language}\n${code}\n\`\`\``;
 
 export const jsonFence = (value: unknown) => fence("json", JSON.stringify(value, null, 2));
 
-/** Text in a cell of a table. */
+/** Escapes a text for a cell of a table. */
 export const cell = (text: string) => text.replaceAll("|", "\\|").replaceAll("\n", " ");
 
-/** A table in Markdown; nothing where it has no row. */
+/** Returns a table in Markdown, or an empty string if there are no rows. */
 export function table(heads: readonly string[], rows: readonly (readonly string[])[]): string {
   if (rows.length === 0) return "";
   const line = (cells: readonly string[]) => `| ${cells.map(cell).join(" | ")} |`;
   return [line(heads), line(heads.map(() => "---")), ...rows.map(line)].join("\n");
 }
 
-/** The parts of a page, a line between them, without those that are empty. */
+/** Joins the non-empty parts of a page with blank lines. */
 export const paragraphs = (...parts: readonly (string | undefined | false)[]) =>
   parts.filter((part): part is string => typeof part === "string" && part !== "").join("\n\n");
 

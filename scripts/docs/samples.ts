@@ -1,6 +1,6 @@
 import { isObject, type JsonObject, type Operation, parametersOf } from "../../src/openapi/document.ts";
 
-// One call of an operation as a client makes it. Each sample is run by the tests as it stands, with the key in $API_KEY.
+// Samples show one call of an operation in several languages. The tests run each sample unchanged, with the key in $API_KEY.
 
 export interface Call {
   method: string;
@@ -9,7 +9,7 @@ export interface Call {
   body: JsonObject | undefined;
 }
 
-/** A call that the document's own examples make: with the parameters that are needed, and a body where there is one. */
+/** Returns a call built from the examples in the document, with the required parameters and the body if there is one. */
 export function callOf(
   document: JsonObject,
   { method, path, operation }: { method: string; path: string; operation: Operation },
@@ -31,7 +31,7 @@ export function callOf(
   };
 }
 
-/** In curl, the key in double quotes as `$API_KEY`. */
+/** Returns the call as a curl command, with the key as `$API_KEY` in double quotes. */
 export function inCurl({ method, url, isPublic, body }: Call): string {
   const lines = [`curl${method === "GET" ? "" : ` -X ${method}`} "${url}"`];
   if (!isPublic) lines.push(`-H "Authorization: Bearer $API_KEY"`);
@@ -39,7 +39,7 @@ export function inCurl({ method, url, isPublic, body }: Call): string {
   return lines.join(" \\\n  ");
 }
 
-/** In JavaScript, as Node 20 and every browser runs it. */
+/** Returns the call as JavaScript for Node 20 or later. */
 export function inJavaScript({ method, url, isPublic, body }: Call): string {
   const headers = [
     ...(isPublic ? [] : ["    Authorization: `Bearer $" + "{process.env.API_KEY}`,"]),
@@ -65,7 +65,7 @@ const inPythonLiteral = (value: unknown): string => {
   return JSON.stringify(value);
 };
 
-/** In Python, with what comes with it. */
+/** Returns the call as Python that needs only the standard library. */
 export function inPython({ method, url, isPublic, body }: Call): string {
   const headers = [
     ...(isPublic ? [] : [`        "Authorization": "Bearer " + os.environ["API_KEY"],`]),

@@ -1,14 +1,17 @@
 import type { DocPage } from "../../src/docs/page.ts";
 import { isTextLine, type Posting, places, wordsOf } from "../../src/docs/search-index.ts";
 
-/** The words that a text is found by: each whole, and its parts: "rate_limit.warning", "RateLimit", "limit". */
+/**
+ * Returns the words by which a search finds a text, in lower case: whole words and their parts. For example, the parts of "rate_limit.warning" are
+ * "rate", "limit" and "warning".
+ */
 function indexedWordsOf(text: string): Set<string> {
   const whole = wordsOf(text);
   const parts = whole.flatMap((word) => word.split(/[_.*]+|(?<=[\p{Ll}\p{N}])(?=\p{Lu})/u));
   return new Set([...whole, ...parts].filter((word) => word !== "").map((word) => word.toLowerCase()));
 }
 
-/** The words of all pages, sorted, and where each is. */
+/** Builds the search index: the sorted words of all pages, and the postings of each word. */
 export function buildIndex(pages: readonly DocPage[]): { words: string[]; postings: number[][] } {
   const index = new Map<string, Posting[]>();
   const add = (page: number, bit: number, line: number, text: string) => {

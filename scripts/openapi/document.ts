@@ -14,7 +14,10 @@ import { addRefusals } from "./refusals.ts";
 import { addScopes } from "./scopes.ts";
 import { shareParts } from "./shared-parts.ts";
 
-/** The OpenAPI 3.1.0 document of every operation of `routers`, as plain JSON, as clients see it: answers may get new members and codes. */
+/**
+ * Returns the OpenAPI 3.1.0 document with every operation of `routers`, as plain JSON. This document is for clients, so its response schemas allow
+ * new members and new codes.
+ */
 export function openApiDocument(routers: readonly ApiRouter[]): JsonObject {
   const document = closedDocument(routers);
   addEventRequests(document);
@@ -26,7 +29,10 @@ export function openApiDocument(routers: readonly ApiRouter[]): JsonObject {
   return document;
 }
 
-/** The same with closed answers: what the service answers today and nothing else. Tests hold it to this one. */
+/**
+ * Returns the document with closed response schemas, which allow only the members and codes of this version. The tests check responses against these
+ * schemas.
+ */
 export function closedDocument(routers: readonly ApiRouter[]): JsonObject {
   const registry = createRouter().openAPIRegistry;
   for (const { openAPIRegistry } of routers) {
@@ -36,7 +42,7 @@ export function closedDocument(routers: readonly ApiRouter[]): JsonObject {
   registry.registerComponent("securitySchemes", securityScheme, {
     type: "http",
     scheme: "bearer",
-    description: "An API key, `dvo_...`. The scope that an operation needs stands with it.",
+    description: "An API key, `dvo_...`. Each operation names the scope that it needs.",
   });
   for (const [name, definition] of Object.entries(headers)) registry.registerComponent("headers", name, definition);
   const documented = createRouter();
@@ -49,10 +55,7 @@ export function closedDocument(routers: readonly ApiRouter[]): JsonObject {
   return document;
 }
 
-/**
- * Opens every schema of what the service sends, in a response or to a webhook. Its objects are opened for further members, and the codes of
- * problems and field errors for further codes.
- */
+/** Opens every schema of responses and of webhook requests. Objects then allow further members, and problems and field errors allow further codes. */
 function openAnswers(document: JsonObject): void {
   const seen = new Set<Json>();
   const open = (node: Json): void => {

@@ -2,7 +2,7 @@ import { eventCatalogue } from "../../src/events/catalogue.ts";
 import { type CataloguedEvent, exampleBodyOf } from "../../src/events/event.ts";
 import { type JsonObject, pascalCase, payloadName } from "../../src/openapi/document.ts";
 
-// What webhooks are sent, as the `webhooks` of the document: a request for each type of event.
+// The `webhooks` of the document: one request for each event type.
 
 const header = (name: string, description: string, example: string): JsonObject => ({
   name,
@@ -16,27 +16,27 @@ const header = (name: string, description: string, example: string): JsonObject 
 const headers = [
   header(
     "webhook-id",
-    "The id of the event: the same on every attempt and redelivery. Use it to process each event once.",
+    "The id of the event, which is the same for every attempt and redelivery. Use the id to process each event only once.",
     "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
   ),
   header(
     "webhook-timestamp",
-    "When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.",
+    "The time of this attempt, in seconds since the Unix epoch. Reject requests that are older than five minutes.",
     "1769851800",
   ),
   header(
     "webhook-signature",
-    "`v1,` and the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` under the secret; of each secret while two overlap, separated by a space.",
+    "`v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.",
     "v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=",
   ),
 ];
 
 const responses: JsonObject = {
-  "2XX": { description: "Taken. Answer within 15 seconds, before the work that follows." },
-  "410": { description: "Gone for good: the webhook is disabled." },
+  "2XX": { description: "The receiver accepted the event. Respond within 15 seconds, before you process the event." },
+  "410": { description: "The receiver is permanently gone, so the webhook is disabled." },
   default: {
     description:
-      "Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h.",
+      "Any other response, including a redirect, is a failure. A delivery has up to ten attempts. The delays between attempts are 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies randomly by up to 20 %. The service respects the `Retry-After` header of 429 and 503 responses, up to 24 h.",
   },
 };
 
@@ -44,7 +44,7 @@ const requestOf = (kind: CataloguedEvent): JsonObject => ({
   post: {
     operationId: `on${pascalCase(kind.type)}`,
     summary: kind.type,
-    description: `${kind.description} Reading it needs the scope \`${kind.scope}\`.`,
+    description: `${kind.description} Reading the event needs the scope \`${kind.scope}\`.`,
     tags: ["Webhooks"],
     security: [],
     parameters: headers,
@@ -61,7 +61,7 @@ const requestOf = (kind: CataloguedEvent): JsonObject => ({
   },
 });
 
-/** Adds the requests that webhooks are sent. */
+/** Adds the requests that webhooks receive. */
 export function addEventRequests(document: JsonObject): void {
   document.webhooks = Object.fromEntries(eventCatalogue.kinds.map((kind) => [kind.type, requestOf(kind)]));
 }

@@ -4,14 +4,14 @@ import { eventCatalogue } from "../../src/events/catalogue.ts";
 import { type CataloguedEvent, exampleBodyOf, previousShape } from "../../src/events/event.ts";
 import { type JsonObject, payloadName, resolve } from "../../src/openapi/document.ts";
 
-// The shapes of events, a component for each type: as webhooks receive them and as `GET /events` shows them. Without names of their own, most
-// generators would give them no type.
+// The schemas of events. Each event type has two named components: the body of a webhook request, and the event in `GET /events`. Most generators
+// create no types for schemas without a name.
 
-/** The component of the same as `GET /events` shows it. */
+/** Returns the name of the component for an event type in `GET /events`. */
 const storedName = (type: string) => `Stored${payloadName(type)}`;
 
 const reference = (name: string): JsonObject => ({ $ref: `#/components/schemas/${name}` });
-/** With `enum` beside `const`: some generators read only `enum`. */
+/** The schema has `enum` in addition to `const`, because some generators read only `enum`. */
 const constant = (type: string): JsonObject => ({
   type: "string",
   const: type,
@@ -19,10 +19,10 @@ const constant = (type: string): JsonObject => ({
   description: `The type of the event: \`${type}\`.`,
 });
 
-/** The schema of the former values in an event of a change. */
+/** Returns the schema of the former values in an event about a change. */
 function previousOf(schema: z.ZodObject): JsonObject {
   const { $schema, ...shape } = z.toJSONSchema(schema) as JsonObject;
-  return { ...shape, description: "The former values of the members of `data` that changed, `updated_at` among them." };
+  return { ...shape, description: "The previous values of the changed members of `data`, including `updated_at`." };
 }
 
 function payloadOf(kind: CataloguedEvent): JsonObject {
@@ -33,7 +33,7 @@ function payloadOf(kind: CataloguedEvent): JsonObject {
     required: ["type", "timestamp", "data", ...(previous ? ["previous"] : [])],
     properties: {
       type: constant(type),
-      timestamp: { type: "string", format: "date-time", description: "When it happened." },
+      timestamp: { type: "string", format: "date-time", description: "The time of the event." },
       data: reference(schema),
       ...(previous && { previous: previousOf(previousShape(shapeOf(type))) }),
     },
@@ -42,7 +42,7 @@ function payloadOf(kind: CataloguedEvent): JsonObject {
   };
 }
 
-/** `event`: the shape that all events have. */
+/** Returns the schema of an event in `GET /events`. `event` is the common schema of all events. */
 const storedOf = (event: JsonObject, { type, description, schema }: CataloguedEvent): JsonObject => ({
   ...event,
   description,
@@ -50,19 +50,19 @@ const storedOf = (event: JsonObject, { type, description, schema }: CataloguedEv
 });
 
 const oneOf = (types: readonly string[], nameOf: (type: string) => string, description: string): JsonObject => ({
-  description: `${description} Decide by \`type\`. New types may come: ignore one that you do not know.`,
+  description: `${description} The member \`type\` determines the schema. Ignore unknown types, because new types may be added.`,
   oneOf: types.map((type) => reference(nameOf(type))),
   discriminator: { propertyName: "type", mapping: Object.fromEntries(types.map((type) => [type, `#/components/schemas/${nameOf(type)}`])) },
 });
 
-/** Adds the shapes of all events, and makes `Event` the one of all. */
+/** Adds the schemas of all event types, and the unions `Event` and `WebhookEvent`. */
 export function addEventSchemas(document: JsonObject): void {
   const { kinds, types } = eventCatalogue;
   const { schemas } = document.components as { schemas: Record<string, JsonObject> };
   const event = schemas.Event as JsonObject;
   for (const kind of kinds) {
     const { $schema, ...data } = z.toJSONSchema(shapeOf(kind.type)) as JsonObject;
-    schemas[kind.schema] ??= { ...data, description: "What events of this kind are about.", examples: [kind.example as JsonObject] };
+    schemas[kind.schema] ??= { ...data, description: "The data of these events.", examples: [kind.example as JsonObject] };
     schemas[payloadName(kind.type)] = payloadOf(kind);
     schemas[storedName(kind.type)] = storedOf(event, kind);
   }

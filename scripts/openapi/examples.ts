@@ -1,6 +1,6 @@
 import { isObject, type Json, type JsonObject, operationsIn, resolve } from "../../src/openapi/document.ts";
 
-/** An example of a schema: its own or, where it has none, put together from those of its members. Undefined where a member has none. */
+/** Returns the example of a schema, or builds one from the examples of its members. Returns undefined if no example can be built. */
 export function exampleOf(document: JsonObject, schema: JsonObject): Json | undefined {
   if (typeof schema.$ref === "string") return exampleOf(document, resolve(document, schema.$ref) as JsonObject);
   if (schema.example !== undefined) return schema.example;
@@ -19,7 +19,7 @@ export function exampleOf(document: JsonObject, schema: JsonObject): Json | unde
   return undefined;
 }
 
-/** What an `allOf` comes to: of what is referred to, with what is said beside it. */
+/** Returns the example of an `allOf`: the merged examples of its parts. */
 function exampleOfAll(document: JsonObject, parts: JsonObject[]): Json | undefined {
   const examples = parts.map((part) => exampleOf(document, part)).filter((example) => example !== undefined);
   return examples.every(isObject) ? Object.assign({}, ...examples) : examples[0];
@@ -31,7 +31,7 @@ function exampleOfObject(document: JsonObject, { properties, required }: JsonObj
   return Object.fromEntries(members.filter(([name, example]) => example !== undefined || needed.includes(name as string)));
 }
 
-/** Gives every shape that has a name, and every body of a request and of an answer, its example. */
+/** Adds an example to every named schema, and to every request and response body. */
 export function addExamples(document: JsonObject): void {
   const add = (content: Json | undefined) => {
     if (!isObject(content)) return;

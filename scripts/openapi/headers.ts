@@ -3,31 +3,31 @@ const header = (description: string, schema: { type: "string" | "integer"; enum?
   schema,
 });
 
-/** The headers of answers, by name. */
+/** The response headers of the API, by name. */
 export const headers = {
-  "X-Request-Id": header("`req_...`: the id of the entry in the activity log.", { type: "string" }),
-  "RateLimit-Policy": header("IETF draft: the limit and its window in seconds. With every recognised key, as are the following.", {
+  "X-Request-Id": header("The id of the request, `req_...`. The activity entry of the request, if any, has the same id.", { type: "string" }),
+  "RateLimit-Policy": header("The limit and the length of its window in seconds (IETF draft). Every response to a known key has all rate limit headers.", {
     type: "string",
     examples: ['"hour";q=5000;w=3600'],
   }),
-  RateLimit: header("IETF draft: what remains, and the seconds until the window ends.", {
+  RateLimit: header("The number of requests left, and the number of seconds until the window ends (IETF draft).", {
     type: "string",
     examples: ['"hour";r=1650;t=1312'],
   }),
-  "X-RateLimit-Limit": header("Requests an hour.", { type: "integer" }),
-  "X-RateLimit-Remaining": header("The requests left.", { type: "integer" }),
-  "X-RateLimit-Used": header("The requests used.", { type: "integer" }),
-  "X-RateLimit-Reset": header("When the window ends, in seconds since the epoch.", { type: "integer" }),
-  "Retry-After": header("Seconds to wait.", { type: "integer" }),
-  "WWW-Authenticate": header("The challenge (RFC 6750). On a 403, only where a scope is missing.", { type: "string" }),
-  "Accept-Post": header("The media types that a POST here takes.", { type: "string" }),
-  "Accept-Patch": header("The media types that a PATCH here takes.", { type: "string" }),
-  "Accept-Encoding": header("`identity`: a body may not be compressed (RFC 9110, 12.5.3).", { type: "string", enum: ["identity"] }),
-  "Idempotent-Replayed": header("`true` where this answers a repetition with the same Idempotency-Key.", {
+  "X-RateLimit-Limit": header("The number of requests that the key may make per hour.", { type: "integer" }),
+  "X-RateLimit-Remaining": header("The number of requests left in this hour.", { type: "integer" }),
+  "X-RateLimit-Used": header("The number of requests counted in this hour.", { type: "integer" }),
+  "X-RateLimit-Reset": header("The end of the window, in seconds since the Unix epoch.", { type: "integer" }),
+  "Retry-After": header("The number of seconds to wait before the next request.", { type: "integer" }),
+  "WWW-Authenticate": header("The authentication challenge (RFC 6750). A 403 response has this header only if a scope is missing.", { type: "string" }),
+  "Accept-Post": header("The media types that a POST to this path accepts.", { type: "string" }),
+  "Accept-Patch": header("The media types that a PATCH to this path accepts.", { type: "string" }),
+  "Accept-Encoding": header("The supported encoding of request bodies: `identity`, which means uncompressed (RFC 9110, 12.5.3).", { type: "string", enum: ["identity"] }),
+  "Idempotent-Replayed": header("`true` if the response repeats the stored response of an earlier request with the same Idempotency-Key.", {
     type: "string",
     enum: ["true"],
   }),
-  ETag: header("The version of the resource.", { type: "string" }),
+  ETag: header("The entity tag of the current version of the resource.", { type: "string" }),
   Location: header("The path of the new resource.", { type: "string" }),
-  Link: header('The next page, `<...>; rel="next"`; absent on the last.', { type: "string" }),
+  Link: header('The link to the next page, `<...>; rel="next"`. The last page has no `Link` header.', { type: "string" }),
 };

@@ -1,6 +1,6 @@
 import { type JsonObject, operationsIn } from "../../src/openapi/document.ts";
 
-/** Links each thing that is made to its reading: from the answer to a POST on a list to the GET of one. */
+/** Adds a link to the response of each POST that creates a resource. The link leads to the GET of the created resource. */
 export function addLinks(document: JsonObject): void {
   const all = operationsIn(document);
   for (const { method, path, operation } of all) {

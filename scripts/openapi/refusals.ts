@@ -6,12 +6,13 @@ import { problemType } from "../../src/http/problem.ts";
 import { rateLimitHeaders } from "../../src/http/rate-limit-headers.ts";
 import { type JsonObject, type Operation, operationsIn } from "../../src/openapi/document.ts";
 
-// With which problems an operation may answer. Most follow from what it takes; what does not, its route object names (`refusing`).
+// The problems that an operation may respond with. Most problems follow from the parameters and the body of the operation. The route object lists all
+// others with `failsWith`.
 
 const ofKeys = ["missing_key", "invalid_key", "revoked_key", "disabled_key", "expired_key", "account_suspended", "ip_not_allowed"] as const;
 const ofBodies = ["malformed_json", "request_timeout", "body_too_large", "unsupported_media_type", "invalid_body"] as const;
 
-/** The codes that an operation may refuse a request with. */
+/** Returns the error codes of an operation. */
 export function refusalsOf(path: string, operation: Operation): FailureCode[] {
   const security = operation.security as Record<string, string[]>[];
   const scopes = security[0]?.[securityScheme];
@@ -38,7 +39,7 @@ export function refusalsOf(path: string, operation: Operation): FailureCode[] {
   return Object.keys(failures).filter((code) => codes.includes(code as FailureCode)) as FailureCode[];
 }
 
-/** The headers that say more, by status. */
+/** Additional response headers by status. */
 const headersOf: Record<number, readonly string[]> = {
   401: ["WWW-Authenticate"],
   403: ["WWW-Authenticate"],
@@ -48,7 +49,7 @@ const headersOf: Record<number, readonly string[]> = {
   503: ["Retry-After"],
 };
 
-/** Adds to each operation the problems that it may answer with, each with an example of every code. */
+/** Adds the problem responses to each operation, with an example of every code. */
 export function addRefusals(document: JsonObject): void {
   for (const { path, operation } of operationsIn(document)) {
     const isPublic = (operation.security as unknown[]).length === 0;

@@ -1,7 +1,7 @@
 import { securityScheme } from "../../src/api/route-parts/access.ts";
 import { type JsonObject, type Operation, operationsIn } from "../../src/openapi/document.ts";
 
-/** Says who may call an operation. Generated clients show its description, but not its `security`. */
+/** Describes who may call an operation. Generated clients show descriptions, but not `security`. */
 function accessTo({ security }: Operation): string {
   const [requirement] = security as Record<string, string[]>[];
   if (!requirement) return "Requires no key.";

@@ -1,16 +1,14 @@
 import { STATUS_CODES } from "node:http";
 import { type JsonObject, type Operation, operationsIn, pascalCase } from "../../src/openapi/document.ts";
 
-// What stands in many operations alike becomes a component, and is referred to.
-
 interface Uses {
   part: JsonObject;
-  /** What it is called, if it becomes a component. */
+  /** The name of the part if it becomes a component. */
   name: string;
   places: { in: JsonObject | JsonObject[]; at: string | number }[];
 }
 
-/** Parameters and problems that occur more than once move to the components. */
+/** Moves parameters and problem responses that occur more than once to the components, and replaces them with references. */
 export function shareParts(document: JsonObject): void {
   const components = document.components as Record<string, JsonObject>;
   const responses = new Map<string, Uses>();
@@ -41,7 +39,7 @@ function codesOf({ content }: JsonObject): string[] {
   return Object.keys(media?.examples ?? {});
 }
 
-/** The codes, by status, that every problem of the status may have. */
+/** Returns the codes that all problem responses of a status share, by status. */
 function commonCodes(problems: [string, JsonObject][]): Map<string, string[]> {
   const common = new Map<string, string[]>();
   for (const [status, response] of problems) {
@@ -51,16 +49,21 @@ function commonCodes(problems: [string, JsonObject][]): Map<string, string[]> {
   return common;
 }
 
-/** "BadRequest", the reason of a status; where an operation has further codes under it, those: "MalformedJsonOrInvalidHeader". */
+/**
+ * Returns the component name of a problem response. The name is the reason phrase of the status, like "BadRequest". If an operation has codes that
+ * others lack, the name lists these codes, like "MalformedJsonOrInvalidHeader".
+ */
 function responseName(status: string, response: JsonObject, common: Map<string, string[]>): string {
   const further = codesOf(response).filter((code) => !common.get(status)?.includes(code));
   const reason = (STATUS_CODES[status] ?? "Problem").replaceAll(/[^A-Za-z]/g, "");
-  // Without a key a response has other headers.
+  // A response without a key has other headers.
   const isPublic = !("RateLimit" in (response.headers as JsonObject));
   return `${isPublic ? "Public" : ""}${further.map(pascalCase).join("Or") || reason}`;
 }
 
-/** "limit", "IdempotencyKey"; an id in a path by what it is the id of: "idOfTask". */
+/**
+ * Returns the component name of a parameter, like "limit" or "IdempotencyKey". The name of an id in a path includes the resource, like "idOfTask".
+ */
 function parameterName(path: string, { name, in: where }: JsonObject): string {
   if (where === "path") return `idOf${pascalCase(singular(path.split("/{")[0]?.split("/").at(-1) ?? ""))}`;
   return String(name).replaceAll(/[_-](\w)/g, (_, letter: string) => letter.toUpperCase());
@@ -68,7 +71,10 @@ function parameterName(path: string, { name, in: where }: JsonObject): string {
 
 const singular = (segment: string) => segment.replace(/ies$/, "y").replace(/s$/, "");
 
-/** Throws where two parts that differ would have the same name: number them, and a name means another part after the next change. */
+/**
+ * Replaces the parts that occur more than once with references, and returns them by name. Throws if two different parts have the same name. Numbers
+ * in names would not help, because a name could mean another part after a change.
+ */
 function move(all: Map<string, Uses>, kind: "responses" | "parameters"): JsonObject {
   const moved: JsonObject = {};
   for (const { part, name, places } of all.values()) {

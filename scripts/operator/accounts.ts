@@ -7,7 +7,7 @@ const mib = 1024 * 1024;
 export const accounts: Record<string, Command> = {
   list: {
     form: "list",
-    what: "all accounts",
+    what: "list all accounts",
     args: 0,
     run: async (given) => {
       const all = await listed(given.client, "/accounts");
@@ -24,7 +24,7 @@ export const accounts: Record<string, Command> = {
   },
   make: {
     form: "make --name NAME --email EMAIL",
-    what: "an account, and the link by which its first owner comes in",
+    what: "create an account, and print the setup link for its first owner",
     args: 0,
     options: { name: "string", email: "string" },
     run: async (given) => {
@@ -36,11 +36,11 @@ export const accounts: Record<string, Command> = {
   },
   suspend: {
     form: "suspend ID",
-    what: "refuse its keys, hold its deliveries, let its members only look",
+    what: "deny requests with the account's keys, hold its deliveries, and let its members only read",
     args: 1,
     run: async (given) => {
       const { body } = await given.client.call("POST", `/accounts/${at(given, 0)}/suspend`);
-      await print(given, body, () => `Suspended: requests with its keys are refused from now on (told to ${counted(body.keys, "key")}).`);
+      await print(given, body, () => `Suspended. Requests with the account's keys are now denied (${counted(body.keys, "key")}).`);
     },
   },
   resume: {
@@ -52,13 +52,13 @@ export const accounts: Record<string, Command> = {
       await print(
         given,
         body,
-        () => `Resumed: its keys work as before (told to ${counted(body.keys, "key")}), and what was held goes out as it is due.`,
+        () => `Resumed. The account's keys work again (${counted(body.keys, "key")}), and held deliveries are sent when they are due.`,
       );
     },
   },
   ceiling: {
     form: "ceiling ID LIMIT",
-    what: "the highest hourly limit that a key of it may have; keys above are lowered",
+    what: "set the highest hourly limit of the account's keys, and lower the keys above it",
     args: 2,
     run: async (given) => {
       const { body } = await given.client.call("PUT", `/accounts/${at(given, 0)}/ceiling`, { limit: whole(given.args[1], "LIMIT") });
@@ -72,19 +72,19 @@ export const accounts: Record<string, Command> = {
   },
   storage: {
     form: "storage ID",
-    what: "what it stores, of what it may store",
+    what: "show how much the account stores, and its limits",
     args: 1,
     run: async (given) => {
       const { body } = await given.client.call("GET", `/accounts/${at(given, 0)}/storage`);
       const { dropped_events: dropped, ...counted } = body as Record<string, { stored: number; most: number }> & { dropped_events: number };
       const rows = Object.entries(counted).map(([what, { stored, most }]) => [what, stored, most]);
-      await print(given, body, () => table(["WHAT", "STORED", "MOST"], rows));
-      if (dropped > 0) note(`${dropped} events were not stored, since its storage was used up.`);
+      await print(given, body, () => table(["WHAT", "STORED", "LIMIT"], rows));
+      if (dropped > 0) note(`${dropped} events were not stored, because the account had used up its storage.`);
     },
   },
   "storage-quota": {
     form: "storage-quota ID MIB|default",
-    what: "how much it may store in the main database, in MiB, or as much as others",
+    what: "set how much the account may store in the main database, in MiB",
     args: 2,
     run: async (given) => {
       const bytes = given.args[1] === "default" ? null : whole(given.args[1], "MIB") * mib;
@@ -94,23 +94,25 @@ export const accounts: Record<string, Command> = {
   },
   "keep-days": {
     form: "keep-days ID DAYS|default",
-    what: "how long its log is kept: 2 to 90 days, or as long as that of others",
+    what: "set how long the account's log is kept, from 2 to 90 days",
     args: 2,
     run: async (given) => {
       const days = given.args[1] === "default" ? null : whole(given.args[1], "DAYS");
       const { body } = await given.client.call("PUT", `/accounts/${at(given, 0)}/keep-days`, { days });
-      await print(given, body, () => (days === null ? "Its log is kept as long as that of others." : `Its log is kept for ${days} days.`));
+      await print(given, body, () =>
+        days === null ? "The account's log is kept for the default number of days." : `The account's log is kept for ${days} days.`,
+      );
     },
   },
   export: {
     form: "export ID",
-    what: "all that there is of it, one JSON object a line, on standard output",
+    what: "print all data of the account, one JSON object per line",
     args: 1,
     run: exportAccount,
   },
   erase: {
     form: "erase ID --yes",
-    what: "delete it and all that there is of it, for good",
+    what: "permanently delete the account and all its data",
     args: 1,
     options: { yes: "boolean" },
     run: eraseAccount,
@@ -125,7 +127,7 @@ async function exportAccount(given: Given): Promise<void> {
     lines += text.split("\n").length - 1;
     next = headers.get("X-Next");
   }
-  // Without this line, it was broken off.
+  // An export without the line of type `end` is incomplete.
   await out(`${JSON.stringify({ type: "end", lines })}\n`);
   note(`${counted(lines, "line")}.`);
 }
@@ -133,15 +135,15 @@ async function exportAccount(given: Given): Promise<void> {
 async function eraseAccount(given: Given): Promise<void> {
   const id = given.args[0] ?? "";
   if (given.options.yes !== true)
-    throw new CommandError("misuse", `This deletes ${id} and all that there is of it, for good. Take an export first, then say so: --yes`);
+    throw new CommandError("misuse", `This permanently deletes ${id} and all its data. Export the account first, then add --yes.`);
   for (;;) {
     const { body } = await callAgain(given.client, `/accounts/${at(given, 0)}/erase`, { confirm: id });
     const counts = Object.entries(body.erased as Record<string, number>);
     if (body.status === "erased") {
       const said = () =>
-        `${table(["ERASED", "COUNT"], counts)}\n\n${id} is erased since ${body.finished_at}. The clock looks once more for what was on its way then.\nCloudflare keeps what was before for D1's Time Travel, until ${body.time_travel_until}.`;
+        `${table(["ERASED", "COUNT"], counts)}\n\n${id} was erased at ${body.finished_at}. A scheduled job will check once more for data that was in flight at that time.\nCloudflare keeps the erased data for D1's Time Travel until ${body.time_travel_until}.`;
       return print(given, body, said);
     }
-    note(`Erasing: ${counts.map(([what, count]) => `${count} ${what}`).join(", ") || "its keys are refused"} ...`);
+    note(`Erasing: ${counts.map(([what, count]) => `${count} ${what}`).join(", ") || "requests with its keys are denied"} ...`);
   }
 }

@@ -3,20 +3,20 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { CommandError, exitCodes } from "../exit-codes.ts";
 import type { Answer, OperatorClient } from "../operator-client.ts";
 
-// What the commands of an operator share.
+// Shared code of the operator's commands.
 
 export type Options = Record<string, string | boolean | undefined>;
 
 export interface Given {
   client: OperatorClient;
-  /** What stands after the verb. */
+  /** The arguments after the verb. */
   args: readonly string[];
   options: Options;
   isJson: boolean;
 }
 
 export interface Command {
-  /** What stands after the noun, as the help shows it. */
+  /** The verb with its arguments and options, as the help shows them. */
   form: string;
   what: string;
   args: number;
@@ -29,14 +29,14 @@ export const out = async (text: string): Promise<void> => {
 };
 export const note = (text: string): void => void process.stderr.write(`${text}\n`);
 
-/** Prints what was answered: as it came with --json, else as `say` puts it. */
+/** Prints a response body as JSON if `--json` is set, or else the text that `say` returns. */
 export const print = ({ isJson }: Given, body: unknown, say: () => string): Promise<void> =>
   out(`${isJson ? JSON.stringify(body, null, 2) : say()}\n`);
 
-/** Names are made by customers: what steers a terminal is not for it. */
+/** Replaces control characters, because customers choose the names and control characters can change the terminal. */
 export const plain = (text: string): string => text.replaceAll(/\p{Cc}/gu, "?");
 
-/** Rows under their headings, each column as wide as it needs to be. */
+/** Formats rows under their headings. A column is as wide as its longest cell. */
 export function table(headings: readonly string[], rows: readonly (readonly unknown[])[]): string {
   const all = [headings, ...rows].map((row) => row.map((cell) => plain(String(cell ?? "-"))));
   const widths = headings.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
@@ -50,7 +50,7 @@ export function table(headings: readonly string[], rows: readonly (readonly unkn
     .join("\n");
 }
 
-/** All pages of a list. */
+/** Returns the items of all pages of a list. */
 export async function listed(client: OperatorClient, path: string): Promise<{ data: Record<string, unknown>[] }> {
   const data: Record<string, unknown>[] = [];
   for (let next: string | null = ""; next !== null; ) {
@@ -64,7 +64,7 @@ export async function listed(client: OperatorClient, path: string): Promise<{ da
 export const isTransient = (error: unknown) =>
   error instanceof CommandError && (error.exitCode === exitCodes.unreachable || error.isTransient);
 
-/** Calls again where a piece of long work failed by the way: three times in a row, then it is given up. */
+/** Sends a POST request for one step of a long operation. Repeats the request if it fails for a transient reason, and throws after three failures. */
 export async function callAgain(client: OperatorClient, path: string, body: unknown): Promise<Answer> {
   for (let tries = 1; ; tries++) {
     try {

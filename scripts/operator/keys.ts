@@ -2,15 +2,18 @@ import { CommandError } from "../exit-codes.ts";
 import { at, type Command, type Given, print, required, table, whole } from "./command.ts";
 
 /**
- * Returns the id of a key from any of its forms. These are `key_` and 16 characters, `dvo_` and the same 16 as in logs, and a whole secret
- * key. Returns null for anything else.
+ * Returns the id of a key from any of its forms: `key_` and 16 characters, `dvo_` and the same 16 characters as in logs, or a whole secret key.
+ * Returns null for any other text.
  */
 export const keyIdIn = (text: string): string | null => {
   const [, id] = /^(?:key|dvo)_([0-9A-Za-z]{16})(?![0-9A-Za-z])/.exec(text.trim()) ?? [];
   return id === undefined ? null : `key_${id}`;
 };
 
-/** Returns the id in the first argument. The rest of a secret key does not leave this machine. Throws `CommandError`. */
+/**
+ * Returns the id of the key in the first argument. The rest of a secret key never leaves this machine. Throws `CommandError` if the argument is not a
+ * key.
+ */
 function keyOf({ args }: Given): string {
   const id = keyIdIn(args[0] ?? "");
   if (id === null) throw new CommandError("misuse", "KEY takes the id of a key (key_...), or the beginning of its secret (dvo_...).");
@@ -20,7 +23,7 @@ function keyOf({ args }: Given): string {
 export const keys: Record<string, Command> = {
   list: {
     form: "list ACCOUNT",
-    what: "the keys of an account",
+    what: "list the keys of an account",
     args: 1,
     run: async (given) => {
       const { body } = await given.client.call("GET", `/accounts/${at(given, 0)}/keys`);
@@ -30,7 +33,7 @@ export const keys: Record<string, Command> = {
   },
   make: {
     form: "make ACCOUNT --name NAME [--scopes a,b] [--limit N]",
-    what: "a key; its secret is shown this once",
+    what: "create a key, and print its secret once",
     args: 1,
     options: { name: "string", scopes: "string", limit: "string" },
     run: async (given) => {
@@ -45,19 +48,19 @@ export const keys: Record<string, Command> = {
   },
   limit: {
     form: "limit KEY N",
-    what: "how many requests it may make an hour, up to its account's ceiling",
+    what: "set the hourly limit of a key, up to the ceiling of its account",
     args: 2,
     run: async (given) => {
       const { body } = await given.client.call("PUT", `/keys/${keyOf(given)}/limit`, { limit: whole(given.args[1], "N") });
-      await print(given, body, () => `Its limit is ${given.args[1]} requests an hour.`);
+      await print(given, body, () => `The key's limit is ${given.args[1]} requests an hour.`);
     },
   },
   ...Object.fromEntries(
     (
       [
-        ["revoke", "for good", "Revoked: requests with this key are refused from now on."],
-        ["disable", "until it is enabled again", "Disabled: requests with this key are refused until it is enabled again."],
-        ["enable", "a disabled one", "Enabled."],
+        ["revoke", "revoke a key permanently", "Revoked. Requests with this key are now denied."],
+        ["disable", "disable a key until it is enabled again", "Disabled. Requests with this key are denied until it is enabled again."],
+        ["enable", "enable a disabled key", "Enabled."],
       ] as const
     ).map(([verb, what, said]): [string, Command] => [
       verb,

@@ -8,15 +8,20 @@ import { wrangler } from "../wrangler.ts";
 import { type Command, callAgain, counted, type Given, print, table } from "./command.ts";
 
 export const secrets: Record<string, Command> = {
-  list: { form: "list", what: "which secrets of the Worker sign how many keys, and seal how many webhooks", args: 0, run: listSecrets },
+  list: {
+    form: "list",
+    what: "list the secrets of the Worker, with the number of keys and webhooks that use each",
+    args: 0,
+    run: listSecrets,
+  },
   rotate: {
     form: "rotate key-signing|webhook-sealing [--env NAME]",
-    what: "put a new secret in the place of the older of two that nothing needs any more; it makes what is new from then on",
+    what: "replace the older of the two secrets with a new one, if nothing uses the older one",
     args: 1,
     options: { env: "string" },
     run: rotateSecret,
   },
-  reseal: { form: "reseal", what: "seal the secrets of all webhooks with the newest secret", args: 0, run: reseal },
+  reseal: { form: "reseal", what: "encrypt the secrets of all webhooks with the newest secret", args: 0, run: reseal },
 };
 
 async function listSecrets(given: Given): Promise<void> {
@@ -45,13 +50,13 @@ const rotated: Record<string, { binding: string; list: "signing" | "sealing"; wh
     binding: "KEY_SIGNING_SECRETS",
     list: "signing",
     what: "key",
-    way: "Rotate or revoke them first: a key keeps the secret that it was signed with.",
+    way: "Rotate or revoke these keys first, because a key keeps the secret that signed it.",
   },
   "webhook-sealing": {
     binding: "WEBHOOK_SEALING_SECRETS",
     list: "sealing",
     what: "webhook",
-    way: "Seal them anew first: operator secrets reseal.",
+    way: "Encrypt them with the newest secret first: operator secrets reseal.",
   },
 };
 
@@ -67,7 +72,10 @@ async function rotateSecret(given: Given): Promise<void> {
   const places = Object.entries(body.places as Record<string, string[]>).filter(([place]) => place.startsWith(kind.binding));
   const older = places.find(([, names]) => !names.includes(newest));
   if (!older)
-    throw new CommandError("refused", `Both places hold the name ${newest}. Give each a name of its own: docs/runbooks/rotate-secrets.md.`);
+    throw new CommandError(
+      "refused",
+      `Both places have the name ${newest}. Give each place its own name: docs/runbooks/rotate-secrets.md.`,
+    );
   const [place, names] = older;
   const used = uses.filter(({ name }) => names.includes(name)).reduce((sum, each) => sum + each.used, 0);
   const unknown = kind.list === "signing" ? body.unknown_keys : 0;
@@ -78,19 +86,23 @@ async function rotateSecret(given: Given): Promise<void> {
     );
   const name = base62[base62.indexOf(newest) + 1];
   if (name === undefined)
-    throw new CommandError("refused", "There is no later name than z. Name both places anew: docs/runbooks/rotate-secrets.md.");
+    throw new CommandError("refused", "There is no name after z. Set a new name by hand: docs/runbooks/rotate-secrets.md.");
   const { isLocal } = given.client;
   if (isLocal) replaceLocalSecret(place, names, newSecret(name));
   else await putSecret(given, place, name);
-  const when = isLocal ? "Start the Worker again: from then on it makes what is new" : "It makes what is new from now on";
-  await print(given, { place, name }, () => `${place} holds a new secret, ${name}. ${when}, and ${newest} still reads.`);
+  const when = isLocal ? "Start the Worker again to use it for everything new" : "The Worker now uses it for everything new";
+  await print(
+    given,
+    { place, name },
+    () => `${place} has a new secret, ${name}. ${when}. Each ${kind.what} that uses ${newest} continues to work.`,
+  );
 }
 
 const environmentOf = ({ options }: Given): string => (typeof options.env === "string" ? options.env : "");
 
 /**
- * Requires that wrangler would change the Worker that is called: it finds it by an environment of wrangler.toml, and the operator by its address. A
- * secret that is overwritten cannot be read back. Throws `CommandError`.
+ * Throws `CommandError` unless wrangler would change the same Worker that this command calls. wrangler selects a Worker by an environment of
+ * wrangler.toml, and this command selects a Worker by its address. An overwritten secret cannot be read back.
  */
 async function requireOneWorker(given: Given): Promise<void> {
   const { origin, isLocal } = given.client;
@@ -111,7 +123,10 @@ async function requireOneWorker(given: Given): Promise<void> {
 
 const heardWithinMs = 120_000;
 
-/** Has wrangler upload a new secret, which neither prints nor keeps it, and waits until the Worker has it. */
+/**
+ * Uploads a new secret with wrangler, which neither prints nor stores the secret, and waits until the Worker has the secret. Throws `CommandError`
+ * after two minutes.
+ */
 async function putSecret(given: Given, place: string, name: string): Promise<void> {
   const { client } = given;
   await wrangler(["secret", "put", place], { environment: environmentOf(given), input: newSecret(name) });

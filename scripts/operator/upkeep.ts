@@ -6,7 +6,7 @@ import { at, type Command, callAgain, counted, type Given, listed, note, print, 
 export const owners: Record<string, Command> = {
   link: {
     form: "link ACCOUNT",
-    what: "a link by which an owner comes in, for an account that has lost its own; ends the one before",
+    what: "print a setup link for an account that has lost its owners; the previous link ends",
     args: 1,
     run: async (given) => {
       const { body } = await given.client.call("POST", `/accounts/${at(given, 0)}/owners`);
@@ -17,13 +17,18 @@ export const owners: Record<string, Command> = {
 };
 
 export const guards: Record<string, Command> = {
-  "line-up": { form: "line-up", what: "bring all guards in line with D1, after it was set back in time", args: 0, run: reconcileGuards },
+  "line-up": {
+    form: "line-up",
+    what: "reconcile all keys with their guards, after D1 was restored to an earlier time",
+    args: 0,
+    run: reconcileGuards,
+  },
 };
 
 export const deliveries: Record<string, Command> = {
   backlog: {
     form: "backlog",
-    what: "what is still to be sent",
+    what: "show the deliveries that are still to be sent",
     args: 0,
     run: async (given) => {
       const { body } = await given.client.call("GET", "/deliveries");
@@ -33,7 +38,7 @@ export const deliveries: Record<string, Command> = {
   },
   drain: {
     form: "drain [--seconds N]",
-    what: "set off what is due, until nothing is or the time (60 s) is over",
+    what: "start due deliveries until none is due or N seconds have passed (default 60)",
     args: 0,
     options: { seconds: "string" },
     run: drain,
@@ -43,7 +48,7 @@ export const deliveries: Record<string, Command> = {
 export const audit: Record<string, Command> = {
   list: {
     form: "list",
-    what: "what operators did, the latest first",
+    what: "list the actions of operators, latest first",
     args: 0,
     run: async (given) => {
       const all = await listed(given.client, "/audit");
@@ -73,9 +78,10 @@ async function reconcileGuards(given: Given): Promise<void> {
     given,
     all,
     () =>
-      `Asked: ${counted(all.checked, "guard")}.${named("Rows that took over what their guard knew better", all.reconciled)}${named("Without a row, and refused now", all.revoked)}${named("Not reached", all.unreachable)}`,
+      `Checked: ${counted(all.checked, "guard")}.${named("Rows updated from their guards", all.reconciled)}${named("Keys without a row, now revoked", all.revoked)}${named("Not reached", all.unreachable)}`,
   );
-  if (all.unreachable.length > 0) throw new CommandError("failed", `${all.unreachable.length} guards could not be reached. Run it again.`);
+  if (all.unreachable.length > 0)
+    throw new CommandError("failed", `${all.unreachable.length} guards could not be reached. Run the command again.`);
 }
 
 async function drain(given: Given): Promise<void> {
@@ -91,6 +97,7 @@ async function drain(given: Given): Promise<void> {
     note(`${due > 100_000 ? "more than 100000" : due} deliveries are due ...`);
     await sleep(after === "" ? 1000 : 0);
   }
-  await print(given, { enqueued, due }, () => (due === 0 ? "Nothing is due." : `${due} deliveries are due still.`));
-  if (due > 0) throw new CommandError("failed", "Each webhook has ten attempts in flight at most, and a slow receiver takes its time.");
+  await print(given, { enqueued, due }, () => (due === 0 ? "Nothing is due." : `${due} deliveries are still due.`));
+  if (due > 0)
+    throw new CommandError("failed", "At most ten attempts of a webhook are in flight at once, so slow receivers need more time.");
 }

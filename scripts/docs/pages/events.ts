@@ -5,7 +5,7 @@ import { type JsonObject, payloadName } from "../../../src/openapi/document.ts";
 import { eventPath, jsonFence, paragraphs, schemaPath } from "../markdown.ts";
 import { memberTable } from "./schemas.ts";
 
-/** A page for each type of event, with what webhooks are sent of it. */
+/** Returns a page for each event type, with the request that webhooks receive. */
 export const eventPages = (document: JsonObject): DocPage[] =>
   eventCatalogue.kinds.map((kind) => {
     const { type, description, scope, schema, previous } = kind;

@@ -17,10 +17,10 @@ const guides = [
   ["changelog", "The changes of each version."],
 ] as const;
 
-/** The names of the guides: files of `docs/guides/`, and the changelog. */
+/** The names of the guides: the files in `docs/guides/`, and the changelog. */
 export const guideNames = guides.map(([name]) => name);
 
-/** The guides, in the order in which they are read. `texts`: their Markdown by name. */
+/** Returns the guides in reading order. `texts` has the Markdown of each guide by name. */
 export function guidePages(document: JsonObject, origin: string, texts: Readonly<Record<string, string>>): DocPage[] {
   const values = figures(document, origin);
   return guides.map(([name, summary]) => {

@@ -4,10 +4,10 @@ import { operationPath, paragraphs } from "../markdown.ts";
 
 const listOf = (pages: readonly DocPage[]) => pages.map(({ title, path, summary }) => `- [${title}](${path}): ${summary}`).join("\n");
 
-/** What operations are grouped by, in the order of the document. */
+/** Returns the names of the tags that group operations, in the order of the document. */
 export const tagsOf = (document: JsonObject): string[] => (document.tags as { name: string }[]).map(({ name }) => name);
 
-/** The page that all others are found from. */
+/** Returns the start page of the documentation, which links to all other pages. */
 export function indexPage(document: JsonObject, pages: readonly DocPage[]): DocPage {
   const of = (kind: DocPage["kind"]) => pages.filter((page) => page.kind === kind);
   const byTag = Map.groupBy(operationsIn(document), ({ operation }) => ((operation.tags ?? []) as string[])[0] ?? "");

@@ -74,7 +74,7 @@ function errorsOf(document: JsonObject, { operation }: Place, instance: string):
   );
 }
 
-/** The page of an operation, which begins with the call of it. */
+/** Returns the page of an operation. The page starts with a curl sample. */
 function operationPage(document: JsonObject, place: Place): DocPage {
   const { method, path, operation } = place;
   const call = callOf(document, place, originPlaceholder);
@@ -102,5 +102,5 @@ function operationPage(document: JsonObject, place: Place): DocPage {
   };
 }
 
-/** A page for each operation. */
+/** Returns a page for each operation. */
 export const operationPages = (document: JsonObject): DocPage[] => operationsIn(document).map((place) => operationPage(document, place));

@@ -4,7 +4,7 @@ import { jsonFence, paragraphs, schemaPath, table } from "../markdown.ts";
 
 const nameIn = (ref: Json | undefined) => String(ref).split("/").at(-1) ?? "";
 
-/** What a schema takes, in a few words: "string, date-time, or null". */
+/** Describes the type of a schema in a few words, for example "string or null, date-time". */
 export function typeOf(schema: JsonObject): string {
   if (schema.$ref !== undefined) return `[${nameIn(schema.$ref)}](${schemaPath(nameIn(schema.$ref))})`;
   const parts = ((schema.allOf ?? schema.anyOf ?? schema.oneOf ?? []) as JsonObject[]).map(typeOf);
@@ -16,19 +16,19 @@ export function typeOf(schema: JsonObject): string {
   return [types.join(" or "), schema.format].filter(Boolean).join(", ");
 }
 
-/** The shapes with a name that a schema allows: "[Key](...)", or empty where it has none. */
+/** Returns links to the named schemas that a schema allows, for example "[Key](...)". Returns an empty string if there are none. */
 export const shapesOf = (schema: JsonObject): string =>
   ((schema.oneOf ?? schema.anyOf ?? [schema]) as JsonObject[])
     .filter(({ $ref }) => $ref !== undefined)
     .map(typeOf)
     .join(" or ");
 
-/** The limits that a schema sets. */
+/** Describes the bounds that a schema sets. */
 function boundsOf(schema: JsonObject): string {
   const words: string[] = [];
   const say = (name: string, text: (value: Json) => string) => {
     const value = schema[name];
-    // The bounds of every whole number say nothing.
+    // The bounds of safe integers are left out, because every integer schema has them.
     if (value !== undefined && Math.abs(Number(value)) !== Number.MAX_SAFE_INTEGER) words.push(text(value));
   };
   say("minLength", (value) => `at least ${value} character${value === 1 ? "" : "s"}`);
@@ -42,7 +42,7 @@ function boundsOf(schema: JsonObject): string {
   return words.length > 0 ? ` (${words.join(", ")})` : "";
 }
 
-/** The members of an object as rows, those within objects and lists with their whole name. */
+/** Returns the members of an object as table rows. Nested members have their full path as their name. */
 export function rowsOf(schema: JsonObject, prefix = ""): string[][] {
   const required = new Set((schema.required ?? []) as string[]);
   return Object.entries((schema.properties ?? {}) as Record<string, JsonObject>).flatMap(([name, property]) => {
@@ -60,7 +60,7 @@ export function rowsOf(schema: JsonObject, prefix = ""): string[][] {
 export const memberTable = (schema: JsonObject, requiredHead = "Always there") =>
   table(["Member", "Type", requiredHead, "Description"], rowsOf(schema));
 
-/** A page for each shape that has a name. */
+/** Returns a page for each named schema. */
 export const schemaPages = (document: JsonObject): DocPage[] =>
   Object.entries((document.components as { schemas: Record<string, JsonObject> }).schemas).map(([name, schema]) => {
     const example = schema.example ?? (schema.examples as Json[] | undefined)?.[0];
