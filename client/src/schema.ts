@@ -13,13 +13,13 @@ export interface paths {
         };
         /**
          * List users
-         * @description The account's own people, newest first. They are data of yours: whether one of them may do something is for you to decide. To sign people in to the overview, invite them in its settings. Requires a key with the scope `users:read`.
+         * @description Lists the users of the account, newest first. Users are records of your own people, and your application decides what a user may do. To give people access to the overview, invite them on its Settings page. Requires a key with the scope `users:read`.
          */
         get: operations["listUsers"];
         put?: never;
         /**
          * Create a user
-         * @description Creates a user. If the account already has a user with this email address in any case, the response is 409 `conflict`. Sends the event `user.created`. Requires a key with the scope `users:write`.
+         * @description Creates a user. If another user of the account has the same email address, regardless of case, the response is 409 `conflict`. Sends the event `user.created`. Requires a key with the scope `users:write`.
          */
         post: operations["createUser"];
         delete?: never;
@@ -37,21 +37,21 @@ export interface paths {
         };
         /**
          * Get a user
-         * @description Returns one user. With `If-None-Match` the response is 304 without a body if the user is unchanged. Requires a key with the scope `users:read`.
+         * @description Returns one user. With `If-None-Match`, the response is 304 without a body if the user is unchanged. Requires a key with the scope `users:read`.
          */
         get: operations["getUser"];
         put?: never;
         post?: never;
         /**
          * Delete a user
-         * @description Deletes the user for good. Their tasks stay, without an assignee. For each of these tasks `task.updated` is sent, in addition to `user.deleted`. Above 10,000 tasks, the response does not wait for all of them: the rest follow within minutes, and `user.deleted` is sent last. While 100 users are still being deleted: 409 `limit_reached`. Requires a key with the scope `users:write`.
+         * @description Permanently deletes the user. The tasks of the user are kept without an assignee. The event `task.updated` is sent for each of these tasks, in addition to `user.deleted`. One deletion request changes at most 10,000 tasks, or 2,500 tasks if the account has 20 webhooks. The remaining tasks are changed within minutes after the response, and `user.deleted` is sent last. If 100 users of the account are still being deleted, the response is 409 `limit_reached`. Requires a key with the scope `users:write`.
          */
         delete: operations["deleteUser"];
         options?: never;
         head?: never;
         /**
          * Change a user
-         * @description Changes the members that are sent and leaves the others. With `If-Match` only the version that the client has seen. Sends `user.updated`, where something has changed. Requires a key with the scope `users:write`.
+         * @description Changes the members that you send, and keeps the other members. With `If-Match`, the user is changed only if the current version matches. Sends the event `user.updated` if something changed. Requires a key with the scope `users:write`.
          */
         patch: operations["updateUser"];
         trace?: never;
@@ -65,13 +65,13 @@ export interface paths {
         };
         /**
          * List tasks
-         * @description The tasks of the account, newest first unless `sort` says otherwise. Tasks without a due date come last in both directions of `due_at`. Requires a key with the scope `tasks:read`.
+         * @description Lists the tasks of the account, newest first unless `sort` specifies another order. Tasks without a due date come last in both sort directions of `due_at`. Requires a key with the scope `tasks:read`.
          */
         get: operations["listTasks"];
         put?: never;
         /**
          * Create a task
-         * @description Creates a task. Sends the event `task.created`, and also `task.completed` if the task is created as done. Requires a key with the scope `tasks:write`.
+         * @description Creates a task. Sends the event `task.created`, and also `task.completed` if the new task is done. Requires a key with the scope `tasks:write`.
          */
         post: operations["createTask"];
         delete?: never;
@@ -89,21 +89,21 @@ export interface paths {
         };
         /**
          * Get a task
-         * @description Returns one task. With `If-None-Match` the response is 304 without a body if the task is unchanged. Requires a key with the scope `tasks:read`.
+         * @description Returns one task. With `If-None-Match`, the response is 304 without a body if the task is unchanged. Requires a key with the scope `tasks:read`.
          */
         get: operations["getTask"];
         put?: never;
         post?: never;
         /**
          * Delete a task
-         * @description Deletes the task for good. Sends `task.deleted`. Requires a key with the scope `tasks:write`.
+         * @description Permanently deletes the task. Sends the event `task.deleted`. Requires a key with the scope `tasks:write`.
          */
         delete: operations["deleteTask"];
         options?: never;
         head?: never;
         /**
          * Change a task
-         * @description Changes the members that you send and keeps the others. `completed_at` follows the status. Sends `task.updated` if something changed, and also `task.completed` if the status changed to done. Requires a key with the scope `tasks:write`.
+         * @description Changes the members that you send, and keeps the other members. `completed_at` is set when the status becomes `done`, and cleared when the status changes from `done`. Sends `task.updated` if something changed, and also `task.completed` if the status became done. Requires a key with the scope `tasks:write`.
          */
         patch: operations["updateTask"];
         trace?: never;
@@ -117,7 +117,7 @@ export interface paths {
         };
         /**
          * Get analytics
-         * @description Figures about the account's tasks and users. By default the last 30 days by day: the current hour and the 719 full hours before it. Requires a key with the scope `analytics:read`.
+         * @description Returns figures about the account's tasks and users. The default span is the last 30 days by day: the current hour and the 719 full hours before it. Requires a key with the scope `analytics:read`.
          */
         get: operations["getAnalytics"];
         put?: never;
@@ -137,7 +137,7 @@ export interface paths {
         };
         /**
          * Get the account and key of this request
-         * @description Returns the key and what it may do: the first call to make with a new key. Every key may call this, with any scopes. Requires a key with any scopes.
+         * @description Returns the account, the key, its scopes and its rate limit. Call this operation first to check a new key. Requires a key, with any scopes.
          */
         get: operations["getMe"];
         put?: never;
@@ -157,7 +157,7 @@ export interface paths {
         };
         /**
          * Get the limit of this key
-         * @description Returns the requests left in this hour. This call is not counted, and works even when the limit is reached. Requires a key with any scopes.
+         * @description Returns the number of requests left in this hour. This request is not counted, and works even when the limit is reached. Requires a key, with any scopes.
          */
         get: operations["getRateLimit"];
         put?: never;
@@ -177,7 +177,7 @@ export interface paths {
         };
         /**
          * Get usage
-         * @description The four figures of the overview, as the same roll-ups give them: of a window that ends with the current hour, against the window before it. Requires a key with the scope `usage:read`.
+         * @description Returns the four figures of the overview, from the same roll-ups. The window ends with the current hour, and is compared to the previous window. Requires a key with the scope `usage:read`.
          */
         get: operations["getUsage"];
         put?: never;
@@ -197,7 +197,7 @@ export interface paths {
         };
         /**
          * Get usage by key, route, status or day
-         * @description Over the window of GET /usage: the shares add up to its total_requests. Days come in order, the others with the most requests first. Requires a key with the scope `usage:read`.
+         * @description Breaks down the requests in the window of GET /usage. The shares add up to `total_requests` of that window. Days are in chronological order, and other values are sorted by the number of requests, highest first. Requires a key with the scope `usage:read`.
          */
         get: operations["getUsageBreakdown"];
         put?: never;
@@ -217,7 +217,7 @@ export interface paths {
         };
         /**
          * List requests
-         * @description The log of requests that came with a key of the account, newest first; within two seconds of its answer a request is there. A filtered page looks at 10,000 entries at most: it may be short, or empty, with `has_more` true. Requires a key with the scope `activity:read`.
+         * @description Lists the requests that used a key of the account, newest first. A request is in the log within two seconds after its response. A filtered page reads at most 10,000 entries, and may therefore be short or empty while `has_more` is true. Requires a key with the scope `activity:read`.
          */
         get: operations["listActivity"];
         put?: never;
@@ -237,7 +237,7 @@ export interface paths {
         };
         /**
          * Get a request
-         * @description One request of the log, by its `X-Request-Id`. Requires a key with the scope `activity:read`.
+         * @description Returns the activity entry of one request. Use the `X-Request-Id` of the response as the id. Requires a key with the scope `activity:read`.
          */
         get: operations["getActivityEntry"];
         put?: never;
@@ -257,13 +257,13 @@ export interface paths {
         };
         /**
          * List keys
-         * @description The keys of the account, newest first, revoked ones too. Their secrets are not among what is shown. Requires a key with the scope `keys:read`.
+         * @description Lists the keys of the account, newest first, including revoked keys. The list never contains secrets. Requires a key with the scope `keys:read`.
          */
         get: operations["listKeys"];
         put?: never;
         /**
          * Create a key
-         * @description Creates a key and shows its secret once. A new key may do no more than the key that creates it; otherwise the response is 403 `forbidden`. If the account already has 50 live keys, it is 409 `limit_reached`. Sends `key.created`. Requires a key with the scope `keys:write`.
+         * @description Creates a key and shows its secret once. If the new key could do more than the key that creates it, the response is 403 `forbidden`. If the account already has 50 live keys, the response is 409 `limit_reached`. Sends the event `key.created`. Requires a key with the scope `keys:write`.
          */
         post: operations["createKey"];
         delete?: never;
@@ -281,21 +281,21 @@ export interface paths {
         };
         /**
          * Get a key
-         * @description One key by id, without its secret: what it may do, and when and for what it was last used. Requires a key with the scope `keys:read`.
+         * @description Returns one key with its permissions and its last use, but without its secret. Requires a key with the scope `keys:read`.
          */
         get: operations["getKey"];
         put?: never;
         post?: never;
         /**
          * Revoke a key
-         * @description Ends a key for good. The revocation holds when the call returns. The key stays readable, and revoking it again changes nothing. Sends `key.revoked`. Requires a key with the scope `keys:write`.
+         * @description Permanently revokes a key. The revocation is in force when the response is sent. The key stays readable, and revoking it again changes nothing. Sends the event `key.revoked`. Requires a key with the scope `keys:write`.
          */
         delete: operations["revokeKey"];
         options?: never;
         head?: never;
         /**
          * Change a key
-         * @description Changes what a key may do, disables it or enables it again. Restrictions hold when the call returns. Wider permissions hold within two seconds. A revoked key cannot be changed: 409 `conflict`. The same goes for a later expiry of a key that had expired before a member was removed who may know its secret. Sends `key.updated`. Requires a key with the scope `keys:write`.
+         * @description Changes a key, disables it or enables it again. Restrictions are in force when the response is sent. Wider permissions are in force within two seconds. If the key is revoked, the response is 409 `conflict`. The response is also 409 if you extend an expired key, and a member who may know its secret was removed after the expiry. Sends the event `key.updated`. Requires a key with the scope `keys:write`.
          */
         patch: operations["updateKey"];
         trace?: never;
@@ -310,8 +310,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Give a key a new secret
-         * @description Creates a new secret and shows it once. The old secret works until the overlap ends. After that it is `invalid_key`. Another rotation ends an earlier overlap. A revoked key cannot be rotated: 409 `conflict`. Sends `key.rotated`. Requires a key with the scope `keys:write`.
+         * Rotate the secret of a key
+         * @description Creates a new secret and shows it once. The old secret works until the overlap ends, and then gets 401 `invalid_key`. Another rotation ends the overlap of an earlier rotation. If the key is revoked, the response is 409 `conflict`. Sends the event `key.rotated`. Requires a key with the scope `keys:write`.
          */
         post: operations["rotateKey"];
         delete?: never;
@@ -330,8 +330,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Report a key that was found in public
-         * @description Needs no key and responds with 202 to every request, before any look-up. A live secret acts within a second: the current one revokes its key, one within its overlap ends alone, one that was rotated out does nothing. Requires no key.
+         * Report a leaked key
+         * @description Reports a secret key that was found in public. The response to every request is 202, before any lookup. If the secret is the current secret of a key, the key is revoked within a second. If the secret is the old secret of an overlap, only this secret stops working. A secret that was already rotated out has no effect. Requires no key.
          */
         post: operations["revokeLeakedKey"];
         delete?: never;
@@ -349,13 +349,13 @@ export interface paths {
         };
         /**
          * List webhooks
-         * @description The webhooks of the account, newest first, without their secrets. Requires a key with the scope `webhooks:read`.
+         * @description Lists the webhooks of the account, newest first, without their secrets. Requires a key with the scope `webhooks:read`.
          */
         get: operations["listWebhooks"];
         put?: never;
         /**
          * Create a webhook
-         * @description Creates a webhook and shows its secret once. It receives events from then on. If the account already has 20 webhooks, the response is 409 `limit_reached`. The key also needs the read scope of each event type; `*` needs all of them. Requires a key with the scope `webhooks:write`.
+         * @description Creates a webhook and shows its secret once. The webhook receives the events that happen from then on. If the account already has 20 webhooks, the response is 409 `limit_reached`. The key also needs the read scope of each event type. For `*`, the key needs all of these scopes. Requires a key with the scope `webhooks:write`.
          */
         post: operations["createWebhook"];
         delete?: never;
@@ -373,21 +373,21 @@ export interface paths {
         };
         /**
          * Get a webhook
-         * @description One webhook by id, without its secret: what it is sent, and how it does. Requires a key with the scope `webhooks:read`.
+         * @description Returns one webhook with its event types and its status, but without its secret. Requires a key with the scope `webhooks:read`.
          */
         get: operations["getWebhook"];
         put?: never;
         post?: never;
         /**
          * Delete a webhook
-         * @description Deletes the webhook for good. Its pending deliveries are not sent. Requires a key with the scope `webhooks:write`.
+         * @description Permanently deletes the webhook. The pending deliveries of the webhook are not sent. Requires a key with the scope `webhooks:write`.
          */
         delete: operations["deleteWebhook"];
         options?: never;
         head?: never;
         /**
          * Change, disable or enable a webhook
-         * @description Changes where and what is sent, disables a webhook or enables it again. While it is disabled, its events are held. Enabling does not send them: redeliver them. Disabling sends `webhook.disabled`. Requires a key with the scope `webhooks:write`.
+         * @description Changes a webhook, disables it or enables it again. While a webhook is disabled, its events are held. Enabling a webhook does not send its held events, so redeliver them. Disabling a webhook sends the event `webhook.disabled`. Requires a key with the scope `webhooks:write`.
          */
         patch: operations["updateWebhook"];
         trace?: never;
@@ -402,8 +402,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Give a webhook a new secret
-         * @description Creates a new secret and shows it once. Until the overlap ends, each request has a signature of each secret. Another rotation ends an earlier overlap. Requires a key with the scope `webhooks:write`.
+         * Rotate the secret of a webhook
+         * @description Creates a new secret and shows it once. Until the overlap ends, each request has a signature for each of the two secrets. Another rotation ends the overlap of an earlier rotation. Requires a key with the scope `webhooks:write`.
          */
         post: operations["rotateWebhookSecret"];
         delete?: never;
@@ -441,7 +441,7 @@ export interface paths {
         };
         /**
          * Get a delivery with its attempts
-         * @description One delivery with what each attempt sent and was answered. Needs the read scope of what the event is about, too: a receiver may answer with what it was sent. Requires a key with the scope `webhooks:read`.
+         * @description Returns one delivery with the result and the response of each attempt. The key also needs the read scope of the event's resource, because the response of a receiver may repeat the event. Requires a key with the scope `webhooks:read`.
          */
         get: operations["getDelivery"];
         put?: never;
@@ -462,8 +462,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Send the event of a delivery again
-         * @description Sends the event once more, as a new delivery with the same `webhook-id`, by which a receiver knows that it has seen it. The webhook must be enabled: else 409 `conflict`. Requires a key with the scope `webhooks:write`.
+         * Redeliver the event of a delivery
+         * @description Sends the event again, as a new delivery with the same `webhook-id`. The receiver can use the `webhook-id` to recognize an event that it has already processed. If the webhook is disabled, the response is 409 `conflict`. Requires a key with the scope `webhooks:write`.
          */
         post: operations["redeliver"];
         delete?: never;
@@ -483,7 +483,7 @@ export interface paths {
         put?: never;
         /**
          * Make the next attempt of a pending delivery now
-         * @description Does not wait for the time of the next attempt; those after it follow by the schedule. A delivery that waits for none is refused: 409 `conflict`. Requires a key with the scope `webhooks:write`.
+         * @description Makes the next attempt now, instead of at its scheduled time. Later attempts follow the schedule. If the delivery does not wait for an attempt, the response is 409 `conflict`. Requires a key with the scope `webhooks:write`.
          */
         post: operations["attemptDelivery"];
         delete?: never;
@@ -503,7 +503,7 @@ export interface paths {
         put?: never;
         /**
          * Send a test event to a webhook
-         * @description Creates an event and sends it to this webhook alone, regardless of its event types. If the webhook is disabled, the response is 409 `conflict`. Requires a key with the scope `webhooks:write`.
+         * @description Creates a test event and sends it only to this webhook, regardless of the event types of the webhook. If the webhook is disabled, the response is 409 `conflict`. Requires a key with the scope `webhooks:write`.
          */
         post: operations["testWebhook"];
         delete?: never;
@@ -523,7 +523,7 @@ export interface paths {
         put?: never;
         /**
          * Send many events again
-         * @description Sends every event that matches once more: five a second, each as a new delivery with the same `webhook-id`. The first 500 are made at once, the others before they are due. With `dry_run` it only counts. The webhook must be enabled: else 409 `conflict`. Requires a key with the scope `webhooks:write`.
+         * @description Sends every matching event again, at five events per second. Each event gets a new delivery with the same `webhook-id`. The first 500 deliveries are created at once, and the others before they are due. With `dry_run`, the events are only counted. If the webhook is disabled, the response is 409 `conflict`, unless the request is a dry run. Requires a key with the scope `webhooks:write`.
          */
         post: operations["redeliverMany"];
         delete?: never;
@@ -540,8 +540,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get how far a redelivery is
-         * @description Returns how many of its events have been attempted. Each delivery says whether its receiver accepted the event. Requires a key with the scope `webhooks:read`.
+         * Get the progress of a redelivery
+         * @description Returns how many events of the redelivery have been attempted. Each delivery shows whether its receiver accepted the event. Requires a key with the scope `webhooks:read`.
          */
         get: operations["getRedelivery"];
         put?: never;
@@ -560,8 +560,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the types of events
-         * @description Every type with its schema and an example, for who generates code or fills a menu. No pages: there are a few dozen at most. Requires a key with the scope `webhooks:read`.
+         * List event types
+         * @description Returns every event type with its schema and an example, for example to generate code or fill a menu. The list is not paginated, because there are only a few dozen types. Requires a key with the scope `webhooks:read`.
          */
         get: operations["listEventTypes"];
         put?: never;
@@ -581,7 +581,7 @@ export interface paths {
         };
         /**
          * List events
-         * @description What happened in the last 30 days, newest first unless `order` is `asc`. Shows the types that the key may read; asking for another by `type` is `forbidden`. Requires a key with the scope `webhooks:read`.
+         * @description Lists the events of the last 30 days, newest first unless `order` is `asc`. The list contains only event types that the key may read. If `type` names another event type, the response is 403 `forbidden`. Requires a key with the scope `webhooks:read`.
          */
         get: operations["listEvents"];
         put?: never;
@@ -620,8 +620,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List who changed what
-         * @description Every change of keys, webhooks, people and sessions, newest first. Kept for 400 days. Requires a key with the scope `audit:read`.
+         * List audit entries
+         * @description Lists every change to keys, webhooks, members and sessions, newest first. Audit entries are kept for 400 days. Requires a key with the scope `audit:read`.
          */
         get: operations["listAudit"];
         put?: never;
@@ -641,7 +641,7 @@ export interface paths {
         };
         /**
          * Get this document
-         * @description The contract of this service, generated from its code. The documentation shows the same contract. Not counted. Requires no key.
+         * @description Returns the OpenAPI document of this service, which is generated from its code. The documentation shows the same contract. This request does not count against any limit. Requires no key.
          */
         get: operations["getOpenApi"];
         put?: never;
@@ -661,7 +661,7 @@ export interface paths {
         };
         /**
          * Get this document as YAML
-         * @description The same document in YAML, for tools that only read YAML. Not counted. Requires no key.
+         * @description Returns the same OpenAPI document in YAML, for tools that only read YAML. This request does not count against any limit. Requires no key.
          */
         get: operations["getOpenApiYaml"];
         put?: never;
@@ -685,7 +685,7 @@ export interface webhooks {
         put?: never;
         /**
          * user.created
-         * @description A user was created. Reading it needs the scope `users:read`.
+         * @description A user was created. Reading the event needs the scope `users:read`.
          */
         post: operations["onUserCreated"];
         delete?: never;
@@ -705,7 +705,7 @@ export interface webhooks {
         put?: never;
         /**
          * user.updated
-         * @description A user was changed. Reading it needs the scope `users:read`.
+         * @description A user was changed. Reading the event needs the scope `users:read`.
          */
         post: operations["onUserUpdated"];
         delete?: never;
@@ -725,7 +725,7 @@ export interface webhooks {
         put?: never;
         /**
          * user.deleted
-         * @description A user was deleted. It is shown as it was last. Reading it needs the scope `users:read`.
+         * @description A user was deleted. The event contains the last version of the user. Reading the event needs the scope `users:read`.
          */
         post: operations["onUserDeleted"];
         delete?: never;
@@ -745,7 +745,7 @@ export interface webhooks {
         put?: never;
         /**
          * task.created
-         * @description A task was created. Reading it needs the scope `tasks:read`.
+         * @description A task was created. Reading the event needs the scope `tasks:read`.
          */
         post: operations["onTaskCreated"];
         delete?: never;
@@ -765,7 +765,7 @@ export interface webhooks {
         put?: never;
         /**
          * task.updated
-         * @description A task was changed, or has lost its assignee. Reading it needs the scope `tasks:read`.
+         * @description A task was changed, or its assignee was deleted. Reading the event needs the scope `tasks:read`.
          */
         post: operations["onTaskUpdated"];
         delete?: never;
@@ -785,7 +785,7 @@ export interface webhooks {
         put?: never;
         /**
          * task.completed
-         * @description The status of a task changed to done. Sent in addition to task.created or task.updated. Reading it needs the scope `tasks:read`.
+         * @description The status of a task became done. This event is sent in addition to task.created or task.updated. Reading the event needs the scope `tasks:read`.
          */
         post: operations["onTaskCompleted"];
         delete?: never;
@@ -805,7 +805,7 @@ export interface webhooks {
         put?: never;
         /**
          * task.deleted
-         * @description A task was deleted. It is shown as it was last. Reading it needs the scope `tasks:read`.
+         * @description A task was deleted. The event contains the last version of the task. Reading the event needs the scope `tasks:read`.
          */
         post: operations["onTaskDeleted"];
         delete?: never;
@@ -825,7 +825,7 @@ export interface webhooks {
         put?: never;
         /**
          * key.created
-         * @description A key was created. Events never contain its secret. Reading it needs the scope `keys:read`.
+         * @description A key was created. Events never contain the secret of a key. Reading the event needs the scope `keys:read`.
          */
         post: operations["onKeyCreated"];
         delete?: never;
@@ -845,7 +845,7 @@ export interface webhooks {
         put?: never;
         /**
          * key.updated
-         * @description A key was changed, disabled or enabled, or an overlap of its secrets was ended. Reading it needs the scope `keys:read`.
+         * @description A key was changed, disabled or enabled, or the overlap of its secrets was ended. Reading the event needs the scope `keys:read`.
          */
         post: operations["onKeyUpdated"];
         delete?: never;
@@ -865,7 +865,7 @@ export interface webhooks {
         put?: never;
         /**
          * key.rotated
-         * @description A key has a new secret. Reading it needs the scope `keys:read`.
+         * @description A key was rotated and has a new secret. Reading the event needs the scope `keys:read`.
          */
         post: operations["onKeyRotated"];
         delete?: never;
@@ -885,7 +885,7 @@ export interface webhooks {
         put?: never;
         /**
          * key.revoked
-         * @description A key was revoked, for good: by a call, or since it was reported as leaked. Reading it needs the scope `keys:read`.
+         * @description A key was permanently revoked, by a request or because it was reported as leaked. Reading the event needs the scope `keys:read`.
          */
         post: operations["onKeyRevoked"];
         delete?: never;
@@ -905,7 +905,7 @@ export interface webhooks {
         put?: never;
         /**
          * key.expiring
-         * @description A key expires in seven days or less. Sent once for each expiry. Reading it needs the scope `keys:read`.
+         * @description A key expires in seven days or less. This event is sent once for each expiry. Reading the event needs the scope `keys:read`.
          */
         post: operations["onKeyExpiring"];
         delete?: never;
@@ -925,7 +925,7 @@ export interface webhooks {
         put?: never;
         /**
          * rate_limit.warning
-         * @description A key has used 80 % of its limit. At most once an hour. Reading it needs the scope `keys:read`.
+         * @description A key has used 80 % of its limit. This event is sent at most once per hour. Reading the event needs the scope `keys:read`.
          */
         post: operations["onRateLimitWarning"];
         delete?: never;
@@ -945,7 +945,7 @@ export interface webhooks {
         put?: never;
         /**
          * rate_limit.reached
-         * @description A key has used up its limit. At most once an hour. Reading it needs the scope `keys:read`.
+         * @description A key has used up its limit. This event is sent at most once per hour. Reading the event needs the scope `keys:read`.
          */
         post: operations["onRateLimitReached"];
         delete?: never;
@@ -965,7 +965,7 @@ export interface webhooks {
         put?: never;
         /**
          * webhook.disabled
-         * @description A webhook was disabled: by a call, because its receiver responded with 410, or because it failed for five days. Reading it needs the scope `webhooks:read`.
+         * @description A webhook was disabled: by a request, because its receiver responded with 410, or because it failed for five days. Reading the event needs the scope `webhooks:read`.
          */
         post: operations["onWebhookDisabled"];
         delete?: never;
@@ -985,7 +985,7 @@ export interface webhooks {
         put?: never;
         /**
          * webhook.test
-         * @description Sent on demand, to one webhook alone. Reading it needs the scope `webhooks:read`.
+         * @description A test event was requested. This event is sent to only one webhook. Reading the event needs the scope `webhooks:read`.
          */
         post: operations["onWebhookTest"];
         delete?: never;
@@ -1005,7 +1005,7 @@ export interface webhooks {
         put?: never;
         /**
          * member.invited
-         * @description Somebody was invited to the overview. The id is that of the invitation, and there is no name yet. Reading it needs the scope `audit:read`.
+         * @description A person was invited to the overview. The event contains the id of the invitation, and no name yet. Reading the event needs the scope `audit:read`.
          */
         post: operations["onMemberInvited"];
         delete?: never;
@@ -1025,7 +1025,7 @@ export interface webhooks {
         put?: never;
         /**
          * member.joined
-         * @description Somebody has taken up an invitation or the setup link, and is a member now. Reading it needs the scope `audit:read`.
+         * @description A person accepted an invitation or used the setup link, and is now a member. Reading the event needs the scope `audit:read`.
          */
         post: operations["onMemberJoined"];
         delete?: never;
@@ -1045,7 +1045,7 @@ export interface webhooks {
         put?: never;
         /**
          * member.removed
-         * @description A member was removed. Their sessions have ended. Reading it needs the scope `audit:read`.
+         * @description A member was removed, and the sessions of the member have ended. Reading the event needs the scope `audit:read`.
          */
         post: operations["onMemberRemoved"];
         delete?: never;
@@ -1058,7 +1058,7 @@ export interface webhooks {
 export interface components {
     schemas: {
         /**
-         * @description Why a request was not served (RFC 9457).
+         * @description An error response (RFC 9457), which explains why the request was not served.
          * @example {
          *       "type": "https://api.example.com/docs/errors/not_found",
          *       "title": "Not found",
@@ -1084,70 +1084,70 @@ export interface components {
         Problem: {
             /**
              * Format: uri
-             * @description A page about this kind of error; of 429 the registered type of quotas.
+             * @description The URL of a page about this error code. For the status 429, the value is the registered problem type for exceeded quotas.
              * @example https://api.example.com/docs/errors/not_found
              */
             type: string;
             /**
-             * @description The kind of error, in a few words.
+             * @description A short title for this kind of error.
              * @example Not found
              */
             title: string;
             /**
-             * @description The status of the response.
+             * @description The HTTP status of the response.
              * @example 404
              */
             status: number;
             /**
-             * @description A sentence for people about this occurrence.
+             * @description A sentence for people that explains this occurrence of the error.
              * @example There is no such task.
              */
             detail: string;
             /**
-             * @description The path that was asked for.
+             * @description The path of the request.
              * @example /api/v1/tasks/tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             instance: string;
             /**
-             * @description The kind of error, for programs: `malformed_json`, `invalid_parameter`, `invalid_cursor`, `invalid_header`, `missing_key`, `invalid_key`, `revoked_key`, `disabled_key`, `expired_key`, `insufficient_scope`, `account_suspended`, `ip_not_allowed`, `forbidden`, `not_found`, `method_not_allowed`, `request_timeout`, `conflict`, `request_in_progress`, `limit_reached`, `precondition_failed`, `body_too_large`, `unsupported_media_type`, `invalid_body`, `idempotency_key_reused`, `rate_limit_exceeded`, `internal_error`, `unavailable`. New codes may come.
+             * @description The error code, for programs: `malformed_json`, `invalid_parameter`, `invalid_cursor`, `invalid_header`, `missing_key`, `invalid_key`, `revoked_key`, `disabled_key`, `expired_key`, `insufficient_scope`, `account_suspended`, `ip_not_allowed`, `forbidden`, `not_found`, `method_not_allowed`, `request_timeout`, `conflict`, `request_in_progress`, `limit_reached`, `precondition_failed`, `body_too_large`, `unsupported_media_type`, `invalid_body`, `idempotency_key_reused`, `rate_limit_exceeded`, `internal_error`, `unavailable`. New codes may be added.
              * @example not_found
              */
             code: string;
             /**
-             * @description The `X-Request-Id` of the response. Quote it when you ask for help.
+             * @description The `X-Request-Id` of the response. Quote this id when you ask for help.
              * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             request_id: string;
-            /** @description Each place that is wrong, where it is one of the body, the query or the headers. */
+            /** @description One entry for each invalid body member, query parameter or header. */
             errors?: {
                 /**
-                 * @description The error at this place, in a sentence.
+                 * @description A sentence for people that explains this error.
                  * @example This is required.
                  */
                 detail: string;
                 /**
-                 * @description What is wrong there, for programs: `required`, `unknown_member`, `unknown_parameter`, `unknown_header`, `invalid_type`, `invalid_value`, `invalid_format`, `invalid_union`, `invalid_text`, `invalid_encoding`, `invalid_span`, `invalid_cursor`, `invalid`, `too_small`, `too_big`, `not_multiple_of`, `unknown_user`, `duplicate`, `refused_url`, `reused`. New codes may come.
+                 * @description The code of this error, for programs: `required`, `unknown_member`, `unknown_parameter`, `unknown_header`, `invalid_type`, `invalid_value`, `invalid_format`, `invalid_union`, `invalid_text`, `invalid_encoding`, `invalid_span`, `invalid_cursor`, `invalid`, `too_small`, `too_big`, `not_multiple_of`, `unknown_user`, `duplicate`, `refused_url`, `reused`. New codes may be added.
                  * @example required
                  */
                 code: string;
                 /**
-                 * @description The member of the body (RFC 6901).
+                 * @description The JSON pointer (RFC 6901) to the invalid member of the body.
                  * @example /title
                  */
                 pointer?: string;
                 /**
-                 * @description The query parameter.
+                 * @description The name of the invalid query parameter.
                  * @example limit
                  */
                 parameter?: string;
                 /**
-                 * @description The header.
+                 * @description The name of the invalid header.
                  * @example Idempotency-Key
                  */
                 header?: string;
             }[];
             /**
-             * @description Of 429: the names of the limits that are used up.
+             * @description The names of the limits that are used up. Only responses with the status 429 have this member.
              * @example [
              *       "hour"
              *     ]
@@ -1155,7 +1155,7 @@ export interface components {
             "violated-policies"?: string[];
         };
         /**
-         * @description A page of a list.
+         * @description One page of a list.
          * @example {
          *       "data": [
          *         {
@@ -1173,21 +1173,21 @@ export interface components {
          *     }
          */
         UserPage: {
-            /** @description The items of this page. */
+            /** @description The items on this page. */
             data: components["schemas"]["User"][];
             /**
-             * @description Send it as `cursor` for the next page. Null on the last.
+             * @description The `cursor` of the next page, or null on the last page.
              * @example null
              */
             next_cursor: string | null;
             /**
-             * @description Whether there is a next page. May be true of a page that is short or empty: a filtered one looks at a bounded number of rows.
+             * @description Whether there is a next page. `has_more` can be true for a short or empty page, because a filtered page reads a bounded number of rows.
              * @example false
              */
             has_more: boolean;
         };
         /**
-         * @description A user of the account. Role and status grant nothing in this service.
+         * @description A user of the account. The role and the status of a user grant no access to this service.
          * @example {
          *       "id": "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "name": "Ada Lovelace",
@@ -1210,31 +1210,31 @@ export interface components {
              */
             name: string;
             /**
-             * @description The email address, unique in the account regardless of case.
+             * @description The email address of the user, which is unique in the account regardless of case.
              * @example ada@example.com
              */
             email: string;
             /**
-             * @description The role, for your own use: `admin`, `member` or `viewer`. It grants nothing in this service.
+             * @description The role of the user, for your own use: `admin`, `member` or `viewer`. The role grants no access to this service.
              * @example member
              * @enum {string}
              */
             role: "admin" | "member" | "viewer";
             /**
-             * @description The status, for your own use: `active` or `suspended`. It changes nothing in this service.
+             * @description The status of the user, for your own use: `active` or `suspended`. The status has no effect in this service.
              * @example active
              * @enum {string}
              */
             status: "active" | "suspended";
             /**
              * Format: date-time
-             * @description When the user was created.
+             * @description The time when the user was created.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
             /**
              * Format: date-time
-             * @description When the user was last changed.
+             * @description The time when the user was last changed.
              * @example 2026-01-31T09:30:00.000Z
              */
             updated_at: string;
@@ -1255,19 +1255,19 @@ export interface components {
              */
             name: string;
             /**
-             * @description The email address, unique in the account regardless of case.
+             * @description The email address of the user, which is unique in the account regardless of case.
              * @example ada@example.com
              */
             email: string;
             /**
-             * @description The role, for your own use: `admin`, `member` or `viewer`. It grants nothing in this service.
+             * @description The role of the user, for your own use: `admin`, `member` or `viewer`. The role grants no access to this service.
              * @default member
              * @example member
              * @enum {string}
              */
             role?: "admin" | "member" | "viewer";
             /**
-             * @description The status, for your own use: `active` or `suspended`. It changes nothing in this service.
+             * @description The status of the user, for your own use: `active` or `suspended`. The status has no effect in this service.
              * @default active
              * @example active
              * @enum {string}
@@ -1287,25 +1287,25 @@ export interface components {
              */
             name?: string;
             /**
-             * @description The email address, unique in the account regardless of case.
+             * @description The email address of the user, which is unique in the account regardless of case.
              * @example ada@example.com
              */
             email?: string;
             /**
-             * @description The role, for your own use: `admin`, `member` or `viewer`. It grants nothing in this service.
+             * @description The role of the user, for your own use: `admin`, `member` or `viewer`. The role grants no access to this service.
              * @example member
              * @enum {string}
              */
             role?: "admin" | "member" | "viewer";
             /**
-             * @description The status, for your own use: `active` or `suspended`. It changes nothing in this service.
+             * @description The status of the user, for your own use: `active` or `suspended`. The status has no effect in this service.
              * @example active
              * @enum {string}
              */
             status?: "active" | "suspended";
         };
         /**
-         * @description A page of a list.
+         * @description One page of a list.
          * @example {
          *       "data": [
          *         {
@@ -1330,15 +1330,15 @@ export interface components {
          *     }
          */
         TaskPage: {
-            /** @description The items of this page. */
+            /** @description The items on this page. */
             data: components["schemas"]["Task"][];
             /**
-             * @description Send it as `cursor` for the next page. Null on the last.
+             * @description The `cursor` of the next page, or null on the last page.
              * @example null
              */
             next_cursor: string | null;
             /**
-             * @description Whether there is a next page. May be true of a page that is short or empty: a filtered one looks at a bounded number of rows.
+             * @description Whether there is a next page. `has_more` can be true for a short or empty page, because a filtered page reads a bounded number of rows.
              * @example false
              */
             has_more: boolean;
@@ -1369,34 +1369,34 @@ export interface components {
              */
             id: string;
             /**
-             * @description The title, in one line.
+             * @description The title of the task.
              * @example Write the release notes
              */
             title: string;
             /**
-             * @description The description; can be empty.
+             * @description The description of the task, which can be empty.
              * @example For version 2, with the breaking changes first.
              */
             description: string;
             /**
-             * @description The status: `todo` (not started), `in_progress`, `done` (completed) or `cancelled`.
+             * @description The status of the task: `todo` (not started), `in_progress`, `done` (completed) or `cancelled`.
              * @example in_progress
              * @enum {string}
              */
             status: "todo" | "in_progress" | "done" | "cancelled";
             /**
-             * @description The priority: `low`, `normal`, `high` or `urgent`.
+             * @description The priority of the task: `low`, `normal`, `high` or `urgent`.
              * @example high
              * @enum {string}
              */
             priority: "low" | "normal" | "high" | "urgent";
             /**
-             * @description The user who is assigned; null if nobody is.
+             * @description The id of the user who is assigned to the task, or null if nobody is assigned.
              * @example usr_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             assignee_id: string | null;
             /**
-             * @description Labels to group tasks by, in the order in which you sent them.
+             * @description The labels that group the task with others, in the order in which you sent them.
              * @example [
              *       "docs",
              *       "release"
@@ -1405,25 +1405,25 @@ export interface components {
             labels: string[];
             /**
              * Format: date-time
-             * @description The due date; null if there is none.
+             * @description The due date of the task, or null if the task has no due date.
              * @example 2026-02-14T17:00:00.000Z
              */
             due_at: string | null;
             /**
              * Format: date-time
-             * @description When its status became `done`; null while it is not.
+             * @description The time when the status became `done`, or null if the status is not `done`.
              * @example null
              */
             completed_at: string | null;
             /**
              * Format: date-time
-             * @description When the task was created.
+             * @description The time when the task was created.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
             /**
              * Format: date-time
-             * @description When the task was last changed.
+             * @description The time when the task was last changed.
              * @example 2026-01-31T09:30:00.000Z
              */
             updated_at: string;
@@ -1441,38 +1441,38 @@ export interface components {
          */
         NewTask: {
             /**
-             * @description The title, in one line.
+             * @description The title of the task.
              * @example Write the release notes
              */
             title: string;
             /**
-             * @description The description; can be empty.
+             * @description The description of the task, which can be empty.
              * @default
              * @example For version 2, with the breaking changes first.
              */
             description?: string;
             /**
-             * @description The status: `todo` (not started), `in_progress`, `done` (completed) or `cancelled`.
+             * @description The status of the task: `todo` (not started), `in_progress`, `done` (completed) or `cancelled`.
              * @default todo
              * @example in_progress
              * @enum {string}
              */
             status?: "todo" | "in_progress" | "done" | "cancelled";
             /**
-             * @description The priority: `low`, `normal`, `high` or `urgent`.
+             * @description The priority of the task: `low`, `normal`, `high` or `urgent`.
              * @default normal
              * @example high
              * @enum {string}
              */
             priority?: "low" | "normal" | "high" | "urgent";
             /**
-             * @description The user who is assigned; null if nobody is.
+             * @description The id of the user who is assigned to the task, or null if nobody is assigned.
              * @default null
              * @example usr_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             assignee_id?: string | null;
             /**
-             * @description Labels to group tasks by, in the order in which you sent them.
+             * @description The labels that group the task with others, in the order in which you sent them.
              * @default []
              * @example [
              *       "docs",
@@ -1482,7 +1482,7 @@ export interface components {
             labels?: string[];
             /**
              * Format: date-time
-             * @description The due date; null if there is none.
+             * @description The due date of the task, or null if the task has no due date.
              * @example 2026-02-14T17:00:00.000Z
              */
             due_at?: string | null;
@@ -1495,34 +1495,34 @@ export interface components {
          */
         TaskPatch: {
             /**
-             * @description The title, in one line.
+             * @description The title of the task.
              * @example Write the release notes
              */
             title?: string;
             /**
-             * @description The description; can be empty.
+             * @description The description of the task, which can be empty.
              * @example For version 2, with the breaking changes first.
              */
             description?: string | null;
             /**
-             * @description The status: `todo` (not started), `in_progress`, `done` (completed) or `cancelled`.
+             * @description The status of the task: `todo` (not started), `in_progress`, `done` (completed) or `cancelled`.
              * @example in_progress
              * @enum {string}
              */
             status?: "todo" | "in_progress" | "done" | "cancelled";
             /**
-             * @description The priority: `low`, `normal`, `high` or `urgent`.
+             * @description The priority of the task: `low`, `normal`, `high` or `urgent`.
              * @example high
              * @enum {string}
              */
             priority?: "low" | "normal" | "high" | "urgent";
             /**
-             * @description The user who is assigned; null if nobody is.
+             * @description The id of the user who is assigned to the task, or null if nobody is assigned.
              * @example usr_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             assignee_id?: string | null;
             /**
-             * @description Labels to group tasks by, in the order in which you sent them.
+             * @description The labels that group the task with others, in the order in which you sent them.
              * @example [
              *       "docs",
              *       "release"
@@ -1531,7 +1531,7 @@ export interface components {
             labels?: string[] | null;
             /**
              * Format: date-time
-             * @description The due date; null if there is none.
+             * @description The due date of the task, or null if the task has no due date.
              * @example 2026-02-14T17:00:00.000Z
              */
             due_at?: string | null;
@@ -1585,7 +1585,7 @@ export interface components {
         Analytics: {
             /**
              * Format: date-time
-             * @description The first moment of the span.
+             * @description The start of the span, inclusive.
              * @example 2026-01-31T09:30:00.000Z
              */
             from: string;
@@ -1596,7 +1596,7 @@ export interface components {
              */
             to: string;
             /**
-             * @description How long a point of the series is: a `day`, a `week` or a `month`.
+             * @description The length of each point in the series: a `day`, a `week` or a `month`.
              * @example day
              * @enum {string}
              */
@@ -1604,135 +1604,135 @@ export interface components {
             /** @description Figures about tasks. */
             tasks: {
                 /**
-                 * @description Tasks created in the span.
+                 * @description The number of tasks created in the span.
                  * @example 41
                  */
                 created: number;
                 /**
-                 * @description Tasks completed in the span.
+                 * @description The number of tasks completed in the span.
                  * @example 36
                  */
                 completed: number;
                 /**
-                 * @description Tasks to do or in progress now.
+                 * @description The current number of open tasks, which have the status `todo` or `in_progress`.
                  * @example 17
                  */
                 open: number;
                 /**
-                 * @description Tasks that are open now and past their due date.
+                 * @description The current number of open tasks that are past their due date.
                  * @example 2
                  */
                 overdue: number;
                 /**
-                 * @description The percentage of tasks created in the span that are done. Null if none were created.
+                 * @description The percentage of the tasks created in the span that are now done. The value is null if no tasks were created.
                  * @example 78.05
                  */
                 completion_rate: number | null;
                 /**
-                 * @description The median hours from creation to completion, for tasks completed in the span; null if there were none.
+                 * @description The median time from creation to completion, in hours, of the tasks completed in the span. The value is null if no tasks were completed.
                  * @example 26.5
                  */
                 median_hours_to_complete: number | null;
-                /** @description All tasks by status, now. */
+                /** @description The current number of tasks by status. */
                 by_status: {
                     /**
-                     * @description How many are `todo`.
+                     * @description The number of tasks that are `todo`.
                      * @example 8
                      */
                     todo: number;
                     /**
-                     * @description How many are `in_progress`.
+                     * @description The number of tasks that are `in_progress`.
                      * @example 8
                      */
                     in_progress: number;
                     /**
-                     * @description How many are `done`.
+                     * @description The number of tasks that are `done`.
                      * @example 8
                      */
                     done: number;
                     /**
-                     * @description How many are `cancelled`.
+                     * @description The number of tasks that are `cancelled`.
                      * @example 8
                      */
                     cancelled: number;
                 };
-                /** @description All tasks by priority, now. */
+                /** @description The current number of tasks by priority. */
                 by_priority: {
                     /**
-                     * @description How many are `low`.
+                     * @description The number of tasks that are `low`.
                      * @example 8
                      */
                     low: number;
                     /**
-                     * @description How many are `normal`.
+                     * @description The number of tasks that are `normal`.
                      * @example 8
                      */
                     normal: number;
                     /**
-                     * @description How many are `high`.
+                     * @description The number of tasks that are `high`.
                      * @example 8
                      */
                     high: number;
                     /**
-                     * @description How many are `urgent`.
+                     * @description The number of tasks that are `urgent`.
                      * @example 8
                      */
                     urgent: number;
                 };
             };
-            /** @description The users, now. */
+            /** @description Figures about users. */
             users: {
                 /**
-                 * @description The number of users.
+                 * @description The current number of users.
                  * @example 12
                  */
                 total: number;
                 /**
-                 * @description How many of them are `active`.
+                 * @description The current number of users whose status is `active`.
                  * @example 11
                  */
                 active: number;
             };
-            /** @description Open now and completed in the span: the 100 users with the most. */
+            /** @description The 100 users with the most tasks that are open or were completed in the span. */
             by_assignee: {
                 /**
-                 * @description The user.
+                 * @description The id of the user.
                  * @example usr_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 user_id: string;
                 /**
-                 * @description Their tasks that are open now.
+                 * @description The current number of open tasks of the user.
                  * @example 3
                  */
                 open: number;
                 /**
-                 * @description Their tasks that were completed in the span.
+                 * @description The number of the user's tasks that were completed in the span.
                  * @example 9
                  */
                 completed: number;
             }[];
-            /** @description One point for each UTC day, ISO week or month that the span touches. Only what lies in the span is counted. */
+            /** @description One point for each UTC day, ISO week or month that overlaps the span. Only tasks within the span are counted. */
             series: {
                 /**
                  * Format: date-time
-                 * @description When the day, week or month begins.
+                 * @description The start of the day, week or month.
                  * @example 2026-01-31T09:30:00.000Z
                  */
                 start: string;
                 /**
-                 * @description Tasks created in it.
+                 * @description The number of tasks created in the day, week or month.
                  * @example 4
                  */
                 created: number;
                 /**
-                 * @description Tasks completed in it.
+                 * @description The number of tasks completed in the day, week or month.
                  * @example 5
                  */
                 completed: number;
             }[];
         };
         /**
-         * @description The account and the key of this request, and what is left of its limit.
+         * @description The account and the key of this request, with the rate limit of the key.
          * @example {
          *       "account": {
          *         "id": "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708",
@@ -1764,12 +1764,12 @@ export interface components {
                  */
                 id: string;
                 /**
-                 * @description The name.
+                 * @description The name of the account.
                  * @example Northwind Robotics
                  */
                 name: string;
             };
-            /** @description The key that this request came with. */
+            /** @description The key of this request. */
             key: {
                 /**
                  * @description The id of the key.
@@ -1777,7 +1777,7 @@ export interface components {
                  */
                 id: string;
                 /**
-                 * @description The name.
+                 * @description The name of the key.
                  * @example Continuous integration
                  */
                 name: string;
@@ -1791,38 +1791,38 @@ export interface components {
                 scopes: string[];
                 /**
                  * Format: date-time
-                 * @description When it expires; null: never.
+                 * @description The time when the key expires, or null if the key never expires.
                  * @example null
                  */
                 expires_at: string | null;
             };
-            /** @description Its limit, this request counted. */
+            /** @description The rate limit of the key, with this request already counted. */
             rate_limit: {
                 /**
-                 * @description The requests that the key may make in a clock hour.
+                 * @description The number of requests that the key may make in a clock hour.
                  * @example 5000
                  */
                 limit: number;
                 /**
-                 * @description The requests made in this hour.
+                 * @description The number of requests counted in this hour.
                  * @example 3350
                  */
                 used: number;
                 /**
-                 * @description The requests left in this hour.
+                 * @description The number of requests left in this hour.
                  * @example 1650
                  */
                 remaining: number;
                 /**
                  * Format: date-time
-                 * @description When the next hour begins.
+                 * @description The time when the next hour begins.
                  * @example 2026-01-31T09:30:00.000Z
                  */
                 resets_at: string;
             };
         };
         /**
-         * @description The use of each limit of the key.
+         * @description The usage of each limit of the key.
          * @example {
          *       "policies": [
          *         {
@@ -1837,43 +1837,43 @@ export interface components {
          *     }
          */
         RateLimits: {
-            /** @description Every limit that holds for the key: one. */
+            /** @description All limits of the key. A key has exactly one limit. */
             policies: {
                 /**
-                 * @description The name of the policy, as in the header `RateLimit`: `hour`.
+                 * @description The name of the policy, as in the `RateLimit` header: `hour`.
                  * @enum {string}
                  */
                 name: "hour";
                 /**
-                 * @description The requests that the key may make in a clock hour.
+                 * @description The number of requests that the key may make in a clock hour.
                  * @example 5000
                  */
                 limit: number;
                 /**
-                 * @description The requests made in this hour.
+                 * @description The number of requests counted in this hour.
                  * @example 3350
                  */
                 used: number;
                 /**
-                 * @description The requests left in this hour.
+                 * @description The number of requests left in this hour.
                  * @example 1650
                  */
                 remaining: number;
                 /**
                  * Format: date-time
-                 * @description When the next hour begins.
+                 * @description The time when the next hour begins.
                  * @example 2026-01-31T09:30:00.000Z
                  */
                 resets_at: string;
                 /**
-                 * @description The share that is used, in percent.
+                 * @description The used share of the limit, in percent.
                  * @example 67
                  */
                 percent: number;
             }[];
         };
         /**
-         * @description The four figures of a window, and their parts.
+         * @description The four usage figures of a window, with further details.
          * @example {
          *       "as_of": "2026-01-31T09:30:00.000Z",
          *       "window": {
@@ -1932,171 +1932,171 @@ export interface components {
         Usage: {
             /**
              * Format: date-time
-             * @description How far the log has been counted.
+             * @description The time up to which the figures include the log.
              * @example 2026-01-31T09:30:00.000Z
              */
             as_of: string;
-            /** @description The time that the figures are of: full hours and the current one. */
+            /** @description The window of the figures: full hours and the current hour. */
             window: {
                 /**
                  * Format: date-time
-                 * @description Its first moment.
+                 * @description The start of the window, inclusive.
                  * @example 2026-01-31T09:30:00.000Z
                  */
                 from: string;
                 /**
                  * Format: date-time
-                 * @description Its end, which is not in it.
+                 * @description The end of the window, exclusive.
                  * @example 2026-01-31T09:30:00.000Z
                  */
                 to: string;
             };
-            /** @description The time of the same length before it, that changes are against. */
+            /** @description The previous window of the same length, to which the figures are compared. */
             previous: {
                 /**
                  * Format: date-time
-                 * @description Its first moment.
+                 * @description The start of the window, inclusive.
                  * @example 2026-01-31T09:30:00.000Z
                  */
                 from: string;
                 /**
                  * Format: date-time
-                 * @description Its end, which is not in it.
+                 * @description The end of the window, exclusive.
                  * @example 2026-01-31T09:30:00.000Z
                  */
                 to: string;
             };
-            /** @description Total Requests: every request with a key of the account, refused ones too. */
+            /** @description The figure Total Requests: all requests with a key of the account, including denied requests. */
             total_requests: {
                 /**
-                 * @description In the window.
+                 * @description The number of requests in the window.
                  * @example 124563
                  */
                 value: number;
                 /**
-                 * @description In the time before it.
+                 * @description The number of requests in the previous window.
                  * @example 110700
                  */
                 previous: number;
                 /**
-                 * @description The change in percent; null where there was nothing before.
+                 * @description The change in percent, or null if the previous window has no requests.
                  * @example 12.52
                  */
                 change_percent: number | null;
             };
-            /** @description Success Rate: the share that was answered with a status below 400. */
+            /** @description The figure Success Rate: the share of requests with a response status below 400. */
             success_rate: {
                 /**
-                 * @description In the window, in percent; null without a request.
+                 * @description The success rate in the window, in percent. The value is null if there were no requests.
                  * @example 98.11
                  */
                 value: number | null;
                 /**
-                 * @description In the time before it.
+                 * @description The success rate in the previous window, in percent. The value is null if there were no requests.
                  * @example 98.1
                  */
                 previous: number | null;
                 /**
-                 * @description The change in percentage points; null where either is null.
+                 * @description The change in percentage points, or null if one of the two rates is null.
                  * @example 0.01
                  */
                 change_points: number | null;
             };
-            /** @description Avg Response Time: of admitted requests, from reaching the Worker to the answer being ready. The clock of a Worker moves only with I/O: pure computing is not seen. */
+            /** @description The figure Avg Response Time: the average time from the arrival of an admitted request at the Worker until its response is ready. The clock of a Worker moves only with I/O, so pure computing time is not measured. */
             avg_response_time_ms: {
                 /**
-                 * @description In the window; null without an admitted request.
+                 * @description The average response time in the window, in milliseconds. The value is null if no requests were admitted.
                  * @example 42.9
                  */
                 value: number | null;
                 /**
-                 * @description In the time before it.
+                 * @description The average response time in the previous window, in milliseconds. The value is null if no requests were admitted.
                  * @example 42.4
                  */
                 previous: number | null;
                 /**
-                 * @description The change in milliseconds: lower is better; null where either is null.
+                 * @description The change in milliseconds, or null if one of the two averages is null. A lower response time is better.
                  * @example 0.5
                  */
                 change_ms: number | null;
             };
             /**
-             * @description The time within which half of the admitted requests were answered, within 5 %; null where there were none.
+             * @description The time in milliseconds within which half of the admitted requests got a response, accurate to 5 %. The value is null if no requests were admitted.
              * @example 34
              */
             p50_ms: number | null;
             /**
-             * @description The time within which 95 % of the admitted requests were answered, within 5 %; null where there were none.
+             * @description The time in milliseconds within which 95 % of the admitted requests got a response, accurate to 5 %. The value is null if no requests were admitted.
              * @example 104
              */
             p95_ms: number | null;
             /**
-             * @description The time within which 99 % of the admitted requests were answered, within 5 %; null where there were none.
+             * @description The time in milliseconds within which 99 % of the admitted requests got a response, accurate to 5 %. The value is null if no requests were admitted.
              * @example 176
              */
             p99_ms: number | null;
-            /** @description Rate Limit Usage: of the key asked for, else of the account's live key with the highest share of its limit. */
+            /** @description The figure Rate Limit Usage of the requested key. Without `key_id`, the key is the account's live key with the highest used share of its limit. */
             rate_limit: {
                 /**
-                 * @description The key; null where the account has none.
+                 * @description The id of the key, or null if the account has no key.
                  * @example key_4fPq2rT8vX0zB6dH
                  */
                 key_id: string | null;
                 /**
-                 * @description The requests that were counted in this hour.
+                 * @description The number of requests counted in this hour.
                  * @example 3350
                  */
                 used: number;
                 /**
-                 * @description The requests that it may make.
+                 * @description The number of requests that the key may make in this hour.
                  * @example 5000
                  */
                 limit: number;
                 /**
-                 * @description The share that is used, in percent.
+                 * @description The used share of the limit, in percent.
                  * @example 67
                  */
                 percent: number;
                 /**
                  * Format: date-time
-                 * @description When the next hour begins.
+                 * @description The time when the next hour begins.
                  * @example 2026-01-31T09:30:00.000Z
                  */
                 resets_at: string;
             };
-            /** @description Requests by class of status; `4xx` without 429. */
+            /** @description The number of requests by status class. The class `4xx` does not include 429. */
             by_class: {
                 /**
-                 * @description Requests with the status 429.
+                 * @description The number of requests with the response status 429.
                  * @example 12
                  */
                 429: number;
                 /**
-                 * @description Requests with the status 2xx.
+                 * @description The number of requests with the response status 2xx.
                  * @example 12
                  */
                 "2xx": number;
                 /**
-                 * @description Requests with the status 3xx.
+                 * @description The number of requests with the response status 3xx.
                  * @example 12
                  */
                 "3xx": number;
                 /**
-                 * @description Requests with the status 4xx.
+                 * @description The number of requests with the response status 4xx.
                  * @example 12
                  */
                 "4xx": number;
                 /**
-                 * @description Requests with the status 5xx.
+                 * @description The number of requests with the response status 5xx.
                  * @example 12
                  */
                 "5xx": number;
             };
-            /** @description By hour for 24h, else by UTC day; the first and the last lie in the window in part. */
+            /** @description One point for each hour of a `24h` window, or for each UTC day of a longer window. The first and the last point may be only partly in the window. */
             series: {
                 /**
                  * Format: date-time
-                 * @description The UTC hour or day.
+                 * @description The start of the UTC hour or day.
                  * @example 2026-01-31T09:30:00.000Z
                  */
                 start: string;
@@ -2106,34 +2106,34 @@ export interface components {
                  */
                 requests: number;
                 /**
-                 * @description Requests with a status below 400.
+                 * @description The number of requests with a response status below 400.
                  * @example 1244
                  */
                 successes: number;
                 /**
-                 * @description The average response time of those admitted; null where there were none.
+                 * @description The average response time of the admitted requests, in milliseconds. The value is null if no requests were admitted.
                  * @example 42.1
                  */
                 avg_response_time_ms: number | null;
                 /**
-                 * @description The time within which half of the admitted requests were answered, within 5 %; null where there were none.
+                 * @description The time in milliseconds within which half of the admitted requests got a response, accurate to 5 %. The value is null if no requests were admitted.
                  * @example 34
                  */
                 p50_ms: number | null;
                 /**
-                 * @description The time within which 95 % of the admitted requests were answered, within 5 %; null where there were none.
+                 * @description The time in milliseconds within which 95 % of the admitted requests got a response, accurate to 5 %. The value is null if no requests were admitted.
                  * @example 104
                  */
                 p95_ms: number | null;
                 /**
-                 * @description The time within which 99 % of the admitted requests were answered, within 5 %; null where there were none.
+                 * @description The time in milliseconds within which 99 % of the admitted requests got a response, accurate to 5 %. The value is null if no requests were admitted.
                  * @example 176
                  */
                 p99_ms: number | null;
             }[];
         };
         /**
-         * @description The requests of a window by key, route, status or day.
+         * @description The number of requests in a window by key, route, status or day.
          * @example {
          *       "as_of": "2026-01-31T09:30:00.000Z",
          *       "window": {
@@ -2153,26 +2153,26 @@ export interface components {
         UsageBreakdown: {
             /**
              * Format: date-time
-             * @description How far the log has been counted.
+             * @description The time up to which the figures include the log.
              * @example 2026-01-31T09:30:00.000Z
              */
             as_of: string;
-            /** @description The time that the figures are of: full hours and the current one. */
+            /** @description The window of the figures: full hours and the current hour. */
             window: {
                 /**
                  * Format: date-time
-                 * @description Its first moment.
+                 * @description The start of the window, inclusive.
                  * @example 2026-01-31T09:30:00.000Z
                  */
                 from: string;
                 /**
                  * Format: date-time
-                 * @description Its end, which is not in it.
+                 * @description The end of the window, exclusive.
                  * @example 2026-01-31T09:30:00.000Z
                  */
                 to: string;
             };
-            /** @description The shares, which add up to `total_requests` of the window. */
+            /** @description The shares of the requests, which add up to `total_requests` of the same window. */
             data: {
                 /**
                  * @description The id of a key, a route, a status code or a date.
@@ -2185,19 +2185,19 @@ export interface components {
                  */
                 requests: number;
                 /**
-                 * @description Requests with a status below 400.
+                 * @description The number of requests with a response status below 400.
                  * @example 1244
                  */
                 successes: number;
                 /**
-                 * @description The average response time of those admitted; null where there were none.
+                 * @description The average response time of the admitted requests, in milliseconds. The value is null if no requests were admitted.
                  * @example 42.1
                  */
                 avg_response_time_ms: number | null;
             }[];
         };
         /**
-         * @description A page of a list.
+         * @description One page of a list.
          * @example {
          *       "data": [
          *         {
@@ -2225,21 +2225,21 @@ export interface components {
          *     }
          */
         ActivityPage: {
-            /** @description The items of this page. */
+            /** @description The items on this page. */
             data: components["schemas"]["ActivityEntry"][];
             /**
-             * @description Send it as `cursor` for the next page. Null on the last.
+             * @description The `cursor` of the next page, or null on the last page.
              * @example null
              */
             next_cursor: string | null;
             /**
-             * @description Whether there is a next page. May be true of a page that is short or empty: a filtered one looks at a bounded number of rows.
+             * @description Whether there is a next page. `has_more` can be true for a short or empty page, because a filtered page reads a bounded number of rows.
              * @example false
              */
             has_more: boolean;
         };
         /**
-         * @description One request of the log.
+         * @description A logged request.
          * @example {
          *       "id": "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "at": "2026-01-31T09:30:00.000Z",
@@ -2262,73 +2262,73 @@ export interface components {
          */
         ActivityEntry: {
             /**
-             * @description The id of the entry: the `X-Request-Id` of the response.
+             * @description The id of the entry, which is the `X-Request-Id` of the response.
              * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
             /**
              * Format: date-time
-             * @description When the request came.
+             * @description The time when the request arrived.
              * @example 2026-01-31T09:30:00.000Z
              */
             at: string;
             /**
-             * @description Its method.
+             * @description The HTTP method of the request.
              * @example GET
              */
             method: string;
             /**
-             * @description Its path, without the query string: the first 384 characters.
+             * @description The first 384 characters of the request path, without the query string.
              * @example /api/v1/tasks
              */
             path: string;
             /**
-             * @description The path of the operation; `/api/v1/*` where none matched.
+             * @description The path of the matching operation, or `/api/v1/*` if no operation matched.
              * @example /api/v1/tasks
              */
             route: string;
             /**
-             * @description The status of the response.
+             * @description The HTTP status of the response.
              * @example 200
              */
             status: number;
             /**
-             * @description The reason phrase of the status.
+             * @description The reason phrase of the HTTP status.
              * @example OK
              */
             reason: string;
             /**
-             * @description The time from reaching the Worker until the response is ready, in milliseconds.
+             * @description The time from the arrival of the request at the Worker until the response is ready, in milliseconds.
              * @example 12
              */
             duration_ms: number;
             /**
-             * @description The key that it came with.
+             * @description The id of the key that the request used.
              * @example key_4fPq2rT8vX0zB6dH
              */
             key_id: string;
             /**
-             * @description The current name of that key.
+             * @description The current name of the key that the request used.
              * @example Continuous integration
              */
             key_name: string;
             /**
-             * @description The address that it came from. Kept as long as the entry.
+             * @description The IP address that the request came from. The address is kept as long as the entry.
              * @example 203.0.113.7
              */
             ip: string | null;
             /**
-             * @description The country of that address, ISO 3166-1, where that is known.
+             * @description The country code of the IP address (ISO 3166-1), or null if the country is unknown.
              * @example GB
              */
             country: string | null;
             /**
-             * @description Its `User-Agent`: the first 128 characters.
+             * @description The first 128 characters of the `User-Agent` header.
              * @example acme-sync/1.4
              */
             user_agent: string | null;
             /**
-             * @description The `code` of the problem; null where it was served.
+             * @description The `code` of the error response, or null if there was no error.
              * @example null
              */
             error_code: string | null;
@@ -2338,19 +2338,19 @@ export interface components {
              */
             counted: boolean;
             /**
-             * @description 1. Requests that use none of the limit, refused or not, may share one entry a second, which says for how many it stands.
+             * @description The number of requests that the entry represents, usually 1. Requests in the same second that do not count against the limit may share one entry.
              * @example 1
              */
             count: number;
             /**
-             * @description Which secret of the key it came with: the `current` one, or the `previous` one, from before a rotation.
+             * @description The secret that the request used: the `current` secret of the key, or the `previous` secret from before a rotation.
              * @example current
              * @enum {string}
              */
             secret: "current" | "previous";
         };
         /**
-         * @description A page of a list.
+         * @description One page of a list.
          * @example {
          *       "data": [
          *         {
@@ -2385,21 +2385,21 @@ export interface components {
          *     }
          */
         KeyPage: {
-            /** @description The items of this page. */
+            /** @description The items on this page. */
             data: components["schemas"]["Key"][];
             /**
-             * @description Send it as `cursor` for the next page. Null on the last.
+             * @description The `cursor` of the next page, or null on the last page.
              * @example null
              */
             next_cursor: string | null;
             /**
-             * @description Whether there is a next page. May be true of a page that is short or empty: a filtered one looks at a bounded number of rows.
+             * @description Whether there is a next page. `has_more` can be true for a short or empty page, because a filtered page reads a bounded number of rows.
              * @example false
              */
             has_more: boolean;
         };
         /**
-         * @description An API key. Only the responses that create or rotate it have its secret.
+         * @description An API key. Only the responses that create or rotate a key contain its secret.
          * @example {
          *       "id": "key_4fPq2rT8vX0zB6dH",
          *       "name": "Continuous integration",
@@ -2429,7 +2429,7 @@ export interface components {
          */
         Key: {
             /**
-             * @description The id of the key. It is no secret.
+             * @description The id of the key, which is not secret.
              * @example key_4fPq2rT8vX0zB6dH
              */
             id: string;
@@ -2439,7 +2439,7 @@ export interface components {
              */
             name: string;
             /**
-             * @description The public start of the secret key. It identifies the key in logs.
+             * @description The public prefix of the secret key, which identifies the key in logs.
              * @example dvo_4fPq2rT8vX0zB6dH
              */
             prefix: string;
@@ -2457,18 +2457,18 @@ export interface components {
              */
             scopes: string[];
             /**
-             * @description Whether it is in force: `active` is, `disabled` is not until it is enabled again, `expired` is past `expires_at`, `revoked` is ended for good.
+             * @description The status of the key: `active`, `disabled` until it is enabled again, `expired` after `expires_at`, or permanently `revoked`.
              * @example active
              * @enum {string}
              */
             status: "active" | "disabled" | "revoked" | "expired";
             /**
-             * @description How many requests it may make in a clock hour.
+             * @description The number of requests that the key may make in a clock hour.
              * @example 5000
              */
             hourly_limit: number;
             /**
-             * @description Addresses and CIDR ranges, IPv4 and IPv6, that it may be used from. Empty: any.
+             * @description The IPv4 and IPv6 addresses and CIDR ranges from which the key may be used. An empty list allows every address.
              * @example [
              *       "203.0.113.0/24"
              *     ]
@@ -2476,61 +2476,61 @@ export interface components {
             allowed_ips: string[];
             /**
              * Format: date-time
-             * @description When it expires; null: never.
+             * @description The time when the key expires, or null if the key never expires.
              * @example 2027-01-31T00:00:00.000Z
              */
             expires_at: string | null;
             /**
              * Format: date-time
-             * @description When it was last used; null: never, or not known while the log cannot be read.
+             * @description The time when the key was last used. The value is null if the key was never used, or while the log cannot be read.
              * @example 2026-01-31T09:30:00.000Z
              */
             last_used_at: string | null;
             /**
-             * @description The path that it was last used for; null: none.
+             * @description The path of the last request with the key, or null if there is no such request.
              * @example /api/v1/tasks
              */
             last_used_path: string | null;
             /**
              * Format: date-time
-             * @description Until then the secret before the last rotation works too; null where it does not.
+             * @description The time until which the previous secret also works, or null if only the current secret works.
              * @example null
              */
             overlap_ends_at: string | null;
-            /** @description Who created it. */
+            /** @description The creator of the key. */
             created_by: {
                 /**
-                 * @description What made it: another `key`, a `member` in the overview, the `operator` or the `system` itself.
+                 * @description The type of the creator: another `key`, a `member` of the account, the `operator` or the `system`.
                  * @example key
                  * @enum {string}
                  */
                 type: "key" | "member" | "operator" | "system";
                 /**
-                 * @description The id of that key or member; null for others.
+                 * @description The id of the key or member that created the key. The value is null for the operator and the system.
                  * @example key_8hJk3mN5pQ7rS9tU
                  */
                 id: string | null;
                 /**
-                 * @description Its current name; null in events.
+                 * @description The current name of the creator, or null if it is unknown. The value is always null in events.
                  * @example Production backend
                  */
                 name: string | null;
             };
             /**
              * Format: date-time
-             * @description When the key was created.
+             * @description The time when the key was created.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
             /**
              * Format: date-time
-             * @description When the key was last changed.
+             * @description The time when the key was last changed.
              * @example 2026-01-31T09:30:00.000Z
              */
             updated_at: string;
         };
         /**
-         * @description A key with its secret, which is shown this once.
+         * @description A key with its secret, which is shown only once.
          * @example {
          *       "id": "key_4fPq2rT8vX0zB6dH",
          *       "name": "Continuous integration",
@@ -2561,7 +2561,7 @@ export interface components {
          */
         KeyWithSecret: {
             /**
-             * @description The id of the key. It is no secret.
+             * @description The id of the key, which is not secret.
              * @example key_4fPq2rT8vX0zB6dH
              */
             id: string;
@@ -2571,7 +2571,7 @@ export interface components {
              */
             name: string;
             /**
-             * @description The public start of the secret key. It identifies the key in logs.
+             * @description The public prefix of the secret key, which identifies the key in logs.
              * @example dvo_4fPq2rT8vX0zB6dH
              */
             prefix: string;
@@ -2589,18 +2589,18 @@ export interface components {
              */
             scopes: string[];
             /**
-             * @description Whether it is in force: `active` is, `disabled` is not until it is enabled again, `expired` is past `expires_at`, `revoked` is ended for good.
+             * @description The status of the key: `active`, `disabled` until it is enabled again, `expired` after `expires_at`, or permanently `revoked`.
              * @example active
              * @enum {string}
              */
             status: "active" | "disabled" | "revoked" | "expired";
             /**
-             * @description How many requests it may make in a clock hour.
+             * @description The number of requests that the key may make in a clock hour.
              * @example 5000
              */
             hourly_limit: number;
             /**
-             * @description Addresses and CIDR ranges, IPv4 and IPv6, that it may be used from. Empty: any.
+             * @description The IPv4 and IPv6 addresses and CIDR ranges from which the key may be used. An empty list allows every address.
              * @example [
              *       "203.0.113.0/24"
              *     ]
@@ -2608,66 +2608,66 @@ export interface components {
             allowed_ips: string[];
             /**
              * Format: date-time
-             * @description When it expires; null: never.
+             * @description The time when the key expires, or null if the key never expires.
              * @example 2027-01-31T00:00:00.000Z
              */
             expires_at: string | null;
             /**
              * Format: date-time
-             * @description When it was last used; null: never, or not known while the log cannot be read.
+             * @description The time when the key was last used. The value is null if the key was never used, or while the log cannot be read.
              * @example 2026-01-31T09:30:00.000Z
              */
             last_used_at: string | null;
             /**
-             * @description The path that it was last used for; null: none.
+             * @description The path of the last request with the key, or null if there is no such request.
              * @example /api/v1/tasks
              */
             last_used_path: string | null;
             /**
              * Format: date-time
-             * @description Until then the secret before the last rotation works too; null where it does not.
+             * @description The time until which the previous secret also works, or null if only the current secret works.
              * @example null
              */
             overlap_ends_at: string | null;
-            /** @description Who created it. */
+            /** @description The creator of the key. */
             created_by: {
                 /**
-                 * @description What made it: another `key`, a `member` in the overview, the `operator` or the `system` itself.
+                 * @description The type of the creator: another `key`, a `member` of the account, the `operator` or the `system`.
                  * @example key
                  * @enum {string}
                  */
                 type: "key" | "member" | "operator" | "system";
                 /**
-                 * @description The id of that key or member; null for others.
+                 * @description The id of the key or member that created the key. The value is null for the operator and the system.
                  * @example key_8hJk3mN5pQ7rS9tU
                  */
                 id: string | null;
                 /**
-                 * @description Its current name; null in events.
+                 * @description The current name of the creator, or null if it is unknown. The value is always null in events.
                  * @example Production backend
                  */
                 name: string | null;
             };
             /**
              * Format: date-time
-             * @description When the key was created.
+             * @description The time when the key was created.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
             /**
              * Format: date-time
-             * @description When the key was last changed.
+             * @description The time when the key was last changed.
              * @example 2026-01-31T09:30:00.000Z
              */
             updated_at: string;
             /**
-             * @description The key to send as `Authorization: Bearer`. Shown this once.
+             * @description The secret key to send in the header `Authorization: Bearer`. The secret key is shown only once.
              * @example dvo_4fPq2rT8vX0zB6dH_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5bC7x7Qa
              */
             secret_key: string;
         };
         /**
-         * @description The response to a repeated request with the same Idempotency-Key, which has the header `Idempotent-Replayed`. It cannot show the secret again. If you did not get the first response, rotate the key.
+         * @description The response to a repeated request with the same Idempotency-Key. This response has the header `Idempotent-Replayed`, and cannot show the secret again. If you did not get the first response, rotate the key.
          * @example {
          *       "id": "key_4fPq2rT8vX0zB6dH",
          *       "name": "Continuous integration",
@@ -2698,7 +2698,7 @@ export interface components {
          */
         ReplayedKey: {
             /**
-             * @description The id of the key. It is no secret.
+             * @description The id of the key, which is not secret.
              * @example key_4fPq2rT8vX0zB6dH
              */
             id: string;
@@ -2708,7 +2708,7 @@ export interface components {
              */
             name: string;
             /**
-             * @description The public start of the secret key. It identifies the key in logs.
+             * @description The public prefix of the secret key, which identifies the key in logs.
              * @example dvo_4fPq2rT8vX0zB6dH
              */
             prefix: string;
@@ -2726,18 +2726,18 @@ export interface components {
              */
             scopes: string[];
             /**
-             * @description Whether it is in force: `active` is, `disabled` is not until it is enabled again, `expired` is past `expires_at`, `revoked` is ended for good.
+             * @description The status of the key: `active`, `disabled` until it is enabled again, `expired` after `expires_at`, or permanently `revoked`.
              * @example active
              * @enum {string}
              */
             status: "active" | "disabled" | "revoked" | "expired";
             /**
-             * @description How many requests it may make in a clock hour.
+             * @description The number of requests that the key may make in a clock hour.
              * @example 5000
              */
             hourly_limit: number;
             /**
-             * @description Addresses and CIDR ranges, IPv4 and IPv6, that it may be used from. Empty: any.
+             * @description The IPv4 and IPv6 addresses and CIDR ranges from which the key may be used. An empty list allows every address.
              * @example [
              *       "203.0.113.0/24"
              *     ]
@@ -2745,66 +2745,66 @@ export interface components {
             allowed_ips: string[];
             /**
              * Format: date-time
-             * @description When it expires; null: never.
+             * @description The time when the key expires, or null if the key never expires.
              * @example 2027-01-31T00:00:00.000Z
              */
             expires_at: string | null;
             /**
              * Format: date-time
-             * @description When it was last used; null: never, or not known while the log cannot be read.
+             * @description The time when the key was last used. The value is null if the key was never used, or while the log cannot be read.
              * @example 2026-01-31T09:30:00.000Z
              */
             last_used_at: string | null;
             /**
-             * @description The path that it was last used for; null: none.
+             * @description The path of the last request with the key, or null if there is no such request.
              * @example /api/v1/tasks
              */
             last_used_path: string | null;
             /**
              * Format: date-time
-             * @description Until then the secret before the last rotation works too; null where it does not.
+             * @description The time until which the previous secret also works, or null if only the current secret works.
              * @example null
              */
             overlap_ends_at: string | null;
-            /** @description Who created it. */
+            /** @description The creator of the key. */
             created_by: {
                 /**
-                 * @description What made it: another `key`, a `member` in the overview, the `operator` or the `system` itself.
+                 * @description The type of the creator: another `key`, a `member` of the account, the `operator` or the `system`.
                  * @example key
                  * @enum {string}
                  */
                 type: "key" | "member" | "operator" | "system";
                 /**
-                 * @description The id of that key or member; null for others.
+                 * @description The id of the key or member that created the key. The value is null for the operator and the system.
                  * @example key_8hJk3mN5pQ7rS9tU
                  */
                 id: string | null;
                 /**
-                 * @description Its current name; null in events.
+                 * @description The current name of the creator, or null if it is unknown. The value is always null in events.
                  * @example Production backend
                  */
                 name: string | null;
             };
             /**
              * Format: date-time
-             * @description When the key was created.
+             * @description The time when the key was created.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
             /**
              * Format: date-time
-             * @description When the key was last changed.
+             * @description The time when the key was last changed.
              * @example 2026-01-31T09:30:00.000Z
              */
             updated_at: string;
             /**
-             * @description Always null: the first response had the secret.
+             * @description The value is always null, because only the first response contains the secret.
              * @example null
              */
             secret_key: string | null;
         };
         /**
-         * @description A new key. If you omit the limit, the addresses or the expiry, it gets those of the acting key.
+         * @description A new key. If you omit the limit, the addresses or the expiry, the new key gets the values of the key that creates it.
          * @example {
          *       "name": "Continuous integration",
          *       "scopes": [
@@ -2816,12 +2816,12 @@ export interface components {
          */
         NewKey: {
             /**
-             * @description The name of the key, for example the client that uses it.
+             * @description The name of the key, for example the name of the client that uses it.
              * @example Continuous integration
              */
             name: string;
             /**
-             * @description What the key may do: `users:read`, `users:write`, `tasks:read`, `tasks:write`, `analytics:read`, `usage:read`, `activity:read`, `keys:read`, `keys:write`, `webhooks:read`, `webhooks:write`, `audit:read`.
+             * @description The scopes of the key: `users:read`, `users:write`, `tasks:read`, `tasks:write`, `analytics:read`, `usage:read`, `activity:read`, `keys:read`, `keys:write`, `webhooks:read`, `webhooks:write`, `audit:read`.
              * @default [
              *       "users:read",
              *       "tasks:read",
@@ -2835,12 +2835,12 @@ export interface components {
              */
             scopes?: ("users:read" | "users:write" | "tasks:read" | "tasks:write" | "analytics:read" | "usage:read" | "activity:read" | "keys:read" | "keys:write" | "webhooks:read" | "webhooks:write" | "audit:read")[];
             /**
-             * @description How many requests it may make in a clock hour: 1 to the account's ceiling. By default as many as the acting key.
+             * @description The number of requests that the key may make in a clock hour, from 1 to the account's ceiling. The default is the limit of the key that creates it.
              * @example 1000
              */
             hourly_limit?: number;
             /**
-             * @description Addresses and CIDR ranges, IPv4 and IPv6. Empty: any.
+             * @description The IPv4 and IPv6 addresses and CIDR ranges from which the key may be used. An empty list allows every address.
              * @example [
              *       "203.0.113.0/24"
              *     ]
@@ -2848,13 +2848,13 @@ export interface components {
             allowed_ips?: string[];
             /**
              * Format: date-time
-             * @description When it expires: a time to come. `null`: never.
+             * @description The time when the key expires, which must be in the future. With `null`, the key never expires.
              * @example 2099-12-31T00:00:00Z
              */
             expires_at?: string | null;
         };
         /**
-         * @description The members of a key to change. `null` clears.
+         * @description The members of a key to change. `null` clears a member.
          * @example {
          *       "name": "Nightly build",
          *       "hourly_limit": 500
@@ -2862,12 +2862,12 @@ export interface components {
          */
         KeyPatch: {
             /**
-             * @description The name of the key, for example the client that uses it.
+             * @description The name of the key, for example the name of the client that uses it.
              * @example Continuous integration
              */
             name?: string;
             /**
-             * @description What the key may do: `users:read`, `users:write`, `tasks:read`, `tasks:write`, `analytics:read`, `usage:read`, `activity:read`, `keys:read`, `keys:write`, `webhooks:read`, `webhooks:write`, `audit:read`.
+             * @description The scopes of the key: `users:read`, `users:write`, `tasks:read`, `tasks:write`, `analytics:read`, `usage:read`, `activity:read`, `keys:read`, `keys:write`, `webhooks:read`, `webhooks:write`, `audit:read`.
              * @example [
              *       "users:read",
              *       "tasks:read"
@@ -2875,18 +2875,18 @@ export interface components {
              */
             scopes?: ("users:read" | "users:write" | "tasks:read" | "tasks:write" | "analytics:read" | "usage:read" | "activity:read" | "keys:read" | "keys:write" | "webhooks:read" | "webhooks:write" | "audit:read")[];
             /**
-             * @description `disabled` refuses its requests until it is `active` again.
+             * @description The new status. A `disabled` key is denied until its status is `active` again.
              * @example disabled
              * @enum {string}
              */
             status?: "active" | "disabled";
             /**
-             * @description How many requests it may make in a clock hour: 1 to the account's ceiling.
+             * @description The number of requests that the key may make in a clock hour, from 1 to the account's ceiling.
              * @example 1000
              */
             hourly_limit?: number;
             /**
-             * @description Addresses and CIDR ranges, IPv4 and IPv6. Empty: any.
+             * @description The IPv4 and IPv6 addresses and CIDR ranges from which the key may be used. An empty list allows every address.
              * @example [
              *       "203.0.113.0/24"
              *     ]
@@ -2894,33 +2894,33 @@ export interface components {
             allowed_ips?: string[] | null;
             /**
              * Format: date-time
-             * @description When it expires: a time to come. `null`: never.
+             * @description The time when the key expires, which must be in the future. With `null`, the key never expires.
              * @example 2099-12-31T00:00:00Z
              */
             expires_at?: string | null;
             /**
              * Format: date-time
-             * @description Ends an overlap of secrets earlier; `null` at once.
+             * @description The new, earlier end of the overlap of the two secrets. `null` ends the overlap immediately.
              * @example null
              */
             overlap_ends_at?: string | null;
         };
         /**
-         * @description How a key gets its new secret.
+         * @description The options for rotating a key.
          * @example {
          *       "overlap_seconds": 86400
          *     }
          */
         KeyRotation: {
             /**
-             * @description For how many seconds the old secret works on, 0 to 604,800 (seven days).
+             * @description The number of seconds that the old secret still works, from 0 to 604,800 (seven days).
              * @default 0
              * @example 86400
              */
             overlap_seconds?: number;
         };
         /**
-         * @description A page of a list.
+         * @description One page of a list.
          * @example {
          *       "data": [
          *         {
@@ -2942,21 +2942,21 @@ export interface components {
          *     }
          */
         WebhookPage: {
-            /** @description The items of this page. */
+            /** @description The items on this page. */
             data: components["schemas"]["Webhook"][];
             /**
-             * @description Send it as `cursor` for the next page. Null on the last.
+             * @description The `cursor` of the next page, or null on the last page.
              * @example null
              */
             next_cursor: string | null;
             /**
-             * @description Whether there is a next page. May be true of a page that is short or empty: a filtered one looks at a bounded number of rows.
+             * @description Whether there is a next page. `has_more` can be true for a short or empty page, because a filtered page reads a bounded number of rows.
              * @example false
              */
             has_more: boolean;
         };
         /**
-         * @description A URL of yours that receives events. Only the responses that create it or rotate its secret have the secret.
+         * @description A webhook, which sends events to a URL. Only the responses that create a webhook or rotate its secret contain the secret.
          * @example {
          *       "id": "whk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "url": "https://hooks.acme.dev/overview",
@@ -2983,12 +2983,12 @@ export interface components {
              */
             url: string;
             /**
-             * @description The description; can be empty.
+             * @description The description of the webhook, which can be empty.
              * @example Chat room of the team
              */
             description: string;
             /**
-             * @description The event types that it receives; `*` means all.
+             * @description The event types that the webhook receives. `*` means all event types.
              * @example [
              *       "user.created",
              *       "user.updated"
@@ -2996,31 +2996,31 @@ export interface components {
              */
             event_types: string[];
             /**
-             * @description How it does: `active`, `failing` while its latest attempt failed and further ones are made, `disabled` while its events are held.
+             * @description The status of the webhook: `active`, `failing` (its latest attempt failed, and attempts continue) or `disabled` (its events are held).
              * @example active
              * @enum {string}
              */
             status: "active" | "disabled" | "failing";
             /**
-             * @description Why it was disabled, in a sentence; null while it is not.
+             * @description A sentence that explains why the webhook was disabled. The value is null if the webhook is not disabled.
              * @example null
              */
             disabled_reason: string | null;
             /**
              * Format: date-time
-             * @description When the webhook was created.
+             * @description The time when the webhook was created.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
             /**
              * Format: date-time
-             * @description When the webhook was last changed.
+             * @description The time when the webhook was last changed.
              * @example 2026-01-31T09:30:00.000Z
              */
             updated_at: string;
         };
         /**
-         * @description A webhook with its secret, which is shown this once.
+         * @description A webhook with its secret, which is shown only once.
          * @example {
          *       "id": "whk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "url": "https://hooks.acme.dev/overview",
@@ -3048,12 +3048,12 @@ export interface components {
              */
             url: string;
             /**
-             * @description The description; can be empty.
+             * @description The description of the webhook, which can be empty.
              * @example Chat room of the team
              */
             description: string;
             /**
-             * @description The event types that it receives; `*` means all.
+             * @description The event types that the webhook receives. `*` means all event types.
              * @example [
              *       "user.created",
              *       "user.updated"
@@ -3061,36 +3061,36 @@ export interface components {
              */
             event_types: string[];
             /**
-             * @description How it does: `active`, `failing` while its latest attempt failed and further ones are made, `disabled` while its events are held.
+             * @description The status of the webhook: `active`, `failing` (its latest attempt failed, and attempts continue) or `disabled` (its events are held).
              * @example active
              * @enum {string}
              */
             status: "active" | "disabled" | "failing";
             /**
-             * @description Why it was disabled, in a sentence; null while it is not.
+             * @description A sentence that explains why the webhook was disabled. The value is null if the webhook is not disabled.
              * @example null
              */
             disabled_reason: string | null;
             /**
              * Format: date-time
-             * @description When the webhook was created.
+             * @description The time when the webhook was created.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
             /**
              * Format: date-time
-             * @description When the webhook was last changed.
+             * @description The time when the webhook was last changed.
              * @example 2026-01-31T09:30:00.000Z
              */
             updated_at: string;
             /**
-             * @description The secret that signs its requests. It is shown once.
+             * @description The secret that signs the requests of the webhook. The secret is shown only once.
              * @example whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwbWgtqCk4kwY=
              */
             secret: string;
         };
         /**
-         * @description The response to a repeated request with the same Idempotency-Key, which has the header `Idempotent-Replayed`. It cannot show the secret again. If you did not get the first response, rotate the secret.
+         * @description The response to a repeated request with the same Idempotency-Key. This response has the header `Idempotent-Replayed`, and cannot show the secret again. If you did not get the first response, rotate the secret.
          * @example {
          *       "id": "whk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "url": "https://hooks.acme.dev/overview",
@@ -3118,12 +3118,12 @@ export interface components {
              */
             url: string;
             /**
-             * @description The description; can be empty.
+             * @description The description of the webhook, which can be empty.
              * @example Chat room of the team
              */
             description: string;
             /**
-             * @description The event types that it receives; `*` means all.
+             * @description The event types that the webhook receives. `*` means all event types.
              * @example [
              *       "user.created",
              *       "user.updated"
@@ -3131,36 +3131,36 @@ export interface components {
              */
             event_types: string[];
             /**
-             * @description How it does: `active`, `failing` while its latest attempt failed and further ones are made, `disabled` while its events are held.
+             * @description The status of the webhook: `active`, `failing` (its latest attempt failed, and attempts continue) or `disabled` (its events are held).
              * @example active
              * @enum {string}
              */
             status: "active" | "disabled" | "failing";
             /**
-             * @description Why it was disabled, in a sentence; null while it is not.
+             * @description A sentence that explains why the webhook was disabled. The value is null if the webhook is not disabled.
              * @example null
              */
             disabled_reason: string | null;
             /**
              * Format: date-time
-             * @description When the webhook was created.
+             * @description The time when the webhook was created.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
             /**
              * Format: date-time
-             * @description When the webhook was last changed.
+             * @description The time when the webhook was last changed.
              * @example 2026-01-31T09:30:00.000Z
              */
             updated_at: string;
             /**
-             * @description Always null: the first response had the secret.
+             * @description The value is always null, because only the first response contains the secret.
              * @example null
              */
             secret: string | null;
         };
         /**
-         * @description A webhook to make.
+         * @description A new webhook.
          * @example {
          *       "url": "https://hooks.acme.dev/overview",
          *       "description": "Chat room of the team",
@@ -3172,18 +3172,18 @@ export interface components {
          */
         NewWebhook: {
             /**
-             * @description The URL that receives events: https, with a public host name, without user name and password.
+             * @description The URL that receives the events. The URL must use https and a public host name, without a user name or password.
              * @example https://hooks.acme.dev/overview
              */
             url: string;
             /**
-             * @description The description.
+             * @description The description of the webhook.
              * @default
              * @example Chat room of the team
              */
             description?: string;
             /**
-             * @description The types of events to send: `user.created`, `user.updated`, `user.deleted`, `task.created`, `task.updated`, `task.completed`, `task.deleted`, `key.created`, `key.updated`, `key.rotated`, `key.revoked`, `key.expiring`, `rate_limit.warning`, `rate_limit.reached`, `webhook.disabled`, `webhook.test`, `member.invited`, `member.joined`, `member.removed`; or `*` for all, also for those that are added later.
+             * @description The event types to send: `user.created`, `user.updated`, `user.deleted`, `task.created`, `task.updated`, `task.completed`, `task.deleted`, `key.created`, `key.updated`, `key.rotated`, `key.revoked`, `key.expiring`, `rate_limit.warning`, `rate_limit.reached`, `webhook.disabled`, `webhook.test`, `member.invited`, `member.joined`, `member.removed`; or `*` for all types, including types that are added later.
              * @example [
              *       "user.created",
              *       "user.updated"
@@ -3192,7 +3192,7 @@ export interface components {
             event_types: ("*" | "user.created" | "user.updated" | "user.deleted" | "task.created" | "task.updated" | "task.completed" | "task.deleted" | "key.created" | "key.updated" | "key.rotated" | "key.revoked" | "key.expiring" | "rate_limit.warning" | "rate_limit.reached" | "webhook.disabled" | "webhook.test" | "member.invited" | "member.joined" | "member.removed")[];
         };
         /**
-         * @description The members of a webhook to change. `null` clears. Enabling a webhook sends nothing that was held.
+         * @description The members of a webhook to change. `null` clears a member. Enabling a webhook does not send its held events.
          * @example {
          *       "event_types": [
          *         "user.created"
@@ -3201,17 +3201,17 @@ export interface components {
          */
         WebhookPatch: {
             /**
-             * @description The URL that receives events: https, with a public host name, without user name and password.
+             * @description The URL that receives the events. The URL must use https and a public host name, without a user name or password.
              * @example https://hooks.acme.dev/overview
              */
             url?: string;
             /**
-             * @description The description.
+             * @description The description of the webhook.
              * @example Chat room of the team
              */
             description?: string | null;
             /**
-             * @description The types of events to send: `user.created`, `user.updated`, `user.deleted`, `task.created`, `task.updated`, `task.completed`, `task.deleted`, `key.created`, `key.updated`, `key.rotated`, `key.revoked`, `key.expiring`, `rate_limit.warning`, `rate_limit.reached`, `webhook.disabled`, `webhook.test`, `member.invited`, `member.joined`, `member.removed`; or `*` for all, also for those that are added later.
+             * @description The event types to send: `user.created`, `user.updated`, `user.deleted`, `task.created`, `task.updated`, `task.completed`, `task.deleted`, `key.created`, `key.updated`, `key.rotated`, `key.revoked`, `key.expiring`, `rate_limit.warning`, `rate_limit.reached`, `webhook.disabled`, `webhook.test`, `member.invited`, `member.joined`, `member.removed`; or `*` for all types, including types that are added later.
              * @example [
              *       "user.created",
              *       "user.updated"
@@ -3219,28 +3219,28 @@ export interface components {
              */
             event_types?: ("*" | "user.created" | "user.updated" | "user.deleted" | "task.created" | "task.updated" | "task.completed" | "task.deleted" | "key.created" | "key.updated" | "key.rotated" | "key.revoked" | "key.expiring" | "rate_limit.warning" | "rate_limit.reached" | "webhook.disabled" | "webhook.test" | "member.invited" | "member.joined" | "member.removed")[];
             /**
-             * @description `disabled` holds its events; `active` sends those that come from then on.
+             * @description `disabled` holds the events of the webhook. `active` sends the events that happen from then on.
              * @example disabled
              * @enum {string}
              */
             status?: "active" | "disabled";
         };
         /**
-         * @description Options of the rotation.
+         * @description The options for rotating the secret of a webhook.
          * @example {
          *       "overlap_seconds": 86400
          *     }
          */
         WebhookRotation: {
             /**
-             * @description For how many seconds the old secret signs too, 0 to 604,800 (seven days).
+             * @description The number of seconds that the old secret also signs requests, from 0 to 604,800 (seven days).
              * @default 0
              * @example 86400
              */
             overlap_seconds?: number;
         };
         /**
-         * @description A page of a list.
+         * @description One page of a list.
          * @example {
          *       "data": [
          *         {
@@ -3260,21 +3260,21 @@ export interface components {
          *     }
          */
         DeliveryPage: {
-            /** @description The items of this page. */
+            /** @description The items on this page. */
             data: components["schemas"]["Delivery"][];
             /**
-             * @description Send it as `cursor` for the next page. Null on the last.
+             * @description The `cursor` of the next page, or null on the last page.
              * @example null
              */
             next_cursor: string | null;
             /**
-             * @description Whether there is a next page. May be true of a page that is short or empty: a filtered one looks at a bounded number of rows.
+             * @description Whether there is a next page. `has_more` can be true for a short or empty page, because a filtered page reads a bounded number of rows.
              * @example false
              */
             has_more: boolean;
         };
         /**
-         * @description An event on its way to a webhook.
+         * @description The delivery of an event to a webhook.
          * @example {
          *       "id": "dlv_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "event_id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
@@ -3294,7 +3294,7 @@ export interface components {
              */
             id: string;
             /**
-             * @description The event that is delivered: the `webhook-id` of its requests.
+             * @description The id of the event, which is the `webhook-id` of the webhook requests.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             event_id: string;
@@ -3304,35 +3304,35 @@ export interface components {
              */
             event_type: string;
             /**
-             * @description The webhook that receives it.
+             * @description The id of the webhook that receives the event.
              * @example whk_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             webhook_id: string;
             /**
-             * @description The delivery that this one repeats; null where it is the first.
+             * @description The id of the delivery that this delivery repeats. The value is null if this delivery is not a redelivery.
              * @example null
              */
             redelivery_of: string | null;
             /**
-             * @description How far it is: `pending` has an attempt to come, `delivered` was taken, `failed` has no further attempt, `held` waits since the webhook is disabled.
+             * @description The status of the delivery: `pending`, `delivered`, `failed` or `held`. A `pending` delivery waits for an attempt, and a `failed` delivery has no further attempt. A `held` delivery waits because its webhook is disabled.
              * @example delivered
              * @enum {string}
              */
             status: "pending" | "delivered" | "failed" | "held";
             /**
-             * @description The number of attempts made, of ten.
+             * @description The number of attempts made so far, of at most ten.
              * @example 1
              */
             attempts_made: number;
             /**
              * Format: date-time
-             * @description When the next attempt is due; null if there is none.
+             * @description The time when the next attempt is due, or null if no attempt is due.
              * @example null
              */
             next_attempt_at: string | null;
             /**
              * Format: date-time
-             * @description When the delivery was set off.
+             * @description The time when the delivery was created.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
@@ -3372,7 +3372,7 @@ export interface components {
              */
             id: string;
             /**
-             * @description The event that is delivered: the `webhook-id` of its requests.
+             * @description The id of the event, which is the `webhook-id` of the webhook requests.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             event_id: string;
@@ -3382,35 +3382,35 @@ export interface components {
              */
             event_type: string;
             /**
-             * @description The webhook that receives it.
+             * @description The id of the webhook that receives the event.
              * @example whk_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             webhook_id: string;
             /**
-             * @description The delivery that this one repeats; null where it is the first.
+             * @description The id of the delivery that this delivery repeats. The value is null if this delivery is not a redelivery.
              * @example null
              */
             redelivery_of: string | null;
             /**
-             * @description How far it is: `pending` has an attempt to come, `delivered` was taken, `failed` has no further attempt, `held` waits since the webhook is disabled.
+             * @description The status of the delivery: `pending`, `delivered`, `failed` or `held`. A `pending` delivery waits for an attempt, and a `failed` delivery has no further attempt. A `held` delivery waits because its webhook is disabled.
              * @example delivered
              * @enum {string}
              */
             status: "pending" | "delivered" | "failed" | "held";
             /**
-             * @description The number of attempts made, of ten.
+             * @description The number of attempts made so far, of at most ten.
              * @example 1
              */
             attempts_made: number;
             /**
              * Format: date-time
-             * @description When the next attempt is due; null if there is none.
+             * @description The time when the next attempt is due, or null if no attempt is due.
              * @example null
              */
             next_attempt_at: string | null;
             /**
              * Format: date-time
-             * @description When the delivery was set off.
+             * @description The time when the delivery was created.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
@@ -3423,32 +3423,32 @@ export interface components {
                 id: string;
                 /**
                  * Format: date-time
-                 * @description When it was created.
+                 * @description The time of the attempt.
                  * @example 2026-01-31T09:30:00.000Z
                  */
                 at: string;
                 /**
-                 * @description The status of the response; null if there was none.
+                 * @description The HTTP status of the response, or null if there was no response.
                  * @example 200
                  */
                 status: number | null;
                 /**
-                 * @description The duration in milliseconds.
+                 * @description The duration of the attempt, in milliseconds.
                  * @example 84
                  */
                 duration_ms: number;
                 /**
-                 * @description Why it did not deliver: `unreachable`, `timeout`, `redirect`, `status`, `refused_url`; null where it did.
+                 * @description The reason why the attempt failed: `unreachable`, `timeout`, `redirect`, `status`, `refused_url`; null if the attempt succeeded.
                  * @example null
                  */
                 error: ("unreachable" | "timeout" | "redirect" | "status" | "refused_url") | null;
                 /**
-                 * @description How to fix the error, in a sentence; null if there was none.
+                 * @description A sentence that explains how to fix the error, or null if there was no error.
                  * @example null
                  */
                 advice: string | null;
                 /**
-                 * @description The beginning of the answer: up to 16 KiB of the latest attempt if it failed, up to 1,024 characters of earlier ones, 128 bytes of one that delivered.
+                 * @description The beginning of the response body. If the latest attempt failed, its body is kept up to 16 KiB. The body of an earlier failed attempt is kept up to 1,024 characters. The body of a successful attempt is kept up to 128 bytes.
                  * @example ok
                  */
                 response_body: string;
@@ -3464,7 +3464,7 @@ export interface components {
             }[];
         };
         /**
-         * @description The delivery that was set off.
+         * @description The new delivery.
          * @example {
          *       "id": "dlv_019a1b2c3d4e7f8091a2b3c4d5e6f708"
          *     }
@@ -3477,7 +3477,7 @@ export interface components {
             id: string;
         };
         /**
-         * @description The delivery that is attempted.
+         * @description The delivery whose next attempt is made now.
          * @example {
          *       "id": "dlv_019a1b2c3d4e7f8091a2b3c4d5e6f708"
          *     }
@@ -3503,14 +3503,14 @@ export interface components {
             delivery_id: string;
         };
         /**
-         * @description The test event.
+         * @description The options of a test event.
          * @example {
          *       "event_type": "webhook.test"
          *     }
          */
         TestRequest: {
             /**
-             * @description The type of the event: `user.created`, `user.updated`, `user.deleted`, `task.created`, `task.updated`, `task.completed`, `task.deleted`, `key.created`, `key.updated`, `key.rotated`, `key.revoked`, `key.expiring`, `rate_limit.warning`, `rate_limit.reached`, `webhook.disabled`, `webhook.test`, `member.invited`, `member.joined`, `member.removed`. Of another type than `webhook.test`, its data is the example of `GET /event-types`.
+             * @description The type of the event: `user.created`, `user.updated`, `user.deleted`, `task.created`, `task.updated`, `task.completed`, `task.deleted`, `key.created`, `key.updated`, `key.rotated`, `key.revoked`, `key.expiring`, `rate_limit.warning`, `rate_limit.reached`, `webhook.disabled`, `webhook.test`, `member.invited`, `member.joined`, `member.removed`. An event of another type than `webhook.test` has the example data from `GET /event-types`.
              * @default webhook.test
              * @example webhook.test
              * @enum {string}
@@ -3525,13 +3525,13 @@ export interface components {
          */
         RedeliveryCount: {
             /**
-             * @description How many events match.
+             * @description The number of matching events.
              * @example 250
              */
             count: number;
         };
         /**
-         * @description The redelivery that was set off.
+         * @description The new redelivery.
          * @example {
          *       "id": "rdl_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "count": 250
@@ -3544,13 +3544,13 @@ export interface components {
              */
             id: string;
             /**
-             * @description How many events match.
+             * @description The number of matching events.
              * @example 250
              */
             count: number;
         };
         /**
-         * @description Which events to send again.
+         * @description The filter that selects the events to send again.
          * @example {
          *       "from": "2026-01-01T00:00:00Z",
          *       "dry_run": true
@@ -3559,31 +3559,31 @@ export interface components {
         Redeliver: {
             /**
              * Format: date-time
-             * @description Events from this time on.
+             * @description Selects events that happened at or after this time.
              * @example 2026-01-01T00:00:00Z
              */
             from: string;
             /**
              * Format: date-time
-             * @description Events before this time; by default until now.
+             * @description Selects events that happened before this time. The default is the current time.
              * @example 2099-01-01T00:00:00Z
              */
             to?: string;
             /**
-             * @description Events whose latest delivery has this status; by default `failed` and `held`. `delivered` sends what arrived once more. A `pending` delivery ends as `failed`, and the new one takes its place.
+             * @description Selects events whose latest delivery has this status. The default is `failed` and `held`. Use `delivered` to send delivered events again. A `pending` delivery ends as `failed`, and the new delivery replaces it.
              * @example failed
              * @enum {string}
              */
             status?: "delivered" | "failed" | "held" | "pending";
             /**
-             * @description Events of these types; by default of all.
+             * @description Selects events of these types. The default is all types.
              * @example [
              *       "user.created"
              *     ]
              */
             event_types?: ("user.created" | "user.updated" | "user.deleted" | "task.created" | "task.updated" | "task.completed" | "task.deleted" | "key.created" | "key.updated" | "key.rotated" | "key.revoked" | "key.expiring" | "rate_limit.warning" | "rate_limit.reached" | "webhook.disabled" | "webhook.test" | "member.invited" | "member.joined" | "member.removed")[];
             /**
-             * @description Only count: nothing is sent.
+             * @description Whether to only count the matching events. If `dry_run` is true, nothing is sent.
              * @default false
              * @example true
              */
@@ -3605,24 +3605,24 @@ export interface components {
              */
             id: string;
             /**
-             * @description How many events match.
+             * @description The number of matching events.
              * @example 250
              */
             count: number;
             /**
-             * @description The number of them that were attempted.
+             * @description The number of matching events that have been attempted.
              * @example 120
              */
             sent: number;
             /**
-             * @description `running` until all have been attempted, then `done`.
+             * @description The status of the redelivery: `running` until all events have been attempted, then `done`.
              * @example running
              * @enum {string}
              */
             status: "running" | "done";
         };
         /**
-         * @description Every type of event.
+         * @description All event types.
          * @example {
          *       "data": [
          *         {
@@ -3650,25 +3650,25 @@ export interface components {
          *     }
          */
         EventTypes: {
-            /** @description The types, in the order of the documentation. */
+            /** @description The event types, in the order of the documentation. */
             data: {
                 /**
-                 * @description The type.
+                 * @description The event type.
                  * @example user.created
                  */
                 type: string;
                 /**
-                 * @description What happened.
+                 * @description A description of what happened.
                  * @example A task was created.
                  */
                 description: string;
                 /**
-                 * @description The scope that a key needs to subscribe to it and to read it.
+                 * @description The scope that a key needs to subscribe to events of this type and to read them.
                  * @example users:read
                  */
                 scope: string;
                 /**
-                 * @description JSON Schema (2020-12) of a request's body.
+                 * @description The JSON Schema (2020-12) of the body of a webhook request.
                  * @example {
                  *       "type": "object"
                  *     }
@@ -3680,7 +3680,7 @@ export interface components {
             }[];
         };
         /**
-         * @description A page of a list.
+         * @description One page of a list.
          * @example {
          *       "data": [
          *         {
@@ -3705,21 +3705,21 @@ export interface components {
          *     }
          */
         EventPage: {
-            /** @description The items of this page. */
+            /** @description The items on this page. */
             data: components["schemas"]["Event"][];
             /**
-             * @description Send it as `cursor` for the next page. Null on the last.
+             * @description The `cursor` of the next page, or null on the last page.
              * @example null
              */
             next_cursor: string | null;
             /**
-             * @description Whether there is a next page. May be true of a page that is short or empty: a filtered one looks at a bounded number of rows.
+             * @description Whether there is a next page. `has_more` can be true for a short or empty page, because a filtered page reads a bounded number of rows.
              * @example false
              */
             has_more: boolean;
         };
         /**
-         * @description Something that happened. Decide by `type`. New types may come: ignore one that you do not know.
+         * @description An event that happened in the account. The member `type` determines the schema of an event. Ignore unknown types, because new types may be added.
          * @example {
          *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "type": "user.created",
@@ -3739,7 +3739,7 @@ export interface components {
          */
         Event: components["schemas"]["StoredUserCreatedEvent"] | components["schemas"]["StoredUserUpdatedEvent"] | components["schemas"]["StoredUserDeletedEvent"] | components["schemas"]["StoredTaskCreatedEvent"] | components["schemas"]["StoredTaskUpdatedEvent"] | components["schemas"]["StoredTaskCompletedEvent"] | components["schemas"]["StoredTaskDeletedEvent"] | components["schemas"]["StoredKeyCreatedEvent"] | components["schemas"]["StoredKeyUpdatedEvent"] | components["schemas"]["StoredKeyRotatedEvent"] | components["schemas"]["StoredKeyRevokedEvent"] | components["schemas"]["StoredKeyExpiringEvent"] | components["schemas"]["StoredRateLimitWarningEvent"] | components["schemas"]["StoredRateLimitReachedEvent"] | components["schemas"]["StoredWebhookDisabledEvent"] | components["schemas"]["StoredWebhookTestEvent"] | components["schemas"]["StoredMemberInvitedEvent"] | components["schemas"]["StoredMemberJoinedEvent"] | components["schemas"]["StoredMemberRemovedEvent"];
         /**
-         * @description A page of a list.
+         * @description One page of a list.
          * @example {
          *       "data": [
          *         {
@@ -3768,21 +3768,21 @@ export interface components {
          *     }
          */
         AuditPage: {
-            /** @description The items of this page. */
+            /** @description The items on this page. */
             data: components["schemas"]["AuditEntry"][];
             /**
-             * @description Send it as `cursor` for the next page. Null on the last.
+             * @description The `cursor` of the next page, or null on the last page.
              * @example null
              */
             next_cursor: string | null;
             /**
-             * @description Whether there is a next page. May be true of a page that is short or empty: a filtered one looks at a bounded number of rows.
+             * @description Whether there is a next page. `has_more` can be true for a short or empty page, because a filtered page reads a bounded number of rows.
              * @example false
              */
             has_more: boolean;
         };
         /**
-         * @description Who changed what, when and from where.
+         * @description An entry of the audit log: who changed what, when and from where.
          * @example {
          *       "id": "aud_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "at": "2026-01-31T09:30:00.000Z",
@@ -3806,70 +3806,70 @@ export interface components {
          */
         AuditEntry: {
             /**
-             * @description The id of the entry.
+             * @description The id of the audit entry.
              * @example aud_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
             /**
              * Format: date-time
-             * @description When it was done.
+             * @description The time of the action.
              * @example 2026-01-31T09:30:00.000Z
              */
             at: string;
-            /** @description Who did it. */
+            /** @description The actor who performed the action. */
             actor: {
                 /**
-                 * @description What acted: a `key`, a `member` in the overview, the `operator` or the `system` itself.
+                 * @description The type of the actor: a `key`, a `member` of the account, the `operator` or the `system`.
                  * @example member
                  * @enum {string}
                  */
                 type: "key" | "member" | "operator" | "system";
                 /**
-                 * @description The id of that key or member; null for others.
+                 * @description The id of the key or member. The value is null for the operator and the system.
                  * @example mem_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 id: string | null;
                 /**
-                 * @description Its current name.
+                 * @description The current name of the actor, or null if it is unknown.
                  * @example Ada Lovelace
                  */
                 name: string | null;
             };
             /**
-             * @description What was done.
+             * @description The action that was performed.
              * @example key.updated
              */
             action: string;
             /** @description The changed resource. */
             target: {
                 /**
-                 * @description The kind of resource.
+                 * @description The type of the changed resource.
                  * @example key
                  */
                 type: string;
                 /**
-                 * @description Its id.
+                 * @description The id of the changed resource.
                  * @example key_4fPq2rT8vX0zB6dH
                  */
                 id: string;
                 /**
-                 * @description Its name at that time.
+                 * @description The name of the resource at the time of the action.
                  * @example Continuous integration
                  */
                 name: string | null;
             };
             /**
-             * @description The address that it came from, where that is known.
+             * @description The IP address that the action came from, or null if the address is unknown.
              * @example 203.0.113.7
              */
             ip: string | null;
             /**
-             * @description The country of that address, ISO 3166-1, where that is known.
+             * @description The country code of the IP address (ISO 3166-1), or null if the country is unknown.
              * @example GB
              */
             country: string | null;
             /**
-             * @description The names of what changed, never what they hold.
+             * @description The names of the changed members, without their values.
              * @example [
              *       "hourly_limit"
              *     ]
@@ -3915,7 +3915,7 @@ export interface components {
             type: "user.created";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              */
             timestamp: string;
             data: components["schemas"]["User"];
@@ -3941,7 +3941,7 @@ export interface components {
          */
         StoredUserCreatedEvent: {
             /**
-             * @description The id of the event: the `webhook-id` of its requests.
+             * @description The id of the event, which is the `webhook-id` of its webhook requests.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -3952,18 +3952,18 @@ export interface components {
             type: "user.created";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
             /**
-             * @description The request that caused it; null where none did.
+             * @description The id of the request that caused the event, or null if no request caused the event.
              * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             request_id: string | null;
             data: components["schemas"]["User"];
             /**
-             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -3996,11 +3996,11 @@ export interface components {
             type: "user.updated";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              */
             timestamp: string;
             data: components["schemas"]["User"];
-            /** @description The former values of the members of `data` that changed, `updated_at` among them. */
+            /** @description The previous values of the changed members of `data`, including `updated_at`. */
             previous: {
                 /**
                  * @description The id of the user.
@@ -4013,31 +4013,31 @@ export interface components {
                  */
                 name?: string;
                 /**
-                 * @description The email address, unique in the account regardless of case.
+                 * @description The email address of the user, which is unique in the account regardless of case.
                  * @example ada@example.com
                  */
                 email?: string;
                 /**
-                 * @description The role, for your own use: `admin`, `member` or `viewer`. It grants nothing in this service.
+                 * @description The role of the user, for your own use: `admin`, `member` or `viewer`. The role grants no access to this service.
                  * @example member
                  * @enum {string}
                  */
                 role?: "admin" | "member" | "viewer";
                 /**
-                 * @description The status, for your own use: `active` or `suspended`. It changes nothing in this service.
+                 * @description The status of the user, for your own use: `active` or `suspended`. The status has no effect in this service.
                  * @example active
                  * @enum {string}
                  */
                 status?: "active" | "suspended";
                 /**
                  * Format: date-time
-                 * @description When the user was created.
+                 * @description The time when the user was created.
                  * @example 2026-01-31T09:30:00.000Z
                  */
                 created_at?: string;
                 /**
                  * Format: date-time
-                 * @description When the user was last changed.
+                 * @description The time when the user was last changed.
                  * @example 2026-01-31T09:30:00.000Z
                  */
                 updated_at?: string;
@@ -4064,7 +4064,7 @@ export interface components {
          */
         StoredUserUpdatedEvent: {
             /**
-             * @description The id of the event: the `webhook-id` of its requests.
+             * @description The id of the event, which is the `webhook-id` of its webhook requests.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -4075,24 +4075,24 @@ export interface components {
             type: "user.updated";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
             /**
-             * @description The request that caused it; null where none did.
+             * @description The id of the request that caused the event, or null if no request caused the event.
              * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             request_id: string | null;
             data: components["schemas"]["User"];
             /**
-             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
         };
         /**
-         * @description A user was deleted. It is shown as it was last.
+         * @description A user was deleted. The event contains the last version of the user.
          * @example {
          *       "type": "user.deleted",
          *       "timestamp": "2026-01-31T09:30:00.000Z",
@@ -4115,13 +4115,13 @@ export interface components {
             type: "user.deleted";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              */
             timestamp: string;
             data: components["schemas"]["User"];
         };
         /**
-         * @description A user was deleted. It is shown as it was last.
+         * @description A user was deleted. The event contains the last version of the user.
          * @example {
          *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "type": "user.deleted",
@@ -4141,7 +4141,7 @@ export interface components {
          */
         StoredUserDeletedEvent: {
             /**
-             * @description The id of the event: the `webhook-id` of its requests.
+             * @description The id of the event, which is the `webhook-id` of its webhook requests.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -4152,18 +4152,18 @@ export interface components {
             type: "user.deleted";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
             /**
-             * @description The request that caused it; null where none did.
+             * @description The id of the request that caused the event, or null if no request caused the event.
              * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             request_id: string | null;
             data: components["schemas"]["User"];
             /**
-             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
@@ -4198,7 +4198,7 @@ export interface components {
             type: "task.created";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              */
             timestamp: string;
             data: components["schemas"]["Task"];
@@ -4231,7 +4231,7 @@ export interface components {
          */
         StoredTaskCreatedEvent: {
             /**
-             * @description The id of the event: the `webhook-id` of its requests.
+             * @description The id of the event, which is the `webhook-id` of its webhook requests.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -4242,24 +4242,24 @@ export interface components {
             type: "task.created";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
             /**
-             * @description The request that caused it; null where none did.
+             * @description The id of the request that caused the event, or null if no request caused the event.
              * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             request_id: string | null;
             data: components["schemas"]["Task"];
             /**
-             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
         };
         /**
-         * @description A task was changed, or has lost its assignee.
+         * @description A task was changed, or its assignee was deleted.
          * @example {
          *       "type": "task.updated",
          *       "timestamp": "2026-01-31T09:30:00.000Z",
@@ -4293,11 +4293,11 @@ export interface components {
             type: "task.updated";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              */
             timestamp: string;
             data: components["schemas"]["Task"];
-            /** @description The former values of the members of `data` that changed, `updated_at` among them. */
+            /** @description The previous values of the changed members of `data`, including `updated_at`. */
             previous: {
                 /**
                  * @description The id of the task.
@@ -4305,34 +4305,34 @@ export interface components {
                  */
                 id?: string;
                 /**
-                 * @description The title, in one line.
+                 * @description The title of the task.
                  * @example Write the release notes
                  */
                 title?: string;
                 /**
-                 * @description The description; can be empty.
+                 * @description The description of the task, which can be empty.
                  * @example For version 2, with the breaking changes first.
                  */
                 description?: string;
                 /**
-                 * @description The status: `todo` (not started), `in_progress`, `done` (completed) or `cancelled`.
+                 * @description The status of the task: `todo` (not started), `in_progress`, `done` (completed) or `cancelled`.
                  * @example in_progress
                  * @enum {string}
                  */
                 status?: "todo" | "in_progress" | "done" | "cancelled";
                 /**
-                 * @description The priority: `low`, `normal`, `high` or `urgent`.
+                 * @description The priority of the task: `low`, `normal`, `high` or `urgent`.
                  * @example high
                  * @enum {string}
                  */
                 priority?: "low" | "normal" | "high" | "urgent";
                 /**
-                 * @description The user who is assigned; null if nobody is.
+                 * @description The id of the user who is assigned to the task, or null if nobody is assigned.
                  * @example usr_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 assignee_id?: string | null;
                 /**
-                 * @description Labels to group tasks by, in the order in which you sent them.
+                 * @description The labels that group the task with others, in the order in which you sent them.
                  * @example [
                  *       "docs",
                  *       "release"
@@ -4340,31 +4340,31 @@ export interface components {
                  */
                 labels?: string[];
                 /**
-                 * @description The due date; null if there is none.
+                 * @description The due date of the task, or null if the task has no due date.
                  * @example 2026-02-14T17:00:00.000Z
                  */
                 due_at?: string | null;
                 /**
-                 * @description When its status became `done`; null while it is not.
+                 * @description The time when the status became `done`, or null if the status is not `done`.
                  * @example null
                  */
                 completed_at?: string | null;
                 /**
                  * Format: date-time
-                 * @description When the task was created.
+                 * @description The time when the task was created.
                  * @example 2026-01-31T09:30:00.000Z
                  */
                 created_at?: string;
                 /**
                  * Format: date-time
-                 * @description When the task was last changed.
+                 * @description The time when the task was last changed.
                  * @example 2026-01-31T09:30:00.000Z
                  */
                 updated_at?: string;
             };
         };
         /**
-         * @description A task was changed, or has lost its assignee.
+         * @description A task was changed, or its assignee was deleted.
          * @example {
          *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "type": "task.updated",
@@ -4391,7 +4391,7 @@ export interface components {
          */
         StoredTaskUpdatedEvent: {
             /**
-             * @description The id of the event: the `webhook-id` of its requests.
+             * @description The id of the event, which is the `webhook-id` of its webhook requests.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -4402,24 +4402,24 @@ export interface components {
             type: "task.updated";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
             /**
-             * @description The request that caused it; null where none did.
+             * @description The id of the request that caused the event, or null if no request caused the event.
              * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             request_id: string | null;
             data: components["schemas"]["Task"];
             /**
-             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
         };
         /**
-         * @description The status of a task changed to done. Sent in addition to task.created or task.updated.
+         * @description The status of a task became done. This event is sent in addition to task.created or task.updated.
          * @example {
          *       "type": "task.completed",
          *       "timestamp": "2026-01-31T09:30:00.000Z",
@@ -4448,13 +4448,13 @@ export interface components {
             type: "task.completed";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              */
             timestamp: string;
             data: components["schemas"]["Task"];
         };
         /**
-         * @description The status of a task changed to done. Sent in addition to task.created or task.updated.
+         * @description The status of a task became done. This event is sent in addition to task.created or task.updated.
          * @example {
          *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "type": "task.completed",
@@ -4481,7 +4481,7 @@ export interface components {
          */
         StoredTaskCompletedEvent: {
             /**
-             * @description The id of the event: the `webhook-id` of its requests.
+             * @description The id of the event, which is the `webhook-id` of its webhook requests.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -4492,24 +4492,24 @@ export interface components {
             type: "task.completed";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
             /**
-             * @description The request that caused it; null where none did.
+             * @description The id of the request that caused the event, or null if no request caused the event.
              * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             request_id: string | null;
             data: components["schemas"]["Task"];
             /**
-             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
         };
         /**
-         * @description A task was deleted. It is shown as it was last.
+         * @description A task was deleted. The event contains the last version of the task.
          * @example {
          *       "type": "task.deleted",
          *       "timestamp": "2026-01-31T09:30:00.000Z",
@@ -4538,13 +4538,13 @@ export interface components {
             type: "task.deleted";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              */
             timestamp: string;
             data: components["schemas"]["Task"];
         };
         /**
-         * @description A task was deleted. It is shown as it was last.
+         * @description A task was deleted. The event contains the last version of the task.
          * @example {
          *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "type": "task.deleted",
@@ -4571,7 +4571,7 @@ export interface components {
          */
         StoredTaskDeletedEvent: {
             /**
-             * @description The id of the event: the `webhook-id` of its requests.
+             * @description The id of the event, which is the `webhook-id` of its webhook requests.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -4582,24 +4582,24 @@ export interface components {
             type: "task.deleted";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
             /**
-             * @description The request that caused it; null where none did.
+             * @description The id of the request that caused the event, or null if no request caused the event.
              * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             request_id: string | null;
             data: components["schemas"]["Task"];
             /**
-             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
         };
         /**
-         * @description A key was created. Events never contain its secret.
+         * @description A key was created. Events never contain the secret of a key.
          * @example {
          *       "type": "key.created",
          *       "timestamp": "2026-01-31T09:30:00.000Z",
@@ -4637,13 +4637,13 @@ export interface components {
             type: "key.created";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              */
             timestamp: string;
             data: components["schemas"]["Key"];
         };
         /**
-         * @description A key was created. Events never contain its secret.
+         * @description A key was created. Events never contain the secret of a key.
          * @example {
          *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "type": "key.created",
@@ -4680,7 +4680,7 @@ export interface components {
          */
         StoredKeyCreatedEvent: {
             /**
-             * @description The id of the event: the `webhook-id` of its requests.
+             * @description The id of the event, which is the `webhook-id` of its webhook requests.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -4691,24 +4691,24 @@ export interface components {
             type: "key.created";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
             /**
-             * @description The request that caused it; null where none did.
+             * @description The id of the request that caused the event, or null if no request caused the event.
              * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             request_id: string | null;
             data: components["schemas"]["Key"];
             /**
-             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
         };
         /**
-         * @description A key was changed, disabled or enabled, or an overlap of its secrets was ended.
+         * @description A key was changed, disabled or enabled, or the overlap of its secrets was ended.
          * @example {
          *       "type": "key.updated",
          *       "timestamp": "2026-01-31T09:30:00.000Z",
@@ -4750,14 +4750,14 @@ export interface components {
             type: "key.updated";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              */
             timestamp: string;
             data: components["schemas"]["Key"];
-            /** @description The former values of the members of `data` that changed, `updated_at` among them. */
+            /** @description The previous values of the changed members of `data`, including `updated_at`. */
             previous: {
                 /**
-                 * @description The id of the key. It is no secret.
+                 * @description The id of the key, which is not secret.
                  * @example key_4fPq2rT8vX0zB6dH
                  */
                 id?: string;
@@ -4767,7 +4767,7 @@ export interface components {
                  */
                 name?: string;
                 /**
-                 * @description The public start of the secret key. It identifies the key in logs.
+                 * @description The public prefix of the secret key, which identifies the key in logs.
                  * @example dvo_4fPq2rT8vX0zB6dH
                  */
                 prefix?: string;
@@ -4785,75 +4785,75 @@ export interface components {
                  */
                 scopes?: string[];
                 /**
-                 * @description Whether it is in force: `active` is, `disabled` is not until it is enabled again, `expired` is past `expires_at`, `revoked` is ended for good.
+                 * @description The status of the key: `active`, `disabled` until it is enabled again, `expired` after `expires_at`, or permanently `revoked`.
                  * @example active
                  * @enum {string}
                  */
                 status?: "active" | "disabled" | "revoked" | "expired";
                 /**
-                 * @description How many requests it may make in a clock hour.
+                 * @description The number of requests that the key may make in a clock hour.
                  * @example 5000
                  */
                 hourly_limit?: number;
                 /**
-                 * @description Addresses and CIDR ranges, IPv4 and IPv6, that it may be used from. Empty: any.
+                 * @description The IPv4 and IPv6 addresses and CIDR ranges from which the key may be used. An empty list allows every address.
                  * @example [
                  *       "203.0.113.0/24"
                  *     ]
                  */
                 allowed_ips?: string[];
                 /**
-                 * @description When it expires; null: never.
+                 * @description The time when the key expires, or null if the key never expires.
                  * @example 2027-01-31T00:00:00.000Z
                  */
                 expires_at?: string | null;
-                /** @description When it was last used; null: never, or not known while the log cannot be read. */
+                /** @description The time when the key was last used. The value is null if the key was never used, or while the log cannot be read. */
                 last_used_at?: string | null;
                 /**
-                 * @description The path that it was last used for; null: none.
+                 * @description The path of the last request with the key, or null if there is no such request.
                  * @example /api/v1/tasks
                  */
                 last_used_path?: string | null;
                 /**
-                 * @description Until then the secret before the last rotation works too; null where it does not.
+                 * @description The time until which the previous secret also works, or null if only the current secret works.
                  * @example null
                  */
                 overlap_ends_at?: string | null;
-                /** @description Who created it. */
+                /** @description The creator of the key. */
                 created_by?: {
                     /**
-                     * @description What made it: another `key`, a `member` in the overview, the `operator` or the `system` itself.
+                     * @description The type of the creator: another `key`, a `member` of the account, the `operator` or the `system`.
                      * @example key
                      * @enum {string}
                      */
                     type: "key" | "member" | "operator" | "system";
                     /**
-                     * @description The id of that key or member; null for others.
+                     * @description The id of the key or member that created the key. The value is null for the operator and the system.
                      * @example key_8hJk3mN5pQ7rS9tU
                      */
                     id: string | null;
                     /**
-                     * @description Its current name; null in events.
+                     * @description The current name of the creator, or null if it is unknown. The value is always null in events.
                      * @example Production backend
                      */
                     name: string | null;
                 };
                 /**
                  * Format: date-time
-                 * @description When the key was created.
+                 * @description The time when the key was created.
                  * @example 2026-01-31T09:30:00.000Z
                  */
                 created_at?: string;
                 /**
                  * Format: date-time
-                 * @description When the key was last changed.
+                 * @description The time when the key was last changed.
                  * @example 2026-01-31T09:30:00.000Z
                  */
                 updated_at?: string;
             };
         };
         /**
-         * @description A key was changed, disabled or enabled, or an overlap of its secrets was ended.
+         * @description A key was changed, disabled or enabled, or the overlap of its secrets was ended.
          * @example {
          *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "type": "key.updated",
@@ -4890,7 +4890,7 @@ export interface components {
          */
         StoredKeyUpdatedEvent: {
             /**
-             * @description The id of the event: the `webhook-id` of its requests.
+             * @description The id of the event, which is the `webhook-id` of its webhook requests.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -4901,24 +4901,24 @@ export interface components {
             type: "key.updated";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
             /**
-             * @description The request that caused it; null where none did.
+             * @description The id of the request that caused the event, or null if no request caused the event.
              * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             request_id: string | null;
             data: components["schemas"]["Key"];
             /**
-             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
         };
         /**
-         * @description A key has a new secret.
+         * @description A key was rotated and has a new secret.
          * @example {
          *       "type": "key.rotated",
          *       "timestamp": "2026-01-31T09:30:00.000Z",
@@ -4956,13 +4956,13 @@ export interface components {
             type: "key.rotated";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              */
             timestamp: string;
             data: components["schemas"]["Key"];
         };
         /**
-         * @description A key has a new secret.
+         * @description A key was rotated and has a new secret.
          * @example {
          *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "type": "key.rotated",
@@ -4999,7 +4999,7 @@ export interface components {
          */
         StoredKeyRotatedEvent: {
             /**
-             * @description The id of the event: the `webhook-id` of its requests.
+             * @description The id of the event, which is the `webhook-id` of its webhook requests.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -5010,24 +5010,24 @@ export interface components {
             type: "key.rotated";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
             /**
-             * @description The request that caused it; null where none did.
+             * @description The id of the request that caused the event, or null if no request caused the event.
              * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             request_id: string | null;
             data: components["schemas"]["Key"];
             /**
-             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
         };
         /**
-         * @description A key was revoked, for good: by a call, or since it was reported as leaked.
+         * @description A key was permanently revoked, by a request or because it was reported as leaked.
          * @example {
          *       "type": "key.revoked",
          *       "timestamp": "2026-01-31T09:30:00.000Z",
@@ -5065,13 +5065,13 @@ export interface components {
             type: "key.revoked";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              */
             timestamp: string;
             data: components["schemas"]["Key"];
         };
         /**
-         * @description A key was revoked, for good: by a call, or since it was reported as leaked.
+         * @description A key was permanently revoked, by a request or because it was reported as leaked.
          * @example {
          *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "type": "key.revoked",
@@ -5108,7 +5108,7 @@ export interface components {
          */
         StoredKeyRevokedEvent: {
             /**
-             * @description The id of the event: the `webhook-id` of its requests.
+             * @description The id of the event, which is the `webhook-id` of its webhook requests.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -5119,24 +5119,24 @@ export interface components {
             type: "key.revoked";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
             /**
-             * @description The request that caused it; null where none did.
+             * @description The id of the request that caused the event, or null if no request caused the event.
              * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             request_id: string | null;
             data: components["schemas"]["Key"];
             /**
-             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
         };
         /**
-         * @description A key expires in seven days or less. Sent once for each expiry.
+         * @description A key expires in seven days or less. This event is sent once for each expiry.
          * @example {
          *       "type": "key.expiring",
          *       "timestamp": "2026-01-31T09:30:00.000Z",
@@ -5174,13 +5174,13 @@ export interface components {
             type: "key.expiring";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              */
             timestamp: string;
             data: components["schemas"]["Key"];
         };
         /**
-         * @description A key expires in seven days or less. Sent once for each expiry.
+         * @description A key expires in seven days or less. This event is sent once for each expiry.
          * @example {
          *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "type": "key.expiring",
@@ -5217,7 +5217,7 @@ export interface components {
          */
         StoredKeyExpiringEvent: {
             /**
-             * @description The id of the event: the `webhook-id` of its requests.
+             * @description The id of the event, which is the `webhook-id` of its webhook requests.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -5228,24 +5228,24 @@ export interface components {
             type: "key.expiring";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
             /**
-             * @description The request that caused it; null where none did.
+             * @description The id of the request that caused the event, or null if no request caused the event.
              * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             request_id: string | null;
             data: components["schemas"]["Key"];
             /**
-             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
         };
         /**
-         * @description What events of this kind are about.
+         * @description The `data` of an event.
          * @example {
          *       "key_id": "key_4fPq2rT8vX0zB6dH",
          *       "key_name": "Continuous integration",
@@ -5255,23 +5255,23 @@ export interface components {
          *     }
          */
         RateLimitReport: {
-            /** @description The key. */
+            /** @description The id of the key. */
             key_id: string;
-            /** @description The name. */
+            /** @description The name of the key. */
             key_name: string;
-            /** @description The requests made in this hour. */
+            /** @description The number of requests counted in this hour. */
             used: number;
-            /** @description The requests that it may make. */
+            /** @description The number of requests that the key may make in this hour. */
             limit: number;
             /**
              * Format: date-time
-             * @description When the next hour begins.
+             * @description The time when the next hour begins.
              * @example 2026-01-31T09:30:00.000Z
              */
             resets_at: string;
         };
         /**
-         * @description A key has used 80 % of its limit. At most once an hour.
+         * @description A key has used 80 % of its limit. This event is sent at most once per hour.
          * @example {
          *       "type": "rate_limit.warning",
          *       "timestamp": "2026-01-31T09:30:00.000Z",
@@ -5292,13 +5292,13 @@ export interface components {
             type: "rate_limit.warning";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              */
             timestamp: string;
             data: components["schemas"]["RateLimitReport"];
         };
         /**
-         * @description A key has used 80 % of its limit. At most once an hour.
+         * @description A key has used 80 % of its limit. This event is sent at most once per hour.
          * @example {
          *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "type": "rate_limit.warning",
@@ -5316,7 +5316,7 @@ export interface components {
          */
         StoredRateLimitWarningEvent: {
             /**
-             * @description The id of the event: the `webhook-id` of its requests.
+             * @description The id of the event, which is the `webhook-id` of its webhook requests.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -5327,24 +5327,24 @@ export interface components {
             type: "rate_limit.warning";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
             /**
-             * @description The request that caused it; null where none did.
+             * @description The id of the request that caused the event, or null if no request caused the event.
              * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             request_id: string | null;
             data: components["schemas"]["RateLimitReport"];
             /**
-             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
         };
         /**
-         * @description A key has used up its limit. At most once an hour.
+         * @description A key has used up its limit. This event is sent at most once per hour.
          * @example {
          *       "type": "rate_limit.reached",
          *       "timestamp": "2026-01-31T09:30:00.000Z",
@@ -5365,13 +5365,13 @@ export interface components {
             type: "rate_limit.reached";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              */
             timestamp: string;
             data: components["schemas"]["RateLimitReport"];
         };
         /**
-         * @description A key has used up its limit. At most once an hour.
+         * @description A key has used up its limit. This event is sent at most once per hour.
          * @example {
          *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "type": "rate_limit.reached",
@@ -5389,7 +5389,7 @@ export interface components {
          */
         StoredRateLimitReachedEvent: {
             /**
-             * @description The id of the event: the `webhook-id` of its requests.
+             * @description The id of the event, which is the `webhook-id` of its webhook requests.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -5400,24 +5400,24 @@ export interface components {
             type: "rate_limit.reached";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
             /**
-             * @description The request that caused it; null where none did.
+             * @description The id of the request that caused the event, or null if no request caused the event.
              * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             request_id: string | null;
             data: components["schemas"]["RateLimitReport"];
             /**
-             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
         };
         /**
-         * @description A webhook was disabled: by a call, because its receiver responded with 410, or because it failed for five days.
+         * @description A webhook was disabled: by a request, because its receiver responded with 410, or because it failed for five days.
          * @example {
          *       "type": "webhook.disabled",
          *       "timestamp": "2026-01-31T09:30:00.000Z",
@@ -5429,7 +5429,7 @@ export interface components {
          *           "task.completed"
          *         ],
          *         "status": "disabled",
-         *         "disabled_reason": "The receiver answered 410 Gone.",
+         *         "disabled_reason": "The receiver responded with 410 Gone.",
          *         "created_at": "2026-01-30T08:00:00.000Z",
          *         "updated_at": "2026-01-31T09:30:00.000Z"
          *       }
@@ -5443,13 +5443,13 @@ export interface components {
             type: "webhook.disabled";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              */
             timestamp: string;
             data: components["schemas"]["Webhook"];
         };
         /**
-         * @description A webhook was disabled: by a call, because its receiver responded with 410, or because it failed for five days.
+         * @description A webhook was disabled: by a request, because its receiver responded with 410, or because it failed for five days.
          * @example {
          *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "type": "webhook.disabled",
@@ -5473,7 +5473,7 @@ export interface components {
          */
         StoredWebhookDisabledEvent: {
             /**
-             * @description The id of the event: the `webhook-id` of its requests.
+             * @description The id of the event, which is the `webhook-id` of its webhook requests.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -5484,37 +5484,37 @@ export interface components {
             type: "webhook.disabled";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
             /**
-             * @description The request that caused it; null where none did.
+             * @description The id of the request that caused the event, or null if no request caused the event.
              * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             request_id: string | null;
             data: components["schemas"]["Webhook"];
             /**
-             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
         };
         /**
-         * @description What events of this kind are about.
+         * @description The `data` of an event.
          * @example {
          *       "webhook_id": "whk_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "message": "This is a test."
          *     }
          */
         TestMessage: {
-            /** @description The webhook that was tested. */
+            /** @description The id of the webhook that was tested. */
             webhook_id: string;
-            /** @description A sentence that says so. */
+            /** @description A sentence that says that this event is a test. */
             message: string;
         };
         /**
-         * @description Sent on demand, to one webhook alone.
+         * @description A test event was requested. This event is sent to only one webhook.
          * @example {
          *       "type": "webhook.test",
          *       "timestamp": "2026-01-31T09:30:00.000Z",
@@ -5532,13 +5532,13 @@ export interface components {
             type: "webhook.test";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              */
             timestamp: string;
             data: components["schemas"]["TestMessage"];
         };
         /**
-         * @description Sent on demand, to one webhook alone.
+         * @description A test event was requested. This event is sent to only one webhook.
          * @example {
          *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "type": "webhook.test",
@@ -5553,7 +5553,7 @@ export interface components {
          */
         StoredWebhookTestEvent: {
             /**
-             * @description The id of the event: the `webhook-id` of its requests.
+             * @description The id of the event, which is the `webhook-id` of its webhook requests.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -5564,24 +5564,24 @@ export interface components {
             type: "webhook.test";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
             /**
-             * @description The request that caused it; null where none did.
+             * @description The id of the request that caused the event, or null if no request caused the event.
              * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             request_id: string | null;
             data: components["schemas"]["TestMessage"];
             /**
-             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
         };
         /**
-         * @description What events of this kind are about.
+         * @description The `data` of an event.
          * @example {
          *       "id": "mem_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "name": "Ada Lovelace",
@@ -5591,26 +5591,26 @@ export interface components {
          *     }
          */
         Member: {
-            /** @description The id of the member, or of the invitation. */
+            /** @description The id of the member. In `member.invited`, the id is the id of the invitation. */
             id: string;
-            /** @description Their name; empty until they join. */
+            /** @description The name of the member, which is empty until the member joins. */
             name: string;
-            /** @description Their email address. */
+            /** @description The email address of the member. */
             email: string;
             /**
-             * @description What they may do: `owner` everything, `admin` people and audit too, `developer` keys and webhooks, `viewer` look.
+             * @description The role of the member: `owner`, `admin`, `developer` or `viewer`. A viewer may only read. A developer also manages keys and webhooks. An admin also manages members and reads the audit log. An owner may do everything.
              * @enum {string}
              */
             role: "owner" | "admin" | "developer" | "viewer";
             /**
              * Format: date-time
-             * @description When they were invited or joined.
+             * @description The time when the member was invited or joined.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
         };
         /**
-         * @description Somebody was invited to the overview. The id is that of the invitation, and there is no name yet.
+         * @description A person was invited to the overview. The event contains the id of the invitation, and no name yet.
          * @example {
          *       "type": "member.invited",
          *       "timestamp": "2026-01-31T09:30:00.000Z",
@@ -5631,13 +5631,13 @@ export interface components {
             type: "member.invited";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              */
             timestamp: string;
             data: components["schemas"]["Member"];
         };
         /**
-         * @description Somebody was invited to the overview. The id is that of the invitation, and there is no name yet.
+         * @description A person was invited to the overview. The event contains the id of the invitation, and no name yet.
          * @example {
          *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "type": "member.invited",
@@ -5655,7 +5655,7 @@ export interface components {
          */
         StoredMemberInvitedEvent: {
             /**
-             * @description The id of the event: the `webhook-id` of its requests.
+             * @description The id of the event, which is the `webhook-id` of its webhook requests.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -5666,24 +5666,24 @@ export interface components {
             type: "member.invited";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
             /**
-             * @description The request that caused it; null where none did.
+             * @description The id of the request that caused the event, or null if no request caused the event.
              * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             request_id: string | null;
             data: components["schemas"]["Member"];
             /**
-             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
         };
         /**
-         * @description Somebody has taken up an invitation or the setup link, and is a member now.
+         * @description A person accepted an invitation or used the setup link, and is now a member.
          * @example {
          *       "type": "member.joined",
          *       "timestamp": "2026-01-31T09:30:00.000Z",
@@ -5704,13 +5704,13 @@ export interface components {
             type: "member.joined";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              */
             timestamp: string;
             data: components["schemas"]["Member"];
         };
         /**
-         * @description Somebody has taken up an invitation or the setup link, and is a member now.
+         * @description A person accepted an invitation or used the setup link, and is now a member.
          * @example {
          *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "type": "member.joined",
@@ -5728,7 +5728,7 @@ export interface components {
          */
         StoredMemberJoinedEvent: {
             /**
-             * @description The id of the event: the `webhook-id` of its requests.
+             * @description The id of the event, which is the `webhook-id` of its webhook requests.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -5739,24 +5739,24 @@ export interface components {
             type: "member.joined";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
             /**
-             * @description The request that caused it; null where none did.
+             * @description The id of the request that caused the event, or null if no request caused the event.
              * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             request_id: string | null;
             data: components["schemas"]["Member"];
             /**
-             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
         };
         /**
-         * @description A member was removed. Their sessions have ended.
+         * @description A member was removed, and the sessions of the member have ended.
          * @example {
          *       "type": "member.removed",
          *       "timestamp": "2026-01-31T09:30:00.000Z",
@@ -5777,13 +5777,13 @@ export interface components {
             type: "member.removed";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              */
             timestamp: string;
             data: components["schemas"]["Member"];
         };
         /**
-         * @description A member was removed. Their sessions have ended.
+         * @description A member was removed, and the sessions of the member have ended.
          * @example {
          *       "id": "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
          *       "type": "member.removed",
@@ -5801,7 +5801,7 @@ export interface components {
          */
         StoredMemberRemovedEvent: {
             /**
-             * @description The id of the event: the `webhook-id` of its requests.
+             * @description The id of the event, which is the `webhook-id` of its webhook requests.
              * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             id: string;
@@ -5812,24 +5812,24 @@ export interface components {
             type: "member.removed";
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description The time of the event.
              * @example 2026-01-31T09:30:00.000Z
              */
             created_at: string;
             /**
-             * @description The request that caused it; null where none did.
+             * @description The id of the request that caused the event, or null if no request caused the event.
              * @example req_019a1b2c3d4e7f8091a2b3c4d5e6f708
              */
             request_id: string | null;
             data: components["schemas"]["Member"];
             /**
-             * @description In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.
+             * @description The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.
              * @example null
              */
             previous: Record<string, never> | null;
         };
         /**
-         * @description The body of a request to a webhook. Decide by `type`. New types may come: ignore one that you do not know.
+         * @description The body of a request to a webhook. The member `type` determines the schema of an event. Ignore unknown types, because new types may be added.
          * @example {
          *       "type": "user.created",
          *       "timestamp": "2026-01-31T09:30:00.000Z",
@@ -5847,7 +5847,7 @@ export interface components {
         WebhookEvent: components["schemas"]["UserCreatedEvent"] | components["schemas"]["UserUpdatedEvent"] | components["schemas"]["UserDeletedEvent"] | components["schemas"]["TaskCreatedEvent"] | components["schemas"]["TaskUpdatedEvent"] | components["schemas"]["TaskCompletedEvent"] | components["schemas"]["TaskDeletedEvent"] | components["schemas"]["KeyCreatedEvent"] | components["schemas"]["KeyUpdatedEvent"] | components["schemas"]["KeyRotatedEvent"] | components["schemas"]["KeyRevokedEvent"] | components["schemas"]["KeyExpiringEvent"] | components["schemas"]["RateLimitWarningEvent"] | components["schemas"]["RateLimitReachedEvent"] | components["schemas"]["WebhookDisabledEvent"] | components["schemas"]["WebhookTestEvent"] | components["schemas"]["MemberInvitedEvent"] | components["schemas"]["MemberJoinedEvent"] | components["schemas"]["MemberRemovedEvent"];
     };
     responses: {
-        /** @description `invalid_parameter`: A query parameter is unknown or not valid. `invalid_cursor`: The cursor belongs to another list or filter, or was changed. */
+        /** @description `invalid_parameter`: A query parameter was unknown or not valid. `invalid_cursor`: The cursor belongs to another list or filter, or it was changed. */
         InvalidCursor: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -5863,7 +5863,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `missing_key`: It came without an API key. `invalid_key`: No key has this secret, or the key has a new one. `revoked_key`: The key had been revoked, for good. `disabled_key`: The key was disabled. `expired_key`: The key had expired. */
+        /** @description `missing_key`: The request had no API key. `invalid_key`: No key has this secret, or the secret has been replaced. `revoked_key`: The key had been permanently revoked. `disabled_key`: The key was disabled. `expired_key`: The key had expired. */
         Unauthorized: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -5880,7 +5880,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `insufficient_scope`: The key does not have the scope that this operation needs. `account_suspended`: The operator of this service has suspended the account. `ip_not_allowed`: It came from an address that the key may not be used from. */
+        /** @description `insufficient_scope`: The key does not have the scope that this operation needs. `account_suspended`: The operator of this service has suspended the account. `ip_not_allowed`: The request came from an IP address that the key does not allow. */
         InsufficientScope: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -5897,7 +5897,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `rate_limit_exceeded`: The key had used all its requests of this clock hour. */
+        /** @description `rate_limit_exceeded`: The key had already used all its requests for this clock hour. */
         TooManyRequests: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -5914,7 +5914,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `internal_error`: Something went wrong on the service's side. */
+        /** @description `internal_error`: An unexpected error occurred in the service. */
         InternalServerError: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -5930,7 +5930,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `unavailable`: The service could not reach its storage or the guard of the key, or its storage is full: `detail` says which. */
+        /** @description `unavailable`: The service could not reach its storage or the guard of the key, or its storage was full. The detail of the response names the cause. */
         ServiceUnavailable: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -5947,7 +5947,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `malformed_json`: Its body was not valid JSON. `invalid_parameter`: A query parameter is unknown or not valid. `invalid_header`: A header was not in the form that is taken. */
+        /** @description `malformed_json`: The body of the request was not valid JSON. `invalid_parameter`: A query parameter was unknown or not valid. `invalid_header`: A header of the request did not have the supported format. */
         MalformedJsonOrInvalidHeader: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -5979,7 +5979,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `conflict`: The request conflicts with the current state. `request_in_progress`: The same request was still running under its Idempotency-Key. `limit_reached`: The account has reached one of its limits. */
+        /** @description `conflict`: The request conflicts with the current state. `request_in_progress`: An earlier request with the same Idempotency-Key was still running. `limit_reached`: The account has reached one of its limits. */
         ConflictOrRequestInProgressOrLimitReached: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -5996,7 +5996,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `body_too_large`: Its body was larger than 64 KiB. */
+        /** @description `body_too_large`: The body of the request was larger than 64 KiB. */
         PayloadTooLarge: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6012,7 +6012,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `unsupported_media_type`: Its body was of a type that is not taken here, or compressed. */
+        /** @description `unsupported_media_type`: The body of the request was compressed, or had an unsupported media type. */
         UnsupportedMediaType: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6031,7 +6031,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `invalid_body`: Its body was JSON, but not what this operation takes. `idempotency_key_reused`: Its Idempotency-Key had come with another request. */
+        /** @description `invalid_body`: The body of the request was valid JSON, but did not match the schema of the operation. `idempotency_key_reused`: The Idempotency-Key had already been used for another request. */
         IdempotencyKeyReused: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6047,7 +6047,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `invalid_parameter`: A query parameter is unknown or not valid. `invalid_header`: A header was not in the form that is taken. */
+        /** @description `invalid_parameter`: A query parameter was unknown or not valid. `invalid_header`: A header of the request did not have the supported format. */
         InvalidHeader: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6063,7 +6063,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `not_found`: There is nothing of this account under that id or path. */
+        /** @description `not_found`: The account has no resource with this id, or the path does not exist. */
         NotFound: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6079,7 +6079,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `precondition_failed`: It was not the version that If-Match named, or it was one that If-None-Match excluded. */
+        /** @description `precondition_failed`: The current version of the resource did not match If-Match, or it matched If-None-Match. */
         PreconditionFailed: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6112,7 +6112,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `invalid_body`: Its body was JSON, but not what this operation takes. */
+        /** @description `invalid_body`: The body of the request was valid JSON, but did not match the schema of the operation. */
         UnprocessableEntity: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6128,7 +6128,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `request_in_progress`: The same request was still running under its Idempotency-Key. `limit_reached`: The account has reached one of its limits. */
+        /** @description `request_in_progress`: An earlier request with the same Idempotency-Key was still running. `limit_reached`: The account has reached one of its limits. */
         RequestInProgressOrLimitReached: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6162,7 +6162,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `invalid_parameter`: A query parameter is unknown or not valid. */
+        /** @description `invalid_parameter`: A query parameter was unknown or not valid. */
         BadRequest: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6178,7 +6178,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `account_suspended`: The operator of this service has suspended the account. `ip_not_allowed`: It came from an address that the key may not be used from. */
+        /** @description `account_suspended`: The operator of this service has suspended the account. `ip_not_allowed`: The request came from an IP address that the key does not allow. */
         Forbidden: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6195,7 +6195,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `insufficient_scope`: The key does not have the scope that this operation needs. `account_suspended`: The operator of this service has suspended the account. `ip_not_allowed`: It came from an address that the key may not be used from. `forbidden`: It asked for more than its key may grant or see. */
+        /** @description `insufficient_scope`: The key does not have the scope that this operation needs. `account_suspended`: The operator of this service has suspended the account. `ip_not_allowed`: The request came from an IP address that the key does not allow. `forbidden`: The request asked for more than its key may grant or see. */
         InsufficientScopeOrForbidden: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6212,7 +6212,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `invalid_parameter`: A query parameter is unknown or not valid. `invalid_header`: A header was not in the form that is taken. */
+        /** @description `invalid_parameter`: A query parameter was unknown or not valid. `invalid_header`: A header of the request did not have the supported format. */
         PublicInvalidHeader: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6222,7 +6222,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `precondition_failed`: It was not the version that If-Match named, or it was one that If-None-Match excluded. */
+        /** @description `precondition_failed`: The current version of the resource did not match If-Match, or it matched If-None-Match. */
         PublicPreconditionFailed: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6232,7 +6232,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `internal_error`: Something went wrong on the service's side. */
+        /** @description `internal_error`: An unexpected error occurred in the service. */
         PublicInternalServerError: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6242,7 +6242,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `unavailable`: The service could not reach its storage or the guard of the key, or its storage is full: `detail` says which. */
+        /** @description `unavailable`: The service could not reach its storage or the guard of the key, or its storage was full. The detail of the response names the cause. */
         PublicServiceUnavailable: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6255,68 +6255,68 @@ export interface components {
         };
     };
     parameters: {
-        /** @description How many items a page has: 1 to 100. */
+        /** @description The maximum number of items on the page, from 1 to 100. */
         limit: number;
-        /** @description `next_cursor` of the page before, with the same filters and order; without it, the first page. */
+        /** @description The `next_cursor` of the previous page, with the same filters and order. Omit the cursor to get the first page. */
         cursor: string;
-        /** @description Makes the POST safe to repeat for 24 hours: 1 to 255 printable ASCII characters, new for each request. */
+        /** @description Makes the POST safe to repeat for 24 hours. The value has 1 to 255 printable ASCII characters. Use a new value for each new request. */
         IdempotencyKey: string;
-        /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
+        /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
         IfMatch: string;
-        /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+        /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
         IfNoneMatch: string;
-        /** @description The id of what is asked for. */
+        /** @description The id of the resource. */
         idOfUser: string;
-        /** @description The id of what is asked for. */
+        /** @description The id of the resource. */
         idOfTask: string;
-        /** @description How long the window is, the current hour in it: `24h`, `7d` or `30d`. */
+        /** @description The length of the window, including the current hour: `24h`, `7d` or `30d`. */
         window: "24h" | "7d" | "30d";
-        /** @description Only requests with this key. */
+        /** @description Counts only requests that used this key. */
         keyId: string;
-        /** @description Only entries from this time on. */
+        /** @description Returns only entries at or after this time. */
         from: string;
-        /** @description Only entries before this time. */
+        /** @description Returns only entries before this time. */
         to: string;
-        /** @description The id of what is asked for. */
+        /** @description The id of the resource. */
         idOfKey: string;
-        /** @description The id of what is asked for. */
+        /** @description The id of the resource. */
         idOfWebhook: string;
-        /** @description The id of what is asked for. */
+        /** @description The id of the resource. */
         idOfDelivery: string;
     };
     requestBodies: never;
     headers: {
-        /** @description `req_...`: the id of the entry in the activity log. */
+        /** @description The id of the request, `req_...`. The activity entry of the request, if any, has the same id. */
         "X-Request-Id": string;
-        /** @description IETF draft: the limit and its window in seconds. With every recognised key, as are the following. */
+        /** @description The limit and the length of its window in seconds (IETF draft). Every response to a known key has all rate limit headers. */
         "RateLimit-Policy": string;
-        /** @description IETF draft: what remains, and the seconds until the window ends. */
+        /** @description The number of requests left, and the number of seconds until the window ends (IETF draft). */
         RateLimit: string;
-        /** @description Requests an hour. */
+        /** @description The number of requests that the key may make per hour. */
         "X-RateLimit-Limit": number;
-        /** @description The requests left. */
+        /** @description The number of requests left in this hour. */
         "X-RateLimit-Remaining": number;
-        /** @description The requests used. */
+        /** @description The number of requests counted in this hour. */
         "X-RateLimit-Used": number;
-        /** @description When the window ends, in seconds since the epoch. */
+        /** @description The end of the window, in seconds since the Unix epoch. */
         "X-RateLimit-Reset": number;
-        /** @description Seconds to wait. */
+        /** @description The number of seconds to wait before the next request. */
         "Retry-After": number;
-        /** @description The challenge (RFC 6750). On a 403, only where a scope is missing. */
+        /** @description The authentication challenge (RFC 6750). A 403 response has this header only if a scope is missing. */
         "WWW-Authenticate": string;
-        /** @description The media types that a POST here takes. */
+        /** @description The media types that a POST to this path accepts. */
         "Accept-Post": string;
-        /** @description The media types that a PATCH here takes. */
+        /** @description The media types that a PATCH to this path accepts. */
         "Accept-Patch": string;
-        /** @description `identity`: a body may not be compressed (RFC 9110, 12.5.3). */
+        /** @description The supported encoding of request bodies: `identity`, which means uncompressed (RFC 9110, 12.5.3). */
         "Accept-Encoding": "identity";
-        /** @description `true` where this answers a repetition with the same Idempotency-Key. */
+        /** @description `true` if the response repeats the stored response of an earlier request with the same Idempotency-Key. */
         "Idempotent-Replayed": "true";
-        /** @description The version of the resource. */
+        /** @description The entity tag of the current version of the resource. */
         ETag: string;
         /** @description The path of the new resource. */
         Location: string;
-        /** @description The next page, `<...>; rel="next"`; absent on the last. */
+        /** @description The link to the next page, `<...>; rel="next"`. The last page has no `Link` header. */
         Link: string;
     };
     pathItems: never;
@@ -6471,15 +6471,15 @@ export interface operations {
     listUsers: {
         parameters: {
             query?: {
-                /** @description How many items a page has: 1 to 100. */
+                /** @description The maximum number of items on the page, from 1 to 100. */
                 limit?: components["parameters"]["limit"];
-                /** @description `next_cursor` of the page before, with the same filters and order; without it, the first page. */
+                /** @description The `next_cursor` of the previous page, with the same filters and order. Omit the cursor to get the first page. */
                 cursor?: components["parameters"]["cursor"];
-                /** @description Only users with one of these roles: `admin`, `member`, `viewer`. Repeat it for several values. */
+                /** @description Returns only users with one of these roles: `admin`, `member`, `viewer`. Repeat the parameter to select several values. */
                 role?: ("admin" | "member" | "viewer")[];
-                /** @description Only users with one of these statuses: `active`, `suspended`. Repeat it for several values. */
+                /** @description Returns only users with one of these statuses: `active`, `suspended`. Repeat the parameter to select several values. */
                 status?: ("active" | "suspended")[];
-                /** @description Part of a name or email address, in any case. */
+                /** @description Returns only users whose name or email address contains this text, regardless of case. */
                 q?: string;
             };
             header?: never;
@@ -6534,7 +6534,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the POST safe to repeat for 24 hours: 1 to 255 printable ASCII characters, new for each request. */
+                /** @description Makes the POST safe to repeat for 24 hours. The value has 1 to 255 printable ASCII characters. Use a new value for each new request. */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path?: never;
@@ -6601,13 +6601,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
+                /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
-                /** @description The id of what is asked for. */
+                /** @description The id of the resource. */
                 id: components["parameters"]["idOfUser"];
             };
             cookie?: never;
@@ -6671,20 +6671,20 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
+                /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
-                /** @description The id of what is asked for. */
+                /** @description The id of the resource. */
                 id: components["parameters"]["idOfUser"];
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description It is deleted. */
+            /** @description The user is deleted. */
             204: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6713,13 +6713,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
+                /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
-                /** @description The id of what is asked for. */
+                /** @description The id of the resource. */
                 id: components["parameters"]["idOfUser"];
             };
             cookie?: never;
@@ -6741,7 +6741,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The whole user. */
+            /** @description The user after the change. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6787,25 +6787,25 @@ export interface operations {
     listTasks: {
         parameters: {
             query?: {
-                /** @description How many items a page has: 1 to 100. */
+                /** @description The maximum number of items on the page, from 1 to 100. */
                 limit?: components["parameters"]["limit"];
-                /** @description `next_cursor` of the page before, with the same filters and order; without it, the first page. */
+                /** @description The `next_cursor` of the previous page, with the same filters and order. Omit the cursor to get the first page. */
                 cursor?: components["parameters"]["cursor"];
-                /** @description Only tasks with one of these statuses: `todo`, `in_progress`, `done`, `cancelled`. Repeat it for several values. */
+                /** @description Returns only tasks with one of these statuses: `todo`, `in_progress`, `done`, `cancelled`. Repeat the parameter to select several values. */
                 status?: ("todo" | "in_progress" | "done" | "cancelled")[];
-                /** @description Only tasks with one of these priorities: `low`, `normal`, `high`, `urgent`. Repeat it for several values. */
+                /** @description Returns only tasks with one of these priorities: `low`, `normal`, `high`, `urgent`. Repeat the parameter to select several values. */
                 priority?: ("low" | "normal" | "high" | "urgent")[];
-                /** @description Only the tasks of this user. */
+                /** @description Returns only tasks that are assigned to the user with this id. */
                 assignee_id?: string;
-                /** @description Only tasks that are due before this time. */
+                /** @description Returns only tasks that are due before this time. */
                 due_before?: string;
-                /** @description Only tasks that are due at this time or later. */
+                /** @description Returns only tasks that are due at or after this time. */
                 due_after?: string;
-                /** @description Only tasks that changed at this time or later. Use it to synchronize. */
+                /** @description Returns only tasks that changed at or after this time. Use this filter to synchronize tasks. */
                 updated_after?: string;
-                /** @description A part of the title or description, upper or lower case. */
+                /** @description Returns only tasks whose title or description contains this text, regardless of case. */
                 q?: string;
-                /** @description The order, with `-` descending: `created_at`, `-created_at`, `updated_at`, `-updated_at`, `due_at`, `-due_at`. */
+                /** @description The sort order, where `-` means descending: `created_at`, `-created_at`, `updated_at`, `-updated_at`, `due_at`, `-due_at`. */
                 sort?: "created_at" | "-created_at" | "updated_at" | "-updated_at" | "due_at" | "-due_at";
             };
             header?: never;
@@ -6867,7 +6867,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the POST safe to repeat for 24 hours: 1 to 255 printable ASCII characters, new for each request. */
+                /** @description Makes the POST safe to repeat for 24 hours. The value has 1 to 255 printable ASCII characters. Use a new value for each new request. */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path?: never;
@@ -6943,13 +6943,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
+                /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
-                /** @description The id of what is asked for. */
+                /** @description The id of the resource. */
                 id: components["parameters"]["idOfTask"];
             };
             cookie?: never;
@@ -7020,20 +7020,20 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
+                /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
-                /** @description The id of what is asked for. */
+                /** @description The id of the resource. */
                 id: components["parameters"]["idOfTask"];
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description It is deleted. */
+            /** @description The task was deleted. */
             204: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -7062,13 +7062,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
+                /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
-                /** @description The id of what is asked for. */
+                /** @description The id of the resource. */
                 id: components["parameters"]["idOfTask"];
             };
             cookie?: never;
@@ -7090,7 +7090,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The whole task. */
+            /** @description The task after the change. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -7143,11 +7143,11 @@ export interface operations {
     getAnalytics: {
         parameters: {
             query?: {
-                /** @description From this time on; by default 30 days before `to`. */
+                /** @description The start of the span, inclusive. The default is 30 days before `to`. */
                 from?: string;
-                /** @description Before this time; by default the end of the current hour. */
+                /** @description The end of the span, exclusive. The default is the end of the current hour. */
                 to?: string;
-                /** @description How long a point is: a `day`, an ISO `week` or a `month`, in UTC. At most 750 points. */
+                /** @description The length of each point: a `day`, an ISO `week` or a `month`, in UTC. The span may have at most 750 points. */
                 interval?: "day" | "week" | "month";
             };
             header?: never;
@@ -7156,7 +7156,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The figures. */
+            /** @description The figures about tasks and users. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -7290,7 +7290,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The use of each limit. */
+            /** @description The usage of each limit. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -7330,9 +7330,9 @@ export interface operations {
     getUsage: {
         parameters: {
             query?: {
-                /** @description How long the window is, the current hour in it: `24h`, `7d` or `30d`. */
+                /** @description The length of the window, including the current hour: `24h`, `7d` or `30d`. */
                 window?: components["parameters"]["window"];
-                /** @description Only requests with this key. */
+                /** @description Counts only requests that used this key. */
                 key_id?: components["parameters"]["keyId"];
             };
             header?: never;
@@ -7341,7 +7341,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The figures. */
+            /** @description The usage figures. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -7425,11 +7425,11 @@ export interface operations {
     getUsageBreakdown: {
         parameters: {
             query: {
-                /** @description How long the window is, the current hour in it: `24h`, `7d` or `30d`. */
+                /** @description The length of the window, including the current hour: `24h`, `7d` or `30d`. */
                 window?: components["parameters"]["window"];
-                /** @description What to share out by: `key`, `route`, `status` or `day`. */
+                /** @description The dimension of the breakdown: `key`, `route`, `status` or `day`. */
                 by: "key" | "route" | "status" | "day";
-                /** @description Only requests with this key. */
+                /** @description Counts only requests that used this key. */
                 key_id?: components["parameters"]["keyId"];
             };
             header?: never;
@@ -7438,7 +7438,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The shares. */
+            /** @description The breakdown. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -7483,21 +7483,21 @@ export interface operations {
     listActivity: {
         parameters: {
             query?: {
-                /** @description How many items a page has: 1 to 100. */
+                /** @description The maximum number of items on the page, from 1 to 100. */
                 limit?: components["parameters"]["limit"];
-                /** @description `next_cursor` of the page before, with the same filters and order; without it, the first page. */
+                /** @description The `next_cursor` of the previous page, with the same filters and order. Omit the cursor to get the first page. */
                 cursor?: components["parameters"]["cursor"];
-                /** @description Only this method: `GET`, `HEAD`, `POST`, `PUT`, `PATCH` or `DELETE`. */
+                /** @description Returns only requests with this method: `GET`, `HEAD`, `POST`, `PUT`, `PATCH` or `DELETE`. */
                 method?: "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE";
-                /** @description Only these statuses, like 404, or classes, like 4xx: up to 20. Repeat it for several values. */
+                /** @description Returns only requests with these statuses or status classes, for example 404 or 4xx. At most 20 values are allowed. Repeat the parameter to select several values. */
                 status?: string[];
-                /** @description Only requests with this key. */
-                key_id?: components["parameters"]["keyId"];
-                /** @description Only this path, in whole, as in the entry. */
+                /** @description Returns only requests that used this key. */
+                key_id?: string;
+                /** @description Returns only requests whose `path` is exactly this text. */
                 path?: string;
-                /** @description Only entries from this time on. */
+                /** @description Returns only entries at or after this time. */
                 from?: components["parameters"]["from"];
-                /** @description Only entries before this time. */
+                /** @description Returns only entries before this time. */
                 to?: components["parameters"]["to"];
             };
             header?: never;
@@ -7506,7 +7506,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page of the log. */
+            /** @description A page of activity entries. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -7563,20 +7563,20 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
+                /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
-                /** @description The id of what is asked for. */
+                /** @description The id of the resource. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The entry. */
+            /** @description The activity entry. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -7642,11 +7642,11 @@ export interface operations {
     listKeys: {
         parameters: {
             query?: {
-                /** @description How many items a page has: 1 to 100. */
+                /** @description The maximum number of items on the page, from 1 to 100. */
                 limit?: components["parameters"]["limit"];
-                /** @description `next_cursor` of the page before, with the same filters and order; without it, the first page. */
+                /** @description The `next_cursor` of the previous page, with the same filters and order. Omit the cursor to get the first page. */
                 cursor?: components["parameters"]["cursor"];
-                /** @description Only keys with one of these statuses: `active`, `disabled`, `revoked`, `expired`. Repeat it for several values. */
+                /** @description Returns only keys with one of these statuses: `active`, `disabled`, `revoked`, `expired`. Repeat the parameter to select several values. */
                 status?: ("active" | "disabled" | "revoked" | "expired")[];
             };
             header?: never;
@@ -7718,7 +7718,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the POST safe to repeat for 24 hours: 1 to 255 printable ASCII characters, new for each request. */
+                /** @description Makes the POST safe to repeat for 24 hours. The value has 1 to 255 printable ASCII characters. Use a new value for each new request. */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path?: never;
@@ -7805,13 +7805,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
+                /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
-                /** @description The id of what is asked for. */
+                /** @description The id of the resource. */
                 id: components["parameters"]["idOfKey"];
             };
             cookie?: never;
@@ -7892,20 +7892,20 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
+                /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
-                /** @description The id of what is asked for. */
+                /** @description The id of the resource. */
                 id: components["parameters"]["idOfKey"];
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description It is revoked. */
+            /** @description The key is revoked. */
             204: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -7934,13 +7934,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
+                /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
-                /** @description The id of what is asked for. */
+                /** @description The id of the resource. */
                 id: components["parameters"]["idOfKey"];
             };
             cookie?: never;
@@ -7964,7 +7964,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The whole key. */
+            /** @description The key after the change. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -8028,11 +8028,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the POST safe to repeat for 24 hours: 1 to 255 printable ASCII characters, new for each request. */
+                /** @description Makes the POST safe to repeat for 24 hours. The value has 1 to 255 printable ASCII characters. Use a new value for each new request. */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
-                /** @description The id of what is asked for. */
+                /** @description The id of the resource. */
                 id: components["parameters"]["idOfKey"];
             };
             cookie?: never;
@@ -8125,7 +8125,7 @@ export interface operations {
                  */
                 "application/json": {
                     /**
-                     * @description The whole secret key.
+                     * @description The complete secret key.
                      * @example dvo_4fPq2rT8vX0zB6dH_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5bC7x7Qa
                      */
                     key: string;
@@ -8133,7 +8133,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Taken. Says nothing about whether there is such a key. */
+            /** @description The report was received. The response does not reveal whether the key exists. */
             202: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -8146,9 +8146,9 @@ export interface operations {
     listWebhooks: {
         parameters: {
             query?: {
-                /** @description How many items a page has: 1 to 100. */
+                /** @description The maximum number of items on the page, from 1 to 100. */
                 limit?: components["parameters"]["limit"];
-                /** @description `next_cursor` of the page before, with the same filters and order; without it, the first page. */
+                /** @description The `next_cursor` of the previous page, with the same filters and order. Omit the cursor to get the first page. */
                 cursor?: components["parameters"]["cursor"];
             };
             header?: never;
@@ -8207,7 +8207,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the POST safe to repeat for 24 hours: 1 to 255 printable ASCII characters, new for each request. */
+                /** @description Makes the POST safe to repeat for 24 hours. The value has 1 to 255 printable ASCII characters. Use a new value for each new request. */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path?: never;
@@ -8281,13 +8281,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
+                /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
-                /** @description The id of what is asked for. */
+                /** @description The id of the resource. */
                 id: components["parameters"]["idOfWebhook"];
             };
             cookie?: never;
@@ -8355,20 +8355,20 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
+                /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
-                /** @description The id of what is asked for. */
+                /** @description The id of the resource. */
                 id: components["parameters"]["idOfWebhook"];
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description It is deleted. */
+            /** @description The webhook is deleted. */
             204: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -8397,13 +8397,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
+                /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
-                /** @description The id of what is asked for. */
+                /** @description The id of the resource. */
                 id: components["parameters"]["idOfWebhook"];
             };
             cookie?: never;
@@ -8429,7 +8429,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The whole webhook. */
+            /** @description The webhook after the change. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -8480,11 +8480,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the POST safe to repeat for 24 hours: 1 to 255 printable ASCII characters, new for each request. */
+                /** @description Makes the POST safe to repeat for 24 hours. The value has 1 to 255 printable ASCII characters. Use a new value for each new request. */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
-                /** @description The id of what is asked for. */
+                /** @description The id of the resource. */
                 id: components["parameters"]["idOfWebhook"];
             };
             cookie?: never;
@@ -8551,18 +8551,18 @@ export interface operations {
     listDeliveries: {
         parameters: {
             query?: {
-                /** @description How many items a page has: 1 to 100. */
+                /** @description The maximum number of items on the page, from 1 to 100. */
                 limit?: components["parameters"]["limit"];
-                /** @description `next_cursor` of the page before, with the same filters and order; without it, the first page. */
+                /** @description The `next_cursor` of the previous page, with the same filters and order. Omit the cursor to get the first page. */
                 cursor?: components["parameters"]["cursor"];
-                /** @description Only deliveries with one of these statuses: `pending`, `delivered`, `failed`, `held`. Repeat it for several values. */
+                /** @description Returns only deliveries with one of these statuses: `pending`, `delivered`, `failed`, `held`. Repeat the parameter to select several values. */
                 status?: ("pending" | "delivered" | "failed" | "held")[];
-                /** @description Only events of one of these types: `user.created`, `user.updated`, `user.deleted`, `task.created`, `task.updated`, `task.completed`, `task.deleted`, `key.created`, `key.updated`, `key.rotated`, `key.revoked`, `key.expiring`, `rate_limit.warning`, `rate_limit.reached`, `webhook.disabled`, `webhook.test`, `member.invited`, `member.joined`, `member.removed`. Repeat it for several values. */
+                /** @description Returns only events of one of these types: `user.created`, `user.updated`, `user.deleted`, `task.created`, `task.updated`, `task.completed`, `task.deleted`, `key.created`, `key.updated`, `key.rotated`, `key.revoked`, `key.expiring`, `rate_limit.warning`, `rate_limit.reached`, `webhook.disabled`, `webhook.test`, `member.invited`, `member.joined`, `member.removed`. Repeat the parameter to select several values. */
                 event_type?: ("user.created" | "user.updated" | "user.deleted" | "task.created" | "task.updated" | "task.completed" | "task.deleted" | "key.created" | "key.updated" | "key.rotated" | "key.revoked" | "key.expiring" | "rate_limit.warning" | "rate_limit.reached" | "webhook.disabled" | "webhook.test" | "member.invited" | "member.joined" | "member.removed")[];
             };
             header?: never;
             path: {
-                /** @description The id of what is asked for. */
+                /** @description The id of the resource. */
                 id: components["parameters"]["idOfWebhook"];
             };
             cookie?: never;
@@ -8618,13 +8618,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
+                /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
-                /** @description The id of what is asked for. */
+                /** @description The id of the resource. */
                 id: components["parameters"]["idOfDelivery"];
             };
             cookie?: never;
@@ -8704,11 +8704,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the POST safe to repeat for 24 hours: 1 to 255 printable ASCII characters, new for each request. */
+                /** @description Makes the POST safe to repeat for 24 hours. The value has 1 to 255 printable ASCII characters. Use a new value for each new request. */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
-                /** @description The id of what is asked for. */
+                /** @description The id of the resource. */
                 id: components["parameters"]["idOfDelivery"];
             };
             cookie?: never;
@@ -8761,11 +8761,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the POST safe to repeat for 24 hours: 1 to 255 printable ASCII characters, new for each request. */
+                /** @description Makes the POST safe to repeat for 24 hours. The value has 1 to 255 printable ASCII characters. Use a new value for each new request. */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
-                /** @description The id of what is asked for. */
+                /** @description The id of the resource. */
                 id: components["parameters"]["idOfDelivery"];
             };
             cookie?: never;
@@ -8777,7 +8777,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The delivery. */
+            /** @description The id of the delivery. */
             202: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -8818,11 +8818,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the POST safe to repeat for 24 hours: 1 to 255 printable ASCII characters, new for each request. */
+                /** @description Makes the POST safe to repeat for 24 hours. The value has 1 to 255 printable ASCII characters. Use a new value for each new request. */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
-                /** @description The id of what is asked for. */
+                /** @description The id of the resource. */
                 id: components["parameters"]["idOfWebhook"];
             };
             cookie?: never;
@@ -8879,11 +8879,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the POST safe to repeat for 24 hours: 1 to 255 printable ASCII characters, new for each request. */
+                /** @description Makes the POST safe to repeat for 24 hours. The value has 1 to 255 printable ASCII characters. Use a new value for each new request. */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
-                /** @description The id of what is asked for. */
+                /** @description The id of the resource. */
                 id: components["parameters"]["idOfWebhook"];
             };
             cookie?: never;
@@ -8900,7 +8900,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The number of matches; nothing is sent. */
+            /** @description The number of matching events. Nothing is sent. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -8922,7 +8922,7 @@ export interface operations {
                     "application/json": components["schemas"]["RedeliveryCount"];
                 };
             };
-            /** @description The redelivery, and how many it sends. */
+            /** @description The new redelivery and the number of its events. */
             202: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -8964,20 +8964,20 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
+                /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
-                /** @description The id of what is asked for. */
+                /** @description The id of the resource. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description How far it is. */
+            /** @description The progress of the redelivery. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -9036,7 +9036,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description All of them. */
+            /** @description All event types. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -9090,13 +9090,13 @@ export interface operations {
     listEvents: {
         parameters: {
             query?: {
-                /** @description How many items a page has: 1 to 100. */
+                /** @description The maximum number of items on the page, from 1 to 100. */
                 limit?: components["parameters"]["limit"];
-                /** @description `next_cursor` of the page before, with the same filters and order; without it, the first page. */
+                /** @description The `next_cursor` of the previous page, with the same filters and order. Omit the cursor to get the first page. */
                 cursor?: components["parameters"]["cursor"];
-                /** @description Only events of one of these types: `user.created`, `user.updated`, `user.deleted`, `task.created`, `task.updated`, `task.completed`, `task.deleted`, `key.created`, `key.updated`, `key.rotated`, `key.revoked`, `key.expiring`, `rate_limit.warning`, `rate_limit.reached`, `webhook.disabled`, `webhook.test`, `member.invited`, `member.joined`, `member.removed`. Repeat it for several values. */
+                /** @description Returns only events of one of these types: `user.created`, `user.updated`, `user.deleted`, `task.created`, `task.updated`, `task.completed`, `task.deleted`, `key.created`, `key.updated`, `key.rotated`, `key.revoked`, `key.expiring`, `rate_limit.warning`, `rate_limit.reached`, `webhook.disabled`, `webhook.test`, `member.invited`, `member.joined`, `member.removed`. Repeat the parameter to select several values. */
                 type?: ("user.created" | "user.updated" | "user.deleted" | "task.created" | "task.updated" | "task.completed" | "task.deleted" | "key.created" | "key.updated" | "key.rotated" | "key.revoked" | "key.expiring" | "rate_limit.warning" | "rate_limit.reached" | "webhook.disabled" | "webhook.test" | "member.invited" | "member.joined" | "member.removed")[];
-                /** @description `desc`: the newest first; `asc`: the oldest first, to follow what comes. */
+                /** @description The order of the events: `desc` for newest first, or `asc` for oldest first. Use `asc` to follow new events. */
                 order?: "asc" | "desc";
             };
             header?: never;
@@ -9158,13 +9158,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
+                /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
-                /** @description The id of what is asked for. */
+                /** @description The id of the resource. */
                 id: string;
             };
             cookie?: never;
@@ -9234,19 +9234,19 @@ export interface operations {
     listAudit: {
         parameters: {
             query?: {
-                /** @description How many items a page has: 1 to 100. */
+                /** @description The maximum number of items on the page, from 1 to 100. */
                 limit?: components["parameters"]["limit"];
-                /** @description `next_cursor` of the page before, with the same filters and order; without it, the first page. */
+                /** @description The `next_cursor` of the previous page, with the same filters and order. Omit the cursor to get the first page. */
                 cursor?: components["parameters"]["cursor"];
-                /** @description Only this action. */
+                /** @description Returns only entries with this action. */
                 action?: string;
-                /** @description Only by this key or member, by its id, or by a type: key, member, operator, system. */
+                /** @description Returns only entries of this actor: the id of a key or member, or one of the types key, member, operator, system. */
                 actor?: string;
-                /** @description Only on what has this id. */
+                /** @description Returns only entries about the resource with this id. */
                 target?: string;
-                /** @description Only entries from this time on. */
+                /** @description Returns only entries at or after this time. */
                 from?: components["parameters"]["from"];
-                /** @description Only entries before this time. */
+                /** @description Returns only entries before this time. */
                 to?: components["parameters"]["to"];
             };
             header?: never;
@@ -9312,9 +9312,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
+                /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path?: never;
@@ -9322,7 +9322,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description OpenAPI 3.1.0, as JSON. */
+            /** @description The OpenAPI 3.1.0 document, as JSON. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -9357,9 +9357,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412. */
+                /** @description The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412. */
                 "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always. */
+                /** @description The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412. */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path?: never;
@@ -9367,7 +9367,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description OpenAPI 3.1.0, as YAML. */
+            /** @description The OpenAPI 3.1.0 document, as YAML. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -9403,17 +9403,17 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
+                 * @description The id of the event, which is the same for every attempt and redelivery. Use the id to process each event only once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
+                 * @description The time of this attempt, in seconds since the Unix epoch. Reject requests that are older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` and the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` under the secret; of each secret while two overlap, separated by a space.
+                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -9442,21 +9442,21 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Gone for good: the webhook is disabled. */
+            /** @description The receiver is permanently gone, so the webhook is disabled. */
             410: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Taken. Answer within 15 seconds, before the work that follows. */
+            /** @description The receiver accepted the event. Respond within 15 seconds, before you process the event. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has up to ten attempts. The delays between attempts are 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies randomly by up to 20 %. The service respects the `Retry-After` header of 429 and 503 responses, up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9470,17 +9470,17 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
+                 * @description The id of the event, which is the same for every attempt and redelivery. Use the id to process each event only once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
+                 * @description The time of this attempt, in seconds since the Unix epoch. Reject requests that are older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` and the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` under the secret; of each secret while two overlap, separated by a space.
+                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -9513,21 +9513,21 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Gone for good: the webhook is disabled. */
+            /** @description The receiver is permanently gone, so the webhook is disabled. */
             410: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Taken. Answer within 15 seconds, before the work that follows. */
+            /** @description The receiver accepted the event. Respond within 15 seconds, before you process the event. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has up to ten attempts. The delays between attempts are 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies randomly by up to 20 %. The service respects the `Retry-After` header of 429 and 503 responses, up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9541,17 +9541,17 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
+                 * @description The id of the event, which is the same for every attempt and redelivery. Use the id to process each event only once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
+                 * @description The time of this attempt, in seconds since the Unix epoch. Reject requests that are older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` and the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` under the secret; of each secret while two overlap, separated by a space.
+                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -9580,21 +9580,21 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Gone for good: the webhook is disabled. */
+            /** @description The receiver is permanently gone, so the webhook is disabled. */
             410: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Taken. Answer within 15 seconds, before the work that follows. */
+            /** @description The receiver accepted the event. Respond within 15 seconds, before you process the event. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has up to ten attempts. The delays between attempts are 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies randomly by up to 20 %. The service respects the `Retry-After` header of 429 and 503 responses, up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9608,17 +9608,17 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
+                 * @description The id of the event, which is the same for every attempt and redelivery. Use the id to process each event only once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
+                 * @description The time of this attempt, in seconds since the Unix epoch. Reject requests that are older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` and the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` under the secret; of each secret while two overlap, separated by a space.
+                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -9653,21 +9653,21 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Gone for good: the webhook is disabled. */
+            /** @description The receiver is permanently gone, so the webhook is disabled. */
             410: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Taken. Answer within 15 seconds, before the work that follows. */
+            /** @description The receiver accepted the event. Respond within 15 seconds, before you process the event. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has up to ten attempts. The delays between attempts are 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies randomly by up to 20 %. The service respects the `Retry-After` header of 429 and 503 responses, up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9681,17 +9681,17 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
+                 * @description The id of the event, which is the same for every attempt and redelivery. Use the id to process each event only once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
+                 * @description The time of this attempt, in seconds since the Unix epoch. Reject requests that are older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` and the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` under the secret; of each secret while two overlap, separated by a space.
+                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -9731,21 +9731,21 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Gone for good: the webhook is disabled. */
+            /** @description The receiver is permanently gone, so the webhook is disabled. */
             410: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Taken. Answer within 15 seconds, before the work that follows. */
+            /** @description The receiver accepted the event. Respond within 15 seconds, before you process the event. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has up to ten attempts. The delays between attempts are 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies randomly by up to 20 %. The service respects the `Retry-After` header of 429 and 503 responses, up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9759,17 +9759,17 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
+                 * @description The id of the event, which is the same for every attempt and redelivery. Use the id to process each event only once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
+                 * @description The time of this attempt, in seconds since the Unix epoch. Reject requests that are older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` and the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` under the secret; of each secret while two overlap, separated by a space.
+                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -9804,21 +9804,21 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Gone for good: the webhook is disabled. */
+            /** @description The receiver is permanently gone, so the webhook is disabled. */
             410: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Taken. Answer within 15 seconds, before the work that follows. */
+            /** @description The receiver accepted the event. Respond within 15 seconds, before you process the event. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has up to ten attempts. The delays between attempts are 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies randomly by up to 20 %. The service respects the `Retry-After` header of 429 and 503 responses, up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9832,17 +9832,17 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
+                 * @description The id of the event, which is the same for every attempt and redelivery. Use the id to process each event only once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
+                 * @description The time of this attempt, in seconds since the Unix epoch. Reject requests that are older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` and the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` under the secret; of each secret while two overlap, separated by a space.
+                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -9877,21 +9877,21 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Gone for good: the webhook is disabled. */
+            /** @description The receiver is permanently gone, so the webhook is disabled. */
             410: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Taken. Answer within 15 seconds, before the work that follows. */
+            /** @description The receiver accepted the event. Respond within 15 seconds, before you process the event. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has up to ten attempts. The delays between attempts are 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies randomly by up to 20 %. The service respects the `Retry-After` header of 429 and 503 responses, up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9905,17 +9905,17 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
+                 * @description The id of the event, which is the same for every attempt and redelivery. Use the id to process each event only once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
+                 * @description The time of this attempt, in seconds since the Unix epoch. Reject requests that are older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` and the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` under the secret; of each secret while two overlap, separated by a space.
+                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -9959,21 +9959,21 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Gone for good: the webhook is disabled. */
+            /** @description The receiver is permanently gone, so the webhook is disabled. */
             410: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Taken. Answer within 15 seconds, before the work that follows. */
+            /** @description The receiver accepted the event. Respond within 15 seconds, before you process the event. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has up to ten attempts. The delays between attempts are 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies randomly by up to 20 %. The service respects the `Retry-After` header of 429 and 503 responses, up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -9987,17 +9987,17 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
+                 * @description The id of the event, which is the same for every attempt and redelivery. Use the id to process each event only once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
+                 * @description The time of this attempt, in seconds since the Unix epoch. Reject requests that are older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` and the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` under the secret; of each secret while two overlap, separated by a space.
+                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -10045,21 +10045,21 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Gone for good: the webhook is disabled. */
+            /** @description The receiver is permanently gone, so the webhook is disabled. */
             410: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Taken. Answer within 15 seconds, before the work that follows. */
+            /** @description The receiver accepted the event. Respond within 15 seconds, before you process the event. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has up to ten attempts. The delays between attempts are 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies randomly by up to 20 %. The service respects the `Retry-After` header of 429 and 503 responses, up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10073,17 +10073,17 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
+                 * @description The id of the event, which is the same for every attempt and redelivery. Use the id to process each event only once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
+                 * @description The time of this attempt, in seconds since the Unix epoch. Reject requests that are older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` and the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` under the secret; of each secret while two overlap, separated by a space.
+                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -10127,21 +10127,21 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Gone for good: the webhook is disabled. */
+            /** @description The receiver is permanently gone, so the webhook is disabled. */
             410: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Taken. Answer within 15 seconds, before the work that follows. */
+            /** @description The receiver accepted the event. Respond within 15 seconds, before you process the event. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has up to ten attempts. The delays between attempts are 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies randomly by up to 20 %. The service respects the `Retry-After` header of 429 and 503 responses, up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10155,17 +10155,17 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
+                 * @description The id of the event, which is the same for every attempt and redelivery. Use the id to process each event only once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
+                 * @description The time of this attempt, in seconds since the Unix epoch. Reject requests that are older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` and the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` under the secret; of each secret while two overlap, separated by a space.
+                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -10209,21 +10209,21 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Gone for good: the webhook is disabled. */
+            /** @description The receiver is permanently gone, so the webhook is disabled. */
             410: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Taken. Answer within 15 seconds, before the work that follows. */
+            /** @description The receiver accepted the event. Respond within 15 seconds, before you process the event. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has up to ten attempts. The delays between attempts are 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies randomly by up to 20 %. The service respects the `Retry-After` header of 429 and 503 responses, up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10237,17 +10237,17 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
+                 * @description The id of the event, which is the same for every attempt and redelivery. Use the id to process each event only once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
+                 * @description The time of this attempt, in seconds since the Unix epoch. Reject requests that are older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` and the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` under the secret; of each secret while two overlap, separated by a space.
+                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -10291,21 +10291,21 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Gone for good: the webhook is disabled. */
+            /** @description The receiver is permanently gone, so the webhook is disabled. */
             410: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Taken. Answer within 15 seconds, before the work that follows. */
+            /** @description The receiver accepted the event. Respond within 15 seconds, before you process the event. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has up to ten attempts. The delays between attempts are 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies randomly by up to 20 %. The service respects the `Retry-After` header of 429 and 503 responses, up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10319,17 +10319,17 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
+                 * @description The id of the event, which is the same for every attempt and redelivery. Use the id to process each event only once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
+                 * @description The time of this attempt, in seconds since the Unix epoch. Reject requests that are older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` and the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` under the secret; of each secret while two overlap, separated by a space.
+                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -10356,21 +10356,21 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Gone for good: the webhook is disabled. */
+            /** @description The receiver is permanently gone, so the webhook is disabled. */
             410: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Taken. Answer within 15 seconds, before the work that follows. */
+            /** @description The receiver accepted the event. Respond within 15 seconds, before you process the event. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has up to ten attempts. The delays between attempts are 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies randomly by up to 20 %. The service respects the `Retry-After` header of 429 and 503 responses, up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10384,17 +10384,17 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
+                 * @description The id of the event, which is the same for every attempt and redelivery. Use the id to process each event only once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
+                 * @description The time of this attempt, in seconds since the Unix epoch. Reject requests that are older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` and the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` under the secret; of each secret while two overlap, separated by a space.
+                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -10421,21 +10421,21 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Gone for good: the webhook is disabled. */
+            /** @description The receiver is permanently gone, so the webhook is disabled. */
             410: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Taken. Answer within 15 seconds, before the work that follows. */
+            /** @description The receiver accepted the event. Respond within 15 seconds, before you process the event. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has up to ten attempts. The delays between attempts are 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies randomly by up to 20 %. The service respects the `Retry-After` header of 429 and 503 responses, up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10449,17 +10449,17 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
+                 * @description The id of the event, which is the same for every attempt and redelivery. Use the id to process each event only once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
+                 * @description The time of this attempt, in seconds since the Unix epoch. Reject requests that are older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` and the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` under the secret; of each secret while two overlap, separated by a space.
+                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -10481,7 +10481,7 @@ export interface operations {
                  *           "task.completed"
                  *         ],
                  *         "status": "disabled",
-                 *         "disabled_reason": "The receiver answered 410 Gone.",
+                 *         "disabled_reason": "The receiver responded with 410 Gone.",
                  *         "created_at": "2026-01-30T08:00:00.000Z",
                  *         "updated_at": "2026-01-31T09:30:00.000Z"
                  *       }
@@ -10491,21 +10491,21 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Gone for good: the webhook is disabled. */
+            /** @description The receiver is permanently gone, so the webhook is disabled. */
             410: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Taken. Answer within 15 seconds, before the work that follows. */
+            /** @description The receiver accepted the event. Respond within 15 seconds, before you process the event. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has up to ten attempts. The delays between attempts are 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies randomly by up to 20 %. The service respects the `Retry-After` header of 429 and 503 responses, up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10519,17 +10519,17 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
+                 * @description The id of the event, which is the same for every attempt and redelivery. Use the id to process each event only once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
+                 * @description The time of this attempt, in seconds since the Unix epoch. Reject requests that are older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` and the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` under the secret; of each secret while two overlap, separated by a space.
+                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -10553,21 +10553,21 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Gone for good: the webhook is disabled. */
+            /** @description The receiver is permanently gone, so the webhook is disabled. */
             410: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Taken. Answer within 15 seconds, before the work that follows. */
+            /** @description The receiver accepted the event. Respond within 15 seconds, before you process the event. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has up to ten attempts. The delays between attempts are 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies randomly by up to 20 %. The service respects the `Retry-After` header of 429 and 503 responses, up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10581,17 +10581,17 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
+                 * @description The id of the event, which is the same for every attempt and redelivery. Use the id to process each event only once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
+                 * @description The time of this attempt, in seconds since the Unix epoch. Reject requests that are older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` and the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` under the secret; of each secret while two overlap, separated by a space.
+                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -10618,21 +10618,21 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Gone for good: the webhook is disabled. */
+            /** @description The receiver is permanently gone, so the webhook is disabled. */
             410: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Taken. Answer within 15 seconds, before the work that follows. */
+            /** @description The receiver accepted the event. Respond within 15 seconds, before you process the event. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has up to ten attempts. The delays between attempts are 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies randomly by up to 20 %. The service respects the `Retry-After` header of 429 and 503 responses, up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10646,17 +10646,17 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
+                 * @description The id of the event, which is the same for every attempt and redelivery. Use the id to process each event only once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
+                 * @description The time of this attempt, in seconds since the Unix epoch. Reject requests that are older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` and the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` under the secret; of each secret while two overlap, separated by a space.
+                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -10683,21 +10683,21 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Gone for good: the webhook is disabled. */
+            /** @description The receiver is permanently gone, so the webhook is disabled. */
             410: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Taken. Answer within 15 seconds, before the work that follows. */
+            /** @description The receiver accepted the event. Respond within 15 seconds, before you process the event. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has up to ten attempts. The delays between attempts are 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies randomly by up to 20 %. The service respects the `Retry-After` header of 429 and 503 responses, up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -10711,17 +10711,17 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The id of the event: the same on every attempt and redelivery. Use it to process each event once.
+                 * @description The id of the event, which is the same for every attempt and redelivery. Use the id to process each event only once.
                  * @example evt_019a1b2c3d4e7f8091a2b3c4d5e6f708
                  */
                 "webhook-id": string;
                 /**
-                 * @description When this attempt was made, in seconds since the epoch. Reject requests older than five minutes.
+                 * @description The time of this attempt, in seconds since the Unix epoch. Reject requests that are older than five minutes.
                  * @example 1769851800
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description `v1,` and the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` under the secret; of each secret while two overlap, separated by a space.
+                 * @description `v1,` followed by the base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`, keyed with the signing secret. While two secrets overlap, the header has one signature for each secret, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -10748,21 +10748,21 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Gone for good: the webhook is disabled. */
+            /** @description The receiver is permanently gone, so the webhook is disabled. */
             410: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Taken. Answer within 15 seconds, before the work that follows. */
+            /** @description The receiver accepted the event. Respond within 15 seconds, before you process the event. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Any other response, including a redirect, is a failure. A delivery has ten attempts: the others follow after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies by up to 20 %. `Retry-After` on 429 and 503 is honoured up to 24 h. */
+            /** @description Any other response, including a redirect, is a failure. A delivery has up to ten attempts. The delays between attempts are 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. Each delay varies randomly by up to 20 %. The service respects the `Retry-After` header of 429 and 503 responses, up to 24 h. */
             default: {
                 headers: {
                     [name: string]: unknown;

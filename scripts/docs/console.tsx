@@ -23,14 +23,14 @@ export const Console = ({
   return (
     <section class="panel" aria-labelledby="try-it">
       <h2 id="try-it">Try it</h2>
-      <p data-without-script>The console needs JavaScript. The commands above do the same.</p>
+      <p data-without-script>The console needs JavaScript. The commands above send the same request.</p>
       <form class="form" data-console data-method={method.toUpperCase()} data-path={path} autocomplete="off" hidden>
         {!isPublic && (
           <div class="field">
             <label for="console-key">API key</label>
             <input id="console-key" type="password" autocomplete="off" spellcheck={false} data-key aria-describedby="console-key-help" />
             <p class="help" id="console-key-help">
-              Kept in the memory of this page alone, and sent to this origin alone.
+              The key is kept only in the memory of this page, and is sent only to this origin.
             </p>
             {raw(demoKeyPlaceholder)}
           </div>

@@ -50,7 +50,7 @@ const storedOf = (event: JsonObject, { type, description, schema }: CataloguedEv
 });
 
 const oneOf = (types: readonly string[], nameOf: (type: string) => string, description: string): JsonObject => ({
-  description: `${description} The member \`type\` determines the schema. Ignore unknown types, because new types may be added.`,
+  description: `${description} The member \`type\` determines the schema of an event. Ignore unknown types, because new types may be added.`,
   oneOf: types.map((type) => reference(nameOf(type))),
   discriminator: { propertyName: "type", mapping: Object.fromEntries(types.map((type) => [type, `#/components/schemas/${nameOf(type)}`])) },
 });
@@ -62,7 +62,7 @@ export function addEventSchemas(document: JsonObject): void {
   const event = schemas.Event as JsonObject;
   for (const kind of kinds) {
     const { $schema, ...data } = z.toJSONSchema(shapeOf(kind.type)) as JsonObject;
-    schemas[kind.schema] ??= { ...data, description: "The data of these events.", examples: [kind.example as JsonObject] };
+    schemas[kind.schema] ??= { ...data, description: "The `data` of an event.", examples: [kind.example as JsonObject] };
     schemas[payloadName(kind.type)] = payloadOf(kind);
     schemas[storedName(kind.type)] = storedOf(event, kind);
   }

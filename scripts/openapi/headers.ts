@@ -5,11 +5,16 @@ const header = (description: string, schema: { type: "string" | "integer"; enum?
 
 /** The response headers of the API, by name. */
 export const headers = {
-  "X-Request-Id": header("The id of the request, `req_...`. The activity entry of the request, if any, has the same id.", { type: "string" }),
-  "RateLimit-Policy": header("The limit and the length of its window in seconds (IETF draft). Every response to a known key has all rate limit headers.", {
+  "X-Request-Id": header("The id of the request, `req_...`. The activity entry of the request, if any, has the same id.", {
     type: "string",
-    examples: ['"hour";q=5000;w=3600'],
   }),
+  "RateLimit-Policy": header(
+    "The limit and the length of its window in seconds (IETF draft). Every response to a known key has all rate limit headers.",
+    {
+      type: "string",
+      examples: ['"hour";q=5000;w=3600'],
+    },
+  ),
   RateLimit: header("The number of requests left, and the number of seconds until the window ends (IETF draft).", {
     type: "string",
     examples: ['"hour";r=1650;t=1312'],
@@ -19,10 +24,15 @@ export const headers = {
   "X-RateLimit-Used": header("The number of requests counted in this hour.", { type: "integer" }),
   "X-RateLimit-Reset": header("The end of the window, in seconds since the Unix epoch.", { type: "integer" }),
   "Retry-After": header("The number of seconds to wait before the next request.", { type: "integer" }),
-  "WWW-Authenticate": header("The authentication challenge (RFC 6750). A 403 response has this header only if a scope is missing.", { type: "string" }),
+  "WWW-Authenticate": header("The authentication challenge (RFC 6750). A 403 response has this header only if a scope is missing.", {
+    type: "string",
+  }),
   "Accept-Post": header("The media types that a POST to this path accepts.", { type: "string" }),
   "Accept-Patch": header("The media types that a PATCH to this path accepts.", { type: "string" }),
-  "Accept-Encoding": header("The supported encoding of request bodies: `identity`, which means uncompressed (RFC 9110, 12.5.3).", { type: "string", enum: ["identity"] }),
+  "Accept-Encoding": header("The supported encoding of request bodies: `identity`, which means uncompressed (RFC 9110, 12.5.3).", {
+    type: "string",
+    enum: ["identity"],
+  }),
   "Idempotent-Replayed": header("`true` if the response repeats the stored response of an earlier request with the same Idempotency-Key.", {
     type: "string",
     enum: ["true"],

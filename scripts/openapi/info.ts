@@ -2,7 +2,7 @@ import packageJson from "../../package.json" with { type: "json" };
 import { manifests } from "../../src/registry/manifests.ts";
 
 /** The description in the document: a short guide for people who read only the document. */
-const description = `This API manages users, tasks, API keys and webhooks. It also provides analytics, usage figures, exact rate limits and a log of requests. The guides are at \`/docs\`.
+const description = `This API manages users, tasks, API keys and webhooks. The API also provides analytics, usage figures, exact rate limits and a log of requests. The guides are at \`/docs\`.
 
 ## Authentication
 
@@ -14,7 +14,7 @@ The \`hourly_limit\` of a key is the number of requests that the key may make in
 
 ## Errors
 
-Every error response is \`application/problem+json\` (RFC 9457). It has a \`code\` for programs, a \`detail\` for people and the \`request_id\`. A request to an unknown path gets 404 \`not_found\`. An unsupported method gets 405 \`method_not_allowed\` with the header \`Allow\`. Without a key, both requests get 401 instead. Unknown parameters and body members are rejected, and the error names them.
+Every error response is \`application/problem+json\` (RFC 9457). An error response has a \`code\` for programs, a \`detail\` for people and the \`request_id\`. A request to an unknown path gets 404 \`not_found\`. An unsupported method gets 405 \`method_not_allowed\` with the header \`Allow\`. Without a key, a request to an unknown path or with an unsupported method gets 401. Unknown parameters and body members are rejected, and the error names them.
 
 ## Pages
 

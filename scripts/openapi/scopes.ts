@@ -6,7 +6,7 @@ function accessTo({ security }: Operation): string {
   const [requirement] = security as Record<string, string[]>[];
   if (!requirement) return "Requires no key.";
   const [scope] = requirement[securityScheme] ?? [];
-  return scope === undefined ? "Requires a key with any scopes." : `Requires a key with the scope \`${scope}\`.`;
+  return scope === undefined ? "Requires a key, with any scopes." : `Requires a key with the scope \`${scope}\`.`;
 }
 
 /** Adds the required scope to the description of each operation. */

@@ -11,7 +11,10 @@ export const isNotSuspended = (accountId: string | SQL): SQL =>
   sql`NOT EXISTS (SELECT 1 FROM accounts AS suspended WHERE suspended.id = ${accountId} AND suspended.suspended_at IS NOT NULL)`;
 
 export const suspended = () =>
-  new Failure("account_suspended", "This account is suspended: nothing in it can be changed. The operator of this service can resume it.");
+  new Failure(
+    "account_suspended",
+    "This account is suspended, so nothing in it can be changed. The operator of this service can resume the account.",
+  );
 
 /**
  * Returns the SQL condition that selects an account only if its state would change. To resume an account (`suspendedAt` is null), the account must be

@@ -17,38 +17,55 @@ import { listActivity, type ReadEntry, readEntry } from "./read-activity.ts";
 
 export const Entry = z
   .strictObject({
-    id: z
+    id: z.string().meta({
+      description: "The id of the entry, which is the `X-Request-Id` of the response.",
+      example: "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+    }),
+    at: time.meta({ description: "The time when the request arrived." }),
+    method: z.string().meta({ description: "The HTTP method of the request.", example: "GET" }),
+    path: z.string().meta({
+      description: `The first ${maxShownPath} characters of the request path, without the query string.`,
+      example: "/api/v1/tasks",
+    }),
+    route: z
       .string()
-      .meta({ description: "The id of the entry: the `X-Request-Id` of the response.", example: "req_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-    at: time.meta({ description: "When the request came." }),
-    method: z.string().meta({ description: "Its method.", example: "GET" }),
-    path: z
+      .meta({ description: "The path of the matching operation, or `/api/v1/*` if no operation matched.", example: "/api/v1/tasks" }),
+    status: z.int().meta({ description: "The HTTP status of the response.", example: 200 }),
+    reason: z.string().meta({ description: "The reason phrase of the HTTP status.", example: "OK" }),
+    duration_ms: z.int().meta({
+      description: "The time from the arrival of the request at the Worker until the response is ready, in milliseconds.",
+      example: 12,
+    }),
+    key_id: z.string().meta({ description: "The id of the key that the request used.", example: "key_4fPq2rT8vX0zB6dH" }),
+    key_name: z.string().meta({ description: "The current name of the key that the request used.", example: "Continuous integration" }),
+    ip: z.string().nullable().meta({
+      description: "The IP address that the request came from. The address is kept as long as the entry.",
+      example: "203.0.113.7",
+    }),
+    country: z
       .string()
-      .meta({ description: `Its path, without the query string: the first ${maxShownPath} characters.`, example: "/api/v1/tasks" }),
-    route: z.string().meta({ description: "The path of the operation; `/api/v1/*` where none matched.", example: "/api/v1/tasks" }),
-    status: z.int().meta({ description: "The status of the response.", example: 200 }),
-    reason: z.string().meta({ description: "The reason phrase of the status.", example: "OK" }),
-    duration_ms: z
-      .int()
-      .meta({ description: "The time from reaching the Worker until the response is ready, in milliseconds.", example: 12 }),
-    key_id: z.string().meta({ description: "The key that it came with.", example: "key_4fPq2rT8vX0zB6dH" }),
-    key_name: z.string().meta({ description: "The current name of that key.", example: "Continuous integration" }),
-    ip: z.string().nullable().meta({ description: "The address that it came from. Kept as long as the entry.", example: "203.0.113.7" }),
-    country: z.string().nullable().meta({ description: "The country of that address, ISO 3166-1, where that is known.", example: "GB" }),
-    user_agent: z.string().nullable().meta({ description: "Its `User-Agent`: the first 128 characters.", example: "acme-sync/1.4" }),
-    error_code: z.string().nullable().meta({ description: "The `code` of the problem; null where it was served.", example: null }),
+      .nullable()
+      .meta({ description: "The country code of the IP address (ISO 3166-1), or null if the country is unknown.", example: "GB" }),
+    user_agent: z
+      .string()
+      .nullable()
+      .meta({ description: "The first 128 characters of the `User-Agent` header.", example: "acme-sync/1.4" }),
+    error_code: z
+      .string()
+      .nullable()
+      .meta({ description: "The `code` of the error response, or null if there was no error.", example: null }),
     counted: z.boolean().meta({ description: "Whether the request counted against the limit.", example: true }),
     count: z.int().min(1).meta({
       example: 1,
       description:
-        "1. Requests that use none of the limit, refused or not, may share one entry a second, which says for how many it stands.",
+        "The number of requests that the entry represents, usually 1. Requests in the same second that do not count against the limit may share one entry.",
     }),
     secret: z.enum(["current", "previous"]).meta({
-      description: "Which secret of the key it came with: the `current` one, or the `previous` one, from before a rotation.",
+      description: "The secret that the request used: the `current` secret of the key, or the `previous` secret from before a rotation.",
       example: "current",
     }),
   })
-  .openapi("ActivityEntry", { description: "One request of the log." });
+  .openapi("ActivityEntry", { description: "A logged request." });
 
 const tags = ["Activity"];
 
@@ -82,7 +99,7 @@ const list = createRoute({
   operationId: "listActivity",
   summary: "List requests",
   description:
-    "The log of requests that came with a key of the account, newest first; within two seconds of its answer a request is there. A filtered page looks at 10,000 entries at most: it may be short, or empty, with `has_more` true.",
+    "Lists the requests that used a key of the account, newest first. A request is in the log within two seconds after its response. A filtered page reads at most 10,000 entries, and may therefore be short or empty while `has_more` is true.",
   tags,
   ...requireScope("activity:read"),
   ...failsWith("not_found"),
@@ -92,19 +109,21 @@ const list = createRoute({
       method: z
         .enum(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"])
         .optional()
-        .meta({ description: "Only this method: `GET`, `HEAD`, `POST`, `PUT`, `PATCH` or `DELETE`." }),
+        .meta({ description: "Returns only requests with this method: `GET`, `HEAD`, `POST`, `PUT`, `PATCH` or `DELETE`." }),
       status: severalOf(
         z.string().regex(statusForm, "Must be a status code or a class, like 404 or 4xx."),
         { pattern: statusForm.source },
         20,
-        "Only these statuses, like 404, or classes, like 4xx: up to 20.",
+        "Returns only requests with these statuses or status classes, for example 404 or 4xx. At most 20 values are allowed.",
       ).meta({ example: ["4xx"] }),
-      key_id: idInput.optional().meta({ description: "Only requests with this key.", example: "key_4fPq2rT8vX0zB6dH" }),
-      path: text(1, 1024).optional().meta({ description: "Only this path, in whole, as in the entry.", example: "/api/v1/tasks" }),
+      key_id: idInput.optional().meta({ description: "Returns only requests that used this key.", example: "key_4fPq2rT8vX0zB6dH" }),
+      path: text(1, 1024)
+        .optional()
+        .meta({ description: "Returns only requests whose `path` is exactly this text.", example: "/api/v1/tasks" }),
       ...timeSpan,
     }),
   },
-  responses: { 200: json(pageOf(Entry, "ActivityPage"), "A page of the log.", "Link") },
+  responses: { 200: json(pageOf(Entry, "ActivityPage"), "A page of activity entries.", "Link") },
 });
 
 routes.openapi(list, async (c) => {
@@ -122,12 +141,12 @@ const read = createRoute({
   path: "/activity/{id}",
   operationId: "getActivityEntry",
   summary: "Get a request",
-  description: "One request of the log, by its `X-Request-Id`.",
+  description: "Returns the activity entry of one request. Use the `X-Request-Id` of the response as the id.",
   tags,
   ...requireScope("activity:read"),
   ...withConditions,
   request: { params: idParam("req_019a1b2c3d4e7f8091a2b3c4d5e6f708") },
-  responses: { 200: json(Entry, "The entry.", "ETag"), ...notModified },
+  responses: { 200: json(Entry, "The activity entry.", "ETag"), ...notModified },
 });
 
 routes.openapi(read, async (c) => {

@@ -121,7 +121,7 @@ const unauthorized = (code: FailureContent["code"], message: string): FailureCon
 });
 
 export const missingKey = unauthorized("missing_key", "Send an API key: Authorization: Bearer <API_KEY>.");
-export const invalidKey = unauthorized("invalid_key", "This is not a key of this service, or no longer its secret.");
+export const invalidKey = unauthorized("invalid_key", "This is not a key of this service, or its secret has been replaced.");
 
 /**
  * Returns the error for a denied request. Errors about the key itself or a missing scope include the `WWW-Authenticate` challenge of RFC 6750.
@@ -132,15 +132,15 @@ export function denialContent(code: DenialCode, { scope, limit }: { scope: strin
     case "invalid_key":
       return invalidKey;
     case "revoked_key":
-      return unauthorized(code, "This key has been revoked, for good.");
+      return unauthorized(code, "This key has been permanently revoked.");
     case "disabled_key":
       return unauthorized(code, "This key is disabled. It can be enabled again.");
     case "expired_key":
       return unauthorized(code, "This key has expired.");
     case "account_suspended":
-      return { code, message: "This account is suspended. The operator of this service can say why, and resume it." };
+      return { code, message: "This account is suspended. Ask the operator of this service for the reason, or to resume the account." };
     case "ip_not_allowed":
-      return { code, message: "This key may not be used from this address." };
+      return { code, message: "This key may not be used from this IP address." };
     case "insufficient_scope":
       return {
         code,
@@ -148,6 +148,6 @@ export function denialContent(code: DenialCode, { scope, limit }: { scope: strin
         headers: { "WWW-Authenticate": `${challenge}, error="insufficient_scope", scope="${scope}"` },
       };
     case "rate_limit_exceeded":
-      return { code, message: `All ${limit} requests of this hour are used.` };
+      return { code, message: `All ${limit} requests for this hour are used.` };
   }
 }

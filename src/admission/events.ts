@@ -7,11 +7,11 @@ import { manifest } from "./manifest.ts";
 import { resetsAt, type Window } from "./window.ts";
 
 const data = z.strictObject({
-  key_id: z.string().meta({ description: "The key." }),
-  key_name: z.string().meta({ description: "The name." }),
-  used: z.int().meta({ description: "The requests made in this hour." }),
-  limit: z.int().meta({ description: "The requests that it may make." }),
-  resets_at: timeOf("When the next hour begins."),
+  key_id: z.string().meta({ description: "The id of the key." }),
+  key_name: z.string().meta({ description: "The name of the key." }),
+  used: z.int().meta({ description: "The number of requests counted in this hour." }),
+  limit: z.int().meta({ description: "The number of requests that the key may make in this hour." }),
+  resets_at: timeOf("The time when the next hour begins."),
 });
 
 export const eventKinds = kindsOf(manifest.events[0], data);

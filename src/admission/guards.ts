@@ -34,4 +34,4 @@ export async function askAdmission(guards: Guards, keyId: string, request: Admis
 }
 
 const unreachable = (cause: unknown) =>
-  new Failure("unavailable", "The service cannot reach the guard of an API key just now. Try again in a moment.", { cause });
+  new Failure("unavailable", "The service cannot reach the guard of an API key right now. Try again in a moment.", { cause });

@@ -15,8 +15,8 @@ export const manifest = {
         resets_at: "2026-01-31T10:00:00.000Z",
       },
       types: {
-        "rate_limit.warning": { description: "A key has used 80 % of its limit. At most once an hour." },
-        "rate_limit.reached": { description: "A key has used up its limit. At most once an hour." },
+        "rate_limit.warning": { description: "A key has used 80 % of its limit. This event is sent at most once per hour." },
+        "rate_limit.reached": { description: "A key has used up its limit. This event is sent at most once per hour." },
       },
     },
   ],

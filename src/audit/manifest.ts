@@ -4,7 +4,7 @@ import * as tables from "./tables.ts";
 export const manifest = {
   name: "audit",
   order: 100,
-  tags: [{ name: "Audit", description: "Who changed what." }],
+  tags: [{ name: "Audit", description: "The audit log: who changed what, and when." }],
   ids: { aud: "entry of the audit log" },
   scopes: { "audit:read": { isDefault: false } },
   tables,

@@ -12,34 +12,48 @@ import { listAudit, partyTypes, type ReadAuditEntry } from "./audit.ts";
 
 const Entry = z
   .strictObject({
-    id: z.string().meta({ description: "The id of the entry.", example: "aud_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-    at: time.meta({ description: "When it was done." }),
+    id: z.string().meta({ description: "The id of the audit entry.", example: "aud_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+    at: time.meta({ description: "The time of the action." }),
     actor: z
       .strictObject({
         type: z.enum(["key", "member", "operator", "system"]).meta({
-          description: "What acted: a `key`, a `member` in the overview, the `operator` or the `system` itself.",
+          description: "The type of the actor: a `key`, a `member` of the account, the `operator` or the `system`.",
           example: "member",
         }),
-        id: z
+        id: z.string().nullable().meta({
+          description: "The id of the key or member. The value is null for the operator and the system.",
+          example: "mem_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+        }),
+        name: z
           .string()
           .nullable()
-          .meta({ description: "The id of that key or member; null for others.", example: "mem_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-        name: z.string().nullable().meta({ description: "Its current name.", example: "Ada Lovelace" }),
+          .meta({ description: "The current name of the actor, or null if it is unknown.", example: "Ada Lovelace" }),
       })
-      .meta({ description: "Who did it." }),
-    action: z.string().meta({ description: "What was done.", example: "key.updated" }),
+      .meta({ description: "The actor who performed the action." }),
+    action: z.string().meta({ description: "The action that was performed.", example: "key.updated" }),
     target: z
       .strictObject({
-        type: z.string().meta({ description: "The kind of resource.", example: "key" }),
-        id: z.string().meta({ description: "Its id.", example: "key_4fPq2rT8vX0zB6dH" }),
-        name: z.string().nullable().meta({ description: "Its name at that time.", example: "Continuous integration" }),
+        type: z.string().meta({ description: "The type of the changed resource.", example: "key" }),
+        id: z.string().meta({ description: "The id of the changed resource.", example: "key_4fPq2rT8vX0zB6dH" }),
+        name: z
+          .string()
+          .nullable()
+          .meta({ description: "The name of the resource at the time of the action.", example: "Continuous integration" }),
       })
       .meta({ description: "The changed resource." }),
-    ip: z.string().nullable().meta({ description: "The address that it came from, where that is known.", example: "203.0.113.7" }),
-    country: z.string().nullable().meta({ description: "The country of that address, ISO 3166-1, where that is known.", example: "GB" }),
-    changes: z.array(z.string()).meta({ description: "The names of what changed, never what they hold.", example: ["hourly_limit"] }),
+    ip: z
+      .string()
+      .nullable()
+      .meta({ description: "The IP address that the action came from, or null if the address is unknown.", example: "203.0.113.7" }),
+    country: z
+      .string()
+      .nullable()
+      .meta({ description: "The country code of the IP address (ISO 3166-1), or null if the country is unknown.", example: "GB" }),
+    changes: z
+      .array(z.string())
+      .meta({ description: "The names of the changed members, without their values.", example: ["hourly_limit"] }),
   })
-  .openapi("AuditEntry", { description: "Who changed what, when and from where." });
+  .openapi("AuditEntry", { description: "An entry of the audit log: who changed what, when and from where." });
 
 const entryJson = (entry: ReadAuditEntry): z.infer<typeof Entry> => ({
   id: entry.id,
@@ -58,18 +72,21 @@ const list = createRoute({
   method: "get",
   path: "/audit",
   operationId: "listAudit",
-  summary: "List who changed what",
-  description: "Every change of keys, webhooks, people and sessions, newest first. Kept for 400 days.",
+  summary: "List audit entries",
+  description: "Lists every change to keys, webhooks, members and sessions, newest first. Audit entries are kept for 400 days.",
   tags: ["Audit"],
   ...requireScope("audit:read"),
   request: {
     query: z.strictObject({
       ...pageQuery,
-      action: text(1, 64).optional().meta({ description: "Only this action.", example: "key.created" }),
-      actor: idInput
+      action: text(1, 64).optional().meta({ description: "Returns only entries with this action.", example: "key.created" }),
+      actor: idInput.optional().meta({
+        description: `Returns only entries of this actor: the id of a key or member, or one of the types ${partyTypes.join(", ")}.`,
+        example: "member",
+      }),
+      target: idInput
         .optional()
-        .meta({ description: `Only by this key or member, by its id, or by a type: ${partyTypes.join(", ")}.`, example: "member" }),
-      target: idInput.optional().meta({ description: "Only on what has this id.", example: "key_4fPq2rT8vX0zB6dH" }),
+        .meta({ description: "Returns only entries about the resource with this id.", example: "key_4fPq2rT8vX0zB6dH" }),
       ...timeSpan,
     }),
   },

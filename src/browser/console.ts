@@ -39,7 +39,7 @@ function callIn(form: HTMLFormElement): Call | string {
   }
   const key = form.querySelector<HTMLInputElement>("[data-key]");
   if (key) {
-    if (key.value.trim() === "") return "The API key is missing. Type one in.";
+    if (key.value.trim() === "") return "The API key is missing. Enter an API key.";
     headers.Authorization = `Bearer ${key.value.trim().replace(/^Bearer\s+/i, "")}`;
   }
   const body = form.querySelector<HTMLTextAreaElement>("[data-body]")?.value;
@@ -108,7 +108,7 @@ if (form) {
         [`${response.status} ${response.statusText}`, `after ${took} ms`, ...lines, "", pretty(text)].join("\n"),
       );
     } catch {
-      say("There was no answer. A header or the address may have a character that is not taken, or the service is not reachable.");
+      say("There was no response. A header or the path may contain an unsupported character, or the service may not be reachable.");
     }
   });
 }

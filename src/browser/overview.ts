@@ -79,7 +79,7 @@ for (const button of document.querySelectorAll<HTMLButtonElement>("button[data-c
       const reveal = document.querySelector<HTMLInputElement>(".reveal input");
       if (reveal) reveal.checked = true;
       getSelection()?.selectAllChildren(source);
-      status.textContent = "The browser did not let it be copied. It is selected: press Ctrl+C.";
+      status.textContent = "The browser did not allow copying. The text is selected: press Ctrl+C.";
     }
   });
 }
@@ -141,7 +141,7 @@ for (const pause of document.querySelectorAll<HTMLButtonElement>("button[data-pa
   pause.addEventListener("click", () => {
     isPaused = !isPaused;
     pause.setAttribute("aria-pressed", String(isPaused));
-    pause.textContent = isPaused ? "Go on" : "Pause";
+    pause.textContent = isPaused ? "Resume" : "Pause";
   });
 }
 

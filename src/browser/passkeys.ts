@@ -28,7 +28,7 @@ async function post(path: string, form: HTMLFormElement): Promise<Record<string,
   // The server sends a page instead of options if the member must first confirm their sign-in.
   if (!response.headers.get("Content-Type")?.includes("json")) return null;
   const result = (await response.json()) as Record<string, unknown>;
-  if (!response.ok) throw new RequestError(String(result.error ?? "It was refused. Load the page again."));
+  if (!response.ok) throw new RequestError(String(result.error ?? "The request was refused. Load the page again."));
   return result;
 }
 
@@ -41,8 +41,8 @@ async function makeResponse(form: HTMLFormElement, ceremony: keyof typeof ceremo
 function sentenceFor(error: unknown): string {
   if (error instanceof RequestError) return error.message;
   const { name } = error as Error;
-  if (name === "NotAllowedError" || name === "AbortError") return "No passkey was given. Try again when you have it at hand.";
-  if (name === "InvalidStateError") return "This device has a passkey for this account already.";
+  if (name === "NotAllowedError" || name === "AbortError") return "No passkey was provided. Try again when you have your passkey at hand.";
+  if (name === "InvalidStateError") return "This device already has a passkey for this account.";
   return "The passkey could not be used here. Try another browser or device, or use a recovery code.";
 }
 
@@ -82,7 +82,7 @@ if (joining) {
         if (input) input.value = String(invitation.email);
         if (email) email.hidden = true;
         const who = joining.querySelector("[data-joining]");
-        if (who) who.textContent = `You are invited as ${invitation.role}, as ${invitation.email}.`;
+        if (who) who.textContent = `You are invited with the role ${invitation.role} and the email address ${invitation.email}.`;
       }
       joining.hidden = false;
       joining.querySelector<HTMLInputElement>("input:not([type=hidden])")?.focus();

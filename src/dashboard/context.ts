@@ -35,6 +35,6 @@ export const idOf = (c: PageContext): string => c.req.param("id") ?? "";
 /** Returns the signed-in member. Throws `not_found` if the overview is open and nobody has signed in. */
 export function requireSignedIn(c: PageContext): SignedIn {
   const { signedIn } = c.get("visitor");
-  if (!signedIn) throw new Failure("not_found", "Nobody has signed in: on this machine the overview is open.");
+  if (!signedIn) throw new Failure("not_found", "Nobody is signed in, because the overview on this machine is open.");
   return signedIn;
 }

@@ -16,7 +16,8 @@ export async function readRows<Row>(
   const found: Row[] = [];
   let after: string | undefined;
   for (let pages = 0; found.length < maxRows; pages++) {
-    if (pages === maxPages) throw new Failure("limit_reached", "The filter matches little. Choose a shorter time, or another filter.");
+    if (pages === maxPages)
+      throw new Failure("limit_reached", "The filter matches too few rows of a long list. Choose a shorter time, or another filter.");
     const { rows, next } = await readPage({ after, limit: rowsAtOnce });
     found.push(...rows);
     if (next === null) break;

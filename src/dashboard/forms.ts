@@ -74,7 +74,7 @@ export async function readForm(c: Pick<PageContext, "req">): Promise<Form> {
     throw new Failure("unsupported_media_type", "Send the form as application/x-www-form-urlencoded.");
   const text = new TextDecoder().decode(await c.req.arrayBuffer());
   if (text.split("&", maxFields + 1).length > maxFields)
-    throw new Failure("body_too_large", `A form may have ${maxFields} fields at most.`);
+    throw new Failure("body_too_large", `A form may have at most ${maxFields} fields.`);
   const values = new Map<string, string[]>();
   for (const [name, value] of new URLSearchParams(text)) {
     const known = values.get(name);
@@ -119,7 +119,7 @@ export async function attempt<Result>(run: () => Promise<Result>): Promise<{ res
     if (error.code === "precondition_failed")
       return {
         formError: {
-          summary: "Nothing was changed: somebody else has changed this meanwhile. Load the page again to see what is there now.",
+          summary: "Nothing was changed: somebody else has changed this meanwhile. Load the page again to see the current state.",
           fieldErrors,
         },
       };

@@ -28,7 +28,7 @@ export function requireGrantableScopes(c: PageContext, touched: readonly string[
   if (missing.length > 0)
     throw new Failure(
       "forbidden",
-      `Your role is ${roleOf(c.get("visitor"))}, which may not give a key ${missing.join(" and ")}. Ask an admin or an owner.`,
+      `Your role is ${roleOf(c.get("visitor"))}, which may not give a key these scopes: ${missing.join(" and ")}. Ask an admin or an owner.`,
     );
 }
 
@@ -54,11 +54,12 @@ export async function showForbidden(c: PageContext, permission: Permission) {
     { title: "Not allowed", status: 403 },
     <section class="panel">
       <p role="alert">
-        Your role is {roleOf(c.get("visitor"))}, which may not do this. It takes one of: {roles.toReversed().join(", ")}.
+        Your role is {roleOf(c.get("visitor"))}, which may not do this. This action requires one of these roles:{" "}
+        {roles.toReversed().join(", ")}.
       </p>
       {members.length > 0 && (
         <>
-          <p>Ask one of them:</p>
+          <p>Ask one of these members:</p>
           <ul class="lines">
             {members.map(({ name, email, role }) => (
               <li>

@@ -25,5 +25,10 @@ export function explain(
       why: `The key had used all its requests of the hour from ${timeOfDay(hour)} to ${timeOfDay(hour + hourMs)}; its limit is ${integer(hourlyLimit)} an hour.`,
     };
   }
-  return explanations[errorCode as FailureCode] ?? { why: `It was answered with ${status}.`, what: "The body of the answer says more." };
+  return (
+    explanations[errorCode as FailureCode] ?? {
+      why: `The status of the response was ${status}.`,
+      what: "The body of the response contains the details.",
+    }
+  );
 }

@@ -10,6 +10,6 @@ import type { PageContext } from "./context.ts";
 export function relyingParty(c: PageContext): RelyingParty {
   const [origin = ""] = c.env.PUBLIC_ORIGIN.split(",");
   if (origin.trim() === "")
-    throw new Failure("unavailable", "Sign-in is not set up: PUBLIC_ORIGIN says where the overview is, and is empty.");
+    throw new Failure("unavailable", "Sign-in is not set up, because PUBLIC_ORIGIN, the origin of the overview, is empty.");
   return { origin: new URL(origin.trim()).origin, secrets: encryptionSecrets(c.env) };
 }

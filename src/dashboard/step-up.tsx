@@ -70,17 +70,17 @@ const askToSignInAgain = (c: PageContext, form: Form) =>
     { title: "Confirm that it is you", status: 403 },
     <form class="panel form" method="post" action={c.req.path}>
       <p>
-        This action needs a recent sign-in, and you signed in more than ten minutes ago.{" "}
+        This action needs a recent sign-in, but you signed in more than ten minutes ago.{" "}
         <a href="/cdn-cgi/access/logout" target="_blank" rel="noopener">
           Sign in again in another tab
         </a>
-        , then continue here. What you typed is kept.
+        , then continue here. Your input is kept.
       </p>
       {form.entries().map(([name, value]) => (
         <input type="hidden" name={name} value={value} />
       ))}
       <button class="main" type="submit">
-        Go on
+        Continue
       </button>
     </form>,
   );
@@ -93,7 +93,7 @@ const askToConfirm = (c: PageContext, form: Form, formError?: FormError) =>
     <>
       <Alert formError={formError} />
       <form class="panel form" method="post" action={c.req.path} data-passkey="confirm">
-        <p>This action needs a recent sign-in. Confirm that it is you. You are not asked again for ten minutes. What you typed is kept.</p>
+        <p>This action needs a recent sign-in. Confirm that it is you. You are not asked again for ten minutes. Your input is kept.</p>
         {form
           .entries()
           .map(([name, value]) => (confirmationFields.includes(name) ? null : <input type="hidden" name={name} value={value} />))}

@@ -47,7 +47,10 @@ export function withOptimisticLock<Row extends Versioned, Result>(
 /** Throws `precondition_failed` if the row's revision does not meet the caller's precondition. */
 export function requireHolds({ revision }: Pick<Versioned, "revision">, holds: Precondition, name: string): void {
   if (!holds(revision))
-    throw new Failure("precondition_failed", `The ${name} is not in a version that If-Match or If-None-Match allows. Read it again.`);
+    throw new Failure(
+      "precondition_failed",
+      `The current version of the ${name} does not match If-Match, or it matches If-None-Match. Read the ${name} again.`,
+    );
 }
 
 /** Repeats an attempt until no other write conflicts with the attempt. Throws `conflict` after 100 attempts. */
@@ -58,7 +61,7 @@ export async function retryOnConflict<Result>(attempt: () => Promise<Result | ty
     // Random delays spread out the retries of writes that failed together.
     await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(5 * made, 100)));
   }
-  throw new Failure("conflict", "This is being changed by others just now. Try again.");
+  throw new Failure("conflict", "Other requests are changing the same data. Try again.");
 }
 
 /**

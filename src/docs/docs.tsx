@@ -60,9 +60,7 @@ export function createDocs({ isOpen }: Pick<Build, "isOpen">) {
             <p role="alert">{tooLong}</p>
           ) : found.length === 0 ? (
             <Empty>
-              {words.length === 0
-                ? "Type what you look for: an operation, an error code, an event, a header."
-                : nothingFound(text, pages.length)}
+              {words.length === 0 ? "Search for an operation, an error code, an event or a header." : nothingFound(text, pages.length)}
             </Empty>
           ) : (
             <ul class="lines">
@@ -74,7 +72,7 @@ export function createDocs({ isOpen }: Pick<Build, "isOpen">) {
               ))}
             </ul>
           )}
-          {found.length === maxFound && <p class="quiet">The best {maxFound} are shown. More words narrow it down.</p>}
+          {found.length === maxFound && <p class="quiet">The best {maxFound} results are shown. More words narrow the results.</p>}
         </section>
       </>,
     );
@@ -110,7 +108,7 @@ export function createDocs({ isOpen }: Pick<Build, "isOpen">) {
 
   docs.get("/.well-known/security.txt", (c) => {
     const { SECURITY_CONTACT: contact, SECURITY_EXPIRES: expires }: { SECURITY_CONTACT: string; SECURITY_EXPIRES: string } = c.env;
-    if (contact === "") return c.text("This deployment names no contact for security reports.\n", 404);
+    if (contact === "") return c.text("This deployment has no contact for security reports.\n", 404);
     return c.text(securityText({ contact, expires, origin: requestOrigin(c) }));
   });
 
@@ -146,7 +144,7 @@ function byWeight(accepted: { type: string; q: number }[], { supports, default: 
 }
 
 const nothingFound = (text: string, count: number) =>
-  `Nothing has “${text}”. ${count} pages were looked through: guides, operations, events, errors and schemas.`;
+  `No page contains “${text}”. ${count} pages were searched: guides, operations, events, errors and schemas.`;
 
 const linkTo = ({ title, path, kind }: DocPage) => `- [${title}](${path}.md) (${kind})`;
 
@@ -154,7 +152,7 @@ const searchMarkdown = (text: string, found: readonly Found[], count: number) =>
   `# Search the documentation\n\n${found.length === 0 ? nothingFound(text, count) : found.map(({ page, line }) => `${linkTo(page)}: ${line}`).join("\n")}\n`;
 
 const missingMarkdown = (pages: readonly DocPage[], path: string) =>
-  `# There is no such page\n\nNothing is at \`${maskKeys(path)}\`. The nearest pages:\n\n${nearestPages(pages, path).map(linkTo).join("\n")}\n`;
+  `# There is no such page\n\nThere is no page at \`${maskKeys(path)}\`. The nearest pages:\n\n${nearestPages(pages, path).map(linkTo).join("\n")}\n`;
 
 const Search = ({ text }: { text: string }) => (
   <search>
@@ -244,7 +242,7 @@ function showMissing(c: PageContext, pages: readonly DocPage[], path: string) {
       <Search text="" />
       <section class="panel" aria-labelledby="near">
         <p>
-          Nothing is at <code class="break">{maskKeys(path)}</code>.
+          There is no page at <code class="break">{maskKeys(path)}</code>.
         </p>
         <h2 id="near">The nearest pages</h2>
         <ul class="lines">

@@ -18,7 +18,7 @@ import type { Webhook } from "../webhooks/webhook.ts";
 export type OwnIds = Readonly<Record<string, string | undefined>>;
 
 /** The note on the page of an operation whose samples contain an example id. */
-export const exampleIdNote = "The id is an example: put one of yours in its place.";
+export const exampleIdNote = "The id is an example. Replace it with the id of one of your own resources.";
 
 /** Matches the example ids in the documentation. All examples of one resource type have the same id. */
 const exampleIds = /\b([a-z]{3})_019a1b2c3d4e7f8091a2b3c4d5e6f708\b|\b(key)_4fPq2rT8vX0zB6dH\b/g;

@@ -34,7 +34,7 @@ export class EventCatalogue {
   requireReadable(types: readonly string[], scopes: readonly string[] | null): void {
     const missing = scopes === null ? [] : this.scopesFor(types).filter((scope) => !scopes.includes(scope));
     if (missing.length > 0)
-      throw new Failure("forbidden", `These events also need the scope of what they are about. Missing: ${missing.join(", ")}.`);
+      throw new Failure("forbidden", `These events also need the read scope of their resource. Missing scopes: ${missing.join(", ")}.`);
   }
 }
 

@@ -4,7 +4,7 @@ import * as tables from "./tables.ts";
 export const manifest = {
   name: "events",
   order: 90,
-  tags: [{ name: "Events", description: "What happened in the account." }],
+  tags: [{ name: "Events", description: "Events that happened in the account." }],
   ids: { evt: "event" },
   tables,
   facts: {
@@ -12,7 +12,7 @@ export const manifest = {
       // At one event per request, a limit of 5,000 requests an hour allows 3.6 million events in 30 days.
       rows: {
         max: 4_000_000,
-        advice: "events of the last 30 days. What deletes or ends something still works, and events go after 30 days.",
+        advice: "events of the last 30 days. Changes that delete or end something still work. Events are deleted after 30 days.",
       },
       bytes: { row: 260 },
       export: { as: "event" },

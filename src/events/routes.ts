@@ -21,48 +21,53 @@ const anyObject = z.record(z.string(), z.unknown());
 
 export const Event = z
   .strictObject({
-    id: z
-      .string()
-      .meta({ description: "The id of the event: the `webhook-id` of its requests.", example: "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-    type: z.string().meta({ description: "What happened in the account.", example: eventCatalogue.types[0] }),
-    created_at: time.meta({ description: "When it happened." }),
-    request_id: z
-      .string()
-      .nullable()
-      .meta({ description: "The request that caused it; null where none did.", example: "req_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+    id: z.string().meta({
+      description: "The id of the event, which is the `webhook-id` of its webhook requests.",
+      example: "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+    }),
+    type: z.string().meta({ description: "The type of the event.", example: eventCatalogue.types[0] }),
+    created_at: time.meta({ description: "The time of the event." }),
+    request_id: z.string().nullable().meta({
+      description: "The id of the request that caused the event, or null if no request caused the event.",
+      example: "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+    }),
     data: anyObject.meta({
-      description: "What it is about, as `GET /event-types` describes it for the type.",
+      description: "The data of the event. `GET /event-types` returns the schema for each type.",
       example: { id: "tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708", title: "Write the release notes" },
     }),
     previous: anyObject.nullable().meta({
       type: ["object", "null"],
-      description: "In `*.updated`: the former values of the members of `data` that changed, `updated_at` among them. Else null.",
+      description:
+        "The previous values of the changed members of `data`, including `updated_at`, in `*.updated` events. The value is null in all other events.",
       example: null,
     }),
   })
-  .openapi("Event", { description: "Something that happened." });
+  .openapi("Event", { description: "An event that happened in the account." });
 
 const EventTypes = z
   .strictObject({
     data: z
       .array(
         z.strictObject({
-          type: z.string().meta({ description: "The type.", example: eventCatalogue.types[0] }),
-          description: z.string().meta({ description: "What happened.", example: "A task was created." }),
+          type: z.string().meta({ description: "The event type.", example: eventCatalogue.types[0] }),
+          description: z.string().meta({ description: "A description of what happened.", example: "A task was created." }),
           scope: z.string().meta({
-            description: "The scope that a key needs to subscribe to it and to read it.",
+            description: "The scope that a key needs to subscribe to events of this type and to read them.",
             example: eventCatalogue.kinds[0]?.scope,
           }),
-          schema: anyObject.meta({ description: "JSON Schema (2020-12) of a request's body.", example: { type: "object" } }),
+          schema: anyObject.meta({
+            description: "The JSON Schema (2020-12) of the body of a webhook request.",
+            example: { type: "object" },
+          }),
           example: anyObject.meta({
-            description: "Such a body.",
+            description: "An example of the body of a webhook request.",
             example: { type: "webhook.test", timestamp: "2026-01-31T09:30:00.000Z", data: {} },
           }),
         }),
       )
-      .meta({ description: "The types, in the order of the documentation." }),
+      .meta({ description: "The event types, in the order of the documentation." }),
   })
-  .openapi("EventTypes", { description: "Every type of event." });
+  .openapi("EventTypes", { description: "All event types." });
 
 const tags = ["Events"];
 
@@ -94,12 +99,12 @@ const types = createRoute({
   method: "get",
   path: "/event-types",
   operationId: "listEventTypes",
-  summary: "List the types of events",
+  summary: "List event types",
   description:
-    "Every type with its schema and an example, for who generates code or fills a menu. No pages: there are a few dozen at most.",
+    "Returns every event type with its schema and an example, for example to generate code or fill a menu. The list is not paginated, because there are only a few dozen types.",
   tags,
   ...requireScope("webhooks:read"),
-  responses: { 200: json(EventTypes, "All of them.") },
+  responses: { 200: json(EventTypes, "All event types.") },
 });
 
 routes.openapi(types, (c) => respondJson(c, { data: typesJson }, 200));
@@ -110,18 +115,17 @@ const list = createRoute({
   operationId: "listEvents",
   summary: "List events",
   description:
-    "What happened in the last 30 days, newest first unless `order` is `asc`. Shows the types that the key may read; asking for another by `type` is `forbidden`.",
+    "Lists the events of the last 30 days, newest first unless `order` is `asc`. The list contains only event types that the key may read. If `type` names another event type, the response is 403 `forbidden`.",
   tags,
   ...requireScope("webhooks:read"),
   ...failsWith("forbidden"),
   request: {
     query: z.strictObject({
       ...pageQuery,
-      type: severalWords(eventCatalogue.types, "Only events of one of these types"),
-      order: z
-        .enum(["asc", "desc"])
-        .default("desc")
-        .meta({ description: "`desc`: the newest first; `asc`: the oldest first, to follow what comes." }),
+      type: severalWords(eventCatalogue.types, "Returns only events of one of these types"),
+      order: z.enum(["asc", "desc"]).default("desc").meta({
+        description: "The order of the events: `desc` for newest first, or `asc` for oldest first. Use `asc` to follow new events.",
+      }),
     }),
   },
   responses: { 200: json(pageOf(Event, "EventPage"), "A page of events.", "Link") },

@@ -48,12 +48,12 @@ async function receive(c: AppContext, claim: Claim | null): Promise<ReceivedBody
     return { bytes: new Uint8Array(), failure: tooLarge(maxBytes) };
   }
   const reader = (c.req.raw.body as ReadableStream<Uint8Array>).getReader();
-  const tooLate = () => new Failure("request_timeout", `The body was not there within ${maxWaitMs / secondMs} seconds.`);
+  const tooLate = () => new Failure("request_timeout", `The body did not arrive within ${maxWaitMs / secondMs} seconds.`);
   try {
     return { bytes: await withDeadline(readAll(reader, maxBytes, claim), maxWaitMs, tooLate), failure: null };
   } catch (error) {
     reader.cancel().catch(() => {});
-    const brokenOff = new Failure("malformed_json", "The body ended before all of it was there.", { cause: error });
+    const brokenOff = new Failure("malformed_json", "The body ended before it was complete.", { cause: error });
     return { bytes: new Uint8Array(), failure: error instanceof Failure ? error : brokenOff };
   }
 }
@@ -69,7 +69,7 @@ async function readAll(reader: ReadableStreamDefaultReader<Uint8Array>, maxBytes
     if (length + value.byteLength > buffer.byteLength) {
       const larger = Math.min(maxBytes, Math.max(2 * buffer.byteLength, length + value.byteLength, firstBufferBytes));
       if (claim && !grow(claim, larger))
-        throw new Failure("unavailable", "The service holds as many bodies as it can for this key just now. Try again in a moment.");
+        throw new Failure("unavailable", "The service is already reading as many bodies as it can for this key. Try again in a moment.");
       const next = new Uint8Array(larger);
       next.set(buffer.subarray(0, length));
       buffer = next;
@@ -79,7 +79,7 @@ async function readAll(reader: ReadableStreamDefaultReader<Uint8Array>, maxBytes
   }
 }
 
-const tooLarge = (maxBytes: number) => new Failure("body_too_large", `A body may have ${maxBytes / 1024} KiB at most.`);
+const tooLarge = (maxBytes: number) => new Failure("body_too_large", `A body may have at most ${maxBytes / 1024} KiB.`);
 
 /** A body that throws when it is read. */
 const failing = (failure: Error) =>

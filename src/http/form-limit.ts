@@ -8,6 +8,6 @@ const maxFormBytes = 16 * 1024;
 export const formLimit = bodyLimit({
   maxSize: maxFormBytes,
   onError: () => {
-    throw new Failure("body_too_large", `A form may have ${maxFormBytes / 1024} KiB at most.`);
+    throw new Failure("body_too_large", `A form may have at most ${maxFormBytes / 1024} KiB.`);
   },
 });

@@ -38,8 +38,8 @@ function toFailure(error: unknown): Failure {
     return new Failure("unsupported_media_type", "Send the body as application/json.");
   if (error instanceof HTTPException && error.status === 400) return new Failure("malformed_json", "The body is not valid JSON.");
   if (isStorageFailure(error))
-    return new Failure("unavailable", "The service cannot reach its storage just now. Try again in a moment.", { cause: error });
-  return new Failure("internal_error", "Something went wrong on our side. The request id helps us find out what.", { cause: error });
+    return new Failure("unavailable", "The service cannot reach its storage right now. Try again in a moment.", { cause: error });
+  return new Failure("internal_error", "Something went wrong on our side. The request id helps us find the cause.", { cause: error });
 }
 
 /** Returns the response for a failure, as `application/problem+json`. */

@@ -13,6 +13,7 @@ export const sameOrigin = createMiddleware<AppEnv>(async function sameOrigin(c, 
   // If `Sec-Fetch-Site` and `Origin` are both present, both must match this origin. A page of another origin can forge neither header.
   const isOwn =
     (site === undefined || site === "same-origin") && (origin === undefined || origin === own) && (site ?? origin) !== undefined;
-  if (!isOwn) throw new Failure("forbidden", "This was not sent by a page of the overview. Open the page, and send it from there.");
+  if (!isOwn)
+    throw new Failure("forbidden", "The form was not sent by a page of the overview. Open the page, and send the form from there.");
   return next();
 });

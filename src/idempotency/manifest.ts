@@ -8,7 +8,11 @@ export const manifest = {
   facts: {
     idempotencyKeys: {
       // A key with a limit of 5,000 requests an hour can store 120,000 responses in 24 hours. The maximum leaves room for two thirds more.
-      rows: { max: 200_000, advice: "responses for 24 hours under an Idempotency-Key. Send this one without, or later." },
+      rows: {
+        max: 200_000,
+        advice:
+          "stored responses to requests with an Idempotency-Key. Each response is stored for 24 hours. Send this request later, or without the header.",
+      },
       bytes: { row: 310 },
       export: "left out",
       erasure: { as: "responses" },

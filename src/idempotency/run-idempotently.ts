@@ -34,7 +34,7 @@ export async function runIdempotently<Result>({
     if (!(error instanceof AlreadyDone)) throw error;
     const first = await findStored(db, request, now);
     if (first) return { stored: first };
-    throw new Failure("request_in_progress", "A request with this Idempotency-Key is running. Try again in a moment.", {
+    throw new Failure("request_in_progress", "A request with this Idempotency-Key is still running. Try again in a moment.", {
       headers: { "Retry-After": "1" },
       cause: error,
     });

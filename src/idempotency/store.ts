@@ -47,9 +47,19 @@ export async function findStored(db: Db, request: IdempotentRequest, now: number
     .where(and(ofRequest(request), gt(idempotencyKeys.createdAt, now - retentionMs)));
   if (!stored) return null;
   if (stored.fingerprint !== request.fingerprint && stored.fingerprint !== request.fingerprintOfBytes) {
-    throw new Failure("idempotency_key_reused", "This Idempotency-Key was used for another request. Take a new one for each.", {
-      fieldErrors: [{ header: "Idempotency-Key", code: "reused", detail: "The query or body differs from the first request's." }],
-    });
+    throw new Failure(
+      "idempotency_key_reused",
+      "This Idempotency-Key was already used for another request. Use a new value for each new request.",
+      {
+        fieldErrors: [
+          {
+            header: "Idempotency-Key",
+            code: "reused",
+            detail: "Must be a new value, because the query or body differs from the first request.",
+          },
+        ],
+      },
+    );
   }
   return stored;
 }

@@ -35,7 +35,7 @@ export async function accessKeys(teamDomain: string, now: number, isMissing = fa
       return before.keys;
     }
     known.delete(teamDomain);
-    throw new Failure("unavailable", "The keys of Cloudflare Access are not available. Try again in a moment.", { cause });
+    throw new Failure("unavailable", "The keys of Cloudflare Access are not available right now. Try again in a moment.", { cause });
   }
 }
 

@@ -28,11 +28,11 @@ export function accessConfig(env: { ACCESS_TEAM_DOMAIN: string; ACCESS_AUDIENCE:
   const [teamDomain, audience] = [env.ACCESS_TEAM_DOMAIN.trim().replace(/\/$/, ""), env.ACCESS_AUDIENCE.trim()];
   if (teamDomain === "" && audience === "") return null;
   if (teamDomain === "" || audience === "")
-    throw new Failure("unavailable", "Sign-in is half set up: ACCESS_TEAM_DOMAIN and ACCESS_AUDIENCE belong together.");
+    throw new Failure("unavailable", "Sign-in is only partly set up. ACCESS_TEAM_DOMAIN and ACCESS_AUDIENCE must be set together.");
   return { teamDomain, audience };
 }
 
-const deniedBy = (cause?: unknown) => new Failure("forbidden", "Cloudflare Access has not said who you are.", { cause });
+const notIdentified = (cause?: unknown) => new Failure("forbidden", "Cloudflare Access did not confirm your identity.", { cause });
 
 /**
  * Verifies a token and returns its email address and its issue time, in milliseconds since the epoch. Throws `forbidden` unless the team issued the
@@ -57,10 +57,10 @@ export async function verifyAccess(
       if (error instanceof errors.JWKSNoMatchingKey) return verify(true);
       throw error;
     });
-    if (typeof payload.email !== "string" || payload.email === "") throw deniedBy();
+    if (typeof payload.email !== "string" || payload.email === "") throw notIdentified();
     return { email: payload.email, issuedAt: (payload.iat ?? 0) * secondMs };
   } catch (cause) {
-    throw cause instanceof Failure ? cause : deniedBy(cause);
+    throw cause instanceof Failure ? cause : notIdentified(cause);
   }
 }
 

@@ -21,6 +21,9 @@ export const actingSession = (db: Db, { session, member }: SignedIn): Authority 
   urlError: async () => {
     const [account] = await db.select({ suspendedAt: accounts.suspendedAt }).from(accounts).where(eq(accounts.id, member.accountId));
     if (account && account.suspendedAt !== null) return suspended();
-    return new Failure("forbidden", "Your session has ended, or your role was changed, while this was on its way. Nothing was changed.");
+    return new Failure(
+      "forbidden",
+      "Your session has ended, or your role was changed, before this request was finished. Nothing was changed.",
+    );
   },
 });

@@ -17,7 +17,7 @@ export const emailKeyOf = (email: string): string | null =>
   [...email].some(foldsToAscii) ? null : email.replaceAll(/[A-Z]/g, (letter) => letter.toLowerCase());
 
 /** The error message for an email address with a character that could be read as an ASCII letter. */
-export const ambiguousEmail = "Must not have letters that can be read as A to Z or a to z.";
+export const ambiguousEmail = "Must not contain letters that can be read as A to Z or a to z.";
 
 /** Returns the comparison key of a new member's address. Throws `invalid_body` if a character of the address could be read as an ASCII letter. */
 export function requireEmailKey(email: string): string {

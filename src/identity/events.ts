@@ -7,13 +7,14 @@ import { roles } from "./roles.ts";
 import type { Member } from "./tables.ts";
 
 const MemberData = z.strictObject({
-  id: z.string().meta({ description: "The id of the member, or of the invitation." }),
-  name: z.string().meta({ description: "Their name; empty until they join." }),
-  email: z.string().meta({ description: "Their email address." }),
+  id: z.string().meta({ description: "The id of the member. In `member.invited`, the id is the id of the invitation." }),
+  name: z.string().meta({ description: "The name of the member, which is empty until the member joins." }),
+  email: z.string().meta({ description: "The email address of the member." }),
   role: z.enum(roles).meta({
-    description: "What they may do: `owner` everything, `admin` people and audit too, `developer` keys and webhooks, `viewer` look.",
+    description:
+      "The role of the member: `owner`, `admin`, `developer` or `viewer`. A viewer may only read. A developer also manages keys and webhooks. An admin also manages members and reads the audit log. An owner may do everything.",
   }),
-  created_at: timeOf("When they were invited or joined."),
+  created_at: timeOf("The time when the member was invited or joined."),
 });
 
 export const eventKinds = kindsOf(manifest.events[0], MemberData);

@@ -103,9 +103,9 @@ export async function invite(
   throw counted && counted.people >= maxMembers
     ? new Failure(
         "limit_reached",
-        `An account may have ${maxMembers.toLocaleString("en")} members and open invitations. Remove or withdraw some first.`,
+        `An account may have ${maxMembers.toLocaleString("en")} members and open invitations. Remove a member or withdraw an invitation first.`,
       )
-    : new Failure("conflict", "Somebody with this address is a member already.");
+    : new Failure("conflict", "A person with this email address is already a member.");
 }
 
 /** Deletes an unused invitation. Throws `not_found` if the account has no such invitation. */

@@ -22,7 +22,7 @@ import { newRecoveryCodes } from "./recovery-codes.ts";
 import { newSession, type SessionOrigin } from "./sessions.ts";
 import { invitations, members, passkeys, recoveryCodes, sessions } from "./tables.ts";
 
-const endedLink = () => new Failure("conflict", "This link was used before, or has ended. Ask for a new one.");
+const endedLink = () => new Failure("conflict", "This link was already used, or has expired. Ask for a new link.");
 
 /** Returns the invitation that belongs to the token of a link. Throws `conflict` if the invitation was used or has ended. */
 export async function readInvitation({ db, now }: Pick<ReadContext, "db" | "now">, token: string): Promise<Invitation> {
@@ -178,7 +178,7 @@ export async function joinByEmail(
           .select()
           .from(invitations)
           .where(and(eq(invitations.id, invitationId), isTo(emailKey), isOpen(now)));
-  if (!invitation) throw new Failure("conflict", "This invitation was taken up before, or has ended. Ask for a new one.");
+  if (!invitation) throw new Failure("conflict", "This invitation was already accepted, or has ended. Ask for a new invitation.");
   const member = memberOf(invitation, { name: email.split("@")[0] ?? email, email: invitation.email }, now);
   await takeUp(outbox, now, { invitation, member, from });
   return member;

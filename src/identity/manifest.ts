@@ -20,10 +20,10 @@ export const manifest = {
       },
       types: {
         "member.invited": {
-          description: "Somebody was invited to the overview. The id is that of the invitation, and there is no name yet.",
+          description: "A person was invited to the overview. The event contains the id of the invitation, and no name yet.",
         },
-        "member.joined": { description: "Somebody has taken up an invitation or the setup link, and is a member now." },
-        "member.removed": { description: "A member was removed. Their sessions have ended." },
+        "member.joined": { description: "A person accepted an invitation or used the setup link, and is now a member." },
+        "member.removed": { description: "A member was removed, and the sessions of the member have ended." },
       },
     },
   ],

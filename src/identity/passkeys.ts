@@ -56,7 +56,8 @@ const knownTransports = ["ble", "cable", "hybrid", "internal", "nfc", "smart-car
 export const maxPasskeys = 20;
 const idOf = ({ origin }: RelyingParty) => new URL(origin).hostname;
 
-const deniedBy = (cause?: unknown) => new Failure("forbidden", "The passkey was not taken. Try again, from the beginning.", { cause });
+const notAccepted = (cause?: unknown) =>
+  new Failure("forbidden", "The passkey was not accepted. Start again from the beginning.", { cause });
 
 /**
  * Returns the signed challenge and its expiry, in milliseconds since the epoch. Throws `forbidden` if the challenge is forged, has expired or was
@@ -69,10 +70,10 @@ function signedChallenge(
   now: number,
 ): [challenge: string, endsAt: number] {
   const data = JSON.parse(Buffer.from(clientDataJSON, "base64url").toString()) as Record<string, unknown>;
-  if ((data.crossOrigin ?? false) !== false || data.topOrigin !== undefined) throw deniedBy();
+  if ((data.crossOrigin ?? false) !== false || data.topOrigin !== undefined) throw notAccepted();
   const challenge = String(data.challenge);
   const endsAt = endOfChallenge(challenge, purpose, now, secrets);
-  if (endsAt === null) throw deniedBy();
+  if (endsAt === null) throw notAccepted();
   return [challenge, endsAt];
 }
 
@@ -86,7 +87,7 @@ async function spendChallenge(db: Db, challenge: string, expiresAt: number, now:
       .onConflictDoNothing()
       .returning({ expiresAt: spentChallenges.expiresAt }),
   ]);
-  if (!wrote(spent)) throw deniedBy();
+  if (!wrote(spent)) throw notAccepted();
 }
 
 /** Returns the options that a browser needs to create a passkey. */
@@ -123,14 +124,14 @@ export async function verifyRegistration(
       expectedOrigin: party.origin,
       expectedRPID: idOf(party),
     });
-    if (!verified.verified) throw deniedBy();
+    if (!verified.verified) throw notAccepted();
     const { id, publicKey, counter, transports = [] } = verified.registrationInfo.credential;
-    if (Buffer.from(id, "base64url").length > maxIdBytes || publicKey.length > maxPublicKeyBytes) throw deniedBy();
+    if (Buffer.from(id, "base64url").length > maxIdBytes || publicKey.length > maxPublicKeyBytes) throw notAccepted();
     await spendChallenge(db, expectedChallenge, endsAt, now);
     const known = [...new Set<string>(transports)].filter((transport) => knownTransports.includes(transport));
     return { id, name, publicKey: Buffer.from(publicKey).toString("base64url"), counter, transports: known };
   } catch (cause) {
-    throw deniedBy(cause);
+    throw notAccepted(cause);
   }
 }
 
@@ -160,7 +161,7 @@ export async function verifyAuthentication(
       .from(passkeys)
       .innerJoin(members, eq(members.id, passkeys.memberId))
       .where(and(eq(passkeys.id, String(response.id)), isNull(members.removedAt)));
-    if (!found || ("subjectId" in ceremony && found.member.id !== ceremony.subjectId)) throw deniedBy();
+    if (!found || ("subjectId" in ceremony && found.member.id !== ceremony.subjectId)) throw notAccepted();
     const { passkey, member } = found;
     const { verified, authenticationInfo } = await verifyAuthenticationResponse({
       response,
@@ -174,12 +175,12 @@ export async function verifyAuthentication(
         transports: passkey.transports as AuthenticatorTransport[],
       },
     });
-    if (!verified) throw deniedBy();
+    if (!verified) throw notAccepted();
     await spendChallenge(db, expectedChallenge, endsAt, now);
     await db.update(passkeys).set({ counter: authenticationInfo.newCounter, lastUsedAt: now }).where(eq(passkeys.id, passkey.id));
     return member;
   } catch (cause) {
-    throw cause instanceof Failure ? cause : deniedBy(cause);
+    throw cause instanceof Failure ? cause : notAccepted(cause);
   }
 }
 
@@ -188,7 +189,7 @@ export const listPasskeys = (db: Db, memberId: string): Promise<Passkey[]> =>
   db.select().from(passkeys).where(eq(passkeys.memberId, memberId)).orderBy(asc(passkeys.createdAt));
 
 export const takenPasskey = (cause: unknown) =>
-  new Failure("conflict", "This passkey is registered already. Make a new one, or use another device.", { cause });
+  new Failure("conflict", "This passkey is registered already. Create a new passkey, or use another device.", { cause });
 
 const mayHaveMore = "the member may have one more passkey";
 
@@ -215,7 +216,9 @@ export async function addPasskey(context: WriteContext, member: Pick<Member, "id
     ],
   }).catch((error: unknown) => {
     if (isFailedCondition(error, mayHaveMore))
-      throw new Failure("limit_reached", `You may have ${maxPasskeys} passkeys. Remove one that is no longer used.`, { cause: error });
+      throw new Failure("limit_reached", `You may have ${maxPasskeys} passkeys. Remove a passkey that you no longer use.`, {
+        cause: error,
+      });
     if (isOneTooMany(error, "passkey.added"))
       throw new Failure("limit_reached", `You added ${maxOwn["passkey.added"]} passkeys in 24 hours. Try again tomorrow.`, {
         cause: error,
@@ -246,5 +249,5 @@ export async function removePasskey(context: WriteContext, member: Pick<Member, 
     ],
     when,
   });
-  if (!wrote(outcomes.at(-1))) throw new Failure("conflict", "This is your last passkey. Add another one first.");
+  if (!wrote(outcomes.at(-1))) throw new Failure("conflict", "This is your last passkey. Add another passkey first.");
 }

@@ -108,7 +108,7 @@ export async function replaceRecoveryCodes(context: WriteContext, member: Pick<M
     const max = maxOwn["recovery_codes.made"];
     throw new Failure(
       "limit_reached",
-      `You made recovery codes ${max} times in 24 hours. The last ones have ended. Make new ones tomorrow.`,
+      `You made recovery codes ${max} times in 24 hours. Your latest recovery codes no longer work. Create new codes tomorrow.`,
       {
         cause: error,
       },

@@ -31,9 +31,9 @@ function sentenceFor(issue: z.core.$ZodRawIssue & { input?: unknown }): string {
     case "too_big":
       return `Must ${bounded(issue.origin, "at most", Number(issue.maximum))}.`;
     case "invalid_union":
-      return "Must have one of the forms that are taken here.";
+      return "Must have one of the supported formats.";
     default:
-      return "Is not in the form that is taken here.";
+      return "Must have the supported format.";
   }
 }
 
@@ -53,7 +53,7 @@ interface RefusedCharacters {
   ranges: string;
 }
 
-const nul: RefusedCharacters = { pattern: /\0/, message: "Must not contain NUL.", ranges: "\\u0000" };
+const nul: RefusedCharacters = { pattern: /\0/, message: "Must not contain NUL characters.", ranges: "\\u0000" };
 /**
  * Matches invisible characters, including those that reverse the direction of the surrounding text. Emoji and Persian need two joiners and two
  * variation selectors, so those four are allowed. A text that contains only joiners and selectors counts as blank.
@@ -118,7 +118,7 @@ export const timeInput = z
   .toUpperCase()
   .pipe(z.iso.datetime({ offset: true, error: "Must be an RFC 3339 time with a zone, like 2026-01-31T09:30:00Z." }))
   .transform((value) => Date.parse(value))
-  .refine((timeMs) => timeMs >= firstTime && timeMs <= endOfTime, "Must lie in the years 0000 to 9999.")
+  .refine((timeMs) => timeMs >= firstTime && timeMs <= endOfTime, "Must be in the years 0000 to 9999.")
   .meta({ type: "string", format: "date-time" });
 
 /** Accepts an RFC 3339 time or null. The type is repeated here, because `.meta({ type })` removes `.nullable()` from the OpenAPI document. */
@@ -126,10 +126,13 @@ export const timeInputOrNull = timeInput.nullable().meta({ type: ["string", "nul
 
 /** The query parameters that limit a list to a span of time. */
 export const timeSpan = {
-  from: timeInput
-    .optional()
-    .meta({ type: "string", format: "date-time", description: "Only entries from this time on.", example: "2026-01-01T00:00:00Z" }),
+  from: timeInput.optional().meta({
+    type: "string",
+    format: "date-time",
+    description: "Returns only entries at or after this time.",
+    example: "2026-01-01T00:00:00Z",
+  }),
   to: timeInput
     .optional()
-    .meta({ type: "string", format: "date-time", description: "Only entries before this time.", example: "2099-01-01T00:00:00Z" }),
+    .meta({ type: "string", format: "date-time", description: "Returns only entries before this time.", example: "2099-01-01T00:00:00Z" }),
 };

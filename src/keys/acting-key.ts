@@ -47,8 +47,8 @@ export const actingKey = (db: Db, { keyId, scope }: { keyId: string; scope: stri
     const missing = scopes.filter((each) => !row?.scopes.includes(each));
     if (scope !== null && !row?.scopes.includes(scope)) return denialFailure("insufficient_scope", scope);
     if (await isSuspended(db, keyId)) return suspended();
-    if (missing.length > 0) return new Failure("forbidden", `This key no longer has: ${missing.join(", ")}.`);
-    return new Failure("conflict", "The key of this request is being changed just now. Try again.");
+    if (missing.length > 0) return new Failure("forbidden", `This key no longer has these scopes: ${missing.join(", ")}.`);
+    return new Failure("conflict", "The key of this request is being changed by another request. Try again.");
   },
 });
 

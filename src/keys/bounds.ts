@@ -39,12 +39,12 @@ export const mayMakeMore = ({ actor, now }: Pick<ReadContext, "actor" | "now">):
 export const hasRoom = (context: ReadContext): SQL => sql`(${countLive(context)}) < ${maxLiveKeys}`;
 
 export const noRoom = () =>
-  new Failure("limit_reached", `An account may have ${maxLiveKeys} live keys. Revoke one that is no longer used.`);
+  new Failure("limit_reached", `An account may have at most ${maxLiveKeys} live keys. Revoke a key that you no longer use.`);
 
 const tooManyMade = () =>
   new Failure(
     "limit_reached",
-    `An account may make ${maxMade.toLocaleString("en")} keys in 24 hours. Its admins and owners may make some more. Rotate a key instead, or wait.`,
+    `An account may create ${maxMade.toLocaleString("en")} keys in 24 hours. Its admins and owners may create some more. Rotate a key instead, or wait.`,
   );
 
 /** Throws `limit_reached` if the actor may not create another key, because of the limit per 24 hours. */
@@ -76,7 +76,7 @@ export async function requireBounds(
     fieldErrors.push({ pointer: "/hourly_limit", code: "too_big", detail: `Must be at most ${ceiling}, the account's ceiling.` });
   }
   if (typeof expiresAt === "number" && expiresAt <= now) {
-    fieldErrors.push({ pointer: "/expires_at", code: "too_small", detail: "Must lie in the future." });
+    fieldErrors.push({ pointer: "/expires_at", code: "too_small", detail: "Must be in the future." });
   }
   if (fieldErrors.length > 0) throw new Failure("invalid_body", "The body has members that are not valid.", { fieldErrors });
 }

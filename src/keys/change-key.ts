@@ -57,7 +57,7 @@ export async function changeKey(context: KeyContext, id: string, { overlapEndsAt
  */
 async function requireAlive({ db }: KeyContext, isDead: SQL): Promise<void> {
   if (await holdsNow(db, isDead))
-    throw new Failure("conflict", "After this key had expired, a member was removed who may know its secret. Make a new key.");
+    throw new Failure("conflict", "After this key had expired, a member who may know its secret was removed. Create a new key.");
 }
 
 /** Returns the changes that end the overlap at `endsAt`. Throws `invalid_body` if a future `endsAt` would start or extend an overlap. */
@@ -67,6 +67,6 @@ function overlapUntil(before: KeyRow, endsAt: number | null | undefined, now: nu
   const isOver = before.overlapEndsAt === null || before.overlapEndsAt <= now;
   if (endsAt === null || endsAt <= now) return isOver ? {} : ended;
   if (before.overlapEndsAt === null || endsAt > before.overlapEndsAt)
-    throw invalidMember("/overlap_ends_at", "Must not be later than the overlap ends already.", "too_big");
+    throw invalidMember("/overlap_ends_at", "Must not be later than the current end of the overlap.", "too_big");
   return { overlapEndsAt: endsAt };
 }

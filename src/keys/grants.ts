@@ -12,20 +12,20 @@ const forbidden = (detail: string) => new Failure("forbidden", detail);
 /** Throws `forbidden` if `touched` contains a scope that the acting key does not have. */
 export function requireScopesWithin(touched: readonly string[], own: Permissions): void {
   const missing = touched.filter((scope) => !own.scopes.includes(scope));
-  if (missing.length > 0) throw forbidden(`This key may only act on keys whose scopes are all its own. It has not: ${missing.join(", ")}.`);
+  if (missing.length > 0) throw forbidden(`This key may only act on keys whose scopes it also has. Missing scopes: ${missing.join(", ")}.`);
 }
 
 /** Throws `forbidden` if one of the `granted` permissions exceeds the acting key's own. Omitted permissions are not checked. */
 export function requireGrantable(granted: Partial<Permissions>, own: Permissions): void {
   if (granted.scopes) requireScopesWithin(granted.scopes, own);
   if (granted.hourlyLimit !== undefined && granted.hourlyLimit > own.hourlyLimit) {
-    throw forbidden(`This key may grant an hourly limit of ${own.hourlyLimit} at most, its own.`);
+    throw forbidden(`This key may grant at most its own hourly limit, which is ${own.hourlyLimit}.`);
   }
   if (granted.expiresAt !== undefined && own.expiresAt !== null && (granted.expiresAt === null || granted.expiresAt > own.expiresAt)) {
-    throw forbidden("This key may not grant an expiry later than its own.");
+    throw forbidden("This key may not grant a later expiry than its own.");
   }
   if (granted.allowedIps && !isWithin(granted.allowedIps, own.allowedIps)) {
-    throw forbidden("This key may not grant addresses beyond its own list.");
+    throw forbidden("This key may not grant addresses outside its own list.");
   }
 }
 

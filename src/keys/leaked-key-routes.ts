@@ -19,9 +19,9 @@ const revoke = createRoute({
   method: "post",
   path: "/keys/revoke-leaked",
   operationId: "revokeLeakedKey",
-  summary: "Report a key that was found in public",
+  summary: "Report a leaked key",
   description:
-    "Needs no key and responds with 202 to every request, before any look-up. A live secret acts within a second: the current one revokes its key, one within its overlap ends alone, one that was rotated out does nothing.",
+    "Reports a secret key that was found in public. The response to every request is 202, before any lookup. If the secret is the current secret of a key, the key is revoked within a second. If the secret is the old secret of an overlap, only this secret stops working. A secret that was already rotated out has no effect.",
   tags: ["Keys"],
   ...publicRoute,
   request: {
@@ -37,18 +37,18 @@ const revoke = createRoute({
             properties: {
               key: {
                 type: "string",
-                description: "The whole secret key.",
+                description: "The complete secret key.",
                 example: "dvo_4fPq2rT8vX0zB6dH_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5bC7x7Qa",
               },
             },
-            description: "What was found.",
+            description: "The secret key that was found.",
             additionalProperties: false,
           },
         },
       },
     },
   },
-  responses: { 202: noContent("Taken. Says nothing about whether there is such a key.", { isPublic: true }) },
+  responses: { 202: noContent("The report was received. The response does not reveal whether the key exists.", { isPublic: true }) },
 });
 
 routes.openapi(revoke, (c) => {

@@ -35,7 +35,7 @@ export async function pushKey(push: Push, keyId: string): Promise<void> {
   } catch (cause) {
     throw new Failure(
       "unavailable",
-      "The change is stored, but it is not yet in force. It will be as soon as the key's guard can be reached.",
+      "The change is stored, but it is not yet in force. The change takes effect as soon as the guard of the key can be reached.",
       { cause },
     );
   }
@@ -97,7 +97,7 @@ export async function pushKeysOf(push: Push, accountId: string): Promise<number>
     if (Date.now() + pauseMs > giveUpAt)
       throw new Failure(
         "unavailable",
-        "The change is stored, but not yet in force for all keys: the guard of some cannot be reached. It will be as soon as it can.",
+        "The change is stored, but it is not yet in force for all keys, because some guards cannot be reached. The change takes effect as soon as all guards can be reached.",
       );
     await new Promise((resolve) => setTimeout(resolve, pauseMs));
   }

@@ -30,37 +30,37 @@ import { exampleScopes } from "./scopes.ts";
 
 const Key = z
   .strictObject(KeyData.shape)
-  .openapi("Key", { description: "An API key. Only the responses that create or rotate it have its secret." });
+  .openapi("Key", { description: "An API key. Only the responses that create or rotate a key contain its secret." });
 
 const KeyWithSecret = z
   .strictObject({
     ...KeyData.shape,
     secret_key: z.string().meta({
-      description: "The key to send as `Authorization: Bearer`. Shown this once.",
+      description: "The secret key to send in the header `Authorization: Bearer`. The secret key is shown only once.",
       example: "dvo_4fPq2rT8vX0zB6dH_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5bC7x7Qa",
     }),
   })
-  .openapi("KeyWithSecret", { description: "A key with its secret, which is shown this once." });
+  .openapi("KeyWithSecret", { description: "A key with its secret, which is shown only once." });
 
 const ReplayedKey = z.strictObject({ ...KeyData.shape, secret_key: noSecret }).openapi("ReplayedKey", {
   description:
-    "The response to a repeated request with the same Idempotency-Key, which has the header `Idempotent-Replayed`. It cannot show the secret again. If you did not get the first response, rotate the key.",
+    "The response to a repeated request with the same Idempotency-Key. This response has the header `Idempotent-Replayed`, and cannot show the secret again. If you did not get the first response, rotate the key.",
 });
 
 /** The response to a POST that creates a secret. The union of two shapes keeps the secret non-nullable in the response that shows it. */
 const KeyOnce = z.union([KeyWithSecret, ReplayedKey]);
 
 const NewKey = component("NewKey", NewKeyShape, {
-  description: "A new key. If you omit the limit, the addresses or the expiry, it gets those of the acting key.",
+  description: "A new key. If you omit the limit, the addresses or the expiry, the new key gets the values of the key that creates it.",
   example: { name: "Continuous integration", scopes: [...exampleScopes], hourly_limit: 1000 },
 });
 
 const KeyPatch = component("KeyPatch", KeyPatchShape, {
-  description: "The members of a key to change. `null` clears.",
+  description: "The members of a key to change. `null` clears a member.",
   example: { name: "Nightly build", hourly_limit: 500 },
 });
 
-const KeyRotation = component("KeyRotation", KeyRotationShape, { description: "How a key gets its new secret." });
+const KeyRotation = component("KeyRotation", KeyRotationShape, { description: "The options for rotating a key." });
 
 const params = idParam("key_4fPq2rT8vX0zB6dH");
 const tags = ["Keys"];
@@ -81,10 +81,10 @@ const list = createRoute({
   path: "/keys",
   operationId: "listKeys",
   summary: "List keys",
-  description: "The keys of the account, newest first, revoked ones too. Their secrets are not among what is shown.",
+  description: "Lists the keys of the account, newest first, including revoked keys. The list never contains secrets.",
   tags,
   ...requireScope("keys:read"),
-  request: { query: z.strictObject({ ...pageQuery, status: severalWords(keyStatuses, "Only keys with one of these statuses") }) },
+  request: { query: z.strictObject({ ...pageQuery, status: severalWords(keyStatuses, "Returns only keys with one of these statuses") }) },
   responses: { 200: json(pageOf(Key, "KeyPage"), "A page of keys.", "Link") },
 });
 
@@ -109,7 +109,7 @@ const create = createRoute({
   operationId: "createKey",
   summary: "Create a key",
   description:
-    "Creates a key and shows its secret once. A new key may do no more than the key that creates it; otherwise the response is 403 `forbidden`. If the account already has 50 live keys, it is 409 `limit_reached`. Sends `key.created`.",
+    "Creates a key and shows its secret once. If the new key could do more than the key that creates it, the response is 403 `forbidden`. If the account already has 50 live keys, the response is 409 `limit_reached`. Sends the event `key.created`.",
   tags,
   ...requireScope("keys:write"),
   ...failsWith("forbidden", "conflict", "limit_reached"),
@@ -137,7 +137,7 @@ const read = createRoute({
   path: "/keys/{id}",
   operationId: "getKey",
   summary: "Get a key",
-  description: "One key by id, without its secret: what it may do, and when and for what it was last used.",
+  description: "Returns one key with its permissions and its last use, but without its secret.",
   tags,
   ...requireScope("keys:read"),
   ...withConditions,
@@ -158,13 +158,13 @@ const change = createRoute({
   operationId: "updateKey",
   summary: "Change a key",
   description:
-    "Changes what a key may do, disables it or enables it again. Restrictions hold when the call returns. Wider permissions hold within two seconds. A revoked key cannot be changed: 409 `conflict`. The same goes for a later expiry of a key that had expired before a member was removed who may know its secret. Sends `key.updated`.",
+    "Changes a key, disables it or enables it again. Restrictions are in force when the response is sent. Wider permissions are in force within two seconds. If the key is revoked, the response is 409 `conflict`. The response is also 409 if you extend an expired key, and a member who may know its secret was removed after the expiry. Sends the event `key.updated`.",
   tags,
   ...requireScope("keys:write"),
   ...failsWith("forbidden", "conflict", "limit_reached"),
   ...withConditions,
   request: { params, body: mergePatch(KeyPatch) },
-  responses: { 200: json(Key, "The whole key.", "ETag") },
+  responses: { 200: json(Key, "The key after the change.", "ETag") },
 });
 
 routes.openapi(change, async (c) => {
@@ -180,13 +180,13 @@ const revoke = createRoute({
   operationId: "revokeKey",
   summary: "Revoke a key",
   description:
-    "Ends a key for good. The revocation holds when the call returns. The key stays readable, and revoking it again changes nothing. Sends `key.revoked`.",
+    "Permanently revokes a key. The revocation is in force when the response is sent. The key stays readable, and revoking it again changes nothing. Sends the event `key.revoked`.",
   tags,
   ...requireScope("keys:write"),
   ...failsWith("forbidden", "conflict"),
   ...withConditions,
   request: { params },
-  responses: { 204: noContent("It is revoked.") },
+  responses: { 204: noContent("The key is revoked.") },
 });
 
 routes.openapi(revoke, async (c) => {
@@ -198,9 +198,9 @@ const rotate = createRoute({
   method: "post",
   path: "/keys/{id}/rotate",
   operationId: "rotateKey",
-  summary: "Give a key a new secret",
+  summary: "Rotate the secret of a key",
   description:
-    "Creates a new secret and shows it once. The old secret works until the overlap ends. After that it is `invalid_key`. Another rotation ends an earlier overlap. A revoked key cannot be rotated: 409 `conflict`. Sends `key.rotated`.",
+    "Creates a new secret and shows it once. The old secret works until the overlap ends, and then gets 401 `invalid_key`. Another rotation ends the overlap of an earlier rotation. If the key is revoked, the response is 409 `conflict`. Sends the event `key.rotated`.",
   tags,
   ...requireScope("keys:write"),
   ...failsWith("forbidden", "conflict"),

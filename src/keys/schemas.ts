@@ -10,54 +10,65 @@ import { type Key, keyStatuses, statusOf } from "./key.ts";
 import { scopes as allScopes, defaultScopes, exampleScopes, inOrder } from "./scopes.ts";
 
 const partyType = z.enum(["key", "member", "operator", "system"]).meta({
-  description: "What made it: another `key`, a `member` in the overview, the `operator` or the `system` itself.",
+  description: "The type of the creator: another `key`, a `member` of the account, the `operator` or the `system`.",
   examples: ["key"],
 });
 
 /** A key in responses and events, without its secret. */
 export const KeyData = z.strictObject({
-  id: z.string().meta({ description: "The id of the key. It is no secret.", examples: ["key_4fPq2rT8vX0zB6dH"] }),
+  id: z.string().meta({ description: "The id of the key, which is not secret.", examples: ["key_4fPq2rT8vX0zB6dH"] }),
   name: z.string().meta({ description: "The name of the key.", examples: ["Continuous integration"] }),
   prefix: z.string().meta({
-    description: "The public start of the secret key. It identifies the key in logs.",
+    description: "The public prefix of the secret key, which identifies the key in logs.",
     examples: ["dvo_4fPq2rT8vX0zB6dH"],
   }),
   last4: z.string().meta({ description: "The last four characters of the secret key.", examples: ["x7Qa"] }),
   scopes: z.array(z.string()).meta({ description: "The scopes of the key.", examples: [[...exampleScopes]] }),
   status: z.enum(keyStatuses).meta({
     description:
-      "Whether it is in force: `active` is, `disabled` is not until it is enabled again, `expired` is past `expires_at`, `revoked` is ended for good.",
+      "The status of the key: `active`, `disabled` until it is enabled again, `expired` after `expires_at`, or permanently `revoked`.",
     examples: ["active"],
   }),
-  hourly_limit: z.int().meta({ description: "How many requests it may make in a clock hour.", examples: [5000] }),
+  hourly_limit: z.int().meta({ description: "The number of requests that the key may make in a clock hour.", examples: [5000] }),
   allowed_ips: z.array(z.string()).meta({
-    description: "Addresses and CIDR ranges, IPv4 and IPv6, that it may be used from. Empty: any.",
+    description: "The IPv4 and IPv6 addresses and CIDR ranges from which the key may be used. An empty list allows every address.",
     examples: [["203.0.113.0/24"]],
   }),
-  expires_at: isoText.nullable().meta({ description: "When it expires; null: never.", examples: ["2027-01-31T00:00:00.000Z"] }),
-  last_used_at: isoText.nullable().meta({ description: "When it was last used; null: never, or not known while the log cannot be read." }),
+  expires_at: isoText
+    .nullable()
+    .meta({ description: "The time when the key expires, or null if the key never expires.", examples: ["2027-01-31T00:00:00.000Z"] }),
+  last_used_at: isoText.nullable().meta({
+    description: "The time when the key was last used. The value is null if the key was never used, or while the log cannot be read.",
+  }),
   last_used_path: z
     .string()
     .nullable()
-    .meta({ description: "The path that it was last used for; null: none.", examples: ["/api/v1/tasks"] }),
-  overlap_ends_at: isoText
-    .nullable()
-    .meta({ description: "Until then the secret before the last rotation works too; null where it does not.", examples: [null] }),
+    .meta({ description: "The path of the last request with the key, or null if there is no such request.", examples: ["/api/v1/tasks"] }),
+  overlap_ends_at: isoText.nullable().meta({
+    description: "The time until which the previous secret also works, or null if only the current secret works.",
+    examples: [null],
+  }),
   created_by: z
     .strictObject({
       type: partyType,
       id: z
         .string()
         .nullable()
-        .meta({ description: "The id of that key or member; null for others.", examples: ["key_8hJk3mN5pQ7rS9tU"] }),
+        .meta({
+          description: "The id of the key or member that created the key. The value is null for the operator and the system.",
+          examples: ["key_8hJk3mN5pQ7rS9tU"],
+        }),
       name: z
         .string()
         .nullable()
-        .meta({ description: "Its current name; null in events.", examples: ["Production backend"] }),
+        .meta({
+          description: "The current name of the creator, or null if it is unknown. The value is always null in events.",
+          examples: ["Production backend"],
+        }),
     })
-    .meta({ description: "Who created it." }),
-  created_at: timeOf("When the key was created."),
-  updated_at: timeOf("When the key was last changed."),
+    .meta({ description: "The creator of the key." }),
+  created_at: timeOf("The time when the key was created."),
+  updated_at: timeOf("The time when the key was last changed."),
 });
 
 export const keyData = (key: Key, now: number): z.infer<typeof KeyData> => ({
@@ -79,7 +90,7 @@ export const keyData = (key: Key, now: number): z.infer<typeof KeyData> => ({
 });
 
 const name = visibleText(1, 100).meta({
-  description: "The name of the key, for example the client that uses it.",
+  description: "The name of the key, for example the name of the client that uses it.",
   example: "Continuous integration",
 });
 const scopes = z
@@ -87,32 +98,32 @@ const scopes = z
   .transform((given): string[] => inOrder(given))
   .meta({
     type: "array",
-    description: `What the key may do: ${allScopes.map((scope) => `\`${scope}\``).join(", ")}.`,
+    description: `The scopes of the key: ${allScopes.map((scope) => `\`${scope}\``).join(", ")}.`,
     items: { type: "string", enum: [...allScopes], description: `One of ${allScopes.map((scope) => `\`${scope}\``).join(", ")}.` },
     example: [...exampleScopes],
   });
 const hourlyLimit = z
   .int()
   .min(1)
-  .meta({ description: "How many requests it may make in a clock hour: 1 to the account's ceiling.", example: 1000 });
+  .meta({ description: "The number of requests that the key may make in a clock hour, from 1 to the account's ceiling.", example: 1000 });
 const expiresAt = timeInputOrNull.meta({
   type: ["string", "null"],
   format: "date-time",
-  description: "When it expires: a time to come. `null`: never.",
+  description: "The time when the key expires, which must be in the future. With `null`, the key never expires.",
   example: "2099-12-31T00:00:00Z",
 });
 const maxAllowedIps = 100;
 const ipListDocument = {
   items: { type: "string" as const },
   maxItems: maxAllowedIps,
-  description: "Addresses and CIDR ranges, IPv4 and IPv6. Empty: any.",
+  description: "The IPv4 and IPv6 addresses and CIDR ranges from which the key may be used. An empty list allows every address.",
   example: ["203.0.113.0/24"],
 };
 const ipList = z
   .array(
     z
       .union([z.ipv4(), z.ipv6(), z.cidrv4(), z.cidrv6()], "Must be an IPv4 or IPv6 address or CIDR range.")
-      .refine(isUnambiguous, "Write the IPv4 address by itself."),
+      .refine(isUnambiguous, "Must be a plain IPv4 address, without an IPv6 prefix."),
   )
   .max(maxAllowedIps);
 const allowedIps = ipList.meta({ type: "array", ...ipListDocument });
@@ -123,7 +134,8 @@ export const NewKey = z.strictObject({
   name,
   scopes: scopes.optional().meta({ default: defaultScopes }),
   hourly_limit: hourlyLimit.optional().meta({
-    description: "How many requests it may make in a clock hour: 1 to the account's ceiling. By default as many as the acting key.",
+    description:
+      "The number of requests that the key may make in a clock hour, from 1 to the account's ceiling. The default is the limit of the key that creates it.",
   }),
   allowed_ips: allowedIps.optional(),
   expires_at: expiresAt.optional(),
@@ -136,20 +148,20 @@ export const KeyPatch = z.strictObject({
   status: z
     .enum(["active", "disabled"])
     .optional()
-    .meta({ description: "`disabled` refuses its requests until it is `active` again.", example: "disabled" }),
+    .meta({ description: "The new status. A `disabled` key is denied until its status is `active` again.", example: "disabled" }),
   hourly_limit: hourlyLimit.optional(),
   allowed_ips: allowedIpsOrNull.optional(),
   expires_at: expiresAt.optional(),
   overlap_ends_at: timeInputOrNull.optional().meta({
     type: ["string", "null"],
     format: "date-time",
-    description: "Ends an overlap of secrets earlier; `null` at once.",
+    description: "The new, earlier end of the overlap of the two secrets. `null` ends the overlap immediately.",
     example: null,
   }),
 });
 
 /** The body of a request to rotate a key. */
-export const KeyRotation = rotation("For how many seconds the old secret works on, 0 to 604,800 (seven days).");
+export const KeyRotation = rotation("The number of seconds that the old secret still works, from 0 to 604,800 (seven days).");
 
 /** Converts a parsed `NewKey` into the input of `createKey`. */
 export const newKeyOf = ({ name, scopes, hourly_limit, allowed_ips, expires_at }: z.output<typeof NewKey>) => ({

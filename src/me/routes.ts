@@ -14,10 +14,10 @@ import { percent } from "../usage/percent.ts";
 const count = z.int().min(0);
 
 const limitShape = {
-  limit: count.meta({ description: "The requests that the key may make in a clock hour.", example: 5000 }),
-  used: count.meta({ description: "The requests made in this hour.", example: 3350 }),
-  remaining: count.meta({ description: "The requests left in this hour.", example: 1650 }),
-  resets_at: time.meta({ description: "When the next hour begins." }),
+  limit: count.meta({ description: "The number of requests that the key may make in a clock hour.", example: 5000 }),
+  used: count.meta({ description: "The number of requests counted in this hour.", example: 3350 }),
+  remaining: count.meta({ description: "The number of requests left in this hour.", example: 1650 }),
+  resets_at: time.meta({ description: "The time when the next hour begins." }),
 };
 
 const Me = z
@@ -25,34 +25,36 @@ const Me = z
     account: z
       .strictObject({
         id: z.string().meta({ description: "The id of the account.", example: "acc_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-        name: z.string().meta({ description: "The name.", example: "Northwind Robotics" }),
+        name: z.string().meta({ description: "The name of the account.", example: "Northwind Robotics" }),
       })
       .meta({ description: "The account that the key belongs to." }),
     key: z
       .strictObject({
         id: z.string().meta({ description: "The id of the key.", example: "key_4fPq2rT8vX0zB6dH" }),
-        name: z.string().meta({ description: "The name.", example: "Continuous integration" }),
+        name: z.string().meta({ description: "The name of the key.", example: "Continuous integration" }),
         scopes: z.array(z.string()).meta({ description: "The scopes of the key.", example: [...exampleScopes] }),
-        expires_at: time.nullable().meta({ description: "When it expires; null: never.", examples: [null] }),
+        expires_at: time
+          .nullable()
+          .meta({ description: "The time when the key expires, or null if the key never expires.", examples: [null] }),
       })
-      .meta({ description: "The key that this request came with." }),
-    rate_limit: z.strictObject(limitShape).meta({ description: "Its limit, this request counted." }),
+      .meta({ description: "The key of this request." }),
+    rate_limit: z.strictObject(limitShape).meta({ description: "The rate limit of the key, with this request already counted." }),
   })
-  .openapi("Me", { description: "The account and the key of this request, and what is left of its limit." });
+  .openapi("Me", { description: "The account and the key of this request, with the rate limit of the key." });
 
 const RateLimits = z
   .strictObject({
     policies: z
       .array(
         z.strictObject({
-          name: z.literal("hour").meta({ description: "The name of the policy, as in the header `RateLimit`: `hour`." }),
+          name: z.literal("hour").meta({ description: "The name of the policy, as in the `RateLimit` header: `hour`." }),
           ...limitShape,
-          percent: z.number().min(0).max(100).meta({ description: "The share that is used, in percent.", example: 67 }),
+          percent: z.number().min(0).max(100).meta({ description: "The used share of the limit, in percent.", example: 67 }),
         }),
       )
-      .meta({ description: "Every limit that holds for the key: one." }),
+      .meta({ description: "All limits of the key. A key has exactly one limit." }),
   })
-  .openapi("RateLimits", { description: "The use of each limit of the key." });
+  .openapi("RateLimits", { description: "The usage of each limit of the key." });
 
 export const routes = createRouter();
 
@@ -61,7 +63,7 @@ const read = createRoute({
   path: "/me",
   operationId: "getMe",
   summary: "Get the account and key of this request",
-  description: "Returns the key and what it may do: the first call to make with a new key. Every key may call this, with any scopes.",
+  description: "Returns the account, the key, its scopes and its rate limit. Call this operation first to check a new key.",
   tags: ["Current key"],
   ...requireScope(null),
   responses: { 200: json(Me, "The account, the key and its limit.") },
@@ -85,11 +87,11 @@ const readRateLimit = createRoute({
   path: "/rate-limit",
   operationId: "getRateLimit",
   summary: "Get the limit of this key",
-  description: "Returns the requests left in this hour. This call is not counted, and works even when the limit is reached.",
+  description: "Returns the number of requests left in this hour. This request is not counted, and works even when the limit is reached.",
   tags: ["Current key"],
   ...requireScope(null),
   ...notCounted,
-  responses: { 200: json(RateLimits, "The use of each limit.") },
+  responses: { 200: json(RateLimits, "The usage of each limit.") },
 });
 
 routes.openapi(readRateLimit, (c) => {

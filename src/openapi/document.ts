@@ -48,6 +48,6 @@ export const operationsIn = (document: JsonObject): { method: string; path: stri
 /** Reads the OpenAPI document from the assets of the Worker. Throws `unavailable` if the document cannot be read. */
 export async function readOpenApi({ ASSETS }: { ASSETS: Fetcher }, url: URL): Promise<JsonObject> {
   const asset = await ASSETS.fetch(new URL("/api/v1/openapi.json", url));
-  if (!asset.ok) throw new Failure("unavailable", "The OpenAPI document cannot be read just now. Try again in a moment.");
+  if (!asset.ok) throw new Failure("unavailable", "The OpenAPI document cannot be read right now. Try again in a moment.");
   return asset.json();
 }

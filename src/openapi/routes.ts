@@ -41,7 +41,7 @@ async function readServed(c: ApiContext, path: string): Promise<Served> {
   const known = served.get(path);
   if (known?.servers === key) return known;
   const asset = await c.env.ASSETS.fetch(new URL(apiBase + path, urlOf(c)));
-  if (!asset.ok) throw new Failure("unavailable", "The document cannot be read just now. Try again in a moment.");
+  if (!asset.ok) throw new Failure("unavailable", "The OpenAPI document cannot be read right now. Try again in a moment.");
   const text = withServers(new TextDecoder().decode(await asset.arrayBuffer()), servers);
   const made = { servers: key, etag: etagOf(hashOf(text).slice(0, 16)), bytes: new TextEncoder().encode(text) };
   served.set(path, made);
@@ -53,14 +53,15 @@ const readJson = createRoute({
   path: "/openapi.json",
   operationId: "getOpenApi",
   summary: "Get this document",
-  description: "The contract of this service, generated from its code. The documentation shows the same contract. Not counted.",
+  description:
+    "Returns the OpenAPI document of this service, which is generated from its code. The documentation shows the same contract. This request does not count against any limit.",
   tags,
   ...publicRoute,
   ...failsWith("unavailable"),
   ...withConditions,
   responses: {
     200: {
-      description: "OpenAPI 3.1.0, as JSON.",
+      description: "The OpenAPI 3.1.0 document, as JSON.",
       headers: { ...requestId, ...etagHeader },
       content: {
         "application/json": {
@@ -82,14 +83,14 @@ const readYaml = createRoute({
   path: "/openapi.yaml",
   operationId: "getOpenApiYaml",
   summary: "Get this document as YAML",
-  description: "The same document in YAML, for tools that only read YAML. Not counted.",
+  description: "Returns the same OpenAPI document in YAML, for tools that only read YAML. This request does not count against any limit.",
   tags,
   ...publicRoute,
   ...failsWith("unavailable"),
   ...withConditions,
   responses: {
     200: {
-      description: "OpenAPI 3.1.0, as YAML.",
+      description: "The OpenAPI 3.1.0 document, as YAML.",
       headers: { ...requestId, ...etagHeader },
       content: { "application/yaml": { schema: OpenApiDocument } },
     },

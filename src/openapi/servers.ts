@@ -2,7 +2,7 @@
 type Server = { url: string; description: string };
 
 /** The server in the checked-in document: the service that `npm start` runs. A served document names the servers of its deployment instead. */
-export const laptop: Server = { url: "http://localhost:8787", description: "The service on this machine, after npm start." };
+export const laptop: Server = { url: "http://localhost:8787", description: "The local service, started with npm start." };
 
 /** Returns the servers of a deployment: its configured origins or, if none is configured, the origin of the request. */
 export function serversOf(publicOrigin: string, origin: string): Server[] {

@@ -94,14 +94,14 @@ export async function readDeploymentStatus(db: Db, env: WriterEnv, now: number):
   );
   const [[counted], backlog, log, sizes, jobRuns, signInFailures, buckets] = await Promise.all([
     orElse("accounts and keys", Promise.resolve(counts), []),
-    orElse("the backlog of deliveries", readBacklog(db, now), null),
-    orElse("the writers of the log", readWriters(env), { journalled: 0, dropped: 0, full: [], unreachable: [] }),
+    orElse("the delivery backlog", readBacklog(db, now), null),
+    orElse("the log writers", readWriters(env), { journalled: 0, dropped: 0, full: [], unreachable: [] }),
     orElse("the sizes of databases", Promise.resolve(db.select().from(databaseSizes)), []),
     orElse("the scheduled jobs", Promise.resolve(db.select().from(jobs)), []),
     orElse<Record<string, number>>("failed sign-ins", readSignInFailures(db), {}),
     Promise.all(
       [...activityDatabases(env)].map(
-        async ([store, d1]) => [store, await orElse(`what ${store} has to fold`, oldestBucket(d1), null)] as const,
+        async ([store, d1]) => [store, await orElse(`the roll-ups in ${store}`, oldestBucket(d1), null)] as const,
       ),
     ),
   ]);

@@ -70,14 +70,14 @@ async function suspendForErasure(operating: Operating & { guards: Guards }, acco
 /** Returns the erasure of an account with its progress. Throws `not_found`. */
 export async function readErasure(db: Db, accountId: string): Promise<Erasure> {
   const [erasure] = await db.select().from(erasures).where(eq(erasures.accountId, accountId));
-  if (!erasure) throw new Failure("not_found", "There is no such account, and none of that id was erased.");
+  if (!erasure) throw new Failure("not_found", "There is no account with this id, and no account with this id was erased.");
   return erasure;
 }
 
 /** Throws `conflict` if the account is erased or being erased, because nothing may be created in such an account. */
 export async function requireKept(db: Db, accountId: string): Promise<void> {
   const [erasure] = await db.select({ accountId: erasures.accountId }).from(erasures).where(eq(erasures.accountId, accountId));
-  if (erasure) throw new Failure("conflict", "This account is being erased: nothing more can be made or changed in it.");
+  if (erasure) throw new Failure("conflict", "This account is being erased, so nothing in it can be created or changed.");
 }
 
 /**

@@ -85,7 +85,7 @@ function positionOf(cursor: string): [section: number, after: (string | number)[
   } catch {
     // If the cursor is not valid JSON, the function throws the error below.
   }
-  throw new Failure("invalid_cursor", "This is not where an export goes on.");
+  throw new Failure("invalid_cursor", "The cursor is not a valid position in an export.");
 }
 
 type Row = Record<string, unknown>;

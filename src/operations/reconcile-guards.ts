@@ -38,7 +38,7 @@ export async function reconcileGuards({ db, guards, env }: { db: Db; guards: Gua
   const phases = phasesOf(db, env);
   const names = Object.keys(phases);
   const read = Object.hasOwn(phases, phase) ? phases[phase] : undefined;
-  if (!read) throw new Failure("invalid_cursor", "This is not where the work goes on.");
+  if (!read) throw new Failure("invalid_cursor", "The cursor is not a valid position.");
   const { ids, next } = await read(after);
   const done: Reconciled = { checked: ids.length, reconciled: [], revoked: [], unreachable: [], next: null };
   await Promise.all(

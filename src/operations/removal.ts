@@ -164,8 +164,13 @@ async function end({ activityIn, guards, ...outbox }: Finishing, ending: Ending,
   if (!webhook || webhook.state === "disabled") return;
   const audit = [audited(context, "webhook.disabled", { type: "webhook", id: webhook.id, name: webhook.url }, ["status"])];
   const { enqueue = () => {} } = outbox;
-  const isDisabled = await disableWebhook({ db, now: () => now, enqueue }, webhook, "Somebody who made or changed it was removed.", {
-    audit,
-  });
-  if (!isDisabled) throw new Failure("conflict", "The webhook is being changed just now.");
+  const isDisabled = await disableWebhook(
+    { db, now: () => now, enqueue },
+    webhook,
+    "A member who created or changed this webhook was removed.",
+    {
+      audit,
+    },
+  );
+  if (!isDisabled) throw new Failure("conflict", "The webhook is being changed by another request.");
 }

@@ -26,7 +26,7 @@ const [code, tooManyAttempts] = ["invalid_token", "too_many_attempts"];
 
 const tooManyTokens = (c: OperatorContext) => {
   const secondsLeft = Math.ceil((minuteMs - (Date.now() % minuteMs)) / secondMs);
-  const detail = "Too many wrong tokens came from your address. Wait a minute, then try again. The right token is taken at any time.";
+  const detail = "Too many wrong tokens came from your IP address. Wait a minute, then try again. The right token is accepted at any time.";
   const body = {
     type: "about:blank",
     title: "Too Many Requests",
@@ -46,8 +46,8 @@ export const requireOperatorToken = createMiddleware<OperatorEnv>(async function
     if (sent !== "" && (await isTooMany(c))) return tooManyTokens(c);
     const isConfigured = operatorTokens(c.env).length > 0;
     const detail = isConfigured
-      ? "Send the token of an operator: Authorization: Bearer <OPERATOR_TOKEN>."
-      : "This Worker has no operator: its secret OPERATOR_TOKENS is not set.";
+      ? "Send an operator token: Authorization: Bearer <OPERATOR_TOKEN>."
+      : "This Worker has no operator, because its secret OPERATOR_TOKENS is not set.";
     const body = { type: "about:blank", title: "Unauthorized", status: 401, detail, code, request_id: c.get("requestId") };
     return new Response(JSON.stringify(body), {
       status: 401,

@@ -62,6 +62,6 @@ export const idOf = (c: OperatorContext): string => c.req.param("id") ?? "";
 /** Returns the setup link that contains a token. Throws `conflict` if `PUBLIC_ORIGIN` is not set. */
 export function setupUrl(c: OperatorContext, token: string): string {
   const [origin = ""] = c.env.PUBLIC_ORIGIN.split(",");
-  if (origin.trim() === "") throw new Failure("conflict", "PUBLIC_ORIGIN is not set: there is no address for the link to lead to.");
+  if (origin.trim() === "") throw new Failure("conflict", "PUBLIC_ORIGIN is not set, so the link would have no address.");
   return `${new URL(origin.trim()).origin}/setup#${token}`;
 }

@@ -40,15 +40,15 @@ function metricsOf(status: DeploymentStatus, now: number): Metric[] {
   const isKnown = (what: string) => !unknown.includes(what);
   const one = (value: number | null) => [[{}, value]] as const;
   const ofMain = (value: number) => one(isKnown("accounts and keys") ? value : null);
-  const ofLog = (value: number) => one(isKnown("the writers of the log") ? value : null);
+  const ofLog = (value: number) => one(isKnown("the log writers") ? value : null);
   return [
-    { name: "dvo_accounts", help: "Accounts, suspended ones included.", values: ofMain(status.accounts) },
+    { name: "dvo_accounts", help: "Accounts, including suspended accounts.", values: ofMain(status.accounts) },
     { name: "dvo_accounts_suspended", help: "Accounts that are suspended.", values: ofMain(status.suspended) },
     { name: "dvo_keys_live", help: "Keys that are active and not expired.", values: ofMain(status.liveKeys) },
     { name: "dvo_keys_unconfirmed", help: "Keys whose guard has not confirmed their latest change.", values: ofMain(status.waitingKeys) },
     {
       name: "dvo_deliveries_pending",
-      help: "Deliveries that wait for an attempt; 100001 means more than 100000.",
+      help: "Deliveries that wait for an attempt. 100001 means more than 100000.",
       values: one(backlog?.pending ?? null),
     },
     {
@@ -66,33 +66,33 @@ function metricsOf(status: DeploymentStatus, now: number): Metric[] {
     { name: "dvo_webhooks_disabled", help: "Webhooks that are disabled.", values: one(backlog?.disabledWebhooks ?? null) },
     {
       name: "dvo_log_journalled_entries",
-      help: "Entries of the log that wait in writers for their database.",
+      help: "Log entries that wait in log writers for their database.",
       values: ofLog(status.log.journalled),
     },
     {
       name: "dvo_log_dropped_entries",
-      help: "Entries that nobody could take, since the writers were started.",
+      help: "Log entries that were dropped since the log writers were started.",
       values: ofLog(status.log.dropped),
     },
-    { name: "dvo_log_writers_unreachable", help: "Writers that did not answer.", values: ofLog(status.log.unreachable.length) },
+    { name: "dvo_log_writers_unreachable", help: "Log writers that did not respond.", values: ofLog(status.log.unreachable.length) },
     {
       name: "dvo_usage_oldest_slice_seconds",
       unit: "seconds",
-      help: "Age of the oldest five minutes of the log that are not folded into usage.",
+      help: "Age of the oldest five-minute bucket that has not been rolled up into usage.",
       values: Object.entries(status.oldestBuckets).map(([database, start]) => [
         { database },
-        isKnown(`what ${database} has to fold`) ? ageOf(start, now) : null,
+        isKnown(`the roll-ups in ${database}`) ? ageOf(start, now) : null,
       ]),
     },
     {
       name: "dvo_database_size_bytes",
       unit: "bytes",
-      help: "Size of a D1 database, of 10 GB.",
+      help: "Size of a D1 database, which may have at most 10 GB.",
       values: status.databases.map(({ binding, bytes }) => [{ database: binding }, bytes]),
     },
     {
       name: "dvo_database_full",
-      help: "Whether a database takes no more rows.",
+      help: "Whether a database is full and accepts no more rows.",
       values: status.databases.map(({ binding, isFull }) => [{ database: binding }, Number(isFull)]),
     },
     {
@@ -109,10 +109,10 @@ function metricsOf(status: DeploymentStatus, now: number): Metric[] {
     {
       name: "dvo_sign_in_failures",
       type: "counter",
-      help: "Wrong operator tokens and recovery codes that were sent, up to ten a minute of each source.",
+      help: "Wrong operator tokens and recovery codes that were sent, up to ten per minute from each source.",
       values: Object.entries(status.signInFailures).map(([credential, failures]) => [{ credential }, failures]),
     },
-    { name: "dvo_unknown_parts", help: "Parts of this answer that could not be asked for.", values: one(unknown.length) },
+    { name: "dvo_unknown_parts", help: "Parts of this response that could not be read.", values: one(unknown.length) },
   ];
 }
 

@@ -26,7 +26,7 @@ export const jobs: readonly Job[] = [
   ...areaJobs,
   {
     name: "push_keys",
-    description: "push changes of keys that their guard has not confirmed",
+    description: "push key changes that the guards have not confirmed",
     everyMs: minuteMs,
     atMost: 450,
     run: async ({ env, outbox, cursor, atMost }) => {
@@ -40,7 +40,7 @@ export const jobs: readonly Job[] = [
   },
   {
     name: "wake_log_writers",
-    description: "wake writers whose oldest slice ended a minute ago",
+    description: "wake log writers whose oldest dirty bucket ended a minute ago",
     everyMs: minuteMs,
     atMost: 32,
     run: withoutCursor(({ env, now }) => wakeWriters(env, now)),
@@ -54,7 +54,7 @@ export const jobs: readonly Job[] = [
   },
   {
     name: "notify_expiring_keys",
-    description: "make the events of keys that are about to expire",
+    description: "create the events of keys that expire soon",
     everyMs: minuteMs,
     atMost: 30,
     run: withoutCursor(({ env, outbox, now, atMost }) =>
@@ -63,14 +63,14 @@ export const jobs: readonly Job[] = [
   },
   {
     name: "finish_erasures",
-    description: "finish erasures of accounts that were broken off, and look again for what was on its way",
+    description: "finish interrupted erasures of accounts, and check finished erasures for late rows",
     everyMs: minuteMs,
     atMost: 3,
     run: withoutCursor(({ env, outbox, now, atMost }) => finishErasures({ db: outbox.db, guards: env.KEY_GUARD, env }, now, atMost)),
   },
   {
     name: "finish_removals",
-    description: "end keys and webhooks of removed members where that was broken off",
+    description: "finish interrupted revocations of keys and webhooks of removed members",
     everyMs: minuteMs,
     // Each key or webhook takes about 15 D1 statements.
     atMost: 6,
@@ -90,7 +90,7 @@ export const jobs: readonly Job[] = [
   },
   {
     name: "settle_webhooks",
-    description: "hold or end what waits for webhooks that were disabled or deleted",
+    description: "hold or end pending deliveries of disabled or deleted webhooks",
     everyMs: minuteMs,
     // One unit of this job is a group of 500 deliveries.
     atMost: 40,
@@ -98,7 +98,7 @@ export const jobs: readonly Job[] = [
   },
   {
     name: "make_redeliveries",
-    description: "make the next deliveries of redeliveries",
+    description: "create the next deliveries of redeliveries",
     everyMs: minuteMs,
     // One unit of this job is a group of 500 deliveries and takes seven D1 statements.
     atMost: 15,
@@ -106,7 +106,7 @@ export const jobs: readonly Job[] = [
   },
   {
     name: "delete_old_log_entries",
-    description: "delete entries of the log that are past their keeping",
+    description: "delete log entries that are past their retention",
     everyMs: hourMs,
     // One unit of this job is a batch of 5,000 log entries.
     atMost: 60,
@@ -114,7 +114,7 @@ export const jobs: readonly Job[] = [
   },
   {
     name: "delete_old_usage",
-    description: "delete hours and days of usage that are past their keeping",
+    description: "delete hourly and daily usage that is past its retention",
     everyMs: hourMs,
     // One unit of this job is a batch of at most 100 hours and 100 days of usage.
     atMost: 20,
@@ -122,7 +122,7 @@ export const jobs: readonly Job[] = [
   },
   {
     name: "delete_old_history",
-    description: "delete events, redeliveries, audit entries and invitations that are past their keeping",
+    description: "delete events, redeliveries, audit entries and invitations that are past their retention",
     everyMs: hourMs,
     // One unit of this job is a row. Each group of accounts counts as 5,000 additional rows.
     atMost: 20_000,
@@ -130,14 +130,14 @@ export const jobs: readonly Job[] = [
   },
   {
     name: "delete_old_deliveries",
-    description: "delete deliveries that are past their keeping",
+    description: "delete deliveries that are past their retention",
     everyMs: hourMs,
     atMost: 20_000,
     run: withoutCursor(({ outbox, now, atMost }) => deleteOldDeliveries(outbox.db, now, atMost)),
   },
   {
     name: "delete_old_responses",
-    description: "delete responses whose 24 hours are over",
+    description: "delete idempotency responses that are older than 24 hours",
     everyMs: hourMs,
     atMost: 20_000,
     run: withoutCursor(({ outbox, now, atMost }) => deleteOldResponses(outbox.db, now, atMost)),

@@ -59,7 +59,7 @@ function refuseOtherMethods(api: ApiRouter, resource: ApiRouter): void {
   for (const [path, ofPath] of Map.groupBy(routesOf(resource), (route) => honoPath(route.path))) {
     const allowed = methodsOf(ofPath).join(", ");
     api.all(apiVersion + path, () => {
-      throw new Failure("method_not_allowed", `This path takes ${allowed}.`, { headers: { Allow: allowed } });
+      throw new Failure("method_not_allowed", `This path supports the methods ${allowed}.`, { headers: { Allow: allowed } });
     });
   }
 }

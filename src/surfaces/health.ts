@@ -37,17 +37,21 @@ type Ask = (env: Env) => Promise<string | null>;
 
 /** The parts to check. `unanswered` is the message for a part that does not respond. `isNeeded` says whether requests fail without the part. */
 const parts: Record<string, { ask: Ask; unanswered: string; isNeeded: boolean }> = {
-  "database:main": { ask: askDatabase, unanswered: "The database does not answer.", isNeeded: true },
-  "guards:admission": { ask: askGuards, unanswered: "The guards of keys do not answer.", isNeeded: true },
-  "activity:log": { ask: askWriters, unanswered: "The writers of the log do not answer.", isNeeded: false },
-  "queue:deliveries": { ask: askQueue, unanswered: "The queue of deliveries does not answer: they wait for the clock.", isNeeded: false },
+  "database:main": { ask: askDatabase, unanswered: "The database does not respond.", isNeeded: true },
+  "guards:admission": { ask: askGuards, unanswered: "The guards of the keys do not respond.", isNeeded: true },
+  "activity:log": { ask: askWriters, unanswered: "The log writers do not respond.", isNeeded: false },
+  "queue:deliveries": {
+    ask: askQueue,
+    unanswered: "The queue of deliveries does not respond, so deliveries wait for the scheduled job.",
+    isNeeded: false,
+  },
 };
 
 async function askDatabase(env: Env): Promise<string | null> {
   const db = connect(env.DB);
   await withDeadline(requireReady(db), timeoutMs, "Asking D1 whether it is ready");
   const full = await withDeadline(fullDatabases(db), timeoutMs, "Asking which databases are full").catch((): string[] => []);
-  return full.includes("DB") ? "The database is full: only what ends or deletes something is done." : null;
+  return full.includes("DB") ? "The database is full. Only changes that end or delete something are possible." : null;
 }
 
 /** Calls a guard that belongs to no key. */

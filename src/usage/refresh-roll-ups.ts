@@ -40,7 +40,7 @@ async function refreshedAsOf({ actor, activity, now, refresh }: LogReadContext &
 
 /** Returns the time up to which the figures are complete. Throws `unavailable` if the log's database is not available. */
 export function knownAsOf({ asOf }: UpToDate): number {
-  if (asOf === null) throw new Failure("unavailable", "The log of this account cannot be reached just now. Try again in a moment.");
+  if (asOf === null) throw new Failure("unavailable", "The log of this account cannot be reached right now. Try again in a moment.");
   return asOf;
 }
 

@@ -22,26 +22,27 @@ const milliseconds = z.number().min(0);
 const spanOf = (description: string) =>
   z
     .strictObject({
-      from: time.meta({ description: "Its first moment." }),
-      to: time.meta({ description: "Its end, which is not in it." }),
+      from: time.meta({ description: "The start of the window, inclusive." }),
+      to: time.meta({ description: "The end of the window, exclusive." }),
     })
     .meta({ description });
-const windowSpan = spanOf("The time that the figures are of: full hours and the current one.");
+const windowSpan = spanOf("The window of the figures: full hours and the current hour.");
 
-const asOf = time.meta({ description: "How far the log has been counted." });
+const asOf = time.meta({ description: "The time up to which the figures include the log." });
 const windowQuery = z
   .enum(["24h", "7d", "30d"])
   .default("30d")
-  .meta({ description: "How long the window is, the current hour in it: `24h`, `7d` or `30d`." });
+  .meta({ description: "The length of the window, including the current hour: `24h`, `7d` or `30d`." });
 
 const requests = count.meta({ description: "The number of requests.", example: 1268 });
-const successes = count.meta({ description: "Requests with a status below 400.", example: 1244 });
-const averageMs = milliseconds
-  .nullable()
-  .meta({ description: "The average response time of those admitted; null where there were none.", example: 42.1 });
+const successes = count.meta({ description: "The number of requests with a response status below 400.", example: 1244 });
+const averageMs = milliseconds.nullable().meta({
+  description: "The average response time of the admitted requests, in milliseconds. The value is null if no requests were admitted.",
+  example: 42.1,
+});
 const percentile = (share: string, example: number) =>
   milliseconds.nullable().meta({
-    description: `The time within which ${share} of the admitted requests were answered, within 5 %; null where there were none.`,
+    description: `The time in milliseconds within which ${share} of the admitted requests got a response, accurate to 5 %. The value is null if no requests were admitted.`,
     example,
   });
 const p50 = percentile("half", 34);
@@ -52,63 +53,84 @@ const Usage = z
   .strictObject({
     as_of: asOf,
     window: windowSpan,
-    previous: spanOf("The time of the same length before it, that changes are against."),
+    previous: spanOf("The previous window of the same length, to which the figures are compared."),
     total_requests: z
       .strictObject({
-        value: count.meta({ description: "In the window.", example: 124_563 }),
-        previous: count.meta({ description: "In the time before it.", example: 110_700 }),
+        value: count.meta({ description: "The number of requests in the window.", example: 124_563 }),
+        previous: count.meta({ description: "The number of requests in the previous window.", example: 110_700 }),
         change_percent: z
           .number()
           .nullable()
-          .meta({ description: "The change in percent; null where there was nothing before.", example: 12.52 }),
+          .meta({ description: "The change in percent, or null if the previous window has no requests.", example: 12.52 }),
       })
-      .meta({ description: "Total Requests: every request with a key of the account, refused ones too." }),
+      .meta({ description: "The figure Total Requests: all requests with a key of the account, including denied requests." }),
     success_rate: z
       .strictObject({
-        value: share.nullable().meta({ description: "In the window, in percent; null without a request.", example: 98.11 }),
-        previous: share.nullable().meta({ description: "In the time before it.", example: 98.1 }),
+        value: share.nullable().meta({
+          description: "The success rate in the window, in percent. The value is null if there were no requests.",
+          example: 98.11,
+        }),
+        previous: share.nullable().meta({
+          description: "The success rate in the previous window, in percent. The value is null if there were no requests.",
+          example: 98.1,
+        }),
         change_points: z
           .number()
           .nullable()
-          .meta({ description: "The change in percentage points; null where either is null.", example: 0.01 }),
+          .meta({ description: "The change in percentage points, or null if one of the two rates is null.", example: 0.01 }),
       })
-      .meta({ description: "Success Rate: the share that was answered with a status below 400." }),
+      .meta({ description: "The figure Success Rate: the share of requests with a response status below 400." }),
     avg_response_time_ms: z
       .strictObject({
-        value: milliseconds.nullable().meta({ description: "In the window; null without an admitted request.", example: 42.9 }),
-        previous: milliseconds.nullable().meta({ description: "In the time before it.", example: 42.4 }),
-        change_ms: z
-          .number()
-          .nullable()
-          .meta({ description: "The change in milliseconds: lower is better; null where either is null.", example: 0.5 }),
+        value: milliseconds.nullable().meta({
+          description: "The average response time in the window, in milliseconds. The value is null if no requests were admitted.",
+          example: 42.9,
+        }),
+        previous: milliseconds.nullable().meta({
+          description: "The average response time in the previous window, in milliseconds. The value is null if no requests were admitted.",
+          example: 42.4,
+        }),
+        change_ms: z.number().nullable().meta({
+          description: "The change in milliseconds, or null if one of the two averages is null. A lower response time is better.",
+          example: 0.5,
+        }),
       })
       .meta({
         description:
-          "Avg Response Time: of admitted requests, from reaching the Worker to the answer being ready. The clock of a Worker moves only with I/O: pure computing is not seen.",
+          "The figure Avg Response Time: the average time from the arrival of an admitted request at the Worker until its response is ready. The clock of a Worker moves only with I/O, so pure computing time is not measured.",
       }),
     p50_ms: p50,
     p95_ms: p95,
     p99_ms: p99,
     rate_limit: z
       .strictObject({
-        key_id: z.string().nullable().meta({ description: "The key; null where the account has none.", example: "key_4fPq2rT8vX0zB6dH" }),
-        used: count.meta({ description: "The requests that were counted in this hour.", example: 3350 }),
-        limit: count.meta({ description: "The requests that it may make.", example: 5000 }),
-        percent: share.meta({ description: "The share that is used, in percent.", example: 67 }),
-        resets_at: time.meta({ description: "When the next hour begins." }),
+        key_id: z
+          .string()
+          .nullable()
+          .meta({ description: "The id of the key, or null if the account has no key.", example: "key_4fPq2rT8vX0zB6dH" }),
+        used: count.meta({ description: "The number of requests counted in this hour.", example: 3350 }),
+        limit: count.meta({ description: "The number of requests that the key may make in this hour.", example: 5000 }),
+        percent: share.meta({ description: "The used share of the limit, in percent.", example: 67 }),
+        resets_at: time.meta({ description: "The time when the next hour begins." }),
       })
       .meta({
-        description: "Rate Limit Usage: of the key asked for, else of the account's live key with the highest share of its limit.",
+        description:
+          "The figure Rate Limit Usage of the requested key. Without `key_id`, the key is the account's live key with the highest used share of its limit.",
       }),
     by_class: z
       .strictObject(
-        Object.fromEntries(classes.map((name) => [name, count.meta({ description: `Requests with the status ${name}.`, example: 12 })])),
+        Object.fromEntries(
+          classes.map((name) => [
+            name,
+            count.meta({ description: `The number of requests with the response status ${name}.`, example: 12 }),
+          ]),
+        ),
       )
-      .meta({ description: "Requests by class of status; `4xx` without 429." }),
+      .meta({ description: "The number of requests by status class. The class `4xx` does not include 429." }),
     series: z
       .array(
         z.strictObject({
-          start: time.meta({ description: "The UTC hour or day." }),
+          start: time.meta({ description: "The start of the UTC hour or day." }),
           requests,
           successes,
           avg_response_time_ms: averageMs,
@@ -117,9 +139,12 @@ const Usage = z
           p99_ms: p99,
         }),
       )
-      .meta({ description: "By hour for 24h, else by UTC day; the first and the last lie in the window in part." }),
+      .meta({
+        description:
+          "One point for each hour of a `24h` window, or for each UTC day of a longer window. The first and the last point may be only partly in the window.",
+      }),
   })
-  .openapi("Usage", { description: "The four figures of a window, and their parts." });
+  .openapi("Usage", { description: "The four usage figures of a window, with further details." });
 
 const Breakdown = z
   .strictObject({
@@ -134,11 +159,11 @@ const Breakdown = z
           avg_response_time_ms: averageMs,
         }),
       )
-      .meta({ description: "The shares, which add up to `total_requests` of the window." }),
+      .meta({ description: "The shares of the requests, which add up to `total_requests` of the same window." }),
   })
-  .openapi("UsageBreakdown", { description: "The requests of a window by key, route, status or day." });
+  .openapi("UsageBreakdown", { description: "The number of requests in a window by key, route, status or day." });
 
-const keyId = idInput.optional().meta({ description: "Only requests with this key.", example: "key_4fPq2rT8vX0zB6dH" });
+const keyId = idInput.optional().meta({ description: "Counts only requests that used this key.", example: "key_4fPq2rT8vX0zB6dH" });
 const tags = ["Usage"];
 const spanJson = (span: Span) => ({ from: iso(span.from), to: iso(span.to) });
 
@@ -150,12 +175,12 @@ const read = createRoute({
   operationId: "getUsage",
   summary: "Get usage",
   description:
-    "The four figures of the overview, as the same roll-ups give them: of a window that ends with the current hour, against the window before it.",
+    "Returns the four figures of the overview, from the same roll-ups. The window ends with the current hour, and is compared to the previous window.",
   tags,
   ...requireScope("usage:read"),
   ...failsWith("not_found"),
   request: { query: z.strictObject({ window: windowQuery, key_id: keyId }) },
-  responses: { 200: json(Usage, "The figures.") },
+  responses: { 200: json(Usage, "The usage figures.") },
 });
 
 routes.openapi(read, async (c) => {
@@ -206,18 +231,18 @@ const breakdown = createRoute({
   operationId: "getUsageBreakdown",
   summary: "Get usage by key, route, status or day",
   description:
-    "Over the window of GET /usage: the shares add up to its total_requests. Days come in order, the others with the most requests first.",
+    "Breaks down the requests in the window of GET /usage. The shares add up to `total_requests` of that window. Days are in chronological order, and other values are sorted by the number of requests, highest first.",
   tags,
   ...requireScope("usage:read"),
   ...failsWith("not_found"),
   request: {
     query: z.strictObject({
       window: windowQuery,
-      by: z.enum(dimensions).meta({ description: "What to share out by: `key`, `route`, `status` or `day`.", example: "route" }),
+      by: z.enum(dimensions).meta({ description: "The dimension of the breakdown: `key`, `route`, `status` or `day`.", example: "route" }),
       key_id: keyId,
     }),
   },
-  responses: { 200: json(Breakdown, "The shares.") },
+  responses: { 200: json(Breakdown, "The breakdown.") },
 });
 
 routes.openapi(breakdown, async (c) => {

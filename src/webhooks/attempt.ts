@@ -79,12 +79,12 @@ export async function attempt({ fetch, now }: Posting, { url, eventId, body, sec
   } catch (error) {
     const durationMs = now() - at;
     if (signal.aborted) {
-      const advice = `There was no answer within ${timeoutMs / secondMs} seconds. Answer with 2xx first and do the work afterwards.`;
+      const advice = `There was no response within ${timeoutMs / secondMs} seconds. Respond with 2xx first, and process the event afterwards.`;
       return { ...nothing, at, durationMs, error: "timeout", advice };
     }
     console.log("a receiver could not be reached:", String(error));
     const advice =
-      "No connection could be made, or it broke off. Check that the host's name resolves, that it listens and that its certificate is valid.";
+      "The connection failed or was interrupted. Check that the host name resolves, that the host accepts connections, and that its certificate is valid.";
     return { ...nothing, at, durationMs, error: "unreachable", advice };
   }
 }
@@ -95,14 +95,18 @@ function verdictOf({ status, ok }: Response): Pick<Outcome, "status" | "error" |
     return {
       status,
       error: "redirect",
-      advice: "The receiver answered with a redirect, which is not followed. Register the URL that it leads to.",
+      advice: "The receiver responded with a redirect, which is not followed. Register the target URL of the redirect instead.",
     };
   if (status === 410)
-    return { status, error: "status", advice: "The receiver answered 410 Gone, so the webhook was disabled. Enable it when it is back." };
+    return {
+      status,
+      error: "status",
+      advice: "The receiver responded with 410 Gone, so the webhook was disabled. Enable the webhook when the receiver is available again.",
+    };
   return {
     status,
     error: "status",
-    advice: `The receiver answered ${status}. Make it answer with 2xx once it has the event; its log should say what went wrong.`,
+    advice: `The receiver responded with ${status}. The receiver must respond with 2xx as soon as it has the event. Check the log of the receiver for the cause.`,
   };
 }
 

@@ -134,7 +134,7 @@ async function record(
   const { db, now, random } = delivering;
   const at = now();
   // If the webhook's URL changed meanwhile, the webhook stays enabled and the next attempt uses the new URL.
-  const isGone = outcome.status === 410 && (await disableWebhook(delivering, webhook, "The receiver answered 410 Gone."));
+  const isGone = outcome.status === 410 && (await disableWebhook(delivering, webhook, "The receiver responded with 410 Gone."));
   const again = outcome.error === null || isGone ? null : nextAttemptAt(delivery.attempts_made, at, random(), outcome.retryAfterMs);
   const status = outcome.error === null ? "delivered" : again === null ? "failed" : "pending";
   const isMine = and(eq(deliveries.id, deliveryId), eq(deliveries.claim, claim));
@@ -159,7 +159,7 @@ async function record(
   if (!own) return;
   await noteHealth(db, webhook, outcome, at, own.failing_since);
   if (outcome.error !== null && own.failing_since !== null && at - own.failing_since >= maxFailingMs)
-    await disableWebhook(delivering, webhook, "Every attempt of five days has failed.", { failingSince: own.failing_since });
+    await disableWebhook(delivering, webhook, "All attempts within five days have failed.", { failingSince: own.failing_since });
   else if (again !== null && again - at <= soonMs) delivering.enqueue([{ id: deliveryId, delayMs: again - at }]);
 }
 

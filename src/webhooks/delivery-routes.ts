@@ -26,38 +26,45 @@ const Status = z.enum(deliveryStatuses);
 const shape = {
   id: z.string().meta({ description: "The id of the delivery.", example: "dlv_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
   event_id: z.string().meta({
-    description: "The event that is delivered: the `webhook-id` of its requests.",
+    description: "The id of the event, which is the `webhook-id` of the webhook requests.",
     example: "evt_019a1b2c3d4e7f8091a2b3c4d5e6f708",
   }),
   event_type: z.string().meta({ description: "The type of the event.", example: eventCatalogue.types[0] }),
-  webhook_id: z.string().meta({ description: "The webhook that receives it.", example: "whk_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-  redelivery_of: z
+  webhook_id: z
     .string()
-    .nullable()
-    .meta({ description: "The delivery that this one repeats; null where it is the first.", example: null }),
+    .meta({ description: "The id of the webhook that receives the event.", example: "whk_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+  redelivery_of: z.string().nullable().meta({
+    description: "The id of the delivery that this delivery repeats. The value is null if this delivery is not a redelivery.",
+    example: null,
+  }),
   status: Status.meta({
     description:
-      "How far it is: `pending` has an attempt to come, `delivered` was taken, `failed` has no further attempt, `held` waits since the webhook is disabled.",
+      "The status of the delivery: `pending`, `delivered`, `failed` or `held`. A `pending` delivery waits for an attempt, and a `failed` delivery has no further attempt. A `held` delivery waits because its webhook is disabled.",
     example: "delivered",
   }),
-  attempts_made: z.int().meta({ description: "The number of attempts made, of ten.", example: 1 }),
-  next_attempt_at: time.nullable().meta({ description: "When the next attempt is due; null if there is none.", examples: [null] }),
-  created_at: time.meta({ description: "When the delivery was set off." }),
+  attempts_made: z.int().meta({ description: "The number of attempts made so far, of at most ten.", example: 1 }),
+  next_attempt_at: time
+    .nullable()
+    .meta({ description: "The time when the next attempt is due, or null if no attempt is due.", examples: [null] }),
+  created_at: time.meta({ description: "The time when the delivery was created." }),
 };
 
 const AttemptData = z.strictObject({
   id: z.string().meta({ description: "The id of the attempt.", example: "att_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-  at: time.meta({ description: "When it was created." }),
-  status: z.int().nullable().meta({ description: "The status of the response; null if there was none.", example: 200 }),
-  duration_ms: z.int().meta({ description: "The duration in milliseconds.", example: 84 }),
+  at: time.meta({ description: "The time of the attempt." }),
+  status: z.int().nullable().meta({ description: "The HTTP status of the response, or null if there was no response.", example: 200 }),
+  duration_ms: z.int().meta({ description: "The duration of the attempt, in milliseconds.", example: 84 }),
   error: z.union([z.enum(attemptErrors), z.null()]).meta({
-    description: `Why it did not deliver: ${attemptErrors.map((error) => `\`${error}\``).join(", ")}; null where it did.`,
+    description: `The reason why the attempt failed: ${attemptErrors.map((error) => `\`${error}\``).join(", ")}; null if the attempt succeeded.`,
     example: null,
   }),
-  advice: z.string().nullable().meta({ description: "How to fix the error, in a sentence; null if there was none.", example: null }),
+  advice: z
+    .string()
+    .nullable()
+    .meta({ description: "A sentence that explains how to fix the error, or null if there was no error.", example: null }),
   response_body: z.string().meta({
     description:
-      "The beginning of the answer: up to 16 KiB of the latest attempt if it failed, up to 1,024 characters of earlier ones, 128 bytes of one that delivered.",
+      "The beginning of the response body. If the latest attempt failed, its body is kept up to 16 KiB. The body of an earlier failed attempt is kept up to 1,024 characters. The body of a successful attempt is kept up to 128 bytes.",
     example: "ok",
   }),
   response_headers: z
@@ -66,7 +73,7 @@ const AttemptData = z.strictObject({
 });
 
 const deliveryId = shape.id;
-const Delivery = z.strictObject(shape).openapi("Delivery", { description: "An event on its way to a webhook." });
+const Delivery = z.strictObject(shape).openapi("Delivery", { description: "The delivery of an event to a webhook." });
 const DeliveryWithAttempts = z
   .strictObject({ ...shape, attempts: z.array(AttemptData).meta({ description: "The attempts, oldest first." }) })
   .openapi("DeliveryWithAttempts", { description: "A delivery with all of its attempts." });
@@ -94,7 +101,7 @@ const attemptJson = (attempt: Attempt): z.infer<typeof AttemptData> => ({
   response_headers: attempt.responseHeaders,
 });
 
-const NoMembers = z.strictObject({}).meta({ description: "No members; the body may be left out.", example: {} });
+const NoMembers = z.strictObject({}).meta({ description: "An object without members. The body can be omitted.", example: {} });
 
 const ofWebhook = idParam("whk_019a1b2c3d4e7f8091a2b3c4d5e6f708");
 const ofDelivery = idParam("dlv_019a1b2c3d4e7f8091a2b3c4d5e6f708");
@@ -116,8 +123,8 @@ const list = createRoute({
     params: ofWebhook,
     query: z.strictObject({
       ...pageQuery,
-      status: severalWords(deliveryStatuses, "Only deliveries with one of these statuses"),
-      event_type: severalWords(eventCatalogue.types, "Only events of one of these types"),
+      status: severalWords(deliveryStatuses, "Returns only deliveries with one of these statuses"),
+      event_type: severalWords(eventCatalogue.types, "Returns only events of one of these types"),
     }),
   },
   responses: { 200: json(pageOf(Delivery, "DeliveryPage"), "A page of deliveries.", "Link") },
@@ -136,7 +143,7 @@ const read = createRoute({
   operationId: "getDelivery",
   summary: "Get a delivery with its attempts",
   description:
-    "One delivery with what each attempt sent and was answered. Needs the read scope of what the event is about, too: a receiver may answer with what it was sent.",
+    "Returns one delivery with the result and the response of each attempt. The key also needs the read scope of the event's resource, because the response of a receiver may repeat the event.",
   tags,
   ...requireScope("webhooks:read"),
   ...failsWith("forbidden"),
@@ -157,9 +164,9 @@ const again = createRoute({
   method: "post",
   path: "/deliveries/{id}/redeliver",
   operationId: "redeliver",
-  summary: "Send the event of a delivery again",
+  summary: "Redeliver the event of a delivery",
   description:
-    "Sends the event once more, as a new delivery with the same `webhook-id`, by which a receiver knows that it has seen it. The webhook must be enabled: else 409 `conflict`.",
+    "Sends the event again, as a new delivery with the same `webhook-id`. The receiver can use the `webhook-id` to recognize an event that it has already processed. If the webhook is disabled, the response is 409 `conflict`.",
   tags,
   ...requireScope("webhooks:write"),
   ...failsWith("forbidden", "conflict"),
@@ -167,7 +174,7 @@ const again = createRoute({
   request: { params: ofDelivery, body: optionalBody(NoMembers) },
   responses: {
     202: postJson(
-      z.strictObject({ id: deliveryId }).openapi("NewDelivery", { description: "The delivery that was set off." }),
+      z.strictObject({ id: deliveryId }).openapi("NewDelivery", { description: "The new delivery." }),
       "The id of the new delivery.",
       "Location",
     ),
@@ -189,7 +196,7 @@ const attempt = createRoute({
   operationId: "attemptDelivery",
   summary: "Make the next attempt of a pending delivery now",
   description:
-    "Does not wait for the time of the next attempt; those after it follow by the schedule. A delivery that waits for none is refused: 409 `conflict`.",
+    "Makes the next attempt now, instead of at its scheduled time. Later attempts follow the schedule. If the delivery does not wait for an attempt, the response is 409 `conflict`.",
   tags,
   ...requireScope("webhooks:write"),
   ...failsWith("forbidden", "conflict"),
@@ -197,8 +204,8 @@ const attempt = createRoute({
   request: { params: ofDelivery, body: optionalBody(NoMembers) },
   responses: {
     202: postJson(
-      z.strictObject({ id: deliveryId }).openapi("AttemptedDelivery", { description: "The delivery that is attempted." }),
-      "The delivery.",
+      z.strictObject({ id: deliveryId }).openapi("AttemptedDelivery", { description: "The delivery whose next attempt is made now." }),
+      "The id of the delivery.",
       "Location",
     ),
   },
@@ -219,11 +226,11 @@ const Test = z
       .enum(eventCatalogue.types)
       .default("webhook.test")
       .meta({
-        description: `The type of the event: ${eventCatalogue.types.map((type) => `\`${type}\``).join(", ")}. Of another type than \`webhook.test\`, its data is the example of \`GET /event-types\`.`,
+        description: `The type of the event: ${eventCatalogue.types.map((type) => `\`${type}\``).join(", ")}. An event of another type than \`webhook.test\` has the example data from \`GET /event-types\`.`,
         example: "webhook.test",
       }),
   })
-  .openapi("TestRequest", { description: "The test event." });
+  .openapi("TestRequest", { description: "The options of a test event." });
 
 const test = createRoute({
   method: "post",
@@ -231,7 +238,7 @@ const test = createRoute({
   operationId: "testWebhook",
   summary: "Send a test event to a webhook",
   description:
-    "Creates an event and sends it to this webhook alone, regardless of its event types. If the webhook is disabled, the response is 409 `conflict`.",
+    "Creates a test event and sends it only to this webhook, regardless of the event types of the webhook. If the webhook is disabled, the response is 409 `conflict`.",
   tags,
   ...requireScope("webhooks:write"),
   ...failsWith("forbidden", "conflict"),

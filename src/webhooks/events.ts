@@ -5,8 +5,8 @@ import { WebhookData, webhookData } from "./schemas.ts";
 import type { Webhook } from "./webhook.ts";
 
 const TestData = z.strictObject({
-  webhook_id: z.string().meta({ description: "The webhook that was tested." }),
-  message: z.string().meta({ description: "A sentence that says so." }),
+  webhook_id: z.string().meta({ description: "The id of the webhook that was tested." }),
+  message: z.string().meta({ description: "A sentence that says that this event is a test." }),
 });
 
 const [ofWebhook, ofTest] = manifest.events;

@@ -9,7 +9,7 @@ export const manifest = {
   order: 80,
   tags: [
     { name: "Webhooks", description: "URLs that receive events." },
-    { name: "Deliveries", description: "Events on their way, attempt by attempt." },
+    { name: "Deliveries", description: "Deliveries of events to webhooks, with all attempts." },
   ],
   ids: { whk: "webhook", dlv: "delivery", att: "attempt", rdl: "redelivery" },
   scopes: { "webhooks:read": { isDefault: false }, "webhooks:write": { isDefault: false } },
@@ -23,13 +23,13 @@ export const manifest = {
         description: "Chat room of the team",
         event_types: ["task.completed"],
         status: "disabled",
-        disabled_reason: "The receiver answered 410 Gone.",
+        disabled_reason: "The receiver responded with 410 Gone.",
         created_at: "2026-01-30T08:00:00.000Z",
         updated_at: "2026-01-31T09:30:00.000Z",
       },
       types: {
         "webhook.disabled": {
-          description: "A webhook was disabled: by a call, because its receiver responded with 410, or because it failed for five days.",
+          description: "A webhook was disabled: by a request, because its receiver responded with 410, or because it failed for five days.",
         },
       },
     },
@@ -37,7 +37,7 @@ export const manifest = {
       schema: "TestMessage",
       scope: "webhooks:read",
       example: { webhook_id: webhookId, message: "This is a test." },
-      types: { "webhook.test": { description: "Sent on demand, to one webhook alone." } },
+      types: { "webhook.test": { description: "A test event was requested. This event is sent to only one webhook." } },
     },
   ],
   tables,

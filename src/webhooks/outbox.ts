@@ -178,7 +178,9 @@ function conditionsOf({ authority }: Outbox, change: AnyChange): BatchCondition[
 async function denialOf({ authority }: Outbox, { scopes = [] }: AnyChange, error: unknown): Promise<unknown> {
   if (authority && isFailedCondition(error, authorityHolds)) return authority.urlError(scopes);
   if (isFailedCondition(error, databaseHasRoom))
-    return new Failure("unavailable", "The database is full: only what ends or deletes something is still done.", { cause: error });
+    return new Failure("unavailable", "The database is full. Only changes that end or delete something are still possible.", {
+      cause: error,
+    });
   if (isFailedCondition(error, accountHasRoom) || isFailedCondition(error, accountHasReserve)) return overQuota(error);
   const full = (Object.keys(maxStored) as Stored[]).find((what) => isFailedCondition(error, mayStoreMore(what)));
   return full ? storesAll(full) : error;

@@ -83,7 +83,7 @@ export async function redeliverAll(
     due: ([, made]) => due(made),
   });
   if (!wrote(inserted))
-    throw new Failure("limit_reached", `${maxUnfinished} redeliveries of this account are still being made. Wait until one is done.`);
+    throw new Failure("limit_reached", `${maxUnfinished} redeliveries of this account are still running. Wait until one of them is done.`);
   return result;
 }
 

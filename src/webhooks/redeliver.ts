@@ -83,7 +83,8 @@ export async function attemptNow(context: WebhookContext, deliveryId: string): P
     scopes: eventCatalogue.scopesFor([before.eventType]),
     due: ([written]) => (wrote(written) ? [{ id: deliveryId, delayMs: 0 }] : []),
   });
-  if (!wrote(set)) throw new Failure("conflict", "The delivery is not waiting for an attempt: it is being made, or there is none to come.");
+  if (!wrote(set))
+    throw new Failure("conflict", "The delivery is not waiting for an attempt. Either an attempt is in progress, or no attempt follows.");
 }
 
 /** The maximum number of deliveries in a chain that one statement follows. */

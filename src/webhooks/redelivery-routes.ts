@@ -16,14 +16,17 @@ import { countRedeliveries, redeliverAll } from "./redeliver-many.ts";
 const tags = ["Deliveries"];
 
 const redeliveryId = z.string().meta({ description: "The id of the redelivery.", example: "rdl_019a1b2c3d4e7f8091a2b3c4d5e6f708" });
-const eventCount = z.int().meta({ description: "How many events match.", example: 250 });
+const eventCount = z.int().meta({ description: "The number of matching events.", example: 250 });
 
 const Redelivery = z
   .strictObject({
     id: redeliveryId,
     count: eventCount,
-    sent: z.int().meta({ description: "The number of them that were attempted.", example: 120 }),
-    status: z.enum(["running", "done"]).meta({ description: "`running` until all have been attempted, then `done`.", example: "running" }),
+    sent: z.int().meta({ description: "The number of matching events that have been attempted.", example: 120 }),
+    status: z.enum(["running", "done"]).meta({
+      description: "The status of the redelivery: `running` until all events have been attempted, then `done`.",
+      example: "running",
+    }),
   })
   .openapi("Redelivery", { description: "A redelivery of many events." });
 
@@ -34,33 +37,39 @@ const Redeliver = z
     from: timeInput.meta({
       type: "string",
       format: "date-time",
-      description: "Events from this time on.",
+      description: "Selects events that happened at or after this time.",
       example: "2026-01-01T00:00:00Z",
     }),
     to: timeInput.optional().meta({
       type: "string",
       format: "date-time",
-      description: "Events before this time; by default until now.",
+      description: "Selects events that happened before this time. The default is the current time.",
       example: "2099-01-01T00:00:00Z",
     }),
     status: z.enum(["delivered", "failed", "held", "pending"]).optional().meta({
       description:
-        "Events whose latest delivery has this status; by default `failed` and `held`. `delivered` sends what arrived once more. A `pending` delivery ends as `failed`, and the new one takes its place.",
+        "Selects events whose latest delivery has this status. The default is `failed` and `held`. Use `delivered` to send delivered events again. A `pending` delivery ends as `failed`, and the new delivery replaces it.",
       example: "failed",
     }),
     event_types: z
       .array(z.enum(eventCatalogue.types).meta({ description: `One of ${eventCatalogue.types.map((type) => `\`${type}\``).join(", ")}.` }))
       .min(1)
       .optional()
-      .meta({ description: "Events of these types; by default of all.", example: eventCatalogue.types.slice(0, 1) }),
-    dry_run: z.boolean().default(false).meta({ description: "Only count: nothing is sent.", example: true }),
+      .meta({ description: "Selects events of these types. The default is all types.", example: eventCatalogue.types.slice(0, 1) }),
+    dry_run: z
+      .boolean()
+      .default(false)
+      .meta({ description: "Whether to only count the matching events. If `dry_run` is true, nothing is sent.", example: true }),
   })
   .refine(({ from, to }) => to === undefined || from < to, {
     path: ["from"],
     message: "Must be earlier than `to`.",
     params: { code: "invalid_span" },
   })
-  .openapi("Redeliver", { description: "Which events to send again.", example: { from: "2026-01-01T00:00:00Z", dry_run: true } });
+  .openapi("Redeliver", {
+    description: "The filter that selects the events to send again.",
+    example: { from: "2026-01-01T00:00:00Z", dry_run: true },
+  });
 
 const redeliverMany = createRoute({
   method: "post",
@@ -68,7 +77,7 @@ const redeliverMany = createRoute({
   operationId: "redeliverMany",
   summary: "Send many events again",
   description:
-    "Sends every event that matches once more: five a second, each as a new delivery with the same `webhook-id`. The first 500 are made at once, the others before they are due. With `dry_run` it only counts. The webhook must be enabled: else 409 `conflict`.",
+    "Sends every matching event again, at five events per second. Each event gets a new delivery with the same `webhook-id`. The first 500 deliveries are created at once, and the others before they are due. With `dry_run`, the events are only counted. If the webhook is disabled, the response is 409 `conflict`, unless the request is a dry run.",
   tags,
   ...requireScope("webhooks:write"),
   ...failsWith("forbidden", "conflict"),
@@ -77,11 +86,11 @@ const redeliverMany = createRoute({
   responses: {
     200: postJson(
       z.strictObject({ count: eventCount }).openapi("RedeliveryCount", { description: "The result of a dry run." }),
-      "The number of matches; nothing is sent.",
+      "The number of matching events. Nothing is sent.",
     ),
     202: postJson(
-      z.strictObject({ id: redeliveryId, count: eventCount }).openapi("NewRedelivery", { description: "The redelivery that was set off." }),
-      "The redelivery, and how many it sends.",
+      z.strictObject({ id: redeliveryId, count: eventCount }).openapi("NewRedelivery", { description: "The new redelivery." }),
+      "The new redelivery and the number of its events.",
       "Location",
     ),
   },
@@ -112,13 +121,14 @@ const progress = createRoute({
   method: "get",
   path: "/redeliveries/{id}",
   operationId: "getRedelivery",
-  summary: "Get how far a redelivery is",
-  description: "Returns how many of its events have been attempted. Each delivery says whether its receiver accepted the event.",
+  summary: "Get the progress of a redelivery",
+  description:
+    "Returns how many events of the redelivery have been attempted. Each delivery shows whether its receiver accepted the event.",
   tags,
   ...requireScope("webhooks:read"),
   ...withConditions,
   request: { params: idParam("rdl_019a1b2c3d4e7f8091a2b3c4d5e6f708") },
-  responses: { 200: json(Redelivery, "How far it is.", "ETag"), ...notModified },
+  responses: { 200: json(Redelivery, "The progress of the redelivery.", "ETag"), ...notModified },
 });
 
 routes.openapi(progress, async (c) => {

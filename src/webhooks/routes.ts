@@ -31,29 +31,29 @@ import {
 } from "./write-webhooks.ts";
 
 const Webhook = z.strictObject(WebhookData.shape).openapi("Webhook", {
-  description: "A URL of yours that receives events. Only the responses that create it or rotate its secret have the secret.",
+  description: "A webhook, which sends events to a URL. Only the responses that create a webhook or rotate its secret contain the secret.",
 });
 
 const WebhookWithSecret = z
   .strictObject({
     ...WebhookData.shape,
     secret: z.string().meta({
-      description: "The secret that signs its requests. It is shown once.",
+      description: "The secret that signs the requests of the webhook. The secret is shown only once.",
       example: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwbWgtqCk4kwY=",
     }),
   })
-  .openapi("WebhookWithSecret", { description: "A webhook with its secret, which is shown this once." });
+  .openapi("WebhookWithSecret", { description: "A webhook with its secret, which is shown only once." });
 
 const ReplayedWebhook = z.strictObject({ ...WebhookData.shape, secret: noSecret }).openapi("ReplayedWebhook", {
   description:
-    "The response to a repeated request with the same Idempotency-Key, which has the header `Idempotent-Replayed`. It cannot show the secret again. If you did not get the first response, rotate the secret.",
+    "The response to a repeated request with the same Idempotency-Key. This response has the header `Idempotent-Replayed`, and cannot show the secret again. If you did not get the first response, rotate the secret.",
 });
 
 /** The response to a POST that creates a secret. There are two schemas, so that `secret` is not nullable in the response that shows the secret. */
 const WebhookOnce = z.union([WebhookWithSecret, ReplayedWebhook]);
 
 const NewWebhook = component("NewWebhook", NewWebhookShape, {
-  description: "A webhook to make.",
+  description: "A new webhook.",
   example: {
     url: "https://hooks.acme.dev/overview",
     description: "Chat room of the team",
@@ -62,11 +62,13 @@ const NewWebhook = component("NewWebhook", NewWebhookShape, {
 });
 
 const WebhookPatch = component("WebhookPatch", WebhookPatchShape, {
-  description: "The members of a webhook to change. `null` clears. Enabling a webhook sends nothing that was held.",
+  description: "The members of a webhook to change. `null` clears a member. Enabling a webhook does not send its held events.",
   example: { event_types: exampleTypes.slice(0, 1) },
 });
 
-const WebhookRotation = component("WebhookRotation", WebhookRotationShape, { description: "Options of the rotation." });
+const WebhookRotation = component("WebhookRotation", WebhookRotationShape, {
+  description: "The options for rotating the secret of a webhook.",
+});
 
 const params = idParam("whk_019a1b2c3d4e7f8091a2b3c4d5e6f708");
 const tags = ["Webhooks"];
@@ -86,7 +88,7 @@ const list = createRoute({
   path: "/webhooks",
   operationId: "listWebhooks",
   summary: "List webhooks",
-  description: "The webhooks of the account, newest first, without their secrets.",
+  description: "Lists the webhooks of the account, newest first, without their secrets.",
   tags,
   ...requireScope("webhooks:read"),
   request: { query: z.strictObject(pageQuery) },
@@ -106,7 +108,7 @@ const create = createRoute({
   operationId: "createWebhook",
   summary: "Create a webhook",
   description:
-    "Creates a webhook and shows its secret once. It receives events from then on. If the account already has 20 webhooks, the response is 409 `limit_reached`. The key also needs the read scope of each event type; `*` needs all of them.",
+    "Creates a webhook and shows its secret once. The webhook receives the events that happen from then on. If the account already has 20 webhooks, the response is 409 `limit_reached`. The key also needs the read scope of each event type. For `*`, the key needs all of these scopes.",
   tags,
   ...requireScope("webhooks:write"),
   ...failsWith("forbidden", "limit_reached"),
@@ -136,7 +138,7 @@ const read = createRoute({
   path: "/webhooks/{id}",
   operationId: "getWebhook",
   summary: "Get a webhook",
-  description: "One webhook by id, without its secret: what it is sent, and how it does.",
+  description: "Returns one webhook with its event types and its status, but without its secret.",
   tags,
   ...requireScope("webhooks:read"),
   ...withConditions,
@@ -155,13 +157,13 @@ const change = createRoute({
   operationId: "updateWebhook",
   summary: "Change, disable or enable a webhook",
   description:
-    "Changes where and what is sent, disables a webhook or enables it again. While it is disabled, its events are held. Enabling does not send them: redeliver them. Disabling sends `webhook.disabled`.",
+    "Changes a webhook, disables it or enables it again. While a webhook is disabled, its events are held. Enabling a webhook does not send its held events, so redeliver them. Disabling a webhook sends the event `webhook.disabled`.",
   tags,
   ...requireScope("webhooks:write"),
   ...failsWith("forbidden", "conflict", "limit_reached"),
   ...withConditions,
   request: { params, body: mergePatch(WebhookPatch) },
-  responses: { 200: json(Webhook, "The whole webhook.", "ETag") },
+  responses: { 200: json(Webhook, "The webhook after the change.", "ETag") },
 });
 
 routes.openapi(change, async (c) => {
@@ -181,13 +183,13 @@ const remove = createRoute({
   path: "/webhooks/{id}",
   operationId: "deleteWebhook",
   summary: "Delete a webhook",
-  description: "Deletes the webhook for good. Its pending deliveries are not sent.",
+  description: "Permanently deletes the webhook. The pending deliveries of the webhook are not sent.",
   tags,
   ...requireScope("webhooks:write"),
   ...failsWith("forbidden", "conflict"),
   ...withConditions,
   request: { params },
-  responses: { 204: noContent("It is deleted.") },
+  responses: { 204: noContent("The webhook is deleted.") },
 });
 
 routes.openapi(remove, async (c) => {
@@ -199,9 +201,9 @@ const rotate = createRoute({
   method: "post",
   path: "/webhooks/{id}/rotate-secret",
   operationId: "rotateWebhookSecret",
-  summary: "Give a webhook a new secret",
+  summary: "Rotate the secret of a webhook",
   description:
-    "Creates a new secret and shows it once. Until the overlap ends, each request has a signature of each secret. Another rotation ends an earlier overlap.",
+    "Creates a new secret and shows it once. Until the overlap ends, each request has a signature for each of the two secrets. Another rotation ends the overlap of an earlier rotation.",
   tags,
   ...requireScope("webhooks:write"),
   ...failsWith("forbidden", "conflict"),

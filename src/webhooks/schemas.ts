@@ -15,19 +15,24 @@ const webhookStatuses = ["active", "disabled", "failing"] as const;
 export const WebhookData = z.strictObject({
   id: z.string().meta({ description: "The id of the webhook.", examples: ["whk_019a1b2c3d4e7f8091a2b3c4d5e6f708"] }),
   url: z.string().meta({ description: "The URL that receives the events.", examples: ["https://hooks.acme.dev/overview"] }),
-  description: z.string().meta({ description: "The description; can be empty.", examples: ["Chat room of the team"] }),
-  event_types: z.array(z.string()).meta({ description: "The event types that it receives; `*` means all.", examples: [[...exampleTypes]] }),
+  description: z.string().meta({ description: "The description of the webhook, which can be empty.", examples: ["Chat room of the team"] }),
+  event_types: z
+    .array(z.string())
+    .meta({ description: "The event types that the webhook receives. `*` means all event types.", examples: [[...exampleTypes]] }),
   status: z.enum(webhookStatuses).meta({
     description:
-      "How it does: `active`, `failing` while its latest attempt failed and further ones are made, `disabled` while its events are held.",
+      "The status of the webhook: `active`, `failing` (its latest attempt failed, and attempts continue) or `disabled` (its events are held).",
     examples: ["active"],
   }),
   disabled_reason: z
     .string()
     .nullable()
-    .meta({ description: "Why it was disabled, in a sentence; null while it is not.", examples: [null] }),
-  created_at: timeOf("When the webhook was created."),
-  updated_at: timeOf("When the webhook was last changed."),
+    .meta({
+      description: "A sentence that explains why the webhook was disabled. The value is null if the webhook is not disabled.",
+      examples: [null],
+    }),
+  created_at: timeOf("The time when the webhook was created."),
+  updated_at: timeOf("The time when the webhook was last changed."),
 });
 
 export const webhookData = (webhook: Webhook): z.infer<typeof WebhookData> => ({
@@ -57,20 +62,20 @@ const url = z
     pattern: "^[hH][tT][tT][pP][sS]?://[^/\\s\\\\]",
     maxLength: maxUrl,
     example: "https://hooks.acme.dev/overview",
-    description: "The URL that receives events: https, with a public host name, without user name and password.",
+    description: "The URL that receives the events. The URL must use https and a public host name, without a user name or password.",
   });
-const description = visibleText(0, 500).meta({ description: "The description.", example: "Chat room of the team" });
+const description = visibleText(0, 500).meta({ description: "The description of the webhook.", example: "Chat room of the team" });
 
 const { types } = eventCatalogue;
 
 const eventTypes = z
-  .array(z.enum(["*", ...types], "Must be * or one of GET /event-types."))
+  .array(z.enum(["*", ...types], "Must be * or an event type from GET /event-types."))
   .min(1)
   .transform((types): string[] => (types.includes("*") ? ["*"] : [...new Set(types)]))
   .meta({
     type: "array",
     minItems: 1,
-    description: `The types of events to send: ${types.map((type) => `\`${type}\``).join(", ")}; or \`*\` for all, also for those that are added later.`,
+    description: `The event types to send: ${types.map((type) => `\`${type}\``).join(", ")}; or \`*\` for all types, including types that are added later.`,
     items: {
       type: "string",
       enum: ["*", ...types],
@@ -85,11 +90,11 @@ export const WebhookPatch = z.strictObject({
   url: url.optional(),
   description: description.nullable().optional(),
   event_types: eventTypes.optional(),
-  status: z
-    .enum(["active", "disabled"])
-    .optional()
-    .meta({ description: "`disabled` holds its events; `active` sends those that come from then on.", example: "disabled" }),
+  status: z.enum(["active", "disabled"]).optional().meta({
+    description: "`disabled` holds the events of the webhook. `active` sends the events that happen from then on.",
+    example: "disabled",
+  }),
 });
 
 /** The options for rotating the secret of a webhook. */
-export const WebhookRotation = rotation("For how many seconds the old secret signs too, 0 to 604,800 (seven days).");
+export const WebhookRotation = rotation("The number of seconds that the old secret also signs requests, from 0 to 604,800 (seven days).");

@@ -81,9 +81,9 @@ export const ownHosts = (publicOrigin: string): string[] =>
  */
 export function urlErrorOf(text: string, { ownHosts, isLocal }: UrlContext): string | null {
   if (text.length > maxUrl) return `The URL must have at most ${maxUrl} characters.`;
-  if (/[\p{C}\p{Z}\\]/u.test(text)) return "The URL must have no spaces, control characters or backslashes.";
+  if (/[\p{C}\p{Z}\\]/u.test(text)) return "The URL must not contain spaces, control characters or backslashes.";
   if (/[\u3002\uff0e\uff61]/.test(text) || /^[^/?#]*\/\/[^/?#]*%/.test(text))
-    return "The host must be written plainly: no percent signs and no dots but plain ones.";
+    return "The host must not contain percent signs, or dots other than the plain dot.";
   const url = URL.canParse(text) ? new URL(text) : null;
   if (!url) return "This is not an absolute URL.";
   if (!/^https?:$/.test(url.protocol)) return "The URL must begin with https://.";
@@ -91,15 +91,15 @@ export function urlErrorOf(text: string, { ownHosts, isLocal }: UrlContext): str
   const isOpen = isLocal && isLoopback(url.hostname);
   if (url.protocol !== "https:" && !(isLocal && url.protocol === "http:")) return "The URL must begin with https://.";
   if (url.username !== "" || url.password !== "" || /^https?:\/\/[^/?#]*@/i.test(text))
-    return "The URL must carry no user name or password.";
+    return "The URL must not contain a user name or password.";
   if (isOpen) return null;
   const host = url.hostname;
   if (host.startsWith("[") || ipaddr.isValid(host)) return "The URL must name a host, not an IP address.";
   if (host.endsWith(".")) return "The host must not end with a dot.";
-  if (!host.includes(".")) return "The host must be a public name, with a dot in it.";
+  if (!host.includes(".")) return "The host must be a public name that contains a dot.";
   if (host.split(".").some((label) => !/^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?$/.test(label)) || host.length > 253 || /\.\d+$/.test(host))
     return "The host is not a name that can be looked up.";
   if (specialDomains.some((domain) => host === domain || host.endsWith(`.${domain}`))) return "The host is not a public name.";
-  if (ownHosts.includes(host)) return "The URL must not lead back to this service.";
+  if (ownHosts.includes(host)) return "The URL must not point to this service.";
   return null;
 }

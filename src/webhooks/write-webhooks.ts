@@ -75,7 +75,7 @@ async function insertWebhook(
     .where(ofAccount);
   const [counted] = await counting;
   if (!counted || counted.made >= maxWebhooks)
-    throw new Failure("limit_reached", `An account may have ${maxWebhooks} webhooks. Delete one that is no longer used.`);
+    throw new Failure("limit_reached", `An account may have at most ${maxWebhooks} webhooks. Delete a webhook that you no longer use.`);
   const webhook: Webhook = {
     accountId: actor.accountId,
     number: counted.highest + 1,
@@ -124,7 +124,7 @@ function patched(before: Webhook, patch: WebhookPatch): Partial<Webhook> {
   if (changes.state === "active") return { ...changes, disabledReason: null, failingSince: null };
   // The receiver at the new URL has not failed yet.
   const moved = changes.url === undefined ? changes : { ...changes, failingSince: null };
-  return changes.state === "disabled" ? { ...moved, disabledReason: "It was disabled by a call." } : moved;
+  return changes.state === "disabled" ? { ...moved, disabledReason: "The webhook was disabled by a request." } : moved;
 }
 
 /**

@@ -39,21 +39,21 @@ export function errorPages(document: JsonObject, origin: string): DocPage[] {
         "## What happened",
         `The request was not served. ${why}`,
         "## What to do",
-        `${what}${header ? ` The header \`${header}\` of the answer says so to the client.` : ""}`,
-        "## An answer",
+        `${what}${header ? ` The header \`${header}\` of the response contains more information for the client.` : ""}`,
+        "## Example response",
         jsonFence(problemExample(code, { instance: pathOf(answering[0]?.path ?? "/api/v1/tasks"), origin })),
         "## Where it occurs",
         answering.length === operations.length || answering.length > 20
-          ? `With ${answering.length} of ${operations.length} operations: all but ${
+          ? `With ${answering.length} of ${operations.length} operations: all except ${
               operations
                 .filter((each) => !answering.includes(each))
                 .map(({ operation }) => `[${operation.summary}](${operationPath(operation.operationId)})`)
                 .join(", ") || "none"
             }.`
           : answering.length === 0
-            ? "With no operation: with a path that is there under a method that it does not take."
+            ? "This error does not belong to an operation. It occurs for a known path with an unsupported method."
             : answering.map(({ operation }) => `- [${operation.summary}](${operationPath(operation.operationId)})`).join("\n"),
-        "See [how errors are told](/docs/guides/errors).",
+        "The [errors guide](/docs/guides/errors) describes the format of errors.",
       ),
     };
   });

@@ -18,13 +18,13 @@ export const eventPages = (document: JsonObject): DocPage[] =>
       markdown: paragraphs(
         `# ${type}`,
         description,
-        `To subscribe to it and to read it a key needs the scope \`${scope}\`, beside those of webhooks.`,
+        `To subscribe to this event and to read it, a key needs the scope \`${scope}\` in addition to the scopes for webhooks.`,
         "## What is sent",
-        `The body of the request, a [${payloadName(type)}](${schemaPath(payloadName(type))}), which is signed: see [webhooks](/docs/guides/webhooks).`,
+        `The body of the request is a [${payloadName(type)}](${schemaPath(payloadName(type))}). The request is signed, as the [webhooks guide](/docs/guides/webhooks) describes.`,
         jsonFence(exampleBodyOf(kind)),
         "## Its data",
         `\`data\` is a [${schema}](${schemaPath(schema)}).`,
-        previous !== undefined && "`previous` has the former values of the members of `data` that changed, `updated_at` among them.",
+        previous !== undefined && "`previous` has the previous values of the changed members of `data`, including `updated_at`.",
         schemas[schema] && memberTable(schemas[schema]),
       ),
     };

@@ -3,17 +3,17 @@ import type { JsonObject } from "../../../src/openapi/document.ts";
 import { figures, withFigures } from "../figures.ts";
 
 const guides = [
-  ["quick-start", "From nothing to a verified webhook in six steps."],
-  ["authentication", "Keys: what they look like, scopes, rotation, and what to do about a leak."],
+  ["quick-start", "How to get from a clone to a verified webhook in six steps."],
+  ["authentication", "The format of keys, their scopes and rotation, and what to do about a leaked key."],
   ["limits", "How the hourly limit works, which headers describe it, and how to back off."],
   ["errors", "The parts of an error, every code, and the order of the checks."],
   ["pagination", "How to read a list to its end."],
   ["idempotency", "How to repeat a POST safely."],
-  ["conditional-requests", "How to read only new versions, and to overwrite no change unseen."],
+  ["conditional-requests", "How to read only new versions, and how to avoid overwriting the changes of others."],
   ["webhooks", "Requests, verification, retries and local tests."],
-  ["usage", "The four figures, and how each is computed."],
+  ["usage", "The four usage figures, and how each figure is computed."],
   ["sign-in", "Passkeys, roles, invitations, sessions and the audit log."],
-  ["versioning", "Which changes can come, which cannot, and how we announce them."],
+  ["versioning", "Which changes may happen, which changes cannot happen, and how changes are announced."],
   ["changelog", "The changes of each version."],
 ] as const;
 

@@ -17,14 +17,14 @@ export function indexPage(document: JsonObject, pages: readonly DocPage[]): DocP
     path: "/docs",
     title: "Documentation",
     kind: "Documentation",
-    summary: "Guides, reference, errors and events of this API.",
+    summary: "The guides, reference, errors and events of this API.",
     markdown: paragraphs(
       "# Documentation",
       "New here? The [quick start](/docs/guides/quick-start) takes you from a clone to a verified webhook in six steps.",
       "## Guides",
       listOf(of("Guide")),
       "## Reference",
-      "Every operation with its parameters, responses, errors and samples. For tools: [OpenAPI as JSON](/api/v1/openapi.json), [as YAML](/api/v1/openapi.yaml).",
+      "Every operation with its parameters, responses, errors and samples. For tools, there is [OpenAPI as JSON](/api/v1/openapi.json) and [as YAML](/api/v1/openapi.yaml).",
       ...tagsOf(document).map((tag) => paragraphs(`### ${tag}`, (byTag.get(tag) ?? []).map(line).join("\n"))),
       "## Events",
       listOf(of("Event")),
@@ -35,7 +35,7 @@ export function indexPage(document: JsonObject, pages: readonly DocPage[]): DocP
         .map(({ title, path }) => `[${title}](${path})`)
         .join(", "),
       "## For machines",
-      "Each of these pages is Markdown too: put `.md` after its path, or ask for `text/markdown`. [llms.txt](/llms.txt) lists them; [the API catalogue](/.well-known/api-catalog) says where what is.",
+      "Each of these pages is also available as Markdown. Append `.md` to the path, or send `Accept: text/markdown`. [llms.txt](/llms.txt) lists all pages, and the [API catalog](/.well-known/api-catalog) lists the machine-readable documents.",
     ),
   };
 }

@@ -33,7 +33,7 @@ function bodyOf(document: JsonObject, { operation }: Place): string {
   const schema = partOf(document, media.schema as JsonObject);
   return paragraphs(
     "## Body",
-    `JSON${requestBody.required === true ? "" : ", which may be left out"}. ${String(schema.description ?? "")}`,
+    `JSON${requestBody.required === true ? "" : ", which can be omitted"}. ${String(schema.description ?? "")}`,
     memberTable(schema, "Required"),
     media.example !== undefined && jsonFence(media.example),
   );
@@ -63,7 +63,7 @@ function errorsOf(document: JsonObject, { operation }: Place, instance: string):
   if (all.length === 0) return "";
   return paragraphs(
     "## Errors",
-    "Problems as [the errors guide](/docs/guides/errors) describes them; each code has its page.",
+    "The [errors guide](/docs/guides/errors) describes the error responses. Each code has its own page.",
     ...all.map(({ status, codes, example }) =>
       paragraphs(
         `### ${status} ${STATUS_CODES[status] ?? ""}`,

@@ -32,7 +32,7 @@ const headerChecks: Record<string, (c: ApiContext) => unknown> = {
 function requireIdentity(c: ApiContext): void {
   const codings = (c.req.header("Content-Encoding") ?? "").toLowerCase().split(",");
   if (codings.every((coding) => ["", "identity"].includes(coding.trim()))) return;
-  throw new Failure("unsupported_media_type", "Send the body without Content-Encoding: a compressed body is not supported.", {
+  throw new Failure("unsupported_media_type", "Send the body without Content-Encoding, because compressed bodies are not supported.", {
     headers: { "Accept-Encoding": "identity" },
   });
 }

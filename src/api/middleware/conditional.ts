@@ -28,8 +28,14 @@ export function tagsIn(c: ApiContext, header: "If-Match" | "If-None-Match"): str
   const value = c.req.header(header);
   if (value === undefined) return null;
   if (!tagList.test(value)) {
-    throw new Failure("invalid_header", `The header ${header} is not valid.`, {
-      fieldErrors: [{ header, code: "invalid_format", detail: 'Must be * or entity tags as they came, quotes included: "..."' }],
+    throw new Failure("invalid_header", `The value of the header ${header} is not valid.`, {
+      fieldErrors: [
+        {
+          header,
+          code: "invalid_format",
+          detail: 'Must be * or a list of entity tags as the service sent them, including the quotes: "..."',
+        },
+      ],
     });
   }
   return value.trim() === "*" ? "*" : (value.match(/(?:W\/)?"[^"]*"/g) ?? []);
@@ -63,6 +69,6 @@ export function respondOne<Body extends object>(c: ApiContext, body: Body, etag:
 export function respondNotModified(c: ApiContext, etag: string) {
   const wanted = tagsIn(c, "If-Match");
   if (wanted !== null && !names(wanted, revisionOf(etag) ?? ""))
-    throw new Failure("precondition_failed", "This is not the version that If-Match names.");
+    throw new Failure("precondition_failed", "The current version of the resource does not match If-Match.");
   return isKnown(c, etag) ? respondEmpty(c, 304, { ETag: etag }) : null;
 }

@@ -19,7 +19,7 @@ export function idempotencyKeyIn(c: ApiContext): string | null {
   const value = c.req.header("Idempotency-Key");
   if (value === undefined) return null;
   if (!idempotencyKey.test(value)) {
-    throw new Failure("invalid_header", "The header Idempotency-Key is not valid.", {
+    throw new Failure("invalid_header", "The value of the header Idempotency-Key is not valid.", {
       fieldErrors: [{ header: "Idempotency-Key", code: "invalid_format", detail: "Must be 1 to 255 printable ASCII characters." }],
     });
   }

@@ -18,7 +18,7 @@ const pointerOf = (path: readonly PropertyKey[]) =>
 
 const named = (part: PropertyKey) => maskKeys(String(part), maxName);
 
-const unknown = "This is not known here.";
+const unknown = "This is not a known name.";
 
 function fieldErrorsOf(
   issue: Issue,
@@ -45,7 +45,7 @@ export const onInvalid: Hook<unknown, ApiEnv, string, unknown> = (result) => {
       .slice(0, maxFieldErrors);
   switch (result.target) {
     case "json":
-      throw new Failure("invalid_body", "The body is JSON, but not what this operation takes.", {
+      throw new Failure("invalid_body", "The body is valid JSON, but it does not match the schema of this operation.", {
         fieldErrors: all((path) => ({ pointer: pointerOf(path) }), "unknown_member"),
       });
     case "query":

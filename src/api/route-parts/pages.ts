@@ -9,15 +9,15 @@ import { respondJson } from "../respond.ts";
 export const pageOf = <Item extends z.ZodType>(item: Item, name: string) =>
   z
     .strictObject({
-      data: z.array(item).meta({ description: "The items of this page." }),
-      next_cursor: z.string().nullable().meta({ description: "Send it as `cursor` for the next page. Null on the last.", example: null }),
+      data: z.array(item).meta({ description: "The items on this page." }),
+      next_cursor: z.string().nullable().meta({ description: "The `cursor` of the next page, or null on the last page.", example: null }),
       has_more: z.boolean().meta({
         description:
-          "Whether there is a next page. May be true of a page that is short or empty: a filtered one looks at a bounded number of rows.",
+          "Whether there is a next page. `has_more` can be true for a short or empty page, because a filtered page reads a bounded number of rows.",
         example: false,
       }),
     })
-    .openapi(name, { description: "A page of a list." });
+    .openapi(name, { description: "One page of a list." });
 
 /**
  * Returns a checksum that ties a cursor to its list. The checksum covers the path, the position, and all query parameters except `cursor` and
@@ -53,9 +53,13 @@ export function positionAt<Position extends z.ZodType>(
   } catch {
     // A malformed cursor gets the same error as a cursor of another list.
   }
-  throw new Failure("invalid_cursor", "This cursor was not given out for this list. Begin again without one.", {
+  throw new Failure("invalid_cursor", "This cursor does not belong to this list. Start again without a cursor.", {
     fieldErrors: [
-      { parameter: "cursor", code: "invalid_cursor", detail: "Take `next_cursor` of the page before, with the same filters and order." },
+      {
+        parameter: "cursor",
+        code: "invalid_cursor",
+        detail: "Send the `next_cursor` of the previous page, with the same filters and order.",
+      },
     ],
   });
 }

@@ -26,12 +26,16 @@ const header = (name: string, description: string, form: { pattern: string; minL
   schema: { type: "string" as const, ...form },
 });
 
-const ifMatch = header("If-Match", "Changes the resource only if it has this ETag, also in its weak form. Otherwise the response is 412.", {
-  pattern: tagListPattern,
-});
+const ifMatch = header(
+  "If-Match",
+  "The ETag that the resource must have. The weak form of the ETag matches too. If the resource has another ETag, the response is 412.",
+  {
+    pattern: tagListPattern,
+  },
+);
 const ifNoneMatch = header(
   "If-None-Match",
-  "The ETag that the client has. If it is still the same, a read responds with 304. A change responds with 412, and to `*` always.",
+  "The ETag of the version that the client has. If the resource still has this ETag, a GET gets 304 and a change gets 412. A change with `*` always gets 412.",
   { pattern: tagListPattern },
 );
 
@@ -40,10 +44,14 @@ const ifNoneMatch = header(
 export const withConditions = { parameters: [ifMatch, ifNoneMatch] };
 export const withIdempotencyKey = {
   parameters: [
-    header("Idempotency-Key", "Makes the POST safe to repeat for 24 hours: 1 to 255 printable ASCII characters, new for each request.", {
-      minLength: 1,
-      maxLength: 255,
-      pattern: idempotencyKeyPattern,
-    }),
+    header(
+      "Idempotency-Key",
+      "Makes the POST safe to repeat for 24 hours. The value has 1 to 255 printable ASCII characters. Use a new value for each new request.",
+      {
+        minLength: 1,
+        maxLength: 255,
+        pattern: idempotencyKeyPattern,
+      },
+    ),
   ],
 };

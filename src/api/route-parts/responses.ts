@@ -10,48 +10,55 @@ export const Problem = z
   .strictObject({
     type: z.string().meta({
       format: "uri",
-      description: "A page about this kind of error; of 429 the registered type of quotas.",
+      description:
+        "The URL of a page about this error code. For the status 429, the value is the registered problem type for exceeded quotas.",
       example: `${exampleOrigin}/docs/errors/not_found`,
     }),
-    title: z.string().meta({ description: "The kind of error, in a few words.", example: "Not found" }),
-    status: z.int().meta({ description: "The status of the response.", example: 404 }),
-    detail: z.string().meta({ description: "A sentence for people about this occurrence.", example: "There is no such task." }),
-    instance: z
+    title: z.string().meta({ description: "A short title for this kind of error.", example: "Not found" }),
+    status: z.int().meta({ description: "The HTTP status of the response.", example: 404 }),
+    detail: z
       .string()
-      .meta({ description: "The path that was asked for.", example: "/api/v1/tasks/tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+      .meta({ description: "A sentence for people that explains this occurrence of the error.", example: "There is no such task." }),
+    instance: z.string().meta({ description: "The path of the request.", example: "/api/v1/tasks/tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
     code: z.enum(Object.keys(failures) as [FailureCode, ...FailureCode[]]).meta({
-      description: `The kind of error, for programs: ${Object.keys(failures)
+      description: `The error code, for programs: ${Object.keys(failures)
         .map((code) => `\`${code}\``)
-        .join(", ")}. New codes may come.`,
+        .join(", ")}. New codes may be added.`,
       example: "not_found",
     }),
     request_id: z.string().meta({
-      description: "The `X-Request-Id` of the response. Quote it when you ask for help.",
+      description: "The `X-Request-Id` of the response. Quote this id when you ask for help.",
       example: "req_019a1b2c3d4e7f8091a2b3c4d5e6f708",
     }),
     errors: z
       .array(
         z.strictObject({
-          detail: z.string().meta({ description: "The error at this place, in a sentence.", example: "This is required." }),
+          detail: z.string().meta({ description: "A sentence for people that explains this error.", example: "This is required." }),
           code: z.enum(fieldErrorCodes).meta({
-            description: `What is wrong there, for programs: ${fieldErrorCodes
+            description: `The code of this error, for programs: ${fieldErrorCodes
               .map((code) => `\`${code}\``)
-              .join(", ")}. New codes may come.`,
+              .join(", ")}. New codes may be added.`,
             example: "required",
           }),
-          pointer: z.string().optional().meta({ description: "The member of the body (RFC 6901).", example: "/title" }),
-          parameter: z.string().optional().meta({ description: "The query parameter.", example: "limit" }),
-          header: z.string().optional().meta({ description: "The header.", example: "Idempotency-Key" }),
+          pointer: z
+            .string()
+            .optional()
+            .meta({ description: "The JSON pointer (RFC 6901) to the invalid member of the body.", example: "/title" }),
+          parameter: z.string().optional().meta({ description: "The name of the invalid query parameter.", example: "limit" }),
+          header: z.string().optional().meta({ description: "The name of the invalid header.", example: "Idempotency-Key" }),
         }),
       )
       .optional()
-      .meta({ description: "Each place that is wrong, where it is one of the body, the query or the headers." }),
+      .meta({ description: "One entry for each invalid body member, query parameter or header." }),
     "violated-policies": z
       .array(z.string())
       .optional()
-      .meta({ description: "Of 429: the names of the limits that are used up.", example: ["hour"] }),
+      .meta({
+        description: "The names of the limits that are used up. Only responses with the status 429 have this member.",
+        example: ["hour"],
+      }),
   })
-  .openapi("Problem", { description: "Why a request was not served (RFC 9457)." });
+  .openapi("Problem", { description: "An error response (RFC 9457), which explains why the request was not served." });
 
 export const headerRefs = (...names: readonly string[]) =>
   Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));

@@ -7,11 +7,14 @@ export { isoText as time } from "../../time/iso-text.ts";
  * The schema of a secret in a replay, where the secret is always null. The type also allows a string, because few generators support a null-only
  * type.
  */
-export const noSecret = z.string().nullable().meta({ description: "Always null: the first response had the secret.", example: null });
+export const noSecret = z
+  .string()
+  .nullable()
+  .meta({ description: "The value is always null, because only the first response contains the secret.", example: null });
 
 /** The schema of an id in a path. A malformed id is not a validation error: it gets 404, like any unknown id. */
 export const idParam = (example: string) =>
-  z.object({ id: z.string().meta({ param: { name: "id", in: "path", description: "The id of what is asked for." }, example }) });
+  z.object({ id: z.string().meta({ param: { name: "id", in: "path", description: "The id of the resource." }, example }) });
 
 /**
  * Returns an area's schema as a named component of the OpenAPI document. A schema that was created before `@hono/zod-openapi` was imported has no
@@ -34,7 +37,7 @@ export const severalOf = <Value extends z.ZodType<string>>(of: Value, form: obje
     .preprocess((given) => (typeof given === "string" ? [given] : given), z.array(of).max(most))
     .superRefine((values, ctx) => {
       const twice = values.find((value, index) => values.indexOf(value) < index);
-      if (twice !== undefined) ctx.addIssue({ code: "custom", message: `Give ${twice} once.`, params: { code: "duplicate" } });
+      if (twice !== undefined) ctx.addIssue({ code: "custom", message: `Must contain ${twice} only once.`, params: { code: "duplicate" } });
     })
     .optional()
     .meta({
@@ -42,7 +45,7 @@ export const severalOf = <Value extends z.ZodType<string>>(of: Value, form: obje
       items: { type: "string", ...form },
       uniqueItems: true,
       maxItems: most,
-      description: `${description} Repeat it for several values.`,
+      description: `${description} Repeat the parameter to select several values.`,
       param: { style: "form", explode: true },
     });
 
@@ -60,12 +63,12 @@ const limitParam = z
   .regex(/^([1-9]|[1-9][0-9]|100)$/, "Must be a whole number from 1 to 100.")
   .transform(Number)
   .default(25)
-  .meta({ type: "integer", minimum: 1, maximum: 100, default: 25, description: "How many items a page has: 1 to 100." });
+  .meta({ type: "integer", minimum: 1, maximum: 100, default: 25, description: "The maximum number of items on the page, from 1 to 100." });
 
 const cursorParam = z
   .string()
   .max(1024)
   .optional()
-  .meta({ description: "`next_cursor` of the page before, with the same filters and order; without it, the first page." });
+  .meta({ description: "The `next_cursor` of the previous page, with the same filters and order. Omit the cursor to get the first page." });
 
 export const pageQuery = { limit: limitParam, cursor: cursorParam };

@@ -16,13 +16,13 @@ export const Timeline = ({ delivery, now }: { delivery: Delivery & { attempts: r
     {delivery.attempts.map((each) => (
       <li class={each.error === null ? "good" : "bad"}>
         <span aria-hidden="true">{each.error === null ? "✓" : "✕"}</span> <Moment timeMs={each.at} />:{" "}
-        {each.error === null ? "delivered" : each.status === null ? each.error : `answered ${each.status}`}, {integer(each.durationMs)} ms
+        {each.error === null ? "delivered" : each.status === null ? each.error : `response ${each.status}`}, {integer(each.durationMs)} ms
       </li>
     ))}
     {unrecorded(delivery) > 0 && (
       <li class="plain">
-        <span aria-hidden="true">–</span> {counted(unrecorded(delivery), "attempt")} without a record: the account had used up its storage,
-        or the attempt was interrupted
+        <span aria-hidden="true">–</span> {counted(unrecorded(delivery), "attempt")} not recorded, because the account had used up its
+        storage or the attempt was interrupted
       </li>
     )}
     {delivery.status === "pending" && delivery.nextAttemptAt !== null && (
@@ -35,7 +35,7 @@ export const Timeline = ({ delivery, now }: { delivery: Delivery & { attempts: r
       delivery.nextAttemptAt !== null &&
       attemptsAfter(delivery.attemptsMade, delivery.nextAttemptAt).map((at, index) => (
         <li class="later">
-          <span aria-hidden="true">◌</span> attempt {delivery.attemptsMade + 2 + index}, should it fail until then: about{" "}
+          <span aria-hidden="true">◌</span> attempt {delivery.attemptsMade + 2 + index}, if the attempts before it fail: about{" "}
           <Moment timeMs={at} />
         </li>
       ))}
@@ -46,7 +46,7 @@ export const Timeline = ({ delivery, now }: { delivery: Delivery & { attempts: r
 export const AttemptPanel = ({ attempt: made, number, delivery }: { attempt: Attempt; number: number; delivery: Delivery }) => (
   <section class="panel" aria-labelledby={`attempt-${number}`}>
     <h2 id={`attempt-${number}`}>
-      Attempt {number}: {made.status === null ? (made.error ?? "no answer") : <StatusCode status={made.status} />}
+      Attempt {number}: {made.status === null ? (made.error ?? "no response") : <StatusCode status={made.status} />}
     </h2>
     {made.advice && <p>{made.advice}</p>}
     <div class="columns">
@@ -59,10 +59,10 @@ webhook-timestamp: ${Math.floor(made.at / 1000)}
 webhook-signature: v1,…`}</Code>
       </div>
       <div>
-        <h3>Answered after {integer(made.durationMs)} ms</h3>
-        <Code label={`Answer to attempt ${number}`}>
+        <h3>Response after {integer(made.durationMs)} ms</h3>
+        <Code label={`Response to attempt ${number}`}>
           {made.status === null
-            ? "nothing"
+            ? "no response"
             : [
                 String(made.status),
                 ...Object.entries(made.responseHeaders).map(([name, value]) => `${name}: ${value}`),
@@ -70,13 +70,13 @@ webhook-signature: v1,…`}</Code>
                 made.responseBody,
               ].join("\n")}
         </Code>
-        {made.bodyIsCut && <p class="help">The response was longer. Only its beginning is kept.</p>}
+        {made.bodyIsCut && <p class="help">The response was longer. Only the beginning of the response is kept.</p>}
       </div>
     </div>
   </section>
 );
 
-const resultOf = ({ status, error }: Attempt) => (status === null ? (error ?? "no answer") : String(status));
+const resultOf = ({ status, error }: Attempt) => (status === null ? (error ?? "no response") : String(status));
 
 const headersOf = ({ responseHeaders }: Attempt) =>
   Object.entries(responseHeaders)

@@ -89,27 +89,28 @@ function changeOf(value: number | null, { better, decimals, unit, sentence }: Co
  * reach its limit in this hour.
  */
 function paceOf({ used, limit, resetsAt }: RateLimitUsage, now: number): string {
-  if (used >= limit) return ". Used up: requests are refused until then";
+  if (used >= limit) return ". The limit is used up, so requests are refused until then";
   const elapsed = hourMs - (resetsAt - now);
   const usedUpAt = now + ((limit - used) * elapsed) / Math.max(used, 1);
   // The first five minutes of an hour are too short for an estimate.
-  return used > 0 && elapsed > 5 * minuteMs && usedUpAt < resetsAt ? `. At this pace used up at ${timeOfDay(usedUpAt)}` : "";
+  return used > 0 && elapsed > 5 * minuteMs && usedUpAt < resetsAt ? `. At this pace, the limit is used up at ${timeOfDay(usedUpAt)}` : "";
 }
 
-/** `refused` is the number of requests over the limit in the window of the other figures. `busiest` is the window's hour with the most requests. */
+/** `denied` is the number of requests over the limit in the window of the other figures. `busiest` is the window's hour with the most requests. */
 const RateLimitFigure = ({
   highest,
-  formError,
+  denied,
   busiest,
   now,
 }: {
   highest: RateLimitUsage | null;
-  formError: number;
+  denied: number;
   busiest: Hour | null;
   now: number;
 }) => {
   const name = "Rate Limit Usage";
-  if (highest === null) return <Figure name={name} href="/keys" value={dash} noChange="It cannot be read just now. Load the page again." />;
+  if (highest === null)
+    return <Figure name={name} href="/keys" value={dash} noChange="The rate limit usage cannot be read right now. Reload the page." />;
   const peak = busiest
     ? ` Busiest hour of all keys: ${barName(busiest.start, "30d")}, ${timeOfDay(busiest.start)}, ${integer(busiest.requests)} requests.`
     : "";
@@ -123,7 +124,7 @@ const RateLimitFigure = ({
       noChange={
         highest.keyName === null
           ? "No key yet"
-          : `Key “\u2068${highest.keyName}\u2069”, closest to its limit; ${resets}.${formError > 0 ? ` ${integer(formError)} refused with 429 in this time.` : ""}${peak}`
+          : `Key “\u2068${highest.keyName}\u2069”, closest to its limit; ${resets}.${denied > 0 ? ` ${integer(denied)} requests were denied with 429 in this period.` : ""}${peak}`
       }
     />
   );
@@ -192,7 +193,7 @@ export const Figures = ({
             sentence: against(exactMilliseconds(avgResponseTimeMs.previous)),
           })}
         />
-        <RateLimitFigure highest={highest} formError={usage.byClass["429"]} busiest={busiest} now={now} />
+        <RateLimitFigure highest={highest} denied={usage.byClass["429"]} busiest={busiest} now={now} />
       </div>
     </section>
   );

@@ -152,7 +152,7 @@ export function framed(c: PageContext, { title, section, action, trail = [] }: S
       </nav>
       <main id="main" tabindex={-1}>
         {trail.length > 0 && (
-          <nav class="trail" aria-label="Above this page">
+          <nav class="trail" aria-label="Breadcrumb">
             {trail.map(([name, path]) => (
               <a href={path}>
                 <bdi>{name}</bdi>
@@ -169,8 +169,8 @@ export function framed(c: PageContext, { title, section, action, trail = [] }: S
         {visitor && visitor.account.suspendedAt !== null && (
           <Note>
             <p>
-              This account has been suspended since <Moment timeMs={visitor.account.suspendedAt} />: its keys are refused, its deliveries
-              are held, and nothing can be changed. The operator of this service can say why, and resume it.
+              This account has been suspended since <Moment timeMs={visitor.account.suspendedAt} />. Its keys are refused, its deliveries
+              are held, and nothing can be changed. Ask the operator of this service for the reason, or to resume the account.
             </p>
           </Note>
         )}
@@ -197,7 +197,9 @@ export function framed(c: PageContext, { title, section, action, trail = [] }: S
           </fieldset>
         </form>
         <p>
-          {visitor && !visitor.signedIn && <>Local mode: anyone at this machine sees these pages. A deployed Worker requires sign-in. </>}
+          {visitor && !visitor.signedIn && (
+            <>Local mode: anyone on this machine can see these pages. A deployed Worker requires sign-in. </>
+          )}
           Version {version} · <a href="/health">Status</a>
         </p>
       </footer>

@@ -26,7 +26,7 @@ export const RequestsChart = ({ usage, window, marks = [] }: { usage: Usage; win
       <Axes
         id="requests-chart"
         title={`Requests by ${unit}`}
-        description={`${integer(usage.totalRequests.value)} requests; at most ${integer(highest)} in one ${unit}. The thin line is the period before.`}
+        description={`${integer(usage.totalRequests.value)} requests; at most ${integer(highest)} in one ${unit}. The thin line shows the previous period.`}
         scale={scale}
         starts={series.map(({ start }) => start)}
         window={window}
@@ -46,11 +46,11 @@ export const RequestsChart = ({ usage, window, marks = [] }: { usage: Usage; win
       </Axes>
       <figcaption class="legend">
         <span class="key served">succeeded</span> <span class="key refused">failed or refused</span>{" "}
-        <span class="key before">the period before</span>
+        <span class="key before">the previous period</span>
         <span class="quiet"> · UTC</span>
       </figcaption>
       {marks.length > 0 && (
-        <ul class="marks" aria-label="What happened">
+        <ul class="marks" aria-label="Changes in this period">
           {marks.map(({ timeMs, text }) => (
             <li>
               <span class="quiet">┆ {barName(timeMs, window)}</span> {text}
@@ -71,7 +71,7 @@ const Bar = ({ point, x, step, y, name }: { point: SeriesPoint; x: number; step:
   const bar = { x: (x + inset).toFixed(1), width: Math.max(1, step - 2 * inset).toFixed(1) };
   return (
     <g>
-      <title>{`${name}: ${integer(point.requests)} requests, ${integer(point.requests - point.successes)} of them failed or refused`}</title>
+      <title>{`${name}: ${integer(point.requests)} requests, including ${integer(point.requests - point.successes)} that failed or were refused`}</title>
       <rect class="served" {...bar} y={y(point.successes)} height={y(0) - y(point.successes)} />
       <rect class="refused" {...bar} y={y(point.requests)} height={y(point.successes) - y(point.requests)} />
     </g>

@@ -19,10 +19,10 @@ export const OneTimeSecret = ({
   children?: Child;
 }) => (
   <section class="panel secret-once" aria-labelledby="secret-heading">
-    <h2 id="secret-heading">Shown this once</h2>
-    <p>Store it with your other secrets. It cannot be shown again.</p>
+    <h2 id="secret-heading">Shown only once</h2>
+    <p>Store this secret with your other secrets, because it cannot be shown again.</p>
     <label class="reveal">
-      <input type="checkbox" /> Show it
+      <input type="checkbox" /> Show the secret
     </label>
     <section class="secret-text" aria-label={label} data-secret>
       {secret}
@@ -44,11 +44,12 @@ export const OneTimeSecret = ({
 export const ShownBefore = ({ path, what }: { path: string; what: string }) => (
   <section class="panel">
     <p role="alert">
-      This form was sent before. {what} was made then, and its secret was shown that once. If you have not kept it, rotate it for a new one.
+      This form was already sent. {what} was created then, and the secret was shown once. If you did not save the secret, rotate it to get a
+      new secret.
     </p>
     <p>
       <a class="button main" href={path}>
-        Go on
+        Continue
       </a>
     </p>
   </section>

@@ -22,7 +22,7 @@ export const SessionsPanel = ({
       {sessions.map(({ session, member }) => (
         <li>
           <bdi>{member.name}</bdi>
-          {session.id === signedIn.session?.id && <strong>this one</strong>}
+          {session.id === signedIn.session?.id && <strong>this session</strong>}
           <span class="quiet" title={session.userAgent ?? undefined}>
             {deviceOf(session.userAgent)}
           </span>
@@ -34,7 +34,7 @@ export const SessionsPanel = ({
       ))}
     </ul>
     {sessions.length === maxListed && <p>These are your own sessions and the latest of other members.</p>}
-    <p class="quiet">A session ends if you open no page for twelve hours. It always ends after fourteen days.</p>
+    <p class="quiet">A session ends when you open no page for twelve hours. Every session ends after fourteen days.</p>
   </section>
 );
 
@@ -48,7 +48,7 @@ export const SignInPanel = ({ passkeys, codesLeft, now }: { passkeys: readonly P
         <li>
           <bdi>{passkey.name}</bdi>
           <span class="quiet">
-            made <Age timeMs={passkey.createdAt} now={now} />
+            created <Age timeMs={passkey.createdAt} now={now} />
             {passkey.lastUsedAt !== null && (
               <>
                 , used <Age timeMs={passkey.lastUsedAt} now={now} />
@@ -72,7 +72,9 @@ export const SignInPanel = ({ passkeys, codesLeft, now }: { passkeys: readonly P
     </form>
     <h3>Recovery codes</h3>
     <p>
-      {codesLeft === 0 ? "You have no codes left. Create new codes." : `You have ${codesLeft} of 8 codes left. New codes replace them.`}
+      {codesLeft === 0
+        ? "You have no codes left. Create new codes."
+        : `You have ${codesLeft} of 8 codes left. New codes replace these codes.`}
     </p>
     <p class="buttons">
       <Action action="/settings/recovery-codes" hidden={{ nonce: newNonce() }}>

@@ -3,11 +3,11 @@ import { Code } from "./secret.tsx";
 /** Renders code in three languages that verifies a webhook request with the Standard Webhooks library. */
 export const VerifySnippets = () => (
   <section class="panel" aria-labelledby="verify">
-    <h2 id="verify">Verify what arrives</h2>
+    <h2 id="verify">Verify the requests</h2>
     <p>
-      Each request is signed as Standard Webhooks say: <code>webhook-id</code>, <code>webhook-timestamp</code> and{" "}
-      <code>webhook-signature</code>, over the raw body. The id is the event’s and the same on every attempt: use it to take each event
-      once.
+      Each request is signed according to Standard Webhooks, with the headers <code>webhook-id</code>, <code>webhook-timestamp</code> and{" "}
+      <code>webhook-signature</code>, over the raw body. The <code>webhook-id</code> is the id of the event, and is the same for every
+      attempt. Use this id to process each event only once.
     </p>
     <h3>JavaScript</h3>
     <Code label="In JavaScript">{`import { Webhook } from "standardwebhooks";

@@ -40,7 +40,7 @@ async function showAccounts(c: PageContext, { returnTo, formError }: { returnTo:
       <main class="panel notice">
         <h1>Your accounts</h1>
         {c.req.query("unsent") && (
-          <p role="alert">No account was chosen, so what you sent was not done. Choose an account, and send it again.</p>
+          <p role="alert">No account was selected, so your form was not processed. Choose an account, and send the form again.</p>
         )}
         <Alert formError={formError} />
         <p>
@@ -68,7 +68,7 @@ async function showAccounts(c: PageContext, { returnTo, formError }: { returnTo:
         {offers.length > 0 && (
           <>
             <h2>Invitations</h2>
-            <p>You join an account only when you press its button. Join accounts that you know.</p>
+            <p>You join an account only when you press its button. Join only accounts that you know.</p>
             {offers.map((offer) => (
               <OfferPanel offer={offer} returnTo={returnTo} now={now} />
             ))}

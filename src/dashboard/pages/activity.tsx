@@ -46,8 +46,8 @@ activityPages.get("/activity", needs("session"), async (c) => {
       {ignored.length > 0 && (
         <div class="note alert" role="alert">
           <p>
-            Not filtered by <code>{ignored.join(" ")}</code>: this is not a filter. There are method:POST, status:404 or status:4xx,
-            key:key_..., path:/api/v1/tasks, from: and to: with a time.
+            Not filtered by <code>{ignored.join(" ")}</code>, because this is not a filter. The filters are method:POST, status:404 or
+            status:4xx, key:key_..., path:/api/v1/tasks, and from: and to: with a time.
           </p>
         </div>
       )}
@@ -133,14 +133,14 @@ activityPages.get("/activity", needs("session"), async (c) => {
           <Empty>
             {next !== null ? (
               <>
-                None of the latest 10,000 requests matches. <a href={addressOf("/activity", query, { after: next })}>Look at older ones</a>
+                None of the latest 10,000 requests match. <a href={addressOf("/activity", query, { after: next })}>Show older requests</a>
               </>
             ) : isFiltered ? (
               <>
                 Nothing matches. <a href="/activity">Clear the filter</a>
               </>
             ) : (
-              <>No requests yet. The page will announce the first one.</>
+              <>No requests yet. The page will announce the first request.</>
             )}
           </Empty>
         ) : (
@@ -168,7 +168,7 @@ activityPages.get("/activity/news", needs("session"), async (c) => {
 
 activityPages.get("/activity.csv", needs("session"), async (c) => {
   const { filter, ignored } = queryIn(c);
-  if (ignored.length > 0) throw new Failure("invalid_parameter", `Nothing can be filtered by ${ignored.join(" ")}.`);
+  if (ignored.length > 0) throw new Failure("invalid_parameter", `The list cannot be filtered by ${ignored.join(" ")}.`);
   const context = logContext(c);
   const rows = await readRows(async (position) => {
     const { entries, next } = await listActivity(context, { filter, ...position });

@@ -83,7 +83,7 @@ auditPages.get("/settings/audit", needs("audit"), async (c) => {
       )}
       <section class="panel" aria-label="Entries">
         {shown.length === 0 ? (
-          <Empty>{next === null ? "Nothing matches." : "Nothing among the latest 2,000. Older ones may match."}</Empty>
+          <Empty>{next === null ? "Nothing matches." : "None of the latest 2,000 entries match. Older entries may match."}</Empty>
         ) : (
           <table class="cards">
             <thead>
@@ -106,7 +106,7 @@ auditPages.get("/settings/audit", needs("audit"), async (c) => {
                     <bdi>{entry.targetName ?? entry.targetId}</bdi>
                     {entry.action === "member.removed" && (
                       <div>
-                        <a href={`/settings/people/${entry.targetId}/remove`}>What they left behind</a>
+                        <a href={`/settings/people/${entry.targetId}/remove`}>Keys and webhooks left behind</a>
                       </div>
                     )}
                   </td>

@@ -6,7 +6,7 @@ export const closedPage = (c: PageContext) =>
     <Page title="Closed">
       <main class="panel notice">
         <h1>The overview is closed</h1>
-        <p>It opens only in a browser on the machine that runs it, under localhost. The API works as usual.</p>
+        <p>The overview opens only under localhost, in a browser on the machine that runs the service. The API works as usual.</p>
       </main>
     </Page>,
     403,
@@ -18,7 +18,7 @@ export const noAccountPage = (c: PageContext) =>
       <main class="panel notice">
         <h1>No account yet</h1>
         <p>
-          Make one with <code>npm run account -- --name NAME --email EMAIL</code>.
+          Create an account with <code>npm run account -- --name NAME --email EMAIL</code>.
         </p>
       </main>
     </Page>,
@@ -31,7 +31,8 @@ export const uninvitedPage = (c: PageContext) =>
       <main class="panel notice">
         <h1>You are not invited</h1>
         <p role="alert">
-          Cloudflare Access knows you, but no account here has invited your address. Its owners and admins can, under Settings.
+          Cloudflare Access has verified your email address, but no account has invited this address. The owners and admins can invite you
+          on their Settings page.
         </p>
       </main>
     </Page>,

@@ -20,10 +20,10 @@ import { needs } from "../needs.ts";
 import { visitorMay } from "../permissions.tsx";
 
 const sentences: Record<Delivery["status"], string> = {
-  delivered: "The receiver took it.",
-  pending: "It is still to be delivered.",
-  failed: "No further attempt is made by itself. It can be redelivered.",
-  held: "The webhook is disabled. Enable it, then redeliver this.",
+  delivered: "The receiver accepted the event.",
+  pending: "The event has not been delivered yet.",
+  failed: "No further attempt is made automatically. You can redeliver the event.",
+  held: "The webhook is disabled. Enable the webhook, then redeliver the event.",
 };
 
 /** Returns the numbers of the two attempts that the query string selects, by default the last two. */
@@ -64,20 +64,20 @@ const showDelivery = async (c: PageContext, formError?: FormError) => {
     <>
       {c.req.query("done") === "redelivered" && (
         <Done call={`POST /api/v1/deliveries/${delivery.redeliveryOf}/redeliver`}>
-          This is the new delivery. What came back shows below.
+          This is the new delivery. The response appears below.
         </Done>
       )}
       {c.req.query("done") === "attempted" && (
-        <Done call={`POST /api/v1/deliveries/${delivery.id}/attempt`}>The next attempt is being made now. What came back shows below.</Done>
+        <Done call={`POST /api/v1/deliveries/${delivery.id}/attempt`}>The next attempt is being made now. The response appears below.</Done>
       )}
       <Alert formError={formError} />
       <div id="progress" data-refresh={delivery.status === "pending" || undefined}>
         <section class="panel" aria-labelledby="state">
-          <h2 id="state">What became of it</h2>
+          <h2 id="state">Delivery status</h2>
           <p>
             <DeliveryState status={delivery.status} />{" "}
             {webhook === null && delivery.status !== "delivered"
-              ? "Its webhook was deleted: nothing more is sent."
+              ? "The webhook was deleted, so nothing more is sent."
               : sentences[delivery.status]}
           </p>
           {latest?.advice && (
@@ -87,7 +87,7 @@ const showDelivery = async (c: PageContext, formError?: FormError) => {
           )}
           {delivery.redeliveryOf && (
             <p>
-              It repeats <a href={`/deliveries/${delivery.redeliveryOf}`}>an earlier delivery</a>.
+              This delivery repeats <a href={`/deliveries/${delivery.redeliveryOf}`}>an earlier delivery</a>.
             </p>
           )}
           <Timeline delivery={delivery} now={now} />
@@ -109,10 +109,10 @@ const showDelivery = async (c: PageContext, formError?: FormError) => {
             <p>
               <code class="break">{event.id}</code> · <Moment timeMs={event.createdAt} />
             </p>
-            <Code label="What is sent">{JSON.stringify(bodyOf(event), null, 2)}</Code>
+            <Code label="Request body">{JSON.stringify(bodyOf(event), null, 2)}</Code>
           </>
         ) : (
-          <p class="quiet">This event no longer exists: events are deleted after 30 days.</p>
+          <p class="quiet">This event no longer exists, because events are deleted after 30 days.</p>
         )}
       </section>
     </>,

@@ -36,7 +36,7 @@ keyRevocationPages.get("/keys/:id/revoke", needs("keys"), async (c) => {
     <section class="panel" aria-labelledby="in-use">
       <h2 id="in-use">
         {traffic === null
-          ? "What it was used for is not known just now"
+          ? "The use of this key is not known right now"
           : traffic.requests === 0
             ? "Not used in the last hour"
             : `In use: ${counted(traffic.requests, "request")} in the last hour`}
@@ -71,14 +71,14 @@ keyRevocationPages.get("/keys/:id/revoke", needs("keys"), async (c) => {
         </p>
       )}
       <p>
-        Requests with this key will be refused with 401 from the moment that it is revoked, everywhere and for good.
+        As soon as you revoke this key, all requests with it are refused with 401, everywhere and permanently.
         {key.lastUsedAt !== null && (
           <>
             {" "}
-            It was last used <Age timeMs={key.lastUsedAt} now={now} />.
+            The key was last used <Age timeMs={key.lastUsedAt} now={now} />.
           </>
         )}{" "}
-        To stop it for a while, disable it instead.
+        To stop the key temporarily, disable it instead.
       </p>
       <p class="buttons">
         <Action action={`/keys/${key.id}/revoke`} kind="danger">

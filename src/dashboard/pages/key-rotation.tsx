@@ -40,8 +40,8 @@ keyRotationPages.get("/keys/:id/rotate", needs("keys"), async (c) => {
     },
     <form class="panel form" method="post" action={`/keys/${key.id}/rotate`}>
       <input type="hidden" name="nonce" value={newNonce()} />
-      <p>The key gets a new secret, which is shown once. Its name, scopes, limit and used requests stay the same.</p>
-      <OverlapField help="The old secret also works for this time, so you can move your clients to the new one step by step." />
+      <p>The key gets a new secret, which is shown once. The name, scopes, limit and used requests of the key stay the same.</p>
+      <OverlapField help="The old secret also works for this time, so that you can move your clients to the new secret step by step." />
       <button class="main" type="submit">
         Rotate
       </button>

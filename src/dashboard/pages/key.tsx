@@ -34,14 +34,14 @@ import { KeyFields, keyInputOf } from "./keys.tsx";
 const entriesShown = 10;
 /** The message and the API call for each action, by the `done` parameter of the address. */
 const outcomes: Record<string, (key: Key) => [sentence: string, call: string]> = {
-  changed: ({ id }) => ["Changed. Restrictions hold at once, and wider permissions within two seconds.", `PATCH /api/v1/keys/${id}`],
+  changed: ({ id }) => ["Changed. Restrictions are in force now, and wider permissions within two seconds.", `PATCH /api/v1/keys/${id}`],
   disabled: ({ id }) => [
-    "Disabled. Requests with this key are refused from now on; it can be enabled again.",
+    "Disabled. Requests with this key are refused until you enable the key again.",
     `PATCH /api/v1/keys/${id} {"status": "disabled"}`,
   ],
-  enabled: ({ id }) => ["Enabled. Requests with this key are taken again.", `PATCH /api/v1/keys/${id} {"status": "active"}`],
+  enabled: ({ id }) => ["Enabled. Requests with this key are accepted again.", `PATCH /api/v1/keys/${id} {"status": "active"}`],
   "overlap-ended": ({ id }) => [
-    "Ended. Requests with the old secret are refused from now on.",
+    "The overlap has ended. Requests with the old secret are refused from now on.",
     `PATCH /api/v1/keys/${id} {"overlap_ends_at": null}`,
   ],
   revoked: ({ id }) => ["Revoked. Requests with this key are refused from now on.", `DELETE /api/v1/keys/${id}`],
@@ -51,7 +51,7 @@ export const keyPages = new Hono<PageEnv>();
 
 keyPages.get("/keys/:id", needs("session"), (c) => showKey(c));
 
-/** Responds with the page of a key. `refused` holds the reasons why a submitted form was rejected. */
+/** Responds with the page of a key. `formError` holds the reasons why a submitted form was rejected. */
 export async function showKey(c: PageContext, { form = new Form(), formError }: Sent = {}) {
   const context = await upToDate(c);
   const { now } = context;
@@ -99,18 +99,18 @@ export async function showKey(c: PageContext, { form = new Form(), formError }: 
       {status !== "revoked" && visitorMay(c, "keys") && !isChangeable && (
         <Note>
           <p>
-            This key may do more than your role gives to keys. You can disable or revoke it; only an admin or an owner of the account can
-            change, rotate or enable it.
+            This key has scopes that your role may not grant. You can disable or revoke the key, but only an admin or an owner of the
+            account can change, rotate or enable it.
           </p>
         </Note>
       )}
       {overlapEndsAt !== null && (
         <div class="note">
           <p>
-            The secret before the last rotation works too: it ends <Ahead timeMs={overlapEndsAt} now={now} />.{" "}
+            The previous secret still works: it ends <Ahead timeMs={overlapEndsAt} now={now} />.{" "}
             {bySecret.current + bySecret.previous === 0
               ? "Neither secret has been used since the rotation."
-              : `Since the rotation, in the last hour at most: ${integer(bySecret.current)} with the new one (${share(bySecret.current, bySecret.current + bySecret.previous)}), ${integer(bySecret.previous)} with the old one (${share(bySecret.previous, bySecret.current + bySecret.previous)}).`}
+              : `Requests since the rotation, in the last hour at most: ${integer(bySecret.current)} with the new one (${share(bySecret.current, bySecret.current + bySecret.previous)}), ${integer(bySecret.previous)} with the old one (${share(bySecret.previous, bySecret.current + bySecret.previous)}).`}
           </p>
           {visitorMay(c, "keys") && <Action action={`/keys/${key.id}/end-overlap`}>End the overlap now</Action>}
         </div>
@@ -162,7 +162,7 @@ export async function showKey(c: PageContext, { form = new Form(), formError }: 
           <dt>This hour</dt>
           <dd>
             {limit === null ? (
-              "The guard of this key does not answer just now. Load the page again."
+              "The usage of this key cannot be read right now. Reload the page."
             ) : (
               <>
                 {integer(limit.used)} / {integer(limit.limit)} per hour ({wholePercent(percent(limit.used, limit.limit))}), resets in{" "}
@@ -182,9 +182,9 @@ export async function showKey(c: PageContext, { form = new Form(), formError }: 
           <a href={`/usage?window=7d&key_id=${key.id}`}>Usage of this key</a>
         </header>
         {usage === null ? (
-          <Empty>Not known just now: the log cannot be reached.</Empty>
+          <Empty>The log cannot be reached right now.</Empty>
         ) : usage.totalRequests.value === 0 ? (
-          <Empty>None. Waiting for the first request.</Empty>
+          <Empty>No requests yet. Waiting for the first request.</Empty>
         ) : (
           <RequestsChart usage={usage} window="7d" />
         )}
@@ -192,10 +192,10 @@ export async function showKey(c: PageContext, { form = new Form(), formError }: 
       <section class="panel" aria-labelledby="requests">
         <header>
           <h2 id="requests">Latest requests</h2>
-          <a href={`/activity?key_id=${key.id}`}>All of this key</a>
+          <a href={`/activity?key_id=${key.id}`}>All requests with this key</a>
         </header>
         {log === null ? (
-          <Empty>Not known just now: the log cannot be reached.</Empty>
+          <Empty>The log cannot be reached right now.</Empty>
         ) : log.entries.length === 0 ? (
           <Empty>No requests with this key are in the log.</Empty>
         ) : (

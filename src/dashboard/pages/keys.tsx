@@ -78,8 +78,7 @@ keysPages.get("/keys", needs("session"), async (c) => {
             </>
           ) : (
             <>
-              No keys yet. A key is what a client sends with each request.{" "}
-              {visitorMay(c, "keys") && <a href="/keys/new">Create the first one</a>}
+              No keys yet. A client sends its key with each request. {visitorMay(c, "keys") && <a href="/keys/new">Create the first one</a>}
             </>
           )}
         </Empty>
@@ -141,7 +140,7 @@ function showForm(c: PageContext, { form = new Form(), formError }: Sent = {}) {
           formError={formError}
           name="name"
           label="Name"
-          help="The name of the key, for example the client that uses it."
+          help="The name of the key, for example the name of the client that uses it."
           required
           maxlength={100}
         />
@@ -176,7 +175,7 @@ export const KeyFields = ({
       formError={formError}
       name="scopes"
       label="Scopes"
-      help="The scopes of the key. Give it no more than its client needs."
+      help="The scopes of the key. Select only the scopes that its client needs."
       options={options.map((scope) => [scope] as const)}
       ticked={ticked}
     />
@@ -190,7 +189,7 @@ export const KeyFields = ({
       max={ceiling}
       value={values?.hourlyLimit}
       placeholder={String(ceiling)}
-      help={`Requests in a clock hour, 1 to ${ceiling}. Empty: ${ceiling}.`}
+      help={`The number of requests in a clock hour, from 1 to ${ceiling}. If this field is empty, the limit is ${ceiling}.`}
     />
     <TextField
       form={form}
@@ -200,7 +199,7 @@ export const KeyFields = ({
       rows={3}
       value={values?.allowedIps}
       placeholder="203.0.113.0/24"
-      help="Addresses and CIDR ranges, one a line. Empty: any."
+      help="IP addresses and CIDR ranges, one per line. If this field is empty, every address is allowed."
     />
     <TextField
       form={form}
@@ -209,7 +208,7 @@ export const KeyFields = ({
       label="Expires at (UTC)"
       type="datetime-local"
       value={values?.expiresAt}
-      help="Empty: never."
+      help="If this field is empty, the key never expires."
     />
   </>
 );
@@ -252,7 +251,7 @@ keysPages.post("/keys", needs("keys", "always"), async (c) => {
       <ShownBefore path={`/keys/${made.result.repeated}`} what="A key" />,
     );
   const { key, secretKey } = made.result.result;
-  return showSecret(c, { title: "The key is made", key, secretKey, call: "POST /api/v1/keys" });
+  return showSecret(c, { title: "Key created", key, secretKey, call: "POST /api/v1/keys" });
 });
 
 /** Responds with the page that shows a secret key once. */
@@ -275,7 +274,7 @@ export function showSecret(
     <>
       <div class="note done" role="status">
         <p>
-          <span aria-hidden="true">✓</span> {done ?? <>Made. Requests with this key are taken from now on.</>}
+          <span aria-hidden="true">✓</span> {done ?? <>Created. Requests with this key are accepted from now on.</>}
         </p>
         <p class="quiet">
           The same by API: <code>{call}</code>
@@ -299,7 +298,7 @@ print(json.load(urllib.request.urlopen(request)))`}</Code>
       <section class="panel" aria-labelledby="waiting">
         <h2 id="waiting">First request</h2>
         <p data-live={`${path}/first-request`} aria-live="polite">
-          Waiting for the first request with this key. <a href={path}>Look at the key</a>
+          Waiting for the first request with this key. <a href={path}>View the key</a>
         </p>
       </section>
     </>,

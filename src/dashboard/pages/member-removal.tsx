@@ -107,10 +107,10 @@ async function showRemoval(c: PageContext, member: Member, formError?: FormError
 const MadeWebhooks = ({ webhooks }: { webhooks: readonly Webhook[] }) =>
   webhooks.length === 0 ? null : (
     <>
-      <h2>Webhooks that they made or changed</h2>
+      <h2>Webhooks that this member created or changed</h2>
       <p>
-        These webhooks keep sending events. Disable or delete the webhooks that must stop. Webhooks that they make or change from now on are
-        disabled.
+        These webhooks keep sending events. Disable or delete the webhooks that must stop. Webhooks that this member creates or changes from
+        now on are disabled.
       </p>
       <ul class="lines">
         {webhooks.map(({ id, url, state }) => (
@@ -128,7 +128,7 @@ const MadeWebhooks = ({ webhooks }: { webhooks: readonly Webhook[] }) =>
 const EndingInvitations = ({ invitations }: { invitations: readonly Invitation[] }) =>
   invitations.length === 0 ? null : (
     <>
-      <h2>Invitations that end with them</h2>
+      <h2>Invitations that end with this membership</h2>
       <ul class="lines">
         {invitations.map(({ email, role }) => (
           <li>
@@ -151,11 +151,11 @@ const KeyName = ({ keyRow }: { keyRow: Key }) => (
  */
 const KnownKeys = ({ keys, isOwn, now }: { keys: readonly Key[]; isOwn: boolean; now: number }) => (
   <fieldset class="field choices" aria-describedby="known-keys">
-    <legend>Keys that they know</legend>
+    <legend>Keys whose secrets this member may know</legend>
     <p id="known-keys">
       {isOwn
-        ? "You, or a key that you know, made or rotated these keys. They keep working. Revoke the keys that must stop, on their pages, before you leave."
-        : "This member, or a key that they know, made or rotated these keys. The keys keep working. Tick the keys to revoke. Keys that are made from now on are revoked too, and keys that are changed from now on are disabled. A revoked key never works again."}
+        ? "You, or a key that you know, created or rotated these keys. The keys keep working. Revoke the keys that must stop, on their pages, before you leave."
+        : "This member, or a key that they know, created or rotated these keys. The keys keep working. Tick the keys to revoke. Keys that are created from now on are revoked too, and keys that are changed from now on are disabled. A revoked key never works again."}
     </p>
     <div class="wide">
       {keys.map((key) => (
@@ -191,7 +191,7 @@ const KnownKeys = ({ keys, isOwn, now }: { keys: readonly Key[]; isOwn: boolean;
 const hasListed = (form: Form, known: readonly Key[]): boolean => form.text("listed") !== "" || known.length === 0;
 
 const unlisted: FormError = {
-  summary: "Nobody was removed. The member knows keys. Check the list, then try again.",
+  summary: "Nobody was removed, because the member knows secrets of keys. Check the list, then try again.",
   fieldErrors: new Map(),
 };
 
@@ -199,7 +199,7 @@ const unlisted: FormError = {
 async function leave(c: PageContext, form: Form, member: Member) {
   if (form.all("revoke").length > 0)
     return showSettings(c, {
-      formError: { summary: "Nothing was changed: revoke your own keys on their pages first.", fieldErrors: new Map() },
+      formError: { summary: "Nothing was changed. Revoke your own keys on their pages first.", fieldErrors: new Map() },
     });
   if (!hasListed(form, await listKnown(c, member))) return showRemoval(c, member, unlisted);
   const removed = await attempt(() => removeMember(writeContext(c), member));
@@ -220,7 +220,7 @@ async function remove(c: PageContext, form: Form, member: Member) {
   const { done, failed } = await finishEndings(finishing(c), member.accountId, Date.now());
   if (failed.length > 0) {
     const left = failed.map(({ name, error }) => (error instanceof Failure ? `${name}: ${error.message}` : name));
-    const summary = `${member.name} was removed. Not all that ends with them has ended yet: the rest follows within minutes. ${left.join(" ")}`;
+    const summary = `${member.name} was removed. Not everything that ends with this membership has ended yet: the rest follows within minutes. ${left.join(" ")}`;
     return showSettings(c, { formError: { summary, fieldErrors: new Map() } });
   }
   if (isFormer(member)) return backToSettings(c, "ended-behind");

@@ -48,17 +48,20 @@ memberPages.post("/settings/invitations", needs("people", "always"), async (c) =
     <section class="panel">
       {accessConfig(c.env) ? (
         <p role="status">
-          {invitation.email} can join within seven days, with the role {invitation.role}: at {`${origin}/access`}, signed in by Cloudflare
-          Access with this address.
+          {invitation.email} can join within seven days with the role {invitation.role}. To join, this person must open {`${origin}/access`}
+          , and sign in to Cloudflare Access with this email address.
         </p>
       ) : (
         <>
           <p role="status">
-            Send this link to {invitation.email}. It makes one member, a {invitation.role}, and works once, for seven days.
+            Send this link to {invitation.email}. The link creates one member with the role {invitation.role}, works only once, and expires
+            after seven days.
           </p>
           <section class="secret-text" id="link" aria-label="Invitation link">{`${origin}/setup#${token}`}</section>
           <CopyButton of="#link" />
-          <p class="quiet">This is the only time that it is shown. If it is lost, withdraw the invitation and make another.</p>
+          <p class="quiet">
+            The link is shown only this once. If you lose the link, withdraw the invitation and create another invitation.
+          </p>
         </>
       )}
       <p>

@@ -89,7 +89,7 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
           </header>
           <div id="latest" data-refresh>
             {entries.length === 0 ? (
-              <Empty>No requests yet. The first one appears here a few seconds after its response. You do not need to reload.</Empty>
+              <Empty>No requests yet. The first request appears here a few seconds after its response. You do not need to reload.</Empty>
             ) : (
               <ActivityTable entries={entries} now={now} brief />
             )}
@@ -197,7 +197,7 @@ const WebhooksPanel = ({ webhooks, now }: { webhooks: Webhook[]; now: number }) 
     </header>
     {webhooks.length === 0 ? (
       <Empty>
-        No webhooks yet. <a href="/webhooks">What they are</a>
+        No webhooks yet. <a href="/webhooks">Learn about webhooks</a>
       </Empty>
     ) : (
       <ul class="lines">

@@ -78,7 +78,7 @@ ownSignInPages.post("/settings/recovery-codes", needs("session", "always"), asyn
       { title: "Your recovery codes", section: "Settings", status: 409, trail: [["Settings", "/settings"]] },
       <section class="panel">
         <p role="alert">
-          This form was sent before, and its codes were shown that once. They hold; if you have not kept them, make new ones.
+          This form was already sent, and its codes were shown then. These codes are valid. If you did not save the codes, create new codes.
         </p>
       </section>,
     );

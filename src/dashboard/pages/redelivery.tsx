@@ -63,7 +63,8 @@ redeliveryPages.get("/webhooks/:id/redeliver", needs("webhooks"), async (c) => {
           <button type="submit">Count</button>
         </form>
         <p>
-          Events of the last 30 days. Each is sent as a new delivery with the same webhook-id, at five a second, to protect the receiver.
+          The filter selects events of the last 30 days. Each event is sent as a new delivery with the same webhook-id, at five events per
+          second, to protect the receiver.
         </p>
         {pending > 0 && (
           <p>

@@ -82,18 +82,18 @@ requestPages.get("/activity/:id", needs("session"), async (c) => {
             {missingScope && (
               <>
                 {" "}
-                It needs <code>{missingScope}</code>.
+                The operation needs the scope <code>{missingScope}</code>.
               </>
             )}
           </p>
           {explanation.header && (
             <p class="quiet">
-              The header <code>{explanation.header}</code> of the response told the client.
+              The header <code>{explanation.header}</code> of the response contains more information for the client.
             </p>
           )}
           <p>
-            <a href={`/keys/${entry.keyId}`}>Look at the key</a> ·{" "}
-            <a href={`/activity?key_id=${entry.keyId}&status=${entry.status}`}>Others like it</a>
+            <a href={`/keys/${entry.keyId}`}>View the key</a> ·{" "}
+            <a href={`/activity?key_id=${entry.keyId}&status=${entry.status}`}>Similar requests</a>
           </p>
         </section>
       )}
@@ -123,10 +123,10 @@ requestPages.get("/activity/:id", needs("session"), async (c) => {
             </a>
           </dd>
           <dt>Limit</dt>
-          <dd>{entry.counted ? "counted: one request of the hour" : "not counted"}</dd>
+          <dd>{entry.counted ? "counted as one request of the hour" : "not counted"}</dd>
           <dt>From</dt>
           <dd>
-            {entry.ip ?? "an address that is no longer kept"}
+            {entry.ip ?? "an address that is no longer stored"}
             {entry.country && `, ${entry.country}`}
           </dd>
           <dt>User agent</dt>
@@ -135,8 +135,8 @@ requestPages.get("/activity/:id", needs("session"), async (c) => {
           </dd>
           {entry.count > 1 && (
             <>
-              <dt>Stands for</dt>
-              <dd>{counted(entry.count, "request")} of that second that were refused alike</dd>
+              <dt>Represents</dt>
+              <dd>{counted(entry.count, "request")} in the same second that were refused in the same way</dd>
             </>
           )}
           <dt>Request id</dt>
@@ -147,13 +147,13 @@ requestPages.get("/activity/:id", needs("session"), async (c) => {
       </section>
       {caused.length > 0 && (
         <section class="panel" aria-labelledby="caused">
-          <h2 id="caused">What it caused</h2>
+          <h2 id="caused">Events caused by this request</h2>
           <ul class="lines">
             {caused.map(({ event, deliveryIds }) => (
               <li>
                 <code>{event.type}</code>
                 {deliveryIds.length === 0 ? (
-                  <span class="quiet">for no webhook</span>
+                  <span class="quiet">no webhook</span>
                 ) : (
                   deliveryIds.map((id, index) => (
                     <a href={`/deliveries/${id}`}>
@@ -169,7 +169,7 @@ requestPages.get("/activity/:id", needs("session"), async (c) => {
       {around.length > 0 && (
         <section class="panel" aria-labelledby="around">
           <header>
-            <h2 id="around">Changes around it</h2>
+            <h2 id="around">Changes around this request</h2>
             <a href={`/settings/audit?${new URLSearchParams({ from: iso(at - aroundMs), to: iso(at + aroundMs) })}`}>In the audit log</a>
           </header>
           <p class="quiet">Changes by members and keys in the ten minutes before and after.</p>
@@ -188,7 +188,7 @@ requestPages.get("/activity/:id", needs("session"), async (c) => {
       )}
       <section class="panel" aria-labelledby="again">
         <h2 id="again">Repeat this request</h2>
-        {/^(?:POST|PUT|PATCH)$/.test(entry.method) && <p>Its body was not kept: put yours in the place of {"{}"}.</p>}
+        {/^(?:POST|PUT|PATCH)$/.test(entry.method) && <p>The body of this request was not stored. Replace {"{}"} with your own body.</p>}
         <Code label="With curl" id="curl">
           {curlOf(entry, origin)}
         </Code>

@@ -19,12 +19,12 @@ sampleDataPages.get("/settings/sample-data", needs("session"), async (c) => {
     { title: "Remove the sample data", section: "Settings", trail: [["Settings", "/settings"]] },
     <section class="panel">
       {sampleUntil === null ? (
-        <p>There is none.</p>
+        <p>There is no sample data.</p>
       ) : (
         <>
           <p>
-            Everything from before <Moment timeMs={sampleUntil} /> is deleted for good: users, tasks, requests, figures and the keys
-            “Production backend”, “Mobile app” and “Nightly export”. These keys stop working. Newer data stay.
+            Everything from before <Moment timeMs={sampleUntil} /> is permanently deleted: users, tasks, requests, figures and the keys
+            “Production backend”, “Mobile app” and “Nightly export”. These keys stop working. Newer data is kept.
           </p>
           <p class="buttons">
             <Action action="/settings/sample-data" kind="danger">

@@ -63,7 +63,7 @@ export const search = new Hono<PageEnv>().get("/search", needs("session"), async
         <Empty>
           {wanted === ""
             ? "Type the name of a key, a URL, an id or a page."
-            : "Nothing was found. Ids of requests, keys, webhooks and deliveries lead to their page; paths, like GET /api/v1/tasks, to their requests."}
+            : "No results. The id of a request, key, webhook or delivery opens its page. A path, for example GET /api/v1/tasks, opens its requests."}
         </Empty>
       ) : (
         <ul class="lines">

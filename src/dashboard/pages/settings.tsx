@@ -21,20 +21,21 @@ import { visitorMay } from "../permissions.tsx";
 import { isTheme, isZone, pathWithin, remember } from "../preferences.ts";
 
 const outcomes: Record<string, string> = {
-  removed: "Removed. Their sessions have ended.",
-  "ended-behind": "Done. The keys that you did not tick still work.",
+  removed: "The member was removed, and their sessions have ended.",
+  "ended-behind": "The ticked keys are revoked. The keys that you did not tick still work.",
   "removed-with-keys":
-    "Removed. Their sessions have ended. The keys that you chose, and those made since you opened the page, are revoked.",
+    "The member was removed, and their sessions have ended. The keys that you chose, and those made since you opened the page, are revoked.",
   "removed-with-changed":
-    "Removed. Their sessions have ended. Keys that you chose, or that were made since you opened the page, are revoked. Webhooks that were made since then, and keys and webhooks that were changed, are disabled. Check them. Rotate the secrets of those that must go on working, then enable them.",
-  role: "The role was changed. It holds from the next page on. Invitations that it may not make have ended. Keys that this member made keep their scopes, and their webhooks go on sending. Review them under API Keys and Webhooks.",
-  "invited-before": "This form was sent before: the link was shown that once. If it is lost, withdraw the invitation and make another.",
-  withdrawn: "Withdrawn. The link does not work any more.",
-  ended: "Session ended. Its browser must sign in again.",
-  "passkey-added": "Added. It signs you in from now on.",
-  "passkey-removed": "Removed. It does not sign you in any more.",
-  "sample-removed": "Removed. What you see from now on is your own.",
-  confirmed: "Confirmed. For ten minutes you are not asked again: go on with what you wanted to do.",
+    "The member was removed, and their sessions have ended. Keys that you chose, or that were created since you opened the page, are revoked. Webhooks that were created since then, and keys and webhooks that were changed, are disabled. Check the disabled keys and webhooks. If a disabled key or webhook must keep working, rotate its secret, then enable it.",
+  role: "The role was changed, and applies from the next page on. Invitations that the new role may not send have ended. Keys that this member created keep their scopes, and webhooks that this member created keep sending. Review the keys and webhooks under API Keys and Webhooks.",
+  "invited-before":
+    "This form was already sent, and the link was shown then. If you lost the link, withdraw the invitation and create another invitation.",
+  withdrawn: "The invitation was withdrawn, and its link no longer works.",
+  ended: "The session has ended. The browser of this session must sign in again.",
+  "passkey-added": "The passkey was added. You can sign in with this passkey from now on.",
+  "passkey-removed": "The passkey was removed. You can no longer sign in with this passkey.",
+  "sample-removed": "The sample data was removed. From now on, the pages show only your own data.",
+  confirmed: "Confirmed. You are not asked again for ten minutes, so continue with your task.",
 };
 
 /** Redirects to the settings, which show the outcome. */
@@ -44,7 +45,7 @@ export const settingsPages = new Hono<PageEnv>();
 
 settingsPages.get("/settings", needs("session"), (c) => showSettings(c));
 
-/** Responds with the settings page. `refused` holds the reasons why a submitted form was rejected. */
+/** Responds with the settings page. `formError` holds the reasons why a submitted form was rejected. */
 export async function showSettings(c: PageContext, { form = new Form(), formError }: Sent = {}) {
   const context = readContext(c);
   const { now } = context;
@@ -77,7 +78,7 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
       <section class="panel" aria-labelledby="people">
         <h2 id="people">Members</h2>
         {members.length === 0 ? (
-          <Empty>No sign-in is needed: the overview is open on this machine. A deployed overview asks for a passkey.</Empty>
+          <Empty>No sign-in is needed, because the overview is open on this machine. A deployed overview requires a passkey.</Empty>
         ) : (
           <MemberTable members={members} c={c} own={own} now={now} />
         )}
@@ -89,7 +90,7 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
                 <li>
                   <span class="break">{each.email}</span> <span class="quiet">{each.role}</span>
                   <span class="quiet">
-                    by <bdi>{each.invitedByName ?? "the operator"}</bdi>, the link ends <Ahead timeMs={each.expiresAt} now={now} />
+                    by <bdi>{each.invitedByName ?? "the operator"}</bdi>, the link expires <Ahead timeMs={each.expiresAt} now={now} />
                   </span>
                   {mayManage(own, each.role) && <Action action={`/settings/invitations/${each.id}/withdraw`}>Withdraw</Action>}
                 </li>
@@ -156,8 +157,8 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
         <section class="panel" aria-labelledby="sample">
           <h2 id="sample">Sample data</h2>
           <p>
-            Users, tasks, requests, figures and keys from before <Moment timeMs={account.sampleUntil} /> are sample data. Removing them
-            keeps newer data and the demo key.
+            Users, tasks, requests, figures and keys from before <Moment timeMs={account.sampleUntil} /> are sample data. If you remove the
+            sample data, newer data and the demo key are kept.
           </p>
           <p class="buttons">
             <a class="button danger" href="/settings/sample-data">

@@ -77,7 +77,7 @@ function showLogin(c: PageContext, { returnTo = "/", formError }: Asked) {
     <Page title="Sign in">
       <main class="panel notice">
         <h1>Sign in</h1>
-        {c.req.query("unsent") && <p role="alert">Your session had ended, so what you sent was not done. Sign in, and send it again.</p>}
+        {c.req.query("unsent") && <p role="alert">Your session had ended, so your form was not processed. Sign in, and send it again.</p>}
         <Alert formError={formError} />
         <form class="form" method="post" action="/login" data-passkey="sign-in">
           <input type="hidden" name="return_to" value={returnTo} />
@@ -88,12 +88,12 @@ function showLogin(c: PageContext, { returnTo = "/", formError }: Asked) {
           <p class="fault" role="alert" data-fault hidden />
         </form>
         <noscript>
-          <p>Passkeys need JavaScript. A recovery code does not.</p>
+          <p>Passkeys need JavaScript, but recovery codes work without it.</p>
         </noscript>
         <p>
           <a href={`/login/recovery?return_to=${encodeURIComponent(returnTo)}`}>Use a recovery code</a>
         </p>
-        <p class="quiet">No way in? An owner or admin of the account can invite you; the operator can make a new setup link.</p>
+        <p class="quiet">Cannot sign in? An owner or admin of the account can invite you. The operator can create a new setup link.</p>
       </main>
       <PageScript name="passkeys" c={c} />
     </Page>,
@@ -137,7 +137,7 @@ function showRecovery(c: PageContext, { returnTo = "/", formError, status = 200 
             <label for="code">Recovery code</label>
             <input id="code" name="code" required autocomplete="one-time-code" autocapitalize="none" spellcheck={false} />
           </div>
-          <p class="help">One of the eight that you were shown when you joined. Each works once.</p>
+          <p class="help">Enter one of the eight recovery codes that you got when you joined. Each code works once.</p>
           <button class="main" type="submit">
             Sign in
           </button>
@@ -159,7 +159,7 @@ signInPages.post("/login/recovery", async (c) => {
   const spent = await trySpendingRecoveryCode(db, form.text("code"), now, { confirming: null, from: originOf(c) });
   if ("member" in spent) return enter(c, spent.member, byRecoveryCode, form.text("return_to"));
   const isTooMany = spent.refused === "too many";
-  const summary = isTooMany ? tooManyCodes : "This is no recovery code, or it was used before.";
+  const summary = isTooMany ? tooManyCodes : "This is not a valid recovery code, or it was already used.";
   const returnTo = pathWithin(form.text("return_to"));
   return showRecovery(c, { returnTo, formError: { summary, fieldErrors: new Map() }, status: isTooMany ? 429 : 403 });
 });
@@ -190,7 +190,7 @@ function showSetup(c: PageContext, formError?: FormError) {
         )}
         <p class="fault" role="alert" data-fault hidden />
         <noscript>
-          <p>You need JavaScript to create a passkey. Allow it for this page, then reload.</p>
+          <p>You need JavaScript to create a passkey. Allow JavaScript for this page, then reload.</p>
         </noscript>
       </main>
       <PageScript name="passkeys" c={c} />
@@ -251,11 +251,11 @@ signInPages.post("/setup", async (c) => {
       <Page title="Your recovery codes">
         <main class="panel notice">
           <h1>Your recovery codes</h1>
-          <p role="status">You have joined, and are signed in.</p>
+          <p role="status">You have joined the account, and you are signed in.</p>
           <RecoveryCodes codes={claimed.codes} />
           <p>
             <a class="button main" href="/">
-              I have kept them: go to the overview
+              I have saved the codes: go to the overview
             </a>
           </p>
         </main>

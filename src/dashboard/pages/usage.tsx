@@ -109,7 +109,7 @@ usagePages.get("/usage", needs("session"), async (c) => {
       <section class="panel" aria-labelledby="requests" id="requests-part" data-refresh>
         <h2 id="requests">Requests</h2>
         {total === 0 ? (
-          <Empty>No requests in these {windowNames[window]}.</Empty>
+          <Empty>No requests in the last {windowNames[window]}.</Empty>
         ) : (
           <RequestsChart usage={usage} window={window} marks={marks} />
         )}
@@ -142,7 +142,8 @@ usagePages.get("/usage", needs("session"), async (c) => {
           <dd>{milliseconds(usage.p99Ms)}</dd>
         </dl>
         <p class="quiet">
-          Covers admitted requests, because denials are fast and would lower the times. Lower is better. Percentiles are accurate to 5 %.
+          The times cover only admitted requests, because denials are fast and would lower the times. A lower time is better. Percentiles
+          are accurate to 5 %.
         </p>
       </section>
       {window !== "24h" && total > 0 && (

@@ -31,7 +31,7 @@ const showForm = async (c: PageContext, { formError }: Sent = {}) => {
       <input type="hidden" name="nonce" value={newNonce()} />
       <Alert formError={formError} />
       <p>The webhook gets a new signing secret, which is shown once.</p>
-      <OverlapField help="For so long each request carries a signature of both." />
+      <OverlapField help="During this time, each request has a signature for the old secret and for the new secret." />
       <button class="main" type="submit">
         Rotate secret
       </button>
@@ -64,7 +64,7 @@ webhookSecretPages.post("/webhooks/:id/rotate-secret", needs("webhooks", "always
     call: `POST /api/v1/webhooks/${webhook.id}/rotate-secret {"overlap_seconds": ${parsed.input.overlap_seconds}}`,
     done:
       overlapMs > 0
-        ? "Rotated. Until the overlap ends, requests are signed with both."
-        : "Rotated. Requests are signed with the new secret alone.",
+        ? "Rotated. Until the overlap ends, requests are signed with both secrets."
+        : "Rotated. Requests are signed only with the new secret.",
   });
 });

@@ -31,14 +31,17 @@ const deliveriesShown = 25;
 
 /** The message and the API call for each action, by the `done` parameter of the address. */
 const outcomes: Record<string, (webhook: Webhook) => [sentence: string, call: string]> = {
-  changed: ({ id }) => ["Changed. The next attempt goes by it.", `PATCH /api/v1/webhooks/${id}`],
+  changed: ({ id }) => ["Changed. The next attempt uses the new settings.", `PATCH /api/v1/webhooks/${id}`],
   disabled: ({ id }) => [
-    "Disabled. Its events are held until they are redelivered.",
+    "Disabled. The events of this webhook are held until they are redelivered.",
     `PATCH /api/v1/webhooks/${id} {"status": "disabled"}`,
   ],
-  enabled: ({ id }) => ["Enabled. What was held is not sent by itself: redeliver it.", `PATCH /api/v1/webhooks/${id} {"status": "active"}`],
-  tested: ({ id }) => ["A test event is on its way. What came back shows below, among the deliveries.", `POST /api/v1/webhooks/${id}/test`],
-  "sent-before": ({ id }) => ["This form was sent before, and did nothing again.", `GET /api/v1/webhooks/${id}/deliveries`],
+  enabled: ({ id }) => [
+    "Enabled. Held events are not sent automatically, so redeliver them.",
+    `PATCH /api/v1/webhooks/${id} {"status": "active"}`,
+  ],
+  tested: ({ id }) => ["A test event is on its way. The response appears below, among the deliveries.", `POST /api/v1/webhooks/${id}/test`],
+  "sent-before": ({ id }) => ["This form was already sent, so nothing was done again.", `GET /api/v1/webhooks/${id}/deliveries`],
 };
 
 /** Redirects to the page of the webhook, which shows the outcome. */
@@ -117,7 +120,7 @@ const showWebhook = async (c: PageContext, { form = new Form(), formError }: Sen
           <Done call={`POST /api/v1/webhooks/${webhook.id}/redeliver`}>
             {redelivery.status === "done"
               ? `Redelivered: ${counted(redelivery.count, "event")} of ${integer(redelivery.count)} attempted.`
-              : `Redelivering: ${integer(redelivery.sent)} of ${counted(redelivery.count, "event")} attempted, five a second.`}
+              : `Redelivering: ${integer(redelivery.sent)} of ${counted(redelivery.count, "event")} attempted, at five events per second.`}
           </Done>
         </div>
       )}
@@ -130,16 +133,16 @@ const showWebhook = async (c: PageContext, { form = new Form(), formError }: Sen
       {webhook.state === "disabled" && (
         <div class="note alert">
           <p>
-            Disabled. {webhook.disabledReason} Its events are held.{" "}
-            {health.held > 0 && `${counted(health.held, "delivery", "deliveries")} held. Enable it, then redeliver them.`}
+            This webhook is disabled. {webhook.disabledReason} Its events are held.{" "}
+            {health.held > 0 && `${counted(health.held, "delivery", "deliveries")} held. Enable the webhook, then redeliver the events.`}
           </p>
         </div>
       )}
       {webhook.state === "active" && webhook.failingSince !== null && (
         <div class="note alert">
           <p>
-            Failing since <Moment timeMs={webhook.failingSince} />. Each event is tried ten times in three days; five days after the first
-            failure the webhook is disabled.
+            Failing since <Moment timeMs={webhook.failingSince} />. Each event is attempted ten times within about three days. Five days
+            after the first failure, the webhook is disabled.
           </p>
           {health.advice && <p>{health.advice}</p>}
         </div>
@@ -187,9 +190,9 @@ const showWebhook = async (c: PageContext, { form = new Form(), formError }: Sen
           </dd>
           {webhook.overlapEndsAt !== null && webhook.overlapEndsAt > now && (
             <>
-              <dt>Former secret</dt>
+              <dt>Previous secret</dt>
               <dd>
-                signs too, until it ends <Ahead timeMs={webhook.overlapEndsAt} now={now} />
+                also signs requests, and ends <Ahead timeMs={webhook.overlapEndsAt} now={now} />
               </dd>
             </>
           )}
@@ -241,11 +244,11 @@ const showWebhook = async (c: PageContext, { form = new Form(), formError }: Sen
           <Empty>
             {filter.status || filter.eventType ? (
               <>
-                {next === null ? "Nothing matches." : "Nothing among the latest 2,000. Older ones may match."}{" "}
+                {next === null ? "Nothing matches." : "None of the latest 2,000 entries match. Older entries may match."}{" "}
                 <a href={`/webhooks/${webhook.id}`}>Clear the filter</a>
               </>
             ) : (
-              <>Nothing has been sent yet. A test event shows whether it arrives.</>
+              <>Nothing has been sent yet. Send a test event to check the receiver.</>
             )}
           </Empty>
         ) : (
@@ -330,8 +333,8 @@ webhookPages.get("/webhooks/:id/delete", needs("webhooks"), async (c) => {
     <section class="panel">
       <p>
         Nothing more will be sent to <code class="break">{webhook.url}</code>.{" "}
-        {waiting + held > 0 && `${counted(waiting + held, "delivery", "deliveries")} that wait for it will not be made. `}
-        To stop it for a while, disable it instead: its events are then held.
+        {waiting + held > 0 && `${counted(waiting + held, "delivery", "deliveries")} that wait will not be sent. `}
+        To stop the webhook temporarily, disable it instead. Its events are then held.
       </p>
       <p class="buttons">
         <Action action={`/webhooks/${webhook.id}/delete`} kind="danger">

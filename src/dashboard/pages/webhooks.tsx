@@ -45,10 +45,10 @@ webhooksPages.get("/webhooks", needs("session"), async (c) => {
       ),
     },
     <>
-      {isDeleted && <Done call="DELETE /api/v1/webhooks/{id}">Deleted. It receives no more events.</Done>}
+      {isDeleted && <Done call="DELETE /api/v1/webhooks/{id}">Deleted. The webhook receives no more events.</Done>}
       {webhooks.length === 0 ? (
         <Empty>
-          No webhooks yet. A webhook is a URL of yours that receives events.{" "}
+          No webhooks yet. A webhook sends events to one of your URLs.{" "}
           {visitorMay(c, "webhooks") && <a href="/webhooks/new">Add the first one</a>}
         </Empty>
       ) : (
@@ -122,11 +122,11 @@ webhooksPages.post("/webhooks", needs("webhooks", "always"), async (c) => {
     );
   const { webhook, secret } = made.result.result;
   return showSigningSecret(c, {
-    title: "The webhook is made",
+    title: "Webhook created",
     webhook,
     secret,
     call: "POST /api/v1/webhooks",
-    done: "Added. What happens from now on is sent to it.",
+    done: "Added. Events that happen from now on are sent to this webhook.",
   });
 });
 
@@ -186,7 +186,7 @@ export const WebhookFields = ({
       required
       maxlength={maxUrl}
       placeholder="https://hooks.example.com/overview"
-      help="Where events are posted to: https and a public host; on a laptop also http to the machine itself."
+      help="The URL that receives the events, with https and a public host. On a laptop, http to the same machine is allowed too."
     />
     <TextField form={form} formError={formError} name="description" label="Description" value={webhook?.description} maxlength={500} />
     <Choices
@@ -194,7 +194,7 @@ export const WebhookFields = ({
       name="event_types"
       label="Event types"
       options={[
-        ["*", "Every event, also of types that are added later."],
+        ["*", "All events, including event types that are added later."],
         ...eventCatalogue.kinds.map(({ type, description }): Choice => [type, description]),
       ]}
       ticked={ticked}

@@ -12,7 +12,7 @@ const Line = ({ name, isBad, children }: { name: string; isBad?: boolean; childr
   <tr>
     <th scope="row">{name}</th>
     <td>{children}</td>
-    <td class="number">{isBad === undefined ? "" : isBad ? <strong>needs a look</strong> : <span class="quiet">well</span>}</td>
+    <td class="number">{isBad === undefined ? "" : isBad ? <strong>needs attention</strong> : <span class="quiet">OK</span>}</td>
   </tr>
 );
 
@@ -49,10 +49,10 @@ export const Deployment = ({ status, now }: { status: DeploymentStatus; now: num
         <Line name="Journal of the log" isBad={log.journalled > 0 || log.dropped > 0 || log.unreachable.length > 0}>
           {integer(log.journalled)} entries wait for their database
           {log.dropped > 0 && `, ${integer(log.dropped)} were dropped`}
-          {log.unreachable.length > 0 && `, no answer from ${log.unreachable.join(", ")}`}
+          {log.unreachable.length > 0 && `, no response from ${log.unreachable.join(", ")}`}
         </Line>
         {Object.entries(status.oldestBuckets).map(([store, start]) => (
-          <Line name={`Oldest stale slice in ${store}`} isBad={start !== null && now - start > lateMs}>
+          <Line name={`Oldest bucket to roll up in ${store}`} isBad={start !== null && now - start > lateMs}>
             {start === null ? "none" : <Age timeMs={start} now={now} />}
           </Line>
         ))}
@@ -95,7 +95,7 @@ export const Jobs = ({ jobs, now }: { jobs: DeploymentStatus["jobs"]; now: numbe
           {jobs.map(({ name, description, done, ranAt, hasMore, error }) => (
             <Line name={description || name} isBad={error !== null}>
               {integer(done)} done <Age timeMs={ranAt} now={now} />
-              {hasMore && ", goes on in the next minute"}
+              {hasMore && ", continues in the next minute"}
               {error !== null && `, failed: ${error}`}
             </Line>
           ))}

@@ -85,7 +85,7 @@ const showSignIn = (c: OperatorContext, fault?: string, status: 403 | 429 = 403)
           <label for="token">Operator token</label>
           <input id="token" name="token" type="password" autocomplete="current-password" required aria-describedby="token-help" />
           <p class="help" id="token-help">
-            It opens this page for an hour. On a laptop it is <code>OPERATOR_TOKEN</code> in <code>.dev.vars</code>.
+            The token opens this page for an hour. On a laptop, the token is <code>OPERATOR_TOKEN</code> in <code>.dev.vars</code>.
           </p>
         </div>
         <button class="main" type="submit">
@@ -118,7 +118,7 @@ operatorPages.get("/operator", async (c) => {
       {unknown.length > 0 && (
         <div class="note alert" role="alert">
           <p>
-            <span aria-hidden="true">✕</span> Not known, since it did not answer: {unknown.join("; ")}.
+            <span aria-hidden="true">✕</span> Not known, because these parts did not respond: {unknown.join("; ")}.
           </p>
         </div>
       )}
@@ -132,8 +132,8 @@ operatorPages.get("/operator", async (c) => {
 operatorPages.post("/operator/session", async (c) => {
   const token = operatorOf(c.env, (await readForm(c)).text("token"));
   if (token === null) {
-    if (await isTooMany(c)) return showSignIn(c, "Too many wrong tokens came from your address. Wait a minute, then try again.", 429);
-    return showSignIn(c, "This is no token of an operator.");
+    if (await isTooMany(c)) return showSignIn(c, "Too many wrong tokens came from your IP address. Wait a minute, then try again.", 429);
+    return showSignIn(c, "This is not an operator token.");
   }
   const [db, now] = [connect(c.env.DB), Date.now()];
   const cookie = await openOperatorSession(db, { operator: token.name, operatorTokenHash: token.tokenHash }, now);

@@ -63,7 +63,10 @@ maintenance.post("/deliveries/drain", async (c) => {
   const { db, now, operator, env } = operating(c);
   await recordOperation(db, { now, operator, action: "deliveries.drained", details: { continued: after !== "" } });
   const deliver = async () => {
-    throw new Failure("unavailable", "The queue takes no messages just now. The clock goes on with what is due, 25 deliveries a minute.");
+    throw new Failure(
+      "unavailable",
+      "The queue does not accept messages right now. A scheduled job sends the due deliveries, 25 per minute.",
+    );
   };
   const { done, last } = await sweepDeliveries({ db, queue: env.DELIVERIES, deliver }, now, after, enqueuedAtOnce);
   return c.json({ enqueued: done, next: last, due: (await readBacklog(db, Date.now())).due });

@@ -17,58 +17,61 @@ const maxPoints = 750;
 
 const count = z.int().min(0);
 const countBy = (names: readonly string[]) =>
-  z.strictObject(Object.fromEntries(names.map((name) => [name, count.meta({ description: `How many are \`${name}\`.`, example: 8 })])));
+  z.strictObject(
+    Object.fromEntries(names.map((name) => [name, count.meta({ description: `The number of tasks that are \`${name}\`.`, example: 8 })])),
+  );
 
 const Analytics = z
   .strictObject({
-    from: time.meta({ description: "The first moment of the span." }),
+    from: time.meta({ description: "The start of the span, inclusive." }),
     to: time.meta({ description: "The end of the span, exclusive." }),
-    interval: z.enum(intervals).meta({ description: "How long a point of the series is: a `day`, a `week` or a `month`.", example: "day" }),
+    interval: z
+      .enum(intervals)
+      .meta({ description: "The length of each point in the series: a `day`, a `week` or a `month`.", example: "day" }),
     tasks: z
       .strictObject({
-        created: count.meta({ description: "Tasks created in the span.", example: 41 }),
-        completed: count.meta({ description: "Tasks completed in the span.", example: 36 }),
-        open: count.meta({ description: "Tasks to do or in progress now.", example: 17 }),
-        overdue: count.meta({ description: "Tasks that are open now and past their due date.", example: 2 }),
-        completion_rate: z
-          .number()
-          .min(0)
-          .max(100)
-          .nullable()
-          .meta({ description: "The percentage of tasks created in the span that are done. Null if none were created.", example: 78.05 }),
+        created: count.meta({ description: "The number of tasks created in the span.", example: 41 }),
+        completed: count.meta({ description: "The number of tasks completed in the span.", example: 36 }),
+        open: count.meta({ description: "The current number of open tasks, which have the status `todo` or `in_progress`.", example: 17 }),
+        overdue: count.meta({ description: "The current number of open tasks that are past their due date.", example: 2 }),
+        completion_rate: z.number().min(0).max(100).nullable().meta({
+          description: "The percentage of the tasks created in the span that are now done. The value is null if no tasks were created.",
+          example: 78.05,
+        }),
         median_hours_to_complete: z.number().nullable().meta({
-          description: "The median hours from creation to completion, for tasks completed in the span; null if there were none.",
+          description:
+            "The median time from creation to completion, in hours, of the tasks completed in the span. The value is null if no tasks were completed.",
           example: 26.5,
         }),
-        by_status: countBy(taskStatuses).meta({ description: "All tasks by status, now." }),
-        by_priority: countBy(priorities).meta({ description: "All tasks by priority, now." }),
+        by_status: countBy(taskStatuses).meta({ description: "The current number of tasks by status." }),
+        by_priority: countBy(priorities).meta({ description: "The current number of tasks by priority." }),
       })
       .meta({ description: "Figures about tasks." }),
     users: z
       .strictObject({
-        total: count.meta({ description: "The number of users.", example: 12 }),
-        active: count.meta({ description: "How many of them are `active`.", example: 11 }),
+        total: count.meta({ description: "The current number of users.", example: 12 }),
+        active: count.meta({ description: "The current number of users whose status is `active`.", example: 11 }),
       })
-      .meta({ description: "The users, now." }),
+      .meta({ description: "Figures about users." }),
     by_assignee: z
       .array(
         z.strictObject({
-          user_id: z.string().meta({ description: "The user.", example: "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-          open: count.meta({ description: "Their tasks that are open now.", example: 3 }),
-          completed: count.meta({ description: "Their tasks that were completed in the span.", example: 9 }),
+          user_id: z.string().meta({ description: "The id of the user.", example: "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
+          open: count.meta({ description: "The current number of open tasks of the user.", example: 3 }),
+          completed: count.meta({ description: "The number of the user's tasks that were completed in the span.", example: 9 }),
         }),
       )
-      .meta({ description: "Open now and completed in the span: the 100 users with the most." }),
+      .meta({ description: "The 100 users with the most tasks that are open or were completed in the span." }),
     series: z
       .array(
         z.strictObject({
-          start: time.meta({ description: "When the day, week or month begins." }),
-          created: count.meta({ description: "Tasks created in it.", example: 4 }),
-          completed: count.meta({ description: "Tasks completed in it.", example: 5 }),
+          start: time.meta({ description: "The start of the day, week or month." }),
+          created: count.meta({ description: "The number of tasks created in the day, week or month.", example: 4 }),
+          completed: count.meta({ description: "The number of tasks completed in the day, week or month.", example: 5 }),
         }),
       )
       .meta({
-        description: "One point for each UTC day, ISO week or month that the span touches. Only what lies in the span is counted.",
+        description: "One point for each UTC day, ISO week or month that overlaps the span. Only tasks within the span are counted.",
       }),
   })
   .openapi("Analytics", { description: "Figures about the account's tasks and users." });
@@ -81,7 +84,7 @@ const read = createRoute({
   operationId: "getAnalytics",
   summary: "Get analytics",
   description:
-    "Figures about the account's tasks and users. By default the last 30 days by day: the current hour and the 719 full hours before it.",
+    "Returns figures about the account's tasks and users. The default span is the last 30 days by day: the current hour and the 719 full hours before it.",
   tags: ["Analytics"],
   ...requireScope("analytics:read"),
   request: {
@@ -89,22 +92,24 @@ const read = createRoute({
       from: timeInput.optional().meta({
         type: "string",
         format: "date-time",
-        description: "From this time on; by default 30 days before `to`.",
+        description: "The start of the span, inclusive. The default is 30 days before `to`.",
         example: "2026-01-01T00:00:00Z",
       }),
       to: timeInput.optional().meta({
         type: "string",
         format: "date-time",
-        description: "Before this time; by default the end of the current hour.",
+        description: "The end of the span, exclusive. The default is the end of the current hour.",
         example: "2026-02-01T00:00:00Z",
       }),
       interval: z
         .enum(intervals)
         .default("day")
-        .meta({ description: `How long a point is: a \`day\`, an ISO \`week\` or a \`month\`, in UTC. At most ${maxPoints} points.` }),
+        .meta({
+          description: `The length of each point: a \`day\`, an ISO \`week\` or a \`month\`, in UTC. The span may have at most ${maxPoints} points.`,
+        }),
     }),
   },
-  responses: { 200: json(Analytics, "The figures.") },
+  responses: { 200: json(Analytics, "The figures about tasks and users.") },
 });
 
 const invalidSpan = (parameter: string, detail: string) =>
@@ -118,7 +123,7 @@ routes.openapi(read, async (c) => {
   if (from < 0) throw invalidSpan("from", "Must not be earlier than 1970.");
   if (from >= to) throw invalidSpan("from", "Must be earlier than `to`.");
   if ((to - from) / dayMs > maxPoints * 31 || bucketsOf(from, to, interval).length > maxPoints) {
-    throw invalidSpan("interval", `The span has more than ${maxPoints} points at this interval. Take a longer interval or a shorter span.`);
+    throw invalidSpan("interval", `The span has more than ${maxPoints} points at this interval. Use a longer interval or a shorter span.`);
   }
   const figures = await readAnalytics(readContext(c), { from, to, interval });
   const { tasks } = figures;

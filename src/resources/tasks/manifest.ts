@@ -4,7 +4,7 @@ import * as tables from "./tables.ts";
 export const manifest = {
   name: "tasks",
   order: 20,
-  tags: [{ name: "Tasks", description: "Work to do, with an assignee and a due date." }],
+  tags: [{ name: "Tasks", description: "Tasks with a status, an assignee and a due date." }],
   ids: { tsk: "task" },
   scopes: { "tasks:read": { isDefault: true }, "tasks:write": { isDefault: true } },
   events: [
@@ -27,11 +27,13 @@ export const manifest = {
       types: {
         "task.created": { description: "A task was created." },
         "task.updated": {
-          description: "A task was changed, or has lost its assignee.",
+          description: "A task was changed, or its assignee was deleted.",
           previous: { status: "in_progress", completed_at: null, updated_at: "2026-01-30T08:00:00.000Z" },
         },
-        "task.completed": { description: "The status of a task changed to done. Sent in addition to task.created or task.updated." },
-        "task.deleted": { description: "A task was deleted. It is shown as it was last." },
+        "task.completed": {
+          description: "The status of a task became done. This event is sent in addition to task.created or task.updated.",
+        },
+        "task.deleted": { description: "A task was deleted. The event contains the last version of the task." },
       },
     },
   ],
@@ -41,7 +43,7 @@ export const manifest = {
   tables,
   facts: {
     tasks: {
-      rows: { max: 100_000, advice: "tasks. Delete those that are done with." },
+      rows: { max: 100_000, advice: "tasks. Delete tasks that you no longer need." },
       bytes: { row: 530 },
       export: { as: "task", hidden: ["search_text"] },
       sampleUntil: "created_at",

@@ -39,30 +39,35 @@ const list = createRoute({
   operationId: "listTasks",
   summary: "List tasks",
   description:
-    "The tasks of the account, newest first unless `sort` says otherwise. Tasks without a due date come last in both directions of `due_at`.",
+    "Lists the tasks of the account, newest first unless `sort` specifies another order. Tasks without a due date come last in both sort directions of `due_at`.",
   tags,
   ...requireScope("tasks:read"),
   request: {
     query: z.strictObject({
       ...pageQuery,
-      status: severalWords(taskStatuses, "Only tasks with one of these statuses"),
-      priority: severalWords(priorities, "Only tasks with one of these priorities"),
-      assignee_id: idInput
+      status: severalWords(taskStatuses, "Returns only tasks with one of these statuses"),
+      priority: severalWords(priorities, "Returns only tasks with one of these priorities"),
+      assignee_id: idInput.optional().meta({
+        description: "Returns only tasks that are assigned to the user with this id.",
+        example: "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708",
+      }),
+      due_before: timeInput
         .optional()
-        .meta({ description: "Only the tasks of this user.", example: "usr_019a1b2c3d4e7f8091a2b3c4d5e6f708" }),
-      due_before: timeInput.optional().meta({ description: "Only tasks that are due before this time.", example: "2027-01-01T00:00:00Z" }),
+        .meta({ description: "Returns only tasks that are due before this time.", example: "2027-01-01T00:00:00Z" }),
       due_after: timeInput
         .optional()
-        .meta({ description: "Only tasks that are due at this time or later.", example: "2026-01-01T00:00:00Z" }),
+        .meta({ description: "Returns only tasks that are due at or after this time.", example: "2026-01-01T00:00:00Z" }),
       updated_after: timeInput.optional().meta({
-        description: "Only tasks that changed at this time or later. Use it to synchronize.",
+        description: "Returns only tasks that changed at or after this time. Use this filter to synchronize tasks.",
         example: "2026-01-01T00:00:00Z",
       }),
-      q: text(1, 200).optional().meta({ description: "A part of the title or description, upper or lower case.", example: "release" }),
+      q: text(1, 200)
+        .optional()
+        .meta({ description: "Returns only tasks whose title or description contains this text, regardless of case.", example: "release" }),
       sort: z
         .enum(taskSorts)
         .default("-created_at")
-        .meta({ description: `The order, with \`-\` descending: ${taskSorts.map((sort) => `\`${sort}\``).join(", ")}.` }),
+        .meta({ description: `The sort order, where \`-\` means descending: ${taskSorts.map((sort) => `\`${sort}\``).join(", ")}.` }),
     }),
   },
   responses: { 200: json(pageOf(Task, "TaskPage"), "A page of tasks.", "Link") },
@@ -91,7 +96,7 @@ const create = createRoute({
   path: "/tasks",
   operationId: "createTask",
   summary: "Create a task",
-  description: "Creates a task. Sends the event `task.created`, and also `task.completed` if the task is created as done.",
+  description: "Creates a task. Sends the event `task.created`, and also `task.completed` if the new task is done.",
   tags,
   ...requireScope("tasks:write"),
   ...withIdempotencyKey,
@@ -116,7 +121,7 @@ const read = createRoute({
   path: "/tasks/{id}",
   operationId: "getTask",
   summary: "Get a task",
-  description: "Returns one task. With `If-None-Match` the response is 304 without a body if the task is unchanged.",
+  description: "Returns one task. With `If-None-Match`, the response is 304 without a body if the task is unchanged.",
   tags,
   ...requireScope("tasks:read"),
   ...withConditions,
@@ -135,13 +140,13 @@ const change = createRoute({
   operationId: "updateTask",
   summary: "Change a task",
   description:
-    "Changes the members that you send and keeps the others. `completed_at` follows the status. Sends `task.updated` if something changed, and also `task.completed` if the status changed to done.",
+    "Changes the members that you send, and keeps the other members. `completed_at` is set when the status becomes `done`, and cleared when the status changes from `done`. Sends `task.updated` if something changed, and also `task.completed` if the status became done.",
   tags,
   ...requireScope("tasks:write"),
   ...failsWith("conflict", "limit_reached"),
   ...withConditions,
   request: { params, body: mergePatch(TaskPatch) },
-  responses: { 200: json(Task, "The whole task.", "ETag") },
+  responses: { 200: json(Task, "The task after the change.", "ETag") },
 });
 
 routes.openapi(change, async (c) => {
@@ -162,13 +167,13 @@ const remove = createRoute({
   path: "/tasks/{id}",
   operationId: "deleteTask",
   summary: "Delete a task",
-  description: "Deletes the task for good. Sends `task.deleted`.",
+  description: "Permanently deletes the task. Sends the event `task.deleted`.",
   tags,
   ...requireScope("tasks:write"),
   ...failsWith("conflict"),
   ...withConditions,
   request: { params },
-  responses: { 204: noContent("It is deleted.") },
+  responses: { 204: noContent("The task was deleted.") },
 });
 
 routes.openapi(remove, async (c) => {

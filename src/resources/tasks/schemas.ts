@@ -6,37 +6,43 @@ import { isoText, timeOf } from "../../time/iso-text.ts";
 import { priorities, type Task, taskStatuses } from "./task.ts";
 
 export const TaskStatus = z.enum(taskStatuses).meta({
-  description: "The status: `todo` (not started), `in_progress`, `done` (completed) or `cancelled`.",
+  description: "The status of the task: `todo` (not started), `in_progress`, `done` (completed) or `cancelled`.",
   examples: ["in_progress"],
 });
 
 export const TaskPriority = z
   .enum(priorities)
-  .meta({ description: "The priority: `low`, `normal`, `high` or `urgent`.", examples: ["high"] });
+  .meta({ description: "The priority of the task: `low`, `normal`, `high` or `urgent`.", examples: ["high"] });
 
 /** The public form of a task, in responses and in events. */
 export const TaskData = z.strictObject({
   id: z.string().meta({ description: "The id of the task.", examples: ["tsk_019a1b2c3d4e7f8091a2b3c4d5e6f708"] }),
-  title: z.string().meta({ description: "The title, in one line.", examples: ["Write the release notes"] }),
-  description: z
-    .string()
-    .meta({ description: "The description; can be empty.", examples: ["For version 2, with the breaking changes first."] }),
+  title: z.string().meta({ description: "The title of the task.", examples: ["Write the release notes"] }),
+  description: z.string().meta({
+    description: "The description of the task, which can be empty.",
+    examples: ["For version 2, with the breaking changes first."],
+  }),
   status: TaskStatus,
   priority: TaskPriority,
   assignee_id: z
     .string()
     .nullable()
     .meta({
-      description: "The user who is assigned; null if nobody is.",
+      description: "The id of the user who is assigned to the task, or null if nobody is assigned.",
       examples: ["usr_019a1b2c3d4e7f8091a2b3c4d5e6f708"],
     }),
-  labels: z
-    .array(z.string())
-    .meta({ description: "Labels to group tasks by, in the order in which you sent them.", examples: [["docs", "release"]] }),
-  due_at: isoText.nullable().meta({ description: "The due date; null if there is none.", examples: ["2026-02-14T17:00:00.000Z"] }),
-  completed_at: isoText.nullable().meta({ description: "When its status became `done`; null while it is not.", examples: [null] }),
-  created_at: timeOf("When the task was created."),
-  updated_at: timeOf("When the task was last changed."),
+  labels: z.array(z.string()).meta({
+    description: "The labels that group the task with others, in the order in which you sent them.",
+    examples: [["docs", "release"]],
+  }),
+  due_at: isoText
+    .nullable()
+    .meta({ description: "The due date of the task, or null if the task has no due date.", examples: ["2026-02-14T17:00:00.000Z"] }),
+  completed_at: isoText
+    .nullable()
+    .meta({ description: "The time when the status became `done`, or null if the status is not `done`.", examples: [null] }),
+  created_at: timeOf("The time when the task was created."),
+  updated_at: timeOf("The time when the task was last changed."),
 });
 
 export const taskData = (task: Task): z.infer<typeof TaskData> => ({

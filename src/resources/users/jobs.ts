@@ -5,7 +5,7 @@ import { finishDeletions } from "./delete-user.ts";
 export const jobs: readonly Job[] = [
   {
     name: "finish_user_deletions",
-    description: "finish deletions of users that were broken off",
+    description: "finish interrupted deletions of users",
     everyMs: minuteMs,
     // The unit of this limit is a piece of up to 500 tasks.
     atMost: 12,

@@ -26,7 +26,7 @@ export const manifest = {
           description: "A user was changed.",
           previous: { role: "viewer", updated_at: "2026-01-30T08:00:00.000Z" },
         },
-        "user.deleted": { description: "A user was deleted. It is shown as it was last." },
+        "user.deleted": { description: "A user was deleted. The event contains the last version of the user." },
       },
     },
   ],
@@ -39,7 +39,7 @@ export const manifest = {
   tables,
   facts: {
     users: {
-      rows: { max: 50_000, advice: "users. Delete one that is no longer used." },
+      rows: { max: 50_000, advice: "users. Delete users that you no longer need." },
       bytes: { row: 180, indexed: ["email_key"] },
       withoutRowid: true,
       export: { as: "user", hidden: ["email_key", "search_text"] },

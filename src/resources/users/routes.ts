@@ -19,7 +19,7 @@ import { roles, userStatuses } from "./user.ts";
 import { changeUser, createUser } from "./write-users.ts";
 
 const User = component("User", UserData, {
-  description: "A user of the account. Role and status grant nothing in this service.",
+  description: "A user of the account. The role and the status of a user grant no access to this service.",
 });
 const NewUser = component("NewUser", schemas.NewUser, { description: "A new user." });
 const UserPatch = component("UserPatch", schemas.UserPatch, {
@@ -38,15 +38,17 @@ const list = createRoute({
   operationId: "listUsers",
   summary: "List users",
   description:
-    "The account's own people, newest first. They are data of yours: whether one of them may do something is for you to decide. To sign people in to the overview, invite them in its settings.",
+    "Lists the users of the account, newest first. Users are records of your own people, and your application decides what a user may do. To give people access to the overview, invite them on its Settings page.",
   tags,
   ...requireScope("users:read"),
   request: {
     query: z.strictObject({
       ...pageQuery,
-      role: severalWords(roles, "Only users with one of these roles"),
-      status: severalWords(userStatuses, "Only users with one of these statuses"),
-      q: text(1, 200).optional().meta({ description: "Part of a name or email address, in any case.", example: "ada" }),
+      role: severalWords(roles, "Returns only users with one of these roles"),
+      status: severalWords(userStatuses, "Returns only users with one of these statuses"),
+      q: text(1, 200)
+        .optional()
+        .meta({ description: "Returns only users whose name or email address contains this text, regardless of case.", example: "ada" }),
     }),
   },
   responses: { 200: json(pageOf(User, "UserPage"), "A page of users.", "Link") },
@@ -65,7 +67,7 @@ const create = createRoute({
   operationId: "createUser",
   summary: "Create a user",
   description:
-    "Creates a user. If the account already has a user with this email address in any case, the response is 409 `conflict`. Sends the event `user.created`.",
+    "Creates a user. If another user of the account has the same email address, regardless of case, the response is 409 `conflict`. Sends the event `user.created`.",
   tags,
   ...requireScope("users:write"),
   ...failsWith("conflict"),
@@ -91,7 +93,7 @@ const read = createRoute({
   path: "/users/{id}",
   operationId: "getUser",
   summary: "Get a user",
-  description: "Returns one user. With `If-None-Match` the response is 304 without a body if the user is unchanged.",
+  description: "Returns one user. With `If-None-Match`, the response is 304 without a body if the user is unchanged.",
   tags,
   ...requireScope("users:read"),
   ...withConditions,
@@ -110,13 +112,13 @@ const change = createRoute({
   operationId: "updateUser",
   summary: "Change a user",
   description:
-    "Changes the members that are sent and leaves the others. With `If-Match` only the version that the client has seen. Sends `user.updated`, where something has changed.",
+    "Changes the members that you send, and keeps the other members. With `If-Match`, the user is changed only if the current version matches. Sends the event `user.updated` if something changed.",
   tags,
   ...requireScope("users:write"),
   ...failsWith("conflict", "limit_reached"),
   ...withConditions,
   request: { params, body: mergePatch(UserPatch) },
-  responses: { 200: json(User, "The whole user.", "ETag") },
+  responses: { 200: json(User, "The user after the change.", "ETag") },
 });
 
 routes.openapi(change, async (c) => {
@@ -130,13 +132,13 @@ const remove = createRoute({
   operationId: "deleteUser",
   summary: "Delete a user",
   description:
-    "Deletes the user for good. Their tasks stay, without an assignee. For each of these tasks `task.updated` is sent, in addition to `user.deleted`. Above 10,000 tasks, the response does not wait for all of them: the rest follow within minutes, and `user.deleted` is sent last. While 100 users are still being deleted: 409 `limit_reached`.",
+    "Permanently deletes the user. The tasks of the user are kept without an assignee. The event `task.updated` is sent for each of these tasks, in addition to `user.deleted`. One deletion request changes at most 10,000 tasks, or 2,500 tasks if the account has 20 webhooks. The remaining tasks are changed within minutes after the response, and `user.deleted` is sent last. If 100 users of the account are still being deleted, the response is 409 `limit_reached`.",
   tags,
   ...requireScope("users:write"),
   ...failsWith("conflict", "limit_reached"),
   ...withConditions,
   request: { params },
-  responses: { 204: noContent("It is deleted.") },
+  responses: { 204: noContent("The user is deleted.") },
 });
 
 routes.openapi(remove, async (c) => {

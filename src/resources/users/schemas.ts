@@ -6,12 +6,12 @@ import { timeOf } from "../../time/iso-text.ts";
 import { roles, type User, userStatuses } from "./user.ts";
 
 export const UserRole = z.enum(roles).meta({
-  description: "The role, for your own use: `admin`, `member` or `viewer`. It grants nothing in this service.",
+  description: "The role of the user, for your own use: `admin`, `member` or `viewer`. The role grants no access to this service.",
   examples: ["member"],
 });
 
 export const UserStatus = z.enum(userStatuses).meta({
-  description: "The status, for your own use: `active` or `suspended`. It changes nothing in this service.",
+  description: "The status of the user, for your own use: `active` or `suspended`. The status has no effect in this service.",
   examples: ["active"],
 });
 
@@ -19,11 +19,14 @@ export const UserStatus = z.enum(userStatuses).meta({
 export const UserData = z.strictObject({
   id: z.string().meta({ description: "The id of the user.", examples: ["usr_019a1b2c3d4e7f8091a2b3c4d5e6f708"] }),
   name: z.string().meta({ description: "The name of the user.", examples: ["Ada Lovelace"] }),
-  email: z.string().meta({ description: "The email address, unique in the account regardless of case.", examples: ["ada@example.com"] }),
+  email: z.string().meta({
+    description: "The email address of the user, which is unique in the account regardless of case.",
+    examples: ["ada@example.com"],
+  }),
   role: UserRole,
   status: UserStatus,
-  created_at: timeOf("When the user was created."),
-  updated_at: timeOf("When the user was last changed."),
+  created_at: timeOf("The time when the user was created."),
+  updated_at: timeOf("The time when the user was last changed."),
 });
 
 export const userData = (user: User): z.infer<typeof UserData> => ({

@@ -66,8 +66,8 @@ async function orConflict<T>(write: Promise<T>): Promise<T> {
     return await write;
   } catch (error) {
     if (!isDuplicate(error, "users.account_id, users.email_key")) throw error;
-    throw new Failure("conflict", "A user with this email address exists already.", {
-      fieldErrors: [{ pointer: "/email", code: "duplicate", detail: "Another user has this address." }],
+    throw new Failure("conflict", "A user with this email address already exists.", {
+      fieldErrors: [{ pointer: "/email", code: "duplicate", detail: "This is already the email address of another user." }],
       cause: error,
     });
   }
