@@ -60,11 +60,15 @@ export function ofSource(file: string, text: string): Passage[] {
   return passages;
 }
 
-/** Returns the texts between the tags in the source of a page, in order. */
+/** Returns the texts between the block tags of a page's source, in order. "…" stands for a value that the page fills in. */
 export function ofPage(file: string, text: string): Passage[] {
-  return [...text.matchAll(/>(?<words>[^<>{}=;]*[a-z]{2} [a-z][^<>{}=;]*)</g)].map((match) => ({
+  const plain = text
+    .replaceAll(/\{" "\}/g, " ")
+    .replaceAll(/<\/?(?:a|code|strong|em|span)\b(?:\{[^{}]*\}|[^<>{}])*>/g, "")
+    .replaceAll(/<[A-Z]\w*(?:\{[^{}]*\}|[^<>{}])*\/>|\{[^{}<>;]*\}/g, (value) => `…${"\n".repeat(value.split("\n").length - 1)}`);
+  return [...plain.matchAll(/>(?<words>[^<>{}=;]*[a-z]{2} [a-z][^<>{}=;]*)</g)].map((match) => ({
     file,
-    line: text.slice(0, match.index).split("\n").length,
+    line: plain.slice(0, match.index).split("\n").length,
     text: (match.groups?.words ?? "").replaceAll(/\s+/g, " ").trim(),
   }));
 }

@@ -113,7 +113,7 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
                 ))}
               </select>
               <p class="help" id="role-help">
-                Viewers see everything except secrets. Developers also manage keys and webhooks. Admins also invite viewers and developers,
+                Viewers see everything except secrets and the audit log. Developers also manage keys and webhooks. Admins also invite viewers and developers,
                 end their sessions and read the audit log. Owners do everything.
               </p>
             </div>
