@@ -31,8 +31,8 @@ export async function measureMemory(folder: string): Promise<Memory[]> {
     const figures: [string, () => number | Promise<number>][] = [
       ["bare: resident", () => residentMiB(bare.pid)],
       [residentOfOurs, () => residentMiB(ours.pid)],
-      ["of that, V8's heap", () => heapMiB(isolate)],
-      ["beside it, what stands for D1: resident", () => ours.d1Pids.reduce((sum, pid) => sum + residentMiB(pid), 0)],
+      ["V8's heap in the Worker", () => heapMiB(isolate)],
+      ["the process that stands for D1: resident", () => ours.d1Pids.reduce((sum, pid) => sum + residentMiB(pid), 0)],
     ];
     const measured = figures.map(([name]): Memory => ({ name, afterTwoMinutes: 0, afterTenMinutes: 0 }));
     for (let minute = 1; minute <= minutes; minute++) {

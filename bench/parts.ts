@@ -23,8 +23,8 @@ const owners: [part: string, of: RegExp][] = [
   ["workerd: `Request`, `Response`", /^workerd::api::(Request|Response|Body|FetchEvent|ServiceWorkerGlobalScope)/],
   ["workerd: calls of objects", /JsRpc|^capnp::|^workerd::(api::)?(.*Actor|InputGate|OutputGate)/],
   ["workerd: HTTP", /kj_hyper|\bhyper::|\bhttp::|\bbytes::|\bmio::|futures_util|workerd_server::listen/],
-  ["workerd: the context and lock of each turn", /^workerd::(IoContext|Worker|ThreadContext|.*WorkerEntrypoint)/],
-  ["V8: what follows each `await`", /^Builtins_RunMicrotasks|^v8::internal::MicrotaskQueue/],
+  ["workerd: context and lock per turn", /^workerd::(IoContext|Worker|ThreadContext|.*WorkerEntrypoint)/],
+  ["V8: microtasks after each `await`", /^Builtins_RunMicrotasks|^v8::internal::MicrotaskQueue/],
   ["workerd: between JavaScript and C++", /^workerd::jsg::/],
   ["workerd: promises, event loop", /^kj::_::|^kj::(Promise|TaskSet|EventLoop)|tokio|kj_rs/],
 ];
@@ -46,7 +46,7 @@ export function partOf(thread: string, stack: readonly Frame[], partOfLine: read
     const owner = owners.find(([, of]) => of.test(name));
     if (owner) return owner[0];
   }
-  return "native: all else";
+  return "native: other";
 }
 
 /** Returns whether a part belongs to the Worker's own script, including its libraries, and not to the runtime. */

@@ -56,7 +56,7 @@ export function againstTable(measured: readonly Measured[]): string {
     const figures = [withQuartiles(ratioOf(own, other, cpu)), withQuartiles(ratioOf(own, other, rate))];
     return [own.name.slice("ours, ".length), ...figures, withQuartiles(shareOfBare(own)), withQuartiles(shareOfBare(other))];
   });
-  return table(["ours against the other checkout", "CPU each", "requests/s", "ours: share of bare", "the other's"], rows);
+  return table(["ours against the other checkout", "CPU each", "requests/s", "share of bare", "the other checkout's share"], rows);
 }
 
 export const costTable = (costs: readonly Cost[]): string =>
@@ -75,7 +75,7 @@ export const costTable = (costs: readonly Cost[]): string =>
 
 export const growthTable = (growths: readonly Growth[]): string =>
   table(
-    ["answer time, ms", ...(growths[0]?.ms ?? []).map(({ size }) => `${whole(size)} entries`), "slowest / fastest"],
+    ["response time, ms", ...(growths[0]?.ms ?? []).map(({ size }) => `${whole(size)} entries`), "slowest / fastest"],
     growths.map(({ path, ms, ratio }) => [
       path === "/" ? "overview page" : `GET ${path}`,
       ...ms.map((each) => each.median.toFixed(1)),
@@ -111,8 +111,8 @@ export function profileTable(profiles: readonly Profile[]): string {
     [
       ...shown.map((part) => row(part, [part])),
       row("all else", all.slice(shown.length)),
-      row("**all of it**", all),
-      row("**of that, the Worker's own script**", all.filter(isOfScript)),
+      row("**total**", all),
+      row("**the Worker's own script**", all.filter(isOfScript)),
     ],
   );
 }
@@ -132,7 +132,7 @@ export function instructionsTable(measured: readonly Instructions[]): string {
 
 export const refusalsTable = (refusals: readonly Refusal[]): string =>
   table(
-    ["a request without a key", "status", "CPU ms", "times a usual refusal", "lowest and highest round"],
+    ["a request without a key", "status", "CPU ms", "times the usual denial", "lowest and highest round"],
     refusals.map(({ name, status, cpuMs, ratios }) => [
       name,
       String(status),

@@ -73,7 +73,7 @@ async function fold(served: Served, d1: SlowD1, slice: number): Promise<{ folded
   await tell(served.url, "wake", Date.now());
   while (Number(await tell(served.url, "stale", slice + 1)) > 0) {
     await sleep(secondMs);
-    if (Date.now() - startedAt > 10 * minuteMs) throw new Error("slices are not folded");
+    if (Date.now() - startedAt > 10 * minuteMs) throw new Error("buckets are not rolled up");
   }
   const tookMs = Date.now() - startedAt;
   return { foldedMs: tookMs, foldShare: (d1.busyShare() * tookMs) / bucketMs };

@@ -22,7 +22,7 @@ async function logWay(folder: string): Promise<Shown[]> {
     const isQuiet = way.name === "undisturbed";
     return {
       what: `1,000 simulated isolates, 3,000 requests/s, D1 at 3 ms and 0.02 ms a row: ${way.name}`,
-      measured: `${way.stored.toLocaleString("en")} of ${way.sent.toLocaleString("en")} stored; from answer to row p50 ${seconds(way.p50)}, p99 ${seconds(way.p99)}; D1 busy ${percent(way.busyShare)} with ${Math.round(way.batchesPerSecond)} batches a second${isQuiet ? "" : `; drained ${seconds(way.drainedMs)} after`}`,
+      measured: `${way.stored.toLocaleString("en")} of ${way.sent.toLocaleString("en")} stored; from response to row p50 ${seconds(way.p50)}, p99 ${seconds(way.p99)}; D1 busy ${percent(way.busyShare)} with ${Math.round(way.batchesPerSecond)} batches a second${isQuiet ? "" : `; drained ${seconds(way.drainedMs)} after`}`,
       goal: isQuiet ? "all stored, p99 under 2 s, D1 busy under 60 %" : "nothing lost, drained within a minute after",
       isMet: way.stored === way.sent && (isQuiet ? way.p99 < 2000 && way.busyShare < 0.6 : way.drainedMs < 60_000),
     };
@@ -34,7 +34,7 @@ async function accounts(folder: string): Promise<Shown[]> {
   return [
     {
       what: "10,000 accounts x 5 keys, all active each minute: usage of every account",
-      measured: `every slice folded ${seconds(measured.foldedMs)} after it was due, ${percent(measured.foldShare)} of D1's time`,
+      measured: `every bucket rolled up ${seconds(measured.foldedMs)} after it was due, ${percent(measured.foldShare)} of D1's time`,
       goal: "within two minutes, under a third of D1's time",
       isMet: measured.foldedMs < 120_000 && measured.foldShare < 1 / 3,
     },
@@ -50,7 +50,7 @@ async function accounts(folder: string): Promise<Shown[]> {
 async function neighbours(folder: string): Promise<Shown[]> {
   const measured = await measureNeighbours(folder);
   return measured.map(({ path, usual, beside }) => ({
-    what: `250,000 entries in one slice of an account, 8 pollers of its \`/usage\`: another account's p95 of \`${path.replace("/api/v1", "")}\` in the same database`,
+    what: `250,000 entries in one bucket of an account, 8 pollers of its \`/usage\`: another account's p95 of \`${path.replace("/api/v1", "")}\` in the same database`,
     measured: `${(beside / usual).toFixed(2)} times as long as beside 8 pollers of a small account (${beside.toFixed(1)} and ${usual.toFixed(1)} ms)`,
     goal: "at most twice",
     isMet: beside <= 2 * usual,
@@ -73,7 +73,7 @@ async function sweep(folder: string): Promise<Shown[]> {
   const sweeps = await measureSweep(folder);
   return sweeps.map(({ webhooks, done, tookMs }) => ({
     what: `500,000 due deliveries of ${webhooks.toLocaleString("en")} webhooks: one sweep`,
-    measured: `${tookMs} ms, ${done} set off`,
+    measured: `${tookMs} ms, ${done} started`,
     goal: "under 100 ms",
     isMet: tookMs < 100,
   }));
