@@ -311,7 +311,7 @@ export interface paths {
         put?: never;
         /**
          * Rotate the secret of a key
-         * @description Creates a new secret and shows it once. The old secret works until the overlap ends, and then gets 401 `invalid_key`. Another rotation ends the overlap of an earlier rotation. If the key is revoked, the response is 409 `conflict`. Sends the event `key.rotated`. Requires a key with the scope `keys:write`.
+         * @description Creates a new secret and shows it once. The old secret works until the overlap ends, and then gets 401 `invalid_key`. A new rotation ends an earlier overlap. If the key is revoked, the response is 409 `conflict`. Sends the event `key.rotated`. Requires a key with the scope `keys:write`.
          */
         post: operations["rotateKey"];
         delete?: never;
@@ -331,7 +331,7 @@ export interface paths {
         put?: never;
         /**
          * Report a leaked key
-         * @description Reports a secret key that was found in public. The response to every request is 202, before any lookup. If the secret is the current secret of a key, the key is revoked within a second. If the secret is the old secret of an overlap, only this secret stops working. A secret that was already rotated out has no effect. Requires no key.
+         * @description Reports a secret key that was found in public. The response to every request is 202, before any lookup. If the secret is the current secret of a key, the key is revoked within a second. During an overlap, a report of the previous secret ends only the previous secret. A secret that was already rotated out has no effect. Requires no key.
          */
         post: operations["revokeLeakedKey"];
         delete?: never;
@@ -403,7 +403,7 @@ export interface paths {
         put?: never;
         /**
          * Rotate the secret of a webhook
-         * @description Creates a new secret and shows it once. Until the overlap ends, each request has a signature for each of the two secrets. Another rotation ends the overlap of an earlier rotation. Requires a key with the scope `webhooks:write`.
+         * @description Creates a new secret and shows it once. Until the overlap ends, each request has a signature for each of the two secrets. A new rotation ends an earlier overlap. Requires a key with the scope `webhooks:write`.
          */
         post: operations["rotateWebhookSecret"];
         delete?: never;
@@ -1693,7 +1693,7 @@ export interface components {
                  */
                 active: number;
             };
-            /** @description The 100 users with the most tasks that are open or were completed in the span. */
+            /** @description The 100 users with the most tasks. Counts open tasks, and tasks that were completed in the span. */
             by_assignee: {
                 /**
                  * @description The id of the user.

@@ -31,7 +31,7 @@ New response members, enum values, error codes and event types are not breaking 
 export const info = {
   title: "Developer Overview API",
   version: packageJson.version,
-  summary: "An API for users and tasks, with API keys, exact limits, usage figures, a log of requests and webhooks.",
+  summary: "An API for users and tasks, with API keys, exact limits, usage figures, webhooks and a log of requests.",
   description,
   contact: { name: "Developer Overview" },
   license: { name: "MIT", url: "https://opensource.org/license/mit" },

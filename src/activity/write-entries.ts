@@ -12,7 +12,7 @@ const writeTimeoutMs = 5 * secondMs;
 const minRetentionMs = dayMs;
 
 /**
- * The columns of the log, with the member of an entry that each column stores. The INSERT names its columns, so that a Worker from before a migration
+ * Maps each column of the log to the property of an entry. The INSERT names its columns, so that a Worker from before a migration
  * keeps working after the migration.
  */
 const columns = Object.entries(getTableColumns(activity)).map(([member, { name, notNull }]) => ({

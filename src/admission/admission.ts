@@ -138,7 +138,7 @@ export function denialContent(code: DenialCode, { scope, limit }: { scope: strin
     case "expired_key":
       return unauthorized(code, "This key has expired.");
     case "account_suspended":
-      return { code, message: "This account is suspended. Ask the operator of this service for the reason, or to resume the account." };
+      return { code, message: "This account is suspended. Ask the operator of this service to resume the account." };
     case "ip_not_allowed":
       return { code, message: "This key may not be used from this IP address." };
     case "insufficient_scope":

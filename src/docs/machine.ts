@@ -15,7 +15,7 @@ export const llmsText = (pages: readonly DocPage[], origin: string): string =>
   [
     "# Developer Overview API",
     "",
-    "> An API for users and tasks, with API keys, exact limits, usage figures, a log of requests and webhooks. Every page is Markdown.",
+    "> An API for users and tasks, with API keys, exact limits, usage figures, webhooks and a log of requests. Every page is Markdown.",
     "",
     `- [OpenAPI document](${origin}/api/v1/openapi.json): the contract, OpenAPI 3.1`,
     ...Object.entries(headings).flatMap(([kind, heading]) => [

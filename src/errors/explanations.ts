@@ -48,8 +48,8 @@ export const explanations: Record<FailureCode, Explanation> = {
   },
   account_suspended: {
     why: "The operator of this service has suspended the account.",
-    what: "Ask the operator of this service for the reason, or to resume the account. Nothing is lost in the meantime: the account's data is kept, and its deliveries wait.",
-    detail: "This account is suspended. Ask the operator of this service for the reason, or to resume the account.",
+    what: "Ask the operator of this service to resume the account. Nothing is lost in the meantime: the account's data is kept, and its deliveries wait.",
+    detail: "This account is suspended. Ask the operator of this service to resume the account.",
   },
   ip_not_allowed: {
     why: "The request came from an IP address that the key does not allow.",

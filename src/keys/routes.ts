@@ -200,7 +200,7 @@ const rotate = createRoute({
   operationId: "rotateKey",
   summary: "Rotate the secret of a key",
   description:
-    "Creates a new secret and shows it once. The old secret works until the overlap ends, and then gets 401 `invalid_key`. Another rotation ends the overlap of an earlier rotation. If the key is revoked, the response is 409 `conflict`. Sends the event `key.rotated`.",
+    "Creates a new secret and shows it once. The old secret works until the overlap ends, and then gets 401 `invalid_key`. A new rotation ends an earlier overlap. If the key is revoked, the response is 409 `conflict`. Sends the event `key.rotated`.",
   tags,
   ...requireScope("keys:write"),
   ...failsWith("forbidden", "conflict"),

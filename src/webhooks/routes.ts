@@ -203,7 +203,7 @@ const rotate = createRoute({
   operationId: "rotateWebhookSecret",
   summary: "Rotate the secret of a webhook",
   description:
-    "Creates a new secret and shows it once. Until the overlap ends, each request has a signature for each of the two secrets. Another rotation ends the overlap of an earlier rotation.",
+    "Creates a new secret and shows it once. Until the overlap ends, each request has a signature for each of the two secrets. A new rotation ends an earlier overlap.",
   tags,
   ...requireScope("webhooks:write"),
   ...failsWith("forbidden", "conflict"),

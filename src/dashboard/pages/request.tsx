@@ -42,7 +42,7 @@ function idQuery({ path, route }: ReadEntry): string {
 const aroundMs = 10 * minuteMs;
 const maxAround = 10;
 
-/** Returns how long before or after a request a change was made, for example "2 minutes before". */
+/** Returns the time between a change and a request, for example "2 minutes before". */
 function distance(timeMs: number, requestMs: number): string {
   const apart = Math.round(Math.abs(timeMs - requestMs) / secondMs);
   const length = apart < 60 ? counted(apart, "second") : counted(Math.round(apart / 60), "minute");

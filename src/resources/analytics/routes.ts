@@ -61,7 +61,7 @@ const Analytics = z
           completed: count.meta({ description: "The number of the user's tasks that were completed in the span.", example: 9 }),
         }),
       )
-      .meta({ description: "The 100 users with the most tasks that are open or were completed in the span." }),
+      .meta({ description: "The 100 users with the most tasks. Counts open tasks, and tasks that were completed in the span." }),
     series: z
       .array(
         z.strictObject({
