@@ -2,7 +2,7 @@ import { listAccounts } from "../src/accounts/account.ts";
 import { leastFullStore } from "../src/activity/databases.ts";
 import { type SigningSecret, signingSecretsIn } from "../src/credentials/key-format.ts";
 import { connect } from "../src/db/client.ts";
-import { claimedOf, makeSetup } from "../src/identity/invitations.ts";
+import { accountsWithMembers, createSetupLink } from "../src/identity/invitations.ts";
 import type { Operating } from "../src/operations/operating.ts";
 import { applyMigrations, withDatabases } from "./local.ts";
 import { ensureSecrets, localSecrets } from "./local-secrets.ts";
@@ -33,8 +33,8 @@ export const setupLink = (port: number): Promise<string | null> =>
   withLocalData(async ({ operating }) => {
     const { db } = operating;
     const [account] = await listAccounts(db);
-    if (!account || (await claimedOf(db, [account.id])).has(account.id)) return null;
-    return `http://localhost:${port}/setup#${await makeSetup(operating, account.id)}`;
+    if (!account || (await accountsWithMembers(db, [account.id])).has(account.id)) return null;
+    return `http://localhost:${port}/setup#${await createSetupLink(operating, account.id)}`;
   });
 
 export interface LocalData {

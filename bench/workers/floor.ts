@@ -3,7 +3,7 @@ import { Hono } from "hono";
 import { ActivityBuffer } from "../../src/activity/buffer.ts";
 import type { Entry } from "../../src/activity/entry.ts";
 import { writeEntries } from "../../src/activity/write-entries.ts";
-import { verifiedKeys } from "../../src/credentials/signing-secrets.ts";
+import { keyVerifier } from "../../src/credentials/signing-secrets.ts";
 import { anyOrigin } from "../../src/http/cross-origin.ts";
 import { apiSecurityHeaders } from "../../src/http/security-headers.ts";
 import { newId } from "../../src/ids/ids.ts";
@@ -35,7 +35,7 @@ app.get("/exchange", async (c) => {
 });
 
 const identify = (headers: Headers, env: Bindings) =>
-  verifiedKeys(env).identify((headers.get("Authorization") ?? "").slice("Bearer ".length));
+  keyVerifier(env).verify((headers.get("Authorization") ?? "").slice("Bearer ".length));
 
 const headersOfAll = { ...apiSecurityHeaders, ...anyOrigin, "Cache-Control": "no-store" };
 const buffer = new ActivityBuffer();

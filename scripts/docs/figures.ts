@@ -14,9 +14,9 @@ import { maxBodyBytes, maxWaitMs } from "../../src/http/body.ts";
 import { retentionMs as idempotencyKeptMs } from "../../src/idempotency/store.ts";
 import { invitationMs as invitationKeptMs, maxMembers } from "../../src/identity/invitations.ts";
 import { maxPasskeys } from "../../src/identity/passkeys.ts";
-import { codesOfMember } from "../../src/identity/recovery-codes.ts";
-import { idleMs, maxMs, stepUpMs } from "../../src/identity/sessions.ts";
-import { maxLiveKeys, maxMade, reservedForRole } from "../../src/keys/bounds.ts";
+import { codesPerMember } from "../../src/identity/recovery-codes.ts";
+import { sessionIdleMs, maxSessionMs, stepUpMs } from "../../src/identity/sessions.ts";
+import { maxLiveKeys, maxCreatedPerDay, reservedForRole } from "../../src/keys/bounds.ts";
 import { expiryNoticeMs } from "../../src/keys/events.ts";
 import { defaultScopes, scopes } from "../../src/keys/scopes.ts";
 import type { JsonObject } from "../../src/openapi/document.ts";
@@ -27,7 +27,7 @@ import { dayMs, secondMs } from "../../src/time/clock.ts";
 import { units } from "../../src/time/relative-time.ts";
 import { timeoutMs } from "../../src/webhooks/attempt.ts";
 import { maxFailingMs } from "../../src/webhooks/deliver.ts";
-import { maxInFlight } from "../../src/webhooks/outbox.ts";
+import { maxInFlight } from "../../src/webhooks/in-flight.ts";
 import { maxUnfinished } from "../../src/webhooks/redeliver-many.ts";
 import { delaysMs, jitter, maxAttempts, maxRetryAfterMs, paceMs } from "../../src/webhooks/schedule.ts";
 import { maxWebhooks } from "../../src/webhooks/write-webhooks.ts";
@@ -75,7 +75,7 @@ export const figures = (document: JsonObject, origin: string): Record<string, st
   "body.kib": String(maxBodyBytes / 1024),
   "body.wait": duration(maxWaitMs),
   "keys.most": String(maxLiveKeys),
-  "keys.made": integer(maxMade),
+  "keys.made": integer(maxCreatedPerDay),
   "keys.madeByAdmin": integer(reservedForRole),
   "keys.madeByOwner": integer(2 * reservedForRole),
   "people.most": integer(maxMembers),
@@ -107,12 +107,12 @@ export const figures = (document: JsonObject, origin: string): Record<string, st
   ...fromDocument(document),
   ...fromManifests(),
   "webhooks.pace": String(secondMs / paceMs),
-  "session.idle": duration(idleMs),
-  "session.longest": duration(maxMs),
+  "session.idle": duration(sessionIdleMs),
+  "session.longest": duration(maxSessionMs),
   "session.fresh": duration(stepUpMs),
   "invitation.kept": duration(invitationKeptMs),
   "recovery.attempts": String(maxAttemptsPerMinute),
-  "recovery.codes": String(codesOfMember),
+  "recovery.codes": String(codesPerMember),
   "errors.table": table(
     ["Status", "Code", "Description"],
     Object.entries(failures).map(([code, { status, title }]) => [String(status), `[\`${code}\`](${errorPath(code)})`, title]),

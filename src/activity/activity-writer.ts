@@ -3,7 +3,7 @@ import { fullBytes } from "../db/database-sizes.ts";
 import { messagesOf } from "../db/failures.ts";
 import { bucketMs, bucketStart, minuteMs, secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
-import { Refreshes } from "../usage/refreshes.ts";
+import { RefreshThrottle } from "../usage/refresh-throttle.ts";
 import { RollUpRunner } from "../usage/roll-up-runner.ts";
 import { activityDatabase } from "./databases.ts";
 import { type Entry, entriesAtOnce } from "./entry.ts";
@@ -75,8 +75,8 @@ export class ActivityWriter extends DurableObject<Env> {
   #dropped = 0;
   #retryMs = firstRetryMs;
   #alarmAt: number | null = null;
-  readonly #folder: RollUpRunner;
-  readonly #refreshes: Refreshes;
+  readonly #rollUps: RollUpRunner;
+  readonly #refreshes: RefreshThrottle;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
@@ -84,8 +84,8 @@ export class ActivityWriter extends DurableObject<Env> {
     this.#journal = new EntryJournal(ctx.storage.sql);
     const [store = "", number] = (ctx.id.name ?? "").split("/");
     [this.#store, this.#number] = [store, Number(number)];
-    this.#folder = new RollUpRunner(() => this.#d1, this.#number);
-    this.#refreshes = new Refreshes(() => this.#d1);
+    this.#rollUps = new RollUpRunner(() => this.#d1, this.#number);
+    this.#refreshes = new RefreshThrottle(() => this.#d1);
     ctx.blockConcurrencyWhile(async () => {
       this.#alarmAt = await this.#storage.getAlarm();
       if (this.#journal.count > 0) this.#setAlarmBy(Date.now() + firstRetryMs);
@@ -134,7 +134,7 @@ export class ActivityWriter extends DurableObject<Env> {
       // Set the next alarm before any step that can fail, and let no error escape. The platform gives up on an alarm after six failures.
       if (this.#journal.count > 0) this.#setAlarmBy(Date.now() + maxAlarmMs + this.#retryMs);
       await this.#drain(endsAt);
-      await this.#foldClosed(endsAt);
+      await this.#rollUpClosed(endsAt);
       this.#retryMs = firstRetryMs;
     } catch (error) {
       console.error(`an alarm of ${this.#name} failed, with ${this.#journal.count} entries kept:`, messagesOf(error));
@@ -269,9 +269,9 @@ export class ActivityWriter extends DurableObject<Env> {
    * Rolls up the five-minute buckets that have ended. Stops when new entries reach the journal, because writing them to D1 has priority. If the
    * database is full, does not stop, because D1 would not accept the entries.
    */
-  async #foldClosed(endsAt: number): Promise<void> {
+  async #rollUpClosed(endsAt: number): Promise<void> {
     const before = bucketStart(Date.now() - rollUpDelayMs);
-    const again = await this.#folder.rollUp({ before, endsAt, isInterrupted: () => !this.#isFull && this.#journal.count > 0 });
+    const again = await this.#rollUps.rollUp({ before, endsAt, isInterrupted: () => !this.#isFull && this.#journal.count > 0 });
     if (again !== null) this.#setAlarmBy(again);
   }
 

@@ -1,7 +1,7 @@
 import { STATUS_CODES } from "node:http";
 import { createRoute, z } from "@hono/zod-openapi";
-import { logContext } from "../api/acting.ts";
-import { etagOfContent, respondOne } from "../api/middleware/conditional.ts";
+import { etagOfContent, respondOne } from "../api/conditional.ts";
+import { logContext } from "../api/operation-contexts.ts";
 import { failsWith, requireScope } from "../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../api/route-parts/pages.ts";
 import { withConditions } from "../api/route-parts/requests.ts";

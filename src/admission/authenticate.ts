@@ -1,8 +1,8 @@
-import type { VerifiedKeys } from "../credentials/verified-keys.ts";
+import type { KeyVerifier } from "../credentials/verified-keys.ts";
 import type { FailureContent } from "../errors/failure.ts";
 import { type Admission, type AdmissionRequest, denialContent, invalidKey, missingKey } from "./admission.ts";
 import { denialCache } from "./denial-cache.ts";
-import { askAdmission, type Guards } from "./guards.ts";
+import { type Guards, requestAdmission } from "./guards.ts";
 
 // Authenticates and admits keys, independently of the routes that use them. Denials are returned, not thrown: in a flood of denied requests, stack
 // traces would cost more than all other work.
@@ -31,13 +31,13 @@ export interface Denied {
 
 /** Verifies a secret key without any I/O. Denies a missing key, a forged key, and a key whose denial this isolate has cached. */
 export function authenticateKey(
-  verifiedKeys: VerifiedKeys,
+  verifiedKeys: KeyVerifier,
   secretKey: string,
   { ip, scope, counted }: KeyRequest,
   now: number,
 ): { credential: Credential } | Denied {
   if (secretKey === "") return { denial: missingKey };
-  const verified = verifiedKeys.identify(secretKey);
+  const verified = verifiedKeys.verify(secretKey);
   if (verified === null) return { denial: invalidKey };
   const { keyId, secretHash } = verified;
   const request = { secretHash, ip, scope, counted };
@@ -47,10 +47,10 @@ export function authenticateKey(
 
 /** Asks the guard of a key whether a request may run, and counts the request. Throws `unavailable` if the guard does not respond. */
 export async function admitKey(guards: Guards, { keyId, request }: Credential): Promise<{ principal: Principal } | Denied> {
-  const askedAt = Date.now();
-  const admission = await askAdmission(guards, keyId, request);
+  const requestedAt = Date.now();
+  const admission = await requestAdmission(guards, keyId, request);
   if (admission === null) return { denial: invalidKey };
-  denialCache.store(keyId, request, admission, askedAt);
+  denialCache.store(keyId, request, admission, requestedAt);
   const principal = { keyId, ip: request.ip, admission };
   return admission.refusal === null ? { principal } : denied(principal, request);
 }

@@ -13,7 +13,7 @@ const questionOf = ({ secretHash, ip, scope, counted }: AdmissionRequest) => `${
 
 interface Denial {
   admission: Admission;
-  askedAt: number;
+  requestedAt: number;
   until: number;
 }
 
@@ -40,21 +40,23 @@ export class DenialCache {
   recall(keyId: string, request: AdmissionRequest, now: number): Admission | null {
     const denial = this.#denials.get(keyId)?.get(questionOf(request));
     // If the clock is set back, a denial could stay valid for too long, so `now` is also compared with `askedAt`.
-    return denial && now >= denial.askedAt && now < denial.until && denial.askedAt > this.#changedAt(keyId) ? denial.admission : null;
+    return denial && now >= denial.requestedAt && now < denial.until && denial.requestedAt > this.#changedAt(keyId)
+      ? denial.admission
+      : null;
   }
 
   /**
    * Caches the admission if it is a cacheable denial. `askedAt` is when the guard was asked, not when the guard responded, so no cached denial is
    * older than a second.
    */
-  store(keyId: string, request: AdmissionRequest, admission: Admission, askedAt: number): void {
+  store(keyId: string, request: AdmissionRequest, admission: Admission, requestedAt: number): void {
     if (!lasting.includes(admission.refusal)) return;
-    this.#expire(askedAt);
+    this.#expire(requestedAt);
     if (this.#size >= maxDenials) this.#forgetAll();
     const ofKey = this.#denials.get(keyId) ?? new Map<string, Denial>();
     this.#denials.set(keyId, ofKey);
     this.#size -= ofKey.size;
-    ofKey.set(questionOf(request), { admission, askedAt, until: Math.min(askedAt + cacheMs, admission.rateLimit.resetsAt) });
+    ofKey.set(questionOf(request), { admission, requestedAt, until: Math.min(requestedAt + cacheMs, admission.rateLimit.resetsAt) });
     this.#size += ofKey.size;
   }
 

@@ -6,12 +6,12 @@ import { type AddressRange, parseIpList } from "../net/ip-list.ts";
 import { hourStart, secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
 import { enqueueVia } from "../webhooks/enqueue.ts";
-import { writeEvents } from "../webhooks/write-events.ts";
+import { commitEvents } from "../webhooks/write-events.ts";
 import { type Admission, type AdmissionRequest, denialOf, factsOf, type KeyConfig, type KeyFacts, type RateLimit } from "./admission.ts";
 import { EventJournal } from "./event-journal.ts";
 import { dueLimitEvents, lowestLine } from "./events.ts";
 import { readConfig } from "./read-config.ts";
-import { countOne, giveBack, openWindow, recoveredWindow, resetsAt, type Window, windowAt } from "./window.ts";
+import { countOne, openWindow, recoveredWindow, releaseReservation, resetsAt, type Window, windowAt } from "./window.ts";
 
 const quietMs = 5 * secondMs;
 const loadTimeoutMs = 5 * secondMs;
@@ -198,7 +198,7 @@ export class KeyGuard extends DurableObject<Env> {
       this.#setAlarmBy(quietAt);
       return;
     }
-    this.#window = giveBack(this.#window);
+    this.#window = releaseReservation(this.#window);
     this.#persistWindow();
   }
 
@@ -210,7 +210,7 @@ export class KeyGuard extends DurableObject<Env> {
     const db = connect(this.env.DB);
     const enqueue = enqueueVia(this.env.DELIVERIES, (work) => this.ctx.waitUntil(work));
     try {
-      await withDeadline(writeEvents({ db, enqueue }, events), drainTimeoutMs, "Writing events to D1");
+      await withDeadline(commitEvents({ db, enqueue }, events), drainTimeoutMs, "Writing events to D1");
       this.#events.remove(events);
       this.#retryMs = firstRetryMs;
       // The remaining events are drained immediately, without the backoff.

@@ -5,10 +5,10 @@ import { Failure } from "../errors/failure.ts";
 import { apiKeys } from "../keys/tables.ts";
 import { hourMs, hourStart } from "../time/clock.ts";
 import { readCountedKeys } from "../usage/counted-keys.ts";
-import type { UpToDate } from "../usage/refresh-roll-ups.ts";
+import type { Refreshed } from "../usage/refresh-roll-ups.ts";
 import type { RateLimit } from "./admission.ts";
-import { askGuard, type Guards } from "./guards.ts";
-import { isLive } from "./live-keys.ts";
+import { callGuard, type Guards } from "./guards.ts";
+import { isLiveKey } from "./live-keys.ts";
 
 /** The figure "Rate Limit Usage": the requests of a key that were counted in the current hour. The key is null if the account has no live key. */
 export interface RateLimitUsage extends RateLimit {
@@ -23,19 +23,19 @@ const limitedKey = { id: apiKeys.id, name: apiKeys.name, hourlyLimit: apiKeys.ho
  * Returns the usage of each live key of the account, oldest key first. The numbers come from the guards. A guard is called only if the log has
  * counted requests of its key in the current hour. All other keys have used 0 requests.
  */
-export async function readLiveUsages(context: UpToDate<LogReadContext & { guards: Guards }>): Promise<RateLimitUsage[]> {
+export async function readLiveUsages(context: Refreshed<LogReadContext & { guards: Guards }>): Promise<RateLimitUsage[]> {
   const { db, actor, now } = context;
   const counted = await readCountedKeys(context);
   const keys = await db
     .select(limitedKey)
     .from(apiKeys)
-    .where(isLive(actor.accountId, now))
+    .where(isLiveKey(actor.accountId, now))
     .orderBy(asc(apiKeys.createdAt), asc(apiKeys.id));
   return Promise.all(keys.map((key) => (counted.has(key.id) ? usageOf(context, key) : unused(key, now))));
 }
 
 /** Returns the usage of the live key that has used the highest share of its limit. `highestOf` decides between equal shares. */
-export async function readHighestUsage(context: UpToDate<LogReadContext & { guards: Guards }>): Promise<RateLimitUsage> {
+export async function readHighestUsage(context: Refreshed<LogReadContext & { guards: Guards }>): Promise<RateLimitUsage> {
   return highestOf(await readLiveUsages(context), context.now);
 }
 
@@ -59,7 +59,7 @@ export async function readKeyUsage(context: ReadContext & { guards: Guards }, ke
 }
 
 async function usageOf({ guards, now }: { guards: Guards; now: number }, key: LimitedKey): Promise<RateLimitUsage> {
-  const rateLimit = await askGuard(guards, key.id, (guard) => guard.rateLimit());
+  const rateLimit = await callGuard(guards, key.id, (guard) => guard.rateLimit());
   return rateLimit ? { ...rateLimit, keyId: key.id, keyName: key.name } : unused(key, now);
 }
 

@@ -37,4 +37,4 @@ export function countOne(window: Window, limit: number): Window | null {
 }
 
 /** Releases the unused part of the reservation after a quiet period, and resets the block size to 1. */
-export const giveBack = (window: Window): Window => ({ ...window, reserved: window.used, block: 1 });
+export const releaseReservation = (window: Window): Window => ({ ...window, reserved: window.used, block: 1 });

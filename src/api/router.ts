@@ -1,6 +1,6 @@
 import { OpenAPIHono } from "@hono/zod-openapi";
 import type { ApiEnv } from "./context.ts";
-import { onInvalid } from "./middleware/validation.ts";
+import { onInvalid } from "./validation.ts";
 
 /** Creates a router for the operations of one resource. Input that a schema rejects becomes a problem with field errors. */
 export const createRouter = () => new OpenAPIHono<ApiEnv>({ defaultHook: onInvalid });

@@ -24,7 +24,7 @@ export interface AuditTarget {
 export const auditRetentionMs = 400 * dayMs;
 
 /** Returns an audit entry for an action that the actor performs now. `changes` lists the names of the changed fields. */
-export const audited = (
+export const auditEntry = (
   { actor, now }: Pick<ReadContext, "actor" | "now">,
   action: string,
   target: AuditTarget,

@@ -1,5 +1,5 @@
 import { createRoute, z } from "@hono/zod-openapi";
-import { readContext } from "../api/acting.ts";
+import { readContext } from "../api/operation-contexts.ts";
 import { requireScope } from "../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../api/route-parts/pages.ts";
 import { json } from "../api/route-parts/responses.ts";

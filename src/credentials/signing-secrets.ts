@@ -1,12 +1,12 @@
 import { type SigningSecret, signingSecretsIn } from "./key-format.ts";
-import { VerifiedKeys } from "./verified-keys.ts";
+import { KeyVerifier } from "./verified-keys.ts";
 
 type SigningEnv = Pick<Env, "KEY_SIGNING_SECRETS" | "KEY_SIGNING_SECRETS_2">;
 
 interface Signing {
   text: string;
   secrets: readonly [SigningSecret, ...SigningSecret[]];
-  keys: VerifiedKeys;
+  keys: KeyVerifier;
 }
 
 /** The secrets that this isolate parsed last. The secrets are parsed again only if their bindings change. */
@@ -16,7 +16,7 @@ function signingOf(env: SigningEnv): Signing {
   const text = `${env.KEY_SIGNING_SECRETS} ${env.KEY_SIGNING_SECRETS_2}`;
   if (latest?.text !== text) {
     const secrets = signingSecretsIn(env);
-    latest = { text, secrets, keys: new VerifiedKeys(secrets) };
+    latest = { text, secrets, keys: new KeyVerifier(secrets) };
   }
   return latest;
 }
@@ -25,4 +25,4 @@ function signingOf(env: SigningEnv): Signing {
 export const signingSecrets = (env: SigningEnv) => signingOf(env).secrets;
 
 /** Returns the verifier that distinguishes keys of this service from forged keys. */
-export const verifiedKeys = (env: SigningEnv): VerifiedKeys => signingOf(env).keys;
+export const keyVerifier = (env: SigningEnv): KeyVerifier => signingOf(env).keys;

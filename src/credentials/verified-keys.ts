@@ -7,7 +7,7 @@ const maxCached = 10_000;
  * Verifies secret keys and caches the verified keys. The cache contains hashes, never secret keys, and is valid for one set of signing secrets.
  * Forged keys are not cached, because a flood of forged keys does not contain the same key twice.
  */
-export class VerifiedKeys {
+export class KeyVerifier {
   readonly #signing: readonly SigningSecret[];
   /** The hashes of the verified secret keys, by key id. */
   readonly #hashes = new Map<string, string[]>();
@@ -18,7 +18,7 @@ export class VerifiedKeys {
   }
 
   /** Returns the hash of a secret key and the id of its key. Returns null for a forged key. */
-  identify(secretKey: string): { secretHash: string; keyId: string } | null {
+  verify(secretKey: string): { secretHash: string; keyId: string } | null {
     // A forged key usually states an id that is not cached, so the key is rejected without a hash.
     const known = this.#hashes.get(statedIdOf(secretKey));
     const knownHash = known && hashOf(secretKey);
@@ -26,11 +26,11 @@ export class VerifiedKeys {
     const keyId = keyIdOf(secretKey, this.#signing);
     if (keyId === null) return null;
     const secretHash = knownHash ?? hashOf(secretKey);
-    this.#remember(keyId, secretHash);
+    this.#cache(keyId, secretHash);
     return { secretHash, keyId };
   }
 
-  #remember(keyId: string, secretHash: string): void {
+  #cache(keyId: string, secretHash: string): void {
     if (this.#size >= maxCached) {
       this.#hashes.clear();
       this.#size = 0;

@@ -2,9 +2,9 @@ import { hashOf } from "../crypto/hash.ts";
 import { urlOf } from "../http/request-url.ts";
 import { runIdempotently } from "../idempotency/run-idempotently.ts";
 import { type Commit, commitTo } from "../webhooks/outbox.ts";
-import { outbox, readContext } from "./acting.ts";
 import type { PageContext } from "./context.ts";
 import type { Form } from "./forms.ts";
+import { outbox, readContext } from "./operation-contexts.ts";
 
 /** Returns a nonce for a form. A form with a nonce acts only once, even after a second press, a reload or the back button. */
 export const newNonce = (): string => crypto.randomUUID();

@@ -3,9 +3,9 @@ import { Failure } from "../errors/failure.ts";
 import { listMembers } from "../identity/member.ts";
 import { may, type Permission, rolesWith, withheldScopes } from "../identity/roles.ts";
 import { type Scope, scopes } from "../keys/scopes.ts";
-import { readContext } from "./acting.ts";
 import { showPage } from "./components/layout.tsx";
 import { type PageContext, roleOf } from "./context.ts";
+import { readContext } from "./operation-contexts.ts";
 
 export const visitorMay = (c: PageContext, permission: Permission): boolean => may(roleOf(c.get("visitor")), permission);
 

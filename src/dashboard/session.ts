@@ -5,7 +5,7 @@ import { connect } from "../db/client.ts";
 import { urlOf } from "../http/request-url.ts";
 import type { Build } from "../http/surface.ts";
 import { type AccessConfig, accessConfig, chosenMembership, listMemberships, verifyAccess } from "../identity/access.ts";
-import { listOffers } from "../identity/join.ts";
+import { listReceivedInvitations } from "../identity/join.ts";
 import { readSession, touchSession } from "../identity/sessions.ts";
 import { isLoopback } from "../net/loopback.ts";
 import type { PageContext, PageEnv, Visitor } from "./context.ts";
@@ -48,7 +48,7 @@ async function visitorByAccess(c: PageContext, access: AccessConfig): Promise<Fo
     const accounts = memberships.map(({ account }) => account);
     return { visitor: { account: chosen.account, accounts, signedIn: { ...chosen, session: null, verifiedAt: issuedAt } } };
   }
-  const isInvited = memberships.length > 0 || (await listOffers(db, email, now)).length > 0;
+  const isInvited = memberships.length > 0 || (await listReceivedInvitations(db, email, now)).length > 0;
   return { instead: () => (isInvited ? sendTo(c, "/access") : uninvitedPage(c)) };
 }
 

@@ -6,12 +6,12 @@ import type { Member } from "../identity/member.ts";
 import { authenticationOptions, verifyAuthentication } from "../identity/passkeys.ts";
 import { byRecoveryCode, confirmSession, type Session, stepUpMs } from "../identity/sessions.ts";
 import { tooManyCodes, trySpendingRecoveryCode } from "../operations/sign-in-failures.ts";
-import { unboundOutbox } from "./acting.ts";
 import { PageScript, showPage } from "./components/layout.tsx";
 import { Alert } from "./components/notice.tsx";
 import { type PageContext, type PageEnv, requireSignedIn } from "./context.ts";
 import { type Form, type FormError, readForm } from "./forms.ts";
 import { needs } from "./needs.ts";
+import { unboundOutbox } from "./operation-contexts.ts";
 import { relyingParty } from "./relying-party.ts";
 
 const confirmationFields = ["confirm_response", "confirm_code"];

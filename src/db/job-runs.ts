@@ -9,7 +9,7 @@ export type JobRun = typeof jobs.$inferSelect;
 export const readJobRuns = async (db: Db): Promise<Map<string, JobRun>> =>
   new Map((await db.select().from(jobs)).map((run) => [run.name, run]));
 
-export async function keepJobRun(db: Db, run: JobRun): Promise<void> {
+export async function recordJobRun(db: Db, run: JobRun): Promise<void> {
   const { name, ...how } = run;
   await db.insert(jobs).values(run).onConflictDoUpdate({ target: jobs.name, set: how });
 }

@@ -34,19 +34,19 @@ const maxAttempts = 100;
  * messages call the row. Throws `precondition_failed`, or `conflict` after 100 attempts.
  */
 export function withOptimisticLock<Row extends Versioned, Result>(
-  { read, holds, name }: { read: () => Promise<Row>; holds: Precondition; name: string },
+  { read, precondition, name }: { read: () => Promise<Row>; precondition: Precondition; name: string },
   write: (before: Row) => Promise<Result | typeof conflicted>,
 ): Promise<Result> {
   return retryOnConflict(async () => {
     const before = await read();
-    requireHolds(before, holds, name);
+    requirePrecondition(before, precondition, name);
     return write(before);
   });
 }
 
 /** Throws `precondition_failed` if the row's revision does not meet the caller's precondition. */
-export function requireHolds({ revision }: Pick<Versioned, "revision">, holds: Precondition, name: string): void {
-  if (!holds(revision))
+export function requirePrecondition({ revision }: Pick<Versioned, "revision">, precondition: Precondition, name: string): void {
+  if (!precondition(revision))
     throw new Failure(
       "precondition_failed",
       `The current version of the ${name} does not match If-Match, or it matches If-None-Match. Read the ${name} again.`,

@@ -10,7 +10,7 @@ import { isAtThisMachine } from "../dashboard/session.ts";
 import { requestOrigin, urlOf } from "../http/request-url.ts";
 import type { Build } from "../http/surface.ts";
 import { unlessKnown } from "./caching.ts";
-import { KeptPages } from "./kept-pages.ts";
+import { PageCache } from "./kept-pages.ts";
 import { library, servedFrom } from "./library.ts";
 import { apiCatalog, llmsText, robotsText, securityText, sitemapXml } from "./machine.ts";
 import { nearestPages } from "./nearest-pages.ts";
@@ -30,7 +30,7 @@ export function createDocs({ isOpen }: Pick<Build, "isOpen">) {
     c.set("isOpen", isOpen);
     await next();
   });
-  const kept = new KeptPages();
+  const kept = new PageCache();
 
   // Redirect a shortened path to the matching section of the start page.
   docs.on("GET", ["/docs/", "/docs/api", "/docs/guides", "/docs/errors", "/docs/events", "/docs/schemas"], (c) => {
@@ -184,7 +184,7 @@ const demoKeyButton = (demoKey: string) =>
 interface Shown {
   own: (text: string) => string;
   isPublic: boolean;
-  kept: KeptPages;
+  kept: PageCache;
 }
 
 /** Responds with a documentation page. The page of an operation also has the try-it console. */
@@ -230,7 +230,7 @@ async function showDoc(c: PageContext, page: BuiltPage, { own, isPublic, kept }:
   const known = kept.read(name, nonce);
   if (known !== undefined) return c.html(known, 200, uncached);
   const html = String(await make());
-  kept.keep(name, nonce, html);
+  kept.store(name, nonce, html);
   return c.html(html, 200, uncached);
 }
 

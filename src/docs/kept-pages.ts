@@ -2,7 +2,7 @@
 const maxCharacters = 8 * 1024 * 1024;
 
 /** Caches the HTML of pages that differ between visitors only in the nonce. Rendering a page takes many times the CPU of a denied request. */
-export class KeptPages {
+export class PageCache {
   /** The HTML of each cached page, split at every nonce. */
   readonly #pages = new Map<string, readonly string[]>();
   #characters = 0;
@@ -13,7 +13,7 @@ export class KeptPages {
   }
 
   /** Caches a page that was rendered with the given nonce. If the cache is full, this method first deletes all other pages. */
-  keep(name: string, nonce: string, html: string): void {
+  store(name: string, nonce: string, html: string): void {
     if (this.#pages.has(name)) return;
     if (this.#characters + html.length > maxCharacters) {
       this.#pages.clear();

@@ -1,8 +1,8 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { z as plain } from "zod";
-import { readContext, scopesOf } from "../api/acting.ts";
+import { etagOf, respondOne } from "../api/conditional.ts";
 import { shapeOf } from "../api/event-shapes.ts";
-import { etagOf, respondOne } from "../api/middleware/conditional.ts";
+import { readContext, scopesOf } from "../api/operation-contexts.ts";
 import { respondJson } from "../api/respond.ts";
 import { failsWith, requireScope } from "../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../api/route-parts/pages.ts";

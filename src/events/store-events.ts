@@ -3,7 +3,7 @@ import { type Db, jsonRows, raw, type Statement } from "../db/client.ts";
 import type { Event } from "./event.ts";
 
 /** Returns the statements that store an event without creating deliveries. */
-export const storeEvent = (db: Db, event: Event): Statement[] => insertEvents(db, [event], sql`true`);
+export const storeEventOnly = (db: Db, event: Event): Statement[] => insertEvents(db, [event], sql`true`);
 
 /**
  * The sequence number of an account's next event. Numbers are never reused, even after all events are deleted. Each number is at least the event's

@@ -1,6 +1,6 @@
 import { createMiddleware } from "hono/factory";
 import { admitKey, authenticateKey, type Denied } from "../admission/authenticate.ts";
-import { verifiedKeys } from "../credentials/signing-secrets.ts";
+import { keyVerifier } from "../credentials/signing-secrets.ts";
 import { clientAddress } from "./client-address.ts";
 import type { AppContext, AppEnv } from "./context.ts";
 import { problem } from "./problem.ts";
@@ -19,7 +19,7 @@ export const authenticate = (policyOf: (c: AppContext) => RoutePolicy | undefine
     if (policy?.isPublic) return next();
     const { scope = null, isCounted = true } = policy ?? {};
     const request = { ip: clientAddress(c), scope, counted: isCounted };
-    const outcome = authenticateKey(verifiedKeys(c.env), bearerOf(c.req.header("Authorization") ?? ""), request, Date.now());
+    const outcome = authenticateKey(keyVerifier(c.env), bearerOf(c.req.header("Authorization") ?? ""), request, Date.now());
     if ("denial" in outcome) return deny(c, outcome);
     c.set("credential", outcome.credential);
     return next();

@@ -3,7 +3,7 @@ import type { Commit, Outbox } from "../webhooks/outbox.ts";
 import { AlreadyDone, findStored, type StoredResponse, type StoringRequest, storingCommit } from "./store.ts";
 
 /** A change that must happen only once, even if the client repeats the request. */
-export interface Once<Result> {
+export interface IdempotentRun<Result> {
   outbox: Outbox;
   now: number;
   request: StoringRequest;
@@ -24,7 +24,7 @@ export async function runIdempotently<Result>({
   request,
   run,
   toStore,
-}: Once<Result>): Promise<{ result: Result } | { stored: StoredResponse }> {
+}: IdempotentRun<Result>): Promise<{ result: Result } | { stored: StoredResponse }> {
   const { db } = outbox;
   const stored = await findStored(db, request, now);
   if (stored) return { stored };

@@ -15,7 +15,7 @@ const askAgainAfterMs = minuteMs;
 const timeoutMs = 5 * secondMs;
 
 /** The last good key set of each team, its read time and the time of the last request. Each isolate has its own cache. */
-const known = new Map<string, { keys: JSONWebKeySet; readAt: number; askedAt: number }>();
+const known = new Map<string, { keys: JSONWebKeySet; readAt: number; requestedAt: number }>();
 
 /**
  * Returns the keys that a team signs its tokens with. Set `isMissing` if a token names a key that is not in the cached set. Throws `unavailable` if
@@ -23,15 +23,15 @@ const known = new Map<string, { keys: JSONWebKeySet; readAt: number; askedAt: nu
  */
 export async function accessKeys(teamDomain: string, now: number, isMissing = false): Promise<JSONWebKeySet> {
   const before = known.get(teamDomain);
-  if (before && now - before.askedAt < askAgainAfterMs) return before.keys;
+  if (before && now - before.requestedAt < askAgainAfterMs) return before.keys;
   if (before && !isMissing && now - before.readAt < rereadAfterMs) return before.keys;
   try {
     const keys = await withDeadline(readKeys(teamDomain), timeoutMs, "Asking Access for its keys");
-    known.set(teamDomain, { keys, readAt: now, askedAt: now });
+    known.set(teamDomain, { keys, readAt: now, requestedAt: now });
     return keys;
   } catch (cause) {
     if (before && now - before.readAt < trustedMs) {
-      known.set(teamDomain, { ...before, askedAt: now });
+      known.set(teamDomain, { ...before, requestedAt: now });
       return before.keys;
     }
     known.delete(teamDomain);

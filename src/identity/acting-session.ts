@@ -10,7 +10,7 @@ import type { SignedIn } from "./sessions.ts";
  * Returns the authority of a signed-in member to change data. The session must still exist, the role of the member must be unchanged, and the account
  * must not be suspended. Under Cloudflare Access there is no session to check.
  */
-export const actingSession = (db: Db, { session, member }: SignedIn): Authority => ({
+export const authorityOfSession = (db: Db, { session, member }: SignedIn): Authority => ({
   holds: () => {
     const isMember = sql`SELECT 1 FROM members WHERE id = ${member.id} AND role = ${member.role} AND removed_at IS NULL`;
     const mayAct = session
@@ -18,7 +18,7 @@ export const actingSession = (db: Db, { session, member }: SignedIn): Authority 
       : sql`EXISTS (${isMember})`;
     return sql`${mayAct} AND ${isNotSuspended(member.accountId)}`;
   },
-  urlError: async () => {
+  denial: async () => {
     const [account] = await db.select({ suspendedAt: accounts.suspendedAt }).from(accounts).where(eq(accounts.id, member.accountId));
     if (account && account.suspendedAt !== null) return suspended();
     return new Failure(

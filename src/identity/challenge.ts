@@ -23,7 +23,7 @@ export function makeChallenge(purpose: string, endsAt: number, [first]: readonly
  * Returns the expiry of a base64url challenge, in milliseconds since the epoch. Returns null if the challenge is forged, has expired or was made for
  * another purpose.
  */
-export function endOfChallenge(challenge: string, purpose: string, now: number, secrets: readonly NamedSecret[]): number | null {
+export function verifyChallenge(challenge: string, purpose: string, now: number, secrets: readonly NamedSecret[]): number | null {
   const bytes = Buffer.from(challenge, "base64url");
   if (bytes.length !== timeBytes + randomBytes + macBytes) return null;
   const [body, mac] = [bytes.subarray(0, -macBytes), bytes.subarray(-macBytes)];

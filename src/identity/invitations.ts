@@ -1,5 +1,5 @@
 import { and, eq, isNull, type SQL, sql } from "drizzle-orm";
-import { audited, auditRetentionMs } from "../audit/audit.ts";
+import { auditEntry, auditRetentionMs } from "../audit/audit.ts";
 import type { Db, Statement } from "../db/client.ts";
 import { deleteInChunks } from "../db/delete-in-chunks.ts";
 import { insertWhere } from "../db/insert-where.ts";
@@ -21,7 +21,11 @@ export const invitationMs = 7 * dayMs;
  * Creates a setup link for the first owner or another owner of an account. Deletes a previous setup link that was never used. Returns the token of
  * the new link. The `alongside` statements run in the same batch.
  */
-export async function makeSetup({ db, now }: { db: Db; now: number }, accountId: string, alongside: Statement[] = []): Promise<string> {
+export async function createSetupLink(
+  { db, now }: { db: Db; now: number },
+  accountId: string,
+  alongside: Statement[] = [],
+): Promise<string> {
   const { token, tokenHash } = newToken();
   await db.batch([
     db.delete(invitations).where(and(eq(invitations.accountId, accountId), eq(invitations.kind, "setup"), isNull(invitations.usedBy))),
@@ -43,7 +47,7 @@ export async function makeSetup({ db, now }: { db: Db; now: number }, accountId:
 }
 
 /** Returns the ids of the accounts that have at least one current member. */
-export async function claimedOf(db: Db, accountIds: readonly string[]): Promise<ReadonlySet<string>> {
+export async function accountsWithMembers(db: Db, accountIds: readonly string[]): Promise<ReadonlySet<string>> {
   const rows = await db.all<{ id: string }>(
     sql`SELECT value AS id FROM json_each(${JSON.stringify(accountIds)})
       WHERE EXISTS (SELECT 1 FROM members WHERE account_id = value AND removed_at IS NULL)`,
@@ -94,7 +98,7 @@ export async function invite(
   const [made] = await commit({
     result: null,
     events: [memberInvited({ ...invitation, name: "" }, now)],
-    audit: [audited(context, "member.invited", { type: "invitation", id: invitation.id, name: email }, ["role"])],
+    audit: [auditEntry(context, "member.invited", { type: "invitation", id: invitation.id, name: email }, ["role"])],
     statements: [insertWhere(db, invitations, invitation, when)],
     when,
   });
@@ -116,7 +120,7 @@ export async function withdrawInvitation(context: WriteContext, id: string): Pro
     evenWhereFull: true,
     result: null,
     events: [],
-    audit: [audited(context, "member.invitation_withdrawn", { type: "invitation", id, name: null })],
+    audit: [auditEntry(context, "member.invitation_withdrawn", { type: "invitation", id, name: null })],
     statements: [db.delete(invitations).where(open).returning({ id: invitations.id })],
     when: sql`EXISTS (SELECT 1 FROM invitations WHERE ${open})`,
   });

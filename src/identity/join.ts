@@ -3,7 +3,7 @@ import { readAccount } from "../accounts/account.ts";
 import type { Origin, ReadContext } from "../accounts/actor.ts";
 import { isNotSuspended, suspended } from "../accounts/suspension.ts";
 import { accounts } from "../accounts/tables.ts";
-import { audited } from "../audit/audit.ts";
+import { auditEntry } from "../audit/audit.ts";
 import { hashOf } from "../crypto/hash.ts";
 import { type Db, raw, type Statement } from "../db/client.ts";
 import { isDuplicate } from "../db/failures.ts";
@@ -16,7 +16,7 @@ import { emailKeyOf, requireEmailKey } from "./email.ts";
 import { memberJoined } from "./events.ts";
 import { isNoMember } from "./invitations.ts";
 import type { Member } from "./member.ts";
-import { type Invitation, isOpen, isTo } from "./open-invitations.ts";
+import { type Invitation, isAddressedTo, isOpen } from "./open-invitations.ts";
 import { type NewPasskey, takenPasskey } from "./passkeys.ts";
 import { newRecoveryCodes } from "./recovery-codes.ts";
 import { newSession, type SessionOrigin } from "./sessions.ts";
@@ -66,7 +66,7 @@ const memberOf = ({ accountId, role }: Invitation, { name, email }: NewMember, n
  * them succeeds. Deletes the account's other invitations to the same address. Throws `conflict` if the invitation is not open or if a member already
  * has the address. Throws `account_suspended` if the account is suspended.
  */
-async function takeUp(outbox: Outbox, now: number, { invitation, member, from, alongside = () => [] }: TakingUp): Promise<void> {
+async function createMember(outbox: Outbox, now: number, { invitation, member, from, alongside = () => [] }: TakingUp): Promise<void> {
   const { db } = outbox;
   const { accountId, emailKey } = member;
   if ((await readAccount(db, accountId)).suspendedAt !== null) throw suspended();
@@ -77,12 +77,12 @@ async function takeUp(outbox: Outbox, now: number, { invitation, member, from, a
   const actor = { accountId, by: { type: "member" as const, id: member.id }, from };
   const outcomes = await commitChange(outbox, {
     events: [memberJoined(member, now)],
-    audit: [audited({ actor, now }, "member.joined", { type: "member", id: member.id, name: member.name })],
+    audit: [auditEntry({ actor, now }, "member.joined", { type: "member", id: member.id, name: member.name })],
     statements: [
       insertWhere(db, members, member, when),
       ...alongside(isMade),
       raw(db, sql`UPDATE invitations SET used_by = ${member.id} WHERE ${isThis} AND ${isMade} RETURNING 1`),
-      db.delete(invitations).where(sql`${isTo(emailKey)} AND account_id = ${accountId} AND used_by IS NULL AND ${isMade}`),
+      db.delete(invitations).where(sql`${isAddressedTo(emailKey)} AND account_id = ${accountId} AND used_by IS NULL AND ${isMade}`),
     ],
     when,
   });
@@ -101,7 +101,7 @@ interface TakingUp {
  * Creates a member from a link and a passkey, with recovery codes and a session. Throws `conflict` if the link was used or has ended, and if the
  * passkey is already registered.
  */
-export async function claim(
+export async function acceptInvitation(
   outbox: Outbox,
   now: number,
   { token, person, passkey, from }: { token: string; person: NewMember; passkey: NewPasskey; from: SessionOrigin },
@@ -116,14 +116,14 @@ export async function claim(
     ...rows.map((row) => insertWhere(db, recoveryCodes, row, when)),
     insertWhere(db, sessions, session.row, when),
   ];
-  await takeUp(outbox, now, { invitation, member, from, alongside }).catch((error: unknown) => {
+  await createMember(outbox, now, { invitation, member, from, alongside }).catch((error: unknown) => {
     throw isDuplicate(error, "passkeys.id") ? takenPasskey(error) : error;
   });
   return { member, token: session.token, codes };
 }
 
 /** An open invitation as shown to the invited person, with the name of the account and the inviting member. */
-export interface Offer {
+export interface ReceivedInvitation {
   invitation: Invitation;
   accountName: string;
   /** Null if the operator created the invitation. */
@@ -137,7 +137,7 @@ const maxOffers = 100;
  * Returns the open invitations to an email address. Leaves out accounts that have a member with this address. The list contains the first invitation
  * of every account, then the second of every account, and so on. No account can therefore push the invitations of other accounts off the list.
  */
-export async function listOffers(db: Db, email: string, now: number): Promise<Offer[]> {
+export async function listReceivedInvitations(db: Db, email: string, now: number): Promise<ReceivedInvitation[]> {
   const emailKey = emailKeyOf(email);
   if (emailKey === null) return [];
   const rows = await db
@@ -147,7 +147,7 @@ export async function listOffers(db: Db, email: string, now: number): Promise<Of
     .leftJoin(members, eq(members.id, invitations.invitedBy))
     .where(
       and(
-        isTo(emailKey),
+        isAddressedTo(emailKey),
         isOpen(now),
         sql`NOT EXISTS (SELECT 1 FROM members AS own WHERE own.account_id = ${invitations.accountId} AND own.email_key = ${emailKey} AND own.removed_at IS NULL)`,
       ),
@@ -177,9 +177,9 @@ export async function joinByEmail(
       : await outbox.db
           .select()
           .from(invitations)
-          .where(and(eq(invitations.id, invitationId), isTo(emailKey), isOpen(now)));
+          .where(and(eq(invitations.id, invitationId), isAddressedTo(emailKey), isOpen(now)));
   if (!invitation) throw new Failure("conflict", "This invitation was already accepted, or has ended. Ask for a new invitation.");
   const member = memberOf(invitation, { name: email.split("@")[0] ?? email, email: invitation.email }, now);
-  await takeUp(outbox, now, { invitation, member, from });
+  await createMember(outbox, now, { invitation, member, from });
   return member;
 }

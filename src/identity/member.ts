@@ -1,12 +1,12 @@
 import { and, asc, eq, isNull, type SQL, sql } from "drizzle-orm";
 import type { ReadContext } from "../accounts/actor.ts";
-import { audited } from "../audit/audit.ts";
+import { auditEntry } from "../audit/audit.ts";
 import type { Statement } from "../db/client.ts";
 import { wrote } from "../db/optimistic-locking.ts";
 import { Failure } from "../errors/failure.ts";
 import type { WriteContext } from "../webhooks/outbox.ts";
 import { memberRemoved } from "./events.ts";
-import { endInvitations, endsWith } from "./open-invitations.ts";
+import { endInvitations, invitationsEndedBy } from "./open-invitations.ts";
 import { type Role, roles } from "./roles.ts";
 import { type Member, members, passkeys, recoveryCodes, sessions } from "./tables.ts";
 
@@ -22,13 +22,13 @@ export const listMembers = ({ db, actor }: ReadContext): Promise<Member[]> =>
 
 /** Returns a current member of the account. Throws `not_found` if there is no such member. */
 export async function readMember(context: ReadContext, id: string): Promise<Member> {
-  const member = await readPresentOrFormer(context, id);
+  const member = await readCurrentOrFormerMember(context, id);
   if (member.removedAt !== null) throw noSuchMember();
   return member;
 }
 
 /** Returns a current or former member of the account. Throws `not_found` if there is no such member. */
-export async function readPresentOrFormer({ db, actor }: ReadContext, id: string): Promise<Member> {
+export async function readCurrentOrFormerMember({ db, actor }: ReadContext, id: string): Promise<Member> {
   const [member] = await db
     .select()
     .from(members)
@@ -67,10 +67,10 @@ export async function removeMember(context: WriteContext, member: Member, alongs
     evenWhereFull: true,
     result: null,
     events: [memberRemoved(member, now)],
-    audit: [audited(context, "member.removed", { type: "member", id, name: member.name })],
+    audit: [auditEntry(context, "member.removed", { type: "member", id, name: member.name })],
     statements: [
       ...alongside(when),
-      ...endInvitations(context, endsWith(member, null, now), when),
+      ...endInvitations(context, invitationsEndedBy(member, null, now), when),
       ...[sessions, passkeys, recoveryCodes].map((table) => db.delete(table).where(and(eq(table.memberId, id), when))),
       db
         .update(members)
@@ -97,9 +97,9 @@ export async function changeRole(context: WriteContext, member: Member, role: Ro
     evenWhereFull: roles.indexOf(role) > roles.indexOf(member.role),
     result: null,
     events: [],
-    audit: [audited(context, "member.role_changed", { type: "member", id, name: member.name }, ["role"])],
+    audit: [auditEntry(context, "member.role_changed", { type: "member", id, name: member.name }, ["role"])],
     statements: [
-      ...endInvitations(context, endsWith(member, role, now), when),
+      ...endInvitations(context, invitationsEndedBy(member, role, now), when),
       db
         .update(members)
         .set({ role })

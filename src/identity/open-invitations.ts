@@ -24,7 +24,7 @@ export const isOpen = (
     AND inviter.role || ' ' || invitations.role IN (SELECT value FROM json_each(${mayInvite})))))`;
 
 /** Returns the SQL condition that an invitation is for the address with this email key. */
-export const isTo = (emailKey: string): SQL => sql`(invitations.kind = 'invite' AND lower(invitations.email) = ${emailKey})`;
+export const isAddressedTo = (emailKey: string): SQL => sql`(invitations.kind = 'invite' AND lower(invitations.email) = ${emailKey})`;
 
 /**
  * Returns the open invitations of the account, oldest first, each with the name of the member who made it. The name is null if the operator made the
@@ -43,11 +43,11 @@ export const listInvitations = ({ db, actor, now }: ReadContext, which?: SQL): P
  * the member's own address and the invitations that the member may no longer make. For an owner, the setup link ends too, because nobody knows who
  * has the link.
  */
-export function endsWith({ id, accountId, emailKey, role: before }: Member, role: Role | null, now: number): SQL {
+export function invitationsEndedBy({ id, accountId, emailKey, role: before }: Member, role: Role | null, now: number): SQL {
   const still = JSON.stringify(role === null ? [] : managedBy(role));
   const isMadeInVain = sql`(invitations.invited_by = ${id} AND invitations.role NOT IN (SELECT value FROM json_each(${still})))`;
   const isSetup = before === "owner" ? sql`invitations.kind = 'setup'` : sql`false`;
-  return sql`(invitations.account_id = ${accountId} AND invitations.used_by IS NULL AND invitations.expires_at > ${now} AND (${isMadeInVain} OR ${isTo(emailKey)} OR ${isSetup}))`;
+  return sql`(invitations.account_id = ${accountId} AND invitations.used_by IS NULL AND invitations.expires_at > ${now} AND (${isMadeInVain} OR ${isAddressedTo(emailKey)} OR ${isSetup}))`;
 }
 
 /** Returns the statements that delete the selected invitations and record each deletion in the audit log, if `when` is true. */

@@ -8,7 +8,7 @@ import {
   verifyRegistrationResponse,
 } from "@simplewebauthn/server";
 import { and, asc, eq, isNull, lt, sql } from "drizzle-orm";
-import { audited } from "../audit/audit.ts";
+import { auditEntry } from "../audit/audit.ts";
 import { isOneTooMany, maxOwn, mayStoreOwn } from "../audit/own-sign-in.ts";
 import { hashOf } from "../crypto/hash.ts";
 import type { NamedSecret } from "../crypto/secrets.ts";
@@ -19,7 +19,7 @@ import { wrote } from "../db/optimistic-locking.ts";
 import { Failure } from "../errors/failure.ts";
 import { minuteMs } from "../time/clock.ts";
 import type { WriteContext } from "../webhooks/outbox.ts";
-import { endOfChallenge, makeChallenge } from "./challenge.ts";
+import { makeChallenge, verifyChallenge } from "./challenge.ts";
 import type { Member } from "./member.ts";
 import { members, passkeys, spentChallenges } from "./tables.ts";
 
@@ -72,7 +72,7 @@ function signedChallenge(
   const data = JSON.parse(Buffer.from(clientDataJSON, "base64url").toString()) as Record<string, unknown>;
   if ((data.crossOrigin ?? false) !== false || data.topOrigin !== undefined) throw notAccepted();
   const challenge = String(data.challenge);
-  const endsAt = endOfChallenge(challenge, purpose, now, secrets);
+  const endsAt = verifyChallenge(challenge, purpose, now, secrets);
   if (endsAt === null) throw notAccepted();
   return [challenge, endsAt];
 }
@@ -205,7 +205,7 @@ export async function addPasskey(context: WriteContext, member: Pick<Member, "id
   await commit({
     result: null,
     events: [],
-    audit: [audited(context, "passkey.added", { type: "passkey", id: auditIdOf(passkey), name: passkey.name })],
+    audit: [auditEntry(context, "passkey.added", { type: "passkey", id: auditIdOf(passkey), name: passkey.name })],
     statements: [
       requireInBatch(
         db,
@@ -240,7 +240,7 @@ export async function removePasskey(context: WriteContext, member: Pick<Member, 
     evenWhereFull: true,
     result: null,
     events: [],
-    audit: [audited(context, "passkey.removed", { type: "passkey", id: auditIdOf(own), name: own.name })],
+    audit: [auditEntry(context, "passkey.removed", { type: "passkey", id: auditIdOf(own), name: own.name })],
     statements: [
       db
         .delete(passkeys)

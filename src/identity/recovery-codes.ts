@@ -1,5 +1,5 @@
 import { and, count, eq, isNotNull, isNull, sql } from "drizzle-orm";
-import { audited } from "../audit/audit.ts";
+import { auditEntry } from "../audit/audit.ts";
 import { isOneTooMany, maxOwn, mayStoreOwn } from "../audit/own-sign-in.ts";
 import { hashOf } from "../crypto/hash.ts";
 import { requireInBatch } from "../db/batch-condition.ts";
@@ -10,7 +10,7 @@ import type { WriteContext } from "../webhooks/outbox.ts";
 import type { Member } from "./member.ts";
 import { members, recoveryCodes } from "./tables.ts";
 
-export const codesOfMember = 8;
+export const codesPerMember = 8;
 /** The characters of a recovery code, without letters and digits that look alike. */
 const alphabet = "23456789abcdefghjkmnpqrstuvwxyz";
 const groups = 5;
@@ -32,7 +32,7 @@ const hashOfCode = (code: string): string => hashOf(code.toLowerCase().replaceAl
 
 /** Returns eight new recovery codes of 124 random bits each, and the rows that store their hashes. */
 export function newRecoveryCodes(memberId: string): { codes: string[]; rows: (typeof recoveryCodes.$inferInsert)[] } {
-  const codes = Array.from({ length: codesOfMember }, newCode);
+  const codes = Array.from({ length: codesPerMember }, newCode);
   return { codes, rows: codes.map((code) => ({ codeHash: hashOfCode(code), memberId, usedAt: null })) };
 }
 
@@ -91,7 +91,7 @@ export async function replaceRecoveryCodes(context: WriteContext, member: Pick<M
       evenWhereFull: "within the reserve",
       result: null,
       events: [],
-      audit: [audited(context, "recovery_codes.made", target)],
+      audit: [auditEntry(context, "recovery_codes.made", target)],
       statements: [requireInBatch(db, mayStoreOwn(context, "recovery_codes.made")), endBefore, db.insert(recoveryCodes).values(rows)],
     });
     return codes;
@@ -101,7 +101,7 @@ export async function replaceRecoveryCodes(context: WriteContext, member: Pick<M
       evenWhereFull: true,
       result: null,
       events: [],
-      audit: [audited(context, "recovery_codes.ended", target)],
+      audit: [auditEntry(context, "recovery_codes.ended", target)],
       statements: [endBefore],
       when: sql`EXISTS (SELECT 1 FROM recovery_codes WHERE member_id = ${member.id})`,
     });

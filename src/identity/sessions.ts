@@ -2,7 +2,7 @@ import { and, desc, eq, gt, inArray, isNull, ne, type SQL, sql } from "drizzle-o
 import type { Account } from "../accounts/account.ts";
 import type { Origin, ReadContext } from "../accounts/actor.ts";
 import { accounts } from "../accounts/tables.ts";
-import { audited } from "../audit/audit.ts";
+import { auditEntry } from "../audit/audit.ts";
 import { takesOwn } from "../audit/own-sign-in.ts";
 import { hashOf } from "../crypto/hash.ts";
 import { type Db, raw, type Statement } from "../db/client.ts";
@@ -25,8 +25,8 @@ export interface SessionOrigin extends Origin {
   userAgent: string | null;
 }
 
-export const idleMs = 12 * hourMs;
-export const maxMs = 14 * dayMs;
+export const sessionIdleMs = 12 * hourMs;
+export const maxSessionMs = 14 * dayMs;
 const touchedMs = minuteMs;
 /** The maximum number of sessions of a member. */
 export const maxSessions = 50;
@@ -57,7 +57,7 @@ export async function openSession(outbox: Outbox, member: Member, now: number, f
     evenWhereFull: "unrecorded",
     events: [],
     auditWhen: how === byRecoveryCode ? sql`true` : takesOwn({ actor, now }, "session.started"),
-    audit: [audited({ actor, now }, "session.started", { type: "session", id: row.id, name: how })],
+    audit: [auditEntry({ actor, now }, "session.started", { type: "session", id: row.id, name: how })],
     statements: [insertWhere(outbox.db, sessions, row, when), endOldest(outbox.db, member.id)],
     when,
   });
@@ -73,7 +73,8 @@ const endOldest = (db: Db, memberId: string): Statement =>
       ORDER BY kept.id DESC LIMIT 1 OFFSET ${maxSessions})`,
   );
 
-const isLive = (now: number) => and(gt(sessions.lastSeenAt, now - idleMs), gt(sessions.createdAt, now - maxMs), isNull(members.removedAt));
+const isLiveSession = (now: number) =>
+  and(gt(sessions.lastSeenAt, now - sessionIdleMs), gt(sessions.createdAt, now - maxSessionMs), isNull(members.removedAt));
 
 export interface SignedIn {
   /** Null under Cloudflare Access, which manages sessions itself. */
@@ -91,7 +92,7 @@ export async function readSession(db: Db, token: string, now: number): Promise<(
     .from(sessions)
     .innerJoin(members, eq(members.id, sessions.memberId))
     .innerJoin(accounts, eq(accounts.id, members.accountId))
-    .where(and(eq(sessions.tokenHash, hashOf(token)), isLive(now)));
+    .where(and(eq(sessions.tokenHash, hashOf(token)), isLiveSession(now)));
   return found ? { ...found, verifiedAt: found.session.verifiedAt } : null;
 }
 
@@ -110,7 +111,7 @@ export async function confirmSession(outbox: Outbox, member: Member, { id, token
   await commitChange(outbox, {
     evenWhereFull: "unrecorded",
     events: [],
-    audit: how === byRecoveryCode ? [audited({ actor, now }, "session.confirmed", { type: "session", id, name: how })] : [],
+    audit: how === byRecoveryCode ? [auditEntry({ actor, now }, "session.confirmed", { type: "session", id, name: how })] : [],
     statements: [outbox.db.update(sessions).set({ verifiedAt: now }).where(eq(sessions.tokenHash, tokenHash))],
   });
 }
@@ -141,7 +142,7 @@ export async function listSessions({ db, now }: ReadContext, member: Member): Pr
       .where(
         and(
           whose,
-          isLive(now),
+          isLiveSession(now),
           sql`${sessions.id} IN (SELECT latest.id FROM sessions AS latest WHERE latest.member_id = ${members.id} ORDER BY latest.last_seen_at DESC LIMIT ${sql.raw(String(max))})`,
         ),
       )
@@ -171,7 +172,7 @@ export async function endSession(context: WriteContext, id: string, member: Memb
     result: null,
     events: [],
     auditWhen: sql`(${takesOwn(context, "session.ended")} OR EXISTS (SELECT 1 FROM sessions WHERE ${endable} AND member_id <> ${member.id}))`,
-    audit: [audited(context, "session.ended", { type: "session", id, name: null })],
+    audit: [auditEntry(context, "session.ended", { type: "session", id, name: null })],
     statements: [db.delete(sessions).where(endable).returning({ id: sessions.id })],
     when: sql`EXISTS (SELECT 1 FROM sessions WHERE ${endable})`,
   });
@@ -187,5 +188,5 @@ export const deleteOldSessions = (db: Db, now: number, atMost: number): Promise<
     db,
     atMost,
     (limit) => sql`DELETE FROM sessions WHERE token_hash IN
-      (SELECT token_hash FROM sessions WHERE created_at < ${now - maxMs} ORDER BY created_at LIMIT ${limit})`,
+      (SELECT token_hash FROM sessions WHERE created_at < ${now - maxSessionMs} ORDER BY created_at LIMIT ${limit})`,
   );

@@ -21,7 +21,7 @@ const denialFailure = (code: DenialCode, scope: string | null): Failure => {
  * Returns the `Authority` of the key that calls an operation. `scope` is the scope that the operation requires, or null if any key may call the
  * operation.
  */
-export const actingKey = (db: Db, { keyId, scope }: { keyId: string; scope: string | null }): Authority => ({
+export const authorityOfKey = (db: Db, { keyId, scope }: { keyId: string; scope: string | null }): Authority => ({
   holds: (scopes) => {
     const needed = JSON.stringify(scope === null ? scopes : [scope, ...scopes]);
     return exists(
@@ -40,7 +40,7 @@ export const actingKey = (db: Db, { keyId, scope }: { keyId: string; scope: stri
         ),
     );
   },
-  urlError: async (scopes) => {
+  denial: async (scopes) => {
     const [row] = await db.select().from(apiKeys).where(eq(apiKeys.id, keyId));
     const denial = row ? denialOfState(row, Date.now()) : "revoked_key";
     if (denial !== null) return denialFailure(denial, scope);

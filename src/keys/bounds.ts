@@ -1,7 +1,7 @@
 import { count, eq, type SQL, sql } from "drizzle-orm";
 import type { ReadContext } from "../accounts/actor.ts";
 import { accounts } from "../accounts/tables.ts";
-import { isLive } from "../admission/live-keys.ts";
+import { isLiveKey } from "../admission/live-keys.ts";
 import { holdsNow } from "../db/batch-condition.ts";
 import type { Db } from "../db/client.ts";
 import { Failure, type FieldError } from "../errors/failure.ts";
@@ -12,13 +12,13 @@ import { apiKeys } from "./tables.ts";
 
 export const maxLiveKeys = 50;
 
-const countLive = ({ db, actor, now }: ReadContext) => db.select({ live: count() }).from(apiKeys).where(isLive(actor.accountId, now));
+const countLive = ({ db, actor, now }: ReadContext) => db.select({ live: count() }).from(apiKeys).where(isLiveKey(actor.accountId, now));
 
 /**
  * The maximum number of keys that an account may create in 24 hours. The rows of revoked and expired keys are kept, and some queries read all of
  * them.
  */
-export const maxMade = 1_000;
+export const maxCreatedPerDay = 1_000;
 /**
  * The number of keys that admins may create beyond `maxMade` in 24 hours. Owners may create twice this number beyond `maxMade`, so no member can
  * block a higher role by creating keys.
@@ -28,15 +28,15 @@ export const reservedForRole = 100;
 /** Returns the SQL condition that the actor may create one more key within the limit per 24 hours. The condition is always true for the operator. */
 export const mayMakeMore = ({ actor, now }: Pick<ReadContext, "actor" | "now">): SQL => {
   if (actor.by.type === "operator") return sql`true`;
-  const max = sql`(SELECT ${maxMade} + ${reservedForRole} * coalesce(max(CASE role WHEN 'owner' THEN 2 WHEN 'admin' THEN 1 ELSE 0 END), 0)
+  const max = sql`(SELECT ${maxCreatedPerDay} + ${reservedForRole} * coalesce(max(CASE role WHEN 'owner' THEN 2 WHEN 'admin' THEN 1 ELSE 0 END), 0)
     FROM members WHERE id = ${actor.by.id})`;
   const made = sql`SELECT count(*) FROM (SELECT 1 FROM api_keys WHERE account_id = ${actor.accountId} AND created_at > ${now - dayMs}
-    LIMIT ${maxMade + 2 * reservedForRole})`;
+    LIMIT ${maxCreatedPerDay + 2 * reservedForRole})`;
   return sql`(${made}) < ${max}`;
 };
 
 /** Returns the SQL condition that the account may have one more live key. */
-export const hasRoom = (context: ReadContext): SQL => sql`(${countLive(context)}) < ${maxLiveKeys}`;
+export const hasRoomForKey = (context: ReadContext): SQL => sql`(${countLive(context)}) < ${maxLiveKeys}`;
 
 export const noRoom = () =>
   new Failure("limit_reached", `An account may have at most ${maxLiveKeys} live keys. Revoke a key that you no longer use.`);
@@ -44,7 +44,7 @@ export const noRoom = () =>
 const tooManyMade = () =>
   new Failure(
     "limit_reached",
-    `An account may create ${maxMade.toLocaleString("en")} keys in 24 hours. Its admins and owners may create some more. Rotate a key instead, or wait.`,
+    `An account may create ${maxCreatedPerDay.toLocaleString("en")} keys in 24 hours. Its admins and owners may create some more. Rotate a key instead, or wait.`,
   );
 
 /** Throws `limit_reached` if the actor may not create another key, because of the limit per 24 hours. */

@@ -3,7 +3,7 @@ import { holdsNow } from "../db/batch-condition.ts";
 import { differing, isEmpty } from "../db/differing.ts";
 import type { Precondition } from "../db/optimistic-locking.ts";
 import { Failure, invalidMember } from "../errors/failure.ts";
-import { hasRoom, requireBounds, requireRoom } from "./bounds.ts";
+import { hasRoomForKey, requireBounds, requireRoom } from "./bounds.ts";
 import { keyUpdated } from "./events.ts";
 import { requireGrantable, widens } from "./grants.ts";
 import { isExpired, type Key, type KeyRow, statusOf } from "./key.ts";
@@ -24,11 +24,16 @@ export type KeyPatch = Partial<Pick<KeyRow, "name" | "scopes" | "hourlyLimit" | 
  * account has no room for another live key. Throws `conflict` if the key had expired when a member who may know its secret was removed. Throws
  * `unavailable` if the change is stored but the key's guard cannot be reached.
  */
-export async function changeKey(context: KeyContext, id: string, { overlapEndsAt, ...given }: KeyPatch, holds: Precondition): Promise<Key> {
+export async function changeKey(
+  context: KeyContext,
+  id: string,
+  { overlapEndsAt, ...given }: KeyPatch,
+  precondition: Precondition,
+): Promise<Key> {
   const { now } = context;
   await requireBounds(context, given);
   return writeKey(context, id, {
-    holds,
+    precondition,
     decide: async (before, own) => {
       if (before.state === "revoked") throw new Failure("conflict", "A revoked key cannot be changed.");
       const patch = differing({ ...given, ...overlapUntil(before, overlapEndsAt, now) }, before);
@@ -46,7 +51,7 @@ export async function changeKey(context: KeyContext, id: string, { overlapEndsAt
       if (!isExpired(before, now) || isExpired(after, now)) return { ...update, when: sql`NOT ${isDead}` };
       await requireBounds(context, { hourlyLimit: after.hourlyLimit });
       await requireRoom(context);
-      return { ...update, when: sql`${hasRoom(context)} AND NOT ${isDead}` };
+      return { ...update, when: sql`${hasRoomForKey(context)} AND NOT ${isDead}` };
     },
   });
 }

@@ -1,6 +1,6 @@
 import { and, type SQL } from "drizzle-orm";
 import type { ReadContext } from "../accounts/actor.ts";
-import { audited } from "../audit/audit.ts";
+import { auditEntry } from "../audit/audit.ts";
 import { newKeyId, newSecretKey, type SigningSecret } from "../credentials/key-format.ts";
 import { hashOf } from "../crypto/hash.ts";
 import { newRevision } from "../db/client.ts";
@@ -9,7 +9,7 @@ import { conflicted, isUnchanged, retryOnConflict, wrote } from "../db/optimisti
 import { neverUsed } from "../usage/last-uses.ts";
 import type { WriteContext } from "../webhooks/outbox.ts";
 import { readActingKey } from "./acting-key.ts";
-import { hasRoom, mayMakeMore, noRoom, readCeiling, requireBounds, requireMayMake } from "./bounds.ts";
+import { hasRoomForKey, mayMakeMore, noRoom, readCeiling, requireBounds, requireMayMake } from "./bounds.ts";
 import { keyCreated } from "./events.ts";
 import { type Permissions, requireGrantable } from "./grants.ts";
 import type { Key, KeyRow } from "./key.ts";
@@ -80,11 +80,11 @@ async function insertKey(
     previousSignedBy: null,
   };
   const key = { ...row, ...neverUsed };
-  const when = and(hasRoom(context), mayMakeMore(context), own ? isUnchanged(db, apiKeys, own) : undefined) as SQL;
+  const when = and(hasRoomForKey(context), mayMakeMore(context), own ? isUnchanged(db, apiKeys, own) : undefined) as SQL;
   const [made] = await commit({
     result: { key, secretKey },
     events: [keyCreated(key, now)],
-    audit: [audited(context, "key.created", { type: "key", id, name: row.name })],
+    audit: [auditEntry(context, "key.created", { type: "key", id, name: row.name })],
     statements: [insertWhere(db, apiKeys, row, when)],
     when,
   });

@@ -1,4 +1,4 @@
-import { askGuard, type Guards } from "../admission/guards.ts";
+import { callGuard, type Guards } from "../admission/guards.ts";
 import type { Db } from "../db/client.ts";
 
 // Erases the keys of an account. Each guard is erased before the row of its key, because the guard cannot be found once the key id is lost.
@@ -14,7 +14,7 @@ export interface ErasingKeys {
   activity: D1Database;
 }
 
-const forget = (guards: Guards, ids: readonly string[]) => Promise.all(ids.map((id) => askGuard(guards, id, (guard) => guard.erase())));
+const forget = (guards: Guards, ids: readonly string[]) => Promise.all(ids.map((id) => callGuard(guards, id, (guard) => guard.erase())));
 
 /**
  * Erases the guards of keys whose rows were lost when D1 was restored to an earlier state. Finds the ids of the lost keys in the audit log and in the

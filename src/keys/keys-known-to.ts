@@ -1,6 +1,6 @@
 import { and, desc, inArray, type SQL, sql } from "drizzle-orm";
 import type { LogReadContext } from "../accounts/actor.ts";
-import { isLive } from "../admission/live-keys.ts";
+import { isLiveKey } from "../admission/live-keys.ts";
 import { knownTo, knownToRemovedSince } from "../audit/known-to.ts";
 import { holdsNow } from "../db/batch-condition.ts";
 import { type Db, raw, type Statement } from "../db/client.ts";
@@ -16,7 +16,7 @@ export async function listKeysKnownTo({ db, activity, actor, now }: LogReadConte
   const rows = await db
     .select()
     .from(apiKeys)
-    .where(and(isLive(actor.accountId, now), inArray(apiKeys.id, sql`(${knownTo(actor.accountId, memberId)} SELECT id FROM known)`)))
+    .where(and(isLiveKey(actor.accountId, now), inArray(apiKeys.id, sql`(${knownTo(actor.accountId, memberId)} SELECT id FROM known)`)))
     .orderBy(desc(apiKeys.createdAt), desc(apiKeys.id))
     .limit(limit);
   const lastUseOf = await readLastUses(
@@ -43,13 +43,13 @@ export const expiredBeforeRemoval = ({ accountId, id }: KeyRow, expiredAt: numbe
  * the event has not been written yet. `done` takes a condition and returns the statement that marks the event as written if the condition holds.
  * Writes nothing if the key is no longer disabled. Throws the same errors as `changeKey`.
  */
-export async function tellDisabled(
+export async function recordDisabled(
   context: KeyContext,
   id: string,
   { isDue, done }: { isDue: SQL; done: (when: SQL) => Statement },
 ): Promise<void> {
   await writeKey(context, id, {
-    holds: always,
+    precondition: always,
     decide: async (before) => {
       if (before.state !== "disabled" || !(await holdsNow(context.db, isDue))) return null;
       const was = { ...before, state: "active" as const };

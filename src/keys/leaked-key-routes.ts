@@ -5,9 +5,9 @@ import { respondEmpty } from "../api/respond.ts";
 import { publicRoute } from "../api/route-parts/access.ts";
 import { noContent } from "../api/route-parts/responses.ts";
 import { createRouter } from "../api/router.ts";
-import { verifiedKeys } from "../credentials/signing-secrets.ts";
+import { keyVerifier } from "../credentials/signing-secrets.ts";
 import { connect } from "../db/client.ts";
-import { outboxFor } from "../http/contexts.ts";
+import { outboxFor } from "../http/operation-contexts.ts";
 import { commitTo } from "../webhooks/outbox.ts";
 import { revokeReported } from "./revoke-reported.ts";
 
@@ -71,7 +71,7 @@ routes.openapi(revoke, (c) => {
 function reportedKey(c: ApiContext) {
   try {
     const { key } = Leaked.parse(JSON.parse(new TextDecoder().decode(c.get("body").bytes)));
-    return verifiedKeys(c.env).identify(key);
+    return keyVerifier(c.env).verify(key);
   } catch {
     return null;
   }

@@ -2,7 +2,7 @@ import { and, asc, eq, gt, lt, sql } from "drizzle-orm";
 import { accounts } from "../accounts/tables.ts";
 import { denialCache } from "../admission/denial-cache.ts";
 import type { Guards } from "../admission/guards.ts";
-import { isLive } from "../admission/live-keys.ts";
+import { isLiveKey } from "../admission/live-keys.ts";
 import { configColumns, readConfig } from "../admission/read-config.ts";
 import type { Db } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
@@ -73,7 +73,7 @@ async function pushOnce({ db, guards }: Push, keyId: string): Promise<void> {
 }
 
 /** Returns whether the key has a stored change that its guard has not confirmed. */
-export const isWaiting = (key: { version: number; pushedVersion: number }): boolean => key.pushedVersion < key.version;
+export const isUnpushed = (key: { version: number; pushedVersion: number }): boolean => key.pushedVersion < key.version;
 
 /**
  * Pushes stored changes of an account to the guards of all its live keys. The changes apply to every request that starts after this function has
@@ -91,7 +91,7 @@ export async function pushKeysOf(push: Push, accountId: string): Promise<number>
     const [waiting] = await push.db
       .select({ id: apiKeys.id })
       .from(apiKeys)
-      .where(and(sql`pushed_version < version`, isLive(accountId, Date.now())))
+      .where(and(sql`pushed_version < version`, isLiveKey(accountId, Date.now())))
       .limit(1);
     if (!waiting) return pushed;
     if (Date.now() + pauseMs > giveUpAt)
@@ -119,7 +119,9 @@ export async function pushWaitingKeys(
     .select({ id: apiKeys.id, ...configColumns })
     .from(apiKeys)
     .innerJoin(accounts, eq(accounts.id, apiKeys.accountId))
-    .where(and(sql`pushed_version < version`, gt(apiKeys.id, cursor), accountId === undefined ? undefined : isLive(accountId, Date.now())))
+    .where(
+      and(sql`pushed_version < version`, gt(apiKeys.id, cursor), accountId === undefined ? undefined : isLiveKey(accountId, Date.now())),
+    )
     .orderBy(asc(apiKeys.id))
     .limit(limit);
   const confirmed: [string, number][] = [];

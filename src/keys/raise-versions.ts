@@ -1,5 +1,5 @@
 import { and, type SQL, sql } from "drizzle-orm";
-import { isLive } from "../admission/live-keys.ts";
+import { isLiveKey } from "../admission/live-keys.ts";
 import type { Db, Statement } from "../db/client.ts";
 import { apiKeys } from "./tables.ts";
 
@@ -11,4 +11,4 @@ export const raiseVersions = (db: Db, accountId: string, now: number, when: SQL)
   db
     .update(apiKeys)
     .set({ version: sql`version + 1`, revision: sql`lower(hex(randomblob(8)))` })
-    .where(and(isLive(accountId, now), when));
+    .where(and(isLiveKey(accountId, now), when));

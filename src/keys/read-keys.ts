@@ -1,7 +1,7 @@
 import { and, desc, eq, lte, type SQL, sql } from "drizzle-orm";
 import { unionAll } from "drizzle-orm/sqlite-core";
 import type { LogReadContext, ReadContext } from "../accounts/actor.ts";
-import { isLive } from "../admission/live-keys.ts";
+import { isLiveKey } from "../admission/live-keys.ts";
 import { isOwnOneOf } from "../db/is-one-of.ts";
 import { Failure } from "../errors/failure.ts";
 import { members } from "../identity/tables.ts";
@@ -23,7 +23,7 @@ const isListed = (accountId: string, status: KeyStatus | undefined, now: number)
   const own = eq(apiKeys.accountId, accountId);
   if (status === undefined) return own;
   // Without the `+`, SQLite would read all active keys by an index, although most of them may have expired.
-  if (status === "active") return and(isLive(accountId, now), sql`+${apiKeys.state} = 'active'`);
+  if (status === "active") return and(isLiveKey(accountId, now), sql`+${apiKeys.state} = 'active'`);
   if (status === "expired") return and(own, eq(apiKeys.state, "active"), lte(apiKeys.expiresAt, now));
   return and(own, eq(apiKeys.state, status));
 };
@@ -63,11 +63,11 @@ export async function listKeys(
 /** Returns one key of the account with its last use and the name of its creator. Throws `not_found`. */
 export async function readKey(context: LogReadContext, id: string): Promise<Key> {
   const row = await readKeyRow(context, id);
-  return { ...row, ...(await readLastUse(context, id)), createdByName: await readMakerName(context, row) };
+  return { ...row, ...(await readLastUse(context, id)), createdByName: await readCreatorName(context, row) };
 }
 
 /** Returns the current name of a key's creator, or null if the creator has no name or no longer exists. */
-export const readMakerName = async (context: ReadContext, row: KeyRow): Promise<string | null> =>
+export const readCreatorName = async (context: ReadContext, row: KeyRow): Promise<string | null> =>
   (await readMakerNames(context, [row])).get(row.createdById ?? "") ?? null;
 
 /** Returns the current names of the creators of these keys, by the creator's id. */

@@ -1,7 +1,7 @@
 import { ne, sql } from "drizzle-orm";
 import { changesSuspension, setSuspension } from "../accounts/suspension.ts";
 import type { KeyConfig } from "../admission/admission.ts";
-import { askGuard, type Guards } from "../admission/guards.ts";
+import { callGuard, type Guards } from "../admission/guards.ts";
 import type { Db } from "../db/client.ts";
 import { asRead, isUnchanged, nextVersion, wrote } from "../db/optimistic-locking.ts";
 import { neverUsed } from "../usage/last-uses.ts";
@@ -26,7 +26,7 @@ const isBehind = (row: KeyRow, inForce: KeyConfig): boolean =>
  * cannot be reached, the later push of the change detects the difference.
  */
 export async function reconcileKey({ db, guards }: { db: Db; guards: Guards }, row: KeyRow): Promise<boolean> {
-  const inForce = await askGuard(guards, row.id, (guard) => guard.configuration()).catch(() => null);
+  const inForce = await callGuard(guards, row.id, (guard) => guard.configuration()).catch(() => null);
   if (inForce === null || !isBehind(row, inForce)) return false;
   await adoptConfig(db, row, inForce);
   return true;

@@ -3,9 +3,9 @@ import { type StoreReadContext, systemOn } from "../accounts/actor.ts";
 import { accounts } from "../accounts/tables.ts";
 import { isLiveSecret } from "../admission/admission.ts";
 import { denialCache } from "../admission/denial-cache.ts";
-import { askGuard } from "../admission/guards.ts";
+import { callGuard } from "../admission/guards.ts";
 import { isKeyId } from "../credentials/key-format.ts";
-import { always, type Precondition, requireHolds } from "../db/optimistic-locking.ts";
+import { always, type Precondition, requirePrecondition } from "../db/optimistic-locking.ts";
 import { Failure } from "../errors/failure.ts";
 import { readActingKey } from "./acting-key.ts";
 import { keyRevoked, keyUpdated } from "./events.ts";
@@ -19,13 +19,13 @@ const revocation = {
   evenWhereFull: true,
 } as const;
 
-/** Revokes a key permanently. Writes nothing if the key is already revoked. Throws the same errors as `changeKey`. */
-export async function revokeKey(context: KeyContext, id: string, holds: Precondition): Promise<void> {
+/** Revokes a key permanently. Writes nothing if the key is already revoked. Throws the same errors as `writeKey`. */
+export async function revokeKey(context: KeyContext, id: string, precondition: Precondition): Promise<void> {
   try {
-    await writeKey(context, id, { holds, decide: async (before) => (before.state === "revoked" ? null : revocation) });
+    await writeKey(context, id, { precondition, decide: async (before) => (before.state === "revoked" ? null : revocation) });
   } catch (error) {
     const isGone = error instanceof Failure && error.code === "not_found";
-    if (!isGone || !(await revokeWithoutRow(context, id, holds))) throw error;
+    if (!isGone || !(await revokeWithoutRow(context, id, precondition))) throw error;
   }
 }
 
@@ -33,22 +33,22 @@ export async function revokeKey(context: KeyContext, id: string, holds: Precondi
  * If D1 has no row of a key, revokes the key in its guard. The row is missing after a restore of D1 to a state from before the key was created.
  * Returns false if the row exists or the guard has no such key of this account.
  */
-async function revokeWithoutRow(context: KeyContext, id: string, holds: Precondition): Promise<boolean> {
+async function revokeWithoutRow(context: KeyContext, id: string, precondition: Precondition): Promise<boolean> {
   const { db, actor, guards } = context;
   if (!isKeyId(id)) return false;
   const [row] = await db.select({ id: apiKeys.id }).from(apiKeys).where(eq(apiKeys.id, id));
   if (row) return false;
-  const inForce = await askGuard(guards, id, (guard) => guard.configuration());
+  const inForce = await callGuard(guards, id, (guard) => guard.configuration());
   if (inForce?.accountId !== actor.accountId) return false;
   const own = await readActingKey(context);
   if (own) requireScopesWithin(inForce.scopes, own);
-  requireHolds(inForce, holds, "key");
+  requirePrecondition(inForce, precondition, "key");
   await revokeInGuard(context, id);
   return true;
 }
 
 async function revokeInGuard({ guards }: Pick<KeyContext, "guards">, id: string): Promise<void> {
-  await askGuard(guards, id, (guard) => guard.revoke());
+  await callGuard(guards, id, (guard) => guard.revoke());
   denialCache.forget(id, Date.now());
 }
 
@@ -65,13 +65,13 @@ export async function revokeLeaked(
     .where(eq(apiKeys.id, keyId));
   if (!row) {
     // D1 may have been restored to a state from before the key was created.
-    const inForce = await askGuard(context.guards, keyId, (guard) => guard.configuration());
+    const inForce = await callGuard(context.guards, keyId, (guard) => guard.configuration());
     if (inForce?.secretHash === secretHash) await revokeInGuard(context, keyId);
-    else if (inForce?.previousSecretHash === secretHash) await askGuard(context.guards, keyId, (guard) => guard.endOverlap());
+    else if (inForce?.previousSecretHash === secretHash) await callGuard(context.guards, keyId, (guard) => guard.endOverlap());
     return;
   }
   await writeKey({ ...context, actor: systemOn(row.accountId), activity: context.activityIn(row.store) }, keyId, {
-    holds: always,
+    precondition: always,
     decide: async (before) => {
       if (before.state === "revoked" || !isLiveSecret(before, secretHash, context.now)) return null;
       return before.secretHash === secretHash

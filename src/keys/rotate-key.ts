@@ -1,5 +1,5 @@
 import type { ReadContext } from "../accounts/actor.ts";
-import { askGuard, type Guards } from "../admission/guards.ts";
+import { callGuard, type Guards } from "../admission/guards.ts";
 import { newSecretKey, type SigningSecret } from "../credentials/key-format.ts";
 import { hashOf } from "../crypto/hash.ts";
 import { always } from "../db/optimistic-locking.ts";
@@ -8,14 +8,14 @@ import { readActingKey } from "./acting-key.ts";
 import { keyRotated } from "./events.ts";
 import { requireGrantable, requireScopesWithin } from "./grants.ts";
 import type { Key, KeyRow } from "./key.ts";
-import { isWaiting, pushKey } from "./push-key.ts";
+import { isUnpushed, pushKey } from "./push-key.ts";
 import { readKeyRow } from "./read-keys.ts";
 import { type KeyContext, writeKey } from "./write-key.ts";
 
 /**
  * Gives a key a new secret. Returns the secret, because no later request can read it. The old secret works for another `overlapMs` milliseconds. Any
  * earlier overlap ends immediately. The acting key must be allowed to grant all permissions of the key, because the caller receives the key's secret.
- * Throws the same errors as `changeKey`.
+ * Throws `conflict` for a revoked key, and the same errors as `writeKey`.
  */
 export async function rotateKey(
   context: KeyContext & { signing: SigningSecret },
@@ -26,9 +26,9 @@ export async function rotateKey(
   await readKeyRow(context, id);
   // If the change were stored but not pushed, the caller would never see the new secret. Before anything is stored, this call checks that the guard
   // can be reached.
-  await askGuard(context.guards, id, (guard) => guard.rateLimit());
+  await callGuard(context.guards, id, (guard) => guard.rateLimit());
   const key = await writeKey(context, id, {
-    holds: always,
+    precondition: always,
     decide: async (before, own) => {
       if (before.state === "revoked") throw new Failure("conflict", "A revoked key cannot be rotated.");
       requireRotatable(before, own);
@@ -63,5 +63,5 @@ function requireRotatable(key: KeyRow, own: KeyRow | null): void {
 
 /** Pushes the key if its guard has not confirmed a stored change. Throws `not_found` or `unavailable`. */
 export async function pushIfWaiting(pushing: ReadContext & { guards: Guards }, id: string): Promise<void> {
-  if (isWaiting(await readKeyRow(pushing, id))) await pushKey(pushing, id);
+  if (isUnpushed(await readKeyRow(pushing, id))) await pushKey(pushing, id);
 }

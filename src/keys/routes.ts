@@ -1,35 +1,28 @@
 import { createRoute, z } from "@hono/zod-openapi";
-import { keyContext, logContext, readContext } from "../api/acting.ts";
-import { etagOfShown, preconditionOf, respondOne } from "../api/middleware/conditional.ts";
-import { runIdempotently } from "../api/middleware/idempotency.ts";
+import { etagOfShown, preconditionOf, respondOne } from "../api/conditional.ts";
+import { runIdempotentPost } from "../api/idempotency.ts";
+import { keyContext, logContext, readContext } from "../api/operation-contexts.ts";
 import { respondEmpty, respondJson } from "../api/respond.ts";
 import { failsWith, requireScope } from "../api/route-parts/access.ts";
-import { cut, pageOf, positionAt, respondPage } from "../api/route-parts/pages.ts";
+import { pageOf, positionAt, respondPage } from "../api/route-parts/pages.ts";
 import { body, mergePatch, optionalBody, withConditions, withIdempotencyKey } from "../api/route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../api/route-parts/responses.ts";
 import { component, idParam, noSecret, pageQuery, severalWords } from "../api/route-parts/schemas.ts";
 import { createRouter } from "../api/router.ts";
+import { pageFrom } from "../db/page.ts";
 import { secondMs } from "../time/clock.ts";
 import { refreshRollUps } from "../usage/refresh-roll-ups.ts";
 import { changeKey } from "./change-key.ts";
 import { authorizeNewKey, createKey } from "./create-key.ts";
-import { type Key as KeyRow, keyStatuses } from "./key.ts";
+import { type Key as KeyWithUse, keyStatuses } from "./key.ts";
 import { listKeys, readKey } from "./read-keys.ts";
 import { revokeKey } from "./revoke-key.ts";
 import { authorizeRotation, pushIfWaiting, rotateKey } from "./rotate-key.ts";
-import {
-  KeyData,
-  KeyPatch as KeyPatchShape,
-  KeyRotation as KeyRotationShape,
-  keyData,
-  keyPatchOf,
-  NewKey as NewKeyShape,
-  newKeyOf,
-} from "./schemas.ts";
+import * as schemas from "./schemas.ts";
 import { exampleScopes } from "./scopes.ts";
 
 const Key = z
-  .strictObject(KeyData.shape)
+  .strictObject(schemas.KeyData.shape)
   .openapi("Key", { description: "An API key. Only the responses that create or rotate a key contain its secret." });
 
 const KeyWithSecret = z
@@ -50,27 +43,27 @@ const ReplayedKey = z.strictObject({ ...KeyData.shape, secret_key: noSecret }).o
 /** The response to a POST that creates a secret. The union of two shapes keeps the secret non-nullable in the response that shows it. */
 const KeyOnce = z.union([KeyWithSecret, ReplayedKey]);
 
-const NewKey = component("NewKey", NewKeyShape, {
+const NewKey = component("NewKey", schemas.NewKey, {
   description: "A new key. If you omit the limit, the addresses or the expiry, the new key gets the values of the key that creates it.",
   example: { name: "Continuous integration", scopes: [...exampleScopes], hourly_limit: 1000 },
 });
 
-const KeyPatch = component("KeyPatch", KeyPatchShape, {
+const KeyPatch = component("KeyPatch", schemas.KeyPatch, {
   description: "The members of a key to change. `null` clears a member.",
   example: { name: "Nightly build", hourly_limit: 500 },
 });
 
-const KeyRotation = component("KeyRotation", KeyRotationShape, { description: "The options for rotating a key." });
+const KeyRotation = component("KeyRotation", schemas.KeyRotation, { description: "The options for rotating a key." });
 
 const params = idParam("key_4fPq2rT8vX0zB6dH");
 const tags = ["Keys"];
 
 /** Returns the ETag of a key. The tag also covers the status and the last use, which can change without a write to the row. */
-const keyEtag = (key: KeyRow, now: number) => etagOfShown(key.revision, keyData(key, now));
+const keyEtag = (key: KeyWithUse, now: number) => etagOfShown(key.revision, schemas.keyData(key, now));
 
-const withSecret = ({ key, secretKey }: { key: KeyRow; secretKey: string }) => {
+const withSecret = ({ key, secretKey }: { key: KeyWithUse; secretKey: string }) => {
   const now = Date.now();
-  const body = keyData(key, now);
+  const body = schemas.keyData(key, now);
   return { body: { ...body, secret_key: secretKey as string | null }, stored: { ...body, secret_key: null }, etag: keyEtag(key, now) };
 };
 
@@ -92,14 +85,16 @@ const Position = z.strictObject({ createdAt: z.int(), id: z.string() });
 
 routes.openapi(list, async (c) => {
   const { limit, cursor, status: statuses } = c.req.valid("query");
-  const context = logContext(c);
   const after = positionAt(c, cursor, Position);
-  await refreshRollUps(context);
-  const { rows, last } = cut(await listKeys(context, { statuses, after, limit: limit + 1 }), limit);
+  const context = await refreshRollUps(logContext(c));
+  const { rows, next } = pageFrom(await listKeys(context, { statuses, after, limit: limit + 1 }), limit, ({ createdAt, id }) => ({
+    createdAt,
+    id,
+  }));
   return respondPage(
     c,
-    rows.map((key) => keyData(key, context.now)),
-    last && { createdAt: last.createdAt, id: last.id },
+    rows.map((key) => schemas.keyData(key, context.now)),
+    next,
   );
 });
 
@@ -121,8 +116,8 @@ const create = createRoute({
 });
 
 routes.openapi(create, (c) => {
-  const newKey = newKeyOf(c.req.valid("json"));
-  return runIdempotently(c, {
+  const newKey = schemas.newKeyOf(c.req.valid("json"));
+  return runIdempotentPost(c, {
     authorize: (context) => authorizeNewKey(context, newKey),
     run: ({ commit }) => createKey(keyContext(c, commit), newKey),
     respond: (made) => {
@@ -146,10 +141,9 @@ const read = createRoute({
 });
 
 routes.openapi(read, async (c) => {
-  const context = logContext(c);
-  await refreshRollUps(context);
+  const context = await refreshRollUps(logContext(c));
   const key = await readKey(context, c.req.valid("param").id);
-  return respondOne(c, keyData(key, context.now), keyEtag(key, context.now));
+  return respondOne(c, schemas.keyData(key, context.now), keyEtag(key, context.now));
 });
 
 const change = createRoute({
@@ -169,9 +163,9 @@ const change = createRoute({
 
 routes.openapi(change, async (c) => {
   const changing = keyContext(c);
-  const patch = keyPatchOf(c.req.valid("json"));
+  const patch = schemas.keyPatchOf(c.req.valid("json"));
   const key = await changeKey(changing, c.req.valid("param").id, patch, preconditionOf(c));
-  return respondJson(c, keyData(key, changing.now), 200, { ETag: keyEtag(key, changing.now) });
+  return respondJson(c, schemas.keyData(key, changing.now), 200, { ETag: keyEtag(key, changing.now) });
 });
 
 const revoke = createRoute({
@@ -212,13 +206,13 @@ const rotate = createRoute({
 routes.openapi(rotate, (c) => {
   const { id } = c.req.valid("param");
   const overlapMs = c.req.valid("json").overlap_seconds * secondMs;
-  return runIdempotently(c, {
+  return runIdempotentPost(c, {
     authorize: (context) => authorizeRotation(context, id),
     run: ({ commit }) => rotateKey(keyContext(c, commit), id, overlapMs),
     respond: (rotated) => {
       const { etag, ...response } = withSecret(rotated);
       return { status: 200, ...response, headers: { ETag: etag } };
     },
-    beforeReplay: () => pushIfWaiting({ ...readContext(c), guards: c.env.KEY_GUARD }, id),
+    beforeReplay: () => pushIfWaiting(readContext(c), id),
   });
 });

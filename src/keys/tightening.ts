@@ -1,6 +1,6 @@
 import type { Actor } from "../accounts/actor.ts";
-import { isWithin } from "../net/ip-list.ts";
 import type { EvenWhereFull } from "../webhooks/outbox.ts";
+import { widens } from "./grants.ts";
 import type { KeyRow } from "./key.ts";
 
 /**
@@ -15,12 +15,5 @@ export function evenWhereFullOf(before: KeyRow, after: KeyRow, { by }: Actor): E
 
 /** Returns whether a change only restricts what a key may do. Returns false if the name changes. */
 function isTightening(before: KeyRow, after: KeyRow): boolean {
-  return (
-    after.name === before.name &&
-    after.scopes.every((scope) => before.scopes.includes(scope)) &&
-    after.hourlyLimit <= before.hourlyLimit &&
-    isWithin(after.allowedIps, before.allowedIps) &&
-    (after.expiresAt ?? Number.POSITIVE_INFINITY) <= (before.expiresAt ?? Number.POSITIVE_INFINITY) &&
-    (after.state === before.state || after.state === "disabled")
-  );
+  return after.name === before.name && !widens(before, after) && (after.state === before.state || after.state === "disabled");
 }

@@ -1,7 +1,7 @@
 import { and, exists, type SQL } from "drizzle-orm";
 import type { LogReadContext } from "../accounts/actor.ts";
 import type { Guards } from "../admission/guards.ts";
-import { audited } from "../audit/audit.ts";
+import { auditEntry } from "../audit/audit.ts";
 import type { Statement } from "../db/client.ts";
 import { isEmpty } from "../db/differing.ts";
 import { asRead, conflicted, isUnchanged, nextVersion, type Precondition, withOptimisticLock, wrote } from "../db/optimistic-locking.ts";
@@ -11,8 +11,8 @@ import type { EvenWhereFull, WriteContext } from "../webhooks/outbox.ts";
 import { readActingKey } from "./acting-key.ts";
 import { requireScopesWithin } from "./grants.ts";
 import type { Key, KeyRow } from "./key.ts";
-import { isWaiting, pushKey } from "./push-key.ts";
-import { readKeyRow, readMakerName } from "./read-keys.ts";
+import { isUnpushed, pushKey } from "./push-key.ts";
+import { readCreatorName, readKeyRow } from "./read-keys.ts";
 import { reconcileKey } from "./reconcile-key.ts";
 import { apiKeys } from "./tables.ts";
 
@@ -34,7 +34,7 @@ export interface KeyUpdate {
 }
 
 interface KeyEdit {
-  holds: Precondition;
+  precondition: Precondition;
   /** Returns the change to make to the key, or null for none. `own` is the row of the acting key, or null if the actor is not a key. */
   decide: (before: KeyRow, own: KeyRow | null) => Promise<KeyUpdate | null>;
   /** Returns the result that is passed to `commit`. By default, the result is the changed key. */
@@ -62,19 +62,20 @@ const changesOf = (members: Partial<KeyRow>): string[] => Object.keys(members).f
 
 /**
  * Updates the key if neither the key nor the acting key changed since they were read. Pushes the updated key to its guard. Throws `not_found`,
- * `precondition_failed` or `forbidden`. Throws `unavailable` if the change is stored but not yet in force.
+ * `precondition_failed` or `forbidden`. Throws `unavailable` if the change is stored but not yet in force. The event can reach a receiver before the
+ * guard has the change.
  */
-export function writeKey(context: KeyContext, id: string, { holds, decide, result = (after) => after }: KeyEdit): Promise<Key> {
+export function writeKey(context: KeyContext, id: string, { precondition, decide, result = (after) => after }: KeyEdit): Promise<Key> {
   const { db, now, commit } = context;
-  return withOptimisticLock({ read: () => readKeyRow(context, id), holds, name: "key" }, async (before) => {
+  return withOptimisticLock({ read: () => readKeyRow(context, id), precondition, name: "key" }, async (before) => {
     if (await reconcileKey(context, before)) return conflicted;
     const own = await readActingKey(context);
     if (own) requireScopesWithin(before.scopes, own);
     const change = await decide(before, own);
     const lastUse = await readLastUse(context, id);
-    const createdByName = await readMakerName(context, before);
+    const createdByName = await readCreatorName(context, before);
     if (change === null || isEmpty(change.members)) {
-      if (isWaiting(before)) await pushKey(context, id);
+      if (isUnpushed(before)) await pushKey(context, id);
       return { ...before, ...lastUse, createdByName };
     }
     const { pushedVersion, ...row } = { ...before, ...change.members, version: before.version + 1, ...nextVersion(before, now) };
@@ -87,7 +88,7 @@ export function writeKey(context: KeyContext, id: string, { holds, decide, resul
       evenWhereFull: change.evenWhereFull,
       result: result(after),
       events: [event],
-      audit: [audited(context, actionOf(event.type, was, after), { type: "key", id, name: after.name }, changesOf(change.members))],
+      audit: [auditEntry(context, actionOf(event.type, was, after), { type: "key", id, name: after.name }, changesOf(change.members))],
       statements: [
         ...(change.alongside ? [change.alongside(when)] : []),
         db.update(apiKeys).set(row).where(condition).returning({ id: apiKeys.id }),

@@ -27,7 +27,7 @@ export function isUnambiguous(text: string): boolean {
   return /^(?:::|0*:0*:0*:0*:0*:)ffff:/i.test(text) && Number(bits) >= 96;
 }
 
-const holds = ([network, bits]: AddressRange, address: ipaddr.IPv4 | ipaddr.IPv6): boolean => {
+const contains = ([network, bits]: AddressRange, address: ipaddr.IPv4 | ipaddr.IPv6): boolean => {
   if (address instanceof ipaddr.IPv4) return network instanceof ipaddr.IPv4 && address.match(network, bits);
   return network instanceof ipaddr.IPv6 && address.match(network, bits);
 };
@@ -37,7 +37,7 @@ export function allowsIp(ranges: readonly AddressRange[], ip: string): boolean {
   if (ranges.length === 0) return true;
   if (!ipaddr.isValid(ip)) return false;
   const address = ipaddr.process(ip);
-  return ranges.some((range) => holds(range, address));
+  return ranges.some((range) => contains(range, address));
 }
 
 /** Returns whether `outer` allows every address that `inner` allows. Each range of `inner` must be inside a single range of `outer`. */
@@ -45,5 +45,5 @@ export function isWithin(inner: readonly string[], outer: readonly string[]): bo
   if (outer.length === 0) return true;
   if (inner.length === 0) return false;
   const ranges = parseIpList(outer);
-  return parseIpList(inner).every(([network, bits]) => ranges.some((range) => range[1] <= bits && holds(range, network)));
+  return parseIpList(inner).every(([network, bits]) => ranges.some((range) => range[1] <= bits && contains(range, network)));
 }

@@ -1,7 +1,7 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { apiBase } from "../api/base-path.ts";
+import { etagOf, respondNotModified } from "../api/conditional.ts";
 import type { ApiContext } from "../api/context.ts";
-import { etagOf, respondNotModified } from "../api/middleware/conditional.ts";
 import { respondBytes } from "../api/respond.ts";
 import { failsWith, publicRoute } from "../api/route-parts/access.ts";
 import { withConditions } from "../api/route-parts/requests.ts";

@@ -3,13 +3,13 @@ import { type Account, createAccount, newAccountId, readAccount, updateAccount }
 import { operatorOn } from "../accounts/actor.ts";
 import { changesSuspension, setSuspension } from "../accounts/suspension.ts";
 import { accounts } from "../accounts/tables.ts";
-import { askGuard, type Guards } from "../admission/guards.ts";
-import { isLive } from "../admission/live-keys.ts";
-import { type AuditTarget, audited } from "../audit/audit.ts";
+import { callGuard, type Guards } from "../admission/guards.ts";
+import { isLiveKey } from "../admission/live-keys.ts";
+import { type AuditTarget, auditEntry } from "../audit/audit.ts";
 import { isKeyId } from "../credentials/key-format.ts";
 import type { Db } from "../db/client.ts";
 import { always } from "../db/optimistic-locking.ts";
-import { makeSetup } from "../identity/invitations.ts";
+import { createSetupLink } from "../identity/invitations.ts";
 import { changeKey } from "../keys/change-key.ts";
 import { pushKeysOf } from "../keys/push-key.ts";
 import { raiseVersions } from "../keys/raise-versions.ts";
@@ -31,7 +31,7 @@ export async function makeAccount(
   const account = await createAccount(operating, { id, ...input }, [
     storeOperation(db, { ...operating, action: "account.made", accountId: id }),
   ]);
-  return { account, setupToken: await makeSetup(operating, id) };
+  return { account, setupToken: await createSetupLink(operating, id) };
 }
 
 /**
@@ -41,7 +41,7 @@ export async function makeAccount(
 export async function makeOwnerLink(operating: Operating, accountId: string): Promise<string> {
   const { db } = operating;
   await readAccount(db, accountId);
-  return makeSetup(operating, accountId, [storeOperation(db, { ...operating, action: "owner.linked", accountId })]);
+  return createSetupLink(operating, accountId, [storeOperation(db, { ...operating, action: "owner.linked", accountId })]);
 }
 
 const targetOf = ({ id, name }: Account): AuditTarget => ({ type: "account", id, name });
@@ -68,7 +68,7 @@ async function changeSuspension(operating: Operating & { guards: Guards }, accou
     evenWhereFull: true,
     result: null,
     events: [],
-    audit: [audited({ actor: operatorOn(accountId), now }, action, targetOf(account))],
+    audit: [auditEntry({ actor: operatorOn(accountId), now }, action, targetOf(account))],
     statements: [raiseVersions(db, accountId, now, when), setSuspension(db, accountId, suspendedAt)],
     when,
   });
@@ -90,7 +90,7 @@ export async function changeCeiling(
     .select({ id: apiKeys.id })
     .from(apiKeys)
     // Expired keys are not lowered, because an expired key above the ceiling cannot be given a new expiry.
-    .where(and(isLive(accountId, now), gt(apiKeys.hourlyLimit, limitCeiling)));
+    .where(and(isLiveKey(accountId, now), gt(apiKeys.hourlyLimit, limitCeiling)));
   const actor = operatorOn(accountId);
   for (const { id } of above) {
     const commit = operatorCommit(operating, "key.limited", { accountId, targetId: id, details: { limit: limitCeiling } });
@@ -123,7 +123,7 @@ async function changeAccount(
     evenWhereFull: true,
     result: null,
     events: [],
-    audit: [audited({ actor: operatorOn(accountId), now }, "account.changed", targetOf(account), Object.keys(details))],
+    audit: [auditEntry({ actor: operatorOn(accountId), now }, "account.changed", targetOf(account), Object.keys(details))],
     statements: [updateAccount(db, accountId, members)],
   });
 }
@@ -159,7 +159,7 @@ export async function accountOfKey(
 ): Promise<{ account: Account; hasRow: boolean } | null> {
   if (!isKeyId(keyId)) return null;
   const [row] = await db.select({ accountId: apiKeys.accountId }).from(apiKeys).where(eq(apiKeys.id, keyId));
-  const accountId = row?.accountId ?? (await askGuard(guards, keyId, (guard) => guard.configuration()))?.accountId;
+  const accountId = row?.accountId ?? (await callGuard(guards, keyId, (guard) => guard.configuration()))?.accountId;
   const [account] = accountId === undefined ? [] : await db.select().from(accounts).where(eq(accounts.id, accountId));
   return account ? { account, hasRow: row !== undefined } : null;
 }

@@ -75,7 +75,7 @@ export async function readErasure(db: Db, accountId: string): Promise<Erasure> {
 }
 
 /** Throws `conflict` if the account is erased or being erased, because nothing may be created in such an account. */
-export async function requireKept(db: Db, accountId: string): Promise<void> {
+export async function requireNotErased(db: Db, accountId: string): Promise<void> {
   const [erasure] = await db.select({ accountId: erasures.accountId }).from(erasures).where(eq(erasures.accountId, accountId));
   if (erasure) throw new Failure("conflict", "This account is being erased, so nothing in it can be created or changed.");
 }

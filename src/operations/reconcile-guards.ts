@@ -1,6 +1,6 @@
 import { asc, eq, gt } from "drizzle-orm";
 import { activityDatabases } from "../activity/databases.ts";
-import { askGuard, type Guards } from "../admission/guards.ts";
+import { callGuard, type Guards } from "../admission/guards.ts";
 import { isKeyId } from "../credentials/key-format.ts";
 import type { Db } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
@@ -58,15 +58,15 @@ async function reconcileGuard(db: Db, guards: Guards, id: string, done: Reconcil
   const [row] = await db.select().from(apiKeys).where(eq(apiKeys.id, id));
   if (!row) return;
   // This call throws if the guard cannot be reached, so that the key is reported as unreachable.
-  await askGuard(guards, id, (guard) => guard.ping());
+  await callGuard(guards, id, (guard) => guard.ping());
   if (await reconcileKey({ db, guards }, row)) done.reconciled.push(id);
   await pushKey({ db, guards }, id);
 }
 
 async function endWithoutRow(guards: Guards, id: string, done: Reconciled): Promise<void> {
-  const inForce = await askGuard(guards, id, (guard) => guard.configuration());
+  const inForce = await callGuard(guards, id, (guard) => guard.configuration());
   if (inForce === null || inForce.state === "revoked") return;
-  await askGuard(guards, id, (guard) => guard.revoke());
+  await callGuard(guards, id, (guard) => guard.revoke());
   done.revoked.push(id);
 }
 

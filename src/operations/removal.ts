@@ -2,14 +2,14 @@ import { and, asc, eq, lt, type SQL, sql } from "drizzle-orm";
 import type { Actor, Party, ReadContext, StoreReadContext } from "../accounts/actor.ts";
 import { accounts } from "../accounts/tables.ts";
 import type { Guards } from "../admission/guards.ts";
-import { isLive } from "../admission/live-keys.ts";
-import { audited } from "../audit/audit.ts";
+import { isLiveKey } from "../admission/live-keys.ts";
+import { auditEntry } from "../audit/audit.ts";
 import { knownTo } from "../audit/known-to.ts";
 import { type Db, raw, type Statement } from "../db/client.ts";
 import { always } from "../db/optimistic-locking.ts";
 import { Failure, throwTogether } from "../errors/failure.ts";
 import { type Member, removeMember } from "../identity/member.ts";
-import { disableKeys, tellDisabled } from "../keys/keys-known-to.ts";
+import { disableKeys, recordDisabled } from "../keys/keys-known-to.ts";
 import { revokeKey } from "../keys/revoke-key.ts";
 import { apiKeys } from "../keys/tables.ts";
 import { minuteMs } from "../time/clock.ts";
@@ -63,7 +63,7 @@ function noteEndings(
   const into = sql`INSERT INTO endings (account_id, target_id, target_name, action, actor_type, actor_id, ip, country, created_at)`;
   const keys = sql`${into}
     SELECT account_id, id, name, CASE WHEN ${wasShown} THEN 'tell_disabled_key' ELSE 'revoke_key' END, ${noted} FROM api_keys
-    WHERE account_id = ${accountId} AND state <> 'revoked' AND (${isOneOf(sql`id`, revoked)} OR ${isLive(accountId, now)})
+    WHERE account_id = ${accountId} AND state <> 'revoked' AND (${isOneOf(sql`id`, revoked)} OR ${isLiveKey(accountId, now)})
       AND NOT ${isOneOf(version, spared)} AND NOT (${wasShown} AND state = 'disabled')
       AND id IN (${knownTo(accountId, memberId)} SELECT id FROM known) AND ${when}
     ON CONFLICT (account_id, target_id) DO UPDATE SET action = iif(action = 'revoke_key', action, excluded.action)`;
@@ -155,14 +155,14 @@ async function end({ activityIn, guards, ...outbox }: Finishing, ending: Ending,
     if (!key) return;
     if (ending.action === "revoke_key") return revokeKey(context, key.id, always);
     const isDue = sql`EXISTS (SELECT 1 FROM endings WHERE account_id = ${ending.accountId} AND target_id = ${key.id} AND action = 'tell_disabled_key')`;
-    return tellDisabled(context, key.id, { isDue, done: (when) => db.delete(endings).where(and(rowOf(ending), when)) });
+    return recordDisabled(context, key.id, { isDue, done: (when) => db.delete(endings).where(and(rowOf(ending), when)) });
   }
   const [webhook] = await db
     .select()
     .from(webhooks)
     .where(and(eq(webhooks.accountId, ending.accountId), eq(webhooks.id, ending.targetId)));
   if (!webhook || webhook.state === "disabled") return;
-  const audit = [audited(context, "webhook.disabled", { type: "webhook", id: webhook.id, name: webhook.url }, ["status"])];
+  const audit = [auditEntry(context, "webhook.disabled", { type: "webhook", id: webhook.id, name: webhook.url }, ["status"])];
   const { enqueue = () => {} } = outbox;
   const isDisabled = await disableWebhook(
     { db, now: () => now, enqueue },

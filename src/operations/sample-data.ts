@@ -1,6 +1,6 @@
 import { type SQL, sql } from "drizzle-orm";
 import { type Account, updateAccount } from "../accounts/account.ts";
-import { audited, deleteAuditOfKeys, recordAudit } from "../audit/audit.ts";
+import { auditEntry, deleteAuditOfKeys, recordAudit } from "../audit/audit.ts";
 import { type Db, raw, type Statement } from "../db/client.ts";
 import { deleteInChunks } from "../db/delete-in-chunks.ts";
 import { always } from "../db/optimistic-locking.ts";
@@ -11,7 +11,7 @@ import type { KeyContext } from "../keys/write-key.ts";
 import { type AreaTable, childrenFirst } from "../registry/area-tables.ts";
 import type { IdPrefix } from "../registry/manifests.ts";
 import { markBucket } from "../usage/dirty-buckets.ts";
-import { rollUpAccount } from "../usage/refresh-roll-ups.ts";
+import { rollUpAccount } from "../usage/roll-up-buckets.ts";
 
 // The demo account contains sample data. All data of the demo account from before a given time are sample data. The manifests say which tables
 // contain sample data.
@@ -72,7 +72,7 @@ export async function removeSampleData(context: KeyContext, account: Account): P
     updateAccount(db, id, { sampleUntil: null }),
   ]);
   await rollUpAccount(activity.$client, id);
-  await recordAudit(context, audited(context, "account.sample_data_removed", { type: "account", id, name }));
+  await recordAudit(context, auditEntry(context, "account.sample_data_removed", { type: "account", id, name }));
 }
 
 /** Revokes keys that were created before a time. A guard must revoke its key before the row of the key is deleted. */

@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm";
 import ipaddr from "ipaddr.js";
 import type { Origin } from "../accounts/actor.ts";
-import { audited, storeAudit } from "../audit/audit.ts";
+import { auditEntry, storeAudit } from "../audit/audit.ts";
 import { hashOf } from "../crypto/hash.ts";
 import { type Db, raw, type Statement } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
@@ -103,7 +103,7 @@ async function recordFailure(db: Db, { credential, member, from }: Source, now: 
   }
   const { accountId, id, name } = owner;
   const by = member ? ({ type: "member", id: member.id } as const) : ({ type: "system", id: null } as const);
-  const entry = audited({ actor: { accountId, by, from }, now }, action, { type: "member", id, name });
+  const entry = auditEntry({ actor: { accountId, by, from }, now }, action, { type: "member", id, name });
   const isFirst = sql`NOT EXISTS (SELECT 1 FROM audit WHERE account_id = ${accountId} AND id >= ${idBound("aud", minuteStart)} AND action = ${action})`;
   await db.batch([counted, ...storeAudit(db, [entry], sql`${isFirst} AND ${isWithinReserve(accountId)}`)]);
 }

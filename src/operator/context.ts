@@ -5,7 +5,7 @@ import { operatorOn } from "../accounts/actor.ts";
 import { connect } from "../db/client.ts";
 import { Failure } from "../errors/failure.ts";
 import type { AppEnv } from "../http/context.ts";
-import * as contexts from "../http/contexts.ts";
+import * as contexts from "../http/operation-contexts.ts";
 import { fieldCode } from "../inputs/field-code.ts";
 import { type Operating, operatorCommit } from "../operations/operating.ts";
 

@@ -14,7 +14,7 @@ import { finishErasures } from "../operations/erase-account.ts";
 import { finishBrokenOff } from "../operations/removal.ts";
 import { hourMs, minuteMs, secondMs } from "../time/clock.ts";
 import { deleteOldUsage } from "../usage/retention.ts";
-import { makeRedeliveries } from "../webhooks/redelivery-pieces.ts";
+import { continueRedeliveries } from "../webhooks/redelivery-pieces.ts";
 import { deleteOldDeliveries, deleteOldRedeliveries } from "../webhooks/retention.ts";
 import { finishSettlements } from "../webhooks/settle.ts";
 import { sweepDeliveries } from "../webhooks/sweep.ts";
@@ -102,7 +102,7 @@ export const jobs: readonly Job[] = [
     everyMs: minuteMs,
     // One unit of this job is a group of 500 deliveries and takes seven D1 statements.
     atMost: 15,
-    run: withoutCursor(({ outbox: { db, enqueue = () => {} }, now, atMost }) => makeRedeliveries({ db, enqueue }, now, atMost)),
+    run: withoutCursor(({ outbox: { db, enqueue = () => {} }, now, atMost }) => continueRedeliveries({ db, enqueue }, now, atMost)),
   },
   {
     name: "delete_old_log_entries",

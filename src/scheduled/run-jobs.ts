@@ -1,6 +1,6 @@
 import { connect, type Db } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
-import { forgetJobs, type JobRun, keepJobRun, readJobRuns } from "../db/job-runs.ts";
+import { forgetJobs, type JobRun, readJobRuns, recordJobRun } from "../db/job-runs.ts";
 import { errorsOf, throwTogether } from "../errors/failure.ts";
 import type { Job, Outcome, Run } from "../jobs/job.ts";
 import { minuteMs, secondMs } from "../time/clock.ts";
@@ -62,6 +62,6 @@ async function runJob(db: Db, { name, description, run }: Job, given: Run): Prom
   };
   if (done > 0 || next !== null || error !== null)
     console.log(JSON.stringify({ job: name, done, tookMs: outcome.tookMs, hasMore: outcome.hasMore, error }));
-  await keepJobRun(db, outcome);
+  await recordJobRun(db, outcome);
   throwTogether(errors, `the job failed: ${name}`);
 }

@@ -62,7 +62,7 @@ export const isWithinReserve = (accountId: string | SQL): SQL =>
 export const countDroppedEvents = (db: Db, accountId: string, events: number, when: SQL): Statement =>
   raw(db, sql`UPDATE account_storage SET dropped_events = dropped_events + ${events} WHERE account_id = ${accountId} AND ${when}`);
 
-export const storesAll = (what: Stored): Failure =>
+export const rowLimitReached = (what: Stored): Failure =>
   new Failure("limit_reached", `An account may have ${maxStored[what].toLocaleString("en")} ${adviceOf[what]}`);
 
 export const overQuota = (cause: unknown): Failure =>

@@ -1,5 +1,5 @@
 import { apiBase, apiRoot, apiVersion } from "../api/base-path.ts";
-import { checkRequest } from "../api/middleware/check-request.ts";
+import { checkRequest } from "../api/check-request.ts";
 import { honoPath, methodsOf, RoutePolicies, routesOf } from "../api/route-policies.ts";
 import { type ApiRouter, createRouter } from "../api/router.ts";
 import { Failure } from "../errors/failure.ts";
@@ -42,7 +42,7 @@ function createRoutes(): { routes: ApiRouter; policies: RoutePolicies } {
   const routes = createRouter();
   for (const router of routers.toSorted(fixedPathsFirst)) {
     routes.route(apiVersion, router);
-    refuseOtherMethods(routes, router);
+    rejectOtherMethods(routes, router);
   }
   return { routes, policies: new RoutePolicies(routers) };
 }
@@ -55,7 +55,7 @@ const takesIds = (router: ApiRouter): boolean => routesOf(router).some(({ path }
  * Responds with 405 to every method that a resource's path does not support. Hono's own middleware acts only if no route matches. `DELETE
  * /keys/revoke-leaked` would therefore reach the route `DELETE /keys/:id`.
  */
-function refuseOtherMethods(api: ApiRouter, resource: ApiRouter): void {
+function rejectOtherMethods(api: ApiRouter, resource: ApiRouter): void {
   for (const [path, ofPath] of Map.groupBy(routesOf(resource), (route) => honoPath(route.path))) {
     const allowed = methodsOf(ofPath).join(", ");
     api.all(apiVersion + path, () => {

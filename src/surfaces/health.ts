@@ -1,6 +1,6 @@
 import packageJson from "../../package.json" with { type: "json" };
 import { readWriters } from "../activity/writers.ts";
-import { askGuard } from "../admission/guards.ts";
+import { callGuard } from "../admission/guards.ts";
 import { connect } from "../db/client.ts";
 import { fullDatabases } from "../db/database-sizes.ts";
 import { messagesOf } from "../db/failures.ts";
@@ -56,7 +56,7 @@ async function askDatabase(env: Env): Promise<string | null> {
 
 /** Calls a guard that belongs to no key. */
 async function askGuards(env: Env): Promise<null> {
-  await askGuard(env.KEY_GUARD, "health", (guard) => guard.ping());
+  await callGuard(env.KEY_GUARD, "health", (guard) => guard.ping());
   return null;
 }
 

@@ -1,10 +1,10 @@
 import { and, eq, gt } from "drizzle-orm";
 import { hourStart } from "../time/clock.ts";
 import { usageHours } from "./log-tables.ts";
-import type { UpToDate } from "./refresh-roll-ups.ts";
+import type { Refreshed } from "./refresh-roll-ups.ts";
 
 /** Returns the ids of keys with counted requests in the current hour, according to the log. */
-export async function readCountedKeys({ activity, actor, now }: UpToDate): Promise<Set<string>> {
+export async function readCountedKeys({ activity, actor, now }: Refreshed): Promise<Set<string>> {
   const rows = await activity
     .selectDistinct({ keyId: usageHours.keyId })
     .from(usageHours)

@@ -2,7 +2,7 @@
 export type Histogram = ReadonlyMap<number, number>;
 
 /** Merges stored histograms into one. */
-export function addUp(stored: readonly Readonly<Record<string, number>>[]): Histogram {
+export function mergeHistograms(stored: readonly Readonly<Record<string, number>>[]): Histogram {
   const sum: Record<string, number> = {};
   for (const counts of stored) for (const durationMs in counts) sum[durationMs] = (sum[durationMs] ?? 0) + (counts[durationMs] ?? 0);
   return new Map(Object.entries(sum).map(([durationMs, count]) => [Number(durationMs), count]));

@@ -1,7 +1,7 @@
 import { and, eq, gte, lt } from "drizzle-orm";
 import { dayMs, hourMs } from "../time/clock.ts";
 import { usageHourTotals } from "./log-tables.ts";
-import type { UpToDate } from "./refresh-roll-ups.ts";
+import type { Refreshed } from "./refresh-roll-ups.ts";
 import { type WindowName, windowsAt } from "./windows.ts";
 
 /** The number of requests in the UTC hour that starts at `start`. */
@@ -15,7 +15,7 @@ export interface Hour {
  * window.
  */
 export async function readHours(
-  { activity, actor, now }: UpToDate,
+  { activity, actor, now }: Refreshed,
   { window: name, keyId = "" }: { window: WindowName; keyId?: string | undefined },
 ): Promise<Hour[]> {
   const { window } = windowsAt(name, now);

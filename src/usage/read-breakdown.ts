@@ -1,7 +1,7 @@
 import { type SQL, sql } from "drizzle-orm";
 import { dayMs, iso } from "../time/clock.ts";
 import { twoDecimals } from "./percent.ts";
-import type { UpToDate } from "./refresh-roll-ups.ts";
+import type { Refreshed } from "./refresh-roll-ups.ts";
 import { daysAndEdges, type Span, type WindowName, windowsAt } from "./windows.ts";
 
 export const dimensions = ["key", "route", "status", "day"] as const;
@@ -35,7 +35,7 @@ interface Row {
  * chronological order, and all other dimensions are sorted by number of requests, highest first.
  */
 export async function readBreakdown(
-  { activity, actor, now }: UpToDate,
+  { activity, actor, now }: Refreshed,
   {
     window: name,
     by,

@@ -2,9 +2,9 @@ import { and, eq, gte, lt, or, sql } from "drizzle-orm";
 import type { Db } from "../db/client.ts";
 import { dayMs, hourMs } from "../time/clock.ts";
 import { averageOf, type Figures, figuresOf, percentilesOf, requestsOf, successesOf, type Tally } from "./figures.ts";
-import { addUp } from "./histogram.ts";
+import { mergeHistograms } from "./histogram.ts";
 import { usageDayTotals, usageHourTotals } from "./log-tables.ts";
-import type { UpToDate } from "./refresh-roll-ups.ts";
+import type { Refreshed } from "./refresh-roll-ups.ts";
 import { daysAndEdges, type Span, type WindowName, windowsAt } from "./windows.ts";
 
 /** One bar of the chart. `start` is the start of a UTC hour or day, which can be partly outside the window. */
@@ -31,7 +31,7 @@ type TotalsRow = Totals["$inferSelect"];
 
 /** Returns the figures of an account, or of one of its keys, for a window and the window before it. */
 export async function readUsage(
-  { activity, actor, now }: UpToDate,
+  { activity, actor, now }: Refreshed,
   { window: name, keyId }: { window: WindowName; keyId?: string | undefined },
 ): Promise<Usage> {
   const { window, previous } = windowsAt(name, now);
@@ -76,7 +76,7 @@ const talliesOf = ({ byStatus }: TotalsRow): Tally[] =>
     durationMs,
   }));
 
-const histogramOf = (rows: readonly TotalsRow[]) => addUp(rows.map(({ histogram }) => histogram));
+const histogramOf = (rows: readonly TotalsRow[]) => mergeHistograms(rows.map(({ histogram }) => histogram));
 
 /** Returns one point for each hour or day that the span touches. */
 function seriesOf(rows: readonly TotalsRow[], { from, to }: Span, stepMs: number): SeriesPoint[] {

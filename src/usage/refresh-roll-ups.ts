@@ -3,31 +3,30 @@ import { messagesOf } from "../db/failures.ts";
 import { Failure } from "../errors/failure.ts";
 import { secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
-import { bucketsAtOnce, dirtyBucketsOf, rollUpBuckets } from "./roll-up-buckets.ts";
 
 declare const upToDate: unique symbol;
 /**
  * A read context whose roll-ups were refreshed. Only `refreshRollUps` creates such a context, once per response. The figures include every entry that
  * was in the log at `asOf`. If the log's database is not available, `asOf` is null and only data that does not need the log can be shown.
  */
-export type UpToDate<Asked extends LogReadContext = LogReadContext> = Asked & { readonly asOf: number | null; readonly [upToDate]: true };
+export type Refreshed<Asked extends LogReadContext = LogReadContext> = Asked & { readonly asOf: number | null; readonly [upToDate]: true };
 
-/** Rolls up the dirty buckets of an account, once for all concurrent readers. Does nothing if the account was rolled up a moment ago. */
+/**
+ * Rolls up the dirty buckets of an account, once for all concurrent readers. Does nothing if the account was rolled up a moment ago. The log writer of
+ * the account does this (`RefreshThrottle`), through `refreshBy`.
+ */
 export type Refresh = (accountId: string) => Promise<void>;
-
-/** The maximum number of buckets that a reader waits for. The alarm of the log writer rolls up the remaining buckets. */
-const maxBuckets = 1000;
 
 /**
  * Refreshes the roll-ups of an account from its log, unless `refresh` decides that it is too soon. If the refresh fails, the stored figures are
  * shown, and `asOf` is the time up to which they are complete.
  */
-export async function refreshRollUps<Asked extends LogReadContext & { refresh: Refresh }>(context: Asked): Promise<UpToDate<Asked>> {
+export async function refreshRollUps<Asked extends LogReadContext & { refresh: Refresh }>(context: Asked): Promise<Refreshed<Asked>> {
   const asOf = await refreshedAsOf(context).catch((error: unknown) => {
     console.error(`the usage of ${context.actor.accountId} cannot be read:`, messagesOf(error));
     return null;
   });
-  return { ...context, asOf } as UpToDate<Asked>;
+  return { ...context, asOf } as Refreshed<Asked>;
 }
 
 async function refreshedAsOf({ actor, activity, now, refresh }: LogReadContext & { refresh: Refresh }): Promise<number> {
@@ -39,7 +38,7 @@ async function refreshedAsOf({ actor, activity, now, refresh }: LogReadContext &
 }
 
 /** Returns the time up to which the figures are complete. Throws `unavailable` if the log's database is not available. */
-export function knownAsOf({ asOf }: UpToDate): number {
+export function requireAsOf({ asOf }: Refreshed): number {
   if (asOf === null) throw new Failure("unavailable", "The log of this account cannot be reached right now. Try again in a moment.");
   return asOf;
 }
@@ -54,14 +53,3 @@ const dirtySince = ({ $client }: LogReadContext["activity"], accountId: string):
     5 * secondMs,
     "Asking how fresh usage is",
   );
-
-/** Rolls up the dirty buckets of an account, latest first. Returns the time D1 spent, in milliseconds, without the network time. */
-export async function rollUpAccount(d1: D1Database, accountId: string): Promise<number> {
-  const startedAt = Date.now();
-  const dirty = await dirtyBucketsOf(d1, accountId, maxBuckets);
-  const wayMs = Date.now() - startedAt;
-  let tookMs = 0;
-  for (let from = 0; from < dirty.length; from += bucketsAtOnce)
-    tookMs += Math.max(0, (await rollUpBuckets(d1, dirty.slice(from, from + bucketsAtOnce))) - wayMs);
-  return tookMs;
-}

@@ -4,9 +4,9 @@ import { withDeadline } from "../time/deadline.ts";
 import { type Bucket, bucketsAtOnce, dirtyBucketsOfWriter, rollUpBuckets } from "./roll-up-buckets.ts";
 
 /** The pause after a batch, as a multiple of the batch's duration. D1 serves other work during the pause. */
-const restOfOthers = 8;
+const pauseFactor = 8;
 /** The longest pause between batches. Other work of the log writer waits at most this long for a pause to end. */
-const maxRestOfOthersMs = 5 * secondMs;
+const maxPauseMs = 5 * secondMs;
 /** The maximum number of batches in one run. Each batch has seven statements. */
 const maxBatches = 100;
 const rollUpTimeoutMs = 20 * secondMs;
@@ -61,17 +61,17 @@ export class RollUpRunner {
       if (batches === maxBatches || Date.now() > endsAt || isInterrupted()) return Date.now();
       const startedAt = Date.now();
       try {
-        const tookMs = await withDeadline(rollUpBuckets(this.#d1(), dirty), rollUpTimeoutMs, "Folding slices");
-        for (const slice of dirty) this.#failed.delete(nameOf(slice));
+        const tookMs = await withDeadline(rollUpBuckets(this.#d1(), dirty), rollUpTimeoutMs, "Rolling up buckets");
+        for (const bucket of dirty) this.#failed.delete(nameOf(bucket));
         this.#atOnce = tookMs > maxBatchMs ? halfOf(dirty.length) : Math.min(2 * this.#atOnce, bucketsAtOnce);
       } catch (error) {
-        console.error(`${dirty.length} slices cannot be folded:`, messagesOf(error));
+        console.error(`${dirty.length} buckets cannot be rolled up:`, messagesOf(error));
         const [only, ...others] = dirty;
         if (only && others.length === 0) this.#passOver(only);
         this.#atOnce = halfOf(dirty.length);
-        return Date.now() + Math.max(shortestRetryMs, restOfOthers * (Date.now() - startedAt));
+        return Date.now() + Math.max(shortestRetryMs, pauseFactor * (Date.now() - startedAt));
       }
-      await sleep(Math.min(restOfOthers * (Date.now() - startedAt), maxRestOfOthersMs));
+      await sleep(Math.min(pauseFactor * (Date.now() - startedAt), maxPauseMs));
     }
   }
 
@@ -81,16 +81,16 @@ export class RollUpRunner {
     const dirty = await withDeadline(
       dirtyBucketsOfWriter(this.#d1(), this.#writer, before, limit),
       askTimeoutMs,
-      "Asking for stale slices",
+      "Asking for dirty buckets",
     );
     const now = Date.now();
-    return dirty.filter((slice) => (this.#failed.get(nameOf(slice))?.notBefore ?? 0) <= now).slice(0, this.#atOnce);
+    return dirty.filter((bucket) => (this.#failed.get(nameOf(bucket))?.notBefore ?? 0) <= now).slice(0, this.#atOnce);
   }
 
-  #passOver(slice: Bucket): void {
+  #passOver(bucket: Bucket): void {
     if (this.#failed.size >= maxFailed) this.#failed.clear();
-    const restMs = Math.min(2 * (this.#failed.get(nameOf(slice))?.restMs ?? firstRestMs / 2), maxRestMs);
-    this.#failed.set(nameOf(slice), { notBefore: Date.now() + restMs, restMs });
+    const restMs = Math.min(2 * (this.#failed.get(nameOf(bucket))?.restMs ?? firstRestMs / 2), maxRestMs);
+    this.#failed.set(nameOf(bucket), { notBefore: Date.now() + restMs, restMs });
   }
 
   #earliestRetry(): number | null {

@@ -1,6 +1,6 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { readHighestUsage, readKeyUsage } from "../admission/rate-limit-usage.ts";
-import { logContext, readContext } from "../api/acting.ts";
+import { logContext, readContext } from "../api/operation-contexts.ts";
 import { respondJson } from "../api/respond.ts";
 import { failsWith, requireScope } from "../api/route-parts/access.ts";
 import { json } from "../api/route-parts/responses.ts";
@@ -13,7 +13,7 @@ import { classes } from "./figures.ts";
 import { percent } from "./percent.ts";
 import { dimensions, readBreakdown } from "./read-breakdown.ts";
 import { readUsage } from "./read-usage.ts";
-import { knownAsOf, refreshRollUps } from "./refresh-roll-ups.ts";
+import { refreshRollUps, requireAsOf } from "./refresh-roll-ups.ts";
 import type { Span } from "./windows.ts";
 
 const count = z.int().min(0);
@@ -185,7 +185,7 @@ const read = createRoute({
 
 routes.openapi(read, async (c) => {
   const { window, key_id } = c.req.valid("query");
-  const context = await refreshRollUps({ ...logContext(c), guards: c.env.KEY_GUARD });
+  const context = await refreshRollUps(logContext(c));
   const [figures, rateLimit] = await Promise.all([
     readUsage(context, { window, keyId: key_id }),
     key_id === undefined ? readHighestUsage(context) : readKeyUsage(context, key_id),
@@ -194,7 +194,7 @@ routes.openapi(read, async (c) => {
   return respondJson(
     c,
     {
-      as_of: iso(knownAsOf(context)),
+      as_of: iso(requireAsOf(context)),
       window: spanJson(figures.window),
       previous: spanJson(figures.previous),
       total_requests: { value: totalRequests.value, previous: totalRequests.previous, change_percent: totalRequests.changePercent },
@@ -253,7 +253,7 @@ routes.openapi(breakdown, async (c) => {
   return respondJson(
     c,
     {
-      as_of: iso(knownAsOf(context)),
+      as_of: iso(requireAsOf(context)),
       window: spanJson(window),
       data: shares.map(({ value, requests, successes, averageMs }) => ({ value, requests, successes, avg_response_time_ms: averageMs })),
     },

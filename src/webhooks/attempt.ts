@@ -9,7 +9,7 @@ export const timeoutMs = 15 * secondMs;
  * The maximum size of a stored response, in bytes. Responses to successful attempts are cut short. Each delivery is charged for one successful
  * attempt in advance (`includedAttemptBytes` in src/storage/storage.ts).
  */
-const kept = { success: { body: 128, headers: 376 }, failure: { body: 16 * 1024, headers: 2 * 1024 } } as const;
+const maxStoredBytes = { success: { body: 128, headers: 376 }, failure: { body: 16 * 1024, headers: 2 * 1024 } } as const;
 
 export type AttemptError = (typeof attempts.error.enumValues)[number];
 
@@ -30,7 +30,7 @@ export interface Outcome {
   retryAfterMs: number | null;
 }
 
-export interface Posting {
+export interface AttemptContext {
   fetch: typeof fetch;
   now: () => number;
 }
@@ -56,7 +56,7 @@ export const notAttempted = (reason: string, at: number): Outcome => ({
 /**
  * Signs an event and sends it in one POST. A 2xx response within 15 s means that the event was delivered. Does not follow redirects. Never rejects.
  */
-export async function attempt({ fetch, now }: Posting, { url, eventId, body, secrets }: Message): Promise<Outcome> {
+export async function attempt({ fetch, now }: AttemptContext, { url, eventId, body, secrets }: Message): Promise<Outcome> {
   const at = now();
   const signal = AbortSignal.timeout(timeoutMs);
   try {
@@ -67,7 +67,7 @@ export async function attempt({ fetch, now }: Posting, { url, eventId, body, sec
     };
     const response = await fetch(url, { method: "POST", headers, body, redirect: "manual", signal });
     const durationMs = now() - at;
-    const { body: bodyBytes, headers: headersBytes } = response.ok ? kept.success : kept.failure;
+    const { body: bodyBytes, headers: headersBytes } = response.ok ? maxStoredBytes.success : maxStoredBytes.failure;
     return {
       ...verdictOf(response),
       at,

@@ -12,24 +12,24 @@ const DeliveryBody = z.object({ deliveryId: z.string() });
 export async function consume(
   batch: MessageBatch<DeliveryMessage>,
   deadQueue: string,
-  deliver: (deliveryId: string) => Promise<void>,
+  startDelivery: (deliveryId: string) => Promise<void>,
 ): Promise<void> {
   if (batch.queue === deadQueue) {
     console.error(`${batch.messages.length} messages for deliveries were given up; the sweep goes on with them`);
     batch.ackAll();
     return;
   }
-  await Promise.all(batch.messages.map((message) => handOn(message, deliver)));
+  await Promise.all(batch.messages.map((message) => startFromMessage(message, startDelivery)));
 }
 
-async function handOn(message: Message<DeliveryMessage>, deliver: (deliveryId: string) => Promise<void>): Promise<void> {
+async function startFromMessage(message: Message<DeliveryMessage>, startDelivery: (deliveryId: string) => Promise<void>): Promise<void> {
   const { success, data } = DeliveryBody.safeParse(message.body);
   if (!success) {
     console.error(`the message ${message.id} of the queue names no delivery`);
     return message.ack();
   }
   try {
-    await deliver(data.deliveryId);
+    await startDelivery(data.deliveryId);
     message.ack();
   } catch (error) {
     console.error(`the delivery ${data.deliveryId} could not be handed on:`, messagesOf(error));

@@ -5,11 +5,11 @@ import { type Db, raw } from "../db/client.ts";
 import { rowAsJson, rowOfJson } from "../db/row-as-json.ts";
 import { newId } from "../ids/ids.ts";
 import { dayMs, iso, minuteMs, secondMs } from "../time/clock.ts";
-import { attempt, notAttempted, type Outcome, type Posting } from "./attempt.ts";
+import { type AttemptContext, attempt, notAttempted, type Outcome } from "./attempt.ts";
 import { disableWebhook } from "./disable-webhook.ts";
 import { decrypt } from "./encryption.ts";
+import type { EnqueueDeliveries } from "./enqueue.ts";
 import { hasSlot, leaseMs, reserveNext } from "./in-flight.ts";
-import type { EnqueueDeliveries } from "./outbox.ts";
 import { maxAttempts, nextAttemptAt, soonMs } from "./schedule.ts";
 import { cutEarlier, storeAttempt } from "./store-attempt.ts";
 import { deliveries, webhooks } from "./tables.ts";
@@ -22,7 +22,7 @@ const postponedMs = 5 * minuteMs;
 /** The maximum difference between the clocks of two machines, in milliseconds. A delivery that is due within this time already counts as due. */
 const skewMs = secondMs;
 
-export interface Delivering extends Posting {
+export interface DeliveryContext extends AttemptContext {
   db: Db;
   /** A random number from 0 to 1, for jitter. */
   random: () => number;
@@ -50,36 +50,36 @@ interface Claimed {
  * Makes the next attempt of a delivery if the attempt is due and no other caller is making it. Two calls for the same attempt send the event once. If
  * the Worker crashes before the result is recorded, the event is sent again with the same `webhook-id`.
  */
-export async function deliver(delivering: Delivering, deliveryId: string): Promise<void> {
+export async function deliver(context: DeliveryContext, deliveryId: string): Promise<void> {
   const claim = crypto.randomUUID();
   const claimed =
-    (await claimDelivery(delivering, deliveryId, claim)) ??
+    (await claimDelivery(context, deliveryId, claim)) ??
     // If no slot is free, clear the reservation, so that an attempt that ends can start this delivery. Claim the delivery again, because attempts may
     // have ended before the reservation was cleared.
-    ((await leaveToOthers(delivering, deliveryId)) ? await claimDelivery(delivering, deliveryId, claim) : null);
+    ((await clearReservation(context, deliveryId)) ? await claimDelivery(context, deliveryId, claim) : null);
   if (!claimed) return;
   const [delivery, webhook] = claimed;
   // The webhook has been deleted, or the event is past its retention.
-  if (webhook === null || delivery.data === null) return release(delivering, deliveryId, claim, delivery.account_id, { status: "failed" });
-  if (webhook.state === "disabled") return release(delivering, deliveryId, claim, delivery.account_id, { status: "held" });
+  if (webhook === null || delivery.data === null) return release(context, deliveryId, claim, delivery.account_id, { status: "failed" });
+  if (webhook.state === "disabled") return release(context, deliveryId, claim, delivery.account_id, { status: "held" });
   // All attempts are used up, although crashes or D1 failures kept some results from being recorded.
-  if (delivery.attempts_made > maxAttempts) return release(delivering, deliveryId, claim, delivery.account_id, { status: "failed" });
+  if (delivery.attempts_made > maxAttempts) return release(context, deliveryId, claim, delivery.account_id, { status: "failed" });
   let outcome: Outcome;
   try {
-    outcome = await post(delivering, delivery, webhook);
+    outcome = await post(context, delivery, webhook);
   } catch (error) {
     // The receiver did not cause this error, so the attempt does not count. The delay lets deliveries that can succeed go first.
-    await release(delivering, deliveryId, claim, delivery.account_id, { nextAttemptAt: delivering.now() + postponedMs }).catch(() => {});
+    await release(context, deliveryId, claim, delivery.account_id, { nextAttemptAt: context.now() + postponedMs }).catch(() => {});
     throw error;
   }
-  await record(delivering, deliveryId, claim, delivery, webhook, outcome);
+  await record(context, deliveryId, claim, delivery, webhook, outcome);
 }
 
 /**
  * Claims a delivery for one minute and reads its event and its webhook. Counts the attempt before the POST, so that failures to record results cannot
  * cause endless attempts. Returns null if the delivery cannot be claimed.
  */
-async function claimDelivery({ db, now }: Delivering, deliveryId: string, claim: string): Promise<[Claimed, Webhook | null] | null> {
+async function claimDelivery({ db, now }: DeliveryContext, deliveryId: string, claim: string): Promise<[Claimed, Webhook | null] | null> {
   const at = now();
   const ofEvent = sql`FROM events WHERE events.account_id = deliveries.account_id AND events.id = deliveries.event_id`;
   const [claimed] = await db.all<Claimed>(
@@ -96,7 +96,7 @@ async function claimDelivery({ db, now }: Delivering, deliveryId: string, claim:
 /**
  * Clears the reservation of a delivery that could not be claimed, if the delivery is due and unclaimed. Returns whether the reservation was cleared.
  */
-async function leaveToOthers({ db, now }: Delivering, deliveryId: string): Promise<boolean> {
+async function clearReservation({ db, now }: DeliveryContext, deliveryId: string): Promise<boolean> {
   const at = now();
   const left = await db.all(
     sql`UPDATE deliveries SET reserved_until = 0
@@ -105,16 +105,16 @@ async function leaveToOthers({ db, now }: Delivering, deliveryId: string): Promi
   return left.length > 0;
 }
 
-async function post(delivering: Delivering, delivery: Claimed, webhook: Webhook): Promise<Outcome> {
-  const urlError = urlErrorOf(webhook.url, delivering.urls);
-  if (urlError !== null) return notAttempted(urlError, delivering.now());
+async function post(context: DeliveryContext, delivery: Claimed, webhook: Webhook): Promise<Outcome> {
+  const urlError = urlErrorOf(webhook.url, context.urls);
+  if (urlError !== null) return notAttempted(urlError, context.now());
   const previous = delivery.previous === null ? "" : `,"previous":${delivery.previous}`;
   const body = `{"type":${JSON.stringify(delivery.event_type)},"timestamp":"${iso(delivery.happened_at)}","data":${delivery.data}${previous}}`;
-  const secrets = await liveSecrets(delivering, webhook);
-  return attempt(delivering, { url: webhook.url, eventId: delivery.event_id, body, secrets });
+  const secrets = await liveSecrets(context, webhook);
+  return attempt(context, { url: webhook.url, eventId: delivery.event_id, body, secrets });
 }
 
-async function liveSecrets({ now, encryption }: Delivering, webhook: Webhook): Promise<string[]> {
+async function liveSecrets({ now, encryption }: DeliveryContext, webhook: Webhook): Promise<string[]> {
   const isOverlapping = webhook.overlapEndsAt !== null && now() < webhook.overlapEndsAt;
   const encrypted = [
     webhook.encryptedSecret,
@@ -124,17 +124,17 @@ async function liveSecrets({ now, encryption }: Delivering, webhook: Webhook): P
 }
 
 async function record(
-  delivering: Delivering,
+  context: DeliveryContext,
   deliveryId: string,
   claim: string,
   delivery: Claimed,
   webhook: Webhook,
   outcome: Outcome,
 ): Promise<void> {
-  const { db, now, random } = delivering;
+  const { db, now, random } = context;
   const at = now();
   // If the webhook's URL changed meanwhile, the webhook stays enabled and the next attempt uses the new URL.
-  const isGone = outcome.status === 410 && (await disableWebhook(delivering, webhook, "The receiver responded with 410 Gone."));
+  const isGone = outcome.status === 410 && (await disableWebhook(context, webhook, "The receiver responded with 410 Gone."));
   const again = outcome.error === null || isGone ? null : nextAttemptAt(delivery.attempts_made, at, random(), outcome.retryAfterMs);
   const status = outcome.error === null ? "delivered" : again === null ? "failed" : "pending";
   const isMine = and(eq(deliveries.id, deliveryId), eq(deliveries.claim, claim));
@@ -154,17 +154,17 @@ async function record(
     raw<{ id: string }>(db, reserveNext(webhook.accountId, at)),
     ...cutEarlier(db, values, delivery.attempts_made),
   ]);
-  delivering.enqueue(next.map(({ id }) => ({ id, delayMs: 0 })));
+  context.enqueue(next.map(({ id }) => ({ id, delayMs: 0 })));
   const [own] = recorded;
   if (!own) return;
-  await noteHealth(db, webhook, outcome, at, own.failing_since);
+  await recordHealth(db, webhook, outcome, at, own.failing_since);
   if (outcome.error !== null && own.failing_since !== null && at - own.failing_since >= maxFailingMs)
-    await disableWebhook(delivering, webhook, "All attempts within five days have failed.", { failingSince: own.failing_since });
-  else if (again !== null && again - at <= soonMs) delivering.enqueue([{ id: deliveryId, delayMs: again - at }]);
+    await disableWebhook(context, webhook, "All attempts within five days have failed.", { failingSince: own.failing_since });
+  else if (again !== null && again - at <= soonMs) context.enqueue([{ id: deliveryId, delayMs: again - at }]);
 }
 
 /** Records since when a webhook has been failing. Writes nothing while every attempt succeeds. */
-async function noteHealth(db: Db, webhook: Webhook, { error }: Outcome, at: number, failingSince: number | null): Promise<void> {
+async function recordHealth(db: Db, webhook: Webhook, { error }: Outcome, at: number, failingSince: number | null): Promise<void> {
   const own = and(eq(webhooks.accountId, webhook.accountId), eq(webhooks.id, webhook.id), eq(webhooks.url, webhook.url));
   if (error !== null && failingSince === null)
     await db
@@ -176,7 +176,7 @@ async function noteHealth(db: Db, webhook: Webhook, { error }: Outcome, at: numb
 
 /** Releases the claim of a delivery that was not attempted, and does not count the attempt. Afterwards, enqueues the next delivery of the account. */
 async function release(
-  { db, now, enqueue }: Delivering,
+  { db, now, enqueue }: DeliveryContext,
   deliveryId: string,
   claim: string,
   accountId: string,

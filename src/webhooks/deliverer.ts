@@ -23,7 +23,7 @@ export const delivererFor = ({ isLocal }: { isLocal: boolean }) =>
     deliver(deliveryId: string): void {
       const { DB, DELIVERIES } = this.env;
       const enqueue = enqueueVia(DELIVERIES, (work) => this.ctx.waitUntil(work));
-      const delivering = {
+      const context = {
         db: connect(DB),
         fetch: (input: RequestInfo | URL, init?: RequestInit) => fetch(input, init),
         now: Date.now,
@@ -33,7 +33,7 @@ export const delivererFor = ({ isLocal }: { isLocal: boolean }) =>
         enqueue,
       };
       this.ctx.waitUntil(
-        deliver(delivering, deliveryId).catch((error) => {
+        deliver(context, deliveryId).catch((error) => {
           console.error(`the delivery ${deliveryId} waits for the sweep:`, messagesOf(error));
         }),
       );

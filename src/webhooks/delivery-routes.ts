@@ -1,8 +1,8 @@
 import { createRoute, z } from "@hono/zod-openapi";
-import { readContext, scopesOf, webhookContext } from "../api/acting.ts";
 import { apiBase } from "../api/base-path.ts";
-import { etagOfContent, respondOne } from "../api/middleware/conditional.ts";
-import { runIdempotently } from "../api/middleware/idempotency.ts";
+import { etagOfContent, respondOne } from "../api/conditional.ts";
+import { runIdempotentPost } from "../api/idempotency.ts";
+import { readContext, scopesOf, webhookContext } from "../api/operation-contexts.ts";
 import { failsWith, requireScope } from "../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../api/route-parts/pages.ts";
 import { optionalBody, withConditions, withIdempotencyKey } from "../api/route-parts/requests.ts";
@@ -183,7 +183,7 @@ const again = createRoute({
 
 routes.openapi(again, (c) => {
   const { id } = c.req.valid("param");
-  return runIdempotently(c, {
+  return runIdempotentPost(c, {
     authorize: (context) => authorizeRedelivery({ ...context, scopes: scopesOf(c) }, id),
     run: ({ commit }) => redeliver(webhookContext(c, commit), id),
     respond: (made) => ({ status: 202, body: { id: made }, headers: { Location: pathOf(made) } }),
@@ -213,7 +213,7 @@ const attempt = createRoute({
 
 routes.openapi(attempt, (c) => {
   const { id } = c.req.valid("param");
-  return runIdempotently(c, {
+  return runIdempotentPost(c, {
     authorize: (context) => authorizeRedelivery({ ...context, scopes: scopesOf(c) }, id),
     run: ({ commit }) => attemptNow(webhookContext(c, commit), id),
     respond: () => ({ status: 202, body: { id }, headers: { Location: pathOf(id) } }),
@@ -256,7 +256,7 @@ const test = createRoute({
 routes.openapi(test, (c) => {
   const { id } = c.req.valid("param");
   const { event_type: type } = c.req.valid("json");
-  return runIdempotently(c, {
+  return runIdempotentPost(c, {
     authorize: () => authorizeTest({ ...readContext(c), scopes: scopesOf(c) }, type),
     run: ({ commit }) => sendTest(webhookContext(c, commit), id, type),
     respond: (made) => ({ status: 202, body: { delivery_id: made }, headers: { Location: pathOf(made) } }),

@@ -1,6 +1,14 @@
 import { messagesOf } from "../db/failures.ts";
 import { secondMs } from "../time/clock.ts";
-import type { DueDelivery, EnqueueDeliveries } from "./outbox.ts";
+
+/** A delivery whose next attempt is due `delayMs` milliseconds from now. */
+export interface DueDelivery {
+  id: string;
+  delayMs: number;
+}
+
+/** Enqueues deliveries for their next attempt. The sweep finds deliveries whose queue messages are lost. */
+export type EnqueueDeliveries = (due: readonly DueDelivery[]) => void;
 
 /** A queue message that names a delivery which may be due. The message only triggers the delivery, and D1 holds the state of the delivery. */
 export interface DeliveryMessage {
@@ -23,7 +31,7 @@ export async function enqueueDeliveries(queue: Queue<DeliveryMessage>, due: read
 
 /** Returns a function that enqueues deliveries in the background. `beside`: keeps the Worker alive until its promise settles. */
 export const enqueueVia =
-  (queue: Queue<DeliveryMessage>, beside: (work: Promise<unknown>) => void): EnqueueDeliveries =>
+  (queue: Queue<DeliveryMessage>, waitUntil: (work: Promise<unknown>) => void): EnqueueDeliveries =>
   (due) => {
-    if (due.length > 0) beside(enqueueDeliveries(queue, due));
+    if (due.length > 0) waitUntil(enqueueDeliveries(queue, due));
   };

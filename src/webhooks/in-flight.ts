@@ -1,10 +1,15 @@
 import { type SQL, sql } from "drizzle-orm";
 import { isNotSuspended } from "../accounts/suspension.ts";
 import { minuteMs, secondMs } from "../time/clock.ts";
-import { maxInFlight } from "./outbox.ts";
 
 // A webhook can have ten attempts in flight, and an account can have fifty. A claim succeeds only if a slot is free. Each attempt that ends starts
 // the next delivery.
+
+/**
+ * The maximum number of attempts in flight, per webhook and per account. The limit keeps a burst of one account from delaying other accounts and from
+ * flooding a receiver.
+ */
+export const maxInFlight = { ofWebhook: 10, ofAccount: 50 };
 
 /** The time for which a claim blocks other claims of the delivery, in milliseconds. */
 export const leaseMs = minuteMs;
@@ -15,7 +20,7 @@ export const leaseMs = minuteMs;
 const inFlightMs = 20 * secondMs;
 
 /** The time after which a reserved delivery without an attempt can be reserved again, in milliseconds. */
-const reservedMs = minuteMs / 2;
+const reservationMs = minuteMs / 2;
 
 const inFlight = (at: number, more: SQL): SQL =>
   sql`(SELECT count(*) FROM deliveries AS other WHERE other.claim IS NOT NULL AND other.claimed_until > ${at + leaseMs - inFlightMs} AND ${more})`;
@@ -32,7 +37,7 @@ export const hasSlot = (at: number): SQL => sql`
 export const reserveNext = (
   accountId: string,
   at: number,
-): SQL => sql`UPDATE deliveries SET reserved_until = ${at + reservedMs} WHERE id = (
+): SQL => sql`UPDATE deliveries SET reserved_until = ${at + reservationMs} WHERE id = (
     SELECT due FROM (
       SELECT
         (SELECT own.id FROM deliveries AS own WHERE own.status = 'pending' AND own.webhook_id = webhooks.id AND own.account_id = webhooks.account_id

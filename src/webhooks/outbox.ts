@@ -14,9 +14,11 @@ import {
   maxStored,
   mayStore,
   overQuota,
+  rowLimitReached,
   type Stored,
-  storesAll,
 } from "../storage/storage.ts";
+import type { DueDelivery, EnqueueDeliveries } from "./enqueue.ts";
+import { maxInFlight } from "./in-flight.ts";
 
 /**
  * Whether to write a change when the database or the account is full. By default, the change is denied.
@@ -56,25 +58,10 @@ export interface Change<Result> {
 }
 
 /**
- * The maximum number of attempts in flight, per webhook and per account. The limit keeps a burst of one account from delaying other accounts and from
- * flooding a receiver.
- */
-export const maxInFlight = { ofWebhook: 10, ofAccount: 50 };
-
-/** A delivery whose next attempt is due `delayMs` milliseconds from now. */
-export interface DueDelivery {
-  id: string;
-  delayMs: number;
-}
-
-/**
  * Runs the statements of a change in one D1 batch and returns the result of each statement. An implementation can add statements of its own to the
  * batch.
  */
 export type Commit = <Result>(change: Change<Result>) => Promise<unknown[]>;
-
-/** Enqueues deliveries for their next attempt. The sweep finds deliveries whose queue messages are lost. */
-export type EnqueueDeliveries = (due: readonly DueDelivery[]) => void;
 
 /**
  * The permissions of the acting key or member, which D1 checks when a change is written. `scopes`: the required scopes besides the scope of the
@@ -83,7 +70,7 @@ export type EnqueueDeliveries = (due: readonly DueDelivery[]) => void;
 export interface Authority {
   holds(scopes: readonly string[]): SQL;
   /** Returns the error that says which permission is missing. */
-  urlError(scopes: readonly string[]): Promise<Failure>;
+  denial(scopes: readonly string[]): Promise<Failure>;
 }
 
 /** The context that a verb needs to write. */
@@ -115,7 +102,7 @@ export async function commitChange(outbox: Outbox, change: AnyChange, first: Sta
   const { db, enqueue = () => {}, requestId } = outbox;
   const { events, statements, when = sql`true`, audit = [], auditWhen = sql`true`, due = () => [] } = change;
   const { ofEvents, ofAudit } = recordingOf(change);
-  const { inserts, fanOuts } = storeEvents(db, events, ofEvents === null ? when : sql`${when} AND ${ofEvents}`, requestId);
+  const { inserts, fanOuts } = eventStatements(db, events, ofEvents === null ? when : sql`${when} AND ${ofEvents}`, requestId);
   const [event] = events;
   const dropped =
     ofEvents === null || !event ? [] : [countDroppedEvents(db, event.accountId, events.length, sql`${when} AND NOT (${ofEvents})`)];
@@ -129,7 +116,7 @@ export async function commitChange(outbox: Outbox, change: AnyChange, first: Sta
   try {
     outcomes = await db.batch([head, ...tail]);
   } catch (error) {
-    throw await denialOf(outbox, change, error);
+    throw await commitErrorOf(outbox, change, error);
   }
   const after = before.length + fanOuts.length;
   const own = outcomes.slice(after);
@@ -175,15 +162,15 @@ function conditionsOf({ authority }: Outbox, change: AnyChange): BatchCondition[
 }
 
 /** Returns the error to throw for a change that was not written. */
-async function denialOf({ authority }: Outbox, { scopes = [] }: AnyChange, error: unknown): Promise<unknown> {
-  if (authority && isFailedCondition(error, authorityHolds)) return authority.urlError(scopes);
+async function commitErrorOf({ authority }: Outbox, { scopes = [] }: AnyChange, error: unknown): Promise<unknown> {
+  if (authority && isFailedCondition(error, authorityHolds)) return authority.denial(scopes);
   if (isFailedCondition(error, databaseHasRoom))
     return new Failure("unavailable", "The database is full. Only changes that end or delete something are still possible.", {
       cause: error,
     });
   if (isFailedCondition(error, accountHasRoom) || isFailedCondition(error, accountHasReserve)) return overQuota(error);
   const full = (Object.keys(maxStored) as Stored[]).find((what) => isFailedCondition(error, mayStoreMore(what)));
-  return full ? storesAll(full) : error;
+  return full ? rowLimitReached(full) : error;
 }
 
 /** Returns a `Commit` that adds no statements of its own. */
@@ -211,7 +198,7 @@ function firstDue(made: readonly Delivery[]): DueDelivery[] {
  * statements, in the same transaction and under the same condition. The statements are idempotent, because the id of a delivery is derived from its
  * event and its webhook.
  */
-function storeEvents(
+function eventStatements(
   db: Db,
   events: readonly Event[],
   when: SQL = sql`true`,

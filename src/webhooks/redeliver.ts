@@ -5,7 +5,7 @@ import { Failure } from "../errors/failure.ts";
 import { eventCatalogue } from "../events/catalogue.ts";
 import { newExampleEvent } from "../events/event.ts";
 import { readEvent } from "../events/read-events.ts";
-import { storeEvent } from "../events/store-events.ts";
+import { storeEventOnly } from "../events/store-events.ts";
 import { newId } from "../ids/ids.ts";
 import { testEvent } from "./events.ts";
 import { type Delivery, readDelivery } from "./read-deliveries.ts";
@@ -49,7 +49,7 @@ export async function sendTest(context: WebhookContext, webhookId: string, type:
   const kind = eventCatalogue.find(type);
   const event = type === "webhook.test" || !kind ? testEvent(webhook, now) : newExampleEvent(kind, { accountId: webhook.accountId, now });
   const delivery = { accountId: webhook.accountId, webhookId, eventId: event.id, eventType: event.type, redeliveryOf: null };
-  return sendNow(context, delivery, () => storeEvent(db, event));
+  return sendNow(context, delivery, () => storeEventOnly(db, event));
 }
 
 /** Throws `forbidden` if the acting key may not read events of this type. */

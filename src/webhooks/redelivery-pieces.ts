@@ -3,7 +3,7 @@ import { type Db, raw, type Statement } from "../db/client.ts";
 import { idBound, newId } from "../ids/ids.ts";
 import { isWithinQuota } from "../storage/storage.ts";
 import { minuteMs } from "../time/clock.ts";
-import type { DueDelivery, EnqueueDeliveries } from "./outbox.ts";
+import type { DueDelivery, EnqueueDeliveries } from "./enqueue.ts";
 import { paceMs, soonMs } from "./schedule.ts";
 import { redeliveries, type StoredRedeliveryFilter } from "./tables.ts";
 import type { Webhook } from "./webhook.ts";
@@ -23,7 +23,7 @@ const countedAtOnce = 10_000;
 const aheadMs = 3 * minuteMs;
 
 /** Returns a SELECT of the deliveries of a webhook in the order of their ids. The conditions let SQLite use an index with few other rows. */
-const looked = ({ accountId, id }: Target, status: Status, after: string, before: string, limit: number): SQL =>
+const candidates = ({ accountId, id }: Target, status: Status, after: string, before: string, limit: number): SQL =>
   status === "delivered"
     ? sql`SELECT * FROM deliveries WHERE account_id = ${accountId} AND webhook_id = ${id} AND id > ${after} AND id < ${before} ORDER BY id LIMIT ${limit}`
     : sql`SELECT * FROM deliveries WHERE webhook_id = ${id} AND status <> 'delivered' AND status = ${status} AND id > ${after} AND id < ${before} ORDER BY id LIMIT ${limit}`;
@@ -47,15 +47,15 @@ export async function countMatching(
   const types = new Set<string>();
   for (const status of filter.statuses) {
     for (let after: string | null = firstAfter(filter); after !== null; ) {
-      const found: { type: string; count: number; looked: number; last: string }[] = await db.all(
+      const found: { type: string; count: number; candidates: number; last: string }[] = await db.all(
         sql`SELECT event_type AS type, sum(${isWanted(status, filter)}) AS count, count(*) AS looked, max(id) AS last
-          FROM (${looked(webhook, status, after, upTo(now), countedAtOnce)}) GROUP BY event_type`,
+          FROM (${candidates(webhook, status, after, upTo(now), countedAtOnce)}) GROUP BY event_type`,
       );
       for (const { type, count } of found) {
         if (count > 0) types.add(type);
         byStatus.set(status, (byStatus.get(status) ?? 0) + count);
       }
-      const seen = found.reduce((sum, each) => sum + each.looked, 0);
+      const seen = found.reduce((sum, each) => sum + each.candidates, 0);
       after =
         seen < countedAtOnce
           ? null
@@ -146,7 +146,7 @@ async function readNext(
   for (let left = sentAtOnce; ; ) {
     const found = await db.all<{ id: string; isWanted: number }>(
       sql`SELECT id, (${isWanted(status, filter)} AND claimed_until <= ${now}) AS isWanted
-        FROM (${looked(webhook, status, after, upTo(createdAt), left)}) ORDER BY id`,
+        FROM (${candidates(webhook, status, after, upTo(createdAt), left)}) ORDER BY id`,
     );
     for (const each of found) if (each.isWanted === 1) wanted.push({ id: each.id, status });
     const last = found.at(-1);
@@ -186,7 +186,7 @@ const readDue = (db: Db, now: number, limit: number): Promise<Redelivery[]> =>
  * Continues redeliveries whose next deliveries are due within three minutes, with at most `limit` pieces in total. Accounts take turns, one piece
  * each, so that no account waits for all pieces of another. Returns the number of pieces.
  */
-export async function makeRedeliveries(
+export async function continueRedeliveries(
   { db, enqueue }: { db: Db; enqueue: EnqueueDeliveries },
   now: number,
   limit: number,

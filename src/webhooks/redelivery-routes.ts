@@ -1,8 +1,8 @@
 import { createRoute, z } from "@hono/zod-openapi";
-import { readContext, scopesOf, webhookContext } from "../api/acting.ts";
 import { apiBase } from "../api/base-path.ts";
-import { etagOfContent, respondOne } from "../api/middleware/conditional.ts";
-import { runIdempotently } from "../api/middleware/idempotency.ts";
+import { etagOfContent, respondOne } from "../api/conditional.ts";
+import { runIdempotentPost } from "../api/idempotency.ts";
+import { readContext, scopesOf, webhookContext } from "../api/operation-contexts.ts";
 import { failsWith, requireScope } from "../api/route-parts/access.ts";
 import { body, withConditions, withIdempotencyKey } from "../api/route-parts/requests.ts";
 import { json, notModified, postJson } from "../api/route-parts/responses.ts";
@@ -100,16 +100,16 @@ routes.openapi(redeliverMany, async (c) => {
   const { from, to, status, event_types: eventTypes, dry_run: isDryRun } = c.req.valid("json");
   const { id } = c.req.valid("param");
   const filter = { from, to, statuses: status && [status], eventTypes };
-  const requireAsked = () => eventCatalogue.requireReadable(eventTypes ?? [], scopesOf(c));
+  const requireFilter = () => eventCatalogue.requireReadable(eventTypes ?? [], scopesOf(c));
   if (isDryRun)
-    return runIdempotently(c, {
-      authorize: requireAsked,
+    return runIdempotentPost(c, {
+      authorize: requireFilter,
       run: ({ commit }) => countRedeliveries(webhookContext(c, commit), id, filter),
       respond: ({ count }) => ({ status: 200, body: { count } }),
     });
-  return runIdempotently(c, {
+  return runIdempotentPost(c, {
     authorize: async (context, { id: made }: { id: string; count: number }) => {
-      requireAsked();
+      requireFilter();
       await authorizeRedeliveries({ ...context, scopes: scopesOf(c) }, made);
     },
     run: ({ commit }) => redeliverAll(webhookContext(c, commit), id, filter),

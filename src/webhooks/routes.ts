@@ -1,14 +1,15 @@
 import { createRoute, z } from "@hono/zod-openapi";
-import { readContext, scopesOf, webhookContext } from "../api/acting.ts";
-import { etagOfShown, preconditionOf, respondOne } from "../api/middleware/conditional.ts";
-import { runIdempotently } from "../api/middleware/idempotency.ts";
+import { etagOfShown, preconditionOf, respondOne } from "../api/conditional.ts";
+import { runIdempotentPost } from "../api/idempotency.ts";
+import { readContext, scopesOf, webhookContext } from "../api/operation-contexts.ts";
 import { respondEmpty, respondJson } from "../api/respond.ts";
 import { failsWith, requireScope } from "../api/route-parts/access.ts";
-import { cut, pageOf, positionAt, respondPage } from "../api/route-parts/pages.ts";
+import { pageOf, positionAt, respondPage } from "../api/route-parts/pages.ts";
 import { body, mergePatch, optionalBody, withConditions, withIdempotencyKey } from "../api/route-parts/requests.ts";
 import { json, noContent, notModified, postJson } from "../api/route-parts/responses.ts";
 import { component, idParam, noSecret, pageQuery } from "../api/route-parts/schemas.ts";
 import { createRouter } from "../api/router.ts";
+import { pageFrom } from "../db/page.ts";
 import { omitUndefined } from "../inputs/omit-undefined.ts";
 import { secondMs } from "../time/clock.ts";
 import { listWebhooks, readWebhook } from "./read-webhooks.ts";
@@ -98,8 +99,8 @@ const list = createRoute({
 routes.openapi(list, async (c) => {
   const { limit, cursor } = c.req.valid("query");
   const after = positionAt(c, cursor, z.string());
-  const { rows, last } = cut(await listWebhooks(readContext(c), { after, limit: limit + 1 }), limit);
-  return respondPage(c, rows.map(webhookData), last?.id ?? null);
+  const { rows, next } = pageFrom(await listWebhooks(readContext(c), { after, limit: limit + 1 }), limit, ({ id }) => id);
+  return respondPage(c, rows.map(webhookData), next);
 });
 
 const create = createRoute({
@@ -122,7 +123,7 @@ const create = createRoute({
 routes.openapi(create, (c) => {
   const { event_types, ...input } = c.req.valid("json");
   const newWebhook = { ...input, eventTypes: event_types };
-  return runIdempotently(c, {
+  return runIdempotentPost(c, {
     authorize: (context) => authorizeNewWebhook({ ...context, scopes: scopesOf(c) }, newWebhook),
     run: ({ commit }) => createWebhook(webhookContext(c, commit), newWebhook),
     respond: (made) => ({
@@ -217,7 +218,7 @@ const rotate = createRoute({
 routes.openapi(rotate, (c) => {
   const overlapMs = c.req.valid("json").overlap_seconds * secondMs;
   const { id } = c.req.valid("param");
-  return runIdempotently(c, {
+  return runIdempotentPost(c, {
     authorize: (context) => authorizeWebhook({ ...context, scopes: scopesOf(c) }, id),
     run: ({ commit }) => rotateWebhookSecret(webhookContext(c, commit), id, overlapMs),
     respond: (rotated) => ({ status: 200, ...withSecret(rotated), headers: { ETag: webhookEtag(rotated.webhook) } }),

@@ -3,7 +3,7 @@ import { isNotSuspended } from "../accounts/suspension.ts";
 import type { Db } from "../db/client.ts";
 import { minuteMs, secondMs } from "../time/clock.ts";
 import { type DeliveryMessage, enqueueDeliveries } from "./enqueue.ts";
-import { maxInFlight } from "./outbox.ts";
+import { maxInFlight } from "./in-flight.ts";
 
 /**
  * The time that a delivery must be overdue before the sweep enqueues it, in milliseconds. A delivery that became due more recently is probably on its
@@ -14,9 +14,9 @@ const overdueMs = 5 * secondMs;
  * The time for which an enqueued delivery is reserved, in milliseconds. The next sweep skips the delivery, even if the queue is slow. The second
  * sweep enqueues the delivery again.
  */
-const reservedMs = minuteMs + 10 * secondMs;
+const sweepReservationMs = minuteMs + 10 * secondMs;
 /** The maximum number of deliveries that one run starts directly if the queue is unavailable. */
-const maxByHand = 25;
+const maxDirect = 25;
 /** The maximum number of webhooks with pending deliveries that one run reads. */
 const webhooksAtOnce = 5000;
 
@@ -58,10 +58,10 @@ export async function sweepDeliveries(
     const last = isCut ? found.at(-1)?.webhook : webhooks.length === webhooksAtOnce ? webhooks.at(-1)?.id : null;
     return { done: found.length, last: last ?? null };
   }
-  const byHand = inTurn(found).slice(0, maxByHand);
+  const byHand = inTurn(found).slice(0, maxDirect);
   await Promise.all(byHand.map(({ id }) => deliver(id)));
   // If there are more webhooks than calls, the next run continues with the next webhook.
-  const isCut = new Set(found.map(({ webhook }) => webhook)).size > maxByHand;
+  const isCut = new Set(found.map(({ webhook }) => webhook)).size > maxDirect;
   return { done: byHand.length, last: isCut ? (byHand.at(-1)?.webhook ?? null) : null };
 }
 
@@ -84,5 +84,5 @@ const waitingWebhooks = (cursor: string) => sql`WITH RECURSIVE waiting (id, coun
 
 async function reserve(db: Db, found: readonly { id: string }[], now: number): Promise<void> {
   const ids = JSON.stringify(found.map(({ id }) => id));
-  await db.run(sql`UPDATE deliveries SET reserved_until = ${now + reservedMs} WHERE id IN (SELECT value FROM json_each(${ids}))`);
+  await db.run(sql`UPDATE deliveries SET reserved_until = ${now + sweepReservationMs} WHERE id IN (SELECT value FROM json_each(${ids}))`);
 }

@@ -1,6 +1,6 @@
 import { and, eq, sql } from "drizzle-orm";
 import type { ReadContext } from "../accounts/actor.ts";
-import { type AuditTarget, audited } from "../audit/audit.ts";
+import { type AuditTarget, auditEntry } from "../audit/audit.ts";
 import type { NamedSecret } from "../crypto/secrets.ts";
 import { newRevision } from "../db/client.ts";
 import { differing, isEmpty } from "../db/differing.ts";
@@ -93,7 +93,7 @@ async function insertWebhook(
   const [made] = await commit({
     result: { webhook, secret },
     events: [],
-    audit: [audited({ actor, now }, "webhook.created", targetOf(webhook))],
+    audit: [auditEntry({ actor, now }, "webhook.created", targetOf(webhook))],
     statements: [insertWhere(db, webhooks, webhook, when)],
     when,
     scopes: eventCatalogue.scopesFor(webhook.eventTypes),
@@ -106,10 +106,15 @@ async function insertWebhook(
  * Throws `not_found`, `precondition_failed`, `invalid_body` and `forbidden`. The acting key must also be allowed to read the events that the webhook
  * already receives.
  */
-export async function changeWebhook(context: WebhookContext, id: string, patch: WebhookPatch, holds: Precondition): Promise<Webhook> {
+export async function changeWebhook(
+  context: WebhookContext,
+  id: string,
+  patch: WebhookPatch,
+  precondition: Precondition,
+): Promise<Webhook> {
   if (patch.url !== undefined) requireUrl(patch.url, context.urls);
   if (patch.eventTypes) eventCatalogue.requireReadable(patch.eventTypes, context.scopes);
-  return change(context, id, holds, async (before) => {
+  return change(context, id, precondition, async (before) => {
     // Deliveries that wait for the old URL go to the new URL, even if the event types have changed.
     const members = patched(before, patch);
     const types = members.url === undefined ? [] : await waitingTypes(context, before);
@@ -161,14 +166,14 @@ export async function authorizeWebhook(context: WebhookReadContext, id: string):
 }
 
 /** Deletes a webhook. The waiting deliveries of a deleted webhook are not sent. Throws `not_found`, `precondition_failed` and `forbidden`. */
-export function deleteWebhook(context: WebhookContext, id: string, holds: Precondition): Promise<void> {
+export function deleteWebhook(context: WebhookContext, id: string, precondition: Precondition): Promise<void> {
   const { db, commit } = context;
-  return withOptimisticLock({ read: () => readReadable(context, id), holds, name: "webhook" }, async (before) => {
+  return withOptimisticLock({ read: () => readReadable(context, id), precondition, name: "webhook" }, async (before) => {
     const outcomes = await commit({
       evenWhereFull: true,
       result: null,
       events: [],
-      audit: [audited(context, "webhook.deleted", targetOf(before))],
+      audit: [auditEntry(context, "webhook.deleted", targetOf(before))],
       statements: [
         ...settleFirst(db, before, "failed", isUnchanged(db, webhooks, before)),
         db.delete(webhooks).where(asRead(webhooks, before)).returning({ id: webhooks.id }),
@@ -182,13 +187,13 @@ export function deleteWebhook(context: WebhookContext, id: string, holds: Precon
 function change(
   context: WebhookContext,
   id: string,
-  holds: Precondition,
+  precondition: Precondition,
   /** Returns the members to set, and any further event types that the change reveals to the acting key. */
   decide: (before: Webhook) => Promise<{ members: Partial<Webhook>; types: string[] }>,
   result: (after: Webhook) => unknown = (after) => after,
 ): Promise<Webhook> {
   const { db, now, commit } = context;
-  return withOptimisticLock({ read: () => readReadable(context, id), holds, name: "webhook" }, async (before) => {
+  return withOptimisticLock({ read: () => readReadable(context, id), precondition, name: "webhook" }, async (before) => {
     const { members, types } = await decide(before);
     if (isEmpty(members)) return before;
     const after = { ...before, ...members, ...nextVersion(before, now) };
@@ -207,7 +212,7 @@ function change(
       evenWhereFull: isDisabled && Object.keys(members).every((member) => member === "state" || member === "disabledReason"),
       result: result(after),
       events: isDisabled ? [webhookDisabled(after, now)] : [],
-      audit: [audited(context, actionOf(before, after, changesOf(members)), targetOf(after), changesOf(members))],
+      audit: [auditEntry(context, actionOf(before, after, changesOf(members)), targetOf(after), changesOf(members))],
       statements: [...settling, db.update(webhooks).set(set).where(asRead(webhooks, before)).returning({ id: webhooks.id })],
       when,
       scopes: eventCatalogue.scopesFor([...before.eventTypes, ...after.eventTypes, ...types]),

@@ -76,12 +76,3 @@ function linkTo(c: ApiContext, nextCursor: string | null): Record<string, string
   url.searchParams.set("cursor", nextCursor);
   return { Link: `<${url}>; rel="next"` };
 }
-
-/**
- * Cuts rows to a page of `limit` rows. The caller reads one row more than `limit` to learn whether more rows follow. `last`: the last row of the page
- * if more rows follow, otherwise null.
- */
-export function cut<Row>(rows: Row[], limit: number): { rows: Row[]; last: Row | null } {
-  const page = rows.slice(0, limit);
-  return { rows: page, last: rows.length > limit ? (page.at(-1) ?? null) : null };
-}

@@ -1,6 +1,6 @@
 import type { z } from "@hono/zod-openapi";
-import { tagListPattern } from "../middleware/conditional.ts";
-import { idempotencyKeyPattern } from "../middleware/idempotency.ts";
+import { tagListPattern } from "../conditional.ts";
+import { idempotencyKeyPattern } from "../idempotency.ts";
 
 // Request parts that route objects share.
 

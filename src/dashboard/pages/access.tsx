@@ -3,13 +3,13 @@ import { connect } from "../../db/client.ts";
 import { Failure } from "../../errors/failure.ts";
 import { originOf } from "../../http/client-address.ts";
 import { accessConfig, listMemberships, verifyAccess } from "../../identity/access.ts";
-import { joinByEmail, listOffers, type Offer } from "../../identity/join.ts";
-import { unboundOutbox } from "../acting.ts";
+import { joinByEmail, listReceivedInvitations, type ReceivedInvitation } from "../../identity/join.ts";
 import { Page } from "../components/layout.tsx";
 import { Alert } from "../components/notice.tsx";
 import { Ahead } from "../components/time.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
 import { attempt, type FormError, readForm } from "../forms.ts";
+import { unboundOutbox } from "../operation-contexts.ts";
 import { pathWithin, remember } from "../preferences.ts";
 import { accessToken } from "../session-cookie.ts";
 import { uninvitedPage } from "./closed.tsx";
@@ -33,7 +33,7 @@ async function showAccounts(c: PageContext, { returnTo, formError }: { returnTo:
   const db = connect(c.env.DB);
   const now = Date.now();
   const email = await verifiedEmail(c, now);
-  const [memberships, offers] = await Promise.all([listMemberships(db, email), listOffers(db, email, now)]);
+  const [memberships, offers] = await Promise.all([listMemberships(db, email), listReceivedInvitations(db, email, now)]);
   if (memberships.length === 0 && offers.length === 0) return uninvitedPage(c);
   return c.html(
     <Page title="Your accounts">
@@ -80,7 +80,15 @@ async function showAccounts(c: PageContext, { returnTo, formError }: { returnTo:
   );
 }
 
-const OfferPanel = ({ offer: { invitation, accountName, inviter }, returnTo, now }: { offer: Offer; returnTo: string; now: number }) => (
+const OfferPanel = ({
+  offer: { invitation, accountName, inviter },
+  returnTo,
+  now,
+}: {
+  offer: ReceivedInvitation;
+  returnTo: string;
+  now: number;
+}) => (
   <form class="form" method="post" action="/access/join">
     <input type="hidden" name="return_to" value={returnTo} />
     <input type="hidden" name="invitation" value={invitation.id} />

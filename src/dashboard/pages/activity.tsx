@@ -3,7 +3,6 @@ import { listActivity } from "../../activity/read-activity.ts";
 import { Failure } from "../../errors/failure.ts";
 import { timeOfId } from "../../ids/ids.ts";
 import { iso } from "../../time/clock.ts";
-import { logContext, upToDate } from "../acting.ts";
 import { addressOf, asWords, methods, queryIn, statuses } from "../activity-query.ts";
 import { ActivityTable } from "../components/activity-table.tsx";
 import { PauseButton, showPage } from "../components/layout.tsx";
@@ -13,6 +12,7 @@ import { csvOf, readRows } from "../csv.ts";
 import { counted } from "../format.ts";
 import { readKeyChoices } from "../key-choices.ts";
 import { needs } from "../needs.ts";
+import { logContext, upToDate } from "../operation-contexts.ts";
 
 const shownAtOnce = 50;
 export const activityPages = new Hono<PageEnv>();

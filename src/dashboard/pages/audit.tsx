@@ -2,13 +2,13 @@ import { Hono } from "hono";
 import { type AuditFilter, actorNameOf, listAudit, partyTypes } from "../../audit/audit.ts";
 import { timeOfId } from "../../ids/ids.ts";
 import { iso } from "../../time/clock.ts";
-import { readContext } from "../acting.ts";
 import { showPage } from "../components/layout.tsx";
 import { Empty } from "../components/notice.tsx";
 import { Moment } from "../components/time.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
 import { csvOf, readRows } from "../csv.ts";
 import { needs } from "../needs.ts";
+import { readContext } from "../operation-contexts.ts";
 
 const shownAtOnce = 50;
 

@@ -5,7 +5,6 @@ import { readEvent } from "../../events/read-events.ts";
 import { type Delivery, readDelivery } from "../../webhooks/read-deliveries.ts";
 import { readWebhook } from "../../webhooks/read-webhooks.ts";
 import { attemptNow, redeliver } from "../../webhooks/redeliver.ts";
-import { readContext, webhookContext } from "../acting.ts";
 import { AttemptPanel, ComparedAttempts, Timeline } from "../components/attempts.tsx";
 import { Action } from "../components/fields.tsx";
 import { showPage } from "../components/layout.tsx";
@@ -17,6 +16,7 @@ import { idOf, type PageContext, type PageEnv } from "../context.ts";
 import { newNonce, runFormIdempotently } from "../form-idempotency.ts";
 import { attempt, type FormError, readForm } from "../forms.ts";
 import { needs } from "../needs.ts";
+import { readContext, webhookContext } from "../operation-contexts.ts";
 import { visitorMay } from "../permissions.tsx";
 
 const sentences: Record<Delivery["status"], string> = {

@@ -4,7 +4,6 @@ import { always } from "../../db/optimistic-locking.ts";
 import { readKey } from "../../keys/read-keys.ts";
 import { revokeKey } from "../../keys/revoke-key.ts";
 import { hourMs } from "../../time/clock.ts";
-import { keyContext, upToDate } from "../acting.ts";
 import { Action } from "../components/fields.tsx";
 import { showPage } from "../components/layout.tsx";
 import { Age, Moment } from "../components/time.tsx";
@@ -12,6 +11,7 @@ import { idOf, type PageEnv } from "../context.ts";
 import { counted, integer } from "../format.ts";
 import { attempt } from "../forms.ts";
 import { needs } from "../needs.ts";
+import { keyContext, upToDate } from "../operation-contexts.ts";
 import { backToKey, showKey } from "./key.tsx";
 
 /** The pages that revoke a key after showing its traffic. */

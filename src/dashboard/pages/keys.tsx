@@ -8,7 +8,6 @@ import { NewKey, newKeyOf } from "../../keys/schemas.ts";
 import { defaultScopes, scopes } from "../../keys/scopes.ts";
 import { dayMs } from "../../time/clock.ts";
 import { readDailyRequests } from "../../usage/daily-requests.ts";
-import { keyContext, upToDate } from "../acting.ts";
 import { Choices, TextField } from "../components/fields.tsx";
 import { KeyTable } from "../components/key-list.tsx";
 import { showPage } from "../components/layout.tsx";
@@ -18,6 +17,7 @@ import type { PageContext, PageEnv } from "../context.ts";
 import { newNonce, runFormIdempotently } from "../form-idempotency.ts";
 import { attempt, Form, type FormError, ownValue, parseInput, readForm } from "../forms.ts";
 import { needs } from "../needs.ts";
+import { keyContext, upToDate } from "../operation-contexts.ts";
 import { grantableScopes, requireGrantableScopes, visitorMay } from "../permissions.tsx";
 
 const shownAtOnce = 100;

@@ -1,8 +1,8 @@
 import { Hono } from "hono";
 import { versionName } from "../../db/optimistic-locking.ts";
 import { Failure } from "../../errors/failure.ts";
-import { type Member, readPresentOrFormer, removeMember } from "../../identity/member.ts";
-import { endsWith, type Invitation, listInvitations } from "../../identity/open-invitations.ts";
+import { type Member, readCurrentOrFormerMember, removeMember } from "../../identity/member.ts";
+import { type Invitation, invitationsEndedBy, listInvitations } from "../../identity/open-invitations.ts";
 import { mayManage } from "../../identity/roles.ts";
 import { maxLiveKeys } from "../../keys/bounds.ts";
 import { type Key, statusOf } from "../../keys/key.ts";
@@ -11,7 +11,6 @@ import { scopesInWords } from "../../keys/scopes.ts";
 import { endOfFormer, finishEndings, removeWithKeys } from "../../operations/removal.ts";
 import { listWebhooksOfMember } from "../../webhooks/list-webhooks-of-member.ts";
 import type { Webhook } from "../../webhooks/webhook.ts";
-import { finishing, keyContext, readContext, upToDate, writeContext } from "../acting.ts";
 import { KeyText, Unused } from "../components/key-list.tsx";
 import { showPage } from "../components/layout.tsx";
 import { Alert } from "../components/notice.tsx";
@@ -20,6 +19,7 @@ import { Age } from "../components/time.tsx";
 import { idOf, type PageContext, type PageEnv, roleOf } from "../context.ts";
 import { attempt, type Form, type FormError, readForm } from "../forms.ts";
 import { needs } from "../needs.ts";
+import { finishing, keyContext, readContext, upToDate, writeContext } from "../operation-contexts.ts";
 import { showForbidden } from "../permissions.tsx";
 import { backToSettings, showSettings } from "./settings.tsx";
 
@@ -30,14 +30,14 @@ import { backToSettings, showSettings } from "./settings.tsx";
 export const memberRemovalPages = new Hono<PageEnv>();
 
 memberRemovalPages.get("/settings/people/:id/remove", needs("people"), async (c) => {
-  const member = await readPresentOrFormer(readContext(c), idOf(c));
+  const member = await readCurrentOrFormerMember(readContext(c), idOf(c));
   if (!mayManage(roleOf(c.get("visitor")), member.role)) return showForbidden(c, "owners");
   return showRemoval(c, member);
 });
 
 memberRemovalPages.post("/settings/people/:id/remove", needs("people", "always"), async (c) => {
   const form = await readForm(c);
-  const member = await readPresentOrFormer(readContext(c), idOf(c));
+  const member = await readCurrentOrFormerMember(readContext(c), idOf(c));
   if (!mayManage(roleOf(c.get("visitor")), member.role)) return showForbidden(c, "owners");
   return isOwn(c, member) ? leave(c, form, member) : remove(c, form, member);
 });
@@ -54,7 +54,7 @@ async function showRemoval(c: PageContext, member: Member, formError?: FormError
   const [keys, webhooks, invitations] = await Promise.all([
     listKeysKnownTo(context, member.id, maxKeys),
     listWebhooksOfMember(context, member.id),
-    listInvitations(context, endsWith(member, null, context.now)),
+    listInvitations(context, invitationsEndedBy(member, null, context.now)),
   ]);
   return showPage(
     c,

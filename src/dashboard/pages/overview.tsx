@@ -5,12 +5,11 @@ import { type Key, statusOf } from "../../keys/key.ts";
 import { dayMs } from "../../time/clock.ts";
 import { readBreakdown } from "../../usage/read-breakdown.ts";
 import { readUsage } from "../../usage/read-usage.ts";
-import { knownAsOf } from "../../usage/refresh-roll-ups.ts";
+import { requireAsOf } from "../../usage/refresh-roll-ups.ts";
 import { windowsAt } from "../../usage/windows.ts";
 import { listWebhooks } from "../../webhooks/read-webhooks.ts";
 import { webhookData } from "../../webhooks/schemas.ts";
 import type { Webhook } from "../../webhooks/webhook.ts";
-import { upToDate } from "../acting.ts";
 import { readAnnotations } from "../annotations.ts";
 import { ActivityTable } from "../components/activity-table.tsx";
 import { BiggestChange, biggestChange } from "../components/biggest-change.tsx";
@@ -25,6 +24,7 @@ import type { PageEnv } from "../context.ts";
 import { counted } from "../format.ts";
 import { readKeyChoices } from "../key-choices.ts";
 import { needs } from "../needs.ts";
+import { upToDate } from "../operation-contexts.ts";
 import { visitorMay } from "../permissions.tsx";
 import { remember } from "../preferences.ts";
 
@@ -64,7 +64,7 @@ export const overview = new Hono<PageEnv>().get("/", needs("session"), async (c)
       <div id="figures" data-refresh>
         <Figures usage={usage} highest={highest} now={now} />
         <p class="quiet">
-          As of <TimeOfDay timeMs={knownAsOf(context)} />.
+          As of <TimeOfDay timeMs={requireAsOf(context)} />.
         </p>
       </div>
       <section class="panel" aria-labelledby="chart">

@@ -4,7 +4,6 @@ import { eventRetentionMs } from "../../events/retention.ts";
 import { type Delivery, deliveryStatuses } from "../../webhooks/read-deliveries.ts";
 import { readWebhook } from "../../webhooks/read-webhooks.ts";
 import { countRedeliveries, redeliverAll } from "../../webhooks/redeliver-many.ts";
-import { webhookContext } from "../acting.ts";
 import { Action } from "../components/fields.tsx";
 import { showPage } from "../components/layout.tsx";
 import { Alert } from "../components/notice.tsx";
@@ -13,6 +12,7 @@ import { newNonce, runFormIdempotently } from "../form-idempotency.ts";
 import { counted } from "../format.ts";
 import { attempt, readForm } from "../forms.ts";
 import { needs } from "../needs.ts";
+import { webhookContext } from "../operation-contexts.ts";
 
 /** The pages that redeliver all matching deliveries of a webhook. */
 export const redeliveryPages = new Hono<PageEnv>();

@@ -7,7 +7,6 @@ import { readKeyRow } from "../../keys/read-keys.ts";
 import { type Operation, operationsIn, readOpenApi } from "../../openapi/document.ts";
 import { iso, minuteMs, secondMs } from "../../time/clock.ts";
 import { readEventsOfRequest } from "../../webhooks/events-of-request.ts";
-import { logContext } from "../acting.ts";
 import { showPage } from "../components/layout.tsx";
 import { Code } from "../components/secret.tsx";
 import { StatusCode } from "../components/status.tsx";
@@ -15,6 +14,7 @@ import { Age, Moment } from "../components/time.tsx";
 import type { PageEnv } from "../context.ts";
 import { counted, integer } from "../format.ts";
 import { needs } from "../needs.ts";
+import { logContext } from "../operation-contexts.ts";
 import { visitorMay } from "../permissions.tsx";
 import { explain } from "../refusals.ts";
 

@@ -1,11 +1,11 @@
 import { Hono } from "hono";
 import { removeSampleData } from "../../operations/sample-data.ts";
-import { keyContext } from "../acting.ts";
 import { Action } from "../components/fields.tsx";
 import { showPage } from "../components/layout.tsx";
 import { Moment } from "../components/time.tsx";
 import type { PageEnv } from "../context.ts";
 import { needs } from "../needs.ts";
+import { keyContext } from "../operation-contexts.ts";
 import { backToSettings } from "./settings.tsx";
 
 /** The pages that remove the sample data of the demo account. */

@@ -5,7 +5,6 @@ import { listPasskeys } from "../../identity/passkeys.ts";
 import { countRecoveryCodes } from "../../identity/recovery-codes.ts";
 import { mayManage, roles } from "../../identity/roles.ts";
 import { listSessions } from "../../identity/sessions.ts";
-import { readContext } from "../acting.ts";
 import { Action, TextField } from "../components/fields.tsx";
 import { PageScript, showPage } from "../components/layout.tsx";
 import { MemberTable } from "../components/members.tsx";
@@ -17,6 +16,7 @@ import { newNonce } from "../form-idempotency.ts";
 import { integer } from "../format.ts";
 import { Form, ownValue, readForm, type Sent } from "../forms.ts";
 import { needs } from "../needs.ts";
+import { readContext } from "../operation-contexts.ts";
 import { visitorMay } from "../permissions.tsx";
 import { isTheme, isZone, pathWithin, remember } from "../preferences.ts";
 
@@ -113,8 +113,8 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
                 ))}
               </select>
               <p class="help" id="role-help">
-                Viewers see everything except secrets and the audit log. Developers also manage keys and webhooks. Admins also invite viewers and developers,
-                end their sessions and read the audit log. Owners do everything.
+                Viewers see everything except secrets and the audit log. Developers also manage keys and webhooks. Admins also invite
+                viewers and developers, end their sessions and read the audit log. Owners do everything.
               </p>
             </div>
             <button class="main" type="submit">

@@ -5,20 +5,20 @@ import { Failure, failures } from "../../errors/failure.ts";
 import { originOf } from "../../http/client-address.ts";
 import { urlOf } from "../../http/request-url.ts";
 import { accessConfig } from "../../identity/access.ts";
-import { claim, readInvitation } from "../../identity/join.ts";
+import { acceptInvitation, readInvitation } from "../../identity/join.ts";
 import type { Member } from "../../identity/member.ts";
 import type { Invitation } from "../../identity/open-invitations.ts";
 import { authenticationOptions, registrationOptions, verifyAuthentication, verifyRegistration } from "../../identity/passkeys.ts";
 import { byRecoveryCode, openSession, type SessionOrigin } from "../../identity/sessions.ts";
 import { visibleText } from "../../inputs/values.ts";
 import { tooManyCodes, trySpendingRecoveryCode } from "../../operations/sign-in-failures.ts";
-import { unboundOutbox } from "../acting.ts";
 import { Page, PageScript } from "../components/layout.tsx";
 import { Alert } from "../components/notice.tsx";
 import { RecoveryCodes } from "../components/recovery-codes.tsx";
 import type { PageContext, PageEnv } from "../context.ts";
 import { type FormError, readForm } from "../forms.ts";
 import { memberEmail } from "../member-email.ts";
+import { unboundOutbox } from "../operation-contexts.ts";
 import { pathWithin } from "../preferences.ts";
 import { relyingParty } from "../relying-party.ts";
 import { setSession } from "../session-cookie.ts";
@@ -245,7 +245,7 @@ signInPages.post("/setup", async (c) => {
       purpose: "join",
       subjectId: invitation.id,
     });
-    const claimed = await claim(unboundOutbox(c), now, { token, person, passkey, from: sessionOrigin(c) });
+    const claimed = await acceptInvitation(unboundOutbox(c), now, { token, person, passkey, from: sessionOrigin(c) });
     await setSession(c, claimed.token);
     return c.html(
       <Page title="Your recovery codes">

@@ -7,9 +7,8 @@ import { busiestOf, readHours, weekOf } from "../../usage/hours.ts";
 import { percent } from "../../usage/percent.ts";
 import { type Dimension, dimensions, readBreakdown, type Share } from "../../usage/read-breakdown.ts";
 import { readUsage } from "../../usage/read-usage.ts";
-import { knownAsOf } from "../../usage/refresh-roll-ups.ts";
+import { requireAsOf } from "../../usage/refresh-roll-ups.ts";
 import { type WindowName, windowHours, windowsAt } from "../../usage/windows.ts";
-import { upToDate } from "../acting.ts";
 import { readAnnotations } from "../annotations.ts";
 import { Figures } from "../components/figures.tsx";
 import { PauseButton, showPage } from "../components/layout.tsx";
@@ -23,6 +22,7 @@ import { csvOf } from "../csv.ts";
 import { counted, exactMilliseconds, integer, milliseconds, rate, share } from "../format.ts";
 import { readKeyChoices } from "../key-choices.ts";
 import { needs } from "../needs.ts";
+import { upToDate } from "../operation-contexts.ts";
 
 const maxShares = 20;
 const windowNames: Record<WindowName, string> = { "24h": "24 hours", "7d": "7 days", "30d": "30 days" };
@@ -93,7 +93,7 @@ usagePages.get("/usage", needs("session"), async (c) => {
           <button type="submit">Show</button>
         </form>
         <span class="quiet">
-          as of <TimeOfDay timeMs={knownAsOf(context)} />
+          as of <TimeOfDay timeMs={requireAsOf(context)} />
         </span>
       </nav>
       <div id="figures" data-refresh>

@@ -3,7 +3,6 @@ import { secondMs } from "../../time/clock.ts";
 import { readWebhook } from "../../webhooks/read-webhooks.ts";
 import { WebhookRotation } from "../../webhooks/schemas.ts";
 import { rotateWebhookSecret } from "../../webhooks/write-webhooks.ts";
-import { readContext, webhookContext } from "../acting.ts";
 import { showPage } from "../components/layout.tsx";
 import { Alert } from "../components/notice.tsx";
 import { OverlapField } from "../components/overlap-field.tsx";
@@ -12,6 +11,7 @@ import { idOf, type PageContext, type PageEnv } from "../context.ts";
 import { newNonce, runFormIdempotently } from "../form-idempotency.ts";
 import { attempt, parseInput, readForm, type Sent } from "../forms.ts";
 import { needs } from "../needs.ts";
+import { readContext, webhookContext } from "../operation-contexts.ts";
 import { showSigningSecret, webhooksTrail } from "./webhooks.tsx";
 
 /** The pages that rotate the signing secret of a webhook. */

@@ -7,7 +7,6 @@ import { NewWebhook, webhookData } from "../../webhooks/schemas.ts";
 import { maxUrl } from "../../webhooks/url-rules.ts";
 import type { Webhook } from "../../webhooks/webhook.ts";
 import { createWebhook } from "../../webhooks/write-webhooks.ts";
-import { readContext, webhookContext } from "../acting.ts";
 import { type Choice, Choices, TextField } from "../components/fields.tsx";
 import { showPage } from "../components/layout.tsx";
 import { Alert, Done, Empty } from "../components/notice.tsx";
@@ -20,6 +19,7 @@ import { newNonce, runFormIdempotently } from "../form-idempotency.ts";
 import { counted, dash, integer, milliseconds, rate } from "../format.ts";
 import { attempt, Form, type FormError, parseInput, readForm, type Sent } from "../forms.ts";
 import { needs } from "../needs.ts";
+import { readContext, webhookContext } from "../operation-contexts.ts";
 import { visitorMay } from "../permissions.tsx";
 
 const maxWebhooks = 20;

@@ -6,7 +6,7 @@ import { retentionDays } from "../../activity/retention.ts";
 import { connect } from "../../db/client.ts";
 import { fullBytes } from "../../db/database-sizes.ts";
 import { Failure } from "../../errors/failure.ts";
-import { claimedOf } from "../../identity/invitations.ts";
+import { accountsWithMembers } from "../../identity/invitations.ts";
 import { visibleText } from "../../inputs/values.ts";
 import {
   changeCeiling,
@@ -18,7 +18,7 @@ import {
   resumeAccount,
   suspendAccount,
 } from "../../operations/change-account.ts";
-import { type Erasure, eraseSome, readErasure, requestErasure, requireKept, timeTravelUntil } from "../../operations/erase-account.ts";
+import { type Erasure, eraseSome, readErasure, requestErasure, requireNotErased, timeTravelUntil } from "../../operations/erase-account.ts";
 import { exportAccount } from "../../operations/export-account.ts";
 import { recordOperation } from "../../operations/operator-audit.ts";
 import { storedNames, usualQuotaBytes } from "../../storage/storage.ts";
@@ -60,7 +60,7 @@ accounts.get("/accounts", async (c) => {
   const db = connect(c.env.DB);
   const page = await accountsAfter(db, c.req.query("after") ?? "", maxOfPage + 1);
   const shown = page.slice(0, maxOfPage);
-  const claimed = await claimedOf(
+  const claimed = await accountsWithMembers(
     db,
     shown.map(({ id }) => id),
   );
@@ -83,7 +83,7 @@ accounts.get("/accounts/:id", async (c) => c.json(bodyOf(await readAccount(conne
 accounts.post("/accounts/:id/suspend", async (c) => c.json({ keys: await suspendAccount(operating(c), idOf(c)) }));
 
 accounts.post("/accounts/:id/resume", async (c) => {
-  await requireKept(connect(c.env.DB), idOf(c));
+  await requireNotErased(connect(c.env.DB), idOf(c));
   return c.json({ keys: await resumeAccount(operating(c), idOf(c)) });
 });
 
@@ -113,7 +113,7 @@ accounts.put("/accounts/:id/storage-quota", async (c) => {
 });
 
 accounts.post("/accounts/:id/owners", async (c) => {
-  await requireKept(connect(c.env.DB), idOf(c));
+  await requireNotErased(connect(c.env.DB), idOf(c));
   return c.json({ setup_url: setupUrl(c, await makeOwnerLink(operating(c), idOf(c))) }, 201);
 });
 

@@ -14,7 +14,7 @@ import { listKeys } from "../../keys/read-keys.ts";
 import { revokeKey } from "../../keys/revoke-key.ts";
 import { NewKey, newKeyOf } from "../../keys/schemas.ts";
 import { accountOfKey } from "../../operations/change-account.ts";
-import { requireKept } from "../../operations/erase-account.ts";
+import { requireNotErased } from "../../operations/erase-account.ts";
 import { recordOperation } from "../../operations/operator-audit.ts";
 import { iso, isoOrNull } from "../../time/clock.ts";
 import { idOf, keyContext, type OperatorContext, type OperatorEnv, operating, readBody } from "../context.ts";
@@ -46,7 +46,7 @@ keys.get("/accounts/:id/keys", async (c) => {
 
 keys.post("/accounts/:id/keys", async (c) => {
   const newKey = newKeyOf(await readBody(c, NewKey));
-  await requireKept(connect(c.env.DB), idOf(c));
+  await requireNotErased(connect(c.env.DB), idOf(c));
   const account = await readAccount(connect(c.env.DB), idOf(c));
   const context = keyContext(c, account, "key.made");
   const { key, secretKey } = await createKey(context, newKey);

@@ -37,9 +37,9 @@ export async function createTask({ db, actor, now, commit }: WriteContext, conte
 /**
  * Updates the members of a task that `patch` has. Writes nothing if no value differs. Throws `not_found`, `precondition_failed` and `invalid_body`.
  */
-export function changeTask(context: WriteContext, id: string, patch: Partial<TaskContent>, holds: Precondition): Promise<Task> {
+export function changeTask(context: WriteContext, id: string, patch: Partial<TaskContent>, precondition: Precondition): Promise<Task> {
   const { db, now, commit } = context;
-  return withOptimisticLock({ read: () => readTask(context, id), holds, name: "task" }, async (before) => {
+  return withOptimisticLock({ read: () => readTask(context, id), precondition, name: "task" }, async (before) => {
     const changes = differing(patch, before);
     if (isEmpty(changes)) return before;
     const changed = { ...before, ...changes };
@@ -65,9 +65,9 @@ export function changeTask(context: WriteContext, id: string, patch: Partial<Tas
 }
 
 /** Deletes a task. Throws `not_found` and `precondition_failed`. */
-export function deleteTask(context: WriteContext, id: string, holds: Precondition): Promise<void> {
+export function deleteTask(context: WriteContext, id: string, precondition: Precondition): Promise<void> {
   const { db, now, commit } = context;
-  return withOptimisticLock({ read: () => readTask(context, id), holds, name: "task" }, async (before) => {
+  return withOptimisticLock({ read: () => readTask(context, id), precondition, name: "task" }, async (before) => {
     const [deleted] = await commit({
       evenWhereFull: true,
       result: null,

@@ -27,9 +27,9 @@ const maxPiecesPerRequest = 20;
  * Deletes a user and unassigns the user's tasks. The scheduled job finishes a deletion of more than 20 pieces. Twenty pieces hold 10,000 tasks, or
  * 2,500 tasks if the account has 20 webhooks. Throws `not_found`, `precondition_failed` and `limit_reached`.
  */
-export async function deleteUser(context: WriteContext, id: string, holds: Precondition): Promise<void> {
+export async function deleteUser(context: WriteContext, id: string, precondition: Precondition): Promise<void> {
   const { db, now, commit } = context;
-  const marked = await withOptimisticLock({ read: () => readUser(context, id), holds, name: "user" }, async (before) => {
+  const marked = await withOptimisticLock({ read: () => readUser(context, id), precondition, name: "user" }, async (before) => {
     await requireFew(context);
     const { deletionRequestedAt, revision } = { deletionRequestedAt: now, ...nextVersion(before, now) };
     const [written] = await commit({

@@ -1,7 +1,7 @@
 import { createRoute, z } from "@hono/zod-openapi";
-import { readContext, writeContext } from "../../api/acting.ts";
-import { etagOf, preconditionOf, respondOne } from "../../api/middleware/conditional.ts";
-import { runIdempotently } from "../../api/middleware/idempotency.ts";
+import { etagOf, preconditionOf, respondOne } from "../../api/conditional.ts";
+import { runIdempotentPost } from "../../api/idempotency.ts";
+import { readContext, writeContext } from "../../api/operation-contexts.ts";
 import { respondEmpty, respondJson } from "../../api/respond.ts";
 import { failsWith, requireScope } from "../../api/route-parts/access.ts";
 import { pageOf, positionAt, respondPage } from "../../api/route-parts/pages.ts";
@@ -78,7 +78,7 @@ const create = createRoute({
 
 routes.openapi(create, (c) => {
   const input = c.req.valid("json");
-  return runIdempotently(c, {
+  return runIdempotentPost(c, {
     run: (context) => createUser(context, input),
     respond: (user) => ({
       status: 201,

@@ -42,9 +42,9 @@ export async function createUser({ db, actor, now, commit }: WriteContext, input
 }
 
 /** Updates the members of a user that `patch` has. Writes nothing if no value differs. Throws `not_found`, `precondition_failed` and `conflict`. */
-export function changeUser(context: WriteContext, id: string, patch: UserPatch, holds: Precondition): Promise<User> {
+export function changeUser(context: WriteContext, id: string, patch: UserPatch, precondition: Precondition): Promise<User> {
   const { db, now, commit } = context;
-  return withOptimisticLock({ read: () => readUser(context, id), holds, name: "user" }, async (before) => {
+  return withOptimisticLock({ read: () => readUser(context, id), precondition, name: "user" }, async (before) => {
     const changes = differing(patch, before);
     if (isEmpty(changes)) return before;
     const changed = { ...before, ...changes };

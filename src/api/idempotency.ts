@@ -1,14 +1,14 @@
-import type { ReadContext } from "../../accounts/actor.ts";
-import { hashOf } from "../../crypto/hash.ts";
-import { Failure } from "../../errors/failure.ts";
-import { urlOf } from "../../http/request-url.ts";
-import { runIdempotently as runOnceFor } from "../../idempotency/run-idempotently.ts";
-import type { IdempotentRequest, StoredResponse } from "../../idempotency/store.ts";
-import type { WriteContext } from "../../webhooks/outbox.ts";
-import { actorOf, outboxOf, readContext, writeContext } from "../acting.ts";
-import { canonicalJsonOf } from "../canonical-json.ts";
-import type { ApiContext } from "../context.ts";
-import { respondJson } from "../respond.ts";
+import type { ReadContext } from "../accounts/actor.ts";
+import { hashOf } from "../crypto/hash.ts";
+import { Failure } from "../errors/failure.ts";
+import { urlOf } from "../http/request-url.ts";
+import { runIdempotently as runOnceFor } from "../idempotency/run-idempotently.ts";
+import type { IdempotentRequest, StoredResponse } from "../idempotency/store.ts";
+import type { WriteContext } from "../webhooks/outbox.ts";
+import { canonicalJsonOf } from "./canonical-json.ts";
+import type { ApiContext } from "./context.ts";
+import { actorOf, outboxOf, readContext, writeContext } from "./operation-contexts.ts";
+import { respondJson } from "./respond.ts";
 
 /** The pattern of a valid Idempotency-Key. */
 export const idempotencyKeyPattern = "^[\\x20-\\x7e]{1,255}$";
@@ -49,7 +49,7 @@ interface Post<Result, Body, Status> {
 }
 
 /** Handles a POST so that it takes effect once per Idempotency-Key. A repeated request has no effect and gets the response to the first request. */
-export async function runIdempotently<Result, Body extends object, Status extends 200 | 201 | 202>(
+export async function runIdempotentPost<Result, Body extends object, Status extends 200 | 201 | 202>(
   c: ApiContext,
   { authorize = () => {}, run, respond: responseFor, beforeReplay = async () => {} }: Post<Result, Body, Status>,
 ) {

@@ -2,7 +2,8 @@ import type { Actor, LogReadContext, ReadContext } from "../accounts/actor.ts";
 import { connectToStore } from "../activity/databases.ts";
 import { refreshBy } from "../activity/writers.ts";
 import type { Guards } from "../admission/guards.ts";
-import { type SigningSecret, signingSecretsIn } from "../credentials/key-format.ts";
+import type { SigningSecret } from "../credentials/key-format.ts";
+import { signingSecrets } from "../credentials/signing-secrets.ts";
 import { connect } from "../db/client.ts";
 import type { KeyContext } from "../keys/write-key.ts";
 import type { Refresh } from "../usage/refresh-roll-ups.ts";
@@ -67,7 +68,7 @@ export const writeContext = (c: Requesting, acting: Acting, commit = usualCommit
 
 /** Returns the context for functions that create or change keys. */
 export function keyContext(c: Requesting, acting: Acting, commit = usualCommit(c, acting)): KeyContext & { signing: SigningSecret } {
-  const [signing] = signingSecretsIn(c.env);
+  const [signing] = signingSecrets(c.env);
   return { ...logContext(c, acting), signing, commit };
 }
 

@@ -1,20 +1,20 @@
 import { secondMs } from "../time/clock.ts";
 import { withDeadline } from "../time/deadline.ts";
-import { rollUpAccount } from "./refresh-roll-ups.ts";
+import { rollUpAccount } from "./roll-up-buckets.ts";
 
 /**
  * The pause after a refresh, as a multiple of the time that D1 spent on the refresh. A factor of 50 limits an account that is read all the time to 2
  * % of D1's time.
  */
-const restOfOthers = 50;
+const pauseFactor = 50;
 const shortestRestAfterFailureMs = 5 * secondMs;
-const answeredWithinMs = 20 * secondMs;
+const timeoutMs = 20 * secondMs;
 
 /**
  * Refreshes the usage of accounts for their readers. Runs at most one refresh per account at a time, shared by all waiting readers, and pauses after
  * each refresh. A client that polls the largest account therefore does not slow down other accounts.
  */
-export class Refreshes {
+export class RefreshThrottle {
   readonly #d1: () => D1Database;
   /** Per account: the running refresh, or the earliest time the next one may start. */
   readonly #latest = new Map<string, { running: Promise<void> | null; notBefore: number }>();
@@ -31,7 +31,7 @@ export class Refreshes {
     if (latest && now < latest.notBefore) return Promise.resolve();
     for (const [id, { running, notBefore }] of this.#latest) if (!running && notBefore <= now) this.#latest.delete(id);
     // The deadline applies only to waiting readers. The next refresh starts after D1 has finished the current one.
-    const running = withDeadline(this.#run(accountId, now), answeredWithinMs, "Refreshing usage");
+    const running = withDeadline(this.#run(accountId, now), timeoutMs, "Refreshing usage");
     this.#latest.set(accountId, { running, notBefore: 0 });
     return running;
   }
@@ -39,9 +39,9 @@ export class Refreshes {
   async #run(accountId: string, startedAt: number): Promise<void> {
     let restMs = 0;
     try {
-      restMs = restOfOthers * (await rollUpAccount(this.#d1(), accountId));
+      restMs = pauseFactor * (await rollUpAccount(this.#d1(), accountId));
     } catch (error) {
-      restMs = Math.max(shortestRestAfterFailureMs, restOfOthers * (Date.now() - startedAt));
+      restMs = Math.max(shortestRestAfterFailureMs, pauseFactor * (Date.now() - startedAt));
       throw error;
     } finally {
       this.#latest.set(accountId, { running: null, notBefore: Date.now() + restMs });

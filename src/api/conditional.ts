@@ -1,8 +1,8 @@
-import { hashOf } from "../../crypto/hash.ts";
-import type { Precondition } from "../../db/optimistic-locking.ts";
-import { Failure } from "../../errors/failure.ts";
-import type { ApiContext } from "../context.ts";
-import { respondEmpty, respondJson } from "../respond.ts";
+import { hashOf } from "../crypto/hash.ts";
+import type { Precondition } from "../db/optimistic-locking.ts";
+import { Failure } from "../errors/failure.ts";
+import type { ApiContext } from "./context.ts";
+import { respondEmpty, respondJson } from "./respond.ts";
 
 // An ETag contains the revision of a row. If the response also shows data from outside the row, the ETag ends with a hash of 12 hex digits. A read
 // with If-None-Match compares the whole ETag. All other checks compare only the revision, because a write can overwrite only data in the row. Proxies

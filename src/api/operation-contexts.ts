@@ -1,11 +1,10 @@
-import type { Actor, LogReadContext, ReadContext } from "../accounts/actor.ts";
+import type { Actor } from "../accounts/actor.ts";
 import { firstStore } from "../activity/databases.ts";
 import { connect } from "../db/client.ts";
 import { originOf } from "../http/client-address.ts";
 import { principalOf } from "../http/context.ts";
-import * as contexts from "../http/contexts.ts";
-import { actingKey } from "../keys/acting-key.ts";
-import type { Refresh } from "../usage/refresh-roll-ups.ts";
+import * as contexts from "../http/operation-contexts.ts";
+import { authorityOfKey } from "../keys/acting-key.ts";
 import type { Commit, Outbox, WriteContext } from "../webhooks/outbox.ts";
 import type { WebhookContext } from "../webhooks/write-webhooks.ts";
 import type { ApiContext } from "./context.ts";
@@ -26,13 +25,13 @@ function actingOf(c: ApiContext): contexts.Acting {
   return {
     actor: actorOf(c),
     store: admission.key.activityStore ?? firstStore,
-    authority: actingKey(connect(c.env.DB), { keyId, scope: c.get("policy")?.scope ?? null }),
+    authority: authorityOfKey(connect(c.env.DB), { keyId, scope: c.get("policy")?.scope ?? null }),
     scopes: admission.key.scopes,
   };
 }
 
-export const readContext = (c: ApiContext): ReadContext => contexts.readContext(c, { actor: actorOf(c) });
-export const logContext = (c: ApiContext): LogReadContext & { refresh: Refresh } => contexts.logContext(c, actingOf(c));
+export const readContext = (c: ApiContext) => contexts.readContext(c, { actor: actorOf(c) });
+export const logContext = (c: ApiContext) => contexts.logContext(c, actingOf(c));
 export const outboxOf = (c: ApiContext): Outbox => contexts.outboxFor(c, actingOf(c).authority);
 export const writeContext = (c: ApiContext): WriteContext => contexts.writeContext(c, actingOf(c));
 export const keyContext = (c: ApiContext, commit?: Commit) => contexts.keyContext(c, actingOf(c), commit);

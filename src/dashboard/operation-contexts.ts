@@ -3,8 +3,8 @@ import { connectToStore } from "../activity/databases.ts";
 import type { Guards } from "../admission/guards.ts";
 import { connect } from "../db/client.ts";
 import { originOf } from "../http/client-address.ts";
-import * as contexts from "../http/contexts.ts";
-import { actingSession } from "../identity/acting-session.ts";
+import * as contexts from "../http/operation-contexts.ts";
+import { authorityOfSession } from "../identity/acting-session.ts";
 import { may } from "../identity/roles.ts";
 import { scopes } from "../keys/scopes.ts";
 import type { Finishing } from "../operations/removal.ts";
@@ -23,7 +23,7 @@ function actingOf(c: PageContext): contexts.Acting {
   return {
     actor: { accountId: account.id, by, from: originOf(c) },
     store: account.activityStore,
-    authority: signedIn ? actingSession(connect(c.env.DB), signedIn) : undefined,
+    authority: signedIn ? authorityOfSession(connect(c.env.DB), signedIn) : undefined,
     // Only roles that may read the audit log may access events about members.
     scopes: may(roleOf(visitor), "audit") ? null : scopes.filter((scope) => scope !== "audit:read"),
   };

@@ -1,11 +1,11 @@
 import type { Hook } from "@hono/zod-openapi";
 import type { z } from "zod";
-import { maskKeys } from "../../credentials/mask-keys.ts";
-import { Failure, type FieldError, type FieldErrorCode } from "../../errors/failure.ts";
-import { hasQuery, urlOf } from "../../http/request-url.ts";
-import { fieldCode } from "../../inputs/field-code.ts";
-import { required } from "../../inputs/values.ts";
-import type { ApiContext, ApiEnv } from "../context.ts";
+import { maskKeys } from "../credentials/mask-keys.ts";
+import { Failure, type FieldError, type FieldErrorCode } from "../errors/failure.ts";
+import { hasQuery, urlOf } from "../http/request-url.ts";
+import { fieldCode } from "../inputs/field-code.ts";
+import { required } from "../inputs/values.ts";
+import type { ApiContext, ApiEnv } from "./context.ts";
 
 const maxFieldErrors = 100;
 const maxName = 100;
@@ -61,7 +61,7 @@ const invalidQuery = (fieldErrors: FieldError[]) =>
   new Failure("invalid_parameter", "The query has parameters that are not valid.", { fieldErrors });
 
 /** Throws `invalid_parameter` for every query parameter of an operation that takes none. */
-export function refuseQuery(c: ApiContext): void {
+export function rejectQuery(c: ApiContext): void {
   if (!hasQuery(c)) return;
   const names = [...new Set(urlOf(c).searchParams.keys())];
   if (names.length === 0) return;

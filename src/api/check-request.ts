@@ -1,9 +1,9 @@
 import { createMiddleware } from "hono/factory";
-import { Failure } from "../../errors/failure.ts";
-import type { ApiContext, ApiEnv, ApiRoute } from "../context.ts";
+import { Failure } from "../errors/failure.ts";
 import { tagsIn } from "./conditional.ts";
+import type { ApiContext, ApiEnv, ApiRoute } from "./context.ts";
 import { idempotencyKeyIn } from "./idempotency.ts";
-import { refuseQuery, requireDecodable } from "./validation.ts";
+import { rejectQuery, requireDecodable } from "./validation.ts";
 
 /**
  * Validates a request before its handler runs, in the order of the contract: body size and arrival, media type, JSON syntax, headers, query. The
@@ -11,13 +11,14 @@ import { refuseQuery, requireDecodable } from "./validation.ts";
  * it.
  */
 export const checkRequest = createMiddleware<ApiEnv>(async function checkRequest(c, next) {
+  // `RoutePolicies` in `src/surfaces/api.ts` found this policy during authentication.
   const policy = c.get("policy");
   if (!policy?.isOperation) return next();
   const { failure } = c.get("body");
   if (failure && !policy.isPublic) throw failure;
   if (policy.mediaTypes.length > 0) requireJson(c, policy);
   for (const header of policy.headers) headerChecks[header]?.(c);
-  if (!policy.takesQuery) refuseQuery(c);
+  if (!policy.takesQuery) rejectQuery(c);
   else if (!policy.isPublic) requireDecodable(c);
   return next();
 });
