@@ -1,7 +1,7 @@
 import { limitCeiling } from "../../src/accounts/account.ts";
 import { entriesScannedAtOnce } from "../../src/activity/read-activity.ts";
-import { usualDays } from "../../src/activity/retention.ts";
-import { lines } from "../../src/admission/events.ts";
+import { defaultDays } from "../../src/activity/retention.ts";
+import { thresholds } from "../../src/admission/events.ts";
 import { auditRetentionMs } from "../../src/audit/audit.ts";
 import { maxOwn } from "../../src/audit/own-sign-in.ts";
 import { integer } from "../../src/dashboard/format.ts";
@@ -15,14 +15,14 @@ import { retentionMs as idempotencyKeptMs } from "../../src/idempotency/store.ts
 import { invitationMs as invitationKeptMs, maxMembers } from "../../src/identity/invitations.ts";
 import { maxPasskeys } from "../../src/identity/passkeys.ts";
 import { codesPerMember } from "../../src/identity/recovery-codes.ts";
-import { sessionIdleMs, maxSessionMs, stepUpMs } from "../../src/identity/sessions.ts";
-import { maxLiveKeys, maxCreatedPerDay, reservedForRole } from "../../src/keys/bounds.ts";
+import { maxSessionMs, sessionIdleMs, stepUpMs } from "../../src/identity/sessions.ts";
+import { maxCreatedPerDay, maxLiveKeys, reservedForRole } from "../../src/keys/bounds.ts";
 import { expiryNoticeMs } from "../../src/keys/events.ts";
 import { defaultScopes, scopes } from "../../src/keys/scopes.ts";
 import type { JsonObject } from "../../src/openapi/document.ts";
 import { maxAttemptsPerMinute } from "../../src/operations/sign-in-failures.ts";
 import { manifests } from "../../src/registry/manifests.ts";
-import { inMib, maxStored, reserveBytes, storedNames, usualQuotaBytes } from "../../src/storage/storage.ts";
+import { defaultQuotaBytes, inMib, maxStored, reserveBytes, storedNames } from "../../src/storage/storage.ts";
 import { dayMs, secondMs } from "../../src/time/clock.ts";
 import { units } from "../../src/time/relative-time.ts";
 import { timeoutMs } from "../../src/webhooks/attempt.ts";
@@ -78,8 +78,8 @@ export const figures = (document: JsonObject, origin: string): Record<string, st
   "keys.made": integer(maxCreatedPerDay),
   "keys.madeByAdmin": integer(reservedForRole),
   "keys.madeByOwner": integer(2 * reservedForRole),
-  "people.most": integer(maxMembers),
-  "passkeys.most": String(maxPasskeys),
+  "members.max": integer(maxMembers),
+  "passkeys.max": String(maxPasskeys),
   "signIn.changes": String(maxOwn["passkey.added"]),
   "signIn.recorded": String(maxOwn["session.started"]),
   "redeliveries.most": String(maxUnfinished),
@@ -87,10 +87,10 @@ export const figures = (document: JsonObject, origin: string): Record<string, st
   "scopes.all": list(scopes),
   "scopes.usual": list(defaultScopes),
   "idempotency.kept": duration(idempotencyKeptMs),
-  "storage.quota": inMib(usualQuotaBytes),
+  "storage.quota": inMib(defaultQuotaBytes),
   "storage.reserve": inMib(reserveBytes),
   "lists.scanned": integer(scannedAtOnce),
-  "activity.kept": duration(usualDays * dayMs),
+  "activity.kept": duration(defaultDays * dayMs),
   "activity.scanned": integer(entriesScannedAtOnce),
   "audit.kept": duration(auditRetentionMs),
   "webhooks.most": String(maxWebhooks),
@@ -103,7 +103,7 @@ export const figures = (document: JsonObject, origin: string): Record<string, st
   "webhooks.maxRetryAfter": duration(maxRetryAfterMs),
   "webhooks.patience": duration(maxFailingMs),
   "events.kept": duration(eventRetentionMs),
-  "limit.lines": lines.map(([, share]) => `${share * 100} %`).join(" and at "),
+  "limit.lines": thresholds.map(([, share]) => `${share * 100} %`).join(" and at "),
   ...fromDocument(document),
   ...fromManifests(),
   "webhooks.pace": String(secondMs / paceMs),

@@ -6,13 +6,13 @@ import { deleteOldBuckets, deleteOldMarks } from "../usage/dirty-buckets.ts";
 /** The fewest and the most days for which a log can be kept. */
 export const retentionDays = { min: 2, max: 90 };
 /** The default retention of the log, in days. The operator can configure another number. */
-export const usualDays = 31;
+export const defaultDays = 31;
 
 /**
  * Returns the retention of the log in days, for accounts without a retention of their own. Throws if `ACTIVITY_DAYS` is not a whole number from 2 to
  * 90.
  */
-export function activityDays({ ACTIVITY_DAYS = String(usualDays) }: { ACTIVITY_DAYS?: string }): number {
+export function activityDays({ ACTIVITY_DAYS = String(defaultDays) }: { ACTIVITY_DAYS?: string }): number {
   const days = Number(ACTIVITY_DAYS);
   if (!Number.isInteger(days) || days < retentionDays.min || days > retentionDays.max)
     throw new Error(`ACTIVITY_DAYS must be a whole number from ${retentionDays.min} to ${retentionDays.max}`);

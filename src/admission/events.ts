@@ -16,16 +16,16 @@ const data = z.strictObject({
 
 export const eventKinds = kindsOf(manifest.events[0], data);
 
-export const lines = [
+export const thresholds = [
   [eventKinds["rate_limit.warning"], 0.8],
   [eventKinds["rate_limit.reached"], 1],
 ] as const;
 
-export const lowestLine = Math.min(...lines.map(([, share]) => share));
+export const lowestThreshold = Math.min(...thresholds.map(([, share]) => share));
 
 /** Returns an event for each threshold that the window has reached, except for event types in `notified`. */
 export function dueLimitEvents(keyId: string, config: KeyConfig, window: Window, notified: readonly string[], now: number): Event[] {
-  return lines
+  return thresholds
     .filter(([{ type }, share]) => window.used >= share * config.hourlyLimit && !notified.includes(type))
     .map(([kind]) => ({
       ...newEvent(

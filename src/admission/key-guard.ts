@@ -9,7 +9,7 @@ import { enqueueVia } from "../webhooks/enqueue.ts";
 import { commitEvents } from "../webhooks/write-events.ts";
 import { type Admission, type AdmissionRequest, denialOf, factsOf, type KeyConfig, type KeyFacts, type RateLimit } from "./admission.ts";
 import { EventJournal } from "./event-journal.ts";
-import { dueLimitEvents, lowestLine } from "./events.ts";
+import { dueLimitEvents, lowestThreshold } from "./events.ts";
 import { readConfig } from "./read-config.ts";
 import { countOne, openWindow, recoveredWindow, releaseReservation, resetsAt, type Window, windowAt } from "./window.ts";
 
@@ -163,7 +163,7 @@ export class KeyGuard extends DurableObject<Env> {
     // The platform holds back the response until this write is on disk.
     if (after.reserved > before.reserved) this.#persistWindow();
     this.#lastCountedAt = now;
-    if (after.used >= lowestLine * config.hourlyLimit) this.#notify(config, now);
+    if (after.used >= lowestThreshold * config.hourlyLimit) this.#notify(config, now);
     if (after.reserved > after.used) this.#setAlarmBy(now + quietMs);
     return true;
   }

@@ -23,7 +23,7 @@ export const anyOrigin = {
   "Access-Control-Expose-Headers": exposed.join(","),
 };
 
-const usualHeaders = "Authorization,Content-Type,Idempotency-Key,If-Match,If-None-Match";
+const defaultHeaders = "Authorization,Content-Type,Idempotency-Key,If-Match,If-None-Match";
 const maxHeaderList = 4096;
 /** The pattern of a header name (RFC 9110, 5.6.2). */
 const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
@@ -50,7 +50,7 @@ export const options = (methodsAt: (c: AppContext) => readonly string[] | undefi
  * browsers send no credentials to the API by themselves.
  */
 function allowedHeaders(requested: string | undefined): string {
-  if (requested === undefined) return usualHeaders;
+  if (requested === undefined) return defaultHeaders;
   const names = requested.slice(0, maxHeaderList).split(",");
   return names
     .map((name) => name.trim())

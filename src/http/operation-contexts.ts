@@ -59,21 +59,21 @@ export const outboxFor = (c: Requesting, authority?: Authority): Outbox => ({
   ...(authority && { authority }),
 });
 
-const usualCommit = (c: Requesting, { authority }: Acting): Commit => commitTo(outboxFor(c, authority));
+const defaultCommit = (c: Requesting, { authority }: Acting): Commit => commitTo(outboxFor(c, authority));
 
-export const writeContext = (c: Requesting, acting: Acting, commit = usualCommit(c, acting)): WriteContext & { guards: Guards } => ({
+export const writeContext = (c: Requesting, acting: Acting, commit = defaultCommit(c, acting)): WriteContext & { guards: Guards } => ({
   ...readContext(c, acting),
   commit,
 });
 
 /** Returns the context for functions that create or change keys. */
-export function keyContext(c: Requesting, acting: Acting, commit = usualCommit(c, acting)): KeyContext & { signing: SigningSecret } {
+export function keyContext(c: Requesting, acting: Acting, commit = defaultCommit(c, acting)): KeyContext & { signing: SigningSecret } {
   const [signing] = signingSecrets(c.env);
   return { ...logContext(c, acting), signing, commit };
 }
 
 /** Returns the context for functions that create or change webhooks. */
-export const webhookContext = (c: Requesting, acting: Acting, commit = usualCommit(c, acting)): WebhookContext => ({
+export const webhookContext = (c: Requesting, acting: Acting, commit = defaultCommit(c, acting)): WebhookContext => ({
   ...readContext(c, acting),
   commit,
   scopes: acting.scopes,

@@ -3,7 +3,7 @@ import { secondMs } from "../time/clock.ts";
 import type { AppContext } from "./context.ts";
 
 const methods = ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"];
-const usualSample = 0.01;
+const defaultSample = 0.01;
 
 /**
  * Logs one line of JSON for each request that failed with 5xx, and for a sample of all other requests. The field names follow OpenTelemetry's
@@ -23,10 +23,10 @@ let latest: { text: string | undefined; sample: number } | undefined;
  * and the default is used.
  */
 export function sampleOf(text: string | undefined): number {
-  if (latest?.text === text) return latest?.sample ?? usualSample;
+  if (latest?.text === text) return latest?.sample ?? defaultSample;
   const isValid = text === undefined || /^(?:0(?:\.\d+)?|1(?:\.0+)?)$/.test(text);
-  if (!isValid) console.error(`LOG_SAMPLE must be a number from 0 to 1, like 0.01. Until it is, ${usualSample} is used.`);
-  latest = { text, sample: text === undefined || !isValid ? usualSample : Number(text) };
+  if (!isValid) console.error(`LOG_SAMPLE must be a number from 0 to 1, like 0.01. Until it is, ${defaultSample} is used.`);
+  latest = { text, sample: text === undefined || !isValid ? defaultSample : Number(text) };
   return latest.sample;
 }
 

@@ -92,9 +92,9 @@ export async function invite(
     expiresAt: now + invitationMs,
     createdAt: now,
   };
-  const people = membersOf(actor.accountId, now);
+  const taken = membersOf(actor.accountId, now);
   const isNew = isNoMember(actor.accountId, requireEmailKey(email));
-  const when = sql`(${isNew} AND ${people} < ${maxMembers})`;
+  const when = sql`(${isNew} AND ${taken} < ${maxMembers})`;
   const [made] = await commit({
     result: null,
     events: [memberInvited({ ...invitation, name: "" }, now)],
@@ -103,8 +103,8 @@ export async function invite(
     when,
   });
   if (wrote(made)) return { invitation, token };
-  const [counted] = await db.all<{ people: number }>(sql`SELECT ${people} AS people`);
-  throw counted && counted.people >= maxMembers
+  const [counted] = await db.all<{ members: number }>(sql`SELECT ${taken} AS members`);
+  throw counted && counted.members >= maxMembers
     ? new Failure(
         "limit_reached",
         `An account may have ${maxMembers.toLocaleString("en")} members and open invitations. Remove a member or withdraw an invitation first.`,

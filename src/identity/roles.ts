@@ -4,13 +4,13 @@ export const roles = members.role.enumValues;
 export type Role = (typeof roles)[number];
 
 /** A permission that a role can have. Every role can view the overview without a permission. */
-export type Permission = "keys" | "webhooks" | "people" | "owners" | "audit" | "account";
+export type Permission = "keys" | "webhooks" | "members" | "owners" | "audit" | "account";
 
 const permissions: Record<Role, readonly Permission[]> = {
   viewer: [],
   developer: ["keys", "webhooks"],
-  admin: ["keys", "webhooks", "people", "audit", "account"],
-  owner: ["keys", "webhooks", "people", "owners", "audit", "account"],
+  admin: ["keys", "webhooks", "members", "audit", "account"],
+  owner: ["keys", "webhooks", "members", "owners", "audit", "account"],
 };
 
 export const may = (role: Role, permission: Permission): boolean => permissions[role].includes(permission);
@@ -23,7 +23,7 @@ export const rolesWith = (permission: Permission): Role[] => roles.filter((role)
  * and admins manage viewers and developers.
  */
 export const mayManage = (own: Role, other: Role): boolean =>
-  may(own, "owners") || (may(own, "people") && (other === "viewer" || other === "developer"));
+  may(own, "owners") || (may(own, "members") && (other === "viewer" || other === "developer"));
 
 /** Returns the roles that a member with the role `own` may manage. */
 export const managedBy = (own: Role): Role[] => roles.filter((other) => mayManage(own, other));

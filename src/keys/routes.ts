@@ -27,7 +27,7 @@ const Key = z
 
 const KeyWithSecret = z
   .strictObject({
-    ...KeyData.shape,
+    ...schemas.KeyData.shape,
     secret_key: z.string().meta({
       description: "The secret key to send in the header `Authorization: Bearer`. The secret key is shown only once.",
       example: "dvo_4fPq2rT8vX0zB6dH_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5bC7x7Qa",
@@ -35,7 +35,7 @@ const KeyWithSecret = z
   })
   .openapi("KeyWithSecret", { description: "A key with its secret, which is shown only once." });
 
-const ReplayedKey = z.strictObject({ ...KeyData.shape, secret_key: noSecret }).openapi("ReplayedKey", {
+const ReplayedKey = z.strictObject({ ...schemas.KeyData.shape, secret_key: noSecret }).openapi("ReplayedKey", {
   description:
     "The response to a repeated request with the same Idempotency-Key. This response has the header `Idempotent-Replayed`, and cannot show the secret again. If you did not get the first response, rotate the key.",
 });

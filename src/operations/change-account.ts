@@ -14,7 +14,7 @@ import { changeKey } from "../keys/change-key.ts";
 import { pushKeysOf } from "../keys/push-key.ts";
 import { raiseVersions } from "../keys/raise-versions.ts";
 import { apiKeys } from "../keys/tables.ts";
-import { maxStored, type Stored, usualQuotaBytes } from "../storage/storage.ts";
+import { defaultQuotaBytes, maxStored, type Stored } from "../storage/storage.ts";
 import { accountStorage } from "../storage/tables.ts";
 import { type Operating, operatorCommit } from "./operating.ts";
 import { storeOperation } from "./operator-audit.ts";
@@ -143,7 +143,7 @@ export async function readStorage(db: Db, accountId: string): Promise<AccountSto
   const names = Object.keys(maxStored) as Stored[];
   const each = names.map((name) => [name, { stored: row?.[name] ?? 0, most: maxStored[name] }]);
   return {
-    bytes: { stored: row?.bytes ?? 0, most: storageQuotaBytes ?? usualQuotaBytes },
+    bytes: { stored: row?.bytes ?? 0, most: storageQuotaBytes ?? defaultQuotaBytes },
     rows: Object.fromEntries(each) as AccountStorage["rows"],
     droppedEvents: row?.droppedEvents ?? 0,
   };

@@ -18,7 +18,7 @@ interface Section {
   rowsAtOnce: number;
 }
 
-const usualRowsAtOnce = 200;
+const defaultRowsAtOnce = 200;
 
 /** Columns that are internal to the service, and so are not exported from any table. */
 const internal = ["account_id", "revision", "row_bytes"];
@@ -27,7 +27,7 @@ function sectionOf(table: AreaTable): Section | null {
   const { name, primaryKey, facts } = table;
   if (facts.export === "left out") return null;
   const { as = name, order = primaryKey.filter((column) => column !== "account_id"), hidden = [], rowsAtOnce } = facts.export ?? {};
-  return { type: as, table, order, hidden: [...internal, ...hidden], rowsAtOnce: rowsAtOnce ?? usualRowsAtOnce };
+  return { type: as, table, order, hidden: [...internal, ...hidden], rowsAtOnce: rowsAtOnce ?? defaultRowsAtOnce };
 }
 
 /**

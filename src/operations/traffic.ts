@@ -3,7 +3,7 @@ import { type Account, accountsAfter } from "../accounts/account.ts";
 import { activityDatabase } from "../activity/databases.ts";
 import type { Db } from "../db/client.ts";
 import { messagesOf } from "../db/failures.ts";
-import { usualQuotaBytes } from "../storage/storage.ts";
+import { defaultQuotaBytes } from "../storage/storage.ts";
 import { accountStorage } from "../storage/tables.ts";
 import { dayMs, dayStart, hourStart } from "../time/clock.ts";
 
@@ -112,7 +112,7 @@ async function trafficOf(db: Db, activity: D1Database, accounts: readonly Accoun
       usedPercent: nearest?.percent ?? 0,
       keyId: nearest?.keyId ?? null,
       storedBytes: storedBy.get(id) ?? 0,
-      quotaBytes: storageQuotaBytes ?? usualQuotaBytes,
+      quotaBytes: storageQuotaBytes ?? defaultQuotaBytes,
     };
   });
 }

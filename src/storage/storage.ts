@@ -11,7 +11,7 @@ import { accountStorage } from "./tables.ts";
 const mib = 1024 * 1024;
 
 /** The default storage quota of an account, in bytes. The main database is full when 34 accounts reach this quota. */
-export const usualQuotaBytes = 256 * mib;
+export const defaultQuotaBytes = 256 * mib;
 
 /**
  * The reserve of an account beyond its quota, in bytes. The reserve is for events of changes that delete or end something, and for failed delivery
@@ -45,7 +45,7 @@ export const mayStore = (accountId: string, what: Stored): SQL =>
 const storedBytes = (accountId: string | SQL): SQL =>
   sql`coalesce((SELECT bytes FROM account_storage WHERE account_storage.account_id = ${accountId}), 0)`;
 const quotaBytes = (accountId: string | SQL): SQL =>
-  sql`coalesce((SELECT storage_quota_bytes FROM accounts WHERE accounts.id = ${accountId}), ${usualQuotaBytes})`;
+  sql`coalesce((SELECT storage_quota_bytes FROM accounts WHERE accounts.id = ${accountId}), ${defaultQuotaBytes})`;
 
 /** The SQL condition that the account's quota has room for `more` bytes, and for at least one byte. */
 export const isWithinQuota = (accountId: string, more = 0): SQL =>

@@ -30,7 +30,7 @@ export const MemberTable = ({ members, c, own, now }: { members: readonly Member
           <td>
             {mayManage(own, member.role) && (
               <div class="buttons">
-                <form class="inline" method="post" action={`/settings/people/${member.id}/role`}>
+                <form class="inline" method="post" action={`/settings/members/${member.id}/role`}>
                   <label class="unseen" for={`role-${member.id}`}>
                     Role of {member.name}
                   </label>
@@ -45,7 +45,7 @@ export const MemberTable = ({ members, c, own, now }: { members: readonly Member
                   </select>
                   <button type="submit">Change role</button>
                 </form>
-                <a class="button danger" href={`/settings/people/${member.id}/remove`}>
+                <a class="button danger" href={`/settings/members/${member.id}/remove`}>
                   Remove<span class="unseen"> {member.name}</span>
                 </a>
               </div>

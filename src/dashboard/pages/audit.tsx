@@ -106,7 +106,7 @@ auditPages.get("/settings/audit", needs("audit"), async (c) => {
                     <bdi>{entry.targetName ?? entry.targetId}</bdi>
                     {entry.action === "member.removed" && (
                       <div>
-                        <a href={`/settings/people/${entry.targetId}/remove`}>Keys and webhooks left behind</a>
+                        <a href={`/settings/members/${entry.targetId}/remove`}>Keys and webhooks left behind</a>
                       </div>
                     )}
                   </td>

@@ -29,13 +29,13 @@ import { backToSettings, showSettings } from "./settings.tsx";
  */
 export const memberRemovalPages = new Hono<PageEnv>();
 
-memberRemovalPages.get("/settings/people/:id/remove", needs("people"), async (c) => {
+memberRemovalPages.get("/settings/members/:id/remove", needs("members"), async (c) => {
   const member = await readCurrentOrFormerMember(readContext(c), idOf(c));
   if (!mayManage(roleOf(c.get("visitor")), member.role)) return showForbidden(c, "owners");
   return showRemoval(c, member);
 });
 
-memberRemovalPages.post("/settings/people/:id/remove", needs("people", "always"), async (c) => {
+memberRemovalPages.post("/settings/members/:id/remove", needs("members", "always"), async (c) => {
   const form = await readForm(c);
   const member = await readCurrentOrFormerMember(readContext(c), idOf(c));
   if (!mayManage(roleOf(c.get("visitor")), member.role)) return showForbidden(c, "owners");
@@ -74,7 +74,7 @@ async function showRemoval(c: PageContext, member: Member, formError?: FormError
       </p>
       <EndingInvitations invitations={invitations} />
       <MadeWebhooks webhooks={webhooks} />
-      <form class="form" method="post" action={`/settings/people/${member.id}/remove`}>
+      <form class="form" method="post" action={`/settings/members/${member.id}/remove`}>
         <input type="hidden" name="listed" value="yes" />
         {keys.map((key) => (
           <input type="hidden" name="shown" value={versionName(key)} />

@@ -20,7 +20,7 @@ import { backToSettings, showSettings } from "./settings.tsx";
 /** The forms that invite members, withdraw invitations and change roles. */
 export const memberPages = new Hono<PageEnv>();
 
-memberPages.post("/settings/invitations", needs("people", "always"), async (c) => {
+memberPages.post("/settings/invitations", needs("members", "always"), async (c) => {
   const form = await readForm(c);
   const role = roles.find((each) => each === (form.optional("role") ?? "developer"));
   if (role === undefined)
@@ -73,7 +73,7 @@ memberPages.post("/settings/invitations", needs("people", "always"), async (c) =
   );
 });
 
-memberPages.post("/settings/invitations/:id/withdraw", needs("people", "always"), async (c) => {
+memberPages.post("/settings/invitations/:id/withdraw", needs("members", "always"), async (c) => {
   const invitation = (await listInvitations(readContext(c))).find(({ id }) => id === idOf(c));
   if (!invitation) throw new Failure("not_found", "There is no such invitation.");
   if (!mayManage(roleOf(c.get("visitor")), invitation.role)) return showForbidden(c, "owners");
@@ -81,7 +81,7 @@ memberPages.post("/settings/invitations/:id/withdraw", needs("people", "always")
   return backToSettings(c, "withdrawn");
 });
 
-memberPages.post("/settings/people/:id/role", needs("people", "always"), async (c) => {
+memberPages.post("/settings/members/:id/role", needs("members", "always"), async (c) => {
   const form = await readForm(c);
   const own = roleOf(c.get("visitor"));
   const member = await readMember(readContext(c), idOf(c));

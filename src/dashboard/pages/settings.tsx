@@ -75,8 +75,8 @@ export async function showSettings(c: PageContext, { form = new Form(), formErro
     <>
       {outcome && <Done>{outcome}</Done>}
       <Alert formError={formError} />
-      <section class="panel" aria-labelledby="people">
-        <h2 id="people">Members</h2>
+      <section class="panel" aria-labelledby="members">
+        <h2 id="members">Members</h2>
         {members.length === 0 ? (
           <Empty>No sign-in is needed, because the overview is open on this machine. A deployed overview requires a passkey.</Empty>
         ) : (

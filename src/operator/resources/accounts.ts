@@ -21,7 +21,7 @@ import {
 import { type Erasure, eraseSome, readErasure, requestErasure, requireNotErased, timeTravelUntil } from "../../operations/erase-account.ts";
 import { exportAccount } from "../../operations/export-account.ts";
 import { recordOperation } from "../../operations/operator-audit.ts";
-import { storedNames, usualQuotaBytes } from "../../storage/storage.ts";
+import { defaultQuotaBytes, storedNames } from "../../storage/storage.ts";
 import { iso, isoOrNull, secondMs } from "../../time/clock.ts";
 import { idOf, type OperatorEnv, operating, readBody, setupUrl } from "../context.ts";
 
@@ -36,7 +36,7 @@ const bodyOf = ({ id, name, email, limitCeiling, keepDays, storageQuotaBytes, ac
   status: suspendedAt === null ? "active" : "suspended",
   limit_ceiling: limitCeiling,
   keep_days: keepDays,
-  storage_quota_bytes: storageQuotaBytes ?? usualQuotaBytes,
+  storage_quota_bytes: storageQuotaBytes ?? defaultQuotaBytes,
   activity_database: activityStore,
   suspended_at: isoOrNull(suspendedAt),
   created_at: iso(createdAt),
@@ -109,7 +109,7 @@ accounts.get("/accounts/:id/storage", async (c) => {
 accounts.put("/accounts/:id/storage-quota", async (c) => {
   const { bytes } = await readBody(c, z.strictObject({ bytes: z.int().min(0).max(fullBytes.main).nullable() }));
   await changeStorageQuota(operating(c), idOf(c), bytes);
-  return c.json({ storage_quota_bytes: bytes ?? usualQuotaBytes });
+  return c.json({ storage_quota_bytes: bytes ?? defaultQuotaBytes });
 });
 
 accounts.post("/accounts/:id/owners", async (c) => {
