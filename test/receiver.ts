@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import type { TestProject } from "vitest/node";
 import { startReceiver } from "../scripts/receiving.ts";
 
-/** One receiver, and one shelf, for all tests inside workerd. Each test takes a path of its own. */
+/** Starts one webhook receiver and one server of stored responses for all tests inside workerd. Each test uses a separate path. */
 export default async function setup({ provide }: TestProject): Promise<() => Promise<void>> {
   const [receiver, shelf] = await Promise.all([startReceiver(0), startShelf()]);
   provide("receiver", receiver.url);
@@ -13,20 +13,20 @@ export default async function setup({ provide }: TestProject): Promise<() => Pro
   };
 }
 
-/** A server that gives at each path what was put there, with the status that was asked for. */
+/** Starts a server of stored responses. PUT stores a body for the path, with the status in `X-Status`. GET returns that response. */
 async function startShelf() {
-  const kept = new Map<string, { text: string; status: number }>();
+  const stored = new Map<string, { text: string; status: number }>();
   const server = createServer(async (request, response) => {
     const path = request.url ?? "/";
     if (request.method === "PUT") {
       let text = "";
       for await (const chunk of request.setEncoding("utf8")) text += chunk;
-      kept.set(path, { text, status: Number(request.headers["x-status"] ?? 200) });
+      stored.set(path, { text, status: Number(request.headers["x-status"] ?? 200) });
     }
-    const { text, status } = kept.get(path) ?? { text: "{}", status: 404 };
+    const { text, status } = stored.get(path) ?? { text: "{}", status: 404 };
     response.writeHead(status, { "Content-Type": "application/json" }).end(text);
   });
-  // An idle connection stays open: closing it would lose a request that arrives at that moment.
+  // An idle connection stays open, because closing it would lose a request that arrives at that moment.
   server.keepAliveTimeout = 0;
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const stop = () =>
@@ -39,9 +39,11 @@ async function startShelf() {
 
 declare module "vitest" {
   interface ProvidedContext {
+    /** The URL of the webhook receiver. */
     receiver: string;
+    /** The URL of the server of stored responses. */
     shelf: string;
-    /** Whether tests that have a short form are to be run at their full size. */
+    /** Whether tests with a short form run at their full size. */
     isLong: boolean;
   }
 }

@@ -80,7 +80,7 @@ const isTooOld = "value ->> 1 < coalesce((SELECT first_id FROM log_starts WHERE 
 const insertEntries = `INSERT INTO activity (${columns.map(({ name }) => name).join(", ")})
   SELECT ${columns.map((_, index) => `value ->> ${index}`).join(", ")} FROM json_each(?)
   WHERE NOT ${isTooOld} ON CONFLICT (account_id, id) DO NOTHING`;
-const countTooOld = `SELECT count(*) AS refused FROM json_each(?) WHERE ${isTooOld}`;
+const countTooOld = `SELECT count(*) AS tooOld FROM json_each(?) WHERE ${isTooOld}`;
 
 async function writeBatch({ d1, writer, now }: LogWriteContext, entries: readonly Entry[]): Promise<number> {
   const rows = JSON.stringify(entries.map(row));
@@ -93,6 +93,6 @@ async function writeBatch({ d1, writer, now }: LogWriteContext, entries: readonl
     ...(mayBeTooOld ? [d1.prepare(countTooOld).bind(rows)] : []),
   ]);
   const tooOld = mayBeTooOld ? (outcomes.at(-1)?.results[0]?.tooOld ?? 0) : 0;
-  if (tooOld > 0) console.error(`${tooOld} activity entries are older than their account's log and were refused`);
+  if (tooOld > 0) console.error(`${tooOld} activity entries are older than their account's log and were rejected`);
   return outcomes.at(-1)?.meta.size_after ?? 0;
 }

@@ -10,10 +10,10 @@ interface Violation {
   nodes: { html: string; failureSummary: string }[];
 }
 
-/** What axe complains of, that the page scrolls sideways, and that it has not one h1: each as a sentence. */
-export async function fieldErrorsOf(page: Page): Promise<string[]> {
+/** Returns a description of each problem of a page: violations that axe finds, horizontal scrolling, and no or several `h1` elements. */
+export async function problemsOf(page: Page): Promise<string[]> {
   const { pathname } = new URL(page.url());
-  const [scrolled, shown, headings] = (await page.evaluate(
+  const [scrollWidth, clientWidth, headings] = (await page.evaluate(
     "[document.documentElement.scrollWidth, document.documentElement.clientWidth, document.querySelectorAll('h1').length]",
   )) as [number, number, number];
   await page.evaluate(axe);
@@ -21,8 +21,8 @@ export async function fieldErrorsOf(page: Page): Promise<string[]> {
     `axe.run({ runOnly: ${JSON.stringify(rules)} }).then(({ violations }) => violations)`,
   )) as Violation[];
   return [
-    ...(scrolled > shown ? [`${pathname} scrolls sideways: ${scrolled}`] : []),
-    ...(headings === 1 ? [] : [`${pathname} has ${headings} h1`]),
+    ...(scrollWidth > clientWidth ? [`${pathname} scrolls horizontally: ${scrollWidth} pixels`] : []),
+    ...(headings === 1 ? [] : [`${pathname} has ${headings} h1 elements`]),
     ...violations.map(({ id, nodes }) => `${pathname}: ${id}: ${nodes[0]?.html.slice(0, 200)} ${nodes[0]?.failureSummary.slice(0, 300)}`),
   ];
 }

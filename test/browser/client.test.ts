@@ -8,7 +8,7 @@ import { root } from "../../scripts/root.ts";
 import { type RunningWorker, startWorker } from "../node/worker.ts";
 import { startChromium } from "./chromium.ts";
 
-// The client in a page of another origin: what it sends must pass the browser's preflights.
+// Runs the client in a page of another origin, so that its requests must pass the browser's preflights.
 
 let worker: RunningWorker;
 let browser: Browser;
@@ -20,18 +20,19 @@ globalThis.run = async (baseUrl, apiKey) => {
   const client = createClient({ baseUrl, apiKey });
   const { id } = await client.tasks.create({ title: "From a page" });
   const { status } = await client.tasks.update(id, { status: "done" }, { ifMatch: "*" });
-  let lost = 1;
-  const unsure = createClient({ baseUrl, apiKey, fetch: async (request) => {
+  let responsesToLose = 1;
+  const losingClient = createClient({ baseUrl, apiKey, fetch: async (request) => {
     const response = await fetch(request);
-    if (lost-- > 0) throw new TypeError("Failed to fetch");
+    if (responsesToLose-- > 0) throw new TypeError("Failed to fetch");
     return response;
   } });
-  const again = await unsure.tasks.create({ title: "From a page, again" });
+  const retried = await losingClient.tasks.create({ title: "From a page, again" });
   const titles = [];
   for await (const { title } of client.tasks.list({ q: "from a page" })) titles.push(title);
-  const secret = await (lost = 1, unsure.keys.create({ name: "Lost" })).catch((error) => error.name);
-  await client.tasks.delete(again.id);
-  const problem = await client.tasks.get(again.id).catch((error) => error instanceof ProblemError && error.code);
+  responsesToLose = 1;
+  const secret = await losingClient.keys.create({ name: "Lost" }).catch((error) => error.name);
+  await client.tasks.delete(retried.id);
+  const problem = await client.tasks.get(retried.id).catch((error) => error instanceof ProblemError && error.code);
   return { status, titles, secret, problem };
 };`;
 
@@ -57,7 +58,7 @@ afterAll(async () => {
   await Promise.all([browser?.close(), worker?.stop()]);
 });
 
-it("The client works in a page of another origin, retries and errors included", async () => {
+it("The client works in a page of another origin, including its retries and errors", async () => {
   const page = await browser.newPage();
   await page.goto(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
   await page.waitForFunction("globalThis.run");

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type RunningWorker, startWorker } from "../node/worker.ts";
 import { startChromium } from "./chromium.ts";
 
-// The documentation as a reader uses it, who has not signed in.
+// Uses the documentation in a browser without a sign-in.
 
 let worker: RunningWorker;
 let browser: Browser;
@@ -21,11 +21,11 @@ afterAll(async () => {
   await Promise.all([browser?.close(), worker?.stop()]);
 });
 
-const answered = (text: string) => page.getByLabel("Response").filter({ hasText: text }).waitFor();
-const response = () => page.getByLabel("Response").textContent();
+const waitForResponse = (text: string) => page.getByLabel("Response").filter({ hasText: text }).waitFor();
+const readResponse = () => page.getByLabel("Response").textContent();
 
 describe("The documentation", () => {
-  it("is open without sign-in, in the frame of the overview, and so is its search", async () => {
+  it("requires no sign-in for its pages and its search, unlike the overview", async () => {
     await page.goto(at("/docs"));
     expect(await page.getByRole("heading", { level: 1 }).textContent()).toBe("Documentation");
     expect(await page.getByRole("link", { name: "Sign in" }).count()).toBe(1);
@@ -33,40 +33,40 @@ describe("The documentation", () => {
     await page.getByRole("button", { name: "Search" }).click();
     await page.getByRole("link", { name: "Create a task" }).click();
     expect(await page.getByRole("heading", { level: 1 }).textContent()).toBe("Create a task");
-    // The rest of it stays closed.
     await page.getByRole("link", { name: "Overview", exact: true }).click();
     expect(new URL(page.url()).pathname).toBe("/login");
   });
 });
 
-describe("A page that comes in two parts", () => {
-  it("moves nothing when the second one arrives", async () => {
-    const slow = createServer(async ({ url }, answer) => {
-      const response = await fetch(at(url ?? ""), { headers: { Accept: "text/html" } });
-      const body = Buffer.from(await response.arrayBuffer());
-      const type = response.headers.get("Content-Type") ?? "";
-      answer.writeHead(response.status, { "Content-Type": type });
-      if (!type.startsWith("text/html")) return answer.end(body);
-      answer.write(body.subarray(0, body.length / 2));
-      setTimeout(() => answer.end(body.subarray(body.length / 2)), 400);
+describe("A page of the documentation", () => {
+  it("moves nothing when its second half arrives late", async () => {
+    const slowProxy = createServer(async ({ url }, response) => {
+      const upstream = await fetch(at(url ?? ""), { headers: { Accept: "text/html" } });
+      const body = Buffer.from(await upstream.arrayBuffer());
+      const type = upstream.headers.get("Content-Type") ?? "";
+      response.writeHead(upstream.status, { "Content-Type": type });
+      if (!type.startsWith("text/html")) return response.end(body);
+      response.write(body.subarray(0, body.length / 2));
+      // The delay lets the browser paint the first half.
+      setTimeout(() => response.end(body.subarray(body.length / 2)), 400);
     });
-    await new Promise<void>((resolve) => slow.listen(0, "127.0.0.1", resolve));
+    await new Promise<void>((resolve) => slowProxy.listen(0, "127.0.0.1", resolve));
     const client = await browser.newPage({ viewport: { width: 1280, height: 720 } });
     await client.addInitScript(`
       window.moved = 0;
-      new PerformanceObserver((list) => list.getEntries().forEach((entry) => { moved += entry.value; })).observe({ type: "layout-shift", buffered: true });
+      const add = (list) => list.getEntries().forEach((entry) => { moved += entry.value; });
+      new PerformanceObserver(add).observe({ type: "layout-shift", buffered: true });
     `);
     for (const path of ["/docs/api/createTask", "/docs/guides/webhooks"]) {
-      await client.goto(`http://127.0.0.1:${(slow.address() as AddressInfo).port}${path}`);
+      await client.goto(`http://127.0.0.1:${(slowProxy.address() as AddressInfo).port}${path}`);
+      // The wait stays, because the test shows that nothing moves after the load.
       await client.waitForTimeout(600);
       expect(await client.evaluate("moved"), path).toBeLessThan(0.02);
     }
     await client.close();
-    slow.close();
+    slowProxy.close();
   });
-});
 
-describe("Printed", () => {
   it("breaks no word in a column of a table", async () => {
     await page.setViewportSize({ width: 1280, height: 900 });
     await page.goto(at("/docs/api/createTask"));
@@ -82,7 +82,7 @@ describe("Printed", () => {
     expect(broken).toEqual([]);
   });
 
-  it("a page is its text alone, and no line of code is cut off", async () => {
+  it("prints only its text, and cuts off no line of code", async () => {
     const printed = await browser.newPage({ viewport: { width: 700, height: 900 } });
     await printed.emulateMedia({ media: "print" });
     for (const path of ["/docs/api/createTask", "/docs/guides/webhooks"]) {
@@ -98,42 +98,42 @@ describe("Printed", () => {
   });
 });
 
-describe("The console", () => {
-  it("names a missing key before it sends, and shows a refused request as the client would see it", async () => {
+describe("The console of the documentation", () => {
+  it("reports a missing key without a request, and shows the response to an invalid key", async () => {
     await page.goto(at("/docs/api/createTask"));
     await page.getByRole("button", { name: "Send request" }).click();
     expect(await page.getByRole("alert").textContent()).toContain("API key is missing");
     await page.getByLabel("API key").fill("dvo_nobody");
     await page.getByRole("button", { name: "Send request" }).click();
-    await answered("invalid_key");
-    expect(await response()).toMatch(/^401 Unauthorized\nafter \d+ ms\n[\s\S]*www-authenticate: Bearer/);
+    await waitForResponse("invalid_key");
+    expect(await readResponse()).toMatch(/^401 Unauthorized\nafter \d+ ms\n[\s\S]*www-authenticate: Bearer/);
   });
 
-  it("sends what the fields say, and shows answer, headers and time, and the curl that does the same, without the key", async () => {
+  it("shows the response, its headers and its time, and the same request as curl without the key", async () => {
     await page.goto(at("/docs/api/createTask"));
     await page.getByLabel("API key").fill(worker.key);
     await page.getByLabel("Body").fill('{"title": "From the console"}');
     await page.getByLabel("Idempotency-Key").fill("console-1");
     await page.getByRole("button", { name: "Send request" }).click();
-    await answered("201 Created");
-    const shown = (await response()) ?? "";
+    await waitForResponse("201 Created");
+    const shown = (await readResponse()) ?? "";
     expect(shown).toContain('"title": "From the console"');
     expect(shown).toMatch(/x-ratelimit-remaining: \d+/);
     const command = (await page.getByLabel("The same in curl").textContent()) ?? "";
     expect(command).toContain('-H "Authorization: Bearer $API_KEY"');
     expect(command).toContain("-H 'Idempotency-Key: console-1'");
-    const kept = JSON.stringify(
+    const stored = JSON.stringify(
       await page.evaluate("({ ...localStorage, ...sessionStorage, url: location.href, cookie: document.cookie })"),
     );
-    expect([command.includes(worker.key), kept.includes(worker.key), shown.includes(worker.key)]).toEqual([false, false, false]);
+    expect([command.includes(worker.key), stored.includes(worker.key), shown.includes(worker.key)]).toEqual([false, false, false]);
   });
 
-  it("sends no parameter that is empty, and says which is missing", async () => {
+  it("sends the id in the path, and shows a 404", async () => {
     await page.goto(at("/docs/api/getTask"));
     await page.getByLabel("API key").fill(worker.key);
     await page.getByLabel("id", { exact: false }).last().fill("tsk_1");
     await page.getByRole("button", { name: "Send request" }).click();
-    await answered("not_found");
-    expect(await response()).toMatch(/^404 Not Found/);
+    await waitForResponse("not_found");
+    expect(await readResponse()).toMatch(/^404 Not Found/);
   });
 });

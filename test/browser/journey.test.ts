@@ -6,7 +6,7 @@ import { type RunningWorker, startWorker } from "../node/worker.ts";
 import { startChromium } from "./chromium.ts";
 import { join, type Person, person } from "./people.ts";
 
-// The whole way of somebody who looks after keys: by mouse, by keyboard alone, and without script.
+// Manages keys and webhooks in the overview: with the mouse, with the keyboard only, and without JavaScript.
 
 let worker: RunningWorker;
 let browser: Browser;
@@ -17,11 +17,11 @@ let hook: string;
 const at = (path = "/") => `http://localhost:${worker.port}${path}`;
 
 beforeAll(async () => {
-  // Takes events, but for the first: so that there is something to redeliver.
-  let seen = 0;
+  // Rejects the first event and accepts all others, so that one event can be redelivered.
+  let requests = 0;
   receiver = createServer((request, response) => {
     request.resume();
-    response.writeHead(seen++ === 0 ? 410 : 200).end();
+    response.writeHead(requests++ === 0 ? 410 : 200).end();
   });
   await new Promise<void>((resolve) => receiver.listen(0, "127.0.0.1", resolve));
   hook = `http://localhost:${(receiver.address() as AddressInfo).port}/hook`;
@@ -35,19 +35,22 @@ afterAll(async () => {
   await Promise.all([browser?.close(), worker?.stop()]);
 });
 
+/** Sends a request with a key. Returns 200 or the error code. */
 const me = async (secret: string) => {
   const response = await fetch(at("/api/v1/me"), { headers: { Authorization: `Bearer ${secret}` } });
   const body = (await response.json()) as { code?: string };
   return response.status === 200 ? 200 : body.code;
 };
 
-/** How somebody gets about on a page: to a field, and through a button or link. */
-interface Hand {
+/** The ways to use a page. */
+interface Input {
+  /** Fills the field with this label. */
   fill(label: string, text: string): Promise<void>;
+  /** Presses the button or the link with this name. */
   press(name: string): Promise<void>;
 }
 
-const byMouse = (page: Page): Hand => ({
+const byMouse = (page: Page): Input => ({
   fill: (label, text) => page.getByLabel(label, { exact: true }).fill(text),
   press: (name) =>
     page
@@ -58,15 +61,18 @@ const byMouse = (page: Page): Hand => ({
       .click(),
 });
 
-/** With Tab, Enter and letters alone. */
-const byKeyboard = (page: Page): Hand => {
+/** Uses only the keys Tab and Enter, and types text. */
+const byKeyboard = (page: Page): Input => {
   const reach = async (name: string) => {
     for (let tabs = 0; tabs < 150; tabs++) {
       await page.keyboard.press("Tab");
-      const reached = await page.evaluate(
-        "(() => { const { activeElement: at } = document; return at?.labels?.[0]?.innerText ?? at?.getAttribute('aria-label') ?? at?.innerText ?? ''; })()",
+      const focused = await page.evaluate(
+        `(() => {
+          const { activeElement: at } = document;
+          return at?.labels?.[0]?.innerText ?? at?.getAttribute("aria-label") ?? at?.innerText ?? "";
+        })()`,
       );
-      if (String(reached).trim() === name) return;
+      if (String(focused).trim() === name) return;
     }
     throw new Error(`the keyboard does not reach ${name} on ${page.url()}`);
   };
@@ -78,26 +84,36 @@ const byKeyboard = (page: Page): Hand => {
     },
     async press(name) {
       await reach(name);
-      const before = page.url();
       await page.keyboard.press("Enter");
       await page.waitForLoadState();
-      if (page.url() === before) await page.waitForTimeout(100);
     },
   };
 };
 
-const heading = (page: Page, name: string | RegExp) => page.getByRole("heading", { level: 1, name }).waitFor();
-const said = (page: Page, text: string) => page.getByRole("status").filter({ hasText: text }).first().waitFor();
+const waitForHeading = (page: Page, name: string | RegExp) => page.getByRole("heading", { level: 1, name }).waitFor();
+const waitForStatus = (page: Page, text: string) => page.getByRole("status").filter({ hasText: text }).first().waitFor();
 const secretOn = async (page: Page) => (await page.getByLabel("Secret key", { exact: true }).textContent())?.trim() ?? "";
 
-/** Makes a key, uses it, sees that, rotates it, sees the traffic of both secrets, revokes it. */
-async function lifeOfKey(page: Page, { fill, press }: Hand, name: string): Promise<void> {
+/** Reloads the page until its main part contains a text. */
+const waitForText = (page: Page, text: string, timeout: number) =>
+  expect
+    .poll(
+      async () => {
+        await page.reload();
+        return page.locator("main").textContent();
+      },
+      { timeout },
+    )
+    .toContain(text);
+
+/** Creates a key and uses it, rotates the key and uses both secrets, and revokes the key. Checks after each step what the pages show. */
+async function createRotateAndRevokeKey(page: Page, { fill, press }: Input, name: string): Promise<void> {
   await page.goto(at("/keys"));
   await press("Create key");
-  await heading(page, "Create a key");
+  await waitForHeading(page, "Create a key");
   await fill("Name", name);
   await press("Create key");
-  await heading(page, "The key is made");
+  await waitForHeading(page, "Key created");
   const first = await secretOn(page);
   expect(await me(first)).toBe(200);
   await expect
@@ -111,97 +127,81 @@ async function lifeOfKey(page: Page, { fill, press }: Hand, name: string): Promi
     .toBe(1);
   await page.goto(at("/keys"));
   await press(name);
-  await heading(page, name);
+  await waitForHeading(page, name);
   await press("Rotate");
-  await heading(page, `Rotate ${name}`);
+  await waitForHeading(page, `Rotate ${name}`);
   await press("Rotate");
-  await heading(page, "The new secret");
+  await waitForHeading(page, "The new secret");
   const second = await secretOn(page);
   expect([await me(first), await me(second), await me(second)]).toEqual([200, 200, 200]);
   await page.goto(at("/keys"));
   await press(name);
-  await heading(page, name);
-  await expect
-    .poll(
-      async () => {
-        await page.reload();
-        return page.locator("main").textContent();
-      },
-      { timeout: 5000 },
-    )
-    .toContain("2 with the new one (66.67%), 1 with the old one (33.33%)");
+  await waitForHeading(page, name);
+  await waitForText(page, "2 with the new one (66.67%), 1 with the old one (33.33%)", 5000);
   await press("Revoke");
-  await heading(page, `Revoke ${name}`);
+  await waitForHeading(page, `Revoke ${name}`);
   expect(await page.locator("main").textContent()).toContain("In use: 4 requests in the last hour");
   await press("Revoke");
-  await said(page, "Revoked.");
+  await waitForStatus(page, "Revoked.");
   expect([await me(first), await me(second)]).toEqual(["invalid_key", "revoked_key"]);
 }
 
-it("By mouse: a key's life, then out and in again with the passkey", async () => {
+it("A member with a mouse can create, rotate and revoke a key, sign out, and sign in with the passkey", async () => {
   const { page } = ada;
-  const hand = byMouse(page);
-  await lifeOfKey(page, hand, "By mouse");
-  await hand.press("Sign out");
-  await heading(page, "Sign in");
-  await hand.press("Sign in with a passkey");
-  await heading(page, "Overview");
+  const input = byMouse(page);
+  await createRotateAndRevokeKey(page, input, "By mouse");
+  await input.press("Sign out");
+  await waitForHeading(page, "Sign in");
+  await input.press("Sign in with a passkey");
+  await waitForHeading(page, "Overview");
 }, 60_000);
 
-it("By keyboard alone: the same, and a copied secret", async () => {
+it("A member with only a keyboard can create, rotate and revoke a key, copy its secret, and sign in with the passkey", async () => {
   const { page } = ada;
-  const hand = byKeyboard(page);
-  await lifeOfKey(page, hand, "By keyboard");
+  const input = byKeyboard(page);
+  await createRotateAndRevokeKey(page, input, "By keyboard");
   await page.goto(at("/keys/new"));
-  await hand.fill("Name", "Copied");
-  await hand.press("Create key");
-  await heading(page, "The key is made");
-  await hand.press("Copy");
+  await input.fill("Name", "Copied");
+  await input.press("Create key");
+  await waitForHeading(page, "Key created");
+  await input.press("Copy");
   await page.getByText(/Copied\.|press Ctrl\+C/).waitFor();
   await page.goto(at("/"));
-  await hand.press("Sign out");
-  await heading(page, "Sign in");
-  await hand.press("Sign in with a passkey");
-  await heading(page, "Overview");
+  await input.press("Sign out");
+  await waitForHeading(page, "Sign in");
+  await input.press("Sign in with a passkey");
+  await waitForHeading(page, "Overview");
 }, 90_000);
 
-it("Without script: in with a recovery code, a key's life, a webhook whose failed event is redelivered, out, and in again", async () => {
+it("A member without JavaScript can sign in with a recovery code, manage a key, and redeliver a failed event", async () => {
   const context = await browser.newContext({ javaScriptEnabled: false });
   const page = await context.newPage();
-  const hand = byMouse(page);
-  const enter = async (code: string | undefined) => {
+  const input = byMouse(page);
+  const signInWith = async (code: string | undefined) => {
     await page.goto(at("/login"));
-    await hand.press("Use a recovery code");
-    await hand.fill("Recovery code", code ?? "");
-    await hand.press("Sign in");
-    await heading(page, "Overview");
+    await input.press("Use a recovery code");
+    await input.fill("Recovery code", code ?? "");
+    await input.press("Sign in");
+    await waitForHeading(page, "Overview");
   };
-  await enter(codes[0]);
-  await lifeOfKey(page, hand, "Without script");
+  await signInWith(codes[0]);
+  await createRotateAndRevokeKey(page, input, "Without script");
   await page.goto(at("/webhooks"));
-  await hand.press("Add webhook");
-  await hand.fill("URL", hook);
+  await input.press("Add webhook");
+  await input.fill("URL", hook);
   await page.getByRole("checkbox", { name: "task.created", exact: true }).check();
-  await hand.press("Add webhook");
+  await input.press("Add webhook");
   expect(await page.getByLabel("Signing secret", { exact: true }).textContent()).toMatch(/^whsec_/);
-  await hand.press("Go to the webhook");
-  await hand.press("Send test event");
-  await said(page, "A test event is on its way");
-  // The first is refused with 410, which disables the webhook.
-  await expect
-    .poll(
-      async () => {
-        await page.reload();
-        return page.locator("main").textContent();
-      },
-      { timeout: 8000 },
-    )
-    .toContain("Disabled. ");
-  await hand.press("Enable");
-  await said(page, "Enabled.");
-  await hand.press("Redeliver all");
+  await input.press("Go to the webhook");
+  await input.press("Send test event");
+  await waitForStatus(page, "A test event is on its way");
+  // The receiver rejects the first event with 410, which disables the webhook.
+  await waitForText(page, "Disabled. ", 8000);
+  await input.press("Enable");
+  await waitForStatus(page, "Enabled.");
+  await input.press("Redeliver all");
   await page.getByRole("heading", { name: "1 event matches" }).waitFor();
-  await hand.press("Redeliver all");
+  await input.press("Redeliver all");
   await expect
     .poll(
       async () => {
@@ -211,8 +211,8 @@ it("Without script: in with a recovery code, a key's life, a webhook whose faile
       { timeout: 8000 },
     )
     .toContain("Redelivered: 1 event of 1 attempted.");
-  await hand.press("Sign out");
-  await heading(page, "Sign in");
-  await enter(codes[1]);
+  await input.press("Sign out");
+  await waitForHeading(page, "Sign in");
+  await signInWith(codes[1]);
   await context.close();
 }, 90_000);

@@ -1,35 +1,52 @@
 import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { type RunningWorker, startWorker } from "../node/worker.ts";
 import { startChromium } from "./chromium.ts";
 
-// The overview of a laptop, as a browser sees it.
+// Uses the overview of a local Worker in a browser.
 
-const elsewhere = "rebound.example";
+/** The host name of another site, which resolves to this machine. */
+const otherSite = "rebound.example";
 let worker: RunningWorker;
 let browser: Browser;
 const at = (host: string, path = "/") => `http://${host}:${worker.port}${path}`;
 
 beforeAll(async () => {
-  [worker, browser] = await Promise.all([startWorker(), startChromium([elsewhere])]);
+  [worker, browser] = await Promise.all([startWorker(), startChromium([otherSite])]);
 });
 
 afterAll(async () => {
   await Promise.all([browser?.close(), worker?.stop()]);
 });
 
-async function open<Result>(url: string, look: (page: Page, status: number) => Promise<Result>): Promise<Result> {
+/** Opens a page, passes it to `use`, and closes the page. */
+async function open<Result>(url: string, use: (page: Page, status: number) => Promise<Result>): Promise<Result> {
   const page = await browser.newPage();
   try {
     const response = await page.goto(url);
-    return await look(page, response?.status() ?? 0);
+    return await use(page, response?.status() ?? 0);
   } finally {
     await page.close();
   }
 }
 
+/** The number of requests that `sendLoggedRequest` has sent. The account has no other requests. */
+let requestsSent = 0;
+
+/** Sends a request with the key, and waits until the overview's list of requests shows the request. */
+async function sendLoggedRequest(): Promise<void> {
+  requestsSent++;
+  const response = await fetch(at("localhost", "/api/v1/me"), { headers: { Authorization: `Bearer ${worker.key}` } });
+  const path = `/activity/${response.headers.get("X-Request-Id")}`;
+  const readPage = async () => (await fetch(at("localhost", "/activity"), { headers: { "Sec-Fetch-Site": "none" } })).text();
+  await vi.waitFor(async () => expect(await readPage()).toContain(path), { timeout: 5000, interval: 50 });
+}
+
+/** Sets the time until which the account shows sample data, or null for none. */
+const setSampleUntil = (timeMs: number | null) => worker.sql(`UPDATE accounts SET sample_until = ${timeMs ?? "NULL"}`);
+
 describe("The overview", () => {
-  it("opens for everyone at the machine: by its address, by a link of its own and by a script of its own page", async () => {
+  it("opens on this machine by its address and by its own links", async () => {
     for (const host of ["localhost", "127.0.0.1"])
       await open(at(host), async (page, status) => {
         expect([host, status, await page.locator("h1").textContent()]).toEqual([host, 200, "Overview"]);
@@ -38,16 +55,16 @@ describe("The overview", () => {
       });
   });
 
-  it("stays closed to a page of elsewhere whose name leads here, with any headers of its script", async () => {
-    await open(at(elsewhere), async (page, status) => {
+  it("stays closed to a site whose host name resolves to this machine, with any headers of its script", async () => {
+    await open(at(otherSite), async (page, status) => {
       expect([status, await page.locator("h1").textContent()]).toEqual([403, "The overview is closed"]);
     });
     const local = at("localhost");
     const page = await browser.newPage();
-    // What its own server has sent before its name was pointed here.
+    // This page comes from the server of the other site, before the host name resolves to this machine.
     await page.route("**/attack", (route) => route.fulfill({ contentType: "text/html", body: "<h1>Attack</h1>" }));
-    await page.goto(at(elsewhere, "/attack"));
-    const tried = await page.evaluate(
+    await page.goto(at(otherSite, "/attack"));
+    const outcomes = await page.evaluate(
       async ({ url, local }) => {
         const headers: Record<string, string>[] = [
           {},
@@ -56,24 +73,24 @@ describe("The overview", () => {
           { "MF-Original-URL": local, "sec-fetch-site": "same-origin", "Sec-Fetch-Mode": "navigate" },
           { "MF-Original-URL": local, "X-Forwarded-Host": "localhost", Host: "localhost" },
         ];
-        const ask = async (init: RequestInit) => {
+        const send = async (init: RequestInit) => {
           const response = await fetch(url, init);
           return `${response.status} ${(await response.text()).includes("Acme")}`;
         };
-        return Promise.all(headers.map((each) => ask({ headers: each })));
+        return Promise.all(headers.map((each) => send({ headers: each })));
       },
-      { url: at(elsewhere), local },
+      { url: at(otherSite), local },
     );
     await page.close();
-    expect(tried).toEqual(Array(5).fill("403 false"));
+    expect(outcomes).toEqual(Array(5).fill("403 false"));
   });
 
-  it("stays closed to visitors who follow a link of another site", async () => {
+  it("stays closed to a browser that follows a link of another site", async () => {
     const body = `<a href="${at("localhost")}">go</a>`;
     const page = await browser.newPage();
     await page.route("**/lure", (route) => route.fulfill({ contentType: "text/html", body }));
     try {
-      await page.goto(at(elsewhere, "/lure"));
+      await page.goto(at(otherSite, "/lure"));
       await page.locator("a").click();
       await page.waitForLoadState();
       expect(await page.locator("h1").textContent()).toBe("The overview is closed");
@@ -84,7 +101,7 @@ describe("The overview", () => {
 });
 
 describe("A page", () => {
-  it.each(["/", "/nothing/here", `/${"long".repeat(60)}`])("does not scroll sideways at 320 pixels: %s", async (path) => {
+  it.each(["/", "/nothing/here", `/${"long".repeat(60)}`])("does not scroll horizontally at 320 pixels: %s", async (path) => {
     const page = await browser.newPage({ viewport: { width: 320, height: 640 } });
     try {
       await page.goto(at("localhost", path));
@@ -96,9 +113,9 @@ describe("A page", () => {
   });
 });
 
-describe("The name of the account", () => {
-  it("and its tags are whole at 360 pixels", async () => {
-    await worker.sql("UPDATE accounts SET sample_until = 32503680000000");
+describe("The header", () => {
+  it("shows the whole name of the account and its tags at 360 pixels", async () => {
+    await setSampleUntil(Date.UTC(3000, 0));
     const page = await browser.newPage({ viewport: { width: 360, height: 640 } });
     try {
       await page.goto(at("localhost", "/"));
@@ -107,42 +124,43 @@ describe("The name of the account", () => {
       expect(Math.max(...(ends as number[]))).toBeLessThanOrEqual(360);
     } finally {
       await page.close();
-      await worker.sql("UPDATE accounts SET sample_until = NULL");
+      await setSampleUntil(null);
     }
   });
 });
 
 describe("The usage page", () => {
-  it("moves by itself, keeps open what was opened, and stands still while it is paused", async () => {
-    const ask = () => worker.api("GET", "/me");
-    await ask();
-    await new Promise((resolve) => setTimeout(resolve, 2000));
+  it("refreshes itself, keeps opened details open, and does not change while it is paused", async () => {
+    await sendLoggedRequest();
     await open(at("localhost", "/usage?window=24h"), async (page) => {
       const total = page.locator(".figure .value").first();
       await page.locator("#requests-part summary").click();
       await page.getByRole("heading", { level: 1 }).hover();
-      const before = Number(await total.textContent());
-      await ask();
-      await expect.poll(async () => Number(await total.textContent()), { timeout: 15_000 }).toBe(before + 1);
+      const expectTotal = (requests: number) =>
+        expect.poll(async () => Number(await total.textContent()), { timeout: 15_000 }).toBe(requests);
+      await expectTotal(requestsSent);
+      await sendLoggedRequest();
+      await expectTotal(requestsSent);
       expect(await page.locator("#requests-part details").getAttribute("open")).not.toBeNull();
       await page.getByRole("button", { name: "Pause" }).click();
       await page.getByRole("heading", { level: 1 }).hover();
-      await ask();
+      await sendLoggedRequest();
+      // The wait stays, because the test shows that a paused page does not refresh itself.
       await page.waitForTimeout(9000);
-      expect(Number(await total.textContent())).toBe(before + 1);
-      await page.getByRole("button", { name: "Go on" }).click();
-      await expect.poll(async () => Number(await total.textContent()), { timeout: 15_000 }).toBe(before + 2);
+      expect(Number(await total.textContent())).toBe(requestsSent - 1);
+      await page.getByRole("button", { name: "Resume" }).click();
+      await expectTotal(requestsSent);
     });
   });
 });
 
 describe("A preset of scopes", () => {
-  it("ticks its boxes, and leaves what was typed", async () => {
+  it("selects its scopes, and keeps the other fields of the form", async () => {
     await open(at("localhost", "/keys/new"), async (page) => {
       await page.getByLabel("Name", { exact: true }).fill("Half typed");
       await page.getByRole("link", { name: "Webhooks", exact: true }).last().click();
-      const ticked = page.locator('input[name="scopes"]:checked');
-      expect(await ticked.evaluateAll((boxes) => boxes.map((box) => box.getAttribute("value")))).toEqual([
+      const selected = page.locator('input[name="scopes"]:checked');
+      expect(await selected.evaluateAll((boxes) => boxes.map((box) => box.getAttribute("value")))).toEqual([
         "webhooks:read",
         "webhooks:write",
       ]);
@@ -151,27 +169,26 @@ describe("A preset of scopes", () => {
   });
 });
 
-describe("What was a while ago", () => {
-  it("goes on with the clock while the page stays open", async () => {
+describe("A relative time", () => {
+  it("changes with the clock while the page stays open", async () => {
     const page = await browser.newPage();
     try {
-      await fetch(at("localhost", "/api/v1/me"), { headers: { Authorization: `Bearer ${worker.key}` } });
-      await new Promise((resolve) => setTimeout(resolve, 2000));
+      await sendLoggedRequest();
       await page.clock.install();
       await page.goto(at("localhost", "/activity"));
-      const used = page.locator("table time.age").first();
-      const before = await used.textContent();
+      const age = page.locator("table time.age").first();
+      const before = await age.textContent();
       await page.clock.fastForward("02:00:00");
-      expect(await used.textContent()).not.toBe(before);
-      expect(await used.textContent()).toMatch(/hours ago|days ago/);
+      expect(await age.textContent()).not.toBe(before);
+      expect(await age.textContent()).toMatch(/hours ago|days ago/);
     } finally {
       await page.close();
     }
   });
 });
 
-describe("A secret that is shown once", () => {
-  it("is selected, and never said to be copied, where the browser does not let it be copied; leaving is asked about", async () => {
+describe("The page of a new secret", () => {
+  it("selects the secret if the browser cannot copy it, and asks before the page is left", async () => {
     const page = await browser.newPage();
     try {
       await page.addInitScript("navigator.clipboard.writeText = () => Promise.reject(new DOMException('no', 'NotAllowedError'))");
@@ -183,9 +200,9 @@ describe("A secret that is shown once", () => {
       await page.getByText("press Ctrl+C").waitFor();
       expect(await page.evaluate("getSelection().toString().trim()")).toBe(secret?.trim());
       expect(await page.getByText("Copied.", { exact: true }).count()).toBe(0);
-      const asked = page.waitForEvent("dialog");
+      const dialogShown = page.waitForEvent("dialog");
       const leaving = page.getByRole("link", { name: "Overview", exact: true }).click();
-      const dialog = await asked;
+      const dialog = await dialogShown;
       expect(dialog.type()).toBe("beforeunload");
       await dialog.accept();
       await leaving;
@@ -195,13 +212,13 @@ describe("A secret that is shown once", () => {
     }
   });
 
-  it("is made once, however fast its form is pressed twice", async () => {
+  it("shows one new key after a double click on the button of the form", async () => {
     const page = await browser.newPage();
     try {
       await page.goto(at("localhost", "/keys/new"));
       await page.getByLabel("Name", { exact: true }).fill("Pressed twice");
       await page.getByRole("button", { name: "Create key" }).dblclick();
-      await page.getByRole("heading", { level: 1, name: "The key is made" }).waitFor();
+      await page.getByRole("heading", { level: 1, name: "Key created" }).waitFor();
       expect(await page.getByLabel("Secret key", { exact: true }).textContent()).toMatch(/^dvo_/);
     } finally {
       await page.close({ runBeforeUnload: false });

@@ -1,11 +1,12 @@
 import type { Browser, BrowserContext, Page } from "playwright-core";
 
-/** A person at a device of their own, which has Chromium's virtual authenticator. */
+/** A person with a separate device, which has Chromium's virtual authenticator. */
 export interface Person {
   context: BrowserContext;
   page: Page;
 }
 
+/** Opens a page in a new browser context with a virtual authenticator. */
 export async function person(browser: Browser): Promise<Person> {
   const context = await browser.newContext();
   const page = await context.newPage();
@@ -24,18 +25,18 @@ export async function person(browser: Browser): Promise<Person> {
   return { context, page };
 }
 
-/** Takes up a link with a passkey. Answers the recovery codes. */
+/** Joins the account with a setup link or an invitation link, and creates a passkey. Returns the recovery codes. */
 export async function join(page: Page, link: string, name: string, email?: string): Promise<string[]> {
   await page.goto(link);
   await page.getByLabel("Your name").fill(name);
   if (email) await page.getByLabel("Your email address").fill(email);
-  // A browser makes a passkey for the window in front alone.
+  // A browser creates passkeys only in the window in front.
   await page.bringToFront();
   await page.getByRole("button", { name: "Create passkey" }).click();
-  // What is refused is said in an alert: the test shall say it too.
+  // If the page rejects the form, the error of the test contains the alert of the page.
   const codes = page.getByRole("heading", { name: "Your recovery codes" });
-  const refusal = page.getByRole("alert").filter({ visible: true, hasText: /\S/ });
-  await codes.or(refusal).first().waitFor();
-  if (await refusal.count()) throw new Error(`Nobody has joined: ${await refusal.first().textContent()}`);
+  const alert = page.getByRole("alert").filter({ visible: true, hasText: /\S/ });
+  await codes.or(alert).first().waitFor();
+  if (await alert.count()) throw new Error(`The person could not join: ${await alert.first().textContent()}`);
   return page.getByLabel("Recovery codes").locator("code").allTextContents();
 }

@@ -1,11 +1,11 @@
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type RunningWorker, startWorker } from "../node/worker.ts";
-import { fieldErrorsOf } from "./axe.ts";
+import { problemsOf } from "./axe.ts";
 import { startChromium } from "./chromium.ts";
 import { join, type Person, person } from "./people.ts";
 
-// Sign-in as on a deployed Worker, with Chromium's virtual authenticator.
+// Signs in as on a deployed Worker, with Chromium's virtual authenticator. The tests depend on their order.
 
 let worker: RunningWorker;
 let browser: Browser;
@@ -19,57 +19,62 @@ afterAll(async () => {
   await Promise.all([browser?.close(), worker?.stop()]);
 });
 
-/** What Chromium complained of: a violated policy above all. */
-const complaints: string[] = [];
-const faults: string[] = [];
+/** The errors in Chromium's console, for example violations of the content security policy. */
+const consoleErrors: string[] = [];
+/** The problems of all pages that the tests checked. */
+const problems: string[] = [];
 const h1 = (page: Page) => page.locator("h1").textContent();
+const originOfWorker = () => at("").slice(0, -1);
 
-/** Somebody new, whose browser is listened to. */
-async function somebody(): Promise<Person> {
-  const made = await person(browser);
-  made.page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
-  return made;
+/** Opens a browser for a new person, and records the errors in its console. */
+async function newPerson(): Promise<Person> {
+  const created = await person(browser);
+  created.page.on("console", (message) => message.type() === "error" && consoleErrors.push(message.text()));
+  return created;
 }
+
+/** Moves the last confirmation of all sessions eleven minutes into the past. */
+const backdateSessions = () => worker.sql("UPDATE sessions SET verified_at = verified_at - 660000");
 
 let codes: string[] = [];
 let owner: Person;
 
 describe("The first owner", () => {
-  it("comes in by the setup link with a passkey, and gets eight recovery codes", async () => {
-    owner = await somebody();
+  it("joins with the setup link and a passkey, and gets eight recovery codes", async () => {
+    owner = await newPerson();
     const { page } = owner;
     await page.goto(at("/keys?status=active"));
     expect(page.url()).toBe(at("/login?return_to=%2Fkeys%3Fstatus%3Dactive"));
     codes = await join(page, worker.setup, "Ada", "ada@example.com");
-    faults.push(...(await fieldErrorsOf(page)));
+    problems.push(...(await problemsOf(page)));
     expect([codes.length, new Set(codes).size]).toEqual([8, 8]);
-    // Codes that are neither copied nor kept as a file are not left unasked.
-    const asked = page.waitForEvent("dialog");
+    // The page asks before it is left, because the codes were neither copied nor saved as a file.
+    const dialogShown = page.waitForEvent("dialog");
     const leaving = page.getByRole("link", { name: "go to the overview" }).click();
-    const dialog = await asked;
+    const dialog = await dialogShown;
     expect(dialog.type()).toBe("beforeunload");
     await dialog.accept();
     await leaving;
     expect(await h1(page)).toBe("Overview");
   });
 
-  it("finds the link used by then, and so does everybody", async () => {
-    const { page } = await somebody();
+  it("uses the setup link up, so that nobody can use it again", async () => {
+    const { page } = await newPerson();
     await page.goto(worker.setup);
     await page.getByRole("alert").filter({ hasText: "used before" }).waitFor();
     expect(await page.getByRole("button", { name: "Create passkey" }).count()).toBe(0);
   });
 
-  it("signs out, which ends the session, and in again with the passkey", async () => {
+  it("can sign out, which ends the session, and sign in again with the passkey", async () => {
     const { page, context } = owner;
-    const [stolen] = await context.cookies();
+    const [stolenCookie] = await context.cookies();
     await page.getByRole("button", { name: "Sign out" }).click();
     expect(await h1(page)).toBe("Sign in");
     const other = await browser.newContext();
-    await other.addCookies(stolen ? [stolen] : []);
-    const thief = await other.newPage();
-    await thief.goto(at("/keys"));
-    expect(new URL(thief.url()).pathname).toBe("/login");
+    await other.addCookies(stolenCookie ? [stolenCookie] : []);
+    const otherPage = await other.newPage();
+    await otherPage.goto(at("/keys"));
+    expect(new URL(otherPage.url()).pathname).toBe("/login");
     await other.close();
     await page.goto(at("/keys"));
     await page.getByRole("button", { name: "Sign in with a passkey" }).click();
@@ -77,14 +82,14 @@ describe("The first owner", () => {
     expect(await h1(page)).toBe("API Keys");
   });
 
-  it("is not let in again by what the passkey signed before, nor is anybody by what it signed for another purpose", async () => {
+  it("gets 403 for a passkey response that is sent again, changed or invalid", async () => {
     const { page } = owner;
     await page.getByRole("button", { name: "Sign out" }).click();
     const sent = page.waitForRequest((request) => request.method() === "POST" && new URL(request.url()).pathname === "/login");
     await page.getByRole("button", { name: "Sign in with a passkey" }).click();
     const body = (await sent).postData() ?? "";
     await page.getByRole("heading", { name: "Overview", level: 1 }).waitFor();
-    const headers = { Origin: at("").slice(0, -1), "Content-Type": "application/x-www-form-urlencoded" };
+    const headers = { Origin: originOfWorker(), "Content-Type": "application/x-www-form-urlencoded" };
     const post = async (path: string, data: string) =>
       (await fetch(at(path), { method: "POST", headers, body: data, redirect: "manual" })).status;
     expect(await post("/login", body)).toBe(403);
@@ -94,7 +99,7 @@ describe("The first owner", () => {
     ]);
   });
 
-  it("gets in once with each recovery code, also without script", async () => {
+  it("can sign in once with each recovery code, even without JavaScript", async () => {
     const context = await browser.newContext({ javaScriptEnabled: false });
     const page = await context.newPage();
     await page.goto(at("/usage"));
@@ -114,9 +119,9 @@ describe("The first owner", () => {
     await context.close();
   });
 
-  it("makes a key, whose secret is covered until it is asked for, copied, and no longer there after", async () => {
+  it("can create a key and copy its secret, which is gone when the page is opened again", async () => {
     const { page, context } = owner;
-    await context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: at("").slice(0, -1) });
+    await context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: originOfWorker() });
     await page.goto(at("/keys/new"));
     await page.getByLabel("Name").fill("By Ada");
     await page.getByRole("button", { name: "Create key" }).click();
@@ -124,8 +129,8 @@ describe("The first owner", () => {
     expect(secret).toMatch(/^dvo_/);
     await page.getByRole("button", { name: "Copy" }).click();
     await page.getByText("Copied.").waitFor();
-    const called = await fetch(at("/api/v1/me"), { headers: { Authorization: `Bearer ${secret}` } });
-    expect(called.status).toBe(200);
+    const response = await fetch(at("/api/v1/me"), { headers: { Authorization: `Bearer ${secret}` } });
+    expect(response.status).toBe(200);
     await page.getByText("The first request is here").waitFor({ timeout: 8000 });
     const audit = await fetch(at("/api/v1/audit?action=key.created&actor=member"), { headers: { Authorization: `Bearer ${worker.key}` } });
     const { data } = (await audit.json()) as { data: unknown };
@@ -137,8 +142,9 @@ describe("The first owner", () => {
 });
 
 describe("A member who signed in more than ten minutes ago", () => {
-  const makeKeyLater = async (name: string) => {
-    await worker.sql("UPDATE sessions SET verified_at = verified_at - 660000");
+  /** Sends the form of a new key, and waits until the page asks for a confirmation. */
+  const submitKeyForm = async (name: string) => {
+    await backdateSessions();
     const { page } = owner;
     await page.goto(at("/keys/new"));
     await page.getByLabel("Name", { exact: true }).fill(name);
@@ -147,21 +153,21 @@ describe("A member who signed in more than ten minutes ago", () => {
     return page;
   };
 
-  it("makes a key once the passkey has confirmed who it is, and nothing that was typed is lost", async () => {
-    const page = await makeKeyLater("After a passkey");
-    faults.push(...(await fieldErrorsOf(page)));
+  it("can create a key after a confirmation with the passkey, and the form keeps its values", async () => {
+    const page = await submitKeyForm("After a passkey");
+    problems.push(...(await problemsOf(page)));
     await page.bringToFront();
     await page.getByRole("button", { name: "Confirm with a passkey" }).click();
     await page.getByLabel("Secret key", { exact: true }).waitFor();
     expect(await page.locator("main").textContent()).toContain("After a passkey");
   });
 
-  it("makes one with a recovery code, sent by Enter, which then is spent", async () => {
-    const page = await makeKeyLater("After a code");
+  it("can confirm once with a recovery code, which the Enter key sends", async () => {
+    const page = await submitKeyForm("After a code");
     await page.getByLabel("Recovery code").fill(codes[1] ?? "");
     await page.getByLabel("Recovery code").press("Enter");
     await page.getByLabel("Secret key", { exact: true }).waitFor();
-    await (await makeKeyLater("Again")).getByLabel("Recovery code").fill(codes[1] ?? "");
+    await (await submitKeyForm("Again")).getByLabel("Recovery code").fill(codes[1] ?? "");
     await page.getByRole("button", { name: "Confirm with a recovery code" }).click();
     await page.getByRole("alert").filter({ hasText: "used before" }).waitFor();
     await page.bringToFront();
@@ -170,33 +176,33 @@ describe("A member who signed in more than ten minutes ago", () => {
   });
 });
 
-describe("Somebody who is invited", () => {
-  it("joins by a link that works once, and may do what the role says", async () => {
+describe("An invited person", () => {
+  it("can join once with the invitation link, has the permissions of the role, and loses access when removed", async () => {
     const { page } = owner;
     await page.goto(at("/settings"));
     await page.getByLabel("Email address").fill("vera@example.com");
     await page.getByLabel("Role", { exact: true }).selectOption("viewer");
-    faults.push(...(await fieldErrorsOf(page)));
+    problems.push(...(await problemsOf(page)));
     await page.getByRole("button", { name: "Invite" }).click();
     const link = (await page.getByLabel("Invitation link").textContent()) ?? "";
-    faults.push(...(await fieldErrorsOf(page)));
-    const vera = await somebody();
+    problems.push(...(await problemsOf(page)));
+    const vera = await newPerson();
     expect(await join(vera.page, link, "Vera")).toHaveLength(8);
     await vera.page.goto(at("/keys"));
     expect(await h1(vera.page)).toBe("API Keys");
     expect((await vera.page.goto(at("/keys/new")))?.status()).toBe(403);
     expect(await vera.page.getByRole("alert").textContent()).toContain("viewer");
-    faults.push(...(await fieldErrorsOf(vera.page)));
+    problems.push(...(await problemsOf(vera.page)));
     expect(await vera.page.locator("main").textContent()).toContain("Ada");
-    const posted = await vera.page.request.post(at("/keys"), { form: { name: "No" }, headers: { Origin: at("").slice(0, -1) } });
+    const posted = await vera.page.request.post(at("/keys"), { form: { name: "No" }, headers: { Origin: originOfWorker() } });
     expect(posted.status()).toBe(403);
-    const again = await somebody();
-    await again.page.goto(link);
-    await again.page.getByRole("alert").filter({ hasText: "used before" }).waitFor();
-    // Removed, she is out at once.
+    const other = await newPerson();
+    await other.page.goto(link);
+    await other.page.getByRole("alert").filter({ hasText: "used before" }).waitFor();
+    // The removal ends Vera's session.
     await page.goto(at("/settings"));
     await page.getByRole("row", { name: /Vera/ }).getByRole("link", { name: "Remove" }).click();
-    faults.push(...(await fieldErrorsOf(page)));
+    problems.push(...(await problemsOf(page)));
     await page.getByRole("button", { name: "Remove Vera" }).click();
     await page.getByRole("status").filter({ hasText: "Removed." }).waitFor();
     await vera.page.goto(at("/keys"));
@@ -204,10 +210,10 @@ describe("Somebody who is invited", () => {
   });
 });
 
-it("axe complained of nothing on these pages", () => {
-  expect(faults).toEqual([]);
+it("The pages of the sign-in pass axe and do not scroll horizontally", () => {
+  expect(problems).toEqual([]);
 });
 
-it("Chromium complained of nothing but what was refused", () => {
-  expect(complaints.filter((text) => !/status of (?:403|409|422)/.test(text))).toEqual([]);
+it("The pages of the sign-in cause no errors in Chromium's console, except for rejected requests", () => {
+  expect(consoleErrors.filter((text) => !/status of (?:403|409|422)/.test(text))).toEqual([]);
 });

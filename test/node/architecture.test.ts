@@ -10,20 +10,20 @@ import { root, run } from "./project.ts";
 const scratch = mkdtempSync(join(tmpdir(), "developer-overview-architecture-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
-describe("The direction of imports", () => {
-  it("is one way down, in every file of src", () => {
+describe("The import check", () => {
+  it("finds no violation in src", () => {
     expect(violationsBelow(join(root, "src"))).toEqual([]);
   });
 
-  it("has no arrow up: no folder can be reached again from what it may import", () => {
+  it("has rules without a cycle between folders", () => {
     const done = new Set<string>();
-    const visit = (room: string, path: readonly string[]): void => {
-      expect(path, `${[...path, room].join(" -> ")} is a circle`).not.toContain(room);
-      if (done.has(room)) return;
-      for (const each of mayImport[room] ?? []) if (each !== room) visit(each, [...path, room]);
-      done.add(room);
+    const visit = (folder: string, path: readonly string[]): void => {
+      expect(path, `${[...path, folder].join(" -> ")} is a cycle`).not.toContain(folder);
+      if (done.has(folder)) return;
+      for (const each of mayImport[folder] ?? []) if (each !== folder) visit(each, [...path, folder]);
+      done.add(folder);
     };
-    for (const room of Object.keys(mayImport)) visit(room, []);
+    for (const folder of Object.keys(mayImport)) visit(folder, []);
   });
 
   it.each([
@@ -55,7 +55,7 @@ describe("The direction of imports", () => {
     ["scheduled/x.ts", "../http/problem.ts"],
     ["app.ts", "./dashboard/dashboard.ts"],
     ["a-new-folder/x.ts", "../db/client.ts"],
-  ])("is held: %s may not import %s", (file, specifier) => {
+  ])("forbids %s to import %s", (file, specifier) => {
     expect(violationsIn(file, `import { it } from "${specifier}";`)).toHaveLength(1);
     expect(violationsIn(file, `const it = await import("${specifier}");`)).toHaveLength(1);
     expect(violationsIn(file, `export type { it } from "${specifier}";`)).toHaveLength(1);
@@ -73,7 +73,7 @@ describe("The direction of imports", () => {
     ["resources/users/x.ts", "sql`SELECT 1 FROM tasks`"],
     ["resources/users/x.ts", 'import { tasks } from "../tasks/tables.ts";'],
     ["webhooks/x.ts", "`SELECT 1 FROM a JOIN api_keys ON true`"],
-  ])("holds tables too: %s may not say %s", (file, text) => {
+  ])("forbids %s to access tables of another area: %s", (file, text) => {
     expect(violationsIn(file, text).length).toBeGreaterThan(0);
   });
 
@@ -81,14 +81,16 @@ describe("The direction of imports", () => {
     ["keys/x.ts", "sql`UPDATE api_keys SET name = ''`"],
     ["resources/tasks/x.ts", 'import { users } from "../users/tables.ts";\ndb.select().from(users);'],
     ["operations/x.ts", "sql`SELECT 1 FROM webhooks`"],
-  ])("lets an area write its own tables and read those that its manifest names: %s may say %s", (file, text) => {
+  ])("allows %s to access its own tables and the tables that its manifest names: %s", (file, text) => {
     expect(violationsIn(file, text)).toEqual([]);
   });
+});
 
-  it("keeps Hono to surfaces and routes, and SQL to the areas, by lint", async () => {
-    const house = join(scratch, "house");
-    mkdirSync(house);
-    cpSync(join(root, "biome.json"), join(house, "biome.json"));
+describe("The linter", () => {
+  it("forbids imports of Hono outside surfaces and routes, and imports of SQL outside areas", async () => {
+    const project = join(scratch, "linted");
+    mkdirSync(project);
+    cpSync(join(root, "biome.json"), join(project, "biome.json"));
     const forbidden = [
       ["src/resources/tasks/x.ts", "hono"],
       ["src/resources/tasks/x.ts", "hono/cors"],
@@ -102,24 +104,24 @@ describe("The direction of imports", () => {
       ["src/http/x.ts", "drizzle-orm"],
       ["src/dashboard/x.tsx", "drizzle-orm"],
     ] as const;
-    const wanted = forbidden.map(([room, from], index) => {
-      const file = room.replace(/x(?=[-.])/, `x${index}`);
-      mkdirSync(dirname(join(house, file)), { recursive: true });
-      writeFileSync(join(house, file), `import { it } from "${from}";\nit();\n`);
+    const files = forbidden.map(([path, specifier], index) => {
+      const file = path.replace(/x(?=[-.])/, `x${index}`);
+      mkdirSync(dirname(join(project, file)), { recursive: true });
+      writeFileSync(join(project, file), `import { it } from "${specifier}";\nit();\n`);
       return file;
     });
-    const { out } = await run("biome", ["lint", "--vcs-enabled=false", "--reporter=json", "--max-diagnostics=none", "."], { cwd: house });
+    const { out } = await run("biome", ["lint", "--vcs-enabled=false", "--reporter=json", "--max-diagnostics=none", "."], { cwd: project });
     const { diagnostics } = JSON.parse(out) as { diagnostics: { category: string; location: { path: string } }[] };
     const found = diagnostics.filter(({ category }) => category === "lint/style/noRestrictedImports").map(({ location }) => location.path);
-    expect([...new Set(found)].toSorted()).toEqual(wanted.toSorted());
+    expect([...new Set(found)].toSorted()).toEqual(files.toSorted());
   });
 });
 
-describe("What is generated", () => {
+describe("The checkout", () => {
   it.each([
     ["main", "tables"],
     ["activity", "log-tables"],
-  ])("has migrations that make the tables of the code: %s", async (name, file) => {
+  ])("has migrations that create the tables of the code: %s", async (name, file) => {
     const folder = join("migrations", name);
     cpSync(join(root, folder), join(scratch, folder), { recursive: true });
     const before = readdirSync(join(scratch, folder));
@@ -132,11 +134,11 @@ describe("What is generated", () => {
     expect(readdirSync(join(scratch, folder)), out).toEqual(before);
   });
 
-  it("has migrations that count the rows of accounts as the manifests say", () => {
+  it("has migrations that count the stored rows of each account", () => {
     expect(missingStatements(join(root, "migrations/main"))).toEqual([]);
   });
 
-  it("is what the code says: mounts, shapes of events, jobs, the document and the methods of the client", async () => {
+  it("has generated files that match the code", async () => {
     for (const [path, text] of Object.entries(await generated())) expect(readFileSync(join(root, path), "utf8"), path).toBe(text);
   });
 
@@ -146,13 +148,13 @@ describe("What is generated", () => {
     expect(manifests.filter((path) => path !== "db/manifest.ts" && !list.includes(`"./${path}"`))).toEqual([]);
   });
 
-  it("has every module of tables in the manifest of its area", () => {
+  it("names each module of tables in the manifest of its area", () => {
     const modules = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" }).filter((path) =>
       /(?:^|\/)(?:log-)?tables\.ts$/.test(path),
     );
-    // The database's own, and the counters of what the others store.
-    const others = modules.filter((path) => !["db/tables.ts", "storage/tables.ts"].includes(path));
-    const missing = others.filter((path) => {
+    // The tables of db/ and storage/ belong to no area.
+    const ofAreas = modules.filter((path) => !["db/tables.ts", "storage/tables.ts"].includes(path));
+    const missing = ofAreas.filter((path) => {
       const manifest = readFileSync(join(root, "src", dirname(path), "manifest.ts"), "utf8");
       return !manifest.includes(`"./${path.split("/").at(-1)}"`);
     });
@@ -160,8 +162,8 @@ describe("What is generated", () => {
   });
 });
 
-describe("A Worker that is deployed", () => {
-  it("is no local build: its overview is closed", async () => {
+describe("A deployed Worker", () => {
+  it("is not a local build, and its overview requires a sign-in", async () => {
     const { code, err } = await run("wrangler", ["deploy", "--dry-run", "--outdir", join(scratch, "bundle")]);
     expect(code, err).toBe(0);
     const bundle = readFileSync(join(scratch, "bundle", "index.js"), "utf8");
@@ -170,16 +172,16 @@ describe("A Worker that is deployed", () => {
   });
 });
 
-describe("The scripts that pages load", () => {
-  it.each(["overview", "passkeys"])("are what src/browser says: %s", async (name) => {
+describe("The built script of a page", () => {
+  it.each(["overview", "passkeys"])("matches its source in src/browser: %s", async (name) => {
     const { code, out, err } = await run("esbuild", [`src/browser/${name}.ts`, "--bundle", "--minify", "--format=esm", "--target=es2023"]);
     expect(code, err).toBe(0);
     expect(readFileSync(join(root, "public/scripts", `${name}.js`), "utf8")).toBe(out);
   });
 });
 
-describe("What is published", () => {
-  it("links to no repository of this project: each deployment has its own", async () => {
+describe("Every published file", () => {
+  it("contains no link to a repository of this project, because each deployment has its own repository", async () => {
     const { out } = await run("git", ["ls-files", "-co", "--exclude-standard"]);
     const files = out
       .trim()
@@ -191,7 +193,7 @@ describe("What is published", () => {
   });
 });
 
-describe("The documents", () => {
+describe("A document", () => {
   const documents = [
     ...readdirSync(root).filter((file) => file.endsWith(".md")),
     ...readdirSync(join(root, "docs/decisions")).map((file) => `docs/decisions/${file}`),
@@ -199,7 +201,7 @@ describe("The documents", () => {
     "docs/scale.md",
   ];
 
-  it.each(documents)("%s names no path that is not there", (document) => {
+  it.each(documents)("names only existing paths: %s", (document) => {
     const text = readFileSync(join(root, document), "utf8");
     const paths = [...text.matchAll(/`((?:src|test|scripts|docs|migrations|public|bench|\.ci)\/[\w./-]*)`/g)].map(([, path]) => path ?? "");
     const links = [...text.matchAll(/\]\((?!https?:|#)([^)#]+)/g)].map(([, link]) => join(document, "..", link ?? ""));

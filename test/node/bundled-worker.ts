@@ -3,16 +3,16 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { root, succeed } from "./project.ts";
 
-// The Worker as wrangler bundles it, on its runtime alone: for a test that starts it dozens of times. wrangler, which starts a Worker in the same way,
-// bundles it anew each time, and takes two thirds of the CPU of such a start for itself.
+// Runs the bundled Worker on the runtime without wrangler, for a test that starts the Worker dozens of times. `wrangler dev` would bundle
+// the Worker at each start, which takes two thirds of the CPU time.
 
-/** Bundles the project in a folder as a local build, as wrangler would upload it. */
+/** Bundles a project as a local build into a folder, in the form that wrangler would upload. */
 export async function bundleInto(folder: string, project = root): Promise<void> {
   const defines = ["LOCAL_BUILD:true", "OPEN_OVERVIEW:true"].flatMap((define) => ["--define", define]);
   await succeed(join(root, "node_modules/.bin/wrangler"), ["deploy", "--dry-run", ...defines, "--outdir", folder], project);
 }
 
-/** Returns what wrangler bundled into a folder as options of Miniflare: the script, and the documentation as text. */
+/** Returns the Miniflare options for a folder that `bundleInto` wrote: the script, and the documentation as text. */
 export const modulesOf = (folder: string) => ({
   modules: readdirSync(folder)
     .filter((file) => /^index\.js$|\.(txt|md)$/.test(file) && file !== "README.md")
@@ -26,8 +26,8 @@ export const modulesOf = (folder: string) => ({
 });
 
 /**
- * Bundles the Worker of a copy of the project, with the options of its wrangler.toml and its secrets; its data stay in the copy. Returns the
- * file with the options that it is started with.
+ * Bundles the Worker with the wrangler.toml and the secrets of a copy of the project. The Worker stores its data in the copy. Returns the
+ * path of a file with the Miniflare options of the Worker.
  */
 export async function bundleOf(folder: string): Promise<string> {
   const { unstable_getMiniflareWorkerOptions: optionsOf } = await import("wrangler");
@@ -42,7 +42,7 @@ export async function bundleOf(folder: string): Promise<string> {
   return file;
 }
 
-/** Starts it as a process group of its own, which can be killed. */
+/** Starts the Worker of a file that `bundleOf` returned. The Worker is a separate process group, so that a test can kill it. */
 export function startBundled(bundle: string, port: number): ChildProcess {
   return spawn(process.execPath, [join(import.meta.dirname, "run-bundle.ts"), bundle, String(port)], { stdio: "inherit", detached: true });
 }

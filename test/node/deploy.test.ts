@@ -9,9 +9,10 @@ import { waitForVersion } from "../../scripts/wait-for-version.ts";
 import { copyProject, removeProject, root, run } from "./project.ts";
 import { type RunningWorker, startWorker } from "./worker.ts";
 
-// `npm run deploy`, with a stand-in for wrangler that records what would be asked of Cloudflare. The Worker that answers is a real one, on this machine.
+// Runs `npm run deploy` with a fake wrangler that records its calls instead of calling Cloudflare. Health checks get responses of a real
+// local Worker.
 
-/** Only where something is deployed. */
+/** The Worker that responds to health checks. Only the long tests start it. */
 let worker: RunningWorker | undefined;
 let folder: string;
 let tools: string;
@@ -31,7 +32,7 @@ interface Recording {
 const recordingFile = () => join(tools, "recording.json");
 const recording = (): Recording => JSON.parse(readFileSync(recordingFile(), "utf8"));
 const record = (changes: Partial<Recording>) => writeFileSync(recordingFile(), JSON.stringify({ ...recording(), ...changes }));
-const deployWith = (more: Record<string, string>, ...args: string[]) =>
+const deployWith = (variables: Record<string, string>, ...args: string[]) =>
   run(process.execPath, ["scripts/deploy.ts", ...args], {
     cwd: folder,
     env: {
@@ -41,23 +42,23 @@ const deployWith = (more: Record<string, string>, ...args: string[]) =>
       CI: "",
       CLOUDFLARE_API_TOKEN: "",
       OPERATOR_TOKEN: "",
-      ...more,
+      ...variables,
     },
   });
 const deploy = (...args: string[]) => deployWith({}, ...args);
 
-const first = ["--account", "Acme Ltd", "--email", "ops@acme.dev"];
-/** Each call names the environment: else wrangler would take that of CLOUDFLARE_ENV. */
-const onTop = (call: string) => `${call} --env=`;
-const looking = [
+const firstAccount = ["--account", "Acme Ltd", "--email", "ops@acme.dev"];
+/** Adds the production environment to a call. Without `--env`, wrangler would use CLOUDFLARE_ENV. */
+const inProduction = (call: string) => `${call} --env=`;
+const readCalls = [
   "whoami --json",
   "secret list --format json",
   "d1 list --json",
   "queues info developer-overview-deliveries",
   "queues info developer-overview-dead-deliveries",
-].map(onTop);
-const migrating = ["d1 migrations apply DB --remote", "d1 migrations apply ACTIVITY_0 --remote"].map(onTop);
-const uploading = `deploy --minify --durable-objects-code-update-mode immediate --tag ${packageJson.version} --domain localhost`;
+].map(inProduction);
+const migrationCalls = ["d1 migrations apply DB --remote", "d1 migrations apply ACTIVITY_0 --remote"].map(inProduction);
+const uploadCall = `deploy --minify --durable-objects-code-update-mode immediate --tag ${packageJson.version} --domain localhost`;
 
 beforeAll(async () => {
   if (inject("isLong")) worker = await startWorker();
@@ -67,9 +68,9 @@ beforeAll(async () => {
   folder = worker?.folder ?? copyProject();
   const toml = join(folder, "wrangler.toml");
   const origin = `http://localhost:${worker?.port ?? 8787}`;
-  // wrangler reads it anew whenever it changes, and the Worker is another version then.
-  const place = () => writeFileSync(toml, readFileSync(toml, "utf8").replace('PUBLIC_ORIGIN = ""', `PUBLIC_ORIGIN = "${origin}"`));
-  await (worker ? worker.restart(place) : place());
+  // The file changes while the Worker is stopped, because a running wrangler would reload the Worker as another version.
+  const setOrigin = () => writeFileSync(toml, readFileSync(toml, "utf8").replace('PUBLIC_ORIGIN = ""', `PUBLIC_ORIGIN = "${origin}"`));
+  await (worker ? worker.restart(setOrigin) : setOrigin());
 });
 
 beforeEach(() => {
@@ -82,23 +83,24 @@ afterAll(async () => {
   rmSync(tools, { recursive: true, force: true });
 });
 
-/** Each deploy is a dozen processes. */
+/** For tests of a whole deploy, which runs a dozen processes. */
 const long = it.runIf(inject("isLong"));
+const isWrite = (call: string) => /create|apply|^deploy/.test(call);
 
 describe("npm run deploy", () => {
   long(
-    "makes what is missing, migrates before it switches, waits for the new version, and prints the setup link",
+    "creates missing resources, migrates before the upload, waits for the new version, and prints the setup link",
     { tags: ["long"] },
     async () => {
-      const { code, out, err } = await deploy(...first);
+      const { code, out, err } = await deploy(...firstAccount);
       expect([code, err.includes("ERROR")]).toEqual([0, false]);
       const { calls, secrets, secretsMode, secretsFile } = recording();
       expect(calls).toEqual([
-        ...looking,
-        ...["d1 create developer-overview", "d1 create developer-overview-activity-0"].map(onTop),
-        ...["queues create developer-overview-deliveries", "queues create developer-overview-dead-deliveries"].map(onTop),
-        ...migrating,
-        onTop(`${uploading} --secrets-file FILE`),
+        ...readCalls,
+        ...["d1 create developer-overview", "d1 create developer-overview-activity-0"].map(inProduction),
+        ...["queues create developer-overview-deliveries", "queues create developer-overview-dead-deliveries"].map(inProduction),
+        ...migrationCalls,
+        inProduction(`${uploadCall} --secrets-file FILE`),
       ]);
       expect(Object.keys(secrets)).toEqual([
         "KEY_SIGNING_SECRETS",
@@ -120,89 +122,85 @@ describe("npm run deploy", () => {
     },
   );
 
-  long("run again, makes nothing anew, says how to go back, and makes no second account", { tags: ["long"] }, async () => {
-    await deploy(...first);
+  long("creates no resource and no account twice when it runs again, and prints the rollback command", { tags: ["long"] }, async () => {
+    await deploy(...firstAccount);
     const { secrets, version } = recording();
     record({ calls: [] });
-    const { code, out } = await deploy(...first);
+    const { code, out } = await deploy(...firstAccount);
     expect(code).toBe(0);
-    const { calls, secrets: after } = recording();
-    const status = onTop("deployments status --json");
-    expect(calls).toEqual([...looking.slice(0, 2), status, ...looking.slice(2), ...migrating, onTop(uploading)]);
-    expect(after).toEqual(secrets);
+    const { calls, secrets: secretsAfter } = recording();
+    const status = inProduction("deployments status --json");
+    expect(calls).toEqual([...readCalls.slice(0, 2), status, ...readCalls.slice(2), ...migrationCalls, inProduction(uploadCall)]);
+    expect(secretsAfter).toEqual(secrets);
     expect(out).toContain(`npx wrangler rollback ${version} --durable-objects-code-update-mode immediate --env=\n`);
     expect(out).toMatch(/The account acc_\w+ is there already\. A new setup link/);
   });
 
-  const breaks = [
+  const interruptions = [
     ["deploy", "upload failed"],
     ["queues create developer-overview-dead-deliveries", "Authentication error [code: 10000]"],
     ["d1 migrations apply ACTIVITY_0", "D1_ERROR: near"],
   ] as const;
 
-  long.each(breaks)("broken off at %s, goes on from there when it is run again", { tags: ["long"] }, async (at, message) => {
+  long.each(interruptions)("continues after a failure of %s when it runs again", { tags: ["long"] }, async (at, message) => {
     record({ failures: [{ at, message }] });
-    const broken = await deploy(...first);
-    expect([broken.code, broken.err.includes(message), broken.out.includes("setup#")]).toEqual([1, true, false]);
+    const failed = await deploy(...firstAccount);
+    expect([failed.code, failed.err.includes(message), failed.out.includes("setup#")]).toEqual([1, true, false]);
     expect(recording().calls.at(-1)?.startsWith(at)).toBe(true);
     record({ calls: [] });
-    expect((await deploy(...first)).code).toBe(0);
+    expect((await deploy(...firstAccount)).code).toBe(0);
     const { calls, databases, queues } = recording();
     expect(calls.filter((call) => call.startsWith("d1 create"))).toEqual([]);
     expect([databases.length, queues.length]).toEqual([2, 2]);
-    expect(calls.at(-1)).toBe(onTop(`${uploading} --secrets-file FILE`));
+    expect(calls.at(-1)).toBe(inProduction(`${uploadCall} --secrets-file FILE`));
   });
 
-  long("does nothing where wrangler is not signed in, or cannot tell what is there", { tags: ["long"] }, async () => {
-    for (const [at, message, exit, said] of [
+  long("changes nothing if wrangler is not signed in or cannot list the resources", { tags: ["long"] }, async () => {
+    for (const [at, message, exitCode, printed] of [
       ["whoami", "Unable to authenticate request [code: 10001]", 4, "Unable to authenticate request"],
       ["secret list", "fetch failed", 1, "fetch failed"],
       ["queues info", "Authentication error", 1, "Authentication error"],
     ] as const) {
       record({ calls: [], failures: [{ at, message }] });
       const { code, err } = await deploy();
-      expect([code, err.includes(said)]).toEqual([exit, true]);
-      expect(recording().calls.filter((call) => /create|apply|^deploy/.test(call))).toEqual([]);
+      expect([code, err.includes(printed)]).toEqual([exitCode, true]);
+      expect(recording().calls.filter(isWrite)).toEqual([]);
     }
   });
 
-  long(
-    "asks nobody who is signed in where the token and the account are set, and shows what wrangler says",
-    { tags: ["long"] },
-    async () => {
-      const token = { CLOUDFLARE_API_TOKEN: "x", CLOUDFLARE_ACCOUNT_ID: "y" };
-      record({ failures: [{ at: "secret list", message: "Authentication error [code: 10000]" }] });
-      const { code, err } = await deployWith(token);
-      expect([code, recording().calls, err.includes("Authentication error [code: 10000]")]).toEqual([1, [looking[1]], true]);
-      expect((await deployWith(token, "--dry-run")).out).not.toContain("whoami");
-    },
-  );
+  long("checks no sign-in if the token and the account are set, and prints wrangler's error", { tags: ["long"] }, async () => {
+    const token = { CLOUDFLARE_API_TOKEN: "x", CLOUDFLARE_ACCOUNT_ID: "y" };
+    record({ failures: [{ at: "secret list", message: "Authentication error [code: 10000]" }] });
+    const { code, err } = await deployWith(token);
+    expect([code, recording().calls, err.includes("Authentication error [code: 10000]")]).toEqual([1, [readCalls[1]], true]);
+    expect((await deployWith(token, "--dry-run")).out).not.toContain("whoami");
+  });
 
-  it("takes the environment of --env alone, and ignores CLOUDFLARE_ENV", async () => {
+  it("uses the environment of --env, and ignores CLOUDFLARE_ENV", async () => {
     const { code, out } = await deployWith({ CLOUDFLARE_ENV: "staging" }, "--dry-run");
     expect([code, out.includes("staging")]).toEqual([0, false]);
     for (const call of out.matchAll(/wrangler [^,\n]+/g)) expect(call[0]).toMatch(/ --env=$/);
   });
 
-  long("makes the operator's token only where it can be kept", { tags: ["long"] }, async () => {
-    const lost = await deployWith({ CI: "true" });
-    expect([lost.code, lost.err.includes("Deploy once from a laptop")]).toEqual([4, true]);
-    const nowhere = await deploy("--env", "staging");
-    expect([nowhere.code, nowhere.err.includes("Set PUBLIC_ORIGIN")]).toEqual([2, true]);
-    expect(recording().calls.filter((call) => /create|apply|^deploy/.test(call))).toEqual([]);
+  long("creates an operator token only if the token can be stored", { tags: ["long"] }, async () => {
+    const inCi = await deployWith({ CI: "true" });
+    expect([inCi.code, inCi.err.includes("Deploy once from a laptop")]).toEqual([4, true]);
+    const withoutOrigin = await deploy("--env", "staging");
+    expect([withoutOrigin.code, withoutOrigin.err.includes("Set PUBLIC_ORIGIN")]).toEqual([2, true]);
+    expect(recording().calls.filter(isWrite)).toEqual([]);
   });
 
-  long("runs once at a time", { tags: ["long"] }, async () => {
+  long("exits with 4 if another deploy is running", { tags: ["long"] }, async () => {
     const [one, other] = await Promise.all([deploy(), deploy()]);
     expect([one.code, other.code].toSorted()).toEqual([0, 4]);
     expect(one.err + other.err).toContain("Another deploy runs from here");
-    // One that was killed holds up nobody.
+    // The lock of a process that no longer exists blocks no deploy.
     writeFileSync(join(folder, ".wrangler/deploy.lock"), "999999");
     expect((await deploy()).code).toBe(0);
   });
 
-  it("says with --dry-run all that it would do, and calls nobody", async () => {
-    const { code, out } = await deploy("--dry-run", "--env", "staging", ...first);
+  it("prints all its steps with --dry-run, and calls nothing", async () => {
+    const { code, out } = await deploy("--dry-run", "--env", "staging", ...firstAccount);
     expect([code, recording().calls]).toEqual([0, []]);
     for (const step of [
       "wrangler d1 create developer-overview-staging-activity-0",
@@ -221,35 +219,33 @@ describe("npm run deploy", () => {
     [["--account", "x"], "go together"],
     [["--account", "x", "--email", "nobody"], "--email an address"],
     [["--env", "none"], "No environment found"],
-    [["--env", "staging", ...first], "Set PUBLIC_ORIGIN"],
-  ])("refuses %j", async (args, message) => {
+    [["--env", "staging", ...firstAccount], "Set PUBLIC_ORIGIN"],
+  ])("exits with 2 and an explanation for the arguments %j", async (args, message) => {
     const { code, err } = await deploy(...args);
     expect([code, err.includes(message), /\n\s+at /.test(err), recording().calls]).toEqual([2, true, false, []]);
   });
 });
 
-describe("Waiting for a version", () => {
-  it("goes on until the new one answers and does not fail, and says what it saw where it does not", async () => {
-    const answers = [
-      { releaseId: "old", status: "pass" },
-      { releaseId: "new", status: "fail", output: "The database does not answer." },
-      { releaseId: "new", status: "warn" },
-    ];
-    let asked = 0;
-    const server = createServer((_, response) => response.end(JSON.stringify(answers[Math.min(asked++, answers.length - 1)])));
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-    expect([await waitForVersion(origin, "new", 2000), asked]).toEqual(["warn", 3]);
-    await expect(waitForVersion(origin, "newest", 400)).rejects.toMatchObject({
-      exitCode: 3,
-      message: expect.stringContaining("as new: warn"),
-    });
-    server.close();
-    await expect(waitForVersion(origin, "new", 400)).rejects.toMatchObject({ exitCode: 3 });
+it("The deploy waits until the new version responds and is healthy, and names the last response if it times out", async () => {
+  const responses = [
+    { releaseId: "old", status: "pass" },
+    { releaseId: "new", status: "fail", output: "The database does not respond." },
+    { releaseId: "new", status: "warn" },
+  ];
+  let requests = 0;
+  const server = createServer((_, response) => response.end(JSON.stringify(responses[Math.min(requests++, responses.length - 1)])));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  expect([await waitForVersion(origin, "new", 2000), requests]).toEqual(["warn", 3]);
+  await expect(waitForVersion(origin, "newest", 400)).rejects.toMatchObject({
+    exitCode: 3,
+    message: expect.stringContaining("as new: warn"),
   });
+  server.close();
+  await expect(waitForVersion(origin, "new", 400)).rejects.toMatchObject({ exitCode: 3 });
 });
 
-describe("Each environment of wrangler.toml", () => {
+describe("An environment of wrangler.toml", () => {
   interface Config {
     name: string;
     d1_databases: { binding: string; database_name: string; migrations_dir: string }[];
@@ -258,43 +254,46 @@ describe("Each environment of wrangler.toml", () => {
     [other: string]: unknown;
   }
 
-  const shared = ["durable_objects", "migrations", "secrets", "define", "compatibility_date", "compatibility_flags", "triggers", "assets"];
-  const more = ["limits", "observability", "placement", "version_metadata", "rules"];
+  /** Settings that are the same in both environments. */
+  const sharedSettings = [
+    ...["durable_objects", "migrations", "secrets", "define", "compatibility_date", "compatibility_flags", "triggers", "assets"],
+    ...["limits", "observability", "placement", "version_metadata", "rules"],
+  ];
 
-  const config = async (env: string) => {
+  const readConfig = async (env: string) => {
     const { unstable_readConfig } = await import("wrangler");
     return unstable_readConfig({ config: join(root, "wrangler.toml"), env }, { hideWarnings: true }) as unknown as Config;
   };
 
-  it.each(["", "staging"])("has bounds on CPU and on the queue's consumers, and deploys no database of a laptop: --env=%s", async (env) => {
-    const { limits, queues, d1_databases } = await config(env);
+  it.each(["", "staging"])("limits CPU time and queue consumers, and contains no database ids: --env=%s", async (env) => {
+    const { limits, queues, d1_databases } = await readConfig(env);
     expect(limits).toEqual({ cpu_ms: 10_000 });
     expect(queues.consumers.map(({ max_concurrency }) => max_concurrency)).toEqual([10, 1]);
     for (const database of d1_databases) expect(Object.keys(database).toSorted()).toEqual(["binding", "database_name", "migrations_dir"]);
   });
 
-  it("binds the same, staging under names of its own", async () => {
-    const shape = (of: Config) => ({
-      databases: of.d1_databases.map(({ binding, migrations_dir }) => [binding, migrations_dir]),
-      producers: of.queues.producers.map(({ binding }) => binding),
-      consumers: of.queues.consumers.map(({ queue, dead_letter_queue, ...rest }) => rest),
-      vars: Object.keys(of.vars),
-      rest: [...shared, ...more].map((name) => of[name]),
+  it("has the bindings and settings of the other environment, with different names of resources", async () => {
+    const withoutNames = (config: Config) => ({
+      databases: config.d1_databases.map(({ binding, migrations_dir }) => [binding, migrations_dir]),
+      producers: config.queues.producers.map(({ binding }) => binding),
+      consumers: config.queues.consumers.map(({ queue, dead_letter_queue, ...settings }) => settings),
+      vars: Object.keys(config.vars),
+      settings: sharedSettings.map((name) => config[name]),
     });
-    const [production, staging] = [await config(""), await config("staging")];
-    expect(shape(staging)).toEqual(shape(production));
-    const names = (of: Config) => [
-      of.name,
-      ...of.d1_databases.map(({ database_name }) => database_name),
-      ...of.queues.consumers.map(({ queue }) => queue),
+    const [production, staging] = [await readConfig(""), await readConfig("staging")];
+    expect(withoutNames(staging)).toEqual(withoutNames(production));
+    const namesOf = (config: Config) => [
+      config.name,
+      ...config.d1_databases.map(({ database_name }) => database_name),
+      ...config.queues.consumers.map(({ queue }) => queue),
     ];
-    expect(names(staging).filter((name) => names(production).includes(name))).toEqual([]);
+    expect(namesOf(staging).filter((name) => namesOf(production).includes(name))).toEqual([]);
   });
 
-  it.each(["", "staging"])("tells the Worker which of its queues has the messages that were given up: --env=%s", async (env) => {
-    const { queues, vars } = await config(env);
-    const dead = queues.consumers.flatMap(({ dead_letter_queue }) => dead_letter_queue ?? []);
-    expect(dead).toEqual([vars.DEAD_DELIVERIES_QUEUE]);
+  it.each(["", "staging"])("names the dead letter queue in a variable of the Worker: --env=%s", async (env) => {
+    const { queues, vars } = await readConfig(env);
+    const deadLetterQueues = queues.consumers.flatMap(({ dead_letter_queue }) => dead_letter_queue ?? []);
+    expect(deadLetterQueues).toEqual([vars.DEAD_DELIVERIES_QUEUE]);
     expect(queues.consumers.map(({ queue }) => queue)).toContain(vars.DEAD_DELIVERIES_QUEUE);
   });
 });

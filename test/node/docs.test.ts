@@ -2,18 +2,17 @@ import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, inject, it, vi } from "vitest";
 import { startReceiver } from "../../scripts/receiving.ts";
 import { root } from "../../scripts/root.ts";
-import { faultCodes } from "../../src/errors/explanations.ts";
+import { fieldErrorCodes } from "../../src/errors/explanations.ts";
 import { failures } from "../../src/errors/failure.ts";
 import { eventCatalogue } from "../../src/events/catalogue.ts";
 import { type JsonObject, operationsIn } from "../../src/openapi/document.ts";
 import { freePort } from "./project.ts";
 import { type RunningWorker, startWorker } from "./worker.ts";
 
-// The documentation, as it is served, against the service that serves it.
+// Tests the documentation that the Worker serves, and runs its samples with the same Worker.
 
 const document = JSON.parse(readFileSync(join(root, "public/api/v1/openapi.json"), "utf8")) as JsonObject;
 const operations = operationsIn(document);
@@ -27,7 +26,7 @@ let worker: RunningWorker;
 let receiver: { url: string; stop(): Promise<void> };
 const received: Received[] = [];
 const at = (path: string) => `http://localhost:${worker.port}${path}`;
-/** As a browser's address bar asks: only then are there ids of the demo account in it. */
+/** The headers of a request from a browser's address bar. Only such requests get pages with ids of the demo account. */
 const byAddressBar = { "Sec-Fetch-Site": "none" };
 const textOf = async (path: string) => (await fetch(at(path), { headers: byAddressBar })).text();
 
@@ -41,9 +40,9 @@ afterAll(async () => {
   await worker?.stop();
 });
 
-const api: RunningWorker["api"] = (...asked) => worker.api(...asked);
+const api: RunningWorker["api"] = (...request) => worker.api(...request);
 
-/** Runs a program with a text on its input, and the key where the samples look for it. */
+/** Runs a program with an input and with the key in the variable `API_KEY`, which the samples use. */
 async function run(command: string, args: string[], input: string): Promise<{ code: number | null; out: string; err: string }> {
   const child = spawn(command, args, { env: { ...process.env, API_KEY: worker.key }, stdio: ["pipe", "pipe", "pipe"] });
   let [out, err] = ["", ""];
@@ -54,7 +53,7 @@ async function run(command: string, args: string[], input: string): Promise<{ co
   return { code, out, err };
 }
 
-/** The status that a sample gets. */
+/** Runs a sample. Returns the status of its response, or its error output. */
 async function statusOf(language: string, code: string): Promise<string> {
   if (language === "sh") return (await run("sh", [], code.replace(/^curl /, "curl -s -o /dev/null -w '%{http_code}' "))).out;
   const { out, err } =
@@ -62,87 +61,96 @@ async function statusOf(language: string, code: string): Promise<string> {
   return out.trim().split(/\s/)[0] || err;
 }
 
-const fences = (markdown: string) =>
+/** Returns the code blocks of a Markdown text. */
+const codeBlocksIn = (markdown: string) =>
   [...markdown.matchAll(/^```(\w+)\n([\s\S]*?)\n```$/gm)].map(([, language = "", code = ""]) => ({ language, code }));
 
-/** One of each thing that there is: on a laptop, samples name the latest. */
-async function makeThings(): Promise<void> {
+/** Creates one resource of each kind. The samples of a local Worker use the newest resources. */
+async function createResources(): Promise<void> {
   await api("POST", "/users", { name: "Sample", email: `sample.${Date.now()}@example.com` });
   await api("POST", "/keys", { name: "Sample" });
-  // Nobody listens there: its deliveries wait for a further attempt.
+  // No server listens on port 9, so the delivery waits for its second attempt.
   const webhook = await api("POST", "/webhooks", { url: "http://localhost:9/", event_types: ["task.created"] });
   await api("POST", "/tasks", { title: "Sample" });
-  const delivery = async () => (await api("GET", `/webhooks/${webhook.id}/deliveries`)).data[0];
-  while ((await delivery())?.attempts_made !== 1) await sleep(100);
+  const readAttempts = async () => (await api("GET", `/webhooks/${webhook.id}/deliveries`)).data[0]?.attempts_made;
+  await vi.waitFor(async () => expect(await readAttempts()).toBe(1), { timeout: 30_000, interval: 100 });
   await api("POST", `/webhooks/${webhook.id}/redeliver`, { from: "2026-01-01T00:00:00Z", status: "delivered" });
 }
 
-describe("A sample of the reference", () => {
-  // In short, curl; in full, the other languages.
+describe("The reference", () => {
+  // The short form runs the samples for curl. The long form runs the samples in the other languages.
   it.each(inject("isLong") ? ["js", "python"] : ["sh"])(
-    "in %s runs as it stands and gets the status that is documented",
+    "has samples in %s that run unchanged and get a documented status",
     { tags: ["long"] },
     async (language) => {
-      await makeThings();
-      const wrong: string[] = [];
-      // What ends something comes last.
-      const order = operations.toSorted((a, b) => Number(a.method === "delete") - Number(b.method === "delete"));
-      for (const { operation } of order) {
+      await createResources();
+      const problems: string[] = [];
+      // Deletions come last, because they remove resources that other samples use.
+      const ordered = operations.toSorted((a, b) => Number(a.method === "delete") - Number(b.method === "delete"));
+      for (const { operation } of ordered) {
         const markdown = await textOf(`/docs/api/${operation.operationId}.md`);
-        const all = fences(markdown);
+        const blocks = codeBlocksIn(markdown);
+        const [first] = blocks;
         const isPublic = (operation.security as unknown[]).length === 0;
-        if (all[0]?.language !== "sh" || !markdown.startsWith("```sh\ncurl ") || (!isPublic && !all[0].code.includes('Bearer $API_KEY"')))
-          wrong.push(`${operation.operationId} does not begin with its curl`);
-        const code = all.find((each) => each.language === language)?.code ?? "";
+        if (first?.language !== "sh" || !markdown.startsWith("```sh\ncurl ") || (!isPublic && !first.code.includes('Bearer $API_KEY"')))
+          problems.push(`the page of ${operation.operationId} does not start with a curl command`);
+        const code = blocks.find((block) => block.language === language)?.code ?? "";
         const status = await statusOf(language, code);
         const documented = Object.keys(operation.responses).filter((each) => Number(each) < 400);
-        if (!documented.includes(status)) wrong.push(`${operation.operationId} answers ${status}`);
+        if (!documented.includes(status)) problems.push(`the sample of ${operation.operationId} gets ${status}`);
       }
       for (const { id, email } of (await api("GET", "/users?q=ada@example.com")).data)
         if (email === "ada@example.com") await api("DELETE", `/users/${id}`);
-      // What the sample leads to is nobody's here.
+      // The URLs in the samples have no receiver, so their webhooks are deleted.
       for (const { id } of (await api("GET", "/webhooks")).data) await api("DELETE", `/webhooks/${id}`);
-      expect(wrong).toEqual([]);
+      expect(problems).toEqual([]);
     },
   );
 });
 
-describe("A guide", () => {
-  it("has samples that run as they stand", async () => {
-    const wrong: string[] = [];
+describe("Each guide", () => {
+  it("has samples that run unchanged", async () => {
+    const problems: string[] = [];
     for (const [, path] of (await textOf("/docs.md")).matchAll(/\((\/docs\/guides\/[a-z-]+)\)/g))
-      for (const { language, code } of fences(await textOf(`${path}.md`))) {
+      for (const { language, code } of codeBlocksIn(await textOf(`${path}.md`))) {
         if (!["sh", "js", "python"].includes(language)) continue;
         if (code.includes("verify(")) continue;
         const status = await statusOf(language, code);
-        if (!/^(?:2\d\d|304)$/.test(status)) wrong.push(`${path}: ${status} from ${code}`);
+        if (!/^(?:2\d\d|304)$/.test(status)) problems.push(`${path}: ${status} from ${code}`);
       }
-    expect(wrong).toEqual([]);
+    expect(problems).toEqual([]);
   });
+});
 
-  it("verifies a real request of a webhook in each language, and refuses one that was changed", async () => {
+describe("The guide to webhooks", () => {
+  it("has a sample in each language that accepts a real webhook request and rejects a changed body", async () => {
     const { secret, id } = await api("POST", "/webhooks", { url: receiver.url, event_types: ["webhook.test"] });
     await api("POST", `/webhooks/${id}/test`);
-    while (received.length === 0) await sleep(50);
-    const { headers, body } = received[0] as Received;
-    const all = fences(await textOf("/docs/guides/webhooks.md")).filter(({ code }) => code.includes("verify("));
-    const given = JSON.stringify(headers);
-    const [byLibrary = "", js = ""] = all.filter(({ language }) => language === "js").map(({ code }) => code);
-    const calls = (text: string) => `verify(${JSON.stringify(secret)}, ${given}, ${JSON.stringify(text)})`;
-    const inJs = await run(process.execPath, ["--input-type=module", "-"], `${js}\nconsole.log(${calls(body)}, ${calls(`${body} `)});`);
+    const { headers, body } = await vi.waitUntil(() => received[0], { timeout: 30_000, interval: 50 });
+    const blocks = codeBlocksIn(await textOf("/docs/guides/webhooks.md")).filter(({ code }) => code.includes("verify("));
+    const headersJson = JSON.stringify(headers);
+    const [withLibrary = "", js = ""] = blocks.filter(({ language }) => language === "js").map(({ code }) => code);
+    const verifyCall = (text: string) => `verify(${JSON.stringify(secret)}, ${headersJson}, ${JSON.stringify(text)})`;
+    const jsProgram = `${js}\nconsole.log(${verifyCall(body)}, ${verifyCall(`${body} `)});`;
+    const inJs = await run(process.execPath, ["--input-type=module", "-"], jsProgram);
     expect(inJs.out.trim()).toBe("true false");
-    const before = `process.env.WEBHOOK_SECRET = ${JSON.stringify(secret)}; const headers = ${given}; const rawBody = ${JSON.stringify(body)};`;
-    const library = await run(process.execPath, ["--input-type=module", "-"], `${before}\n${byLibrary}\nconsole.log(event.type);`);
+    const variables = [
+      `process.env.WEBHOOK_SECRET = ${JSON.stringify(secret)};`,
+      `const headers = ${headersJson}; const rawBody = ${JSON.stringify(body)};`,
+    ];
+    const libraryProgram = [...variables, withLibrary, "console.log(event.type);"].join("\n");
+    const library = await run(process.execPath, ["--input-type=module", "-"], libraryProgram);
     expect([library.out.trim(), library.err]).toEqual(["webhook.test", ""]);
-    const python = all.find(({ language }) => language === "python")?.code ?? "";
-    const inPython = await run("python3", ["-"], `${python}\nprint(${calls(body)}, ${calls(`${body} `)})`);
+    const python = blocks.find(({ language }) => language === "python")?.code ?? "";
+    const inPython = await run("python3", ["-"], `${python}\nprint(${verifyCall(body)}, ${verifyCall(`${body} `)})`);
     expect([inPython.out.trim(), inPython.err]).toEqual(["True False", ""]);
     if (spawnSync("go", ["version"]).status !== 0) return;
     const folder = mkdtempSync(join(tmpdir(), "verify-"));
-    const go = all.find(({ language }) => language === "go")?.code ?? "";
+    const go = blocks.find(({ language }) => language === "go")?.code ?? "";
     const goCall = (text: string) => `verify(${JSON.stringify(secret)}, header, ${JSON.stringify(text)})`;
-    const set = Object.entries(headers).map(([name, value]) => `header.Set(${JSON.stringify(name)}, ${JSON.stringify(value)})`);
-    const main = `func main() {\n\theader := http.Header{}\n\t${set.join("\n\t")}\n\tprintln(${goCall(body)}, ${goCall(`${body} `)})\n}`;
+    const setHeaders = Object.entries(headers).map(([name, value]) => `header.Set(${JSON.stringify(name)}, ${JSON.stringify(value)})`);
+    const statements = ["header := http.Header{}", ...setHeaders, `println(${goCall(body)}, ${goCall(`${body} `)})`];
+    const main = `func main() {\n\t${statements.join("\n\t")}\n}`;
     writeFileSync(join(folder, "main.go"), go.replace("func main() {}", main));
     const inGo = await run("go", ["run", join(folder, "main.go")], "");
     rmSync(folder, { recursive: true });
@@ -151,55 +159,54 @@ describe("A guide", () => {
 });
 
 describe("The quick start", () => {
-  it("leads to the first 200, the first 201 and the first verified webhook, typed as it stands", async () => {
+  it("has commands that get the first 200, the first 201 and the first verified webhook request", async () => {
     const steps = (await textOf("/docs/guides/quick-start.md")).split(/^## /m).slice(1);
-    const commandOf = (step: number) => fences(steps[step - 1] ?? "")[0]?.code ?? "";
+    const commandOf = (step: number) => codeBlocksIn(steps[step - 1] ?? "")[0]?.code ?? "";
     expect(steps.findIndex((step) => step.startsWith("From here"))).toBe(6);
     expect([await statusOf("sh", commandOf(2)), await statusOf("sh", commandOf(3))]).toEqual(["200", "201"]);
     const { secret } = JSON.parse((await run("sh", [], commandOf(4))).out) as { secret: string };
     const [program = "", ...args] = commandOf(5).replace("whsec_...", secret).split(" ");
-    const listening = spawn(program, args, { cwd: root, detached: true, stdio: ["ignore", "pipe", "inherit"] });
+    const receiving = spawn(program, args, { cwd: root, detached: true, stdio: ["ignore", "pipe", "inherit"] });
     let printed = "";
-    listening.stdout.on("data", (chunk) => (printed += chunk));
+    receiving.stdout.on("data", (chunk) => (printed += chunk));
     try {
-      while (!printed.includes("4000")) await sleep(100);
+      await vi.waitFor(() => expect(printed).toContain("4000"), { timeout: 60_000, interval: 100 });
       expect(await statusOf("sh", commandOf(3))).toBe("201");
-      for (let waited = 0; waited < 100 && !printed.includes("task.created"); waited++) await sleep(100);
+      await vi.waitFor(() => expect(printed).toContain("task.created"), { timeout: 10_000, interval: 100 });
       expect(printed).toContain("signature valid");
     } finally {
-      process.kill(-(listening.pid ?? 0), "SIGTERM");
+      process.kill(-(receiving.pid ?? 0), "SIGTERM");
     }
   });
 });
 
 describe("The documentation", () => {
-  it("leads nowhere in vain, and has every page as Markdown", async () => {
-    const seen = new Set<string>();
-    const broken: string[] = [];
-    const waiting = ["/docs"];
-    while (waiting.length > 0) {
-      const path = waiting.pop() as string;
-      if (seen.has(path)) continue;
-      seen.add(path);
+  it("has no broken links, and each page also exists as Markdown", async () => {
+    const visited = new Set<string>();
+    const problems: string[] = [];
+    const queue = ["/docs"];
+    while (queue.length > 0) {
+      const path = queue.pop() as string;
+      if (visited.has(path)) continue;
+      visited.add(path);
       const response = await fetch(at(path), { headers: byAddressBar, redirect: "manual" });
       const html = await response.text();
-      if (response.status !== 200) broken.push(`${path} answers ${response.status}`);
+      if (response.status !== 200) problems.push(`${path} returns ${response.status}`);
       if (!path.startsWith("/docs") || path.endsWith(".md")) continue;
-      const asked = await fetch(at(path), { headers: { ...byAddressBar, Accept: "text/markdown" } });
-      const [asMarkdown, byName] = [await asked.text(), await textOf(`${path}.md`)];
-      if (asMarkdown !== byName || !asked.headers.get("Content-Type")?.startsWith("text/markdown"))
-        broken.push(`${path} is not the same as Markdown`);
+      const markdown = await fetch(at(path), { headers: { ...byAddressBar, Accept: "text/markdown" } });
+      const [byAccept, bySuffix] = [await markdown.text(), await textOf(`${path}.md`)];
+      if (byAccept !== bySuffix || !markdown.headers.get("Content-Type")?.startsWith("text/markdown"))
+        problems.push(`${path} has different Markdown for Accept and for .md`);
       const ids = new Set([...html.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id));
-      for (const [, anchor] of html.matchAll(/href="#([^"]+)"/g)) if (!ids.has(anchor)) broken.push(`${path}#${anchor}`);
+      for (const [, anchor] of html.matchAll(/href="#([^"]+)"/g)) if (!ids.has(anchor)) problems.push(`${path}#${anchor}`);
       const main = /<main[\s\S]*<\/main>/.exec(html)?.[0] ?? "";
-      for (const [, href = ""] of main.matchAll(/href="(\/[^"#?]*)/g))
-        if (/^\/(?:docs|api|llms|\.well-known)/.test(href)) waiting.push(href);
+      for (const [, href = ""] of main.matchAll(/href="(\/[^"#?]*)/g)) if (/^\/(?:docs|api|llms|\.well-known)/.test(href)) queue.push(href);
     }
-    expect(broken).toEqual([]);
-    expect(seen.size).toBeGreaterThan(150);
+    expect(problems).toEqual([]);
+    expect(visited.size).toBeGreaterThan(150);
   }, 120_000);
 
-  it("is Markdown for who likes that better, by the weights of Accept", async () => {
+  it("selects Markdown or HTML by the weights in Accept", async () => {
     const typeFor = async (accept: string) =>
       (await fetch(at("/docs/guides/limits"), { headers: { Accept: accept } })).headers.get("Content-Type")?.split(";")[0];
     for (const [accept, type] of [
@@ -213,30 +220,30 @@ describe("The documentation", () => {
       expect(await typeFor(accept), accept).toBe(type);
     expect(await textOf("/docs/search.md?q=back%20off")).toContain("(/docs/guides/limits.md)");
     expect(await textOf("/docs/guides/auth.md")).toContain("(/docs/guides/authentication.md)");
-    const cut = await fetch(at("/docs/errors"), { redirect: "manual" });
-    expect([cut.status, new URL(cut.headers.get("Location") ?? "", at("/")).pathname]).toEqual([302, "/docs"]);
+    const incomplete = await fetch(at("/docs/errors"), { redirect: "manual" });
+    expect([incomplete.status, new URL(incomplete.headers.get("Location") ?? "", at("/")).pathname]).toEqual([302, "/docs"]);
   });
 
-  it("has a page for every code and type that there is, and for no other", async () => {
+  it("has a page for each error code and each event type, and suggests pages for unknown names", async () => {
     const index = await textOf("/docs.md");
-    const named = (kind: string) => [...index.matchAll(new RegExp(`\\(/docs/${kind}/([\\w.]+)\\)`, "g"))].map(([, name]) => name);
-    expect(named("errors").toSorted()).toEqual(Object.keys(failures).toSorted());
-    expect(named("events")).toEqual(eventCatalogue.types);
+    const pagesOf = (kind: string) => [...index.matchAll(new RegExp(`\\(/docs/${kind}/([\\w.]+)\\)`, "g"))].map(([, name]) => name);
+    expect(pagesOf("errors").toSorted()).toEqual(Object.keys(failures).toSorted());
+    expect(pagesOf("events")).toEqual(eventCatalogue.types);
     const unknown = await fetch(at("/docs/errors/account_suspendd"));
     const text = await unknown.text();
     expect([unknown.status, text.includes("The nearest pages")]).toEqual([404, true]);
     expect(await textOf("/docs/api/creatTask")).toContain("/docs/api/createTask");
   });
 
-  it("explains every code that a place of an error may have", async () => {
+  it("explains each code of a field error", async () => {
     const used = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" })
       .filter((file) => /\.tsx?$/.test(file))
       .flatMap((file) => [...readFileSync(join(root, "src", file), "utf8").matchAll(/\bcode: "(\w+)"/g)].map(([, code]) => code as string))
       .filter((code) => code !== "custom");
-    expect([...new Set(used)].filter((code) => !(code in faultCodes))).toEqual([]);
+    expect([...new Set(used)].filter((code) => !(code in fieldErrorCodes))).toEqual([]);
   });
 
-  it("finds what it has, and says what it looked through where it finds nothing", async () => {
+  it("has a search that finds pages, and that states how many pages it searched if it finds none", async () => {
     for (const [words, path] of [
       ["create a task", "/docs/api/createTask"],
       ["rate_limit_exceeded", "/docs/errors/rate_limit_exceeded"],
@@ -245,19 +252,19 @@ describe("The documentation", () => {
       ["back off", "/docs/guides/limits"],
     ] as const)
       expect(await textOf(`/docs/search?q=${encodeURIComponent(words)}`), words).toContain(`href="${path}"`);
-    expect(await textOf("/docs/search?q=zzzzz")).toContain("pages were looked through");
+    expect(await textOf("/docs/search?q=zzzzz")).toContain("pages were searched");
   });
 
-  it("tells machines where what is", async () => {
+  it("has llms.txt and an API catalog with working links", async () => {
     const links = [...(await textOf("/llms.txt")).matchAll(/\]\((http[^)]+)\)/g)].map(([, href = ""]) => href);
     expect(links.length).toBeGreaterThan(140);
     const catalogue = await fetch(at("/.well-known/api-catalog"));
     expect(catalogue.headers.get("Content-Type")).toContain("application/linkset+json");
     const { linkset } = (await catalogue.json()) as { linkset: Record<string, { href: string }[]>[] };
     const hrefs = Object.values(linkset[0] ?? {}).flatMap((targets) => (Array.isArray(targets) ? targets.map(({ href }) => href) : []));
-    const answered = await Promise.all([...links.slice(0, 20), ...hrefs].map(async (href) => [href, (await fetch(href)).status] as const));
-    expect(answered.filter(([, status]) => status !== 200)).toEqual([]);
-    // Nobody has set SECURITY_CONTACT here.
+    const statuses = await Promise.all([...links.slice(0, 20), ...hrefs].map(async (href) => [href, (await fetch(href)).status] as const));
+    expect(statuses.filter(([, status]) => status !== 200)).toEqual([]);
+    // This Worker has no SECURITY_CONTACT.
     expect((await fetch(at("/.well-known/security.txt"))).status).toBe(404);
   });
 });

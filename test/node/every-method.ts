@@ -1,25 +1,25 @@
 import { createClient, responseOf, verifyWebhook } from "../../client/src/index.ts";
 
-// A program that uses every method of the client. `packed-client.test.ts` compiles it against the packed client, and runs it.
+// A program that calls every method of the client. packed-client.test.ts compiles the program against the packed client, and runs it.
 
 declare const process: { env: Record<string, string | undefined> };
 
 const { BASE_URL = "", API_KEY = "" } = process.env;
 const called = new Set<string>();
 
-/** The client, noting which of its methods are called. */
-const noting = <Target extends object>(target: Target, at: string): Target =>
+/** Returns a client that adds the names of its called methods to `called`. */
+const recordCalls = <Target extends object>(target: Target, prefix: string): Target =>
   new Proxy(target, {
     get(object, name) {
       const value = Reflect.get(object, name) as unknown;
-      if (typeof value === "object" && value !== null) return noting(value, `${at}${String(name)}.`);
-      called.add(`${at}${String(name)}`);
+      if (typeof value === "object" && value !== null) return recordCalls(value, `${prefix}${String(name)}.`);
+      called.add(`${prefix}${String(name)}`);
       return value;
     },
   });
 
-const plain = createClient({ baseUrl: BASE_URL, apiKey: API_KEY });
-const client = noting(plain, "");
+const plainClient = createClient({ baseUrl: BASE_URL, apiKey: API_KEY });
+const client = recordCalls(plainClient, "");
 const { signal } = new AbortController();
 
 async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
@@ -28,6 +28,7 @@ async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
   return all;
 }
 
+/** Repeats a call until it returns a value. This program runs without vitest, so it cannot use `vi.waitFor`. */
 async function retry<Result>(attempt: () => Promise<Result | undefined>): Promise<Result> {
   for (;;) {
     const result = await attempt().catch(() => undefined);
@@ -36,8 +37,8 @@ async function retry<Result>(attempt: () => Promise<Result | undefined>): Promis
   }
 }
 
-const check = (holds: boolean, what: string) => {
-  if (!holds) throw new Error(`${what} does not hold`);
+const check = (condition: boolean, what: string) => {
+  if (!condition) throw new Error(`the check of ${what} failed`);
 };
 
 // Users and tasks.
@@ -50,7 +51,7 @@ check(done.status === "done" && (await client.tasks.get(task.id)).completed_at !
 check((await collect(client.tasks.list({ status: ["done"] }, { signal }))).length > 0, "a list");
 check((await client.users.list({ limit: 1 })).data.length === 1 && (await client.users.get(user.id)).name === "Ada Lovelace", "a page");
 
-// Figures and the log.
+// Usage, analytics and the log.
 const me = await client.me.get();
 const requestId = responseOf(me)?.headers.get("X-Request-Id") ?? "";
 const entry = await retry(() => client.activity.get(requestId));
@@ -70,7 +71,7 @@ await client.keys.revokeLeaked({ key: rotated.secret_key });
 await client.keys.revoke(key.id);
 check((await client.keys.get(key.id)).status === "revoked" && (await collect(client.keys.list())).length > 1, "keys");
 
-// Webhooks, events and deliveries. Nobody listens there.
+// Webhooks, events and deliveries. No server listens on port 9, so the deliveries fail.
 const webhook = await client.webhooks.create({ url: "http://localhost:9/", event_types: ["task.created"] });
 const { secret } = await client.webhooks.rotateSecret(webhook.id, { overlap_seconds: 60 });
 check(secret.startsWith("whsec_") && typeof verifyWebhook === "function", "a secret of a webhook");
@@ -97,7 +98,7 @@ check((await client.openapi.get()).openapi === "3.1.0" && (await client.openapi.
 await client.tasks.delete(task.id);
 await client.users.delete(user.id);
 
-const all = Object.entries(plain).flatMap(([resource, methods]) =>
+const all = Object.entries(plainClient).flatMap(([resource, methods]) =>
   typeof methods === "object" ? Object.keys(methods).map((method) => `${resource}.${method}`) : [],
 );
 console.log(JSON.stringify({ methods: all.length, notCalled: all.filter((method) => !called.has(method)) }));

@@ -1,12 +1,12 @@
 import type { TestProject } from "vitest/node";
 import { copyProject, removeProject, run } from "./project.ts";
 
-/** A copy of the project with local data: one account and nothing in it. */
+/** A copy of the project whose local data contain one empty account. */
 export interface MadeProject {
   folder: string;
   /** A key of the account with every scope. */
   key: string;
-  /** The path and fragment of the setup link for its first owner. */
+  /** The path and fragment of the setup link for the account's first owner. */
   setup: string;
 }
 
@@ -16,7 +16,7 @@ declare module "vitest" {
   }
 }
 
-/** Makes local data once for all test files. Each Worker starts on a copy. */
+/** Creates local data once for all test files. Each Worker starts with a copy of them. */
 export default async function setup({ provide }: TestProject): Promise<() => void> {
   const folder = copyProject();
   const account = ["run", "--silent", "account", "--", "--name", "Acme", "--email", "acme@example.com"];

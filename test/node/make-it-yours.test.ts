@@ -4,9 +4,10 @@ import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { copyProject, removeProject, root, run } from "./project.ts";
 
-// docs/make-it-yours.md, in copies of the project: a resource is added as it is written there, and the examples are taken out.
+// Follows the guide docs/make-it-yours.md in copies of the project: one copy gets a new resource, and the other loses the example
+// resources.
 
-/** What `npm run check` and the generated cases are, without what does not depend on resources. */
+/** The commands of `npm run check` whose result depends on the resources. */
 const checks = [
   "node_modules/.bin/biome check .",
   "node scripts/check-imports.ts",
@@ -16,26 +17,26 @@ const checks = [
 ];
 
 function lintOf(name: "redocly" | "spectral"): string {
-  const more = name === "spectral" ? "--fail-severity=hint " : "";
-  return `node_modules/.bin/${name} lint ${more}public/api/v1/openapi.json`;
+  const options = name === "spectral" ? "--fail-severity=hint " : "";
+  return `node_modules/.bin/${name} lint ${options}public/api/v1/openapi.json`;
 }
 
-/** One edit of the guide: what stands before a block of TypeScript says where it goes. */
+/** One edit of the guide: a block of TypeScript, and the line before the block with the path of the file. */
 interface Step {
-  /** "Write" or "In". */
-  how: string;
+  /** "Write" creates the file. "In" inserts the text into an existing file. */
+  kind: string;
   path: string;
-  /** A part of the line that it comes after. */
+  /** A part of the line after which the text is inserted. */
   after?: string | undefined;
   text: string;
 }
 
 function stepsOf(guide: string): Step[] {
   const form = /(Write|In) `([^`]+)`(?:, after `([^`]+)`)?:\n\n```ts\n([\s\S]*?)^```$/gm;
-  return [...guide.matchAll(form)].map(([, how = "", path = "", after, text = ""]) => ({ how, path, after, text }));
+  return [...guide.matchAll(form)].map(([, kind = "", path = "", after, text = ""]) => ({ kind, path, after, text }));
 }
 
-/** A copy of the project, with the packages of its client. */
+/** Copies the project with the packages of its client. Returns the folder. */
 function makeCopy(): string {
   const folder = copyProject();
   rmSync(join(folder, "client/node_modules"), { recursive: true, force: true });
@@ -43,9 +44,9 @@ function makeCopy(): string {
   return folder;
 }
 
-function take(folder: string, { how, path, after = "", text }: Step): void {
+function applyStep(folder: string, { kind, path, after = "", text }: Step): void {
   const file = join(folder, path);
-  if (how === "Write") {
+  if (kind === "Write") {
     expect(existsSync(file), path).toBe(false);
     mkdirSync(dirname(file), { recursive: true });
     writeFileSync(file, text);
@@ -58,62 +59,63 @@ function take(folder: string, { how, path, after = "", text }: Step): void {
   writeFileSync(file, lines.join("\n"));
 }
 
-const runIn = (folder: string, line: string) => {
-  const [name = "", ...args] = line.split(" ");
+const runIn = (folder: string, command: string) => {
+  const [name = "", ...args] = command.split(" ");
   return run(name, args, { cwd: folder, env: { ...process.env, CI: "true", TESTS: "" } });
 };
 
-const command = async (folder: string, line: string) => {
-  const { code, out, err } = await runIn(folder, line);
-  expect([code, code === 0 ? "" : `${out}\n${err}`], line).toEqual([0, ""]);
+/** Runs a command that must succeed. Returns its output. */
+const succeedIn = async (folder: string, command: string) => {
+  const { code, out, err } = await runIn(folder, command);
+  expect([code, code === 0 ? "" : `${out}\n${err}`], command).toEqual([0, ""]);
   return out + err;
 };
 
 const pathsOf = (folder: string): string[] =>
   Object.keys((JSON.parse(readFileSync(join(folder, "public/api/v1/openapi.json"), "utf8")) as { paths: object }).paths);
 
-const cases = "node_modules/.bin/vitest run --project worker --silent --reporter=dot";
+const runTests = "node_modules/.bin/vitest run --project worker --silent --reporter=dot";
 
-describe("Make it yours", () => {
+describe("The guide make-it-yours", () => {
   let folder: string;
   beforeAll(() => {
     folder = makeCopy();
   });
   afterAll(() => removeProject(folder));
 
-  it("adds projects with one folder, one line and one generated migration, and all that follows", async () => {
+  it("adds a resource with one folder, one line and one generated migration, and the tests pass", async () => {
     const guide = readFileSync(join(folder, "docs/make-it-yours.md"), "utf8");
     const steps = stepsOf(guide);
-    // None is passed over, however it is written.
+    // Each block of TypeScript in the guide is a step.
     expect(steps.length).toBe(guide.split("```ts\n").length - 1);
-    const [line, ...others] = steps.filter(({ how }) => how === "In");
+    const [line, ...others] = steps.filter(({ kind }) => kind === "In");
     expect([line?.path, line?.text.trim().split("\n").length, others]).toEqual(["src/resources.ts", 1, []]);
-    expect(new Set(steps.filter(({ how }) => how === "Write").map(({ path }) => dirname(path)))).toEqual(
+    expect(new Set(steps.filter(({ kind }) => kind === "Write").map(({ path }) => dirname(path)))).toEqual(
       new Set(["src/resources/projects"]),
     );
-    for (const step of steps) take(folder, step);
-    // By default, that each step has its place; in full, what comes of them.
+    for (const step of steps) applyStep(folder, step);
+    // The short form only checks that each step can be applied. The long form also runs the commands of the guide.
     if (!inject("isLong")) return;
     const [, commands = ""] = /^## 3\.[\s\S]*?```sh\n([\s\S]*?)```/m.exec(guide) ?? [];
     const [migration = "", generate = "", check = "", test = ""] = commands.trim().split("\n");
     expect([check, test]).toEqual(["npm run check", "npm test -- contract document events storage operator"]);
-    await command(folder, migration);
+    await succeedIn(folder, migration);
     expect(readdirSync(join(folder, "migrations/main")).filter((file) => file.includes("projects"))).toHaveLength(1);
-    await command(folder, generate);
-    for (const each of checks) await command(folder, each);
-    expect(await command(folder, `${cases} contract document events.test storage.test operator`)).toContain("passed");
+    await succeedIn(folder, generate);
+    for (const each of checks) await succeedIn(folder, each);
+    expect(await succeedIn(folder, `${runTests} contract document events.test storage.test operator`)).toContain("passed");
     expect(pathsOf(folder)).toEqual(expect.arrayContaining(["/api/v1/projects", "/api/v1/projects/{id}"]));
   });
 });
 
-describe("Make it yours, without the examples,", () => {
+describe("The guide make-it-yours, in a second copy,", () => {
   let folder: string;
   beforeAll(() => {
     folder = makeCopy();
   });
   afterAll(() => removeProject(folder));
 
-  it("takes users, tasks and analytics out, and what is left passes the checks and the generated cases", async () => {
+  it("removes the example resources, and the other checks and tests pass", async () => {
     const guide = readFileSync(join(folder, "docs/make-it-yours.md"), "utf8");
     const examples = [...guide.matchAll(/`(src\/resources\/\w+)`/g)].map(([, path = ""]) => path);
     expect(examples).toEqual(["src/resources/users", "src/resources/tasks", "src/resources/analytics"]);
@@ -123,16 +125,17 @@ describe("Make it yours, without the examples,", () => {
     for (const path of examples) rmSync(join(folder, path), { recursive: true });
     writeFileSync(
       join(folder, "scripts/seed-resources.ts"),
-      "/** Makes no resources. */\nexport const seedResources = async (..._: unknown[]) => {};\n",
+      "/** Creates no resources. */\nexport const seedResources = async (..._: unknown[]) => {};\n",
     );
     if (!inject("isLong")) return;
-    await command(folder, "npm run generate");
+    await succeedIn(folder, "npm run generate");
     const { out } = await runIn(folder, "node_modules/.bin/tsc");
-    const named = new Set([...out.matchAll(/^([\w./-]+)\(\d+,\d+\): error/gm)].map(([, file = ""]) => file));
-    expect([...named].filter((file) => !file.startsWith("test/"))).toEqual([]);
-    for (const file of named) rmSync(join(folder, file));
-    for (const each of checks) await command(folder, each);
-    expect(await command(folder, `${cases} contract fuzz`)).toContain("passed");
+    // Only tests use the removed resources. These tests are removed, too.
+    const filesWithErrors = new Set([...out.matchAll(/^([\w./-]+)\(\d+,\d+\): error/gm)].map(([, file = ""]) => file));
+    expect([...filesWithErrors].filter((file) => !file.startsWith("test/"))).toEqual([]);
+    for (const file of filesWithErrors) rmSync(join(folder, file));
+    for (const each of checks) await succeedIn(folder, each);
+    expect(await succeedIn(folder, `${runTests} contract fuzz`)).toContain("passed");
     expect(pathsOf(folder).filter((path) => /users|tasks|analytics/.test(path))).toEqual([]);
   });
 });

@@ -4,39 +4,40 @@ import { globSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, inject, it, vi } from "vitest";
 import { answers } from "../../scripts/dev-worker.ts";
-import { faultOf, type Received, type Receiver, startReceiver } from "../../scripts/receiving.ts";
+import { type Received, type Receiver, signatureErrorOf, startReceiver } from "../../scripts/receiving.ts";
 import { bundleOf, startBundled } from "./bundled-worker.ts";
 import { copyOf, freePort, removeProject } from "./project.ts";
 
-// The real Worker makes changes and sends their events, while its whole runtime is killed with SIGKILL, at random and at each
-// step of an event's way.
+// Creates tasks and receives their events, while the whole runtime of the Worker is killed with SIGKILL at each step of a delivery, and at
+// random times.
 
 const { changes, pauseBetweenKills, rounds } = inject("isLong")
   ? { changes: 2000, pauseBetweenKills: 40, rounds: 7 }
   : { changes: 100, pauseBetweenKills: 12, rounds: 1 };
-const atOnce = 8;
+const concurrency = 8;
 const leaseMs = 60_000;
 
-/** When to kill: each is reached by what is seen from outside. */
-const allPoints = ["after the commit", "after the wake-up", "after the claim", "after the POST", "during the sweep", "at random"] as const;
-const points = inject("isLong") ? allPoints : (["after the claim"] as const);
+/** The moments at which the runtime is killed. The test recognizes them by responses and webhook requests. */
+const allMoments = ["after the commit", "after the wake-up", "after the claim", "after the POST", "during the sweep", "at random"] as const;
+const moments = inject("isLong") ? allMoments : (["after the claim"] as const);
 
 let folder: string;
 let port: number;
-/** The file that the Worker is started with. */
+/** The file with the options of the Worker. */
 let bundle: string;
 let worker: ChildProcess;
 let receiver: Receiver;
 let keys: string[];
 let secret: string;
-/** What was found wrong with a request's signature, as it arrived: it is valid for five minutes alone. */
-const faults: string[] = [];
+/** The signature errors of all webhook requests, checked at the arrival of a request. A signature is valid for only five minutes. */
+const signatureErrors: string[] = [];
 let startedAt: number;
 
-/** What to do at the next sight of it; set while a kill is due. */
-let onAnswer = () => {};
+/** Called after each response. Does nothing unless a kill is due. */
+let onResponse = () => {};
+/** Called after each webhook request. Does nothing unless a kill is due. */
 let onReceived = () => {};
 
 const base = () => `http://localhost:${port}`;
@@ -44,33 +45,37 @@ const base = () => `http://localhost:${port}`;
 async function startWorker(): Promise<void> {
   startedAt = Date.now();
   worker = startBundled(bundle, port);
-  while (!(await answers(`${base()}/health`))) await sleep(50);
+  await vi.waitUntil(() => answers(`${base()}/health`), { timeout: 60_000, interval: 50 });
 }
 
 async function killWorker(): Promise<void> {
   if (worker.exitCode !== null || worker.signalCode !== null) return;
-  const gone = new Promise((resolve) => worker.once("exit", resolve));
+  const exited = new Promise((resolve) => worker.once("exit", resolve));
   process.kill(-(worker.pid ?? 0), "SIGKILL");
-  await gone;
+  await exited;
 }
 
 beforeAll(async () => {
-  const made = inject("made");
-  folder = copyOf(made.folder);
+  const project = inject("made");
+  folder = copyOf(project.folder);
   bundle = await bundleOf(folder);
   port = await freePort();
   receiver = await startReceiver(0, (received) => {
-    const fault = faultOf(received, secret);
-    if (fault !== null) faults.push(fault);
+    const error = signatureErrorOf(received, secret);
+    if (error !== null) signatureErrors.push(error);
     onReceived();
   });
   await startWorker();
   const post = async (path: string, body: unknown) => {
-    const response = await fetch(`${base()}/api/v1${path}`, { method: "POST", headers: headersOf(made.key), body: JSON.stringify(body) });
+    const response = await fetch(`${base()}/api/v1${path}`, {
+      method: "POST",
+      headers: headersOf(project.key),
+      body: JSON.stringify(body),
+    });
     return response.json();
   };
-  keys = [made.key];
-  // What a killed guard had reserved is lost to its key, so several share the work.
+  keys = [project.key];
+  // A killed guard loses the requests that it had reserved, so several keys share the load.
   for (let index = 1; index < 5; index++) {
     const key = await post("/keys", { name: `Key ${index}`, scopes: ["tasks:read", "tasks:write", "webhooks:read"] });
     keys.push((key as { secret_key: string }).secret_key);
@@ -87,8 +92,8 @@ afterAll(async () => {
 
 const headersOf = (key: string) => ({ Authorization: `Bearer ${key}`, "Content-Type": "application/json" });
 
-/** Makes a task, however often the Worker dies: once, since each try has the same Idempotency-Key. */
-async function makeTask(index: number): Promise<void> {
+/** Creates one task. Retries until the Worker returns 201, each time with the same Idempotency-Key. */
+async function createTask(index: number): Promise<void> {
   const headers = { ...headersOf(keys[index % keys.length] ?? ""), "Idempotency-Key": `change-${index}` };
   for (;;) {
     try {
@@ -97,39 +102,40 @@ async function makeTask(index: number): Promise<void> {
         headers,
         body: JSON.stringify({ title: `Change ${index}` }),
       });
-      if (response.status === 201) return onAnswer();
-      if (response.status < 500) throw new TypeError(`the service answered ${response.status}: ${await response.text()}`);
+      if (response.status === 201) return onResponse();
+      if (response.status < 500) throw new TypeError(`the service returned ${response.status}: ${await response.text()}`);
     } catch (error) {
       if (error instanceof TypeError && error.message.startsWith("the service")) throw error;
     }
+    // Waits before the next attempt, like a client.
     await sleep(100);
   }
 }
 
 const sweep = () => fetch(`${base()}/cdn-cgi/local/scheduled`).catch(() => {});
 
-/** Waits until the Worker is where it is to be killed. */
-function reach(point: (typeof allPoints)[number]): Promise<void> {
+/** Waits until the moment of the next kill. The delays are parts of these moments: nothing shows a wake-up or the end of a POST. */
+function reach(moment: (typeof allMoments)[number]): Promise<void> {
   return new Promise((resolve) => {
-    // What the last kill has left claimed takes up room for twenty seconds; then the sweep goes on.
+    // The claims of the killed Worker occupy the slots of the webhook for twenty seconds. Then a sweep starts further deliveries.
     const sweeping = setInterval(sweep, 1000);
     const reached = () => {
       clearInterval(sweeping);
       resolve();
     };
-    if (point === "after the commit") onAnswer = reached;
-    else if (point === "after the wake-up") onAnswer = () => void setTimeout(reached, 3);
-    else if (point === "after the claim") onReceived = reached;
-    else if (point === "after the POST") onReceived = () => void setTimeout(reached, 2);
+    if (moment === "after the commit") onResponse = reached;
+    else if (moment === "after the wake-up") onResponse = () => void setTimeout(reached, 3);
+    else if (moment === "after the claim") onReceived = reached;
+    else if (moment === "after the POST") onReceived = () => void setTimeout(reached, 2);
     else {
-      if (point === "during the sweep") sweep();
-      setTimeout(reached, Math.random() * (point === "at random" ? 300 : 40));
+      if (moment === "during the sweep") sweep();
+      setTimeout(reached, Math.random() * (moment === "at random" ? 300 : 40));
     }
   });
 }
 
-/** Deliveries that the Worker that has just died had claimed and not recorded, as D1 has it on disk. */
-function claimedNow(): number {
+/** Returns the number of deliveries that the killed Worker had claimed without a recorded result, from the files of D1. */
+function countClaimedDeliveries(): number {
   for (const file of globSync(join(folder, ".wrangler/state/v3/d1/*/*.sqlite"))) {
     const database = new DatabaseSync(file);
     try {
@@ -146,7 +152,8 @@ function claimedNow(): number {
   throw new Error("there is no main database");
 }
 
-async function eventIds(): Promise<string[]> {
+/** Returns the ids of all events about created tasks. */
+async function readEventIds(): Promise<string[]> {
   const ids: string[] = [];
   for (let cursor = ""; ; ) {
     const response = await fetch(`${base()}/api/v1/events?type=task.created&limit=100${cursor}`, { headers: headersOf(keys[0] ?? "") });
@@ -157,49 +164,55 @@ async function eventIds(): Promise<string[]> {
   }
 }
 
-it("No event is lost, whenever the runtime is killed, and no more are doubled than were on their way", async () => {
+it("No event is lost if the runtime is killed, and only deliveries in flight are sent twice", async () => {
   let next = 0;
   let isOver = false;
-  const work = Array.from({ length: atOnce }, async () => {
-    // The last changes wait for the last kill, so that there is always work to be interrupted.
+  const lastKill = Promise.withResolvers<void>();
+  const work = Array.from({ length: concurrency }, async () => {
     while (next < changes) {
-      if (next >= changes - atOnce && !isOver) await sleep(20);
-      else await makeTask(next++);
+      // The last changes wait for the last kill, so that each kill interrupts some work.
+      if (next >= changes - concurrency) await lastKill.promise;
+      if (next < changes) await createTask(next++);
+      // The second half of the changes is slower, so that some changes are left for the last kill.
       if (!isOver && next > changes / 2) await sleep(changes / 2);
     }
   });
   let inFlight = 0;
   let kills = 0;
   for (let round = 0; round < rounds; round++)
-    for (const point of points) {
+    for (const moment of moments) {
+      // A random pause lets each kill hit other work.
       await sleep(pauseBetweenKills * Math.random());
-      await reach(point);
-      [onAnswer, onReceived] = [() => {}, () => {}];
+      await reach(moment);
+      [onResponse, onReceived] = [() => {}, () => {}];
       await killWorker();
-      inFlight += claimedNow();
+      inFlight += countClaimedDeliveries();
       kills++;
       await startWorker();
     }
   isOver = true;
+  lastKill.resolve();
   await Promise.all(work);
 
-  const ids = await eventIds();
+  const ids = await readEventIds();
   expect(ids).toHaveLength(changes);
-  const missing = () => {
+  const findMissing = () => {
     const arrived = new Set(receiver.received.map(({ headers }) => headers["webhook-id"]));
     return ids.filter((id) => !arrived.has(id));
   };
-  // What was claimed by the dead is free again after a minute.
-  for (const giveUpAt = Date.now() + 150_000; missing().length > 0 && Date.now() < giveUpAt; ) {
-    await sweep();
-    await sleep(1000);
-  }
-  expect(missing()).toEqual([]);
+  // The claims of a killed Worker end after a minute.
+  await vi.waitFor(
+    async () => {
+      if (findMissing().length > 0) await sweep();
+      expect(findMissing()).toEqual([]);
+    },
+    { timeout: 150_000, interval: 1000 },
+  );
   const byId = Map.groupBy(receiver.received, ({ headers }: Received) => headers["webhook-id"] ?? "");
-  for (const same of byId.values()) expect(new Set(same.map(({ body }) => body)).size).toBe(1);
-  expect(faults).toEqual([]);
+  for (const requests of byId.values()) expect(new Set(requests.map(({ body }) => body)).size).toBe(1);
+  expect(signatureErrors).toEqual([]);
   const duplicates = receiver.received.length - byId.size;
-  console.log(`${changes} changes, ${kills} kills, ${inFlight} deliveries in flight at them, ${duplicates} sent twice`);
+  console.log(`${changes} changes, ${kills} kills, ${inFlight} deliveries in flight, ${duplicates} duplicate requests`);
   expect(byId.size).toBe(changes);
   expect(duplicates).toBeLessThanOrEqual(inFlight);
 }, 1_800_000);

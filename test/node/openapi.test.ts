@@ -10,7 +10,7 @@ import { eventCatalogue } from "../../src/events/catalogue.ts";
 import { fieldCode } from "../../src/inputs/field-code.ts";
 import { isObject, type Json, type JsonObject, operationsIn, pascalCase, resolve } from "../../src/openapi/document.ts";
 
-// The published document: good enough to make a reference and a client from.
+// Checks that the published document is complete enough to generate a reference and a client.
 
 const document = JSON.parse(readFileSync(join(root, "public/api/v1/openapi.json"), "utf8")) as JsonObject;
 const components = document.components as Record<string, JsonObject>;
@@ -18,13 +18,13 @@ const operations = operationsIn(document);
 const resolved = (part: Json | undefined): JsonObject =>
   isObject(part) && typeof part.$ref === "string" ? (resolve(document, part.$ref) as JsonObject) : (part as JsonObject);
 
-/** Every place of the document that has a schema and examples of it. */
+/** Yields each example in the document, with its schema and its position. Throws if a body has no example. */
 function* examples(): Generator<{ at: string; schema: JsonObject; example: Json }> {
   const ofContent = function* (at: string, content: Json | undefined) {
     if (!isObject(content)) return;
     for (const media of Object.values(content) as JsonObject[]) {
-      const given = isObject(media.examples) ? Object.values(media.examples).map((each) => (each as JsonObject).value as Json) : [];
-      const all = media.example === undefined ? given : [media.example, ...given];
+      const named = isObject(media.examples) ? Object.values(media.examples).map((each) => (each as JsonObject).value as Json) : [];
+      const all = media.example === undefined ? named : [media.example, ...named];
       if (all.length === 0) throw new Error(`${at} has no example`);
       for (const example of all) yield { at, schema: media.schema as JsonObject, example };
     }
@@ -43,12 +43,12 @@ function* examples(): Generator<{ at: string; schema: JsonObject; example: Json 
     yield* ofContent(type, (item.post.requestBody as JsonObject).content);
 }
 
-describe("The document", () => {
-  it("is the same as YAML", () => {
+describe("The OpenAPI document", () => {
+  it("has the same content as YAML", () => {
     expect(parse(readFileSync(join(root, "public/api/v1/openapi.yaml"), "utf8"))).toEqual(document);
   });
 
-  it("describes every operation, parameter, member and value", () => {
+  it("describes each operation, parameter, member and enum value", () => {
     const missing: string[] = [];
     const describeIn = (schema: Json | undefined, at: string): void => {
       if (!isObject(schema) || schema.$ref !== undefined) return;
@@ -71,20 +71,20 @@ describe("The document", () => {
     expect(missing).toEqual([]);
   });
 
-  it("has an example on every body, and the schema of the body takes it", () => {
+  it("has an example for each body, and each example matches its schema", () => {
     const ajv = new Ajv2020({ strict: false, allErrors: true });
     (addFormats as unknown as (ajv: Ajv2020) => void)(ajv);
     ajv.addSchema({ $id: "document", ...document });
-    const wrong: string[] = [];
+    const invalid: string[] = [];
     for (const { at, schema, example } of examples()) {
       const validate = ajv.compile(JSON.parse(JSON.stringify(schema).replaceAll('"#/', '"document#/')));
-      if (!validate(example)) wrong.push(`${at}: ${ajv.errorsText(validate.errors)}`);
+      if (!validate(example)) invalid.push(`${at}: ${ajv.errorsText(validate.errors)}`);
     }
-    expect(wrong).toEqual([]);
+    expect(invalid).toEqual([]);
   });
 
-  it("names every code that there is, and of each operation only those that it may answer", () => {
-    const named = new Set(
+  it("documents each error code for at least one operation, except method_not_allowed", () => {
+    const documented = new Set(
       operations.flatMap(({ operation }) =>
         Object.entries(operation.responses)
           .filter(([status]) => Number(status) >= 400)
@@ -95,32 +95,32 @@ describe("The document", () => {
           ),
       ),
     );
-    // What no operation answers: a path that is not there, under a method that it does not take.
-    expect(Object.keys(failures).filter((code) => !named.has(code))).toEqual(["method_not_allowed"]);
+    // No operation can return this code, because it answers a method that a path does not have.
+    expect(Object.keys(failures).filter((code) => !documented.has(code))).toEqual(["method_not_allowed"]);
   });
 
-  it("has the request of every type of event, and leads from what is made to its reading", () => {
+  it("has the webhook request of each event type, and a link from each creation to the created resource", () => {
     expect(Object.keys(document.webhooks as object)).toEqual(eventCatalogue.types);
     const linked = operations.filter(({ operation }) => (operation.responses["201"] as JsonObject | undefined)?.links);
     expect(linked.map(({ operation }) => operation.operationId)).toEqual(["createUser", "createTask", "createKey", "createWebhook"]);
   });
 });
 
-/** What an operation responds with under a status, by media type. */
+/** Returns the content of an operation's response with a status, by media type. */
 function contentOf(operationId: string, status: string): Record<string, JsonObject> {
   const found = operations.find(({ operation }) => operation.operationId === operationId);
   return (found?.operation.responses[status] as JsonObject | undefined)?.content as Record<string, JsonObject>;
 }
 
-/** Every place of the document that is an object, with its path. */
-function* places(node: Json | undefined, at = "#"): Generator<{ at: string; place: JsonObject }> {
+/** Yields each object in the document, with its position. */
+function* objectsIn(node: Json | undefined, at = "#"): Generator<{ at: string; object: JsonObject }> {
   if (typeof node !== "object" || node === null) return;
-  if (isObject(node)) yield { at, place: node };
-  for (const [name, child] of Object.entries(node)) yield* places(child as Json, `${at}/${name}`);
+  if (isObject(node)) yield { at, object: node };
+  for (const [name, child] of Object.entries(node)) yield* objectsIn(child as Json, `${at}/${name}`);
 }
 
-describe("For those who generate code from it, the document", () => {
-  it("compiles in a strict validator that knows the usual formats", () => {
+describe("The OpenAPI document, for code generators,", () => {
+  it("compiles in a strict validator with the usual formats", () => {
     const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, validateFormats: true });
     (addFormats as unknown as (ajv: Ajv2020) => void)(ajv);
     ajv.addVocabulary([
@@ -141,12 +141,12 @@ describe("For those who generate code from it, the document", () => {
       expect(() => ajv.compile({ $ref: `document#/components/schemas/${name}` }), name).not.toThrow();
   });
 
-  it("has either one example or several in a place", () => {
-    const both = [...places(document)].filter(({ place }) => place.example !== undefined && Array.isArray(place.examples));
+  it("has no object with both `example` and `examples`", () => {
+    const both = [...objectsIn(document)].filter(({ object }) => object.example !== undefined && Array.isArray(object.examples));
     expect(both.map(({ at }) => at)).toEqual([]);
   });
 
-  it("names what operations share by what it is, and not by a number", () => {
+  it("gives shared components descriptive names without numbers", () => {
     for (const kind of ["parameters", "responses", "schemas"])
       expect(Object.keys(components[kind] as object).filter((name) => /\d$/.test(name))).toEqual([]);
     expect(Object.keys(components.parameters as object)).toEqual(
@@ -154,7 +154,7 @@ describe("For those who generate code from it, the document", () => {
     );
   });
 
-  it("gives no two things one name, where a generator names an enum by its schema and member", () => {
+  it("has unique names for schemas and for enums that a generator names by schema and member", () => {
     const schemas = components.schemas as Record<string, { properties?: Record<string, JsonObject> }>;
     const names = Object.entries(schemas).flatMap(([name, { properties = {} }]) => [
       name,
@@ -165,28 +165,28 @@ describe("For those who generate code from it, the document", () => {
     expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([]);
   });
 
-  it("says in each operation which scope it requires", () => {
+  it("names the required scope in the description of each operation", () => {
     for (const { operation } of operations) {
       const [requirement] = operation.security as Record<string, string[]>[];
       const [scope] = Object.values(requirement ?? {})[0] ?? [];
-      const said = requirement ? (scope === undefined ? "Requires a key with any scopes." : `scope \`${scope}\`.`) : "Requires no key.";
-      expect(operation.description).toContain(said);
+      const ofKey = scope === undefined ? "Requires a key, with any scopes." : `scope \`${scope}\`.`;
+      expect(operation.description).toContain(requirement ? ofKey : "Requires no key.");
     }
   });
 
-  it("has a shape for each type of event, as webhooks receive it and as it is read, and one that stands for all", () => {
+  it("has a schema for each event type, for webhook requests and for stored events, and a union of each kind", () => {
     const schemas = components.schemas as Record<string, JsonObject>;
     const refOf = (name: string) => `#/components/schemas/${name}`;
     const nameOf = (type: string) => `${type.replaceAll(/(?:^|[._])(\w)/g, (_, letter: string) => letter.toUpperCase())}Event`;
-    for (const [shape, named] of [
+    for (const [union, schemaNameOf] of [
       ["WebhookEvent", nameOf],
       ["Event", (type: string) => `Stored${nameOf(type)}`],
     ] as const) {
-      const refs = eventCatalogue.types.map((type) => [type, refOf(named(type))]);
-      expect(schemas[shape]?.discriminator).toEqual({ propertyName: "type", mapping: Object.fromEntries(refs) });
-      expect(schemas[shape]?.oneOf).toEqual(refs.map(([, $ref]) => ({ $ref })));
+      const refs = eventCatalogue.types.map((type) => [type, refOf(schemaNameOf(type))]);
+      expect(schemas[union]?.discriminator).toEqual({ propertyName: "type", mapping: Object.fromEntries(refs) });
+      expect(schemas[union]?.oneOf).toEqual(refs.map(([, $ref]) => ({ $ref })));
       for (const { type, schema } of eventCatalogue.kinds) {
-        const { properties, required } = schemas[named(type)] as { properties: Record<string, JsonObject>; required: string[] };
+        const { properties, required } = schemas[schemaNameOf(type)] as { properties: Record<string, JsonObject>; required: string[] };
         expect([properties.type?.const, properties.data]).toEqual([type, { $ref: refOf(schema) }]);
         expect(required).toEqual(expect.arrayContaining(["type", "data"]));
       }
@@ -199,21 +199,21 @@ describe("For those who generate code from it, the document", () => {
     expect(schemas.MemberJoinedEvent?.additionalProperties ?? schemas.Member?.additionalProperties).toBeUndefined();
   });
 
-  it("shows a secret that is null in a replay alone", () => {
+  it("allows a null secret only in replayed responses", () => {
     const schemas = components.schemas as Record<string, { properties: Record<string, JsonObject> }>;
-    const shownBy = (id: string, status: string) => contentOf(id, status)["application/json"]?.schema;
-    for (const [shape, member, made, rotated] of [
+    const schemaOf = (id: string, status: string) => contentOf(id, status)["application/json"]?.schema;
+    for (const [resource, member, creation, rotation] of [
       ["Key", "secret_key", "createKey", "rotateKey"],
       ["Webhook", "secret", "createWebhook", "rotateWebhookSecret"],
     ] as const) {
-      const refs = [`${shape}WithSecret`, `Replayed${shape}`].map((name) => ({ $ref: `#/components/schemas/${name}` }));
-      expect([shownBy(made, "201"), shownBy(rotated, "200")]).toEqual([{ anyOf: refs }, { anyOf: refs }]);
-      expect(schemas[`${shape}WithSecret`]?.properties[member]?.type).toBe("string");
-      expect(schemas[`Replayed${shape}`]?.properties[member]?.type).toContain("null");
+      const refs = [`${resource}WithSecret`, `Replayed${resource}`].map((name) => ({ $ref: `#/components/schemas/${name}` }));
+      expect([schemaOf(creation, "201"), schemaOf(rotation, "200")]).toEqual([{ anyOf: refs }, { anyOf: refs }]);
+      expect(schemas[`${resource}WithSecret`]?.properties[member]?.type).toBe("string");
+      expect(schemas[`Replayed${resource}`]?.properties[member]?.type).toContain("null");
     }
   });
 
-  it("lists the codes of field errors, those of the validators' own among them, and leaves room for others", () => {
+  it("lists all codes of field errors, and allows further codes", () => {
     const code = resolve(document, "#/components/schemas/Problem/properties/errors/items/properties/code") as JsonObject;
     expect([code["x-extensible-enum"], code.enum]).toEqual([fieldErrorCodes, undefined]);
     const own = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" })
@@ -236,7 +236,7 @@ describe("For those who generate code from it, the document", () => {
       expect(fieldErrorCodes).toContain(fieldCode({ code: each, message: "", path: [] } as never));
   });
 
-  it("is of one shape in both syntaxes, on a server without a path", () => {
+  it("has one schema for the JSON and the YAML document, and a server URL without a path", () => {
     for (const id of ["getOpenApi", "getOpenApiYaml"]) {
       const [media] = Object.values(contentOf(id, "200"));
       expect(media?.schema).toEqual({ $ref: "#/components/schemas/OpenApiDocument" });

@@ -7,12 +7,13 @@ import { root } from "../../scripts/root.ts";
 import { copyProject, removeProject, run } from "./project.ts";
 import { type RunningWorker, startWorker } from "./worker.ts";
 
-// The client as a stranger gets it: packed, installed in an empty folder, compiled under `strict`, and run by the system's own Node.
+// Packs the client, installs it in an empty folder, and compiles and runs programs that use it. The programs run on the system's Node, not
+// on the Node of the project.
 
 let worker: RunningWorker;
 let app: string;
 let packed: string;
-/** As a fresh clone is: without packages. */
+/** A copy of the project without packages, like a fresh clone. */
 let project: string;
 
 beforeAll(async () => {
@@ -28,7 +29,7 @@ afterAll(async () => {
   for (const folder of [app, packed]) rmSync(folder, { recursive: true, force: true });
 });
 
-/** The environment without the Node that the project brings along. */
+/** The PATH without the Node of the project. */
 const path = (process.env.PATH ?? "")
   .split(delimiter)
   .filter((folder) => !folder.includes("node_modules"))
@@ -45,14 +46,14 @@ const compilerOptions = {
   noUncheckedIndexedAccess: true,
 };
 
-/** The samples of the client's README, each a module. */
+/** Returns the samples of the client's README as modules. */
 const samples = () =>
   [...readFileSync(join(root, "client/README.md"), "utf8").matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(
     ([, code]) => `declare const process: { env: Record<string, string> };\ndeclare const request: Request;\n${code}export {};\n`,
   );
 
 describe.runIf(inject("isLong"))("The packed client", { tags: ["long"] }, () => {
-  it("is built by npm pack, and installs in an empty folder", async () => {
+  it("installs in an empty folder", async () => {
     const { code, err } = await run("npm", ["pack", "--pack-destination", packed], { cwd: join(project, "client"), env });
     expect(code, err).toBe(0);
     writeFileSync(join(app, "package.json"), JSON.stringify({ private: true, type: "module" }));
@@ -67,14 +68,14 @@ describe.runIf(inject("isLong"))("The packed client", { tags: ["long"] }, () => 
     ]);
   });
 
-  it("compiles under strict, its README too, and has a method that works for every operation", async () => {
+  it("compiles in strict mode with the samples of its README, and each of its methods works", async () => {
     const program = readFileSync(join(root, "test/node/every-method.ts"), "utf8");
     writeFileSync(join(app, "main.ts"), program.replace("../../client/src/index.ts", "developer-overview-client"));
     const files = ["main.ts", ...samples().map((_, index) => `readme-${index}.ts`)];
     for (const [index, code] of samples().entries()) writeFileSync(join(app, `readme-${index}.ts`), code);
     writeFileSync(join(app, "tsconfig.json"), JSON.stringify({ compilerOptions, files }));
-    const compiled = await run(join(root, "client/node_modules/.bin/tsc"), ["-p", app], { cwd: app });
-    expect([files.length > 1, compiled.out]).toEqual([true, ""]);
+    const compilation = await run(join(root, "client/node_modules/.bin/tsc"), ["-p", app], { cwd: app });
+    expect([files.length > 1, compilation.out]).toEqual([true, ""]);
     const { out, err } = await run("node", ["main.js"], {
       cwd: app,
       env: { ...env, BASE_URL: `http://localhost:${worker.port}`, API_KEY: worker.key },

@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 
 export const root = join(import.meta.dirname, "../..");
 
-/** The files of the project as they are now, in an empty folder, with the packages of this one. */
+/** Copies the current files of the project into a new folder, with a link to the installed packages. Returns the folder. */
 export function copyProject(): string {
   const copy = mkdtempSync(join(tmpdir(), "developer-overview-"));
   const files = execFileSync("git", ["ls-files", "-co", "--exclude-standard"], { cwd: root, encoding: "utf8" }).trim().split("\n");
@@ -18,7 +18,7 @@ export function copyProject(): string {
   return copy;
 }
 
-/** A copy of a copied project, its local data included. */
+/** Copies a copied project with its local data into a new folder. Returns the folder. */
 export function copyOf(project: string): string {
   const copy = mkdtempSync(join(tmpdir(), "developer-overview-"));
   cpSync(project, copy, { recursive: true, verbatimSymlinks: true });
@@ -28,8 +28,8 @@ export function copyOf(project: string): string {
 export const removeProject = (copy: string) => rmSync(copy, { recursive: true, force: true });
 
 /**
- * A port that nobody listens on. It lies below those that the system gives to outgoing connections: one of them could take it between two starts of what
- * listens on it.
+ * Returns a port on which no process listens. The port is below the range for outgoing connections, so that no connection can take the port
+ * between two starts of a server.
  */
 export async function freePort(): Promise<number> {
   for (;;) {
@@ -45,21 +45,21 @@ export async function freePort(): Promise<number> {
   }
 }
 
-/** Runs a command to its end. */
+/** Runs a command, and waits until it ends. Returns its exit code and its output. */
 export function run(
   command: string,
   args: string[],
   options: SpawnOptions & { input?: string } = {},
 ): Promise<{ code: number | null; out: string; err: string }> {
   const child = spawn(command, args, { cwd: root, stdio: ["pipe", "pipe", "pipe"], ...options });
-  const said = { out: "", err: "" };
-  child.stdout?.on("data", (chunk) => (said.out += chunk));
-  child.stderr?.on("data", (chunk) => (said.err += chunk));
+  const output = { out: "", err: "" };
+  child.stdout?.on("data", (chunk) => (output.out += chunk));
+  child.stderr?.on("data", (chunk) => (output.err += chunk));
   child.stdin?.end(options.input ?? "");
-  return new Promise((resolve, reject) => child.on("error", reject).on("close", (code) => resolve({ code, ...said })));
+  return new Promise((resolve, reject) => child.on("error", reject).on("close", (code) => resolve({ code, ...output })));
 }
 
-/** Runs a command in a folder as CI does. Throws with what it wrote to standard error if it fails. */
+/** Runs a command in a folder with the environment of CI. Throws an error with its standard error output if the command fails. */
 export async function succeed(command: string, args: string[], cwd: string): Promise<void> {
   const { code, err } = await run(command, args, { cwd, env: { ...process.env, CI: "true", WRANGLER_SEND_METRICS: "false" } });
   if (code !== 0) throw new Error(`${command} ${args[0]} failed:\n${err}`);

@@ -4,7 +4,8 @@ import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type RunningWorker, startWorker } from "./worker.ts";
 
-// The service behind a proxy that compresses: as Cloudflare and nginx do, it turns the strong tag of what it compresses into a weak one.
+// The Worker behind a compressing proxy. Like Cloudflare and nginx, the proxy changes the strong ETag of a compressed response to a weak
+// ETag.
 
 let worker: RunningWorker;
 let proxy: Server;
@@ -19,20 +20,20 @@ function startProxy(target: string): Promise<Server> {
     const headers = Object.entries(request.headers).flatMap(([name, value]) =>
       hopByHop.includes(name) || name === "accept-encoding" ? [] : [[name, String(value)] as [string, string]],
     );
-    const answer = await fetch(target + request.url, {
+    const forwarded = await fetch(target + request.url, {
       method: request.method ?? "GET",
       headers: [...headers, ["accept-encoding", "identity"]],
       ...(chunks.length > 0 && { body: Buffer.concat(chunks) }),
     });
-    const body = Buffer.from(await answer.arrayBuffer());
-    const sent = Object.fromEntries([...answer.headers].filter(([name]) => !hopByHop.includes(name)));
+    const body = Buffer.from(await forwarded.arrayBuffer());
+    const sent = Object.fromEntries([...forwarded.headers].filter(([name]) => !hopByHop.includes(name)));
     const isCompressed = body.length > 0 && /\bgzip\b/.test(request.headers["accept-encoding"] ?? "");
     if (isCompressed) {
       compressed++;
       sent["content-encoding"] = "gzip";
       if (sent.etag?.startsWith('"')) sent.etag = `W/${sent.etag}`;
     }
-    response.writeHead(answer.status, sent).end(isCompressed ? gzipSync(body) : body);
+    response.writeHead(forwarded.status, sent).end(isCompressed ? gzipSync(body) : body);
   });
   return new Promise((resolve) => server.listen(0, "127.0.0.1", () => resolve(server)));
 }
@@ -47,7 +48,7 @@ afterAll(async () => {
   await worker?.stop();
 });
 
-const ask = (method: string, path: string, headers: Record<string, string> = {}, body?: object) =>
+const send = (method: string, path: string, headers: Record<string, string> = {}, body?: object) =>
   fetch(`http://127.0.0.1:${(proxy.address() as AddressInfo).port}/api/v1${path}`, {
     method,
     headers: { Authorization: `Bearer ${worker.key}`, "Content-Type": "application/json", "Accept-Encoding": "gzip", ...headers },
@@ -59,20 +60,20 @@ it.each<[string, string, object, object, object]>([
   ["task", "/tasks", { title: "x" }, { title: "y" }, { title: "z" }],
   ["key", "/keys", { name: "x" }, { name: "y" }, { name: "z" }],
   ["webhook", "/webhooks", { url: "https://hooks.acme.dev/", event_types: ["*"] }, { description: "y" }, { description: "z" }],
-])("Through a proxy that compresses, the tag of a %s saves a body and guards a change", async (_, list, content, patch, other) => {
-  const { id } = (await (await ask("POST", list, {}, content)).json()) as { id: string };
+])("Conditional requests for a %s work through a compressing proxy", async (_, list, content, patch, other) => {
+  const { id } = (await (await send("POST", list, {}, content)).json()) as { id: string };
   const path = `${list}/${id}`;
-  const read = await ask("GET", path);
+  const read = await send("GET", path);
   const tag = read.headers.get("ETag") ?? "";
   expect([read.headers.get("Content-Encoding"), tag.slice(0, 3)]).toEqual(["gzip", 'W/"']);
   expect(((await read.json()) as { id: string }).id).toBe(id);
-  expect((await ask("GET", path, { "If-None-Match": tag })).status).toBe(304);
-  const changed = await ask("PATCH", path, { "If-Match": tag }, patch);
+  expect((await send("GET", path, { "If-None-Match": tag })).status).toBe(304);
+  const changed = await send("PATCH", path, { "If-Match": tag }, patch);
   const newTag = changed.headers.get("ETag") ?? "";
   expect([changed.status, newTag.slice(0, 3), newTag === tag]).toEqual([200, 'W/"', false]);
-  expect((await ask("PATCH", path, { "If-Match": tag }, other)).status).toBe(412);
-  expect((await ask("GET", path, { "If-None-Match": tag })).status).toBe(200);
-  expect((await ask("DELETE", path, { "If-None-Match": newTag })).status).toBe(412);
-  expect((await ask("DELETE", path, { "If-Match": newTag })).status).toBe(204);
+  expect((await send("PATCH", path, { "If-Match": tag }, other)).status).toBe(412);
+  expect((await send("GET", path, { "If-None-Match": tag })).status).toBe(200);
+  expect((await send("DELETE", path, { "If-None-Match": newTag })).status).toBe(412);
+  expect((await send("DELETE", path, { "If-Match": newTag })).status).toBe(204);
   expect(compressed).toBeGreaterThan(4);
 });

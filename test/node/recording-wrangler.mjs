@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// Stands for wrangler where it would speak to Cloudflare, which no test here can: it records each call, answers from a file what an account has, and
-// fails where it is told to. What it answers has the form of wrangler's own answers.
+// A fake wrangler, because no test can call Cloudflare. It records each call, prints the resources that the file RECORDING lists, and fails
+// the calls in `failures` of the file. Its output has the format of wrangler's output.
 import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 
 const file = process.env.RECORDING;
@@ -8,9 +8,9 @@ const state = JSON.parse(readFileSync(file, "utf8"));
 const args = process.argv.slice(2);
 const call = args.join(" ").replace(/--secrets-file \S+/, "--secrets-file FILE");
 state.calls.push(call);
-const keep = () => writeFileSync(file, JSON.stringify(state));
+const save = () => writeFileSync(file, JSON.stringify(state));
 const fail = (message) => {
-  keep();
+  save();
   process.stderr.write(`✘ [ERROR] ${message}\n`);
   process.exit(1);
 };
@@ -47,6 +47,6 @@ else if (noun === "deploy") {
     process.env.WRANGLER_OUTPUT_FILE_PATH,
     `${JSON.stringify({ type: "wrangler-session", version: 1 })}\n${JSON.stringify(entry)}\n`,
   );
-} else fail(`this stand-in knows no ${call}`);
+} else fail(`the fake wrangler does not support ${call}`);
 state.hadSecretsFile = existsSync(state.secretsFile ?? "");
-keep();
+save();

@@ -6,7 +6,7 @@ import { unstable_readConfig } from "wrangler";
 import { bundleInto, modulesOf } from "./bundled-worker.ts";
 import { root, run, succeed } from "./project.ts";
 
-// Runs the Workers of two releases on one state: the last release, built from its commit in the history, and the working tree.
+// Runs the Workers of two releases with the same data: the last release, built from its commit in the history, and the working tree.
 
 /** The commit of release 0.1.0. Nothing has been published yet; the upgrade test starts here. */
 const releasedCommit = "733b34e1d886055544818fbace3d104442a02f50";
@@ -20,7 +20,10 @@ export interface Bundles {
   remove(): void;
 }
 
-/** Writes the files of the released commit into a folder, and installs the packages of its own lockfile. Throws if the clone lacks the commit. */
+/**
+ * Writes the files of the released commit into a folder, and installs the packages of its own lockfile. Throws if the clone lacks the
+ * commit.
+ */
 async function checkOutRelease(folder: string): Promise<void> {
   const { code } = await run("git", ["cat-file", "-e", `${releasedCommit}^{commit}`]);
   if (code !== 0)
@@ -34,7 +37,7 @@ async function checkOutRelease(folder: string): Promise<void> {
   await succeed("npm", ["ci", "--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund"], folder);
 }
 
-/** Builds both releases. */
+/** Builds the Workers of both releases. */
 export async function bundle(): Promise<Bundles> {
   const folder = mkdtempSync(join(tmpdir(), "releases-"));
   const source = join(folder, "source");
@@ -56,8 +59,8 @@ const signing = {
 };
 
 /**
- * Starts the Worker of a release on the state in a folder. `objectsOf`: the release of the Durable Objects, while requests, the queue and cron
- * are those of `release`: so they meet in a rollout.
+ * Starts the Worker of a release with the data in a folder. `objectsOf`: the release of the Durable Objects. Requests, queue batches and
+ * scheduled jobs use `release`. During a rollout, two releases work together in this way.
  */
 export async function startRelease(bundles: Bundles, state: string, release: Release, objectsOf: Release = release): Promise<Miniflare> {
   const { compatibility_date, compatibility_flags } = unstable_readConfig({ config: join(root, "wrangler.toml") }, { hideWarnings: true });
@@ -98,7 +101,7 @@ export async function startRelease(bundles: Bundles, state: string, release: Rel
   );
 }
 
-/** Runs the migrations of a project in a folder. `from`: how many of each database have run already. */
+/** Runs the migrations of the project in a folder. `from`: the number of migrations of each database that have already run. */
 export async function migrate(worker: Miniflare, project: string, from = 0): Promise<void> {
   for (const [binding, name] of Object.entries({ DB: "main", ACTIVITY_0: "activity" })) {
     const folder = join(project, "migrations", name);

@@ -3,10 +3,11 @@ import { existsSync, globSync, mkdirSync, readdirSync, readFileSync, rmSync, sta
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, inject, it, vi } from "vitest";
+import { hourMs } from "../../src/time/clock.ts";
 import { copyOf, freePort, removeProject, run } from "./project.ts";
 
-// `npm start` and its sisters, typed as a stranger would, in an empty folder. One Worker serves all of these tests, in order.
+// Runs `npm start` and the other commands of the README in a fresh copy of the project. All tests use one Worker and depend on their order.
 
 const isLong = inject("isLong");
 const long = it.runIf(isLong);
@@ -17,47 +18,66 @@ let running: Started;
 
 interface Started {
   npm: ChildProcess;
+  /** The lines that npm start printed until it was ready. */
   lines: string[];
   demoKey: string;
 }
 
-/** Starts as a terminal does: in a process group of its own, which Ctrl-C goes to. */
+/** Runs `npm start` in a separate process group, like a terminal. Returns when it is ready. */
 async function start(...args: string[]): Promise<Started> {
   const npm = spawn("npm", ["start", "--silent", ...args], { cwd: folder, env: { ...process.env, PORT: String(port) }, detached: true });
-  let said = "";
-  for (const stream of [npm.stdout, npm.stderr]) stream.on("data", (chunk) => (said += chunk));
-  for (let waited = 0; !said.includes("\nReady\n"); waited += 50) {
-    if (npm.exitCode !== null || waited > 200_000) throw new Error(`npm start did not become ready:\n${said}`);
-    await sleep(50);
-  }
-  const lines = said.trim().split("\n");
+  let output = "";
+  for (const stream of [npm.stdout, npm.stderr]) stream.on("data", (chunk) => (output += chunk));
+  const isReady = () => output.includes("\nReady\n");
+  await vi.waitUntil(() => isReady() || npm.exitCode !== null, { timeout: 200_000, interval: 50 }).catch(() => {});
+  if (!isReady()) throw new Error(`npm start did not become ready:\n${output}`);
+  const lines = output.trim().split("\n");
   return { npm, lines, demoKey: lines.find((line) => line.startsWith("Demo API key: "))?.slice("Demo API key: ".length) ?? "" };
 }
 
-/** Processes whose command line names the folder. */
+/** Returns the process ids and the command lines of the processes that run in the folder. */
 function processesOfFolder(): string[] {
   return readdirSync("/proc").flatMap((pid) => {
     if (!/^\d+$/.test(pid) || Number(pid) === process.pid) return [];
     try {
-      const cwd = readFileSync(`/proc/${pid}/environ`, "utf8");
-      return cwd.includes(`PWD=${folder}`) ? [`${pid} ${readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ")}`] : [];
+      const environment = readFileSync(`/proc/${pid}/environ`, "utf8");
+      if (!environment.includes(`PWD=${folder}`)) return [];
+      return [`${pid} ${readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ")}`];
     } catch {
       return [];
     }
   });
 }
 
+/** Sends a signal to npm, or to its process group like Ctrl-C. Waits until npm has ended. */
 async function stop({ npm }: Started, signal: NodeJS.Signals, toGroup: boolean): Promise<void> {
-  const ended = new Promise((resolve) => npm.once("exit", resolve));
+  const exited = new Promise((resolve) => npm.once("exit", resolve));
   process.kill(toGroup ? -(npm.pid ?? 0) : (npm.pid ?? 0), signal);
-  await ended;
-  for (let waited = 0; processesOfFolder().length > 0 && waited < 8000; waited += 100) await sleep(100);
+  await exited;
+}
+
+/** Fails if a process still runs in the folder after eight seconds. */
+const expectNoProcesses = () => vi.waitFor(() => expect(processesOfFolder()).toEqual([]), { timeout: 8000, interval: 100 });
+
+/** Waits for the next clock hour if the current hour ends within `ms` milliseconds, because limits count per clock hour. */
+async function leaveRoomInHour(ms: number): Promise<void> {
+  const untilHourEndsMs = hourMs - (Date.now() % hourMs);
+  if (untilHourEndsMs < ms) await sleep(untilHourEndsMs);
+}
+
+/** Deletes the records of applied migrations from all local databases. Data of an earlier release look like this. */
+function forgetMigrations(): void {
+  for (const file of globSync(join(folder, ".wrangler/state/v3/d1/*/*.sqlite"))) {
+    const database = new DatabaseSync(file);
+    database.exec("DROP TABLE IF EXISTS d1_migrations");
+    database.close();
+  }
 }
 
 const url = () => `http://localhost:${port}`;
 const api = async (path: string, key: string, init: RequestInit = {}) => {
   const response = await fetch(`${url()}/api/v1${path}`, { ...init, headers: { Authorization: `Bearer ${key}`, ...init.headers } });
-  // biome-ignore lint/suspicious/noExplicitAny: what a stranger's client sees has no type
+  // biome-ignore lint/suspicious/noExplicitAny: a client without types sees any JSON
   return { status: response.status, headers: response.headers, body: (await response.json()) as any };
 };
 const command = (name: string, ...args: string[]) => run("npm", ["run", "--silent", name, "--", ...args], { cwd: folder });
@@ -69,11 +89,12 @@ beforeAll(async () => {
 
 afterAll(async () => {
   if (running?.npm.exitCode === null && running.npm.signalCode === null) await stop(running, "SIGKILL", true);
+  await expectNoProcesses();
   removeProject(folder);
 });
 
-describe("Local data of an earlier release", () => {
-  it("are named by every command, with the way out, which npm start then takes", { tags: ["long"] }, async () => {
+describe("Each command", () => {
+  it("rejects local data of an earlier release and suggests --fresh, with which npm start succeeds", { tags: ["long"] }, async () => {
     if (isLong) {
       const demoKey = join(folder, ".wrangler/state/demo-key");
       mkdirSync(join(demoKey, ".."), { recursive: true });
@@ -85,11 +106,7 @@ describe("Local data of an earlier release", () => {
       rmSync(demoKey);
     }
     rmSync(join(folder, ".wrangler/state/migrated"));
-    for (const file of globSync(join(folder, ".wrangler/state/v3/d1/*/*.sqlite"))) {
-      const database = new DatabaseSync(file);
-      database.exec("DROP TABLE IF EXISTS d1_migrations");
-      database.close();
-    }
+    forgetMigrations();
     const env = { ...process.env, PORT: String(port) };
     const commands = [
       ["start", "--silent"],
@@ -99,7 +116,7 @@ describe("Local data of an earlier release", () => {
       const { code, err } = await run("npm", command, { cwd: folder, env });
       expect([code, err.trim()]).toEqual([1, expect.stringMatching(/^The local data are of an earlier release.*npm start -- --fresh$/)]);
     }
-    // What the local runtime recorded of requests before it was told not to.
+    // Earlier releases let the local runtime record requests.
     const recorded = join(folder, ".wrangler/state/v3/observability");
     mkdirSync(recorded, { recursive: true });
     writeFileSync(join(recorded, "traces.sqlite"), "GET /api/v1/users");
@@ -108,7 +125,7 @@ describe("Local data of an earlier release", () => {
 });
 
 describe("npm start", () => {
-  it("prints where everything is, and Ready last", () => {
+  it("prints the addresses, the demo key and a curl command, and then Ready", () => {
     expect(running.lines.slice(-5)).toEqual([
       `Overview: ${url()}`,
       `API: ${url()}/api/v1`,
@@ -118,24 +135,24 @@ describe("npm start", () => {
     ]);
   });
 
-  it("shows its key in no list of processes, and its data, secrets and key to nobody else", () => {
+  it("shows its key in no command line, and other users cannot read its files", () => {
     const processes = processesOfFolder();
     expect(processes.length).toBeGreaterThan(2);
     expect(processes.filter((each) => each.includes(running.demoKey.slice(0, 30)))).toEqual([]);
     const state = join(folder, ".wrangler/state");
-    const made = [join(folder, ".dev.vars"), state];
-    made.push(...readdirSync(state, { recursive: true, encoding: "utf8" }).map((path) => join(state, path)));
-    expect(made.filter((path) => path.endsWith(".sqlite")).length).toBeGreaterThan(3);
-    const modes = made.map((path) => [path, (statSync(path, { throwIfNoEntry: false })?.mode ?? 0) & 0o077]);
-    expect(modes.filter(([, others]) => others !== 0)).toEqual([]);
+    const files = [join(folder, ".dev.vars"), state];
+    files.push(...readdirSync(state, { recursive: true, encoding: "utf8" }).map((path) => join(state, path)));
+    expect(files.filter((path) => path.endsWith(".sqlite")).length).toBeGreaterThan(3);
+    const modes = files.map((path) => [path, (statSync(path, { throwIfNoEntry: false })?.mode ?? 0) & 0o077]);
+    expect(modes.filter(([, permissionsOfOthers]) => permissionsOfOthers !== 0)).toEqual([]);
   });
 
-  it("prints a curl command that works as printed", async () => {
+  it("prints a curl command that works", async () => {
     const { code, out } = await run("sh", ["-c", running.lines.at(-2) ?? ""]);
     expect([code, JSON.parse(out).data.length]).toEqual([0, 25 - 1]);
   });
 
-  it("has seeded sixty days that look like a month against another", async () => {
+  it("creates sample usage of two months, so that a month can be compared with the month before", async () => {
     const { body } = await api("/usage", running.demoKey);
     expect(body.total_requests.value).toBeGreaterThan(10_000);
     expect(body.total_requests.previous).toBeGreaterThan(10_000);
@@ -143,39 +160,45 @@ describe("npm start", () => {
     expect((await api("/tasks?limit=100", running.demoKey)).body.has_more).toBe(true);
   });
 
-  it("runs the main job, and shows it in the log and on the overview within two seconds", async () => {
+  it("shows requests in the log and on the overview within two seconds", async () => {
     const key = running.demoKey;
-    const asked = [
+    const responses = [
       await api("/users", key),
       await api("/tasks", key, { method: "POST", body: '{"title":"From the test"}', headers: { "Content-Type": "application/json" } }),
       await api("/analytics", key),
     ];
-    expect(asked.map(({ status }) => status)).toEqual([200, 201, 200]);
-    await sleep(1500);
-    const ids = (await api("/activity", key)).body.data.map((entry: { id: string }) => entry.id);
-    for (const { headers } of asked) expect(ids).toContain(headers.get("X-Request-Id"));
-    const page = await (await fetch(url(), { headers: { "Sec-Fetch-Site": "none" } })).text();
-    for (const shown of ["/api/v1/users", "/api/v1/tasks", "/api/v1/analytics", "201 Created"]) expect(page).toContain(shown);
+    expect(responses.map(({ status }) => status)).toEqual([200, 201, 200]);
+    const requestIds = responses.map(({ headers }) => headers.get("X-Request-Id"));
+    await vi.waitFor(
+      async () => {
+        const page = await (await fetch(url(), { headers: { "Sec-Fetch-Site": "none" } })).text();
+        for (const id of requestIds) expect(page).toContain(`/activity/${id}`);
+        for (const text of ["/api/v1/users", "/api/v1/tasks", "/api/v1/analytics", "201 Created"]) expect(page).toContain(text);
+      },
+      { timeout: 2000, interval: 50 },
+    );
+    const loggedIds = (await api("/activity", key)).body.data.map((entry: { id: string }) => entry.id);
+    for (const id of requestIds) expect(loggedIds).toContain(id);
   });
 
-  it("serves the style sheet that the page asks for", async () => {
+  it("serves the style sheet of the overview", async () => {
     const response = await fetch(`${url()}/style.css`);
     expect([response.status, response.headers.get("X-Content-Type-Options")]).toEqual([200, "nosniff"]);
   });
 
-  it("lets nobody at its databases past the overview", async () => {
+  it("does not serve the database explorer of the local runtime", async () => {
     const explorer = `${url()}/cdn-cgi/explorer`;
     const headers = { "Content-Type": "application/json", "Sec-Fetch-Site": "same-origin" };
     const query = { method: "POST", headers, body: '{"sql":"SELECT 1"}' };
-    const asked = [
+    const responses = [
       await fetch(explorer, { headers }),
       await fetch(`${explorer}/api/d1/database`, { headers }),
       await fetch(`${explorer}/api/d1/database/DB/raw`, query),
     ];
-    expect(asked.map(({ status }) => status)).toEqual([404, 404, 404]);
+    expect(responses.map(({ status }) => status)).toEqual([404, 404, 404]);
   });
 
-  it("says that a port is taken, and how to choose another", async () => {
+  it("exits with 2 if the port is in use, and explains how to choose another port", async () => {
     const { code, err } = await run("npm", ["start", "--silent"], { cwd: folder, env: { ...process.env, PORT: String(port) } });
     expect(code).toBe(2);
     expect(err).toContain(`Port ${port} is taken. Choose another: PORT=`);
@@ -185,50 +208,49 @@ describe("npm start", () => {
     [{ PORT: "http" }, [], "PORT must be a number"],
     [{ PORT: "70000" }, [], "PORT must be a number"],
     [{}, ["--", "--frehs"], "Unknown option --frehs"],
-  ])("refuses %j %j", { tags: ["long"] }, async (env, args, message) => {
+  ])("exits with 2 and an explanation for the environment %j and the arguments %j", { tags: ["long"] }, async (env, args, message) => {
     const { code, err } = await run("npm", ["start", "--silent", ...args], { cwd: folder, env: { ...process.env, ...env } });
     expect([code, err.includes(message)]).toEqual([2, true]);
   });
 });
 
-describe("The commands", () => {
-  it("receive what a webhook sends, as the README shows, and verify it", async () => {
+describe("The command npm run receiver", () => {
+  it("prints webhook requests and verifies their signatures", async () => {
     const port = await freePort();
     const key = running.demoKey;
     const headers = { "Content-Type": "application/json" };
     const body = JSON.stringify({ url: `http://127.0.0.1:${port}/`, event_types: ["task.created"] });
     const webhook = (await api("/webhooks", key, { method: "POST", headers, body })).body;
     const receiver = spawn("npm", ["run", "--silent", "receiver", "--", String(port), webhook.secret], { cwd: folder, detached: true });
-    let said = "";
-    for (const stream of [receiver.stdout, receiver.stderr]) stream.on("data", (chunk) => (said += chunk));
-    const untilSaid = async (text: string) => {
-      for (let waited = 0; !said.includes(text) && waited < 20_000; waited += 50) await sleep(50);
-      expect(said).toContain(text);
-    };
+    let output = "";
+    for (const stream of [receiver.stdout, receiver.stderr]) stream.on("data", (chunk) => (output += chunk));
+    const waitForOutput = (text: string) => vi.waitFor(() => expect(output).toContain(text), { timeout: 20_000, interval: 50 });
     try {
-      await untilSaid("Ready.");
+      await waitForOutput("Ready.");
       await api("/tasks", key, { method: "POST", headers, body: '{"title":"Arrive"}' });
-      await untilSaid('"title":"Arrive"');
-      expect(said).toContain("signature valid");
-      const { body: other } = await api(`/webhooks/${webhook.id}/rotate-secret`, key, { method: "POST" });
-      expect(other.secret).not.toBe(webhook.secret);
+      await waitForOutput('"title":"Arrive"');
+      expect(output).toContain("signature valid");
+      const { body: rotated } = await api(`/webhooks/${webhook.id}/rotate-secret`, key, { method: "POST" });
+      expect(rotated.secret).not.toBe(webhook.secret);
       await api(`/webhooks/${webhook.id}/test`, key, { method: "POST" });
-      await untilSaid("webhook.test");
-      expect(said).toContain("signature: No matching signature found");
+      await waitForOutput("webhook.test");
+      expect(output).toContain("signature: No matching signature found");
     } finally {
       process.kill(-(receiver.pid ?? 0), "SIGTERM");
       await api(`/webhooks/${webhook.id}`, key, { method: "PATCH", headers, body: '{"status":"disabled"}' });
     }
   });
 
-  it("refuse a receiver's port or secret that is none", async () => {
-    for (const given of [["http"], ["70000"], ["4000", "secret"]]) {
-      const { code, err } = await command("receiver", ...given);
+  it("exits with 1 and its usage if the port or the secret is invalid", async () => {
+    for (const args of [["http"], ["70000"], ["4000", "secret"]]) {
+      const { code, err } = await command("receiver", ...args);
       expect([code, err.includes("Usage: npm run receiver")]).toEqual([1, true]);
     }
   });
+});
 
-  it("make a key while the Worker runs, and print it alone", async () => {
+describe("The commands npm run key and npm run account", () => {
+  it("create a key while the Worker runs, and print only the key", async () => {
     const { code, out, err } = await command("key", "--name", "Limited", "--scopes", "tasks:read,users:read", "--limit", "7");
     expect([code, err]).toEqual([0, ""]);
     expect(out).toMatch(/^dvo_[0-9A-Za-z]{16}_[0-9A-Za-z]{40}\n$/);
@@ -236,16 +258,16 @@ describe("The commands", () => {
     expect(body).toMatchObject({ key: { name: "Limited", scopes: ["users:read", "tasks:read"] }, rate_limit: { limit: 7, used: 1 } });
   });
 
-  long("make a further account, and print its id and a key with every scope", { tags: ["long"] }, async () => {
+  long("create a further account, and print its id and a key with every scope", { tags: ["long"] }, async () => {
     const { out } = await command("account", "--name", "Second", "--email", "second@example.com");
     const [id, key] = out.trim().split("\n");
     expect((await api("/me", key ?? "")).body.account).toEqual({ id, name: "Second" });
     expect((await api("/users", key ?? "")).body.data).toEqual([]);
-    const { out: further } = await command("key", "--name", "Further", "--account", id ?? "");
-    expect((await api("/me", further.trim())).body.account.id).toBe(id);
+    const { out: secondKey } = await command("key", "--name", "Further", "--account", id ?? "");
+    expect((await api("/me", secondKey.trim())).body.account.id).toBe(id);
   });
 
-  const refused = [
+  const invalidCommands = [
     ["key", [], 2, "--name takes"],
     ["key", ["--name", "x", "--scopes", "all"], 2, 'no scope "all"'],
     ["key", ["--name", "x", "--limit", "0"], 2, "--limit takes"],
@@ -255,8 +277,8 @@ describe("The commands", () => {
     ["account", ["--name", "x"], 2, "--email takes"],
   ] as const;
 
-  it.each(isLong ? refused : refused.slice(-1))(
-    "refuse %s %j with exit code %i and a sentence",
+  it.each(isLong ? invalidCommands : invalidCommands.slice(-1))(
+    "reject npm run %s with %j, with exit code %i and an explanation",
     { tags: ["long"] },
     async (name, args, exitCode, message) => {
       const { code, out, err } = await command(name, ...args);
@@ -267,86 +289,86 @@ describe("The commands", () => {
   );
 });
 
-describe("Stopping and starting again", () => {
-  it("leaves no process behind on Ctrl-C, and keeps the data, the key and the count of the hour", async () => {
+describe("A restarted Worker", () => {
+  it("keeps its data, its key and the count of the hour after Ctrl-C, which leaves no process", async () => {
     const { out } = await command("key", "--name", "Counted", "--limit", "5");
     const key = out.trim();
-    const untilHourEnds = 3_600_000 - (Date.now() % 3_600_000);
-    if (untilHourEnds < 60_000) await sleep(untilHourEnds);
+    await leaveRoomInHour(60_000);
     for (let n = 0; n < 5; n++) expect((await api("/me", key)).status).toBe(200);
     await stop(running, "SIGINT", true);
-    expect(processesOfFolder()).toEqual([]);
+    await expectNoProcesses();
 
-    const before = running.demoKey;
+    const { demoKey } = running;
     const startedAt = Date.now();
     running = await start();
-    expect(running.demoKey).toBe(before);
+    expect(running.demoKey).toBe(demoKey);
     expect(Date.now() - startedAt).toBeLessThan(30_000);
     expect((await api("/me", key)).status).toBe(429);
-    expect((await api("/tasks?q=from%20the%20test", before)).body.data.length).toBe(1);
+    expect((await api("/tasks?q=from%20the%20test", demoKey)).body.data.length).toBe(1);
   });
 
-  long("leaves no process behind when npm alone gets SIGTERM", { tags: ["long"] }, async () => {
+  long("starts after a SIGTERM to npm only, which leaves no process", { tags: ["long"] }, async () => {
     await stop(running, "SIGTERM", false);
-    expect(processesOfFolder()).toEqual([]);
+    await expectNoProcesses();
     running = await start();
   });
 
-  it("after SIGKILL of everything under load admits no more than the limit in all, and has every entry of what was answered a second before", async () => {
+  it("admits no more than the limit after a SIGKILL under load, and has logged each response that is older than a second", async () => {
     const { out } = await command("key", "--name", "Killed", "--limit", "500");
     const key = out.trim();
-    const untilHourEnds = 3_600_000 - (Date.now() % 3_600_000);
-    if (untilHourEnds < 90_000) await sleep(untilHourEnds);
-    const admitted: { id: string; answeredAt: number }[] = [];
-    let refused = 0;
-    const ask = async () => {
-      const answer = await fetch(`${url()}/api/v1/me`, { headers: { Authorization: `Bearer ${key}` } }).catch(() => null);
-      if (answer?.status === 200) admitted.push({ id: answer.headers.get("X-Request-Id") ?? "", answeredAt: Date.now() });
-      if (answer?.status === 429) refused++;
+    await leaveRoomInHour(90_000);
+    const admitted: { id: string; receivedAt: number }[] = [];
+    let denied = 0;
+    const send = async () => {
+      const response = await fetch(`${url()}/api/v1/me`, { headers: { Authorization: `Bearer ${key}` } }).catch(() => null);
+      if (response?.status === 200) admitted.push({ id: response.headers.get("X-Request-Id") ?? "", receivedAt: Date.now() });
+      if (response?.status === 429) denied++;
     };
-    await Promise.all(Array.from({ length: 100 }, ask));
+    await Promise.all(Array.from({ length: 100 }, send));
     const steady: Promise<void>[] = [];
     for (let n = 0; n < 100; n++) {
-      steady.push(ask());
+      steady.push(send());
+      // Spreads the requests over two seconds, so that some of them are older than a second at the kill.
       await sleep(20);
     }
-    const load = [...steady, ...Array.from({ length: 200 }, ask)];
+    const load = [...steady, ...Array.from({ length: 200 }, send)];
     await load[120 + Math.floor(Math.random() * 40)];
     const killedAt = Date.now();
-    const ended = new Promise((resolve) => running.npm.once("exit", resolve));
-    for (const process_ of processesOfFolder()) process.kill(Number(process_.split(" ")[0]), "SIGKILL");
-    await ended;
+    const exited = new Promise((resolve) => running.npm.once("exit", resolve));
+    for (const line of processesOfFolder()) process.kill(Number(line.split(" ")[0]), "SIGKILL");
+    await exited;
     await Promise.all(load);
-    const before = admitted.length;
+    const admittedBefore = admitted.length;
 
     running = await start();
-    while (refused === 0) await Promise.all(Array.from({ length: 40 }, ask));
+    while (denied === 0) await Promise.all(Array.from({ length: 40 }, send));
     expect(admitted.length).toBeLessThanOrEqual(500);
-    expect(admitted.length).toBeGreaterThanOrEqual(500 - 63 - (400 - before));
+    expect(admitted.length).toBeGreaterThanOrEqual(500 - 63 - (400 - admittedBefore));
     const logged = new Set<string>();
     for (let path: string | null = "/activity?limit=100&path=/api/v1/me"; path; ) {
       const { body } = await api(path, running.demoKey);
       for (const entry of body.data) logged.add(entry.id);
       path = body.has_more && logged.size < 1000 ? `/activity?limit=100&path=/api/v1/me&cursor=${body.next_cursor}` : null;
     }
-    const settled = admitted.filter(({ answeredAt }) => answeredAt < killedAt - 1000);
+    const settled = admitted.filter(({ receivedAt }) => receivedAt < killedAt - 1000);
     expect(settled.length).toBeGreaterThan(120);
     expect(settled.filter(({ id }) => !logged.has(id))).toEqual([]);
   });
 
-  long("leaves no record of requests on disk but the log, and removes what an earlier start has left", { tags: ["long"] }, async () => {
+  long("records requests only in its log, and removes the records of an earlier start", { tags: ["long"] }, async () => {
     const recorded = join(folder, ".wrangler/state/v3/observability");
     expect(existsSync(recorded)).toBe(false);
     mkdirSync(recorded, { recursive: true });
     writeFileSync(join(recorded, "traces.sqlite"), "GET /api/v1/users");
     await stop(running, "SIGINT", true);
+    await expectNoProcesses();
     running = await start();
     for (let n = 0; n < 5; n++) await api("/me", running.demoKey);
     expect(existsSync(recorded)).toBe(false);
   });
+});
 
-  it("leaves no process behind when npm alone gets SIGKILL", async () => {
-    await stop(running, "SIGKILL", false);
-    expect(processesOfFolder()).toEqual([]);
-  });
+it("A SIGKILL to npm only leaves no process", async () => {
+  await stop(running, "SIGKILL", false);
+  await expectNoProcesses();
 });

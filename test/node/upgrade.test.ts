@@ -6,14 +6,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Miniflare } from "miniflare";
 import { Webhook } from "standardwebhooks";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, inject, it, vi } from "vitest";
 import { newSecretKey } from "../../src/credentials/key-format.ts";
 import { hashOf } from "../../src/crypto/hash.ts";
 import { scopes } from "../../src/keys/scopes.ts";
 import { type Bundles, bundle, migrate, type Release, startRelease } from "./releases.ts";
 
-// The next release finds what the last one left: its rows, the state of its objects, and its messages while both run. For one release it also
-// holds the other way round. A migration comes before the release that needs it.
+// The next release works with the rows, the Durable Objects and the queue messages of the last release, even while both releases run. The
+// last release also works with the data of the next release, so that a release can be rolled back. Migrations run before the release that
+// needs them.
 
 let bundles: Bundles;
 let state: string;
@@ -25,45 +26,69 @@ const account = "acc_019a1b2c3d4e7f8091a2b3c4d5e6f701";
 const keyId = "key_0000000000000000";
 const key = newSecretKey(keyId, { name: "a", secret: "a-secret-of-the-upgrade-tests".padEnd(40, "-") });
 let secret: string;
-let count = 0;
+let posts = 0;
 
-async function api(worker: Miniflare, method: string, path: string, body?: object, own = key) {
+async function api(worker: Miniflare, method: string, path: string, body?: object, secretKey = key) {
   const response = await worker.dispatchFetch(`http://localhost:8787/api/v1${path}`, {
     method,
     headers: {
-      Authorization: `Bearer ${own}`,
+      Authorization: `Bearer ${secretKey}`,
       "Content-Type": "application/json",
-      ...(method === "POST" && { "Idempotency-Key": `once-${count++}` }),
+      ...(method === "POST" && { "Idempotency-Key": `once-${posts++}` }),
     },
     ...(body && { body: JSON.stringify(body) }),
   });
   const text = await response.text();
-  // biome-ignore lint/suspicious/noExplicitAny: what a stranger's client sees has no type
+  // biome-ignore lint/suspicious/noExplicitAny: a client without types sees any JSON
   return { status: response.status, headers: response.headers, body: (text === "" ? null : JSON.parse(text)) as any };
 }
 
-const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+const wait = { timeout: 10_000, interval: 50 };
 
-/** Everything that a client does, on the Worker of a release: each part works, is logged, counted and delivered. */
-async function goesOn(worker: Miniflare, title: string): Promise<void> {
+/** Inserts an account with one key into the main database of a release. */
+async function insertAccount(worker: Miniflare): Promise<void> {
+  const database = await worker.getD1Database("DB", "front");
+  const now = Date.now();
+  await database.batch([
+    database.prepare("INSERT INTO accounts (id, name, email, created_at) VALUES (?, 'Acme', 'ops@acme.dev', ?)").bind(account, now),
+    database
+      .prepare(
+        `INSERT INTO api_keys (id, account_id, name, last4, secret_hash, scopes, state, hourly_limit, allowed_ips,
+          version, pushed_version, revision, created_at, updated_at)
+        VALUES (?, ?, 'First key', ?, ?, ?, 'active', 5000, '[]', 1, 1, 'r', ?, ?)`,
+      )
+      .bind(keyId, account, key.slice(-4), hashOf(key), JSON.stringify(scopes), now, now),
+  ]);
+}
+
+/** Makes all deliveries pending and due again. Returns the id of the newest delivery. */
+async function resetDeliveries(worker: Miniflare): Promise<string> {
+  const database = await worker.getD1Database("DB", "front");
+  const newest = await database.prepare("SELECT id FROM deliveries ORDER BY id DESC LIMIT 1").first<{ id: string }>();
+  await database.prepare("UPDATE deliveries SET status = 'pending', next_attempt_at = 0, reserved_until = 0").run();
+  return newest?.id ?? "";
+}
+
+/** Checks that requests to the Worker of a release succeed, are counted and are logged, and that their events are delivered. */
+async function expectWorks(worker: Miniflare, title: string): Promise<void> {
   const before = Number((await api(worker, "GET", "/me")).headers.get("X-RateLimit-Used"));
   const user = await api(worker, "POST", "/users", { name: title, email: `${title.replaceAll(" ", "-")}@example.com` });
   const task = await api(worker, "POST", "/tasks", { title, assignee_id: user.body.id });
   expect([user.status, task.status]).toEqual([201, 201]);
   expect((await api(worker, "PATCH", `/tasks/${task.body.id}`, { status: "done" })).status).toBe(200);
-  const made = await api(worker, "POST", "/keys", { name: title, scopes: ["tasks:read"] });
-  expect((await api(worker, "GET", "/tasks", undefined, made.body.secret_key)).status).toBe(200);
-  const rotated = await api(worker, "POST", `/keys/${made.body.id}/rotate`, { overlap_seconds: 60 });
-  for (const each of [made.body.secret_key, rotated.body.secret_key])
+  const created = await api(worker, "POST", "/keys", { name: title, scopes: ["tasks:read"] });
+  expect((await api(worker, "GET", "/tasks", undefined, created.body.secret_key)).status).toBe(200);
+  const rotated = await api(worker, "POST", `/keys/${created.body.id}/rotate`, { overlap_seconds: 60 });
+  for (const each of [created.body.secret_key, rotated.body.secret_key])
     expect((await api(worker, "GET", "/tasks", undefined, each)).status).toBe(200);
-  expect((await api(worker, "DELETE", `/keys/${made.body.id}`)).status).toBe(204);
+  expect((await api(worker, "DELETE", `/keys/${created.body.id}`)).status).toBe(204);
   expect((await api(worker, "GET", "/tasks", undefined, rotated.body.secret_key)).body.code).toBe("revoked_key");
   const requestId = (await api(worker, "GET", `/tasks?q=${encodeURIComponent(title)}`)).headers.get("X-Request-Id");
   const used = Number((await api(worker, "GET", "/me")).headers.get("X-RateLimit-Used"));
-  // Eight by this key, with the count of either release.
+  // This key has sent eight requests, even if different releases counted them.
   expect(used - before).toBe(8);
-  await until(async () => (await api(worker, "GET", `/activity/${requestId}`)).status === 200);
-  await until(async () => received.some(({ type, body }) => type === "task.completed" && body.includes(title)));
+  await vi.waitFor(async () => expect((await api(worker, "GET", `/activity/${requestId}`)).status).toBe(200), wait);
+  await vi.waitUntil(() => received.some(({ type, body }) => type === "task.completed" && body.includes(title)), wait);
   const delivered = received.find(({ body }) => body.includes(title));
   expect(new Webhook(secret).verify(delivered?.body ?? "", delivered?.headers ?? {})).toBeTruthy();
   const usage = await api(worker, "GET", "/usage?window=24h");
@@ -72,25 +97,18 @@ async function goesOn(worker: Miniflare, title: string): Promise<void> {
   expect(jobs.outcome).toBe("ok");
 }
 
-async function until(holds: () => Promise<boolean>): Promise<void> {
-  for (let waited = 0; waited < 10_000; waited += 50) {
-    if (await holds()) return;
-    await sleep(50);
-  }
-  throw new Error("it did not come to hold");
-}
-
+/** The titles of the tasks that earlier checks created. */
 const titles: string[] = [];
 
-/** Does it on a Worker that is started for it, and finds all that was there before. */
-async function on(release: Release, title: string, objectsOf: Release = release): Promise<void> {
+/** Starts the Worker of a release, and checks that it works and that it finds the tasks of all earlier checks. */
+async function expectReleaseWorks(release: Release, title: string, objectsOf: Release = release): Promise<void> {
   const worker = await startRelease(bundles, state, release, objectsOf);
   try {
     for (const earlier of titles) {
       const { body } = await api(worker, "GET", `/tasks?q=${encodeURIComponent(earlier)}`);
       expect(body.data.map((task: { title: string }) => task.title)).toEqual([earlier]);
     }
-    await goesOn(worker, title);
+    await expectWorks(worker, title);
     titles.push(title);
   } finally {
     await worker.dispose();
@@ -117,59 +135,50 @@ afterAll(async () => {
   if (state) rmSync(state, { recursive: true, force: true });
 });
 
-describe.runIf(inject("isLong"))("From the last release to the working tree", () => {
-  it("the released Worker goes on with the tables of the next one", async () => {
+describe.runIf(inject("isLong"))("An upgrade from the last release to the working tree", () => {
+  it("lets the released Worker work with the tables of the next release", async () => {
     const worker = await startRelease(bundles, state, "released");
     try {
       await migrate(worker, bundles.projects.released);
-      const database = await worker.getD1Database("DB", "front");
-      const now = Date.now();
-      await database.batch([
-        database.prepare("INSERT INTO accounts (id, name, email, created_at) VALUES (?, 'Acme', 'ops@acme.dev', ?)").bind(account, now),
-        database
-          .prepare(
-            `INSERT INTO api_keys (id, account_id, name, last4, secret_hash, scopes, state, hourly_limit, allowed_ips, version, pushed_version, revision, created_at, updated_at)
-            VALUES (?, ?, 'First key', ?, ?, ?, 'active', 5000, '[]', 1, 1, 'r', ?, ?)`,
-          )
-          .bind(keyId, account, key.slice(-4), hashOf(key), JSON.stringify(scopes), now, now),
-      ]);
+      await insertAccount(worker);
       const webhook = await api(worker, "POST", "/webhooks", { url: hook, event_types: ["task.completed", "task.created"] });
       expect(webhook.status).toBe(201);
       secret = webhook.body.secret;
-      await goesOn(worker, "released on its own tables");
+      await expectWorks(worker, "released on its own tables");
       titles.push("released on its own tables");
       await migrate(worker, bundles.projects.next, 1);
-      await goesOn(worker, "released on the next tables");
+      await expectWorks(worker, "released on the next tables");
       titles.push("released on the next tables");
     } finally {
       await worker.dispose();
     }
   });
 
-  it("the next Worker finds all that the released one has left, its objects included", () => on("next", "next on what was left"));
+  it("lets the next Worker work with the data and the objects of the released Worker", () =>
+    expectReleaseWorks("next", "next on what was left"));
 
-  it("the next Worker asks objects of the released one", () => on("next", "next asks released objects", "released"));
+  it("lets the next Worker call objects of the released Worker", () =>
+    expectReleaseWorks("next", "next asks released objects", "released"));
 
-  it("the released Worker asks objects of the next one", () => on("released", "released asks next objects", "next"));
+  it("lets the released Worker call objects of the next Worker", () =>
+    expectReleaseWorks("released", "released asks next objects", "next"));
 
-  it("the released Worker goes on with what the next one has left: a release can be rolled back", () =>
-    on("released", "released after a rollback"));
+  it("can be rolled back: the released Worker works with the data of the next Worker", () =>
+    expectReleaseWorks("released", "released after a rollback"));
 
-  it("the next Worker goes on after that", () => on("next", "next again"));
+  it("can be repeated after a rollback", () => expectReleaseWorks("next", "next again"));
 
-  it("a message that the released Worker has queued is delivered by the next one", async () => {
+  it("lets the next Worker deliver a message that the released Worker has queued", async () => {
     const worker = await startRelease(bundles, state, "next");
     try {
       const task = await api(worker, "POST", "/tasks", { title: "Queued before" });
-      await until(async () => received.some(({ body }) => body.includes(task.body.id)));
-      const database = await worker.getD1Database("DB", "front");
-      const delivery = await database.prepare("SELECT id FROM deliveries ORDER BY id DESC LIMIT 1").first<{ id: string }>();
-      await database.prepare("UPDATE deliveries SET status = 'pending', next_attempt_at = 0, reserved_until = 0").run();
+      await vi.waitUntil(() => received.some(({ body }) => body.includes(task.body.id)), wait);
+      const deliveryId = await resetDeliveries(worker);
       const before = received.length;
-      // As 0.1.0 writes it.
+      // The format of the messages of release 0.1.0.
       const queue = await worker.getQueueProducer<{ deliveryId: string }>("DELIVERIES", "front");
-      await queue.send({ deliveryId: delivery?.id ?? "" });
-      await until(async () => received.length > before);
+      await queue.send({ deliveryId });
+      await vi.waitUntil(() => received.length > before, wait);
     } finally {
       await worker.dispose();
     }

@@ -1,62 +1,65 @@
 import { openSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
-import { inject } from "vitest";
+import { inject, vi } from "vitest";
 import { answers, startDevWorker } from "../../scripts/dev-worker.ts";
 import { copyOf, freePort, removeProject, run } from "./project.ts";
 
-/** A Worker of its own, with one account and nothing in it. */
+/** A running Worker with one empty account. */
 export interface RunningWorker {
   port: number;
-  /** Its copy of the project. */
+  /** The copy of the project that the Worker runs. */
   folder: string;
   /** A key of the account with every scope. */
   key: string;
-  /** The link by which its first owner comes in. */
+  /** The setup link for the account's first owner. */
   setup: string;
   stop(): Promise<void>;
-  /** Ends the Worker, does what is to be done meanwhile, and starts it on the same data. */
-  restart(meanwhile?: () => void | Promise<void>): Promise<void>;
-  /** Changes its database from outside, to make time pass. */
+  /** Stops the Worker, calls `whileStopped`, and starts the Worker again with the same data. */
+  restart(whileStopped?: () => void | Promise<void>): Promise<void>;
+  /** Runs SQL on the main database. Helpers with names use this method, for example to move times into the past. */
   sql(command: string): Promise<void>;
-  /** Asks the API with the key; answers the body. */
-  // biome-ignore lint/suspicious/noExplicitAny: what a stranger's client sees has no type
+  /** Calls the API with the key. Returns the body of the response. */
+  // biome-ignore lint/suspicious/noExplicitAny: a client without types sees any JSON
   api(method: string, path: string, body?: unknown): Promise<any>;
 }
 
-interface Started {
+interface Options {
+  /** Whether the overview requires a sign-in. */
   signIn?: boolean;
+  /** Whether the Worker writes its log to the file worker.log in its folder. */
   log?: boolean;
+  /** The port of V8's debugger. */
   inspector?: number;
 }
 
-/** Starts the Worker of a copy of the project, as `npm start` runs it. */
-export async function startWorker({ signIn = false, log = false, inspector = 0 }: Started = {}): Promise<RunningWorker> {
-  const { folder: made, key, setup } = inject("made");
-  const folder = copyOf(made);
+/** Starts the Worker of a copy of the project, like `npm start`. */
+export async function startWorker({ signIn = false, log = false, inspector = 0 }: Options = {}): Promise<RunningWorker> {
+  const { folder: project, key, setup } = inject("made");
+  const folder = copyOf(project);
   const port = await freePort();
-  // What it logs goes there, where it is asked to.
   const output = log ? openSync(join(folder, "worker.log"), "a") : undefined;
+  const isHealthy = () => answers(`http://localhost:${port}/health`);
+  const wait = { timeout: 120_000, interval: 50 };
   const start = async () => {
     const started = startDevWorker(port, { folder, signIn, log, inspector, ...(output !== undefined && { output }) });
-    while (!(await answers(`http://localhost:${port}/health`))) await sleep(50);
+    await vi.waitUntil(isHealthy, wait);
     return started;
   };
   let worker = await start();
   const end = async () => {
-    const gone = new Promise((resolve) => worker.once("exit", resolve));
+    const exited = new Promise((resolve) => worker.once("exit", resolve));
     process.kill(-(worker.pid ?? 0), "SIGTERM");
-    await gone;
+    await exited;
   };
   const stop = async () => {
     await end();
     removeProject(folder);
   };
-  const restart = async (meanwhile: () => void | Promise<void> = () => {}) => {
+  const restart = async (whileStopped: () => void | Promise<void> = () => {}) => {
     await end();
-    // Its children may hold the port a moment longer.
-    while (await answers(`http://localhost:${port}/health`)) await sleep(50);
-    await meanwhile();
+    // The child processes of the Worker may use the port for a moment longer.
+    await vi.waitUntil(async () => !(await isHealthy()), wait);
+    await whileStopped();
     worker = await start();
   };
   const api = async (method: string, path: string, body?: unknown) => {

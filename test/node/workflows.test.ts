@@ -13,14 +13,14 @@ interface Step {
 const folder = join(root, ".github/workflows");
 const workflow = (file: string) => readFileSync(join(folder, file), "utf8");
 
-describe("The workflows", () => {
-  it("use actions of others by their hash alone", () => {
-    const used = readdirSync(folder).flatMap((file) => [...workflow(file).matchAll(/uses: (\S+)/g)].map(([, action]) => action));
-    expect(used.length).toBeGreaterThan(3);
-    for (const action of used) expect(action).toMatch(/@[0-9a-f]{40}$/);
+describe("The CI workflows", () => {
+  it("pin each action to a commit hash", () => {
+    const actions = readdirSync(folder).flatMap((file) => [...workflow(file).matchAll(/uses: (\S+)/g)].map(([, action]) => action));
+    expect(actions.length).toBeGreaterThan(3);
+    for (const action of actions) expect(action).toMatch(/@[0-9a-f]{40}$/);
   });
 
-  it("install packages in a step without secrets, and run none of their scripts beside secrets", () => {
+  it("install packages in a step without secrets, and run no scripts of packages in steps with secrets", () => {
     const { jobs, ...rest } = parse(workflow("deploy.yml")) as { jobs: { deploy: { steps: Step[]; env?: object } } };
     const { steps, ...job } = jobs.deploy;
     expect(JSON.stringify([rest, job])).not.toContain("secrets.");
@@ -34,7 +34,7 @@ describe("The workflows", () => {
     expect(steps.indexOf(installing[0] as Step)).toBeLessThan(steps.indexOf(withSecrets[0] as Step));
   });
 
-  it("audit what deploys, development dependencies included", () => {
+  it("audit all dependencies of a deploy, including development dependencies", () => {
     const audits = [...workflow("audit.yml").matchAll(/npm audit.*/g)].map(([command]) => command);
     expect(audits.filter((command) => !/--omit|--prefix/.test(command))).toHaveLength(1);
   });
@@ -54,12 +54,12 @@ describe("The lockfiles", () => {
   );
   const unhashed = entries.filter(({ integrity }) => !integrity?.startsWith("sha512-"));
 
-  it("have the hash of every package, those of other platforms included", () => {
+  it("contain a hash for each package, including packages for other platforms", () => {
     expect(entries.length).toBeGreaterThan(600);
     expect(unhashed.map(({ path }) => path)).toEqual([]);
   });
 
-  it("name no registry", () => {
+  it("contain no registry URLs", () => {
     expect(entries.filter(({ resolved }) => resolved !== undefined)).toEqual([]);
   });
 });

@@ -5,12 +5,12 @@ import { makeTenant } from "./support/client.ts";
 
 it("The typed client works in workerd", async () => {
   const { key } = await makeTenant();
-  const agents = new Set<string | null>();
-  let lost = 0;
+  const userAgents = new Set<string | null>();
+  let responsesToLose = 0;
   const send = async (request: Request) => {
-    agents.add(request.headers.get("User-Agent"));
+    userAgents.add(request.headers.get("User-Agent"));
     const response = await exports.default.fetch(request);
-    if (lost-- <= 0) return response;
+    if (responsesToLose-- <= 0) return response;
     await response.arrayBuffer();
     throw new TypeError("Network connection lost.");
   };
@@ -20,15 +20,15 @@ it("The typed client works in workerd", async () => {
   for await (const { title } of client.tasks.list({ limit: 2 })) titles.push(title);
   for await (const { title } of pages(client, "/api/v1/tasks", { query: { limit: 2 } })) titles.push(title);
   expect(titles).toEqual(["Three", "Two", "One", "Three", "Two", "One"]);
-  const found: string[] = [];
+  const statuses: string[] = [];
   const query = { status: ["todo", "in_progress"] as ("todo" | "in_progress")[] };
-  for await (const { status } of pages(client, "/api/v1/tasks", { query })) found.push(status);
-  expect(found).toEqual(["todo", "todo", "todo"]);
+  for await (const { status } of pages(client, "/api/v1/tasks", { query })) statuses.push(status);
+  expect(statuses).toEqual(["todo", "todo", "todo"]);
   // @ts-expect-error The values are typed.
   await expect(client.GET("/api/v1/tasks", { params: { query: { status: ["later"] } } })).rejects.toThrow("invalid_parameter");
   const error = await dataOf(client.GET("/api/v1/tasks/{id}", { params: { path: { id: "tsk_1" } } })).catch((error: unknown) => error);
   expect(error instanceof ProblemError && error.code).toBe("not_found");
-  lost = 1;
+  responsesToLose = 1;
   await expect(client.keys.create({ name: "Lost" })).rejects.toThrow(SecretLostError);
-  expect([...agents]).toEqual([expect.stringMatching(/^developer-overview-client\/\S+ \(workerd\)$/)]);
+  expect([...userAgents]).toEqual([expect.stringMatching(/^developer-overview-client\/\S+ \(workerd\)$/)]);
 });

@@ -13,34 +13,46 @@ import { createApp } from "../../src/app.ts";
 import { readUsage } from "../../src/usage/read-usage.ts";
 import { refreshRollUps } from "../../src/usage/refresh-roll-ups.ts";
 import { makeKey, makeTenant, readingLog } from "./support/client.ts";
+import { readActivityRows } from "./support/log-rows.ts";
+import { untilClockReaches } from "./support/real-time.ts";
 
-// Requests over twenty keys, while D1 fails for most of the time and loses every third of its responses, and guards and writers are killed and
-// evicted. The long form sends ten thousand requests in a minute.
+// Sends requests with twenty keys, while D1 fails for most of the time and loses every third response. Meanwhile guards and log writers are
+// killed and evicted. The long form sends ten thousand requests in a minute.
 
 const { requests, roundMs, outage, smallLimit } = inject("isLong")
   ? { requests: 10_000, roundMs: 800, outage: { from: 8_000, to: 68_000 }, smallLimit: 200 }
   : { requests: 2000, roundMs: 500, outage: { from: 2_500, to: 6_500 }, smallLimit: 20 };
-const atOnce = 100;
+const requestsPerRound = 100;
 
-it("Every admitted request has exactly one entry and every refusal is counted, even while parts fail", async () => {
+/** Returns the numbers of an account's requests in the roll-ups of buckets, hours and days. */
+const sumRollUps = (accountId: string) =>
+  env.ACTIVITY_0.prepare(
+    `SELECT (SELECT sum(requests) FROM usage_slices WHERE account_id = ?1) AS buckets,
+      (SELECT sum(requests) FROM usage_hours WHERE account_id = ?1) AS hours,
+      (SELECT sum(requests) FROM usage_days WHERE account_id = ?1) AS days`,
+  )
+    .bind(accountId)
+    .first();
+
+it("Each admitted request has one log entry and each denied request is counted, even while D1, guards and log writers fail", async () => {
   const { accountId } = await makeTenant();
   const keys = await Promise.all(
     Array.from({ length: 20 }, (_, index) => makeKey(accountId, { hourlyLimit: index < 15 ? 5000 : smallLimit })),
   );
   const startedAt = Date.now();
   const isDown = () => Date.now() >= startedAt + outage.from && Date.now() < startedAt + outage.to;
-  let [batches, answersLost] = [0, 0];
-  const failing = new Proxy(env.ACTIVITY_0, {
+  let [batches, lostResponses] = [0, 0];
+  const failingD1 = new Proxy(env.ACTIVITY_0, {
     get: (target, name) => {
       const member = Reflect.get(target, name);
       if (typeof member !== "function") return member;
-      return (...given: unknown[]) => {
+      return (...args: unknown[]) => {
         if (isDown()) throw new Error("D1_ERROR: Network connection lost");
-        const answer = member.apply(target, given);
-        if (name !== "batch" || ++batches % 3 > 0) return answer;
-        // It was written, and its sender cannot know: the same comes again.
-        return answer.then(() => {
-          answersLost++;
+        const result = member.apply(target, args);
+        if (name !== "batch" || ++batches % 3 > 0) return result;
+        // D1 has written the batch, but the log writer does not know and sends the same batch again.
+        return result.then(() => {
+          lostResponses++;
           throw new Error("D1_ERROR: Network connection lost");
         });
       };
@@ -52,26 +64,28 @@ it("Every admitted request has exactly one entry and every refusal is counted, e
   const app = createApp({ isLocal: true });
 
   const admitted = new Set<string>();
-  let refused = 0;
-  let unanswered = 0;
-  const ask = async (index: number) => {
+  let denied = 0;
+  let failed = 0;
+  const send = async (index: number) => {
     const init = { headers: { Authorization: `Bearer ${keys[index % keys.length]?.key}` } };
-    const { status, headers } = await app.fetch(new Request("http://localhost/api/v1/me", init), { ...env, ACTIVITY_0: failing }, ctx);
+    const request = new Request("http://localhost/api/v1/me", init);
+    const { status, headers } = await app.fetch(request, { ...env, ACTIVITY_0: failingD1 }, ctx);
     if (status === 200) admitted.add(headers.get("X-Request-Id") ?? "");
-    else if (status === 429) refused++;
-    else unanswered++;
+    else if (status === 429) denied++;
+    else failed++;
   };
-  for (let from = 0; from < requests; from += atOnce) {
-    const round = from / atOnce;
-    // Writers that were killed since the last round have forgotten that their D1 is the failing one.
+  for (let from = 0; from < requests; from += requestsPerRound) {
+    const round = from / requestsPerRound;
+    // Log writers that were killed in the last round use the bindings of the Worker again.
     for (const writer of writers()) {
-      await runInDurableObject(writer, (instance) => void Object.assign(instance, { env: { ...env, ACTIVITY_0: failing } }));
+      await runInDurableObject(writer, (instance) => void Object.assign(instance, { env: { ...env, ACTIVITY_0: failingD1 } }));
       maxJournalled = Math.max(maxJournalled, (await writer.status()).journalled);
     }
-    const asked = Array.from({ length: atOnce }, (_, index) => ask(from + index));
+    const sent = Array.from({ length: requestsPerRound }, (_, index) => send(from + index));
     if (round % 13 === 12) await abortAllDurableObjects();
-    await Promise.all(asked);
-    await new Promise((resolve) => setTimeout(resolve, Math.max(20, startedAt + (round + 1) * roundMs - Date.now())));
+    await Promise.all(sent);
+    // Rounds start at fixed times, so that some of them are before, during and after the outage.
+    await untilClockReaches(Math.max(Date.now() + 20, startedAt + (round + 1) * roundMs));
     if (round % 17 === 16)
       await Promise.all(
         [...keys.slice(0, 5).map(({ keyId }) => env.KEY_GUARD.getByName(keyId)), ...writers()].map((object) =>
@@ -87,27 +101,18 @@ it("Every admitted request has exactly one entry and every refusal is counted, e
     expect((await writer.status()).dropped).toBe(0);
   }
 
-  const { results } = await env.ACTIVITY_0.prepare("SELECT id, admitted, count FROM activity WHERE account_id = ?")
-    .bind(accountId)
-    .all<{ id: string; admitted: number; count: number }>();
-  const entries = results.filter((entry) => entry.admitted);
-  expect(admitted.size + refused + unanswered).toBe(requests);
+  const rows = await readActivityRows(accountId);
+  const entries = rows.filter((row) => row.admitted);
+  expect(admitted.size + denied + failed).toBe(requests);
   expect(entries.every(({ count }) => count === 1)).toBe(true);
   expect(new Set(entries.map(({ id }) => id))).toEqual(admitted);
-  const counted = results.reduce((sum, { count }) => sum + count, 0);
-  expect(counted).toBe(admitted.size + refused);
+  const counted = rows.reduce((sum, { count }) => sum + Number(count), 0);
+  expect(counted).toBe(admitted.size + denied);
   const usage = await readUsage(await refreshRollUps(readingLog(accountId)), { window: "24h" });
   expect(usage.totalRequests.value).toBe(counted);
-  expect(usage.byClass).toMatchObject({ "2xx": admitted.size, "429": refused });
-  const {
-    results: [rolled],
-  } = await env.ACTIVITY_0.prepare(
-    "SELECT (SELECT sum(requests) FROM usage_slices WHERE account_id = ?1) AS slices, (SELECT sum(requests) FROM usage_hours WHERE account_id = ?1) AS hours, (SELECT sum(requests) FROM usage_days WHERE account_id = ?1) AS days",
-  )
-    .bind(accountId)
-    .all();
-  expect(rolled).toEqual({ slices: counted, hours: counted, days: counted });
+  expect(usage.byClass).toMatchObject({ "2xx": admitted.size, "429": denied });
+  expect(await sumRollUps(accountId)).toEqual({ buckets: counted, hours: counted, days: counted });
   expect(maxJournalled).toBeGreaterThan(0);
-  expect(answersLost).toBeGreaterThan(inject("isLong") ? 5 : 1);
-  expect(refused).toBeGreaterThan(inject("isLong") ? 500 : 100);
+  expect(lostResponses).toBeGreaterThan(inject("isLong") ? 5 : 1);
+  expect(denied).toBeGreaterThan(inject("isLong") ? 500 : 100);
 }, 180_000);

@@ -1,31 +1,30 @@
 /** @module-tag long */
 import { env } from "cloudflare:workers";
 import { expect, inject, it } from "vitest";
-import { reserveBytes, usualQuotaBytes } from "../../src/storage/storage.ts";
-import { deliver } from "../../src/webhooks/deliver.ts";
+import { defaultQuotaBytes, reserveBytes } from "../../src/storage/storage.ts";
 import { call, makeKey, makeTenant } from "./support/client.ts";
 import { invocation } from "./support/counted.ts";
 import { operate } from "./support/operate.ts";
-import { deliveriesOf, delivering, newPath, receivedAt, register, until } from "./support/receiver.ts";
+import { attemptDelivery, deliveriesOf, newPath, receivedAt, register, until } from "./support/receiver.ts";
+import { readDatabaseSize, readStoredBytes } from "./support/storage-rows.ts";
 
-// One account does what it can to fill the main database. It has many keys, many webhooks whose receivers fail at length and the largest
-// bodies. It repeats everything it may still do at its quota. Another account works beside it.
+// One account tries to fill the main database, with many keys, the largest bodies, and many webhooks whose receivers respond with long
+// errors. At its quota, the account repeats every change that is still allowed. A second account works at the same time.
 
 const mib = 1024 * 1024;
 const attack = inject("isLong")
-  ? { keys: 50, webhooks: 20, quota: usualQuotaBytes / 4, attempts: 4000, tightenings: 500 }
+  ? { keys: 50, webhooks: 20, quota: defaultQuotaBytes / 4, attempts: 4000, tightenings: 500 }
   : { keys: 3, webhooks: 3, quota: 2 * mib, attempts: 40, tightenings: 3 };
-/** What one change may add beyond a bound that it was below: the events of a hundred tasks and the deliveries of them. */
-const oneChange = 4 * mib;
+/** The bytes by which one change may exceed a quota: the events of a hundred tasks, with their deliveries. */
+const maxChangeBytes = 4 * mib;
 
-const bytesOf = async (accountId: string) =>
-  (await env.DB.prepare("SELECT bytes FROM account_storage WHERE account_id = ?").bind(accountId).first<number>("bytes")) ?? 0;
-const fileSize = async () => (await env.DB.prepare("SELECT 1").run()).meta.size_after ?? 0;
+/** Returns the largest task that the API accepts. */
+const largestTask = (title: string) => {
+  const labels = Array.from({ length: 20 }, () => "😀".repeat(50));
+  return { title, description: "😀".repeat(10_000), labels };
+};
 
-/** The largest task that there may be. */
-const largest = (title: string) => ({ title, description: "😀".repeat(10_000), labels: Array.from({ length: 20 }, () => "😀".repeat(50)) });
-
-/** Runs a step of each worker again and again, until it returns false. */
+/** Repeats a step in several workers at the same time. Each worker stops when the step returns false. */
 const inParallel = (workers: number, step: (worker: number) => Promise<boolean>) =>
   Promise.all(
     Array.from({ length: workers }, async (_, worker) => {
@@ -33,57 +32,64 @@ const inParallel = (workers: number, step: (worker: number) => Promise<boolean>)
     }),
   );
 
-/** An account at work, until it is told to stop. Returns what each of its requests was answered. */
-async function work(key: string, isOver: () => boolean) {
-  const answers: string[] = [];
-  const took: number[] = [];
-  const note = async (method: string, path: string, body?: object) => {
+/** Sends ordinary requests until `isOver`. Returns the methods and statuses of the responses, and the median latency in milliseconds. */
+async function sendOrdinaryRequests(key: string, isOver: () => boolean) {
+  const outcomes: string[] = [];
+  const latencies: number[] = [];
+  const send = async (method: string, path: string, body?: object) => {
     const startedAt = performance.now();
-    const answer = await call(method, `/api/v1${path}`, { key, ...(body && { body }) });
-    took.push(performance.now() - startedAt);
-    answers.push(`${method} ${answer.status}`);
-    return answer.body;
+    const response = await call(method, `/api/v1${path}`, { key, ...(body && { body }) });
+    latencies.push(performance.now() - startedAt);
+    outcomes.push(`${method} ${response.status}`);
+    return response.body;
   };
   while (!isOver()) {
-    await note("GET", "/me");
-    const task = await note("POST", "/tasks", { title: "Ordinary work" });
-    await note("PATCH", `/tasks/${task.id}`, { status: "done" });
-    await note("GET", "/tasks");
-    await note("DELETE", `/tasks/${task.id}`);
+    await send("GET", "/me");
+    const task = await send("POST", "/tasks", { title: "Ordinary work" });
+    await send("PATCH", `/tasks/${task.id}`, { status: "done" });
+    await send("GET", "/tasks");
+    await send("DELETE", `/tasks/${task.id}`);
+    // The pause limits the rate of the requests. The test waits for nothing here.
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
-  return { answers, medianMs: took.toSorted((a, b) => a - b)[Math.floor(took.length / 2)] };
+  return { outcomes, medianMs: latencies.toSorted((a, b) => a - b)[Math.floor(latencies.length / 2)] };
 }
 
-/** Makes attempts that are due, whenever they were to be made: as many as `atMost`. */
-async function hurry(accountId: string, atMost: number): Promise<void> {
-  let made = 0;
-  while (made < atMost) {
-    const { results } = await env.DB.prepare(
-      `UPDATE deliveries SET next_attempt_at = 0 WHERE id IN (SELECT id FROM deliveries WHERE account_id = ? AND status = 'pending' AND claim IS NULL
-        ORDER BY attempts_made DESC LIMIT 500) RETURNING id`,
-    )
-      .bind(accountId)
-      .all<{ id: string }>();
-    if (results.length === 0) return;
-    for (let from = 0; from < results.length; from += 10)
-      await Promise.all(results.slice(from, from + 10).map(({ id }) => invocation("a delivery", () => deliver(delivering(), id))));
-    made += results.length;
+/** Makes at most 500 unclaimed pending deliveries of an account due now, most attempted first. Returns their ids. */
+async function makeDeliveriesDue(accountId: string): Promise<string[]> {
+  const { results } = await env.DB.prepare(
+    `UPDATE deliveries SET next_attempt_at = 0 WHERE id IN
+      (SELECT id FROM deliveries WHERE account_id = ? AND status = 'pending' AND claim IS NULL ORDER BY attempts_made DESC LIMIT 500)
+      RETURNING id`,
+  )
+    .bind(accountId)
+    .all<{ id: string }>();
+  return results.map(({ id }) => id);
+}
+
+const countAttempts = async (accountId: string): Promise<number> =>
+  (await env.DB.prepare("SELECT count(*) AS count FROM attempts WHERE delivery_id IN (SELECT id FROM deliveries WHERE account_id = ?)")
+    .bind(accountId)
+    .first<number>("count")) ?? 0;
+
+/** Makes about `maxAttempts` delivery attempts of an account now, instead of at their scheduled times. */
+async function attemptDeliveries(accountId: string, maxAttempts: number): Promise<void> {
+  for (let attempts = 0; attempts < maxAttempts; ) {
+    const ids = await makeDeliveriesDue(accountId);
+    if (ids.length === 0) return;
+    for (let from = 0; from < ids.length; from += 10)
+      await Promise.all(ids.slice(from, from + 10).map((id) => invocation("a delivery", () => attemptDelivery(id))));
+    attempts += ids.length;
   }
 }
 
-it("One account cannot fill the main database, nor stop another", async () => {
-  const neighbour = await makeTenant();
-  const theirs = await register(neighbour.key);
+it("One account can neither fill the main database nor stop another account", async () => {
+  const other = await makeTenant();
+  const otherWebhook = await register(other.key);
+  let rounds = 0;
+  const before = await sendOrdinaryRequests(other.key, () => rounds++ >= 10);
   let isOver = false;
-  const before = await work(
-    neighbour.key,
-    (() => {
-      let rounds = 0;
-      return () => rounds++ >= 10;
-    })(),
-  );
-  const working = work(neighbour.key, () => isOver);
+  const ordinaryRequests = sendOrdinaryRequests(other.key, () => isOver);
 
   const attacker = await makeTenant();
   const { accountId, key } = attacker;
@@ -91,87 +97,87 @@ it("One account cannot fill the main database, nor stop another", async () => {
   const keys = [key];
   const keyIds: string[] = [];
   while (keys.length < attack.keys) {
-    const made = await makeKey(accountId);
-    keys.push(made.key);
-    keyIds.push(made.keyId);
+    const created = await makeKey(accountId);
+    keys.push(created.key);
+    keyIds.push(created.keyId);
   }
   for (let n = 0; n < attack.webhooks; n++) await register(key, {}, newPath("collapse"));
-  const sizeBefore = await fileSize();
-  const mayHave = attack.quota + reserveBytes + oneChange;
-  const expectBounded = async () => expect(await bytesOf(accountId)).toBeLessThanOrEqual(mayHave);
+  const sizeBefore = await readDatabaseSize();
+  const maxBytes = attack.quota + reserveBytes + maxChangeBytes;
+  const expectBounded = async () => expect(await readStoredBytes(accountId)).toBeLessThanOrEqual(maxBytes);
 
-  // Until it is refused, then a while longer.
+  // Each worker creates tasks until it has got three rejections.
   const statuses = new Map<string, number>();
   const count = ({ status, body }: { status: number; body: { code?: string } | null }) => {
     const name = status < 400 ? String(status) : `${status} ${body?.code}`;
     statuses.set(name, (statuses.get(name) ?? 0) + 1);
   };
-  const tasks: string[] = [];
-  const refusals = keys.map(() => 0);
+  const taskIds: string[] = [];
+  const rejections = keys.map(() => 0);
   await inParallel(keys.length, async (worker) => {
-    const answer = await call("POST", "/api/v1/tasks", {
+    const response = await call("POST", "/api/v1/tasks", {
       key: keys[worker] ?? key,
-      body: largest("x"),
+      body: largestTask("x"),
       "Idempotency-Key": crypto.randomUUID(),
     });
-    count(answer);
-    if (answer.status === 201) tasks.push(answer.body.id);
-    else refusals[worker] = (refusals[worker] ?? 0) + 1;
-    return (refusals[worker] ?? 0) < 3;
+    count(response);
+    if (response.status === 201) taskIds.push(response.body.id);
+    else rejections[worker] = (rejections[worker] ?? 0) + 1;
+    return (rejections[worker] ?? 0) < 3;
   });
   const floodedAt = Date.now();
   expect([...statuses.keys()].toSorted()).toEqual(["201", "409 limit_reached"]);
   await expectBounded();
 
-  // The events of the other account arrive. The test checks this before it makes attempts by itself: these leave the queue full of messages for
-  // deliveries that are done.
-  const due = await until(
-    () => deliveriesOf(neighbour, theirs.id, `?status=pending&limit=100`),
-    (seen) => seen.every(({ created_at }: { created_at: string }) => Date.parse(created_at) > floodedAt),
+  // The events of the other account are delivered. The test checks this before it makes attempts directly, because these leave messages for
+  // finished deliveries in the queue.
+  const pending = await until(
+    () => deliveriesOf(other, otherWebhook.id, "?status=pending&limit=100"),
+    (page) => page.every(({ created_at }: { created_at: string }) => Date.parse(created_at) > floodedAt),
   );
-  expect(due.filter(({ created_at }: { created_at: string }) => Date.parse(created_at) <= floodedAt)).toEqual([]);
-  expect((await receivedAt(theirs.path)).length).toBeGreaterThan(10);
+  expect(pending.filter(({ created_at }: { created_at: string }) => Date.parse(created_at) <= floodedAt)).toEqual([]);
+  expect((await receivedAt(otherWebhook.path)).length).toBeGreaterThan(10);
 
-  // What its receivers answer is stored as far as its reserve goes, however often they are called.
-  await hurry(accountId, attack.attempts);
+  // Responses of receivers are stored only up to the reserve, with any number of attempts.
+  await attemptDeliveries(accountId, attack.attempts);
   await expectBounded();
-  // Where all of them were in flight, the test has made none by itself.
-  const kept = await until(
-    async () =>
-      (await env.DB.prepare("SELECT count(*) AS count FROM attempts WHERE delivery_id IN (SELECT id FROM deliveries WHERE account_id = ?)")
-        .bind(accountId)
-        .first<number>("count")) ?? 0,
-    (count) => count > 0,
+  // If all deliveries were in flight, the test has made no attempt, so it waits for the attempts of the queue.
+  const attempts = await until(
+    () => countAttempts(accountId),
+    (stored) => stored > 0,
   );
-  expect(kept).toBeGreaterThan(0);
+  expect(attempts).toBeGreaterThan(0);
 
-  // Every repeatable change ends at the quota or at the reserve.
-  const [victim = ""] = keyIds;
+  // Each change that can be repeated ends at the quota or at the reserve.
+  const [firstKeyId = ""] = keyIds;
   for (const [method, path, body] of [
     ["POST", "/keys", { name: "More" }],
-    ["PATCH", `/keys/${victim}`, { name: "x".repeat(100) }],
-    ["PATCH", `/tasks/${tasks[0]}`, { title: "Another" }],
+    ["PATCH", `/keys/${firstKeyId}`, { name: "x".repeat(100) }],
+    ["PATCH", `/tasks/${taskIds[0]}`, { title: "Another" }],
     ["POST", `/users`, { name: "Ada", email: "ada@example.com" }],
   ] as const)
     expect((await call(method, `/api/v1${path}`, { key, body })).body.code, `${method} ${path}`).toBe("limit_reached");
   for (let n = 0; n < attack.tightenings; n++)
-    count(await call("PATCH", `/api/v1/keys/${victim}`, { key, body: { hourly_limit: 4999 - n } }));
+    count(await call("PATCH", `/api/v1/keys/${firstKeyId}`, { key, body: { hourly_limit: 4999 - n } }));
   await expectBounded();
   await inParallel(5, async () => {
-    const id = tasks.pop();
+    const id = taskIds.pop();
     if (id !== undefined) count(await call("DELETE", `/api/v1/tasks/${id}`, { key }));
     return id !== undefined;
   });
   for (const id of keyIds) count(await call("DELETE", `/api/v1/keys/${id}`, { key }));
   await expectBounded();
   expect([...statuses.keys()].filter((status) => !/^(200|201|204|409 limit_reached)$/.test(status))).toEqual([]);
-  expect((await fileSize()) - sizeBefore).toBeLessThan(1.5 * mayHave);
+  expect((await readDatabaseSize()) - sizeBefore).toBeLessThan(1.5 * maxBytes);
 
   isOver = true;
-  const { answers, medianMs } = await working;
-  expect([...new Set(answers)].toSorted()).toEqual(["DELETE 204", "GET 200", "PATCH 200", "POST 201"]);
-  expect(answers.length).toBeGreaterThan(10);
+  const { outcomes, medianMs } = await ordinaryRequests;
+  expect([...new Set(outcomes)].toSorted()).toEqual(["DELETE 204", "GET 200", "PATCH 200", "POST 201"]);
+  expect(outcomes.length).toBeGreaterThan(10);
+  const storedMib = ((await readStoredBytes(accountId)) / mib).toFixed(1);
   console.info(
-    `${answers.length} requests of the other account: ${before.medianMs?.toFixed(1)} ms at the median before, ${medianMs?.toFixed(1)} ms during it; ${JSON.stringify(Object.fromEntries(statuses))}, ${((await bytesOf(accountId)) / mib).toFixed(1)} MiB`,
+    `${outcomes.length} requests of the other account. ` +
+      `Median before: ${before.medianMs?.toFixed(1)} ms, during the attack: ${medianMs?.toFixed(1)} ms. ` +
+      `The attacker got ${JSON.stringify(Object.fromEntries(statuses))} and stores ${storedMib} MiB.`,
   );
 }, 1_800_000);

@@ -1,10 +1,11 @@
-import { env, exports } from "cloudflare:workers";
-import { describe, expect, it } from "vitest";
+import { exports } from "cloudflare:workers";
+import { describe, expect, it, vi } from "vitest";
 import { entriesScannedAtOnce } from "../../../src/activity/read-activity.ts";
-import { call, makeKey, makeTenant, origin, type Tenant, within2s } from "../support/client.ts";
-import { entryOf, write } from "../support/entries.ts";
+import { call, makeKey, makeTenant, origin, type Tenant } from "../support/client.ts";
+import { entryOf, logDelay, write } from "../support/entries.ts";
+import { readActivityRow } from "../support/log-rows.ts";
 
-type Shown = {
+type LogEntry = {
   id: string;
   status: number;
   path: string;
@@ -16,16 +17,26 @@ type Shown = {
   country: string | null;
 };
 
-/** The log of an account, read with a key of it that is left out of what is read. */
-const log = async (tenant: Tenant, query = ""): Promise<Shown[]> => {
+/** Reads the log of an account with the account's own key. Leaves out the entries of requests to the log itself. */
+const readLog = async (tenant: Tenant, query = ""): Promise<LogEntry[]> => {
   const { body } = await call("GET", `/api/v1/activity?limit=100${query}`, { key: tenant.key });
-  return body.data.filter((entry: Shown) => entry.path !== "/api/v1/activity");
+  return body.data.filter((entry: LogEntry) => entry.path !== "/api/v1/activity");
 };
 
-describe("The log", () => {
-  it("has an entry for every answered request of a real key, within two seconds, under the id of its answer", async () => {
+const sumCounts = (entries: LogEntry[]) => entries.reduce((sum, entry) => sum + entry.count, 0);
+
+/** Reads the log until its entries stand for at least `count` requests, and returns the entries. */
+const waitForRequests = (tenant: Tenant, count: number, query = ""): Promise<LogEntry[]> =>
+  vi.waitFor(async () => {
+    const entries = await readLog(tenant, query);
+    expect(sumCounts(entries)).toBeGreaterThanOrEqual(count);
+    return entries;
+  }, logDelay);
+
+describe("The request log", () => {
+  it("shows every request of a valid key within two seconds, under the request id of the response", async () => {
     const tenant = await makeTenant();
-    const asked = [
+    const responses = [
       await call("GET", "/api/v1/users?limit=1", { key: tenant.key, "User-Agent": "test/1", "CF-Connecting-IP": "198.51.100.9" }),
       await call("POST", "/api/v1/tasks", { key: tenant.key, body: { title: "x" } }),
       await call("HEAD", "/api/v1/users/%20x%C3%A9", { key: tenant.key }),
@@ -33,11 +44,8 @@ describe("The log", () => {
       await call("DELETE", "/api/v1/users", { key: tenant.key }),
       await call("GET", "/api/v1/rate-limit", { key: tenant.key }),
     ];
-    const entries = await within2s(
-      () => log(tenant),
-      (seen) => seen.length >= asked.length,
-    );
-    expect(entries.map(({ id }) => id)).toEqual(asked.map(({ headers }) => headers.get("X-Request-Id")).toReversed());
+    const entries = await waitForRequests(tenant, responses.length);
+    expect(entries.map(({ id }) => id)).toEqual(responses.map(({ headers }) => headers.get("X-Request-Id")).toReversed());
     expect(entries.toReversed()).toMatchObject([
       {
         method: "GET",
@@ -59,23 +67,20 @@ describe("The log", () => {
     expect((await call("GET", `/api/v1/activity/${latest?.id}`, { key: tenant.key })).body).toEqual(latest);
   });
 
-  it("has the country of each request, even if others from its address had another", async () => {
+  it("shows the country of each request, even if other requests from the same IP address had another country", async () => {
     const tenant = await makeTenant();
-    const from = async (ip: string, country?: string) => {
+    const sendFrom = async (ip: string, country?: string) => {
       const headers = { Authorization: `Bearer ${tenant.key}`, ...(ip && { "CF-Connecting-IP": ip }) };
       const request = new Request(`${origin}/api/v1/me`, { headers, ...(country && { cf: { country } }) });
       await (await exports.default.fetch(request)).text();
     };
-    await from("198.51.100.20");
-    await from("198.51.100.20", "CH");
-    await from("198.51.100.20", "CH");
-    await from("198.51.100.21", "NO");
-    await from("", "PT");
-    await from("", "IS");
-    const entries = await within2s(
-      () => log(tenant),
-      (seen) => seen.length >= 6,
-    );
+    await sendFrom("198.51.100.20");
+    await sendFrom("198.51.100.20", "CH");
+    await sendFrom("198.51.100.20", "CH");
+    await sendFrom("198.51.100.21", "NO");
+    await sendFrom("", "PT");
+    await sendFrom("", "IS");
+    const entries = await waitForRequests(tenant, 6);
     expect(entries.map(({ ip, country }) => [ip, country]).toReversed()).toEqual([
       ["198.51.100.20", null],
       ["198.51.100.20", "CH"],
@@ -86,57 +91,46 @@ describe("The log", () => {
     ]);
   });
 
-  it("has refusals of a real key in any state, and none of forged or absent ones", async () => {
+  it("shows denied requests of a genuine key, but no requests with a forged key or without a key", async () => {
     const tenant = await makeTenant();
-    const gone = await makeKey(tenant.accountId);
+    const revoked = await makeKey(tenant.accountId);
     const rotated = await makeKey(tenant.accountId);
-    await call("DELETE", `/api/v1/keys/${gone.keyId}`, { key: tenant.key });
+    await call("DELETE", `/api/v1/keys/${revoked.keyId}`, { key: tenant.key });
     await call("POST", `/api/v1/keys/${rotated.keyId}/rotate`, { key: tenant.key, body: { overlap_seconds: 0 } });
-    await call("GET", "/api/v1/me", { key: gone.key });
+    await call("GET", "/api/v1/me", { key: revoked.key });
     await call("GET", "/api/v1/me", { key: rotated.key });
-    await call("GET", "/api/v1/me", { key: `${gone.key.slice(0, -1)}!` });
+    await call("GET", "/api/v1/me", { key: `${revoked.key.slice(0, -1)}!` });
     await call("GET", "/api/v1/me");
-    const entries = await within2s(
-      () => log(tenant, "&status=401"),
-      (seen) => seen.length >= 2,
-    );
+    const entries = await waitForRequests(tenant, 2, "&status=401");
     expect(entries.map(({ error_code, counted }) => [error_code, counted])).toEqual([
       ["invalid_key", false],
       ["revoked_key", false],
     ]);
   });
 
-  it("aggregates a flood of refusals: few entries, whose counts add up to all of them", async () => {
+  it("aggregates a flood of denied requests into few entries with an exact total count", async () => {
     const tenant = await makeTenant();
     const { key } = await makeKey(tenant.accountId, { hourlyLimit: 1 });
     await Promise.all(Array.from({ length: 200 }, () => call("GET", "/api/v1/tasks", { key })));
-    const total = (entries: Shown[]) => entries.reduce((sum, entry) => sum + entry.count, 0);
-    const entries = await within2s(
-      () => log(tenant, "&status=429"),
-      (seen) => total(seen) >= 199,
-    );
-    expect(total(entries)).toBe(199);
+    const entries = await waitForRequests(tenant, 199, "&status=429");
+    expect(sumCounts(entries)).toBe(199);
     expect(entries.length).toBeLessThan(20);
   });
 
-  it("aggregates a flood of requests that use none of the limit: few entries, and figures of all of them", async () => {
+  it("aggregates a flood of requests that do not use the limit into few entries, and usage counts all of them", async () => {
     const tenant = await makeTenant();
     const { key, keyId } = await makeKey(tenant.accountId, { hourlyLimit: 1 });
-    const limits = await Promise.all(Array.from({ length: 200 }, () => call("GET", "/api/v1/rate-limit", { key })));
-    expect(limits.every(({ status }) => status === 200)).toBe(true);
-    const total = (entries: Shown[]) => entries.reduce((sum, entry) => sum + entry.count, 0);
-    const entries = await within2s(
-      () => log(tenant, `&key_id=${keyId}`),
-      (seen) => total(seen) >= 200,
-    );
-    expect(total(entries)).toBe(200);
+    const responses = await Promise.all(Array.from({ length: 200 }, () => call("GET", "/api/v1/rate-limit", { key })));
+    expect(responses.every(({ status }) => status === 200)).toBe(true);
+    const entries = await waitForRequests(tenant, 200, `&key_id=${keyId}`);
+    expect(sumCounts(entries)).toBe(200);
     expect(entries.length).toBeLessThan(20);
     expect(entries.every(({ status, counted }) => status === 200 && !counted)).toBe(true);
     const { body: usage } = await call("GET", `/api/v1/usage?window=24h&key_id=${keyId}`, { key: tenant.key });
     expect([usage.total_requests.value, usage.success_rate.value, usage.by_class["2xx"]]).toEqual([200, 100, 200]);
   });
 
-  it("filters by method, status, class, key, path and time", async () => {
+  it("can be filtered by method, status, status class, key, path and time", async () => {
     const tenant = await makeTenant();
     const other = await makeKey(tenant.accountId);
     const now = Date.now();
@@ -146,22 +140,22 @@ describe("The log", () => {
       entryOf(tenant, now - 3000, { status: 422, method: "PATCH" }),
       entryOf({ ...tenant, keyId: other.keyId }, now - 2000, { status: 503 }),
     ]);
-    const statuses = async (query: string) =>
-      (await log(tenant, `&to=${new Date(now - 1000).toISOString()}${query}`)).map(({ status }) => status);
-    expect(await statuses("")).toEqual([503, 422, 404, 201]);
-    expect(await statuses("&method=POST")).toEqual([201]);
-    expect(await statuses("&status=4xx")).toEqual([422, 404]);
-    expect(await statuses("&status=404")).toEqual([404]);
-    expect(await statuses("&status=5xx&status=404&status=201")).toEqual([503, 404, 201]);
-    expect(await statuses("&status=3xx&status=200")).toEqual([]);
-    expect(await statuses(`&key_id=${other.keyId}`)).toEqual([503]);
-    expect(await statuses("&path=/api/v1/tasks/tsk_1")).toEqual([404]);
-    expect(await statuses(`&from=${new Date(now - 3000).toISOString()}`)).toEqual([503, 422]);
-    const exact = await log(tenant, `&from=${new Date(now - 4000).toISOString()}&to=${new Date(now - 3000).toISOString()}`);
-    expect(exact.map(({ status }) => status)).toEqual([404]);
+    const readStatuses = async (query: string) =>
+      (await readLog(tenant, `&to=${new Date(now - 1000).toISOString()}${query}`)).map(({ status }) => status);
+    expect(await readStatuses("")).toEqual([503, 422, 404, 201]);
+    expect(await readStatuses("&method=POST")).toEqual([201]);
+    expect(await readStatuses("&status=4xx")).toEqual([422, 404]);
+    expect(await readStatuses("&status=404")).toEqual([404]);
+    expect(await readStatuses("&status=5xx&status=404&status=201")).toEqual([503, 404, 201]);
+    expect(await readStatuses("&status=3xx&status=200")).toEqual([]);
+    expect(await readStatuses(`&key_id=${other.keyId}`)).toEqual([503]);
+    expect(await readStatuses("&path=/api/v1/tasks/tsk_1")).toEqual([404]);
+    expect(await readStatuses(`&from=${new Date(now - 3000).toISOString()}`)).toEqual([503, 422]);
+    const fromInclusive = await readLog(tenant, `&from=${new Date(now - 4000).toISOString()}&to=${new Date(now - 3000).toISOString()}`);
+    expect(fromInclusive.map(({ status }) => status)).toEqual([404]);
   });
 
-  it("looks at ten thousand entries for a filtered page, and goes on from there", async () => {
+  it("scans at most ten thousand entries for a filtered page, and continues with the next page", async () => {
     const tenant = await makeTenant();
     const now = Date.now() - 60_000;
     await write(
@@ -176,25 +170,27 @@ describe("The log", () => {
     expect([second.body.data.length, second.body.has_more]).toEqual([1, false]);
   });
 
-  it("takes a batch again without doubling it", async () => {
+  it("stores a repeated batch of entries only once", async () => {
     const tenant = await makeTenant();
     const entries = Array.from({ length: 5 }, (_, index) => entryOf(tenant, Date.now() - index));
     await write(entries);
     await write(entries);
-    expect((await log(tenant)).length).toBe(5);
-    await new Promise((resolve) => setTimeout(resolve, 200));
-    const watcher = await makeKey(tenant.accountId);
-    expect((await call("GET", `/api/v1/usage?key_id=${tenant.keyId}&window=24h`, { key: watcher.key })).body.by_class["2xx"]).toBe(6);
+    expect((await readLog(tenant)).length).toBe(5);
+    const { key } = await makeKey(tenant.accountId);
+    // The sixth entry is the request of the tenant's key to the log.
+    await vi.waitFor(async () => {
+      const { body } = await call("GET", `/api/v1/activity?key_id=${tenant.keyId}`, { key });
+      expect(body.data).toHaveLength(6);
+    }, logDelay);
+    expect((await call("GET", `/api/v1/usage?key_id=${tenant.keyId}&window=24h`, { key })).body.by_class["2xx"]).toBe(6);
   });
 });
 
-it("An entry takes less than 1,000 bytes, for any request: from there on, each would take a page of the database", async () => {
+it("A log entry takes less than 1,000 bytes for any request, because a larger row takes a whole database page", async () => {
   const { key } = await makeTenant();
-  const sent = { key, "User-Agent": "x".repeat(2000), "CF-Connecting-IP": "2001:db8:1111:2222:3333:4444:5555:6666" };
-  const answer = await call("GET", `/api/v1/tasks/${"%C3%A9".repeat(2000)}`, sent);
-  const id = answer.headers.get("X-Request-Id") ?? "";
-  const find = () => env.ACTIVITY_0.prepare("SELECT * FROM activity WHERE id = ?").bind(id).first();
-  const row = await within2s(find, (seen) => seen !== null);
-  const bytes = Object.values(row ?? {}).reduce((sum: number, value) => sum + Buffer.byteLength(String(value ?? "")), 0);
-  expect([answer.status, bytes > 400, bytes < 950]).toEqual([404, true, true]);
+  const longHeaders = { "User-Agent": "x".repeat(2000), "CF-Connecting-IP": "2001:db8:1111:2222:3333:4444:5555:6666" };
+  const response = await call("GET", `/api/v1/tasks/${"%C3%A9".repeat(2000)}`, { key, ...longHeaders });
+  const row = await vi.waitUntil(() => readActivityRow(response.headers.get("X-Request-Id") ?? ""), logDelay);
+  const bytes = Object.values(row).reduce((sum: number, value) => sum + Buffer.byteLength(String(value ?? "")), 0);
+  expect([response.status, bytes > 400, bytes < 950]).toEqual([404, true, true]);
 });

@@ -2,67 +2,66 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import type { Admission, AdmissionRequest } from "../../../src/admission/admission.ts";
-import { askAdmission, type Guards } from "../../../src/admission/guards.ts";
+import { type Guards, requestAdmission } from "../../../src/admission/guards.ts";
 import { readConfig } from "../../../src/admission/read-config.ts";
-import { hashOf } from "../../../src/crypto/hash.ts";
+import { admissionRequestOf } from "../support/admissions.ts";
 import { call, db, makeTenant } from "../support/client.ts";
 
-// During a rollout a Worker of one release asks a guard of another, in either direction. What the later one has added is ignored by the
-// earlier; what the later one misses is not needed.
+// During a rollout, a Worker may call a guard of another release. The older release ignores fields that the newer release added. The newer
+// release does not need fields that the older release lacks.
 
-const questionOf = (key: string): AdmissionRequest => ({ secretHash: hashOf(key), ip: "198.51.100.1", scope: null, counted: true });
-
-describe("A later Worker and this guard", () => {
-  it("understand each other: members that the guard does not know are ignored", async () => {
+describe("A guard", () => {
+  it("ignores unknown fields in an admission request of a newer Worker", async () => {
     const { key, keyId } = await makeTenant();
-    const later = { ...questionOf(key), region: "weur", trace: { id: "1", parent: null } };
-    const admission = await env.KEY_GUARD.getByName(keyId).admit(later);
+    const newerRequest = { ...admissionRequestOf(key), region: "weur", trace: { id: "1", parent: null } };
+    const admission = await env.KEY_GUARD.getByName(keyId).admit(newerRequest);
     expect(admission).toMatchObject({ refusal: null, rateLimit: { used: 1, limit: 5000 } });
   });
 
-  it("agree on a configuration with members that the guard does not know", async () => {
+  it("accepts a configuration with unknown fields from a newer Worker", async () => {
     const { key, keyId, accountId } = await makeTenant();
     const config = await readConfig(db, keyId);
-    if (!config) throw new Error("the key is not there");
-    const later = { ...config, version: config.version + 1, revision: "later", name: "Renamed", burst: 10 };
-    expect(await env.KEY_GUARD.getByName(keyId).configure(later)).toMatchObject({ revision: "later", name: "Renamed" });
+    if (!config) throw new Error("the new key has no configuration");
+    const newerConfig = { ...config, version: config.version + 1, revision: "later", name: "Renamed", burst: 10 };
+    expect(await env.KEY_GUARD.getByName(keyId).configure(newerConfig)).toMatchObject({ revision: "later", name: "Renamed" });
     expect((await call("GET", "/api/v1/me", { key })).body).toMatchObject({ key: { name: "Renamed" }, account: { id: accountId } });
   });
-});
 
-describe("This Worker and a later guard", () => {
-  const laterGuard = (answer: (admission: Admission) => unknown): Guards =>
-    ({
-      getByName: (keyId: string) => ({
-        admit: async (request: AdmissionRequest) => answer((await env.KEY_GUARD.getByName(keyId).admit(request)) as Admission),
-      }),
-    }) as unknown as Guards;
-
-  it("understand each other: members that the Worker does not know are ignored", async () => {
-    const { key, keyId } = await makeTenant();
-    const later = laterGuard((admission) => ({ ...admission, policies: [], rateLimit: { ...admission.rateLimit, burst: 3 } }));
-    expect(await askAdmission(later, keyId, questionOf(key))).toMatchObject({ refusal: null, rateLimit: { used: 1 } });
-  });
-
-  it("let nobody in for a reason that the Worker does not know: 503", async () => {
-    const { key, keyId } = await makeTenant();
-    for (const refusal of ["account_frozen", undefined, false, ""]) {
-      const later = laterGuard((admission) => ({ ...admission, refusal }));
-      await expect(askAdmission(later, keyId, questionOf(key)), String(refusal)).rejects.toMatchObject({ code: "unavailable" });
-    }
-  });
-});
-
-describe("A guard and what an earlier release has stored in it", () => {
-  it("go on with a configuration that lacks the members that were added since", async () => {
+  it("works with a configuration that an older release stored without newer fields", async () => {
     const { key, keyId } = await makeTenant();
     const guard = env.KEY_GUARD.getByName(keyId);
     expect((await call("GET", "/api/v1/me", { key })).status).toBe(200);
     await runInDurableObject(guard, (_, { storage }) => {
-      const { revision, last4, ...earlier } = storage.kv.get("config") as Record<string, unknown>;
+      const { revision, last4, ...olderConfig } = storage.kv.get("config") as Record<string, unknown>;
       expect([typeof revision, typeof last4]).toEqual(["string", "string"]);
-      storage.kv.put("config", earlier);
+      storage.kv.put("config", olderConfig);
     });
     expect((await call("GET", "/api/v1/me", { key })).status).toBe(200);
+  });
+});
+
+describe("A Worker", () => {
+  /** Returns guards of a newer release, whose admissions `change` turns into newer ones. */
+  const newerGuards = (change: (admission: Admission) => unknown): Guards =>
+    ({
+      getByName: (keyId: string) => ({
+        admit: async (request: AdmissionRequest) => change((await env.KEY_GUARD.getByName(keyId).admit(request)) as Admission),
+      }),
+    }) as unknown as Guards;
+
+  it("ignores unknown fields in the admission of a newer guard", async () => {
+    const { key, keyId } = await makeTenant();
+    const guards = newerGuards((admission) => ({ ...admission, policies: [], rateLimit: { ...admission.rateLimit, burst: 3 } }));
+    expect(await requestAdmission(guards, keyId, admissionRequestOf(key))).toMatchObject({ refusal: null, rateLimit: { used: 1 } });
+  });
+
+  it("fails with the code unavailable if a newer guard returns an unknown denial code", async () => {
+    const { key, keyId } = await makeTenant();
+    for (const refusal of ["account_frozen", undefined, false, ""]) {
+      const guards = newerGuards((admission) => ({ ...admission, refusal }));
+      await expect(requestAdmission(guards, keyId, admissionRequestOf(key)), String(refusal)).rejects.toMatchObject({
+        code: "unavailable",
+      });
+    }
   });
 });

@@ -2,136 +2,137 @@ import { describe, expect, it, vi } from "vitest";
 import type { Admission, DenialCode } from "../../../src/admission/admission.ts";
 import { DenialCache } from "../../../src/admission/denial-cache.ts";
 import { newKeyId, newSecretKey } from "../../../src/credentials/key-format.ts";
-import { VerifiedKeys } from "../../../src/credentials/verified-keys.ts";
+import { KeyVerifier } from "../../../src/credentials/verified-keys.ts";
 import { hashOf } from "../../../src/crypto/hash.ts";
 import { call, makeKey, makeTenant } from "../support/client.ts";
 
 const request = { secretHash: "hash", ip: "198.51.100.1", scope: "tasks:read", counted: true };
 const now = Date.UTC(2026, 10, 21, 7, 30);
-const refused = (refusal: DenialCode | null, resetsAt = now + 1_800_000): Admission => ({
+const admissionWith = (refusal: DenialCode | null, resetsAt = now + 1_800_000): Admission => ({
   refusal,
   key: { accountId: "acc_1", accountName: "A", name: "k", scopes: [], expiresAt: null },
   rateLimit: { limit: 5, used: 5, resetsAt },
 });
 
-describe("A denial in the cache", () => {
-  it("holds for a second from when the guard was asked", () => {
-    const memory = new DenialCache();
-    memory.remember("key_1", request, refused("rate_limit_exceeded"), now);
-    expect(memory.recall("key_1", request, now + 999)?.refusal).toBe("rate_limit_exceeded");
-    expect(memory.recall("key_1", request, now + 1000)).toBeNull();
+describe("The denial cache", () => {
+  it("keeps a denial for one second after the guard was asked", () => {
+    const cache = new DenialCache();
+    cache.store("key_1", request, admissionWith("rate_limit_exceeded"), now);
+    expect(cache.recall("key_1", request, now + 999)?.refusal).toBe("rate_limit_exceeded");
+    expect(cache.recall("key_1", request, now + 1000)).toBeNull();
   });
 
-  it("is not recalled by a clock that steps back, which would keep it for as long", () => {
-    const memory = new DenialCache();
-    memory.remember("key_1", request, refused("rate_limit_exceeded"), now);
-    expect(memory.recall("key_1", request, now - 1)).toBeNull();
+  it("returns no denial if the clock was set back", () => {
+    const cache = new DenialCache();
+    cache.store("key_1", request, admissionWith("rate_limit_exceeded"), now);
+    expect(cache.recall("key_1", request, now - 1)).toBeNull();
   });
 
-  it("never reaches into the next hour", () => {
-    const memory = new DenialCache();
-    memory.remember("key_1", request, refused("rate_limit_exceeded", now + 300), now);
-    expect(memory.recall("key_1", request, now + 299)).not.toBeNull();
-    expect(memory.recall("key_1", request, now + 300)).toBeNull();
+  it("keeps no denial into the next hour", () => {
+    const cache = new DenialCache();
+    cache.store("key_1", request, admissionWith("rate_limit_exceeded", now + 300), now);
+    expect(cache.recall("key_1", request, now + 299)).not.toBeNull();
+    expect(cache.recall("key_1", request, now + 300)).toBeNull();
   });
 
-  it("is forgotten when the key is changed, also where it was asked for before and arrives after", () => {
-    const memory = new DenialCache();
-    memory.remember("key_1", request, refused("rate_limit_exceeded"), now);
-    memory.forget("key_1", now + 10);
-    expect(memory.recall("key_1", request, now + 11)).toBeNull();
-    memory.remember("key_1", request, refused("rate_limit_exceeded"), now + 9);
-    expect(memory.recall("key_1", request, now + 11)).toBeNull();
-    memory.remember("key_1", request, refused("revoked_key"), now + 11);
-    expect(memory.recall("key_1", request, now + 12)?.refusal).toBe("revoked_key");
+  it("drops the denials of a changed key, even those that arrive after the change", () => {
+    const cache = new DenialCache();
+    cache.store("key_1", request, admissionWith("rate_limit_exceeded"), now);
+    cache.forget("key_1", now + 10);
+    expect(cache.recall("key_1", request, now + 11)).toBeNull();
+    // The guard was called before the change.
+    cache.store("key_1", request, admissionWith("rate_limit_exceeded"), now + 9);
+    expect(cache.recall("key_1", request, now + 11)).toBeNull();
+    cache.store("key_1", request, admissionWith("revoked_key"), now + 11);
+    expect(cache.recall("key_1", request, now + 12)?.refusal).toBe("revoked_key");
   });
 
-  it("takes no more room however many keys, addresses and scopes are denied: 2,000 are held of all of them", () => {
-    const memory = new DenialCache();
+  it("holds at most 2,000 denials for all keys, addresses and scopes together", () => {
+    const cache = new DenialCache();
     for (let n = 0; n < 12_000; n++) {
-      const asked = { ...request, ip: `2001:db8::${(n % 7).toString(16)}:${n.toString(16)}` };
-      memory.remember(`key_${n % 500}`, asked, refused("rate_limit_exceeded"), now);
-      expect(memory.size).toBeLessThanOrEqual(2_000);
-      expect(memory.recall(`key_${n % 500}`, asked, now)?.refusal).toBe("rate_limit_exceeded");
+      const requestFromIp = { ...request, ip: `2001:db8::${(n % 7).toString(16)}:${n.toString(16)}` };
+      cache.store(`key_${n % 500}`, requestFromIp, admissionWith("rate_limit_exceeded"), now);
+      expect(cache.size).toBeLessThanOrEqual(2_000);
+      expect(cache.recall(`key_${n % 500}`, requestFromIp, now)?.refusal).toBe("rate_limit_exceeded");
     }
   });
 
-  it("goes when its second is over, whether or not anybody asks for it again", () => {
-    const memory = new DenialCache();
-    for (let n = 0; n < 1000; n++) memory.remember(`key_${n}`, request, refused("rate_limit_exceeded"), now + n / 2);
-    expect(memory.size).toBe(1000);
-    memory.remember("key_last", request, refused("rate_limit_exceeded"), now + 1500);
-    expect(memory.size).toBe(1);
-    memory.forget("key_last", now + 1600);
-    expect(memory.size).toBe(0);
+  it("deletes expired denials without a lookup", () => {
+    const cache = new DenialCache();
+    for (let n = 0; n < 1000; n++) cache.store(`key_${n}`, request, admissionWith("rate_limit_exceeded"), now + n / 2);
+    expect(cache.size).toBe(1000);
+    cache.store("key_last", request, admissionWith("rate_limit_exceeded"), now + 1500);
+    expect(cache.size).toBe(1);
+    cache.forget("key_last", now + 1600);
+    expect(cache.size).toBe(0);
   });
 
-  it("of a limit gives way at once to a higher limit and to a revocation", async () => {
+  it("does not delay a higher limit or a revocation", async () => {
     const { key, accountId } = await makeTenant();
-    const small = await makeKey(accountId, { hourlyLimit: 1 });
-    const me = () => call("GET", "/api/v1/me", { key: small.key });
-    expect([(await me()).status, (await me()).status, (await me()).status]).toEqual([200, 429, 429]);
-    await call("PATCH", `/api/v1/keys/${small.keyId}`, { key, body: { hourly_limit: 2 } });
-    expect([(await me()).status, (await me()).status]).toEqual([200, 429]);
-    await call("DELETE", `/api/v1/keys/${small.keyId}`, { key });
-    expect((await me()).body.code).toBe("revoked_key");
+    const limited = await makeKey(accountId, { hourlyLimit: 1 });
+    const getMe = () => call("GET", "/api/v1/me", { key: limited.key });
+    expect([(await getMe()).status, (await getMe()).status, (await getMe()).status]).toEqual([200, 429, 429]);
+    await call("PATCH", `/api/v1/keys/${limited.keyId}`, { key, body: { hourly_limit: 2 } });
+    expect([(await getMe()).status, (await getMe()).status]).toEqual([200, 429]);
+    await call("DELETE", `/api/v1/keys/${limited.keyId}`, { key });
+    expect((await getMe()).body.code).toBe("revoked_key");
   });
 
-  it("is of one key, secret, address, scope and kind of request alone", () => {
-    const memory = new DenialCache();
-    memory.remember("key_1", request, refused("revoked_key"), now);
-    for (const other of [{ secretHash: "other" }, { ip: "198.51.100.2" }, { scope: null }, { counted: false }]) {
-      expect(memory.recall("key_1", { ...request, ...other }, now)).toBeNull();
+  it("returns a denial only for the same key, secret, address, scope and kind of request", () => {
+    const cache = new DenialCache();
+    cache.store("key_1", request, admissionWith("revoked_key"), now);
+    for (const difference of [{ secretHash: "other" }, { ip: "198.51.100.2" }, { scope: null }, { counted: false }]) {
+      expect(cache.recall("key_1", { ...request, ...difference }, now)).toBeNull();
     }
-    expect(memory.recall("key_2", request, now)).toBeNull();
+    expect(cache.recall("key_2", request, now)).toBeNull();
   });
 
   it.each([null, "invalid_key", "disabled_key", "expired_key", "ip_not_allowed", "insufficient_scope"] as const)(
-    "is never one of %j",
+    "does not store an admission with the denial code %j",
     (refusal) => {
-      const memory = new DenialCache();
-      memory.remember("key_1", request, refused(refusal), now);
-      expect(memory.recall("key_1", request, now)).toBeNull();
+      const cache = new DenialCache();
+      cache.store("key_1", request, admissionWith(refusal), now);
+      expect(cache.recall("key_1", request, now)).toBeNull();
     },
   );
 
-  it("does not keep the limit itself from being read, nor refuse a second longer than it may", async () => {
+  it("does not block GET /rate-limit, and lets a higher limit take effect within a second", async () => {
     const { key, accountId } = await makeTenant();
-    const small = await makeKey(accountId, { hourlyLimit: 1 });
-    await call("GET", "/api/v1/me", { key: small.key });
-    for (let n = 0; n < 5; n++) expect((await call("GET", "/api/v1/me", { key: small.key })).status).toBe(429);
-    expect((await call("GET", "/api/v1/rate-limit", { key: small.key })).status).toBe(200);
-    await call("PATCH", `/api/v1/keys/${small.keyId}`, { key, body: { hourly_limit: 2 } });
-    await new Promise((resolve) => setTimeout(resolve, 1010));
-    expect((await call("GET", "/api/v1/me", { key: small.key })).status).toBe(200);
+    const limited = await makeKey(accountId, { hourlyLimit: 1 });
+    const getMe = () => call("GET", "/api/v1/me", { key: limited.key });
+    await getMe();
+    for (let n = 0; n < 5; n++) expect((await getMe()).status).toBe(429);
+    expect((await call("GET", "/api/v1/rate-limit", { key: limited.key })).status).toBe(200);
+    await call("PATCH", `/api/v1/keys/${limited.keyId}`, { key, body: { hourly_limit: 2 } });
+    await vi.waitFor(async () => expect((await getMe()).status).toBe(200), { timeout: 1000, interval: 40 });
   });
 });
 
-describe("The memory of genuine keys", () => {
+describe("The cache of verified keys", () => {
   const signing = { name: "a", secret: "first secret, of thirty-two characters" };
-  const made = () => {
+  const makeSecretKey = () => {
     const id = newKeyId();
     return { id, secretKey: newSecretKey(id, signing) };
   };
 
-  it("answers the same again, for keys of ours and for made-up ones", () => {
-    const keys = new VerifiedKeys([signing]);
-    const { id, secretKey } = made();
+  it("returns the same result on each lookup, for genuine and for forged keys", () => {
+    const keys = new KeyVerifier([signing]);
+    const { id, secretKey } = makeSecretKey();
     const forged = `${secretKey.slice(0, -1)}${secretKey.endsWith("x") ? "y" : "x"}`;
     for (let n = 0; n < 2; n++) {
-      expect(keys.identify(secretKey)).toEqual({ secretHash: hashOf(secretKey), keyId: id });
-      expect(keys.identify(forged)).toBeNull();
+      expect(keys.verify(secretKey)).toEqual({ secretHash: hashOf(secretKey), keyId: id });
+      expect(keys.verify(forged)).toBeNull();
     }
   });
 
-  it("holds none that is made up, so that a flood of them drives out no other", () => {
-    const keys = new VerifiedKeys([signing]);
-    const { secretKey } = made();
-    const held = vi.spyOn(Map.prototype, "set");
-    keys.identify(secretKey);
-    expect(held).toHaveBeenCalledTimes(1);
-    for (let n = 0; n < 20; n++) keys.identify(newSecretKey(newKeyId(), { name: "a", secret: "not the signing secret of this service" }));
-    expect(held).toHaveBeenCalledTimes(1);
-    held.mockRestore();
+  it("does not store forged keys, so a flood of forged keys evicts no genuine key", () => {
+    const keys = new KeyVerifier([signing]);
+    const { secretKey } = makeSecretKey();
+    const mapSet = vi.spyOn(Map.prototype, "set");
+    keys.verify(secretKey);
+    expect(mapSet).toHaveBeenCalledTimes(1);
+    for (let n = 0; n < 20; n++) keys.verify(newSecretKey(newKeyId(), { name: "a", secret: "not the signing secret of this service" }));
+    expect(mapSet).toHaveBeenCalledTimes(1);
+    mapSet.mockRestore();
   });
 });

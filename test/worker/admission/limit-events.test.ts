@@ -1,70 +1,62 @@
 import { abortAllDurableObjects, evictDurableObject, runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
-import { askAdmission } from "../../../src/admission/guards.ts";
-import { hashOf } from "../../../src/crypto/hash.ts";
 import { hourMs, hourStart } from "../../../src/time/clock.ts";
+import { admit } from "../support/admissions.ts";
 import { makeTenant, type Tenant } from "../support/client.ts";
+import { readEventRows } from "../support/webhook-rows.ts";
 
-const admit = ({ keyId, key }: Tenant, times: number) =>
-  Promise.all(
-    Array.from({ length: times }, () =>
-      askAdmission(env.KEY_GUARD, keyId, { secretHash: hashOf(key), ip: "198.51.100.1", scope: null, counted: true }),
-    ),
-  );
-const eventsOf = async ({ accountId, keyId }: Tenant) => {
+const admitTimes = (tenant: Tenant, count: number) => Promise.all(Array.from({ length: count }, () => admit(tenant)));
+
+/** Runs the alarm of the guard, which writes events to D1. Returns the limit events of the account, oldest first. */
+async function readLimitEvents({ accountId, keyId }: Tenant) {
   await runDurableObjectAlarm(env.KEY_GUARD.getByName(keyId));
-  const { results } = await env.DB.prepare(
-    "SELECT id, type, data FROM events WHERE account_id = ? AND type LIKE 'rate_limit.%' ORDER BY created_at, type DESC",
-  )
-    .bind(accountId)
-    .all<{
-      id: string;
-      type: string;
-      data: string;
-    }>();
-  return results;
-};
-const typesOf = async (tenant: Tenant) => (await eventsOf(tenant)).map(({ type }) => type);
+  const events = (await readEventRows(accountId)) as { id: string; type: string; data: string; created_at: number }[];
+  return events
+    .filter(({ type }) => type.startsWith("rate_limit."))
+    .toSorted((a, b) => a.created_at - b.created_at || b.type.localeCompare(a.type));
+}
 
-it("A limit tells once at 80 % and once at 100 %", async () => {
+const readLimitEventTypes = async (tenant: Tenant) => (await readLimitEvents(tenant)).map(({ type }) => type);
+
+it("An API key gets one warning event at 80 % of its limit and one event at 100 %", async () => {
   const tenant = await makeTenant({ hourlyLimit: 10 });
-  await admit(tenant, 7);
-  expect(await typesOf(tenant)).toEqual([]);
-  await admit(tenant, 2);
-  const [warning] = await eventsOf(tenant);
+  await admitTimes(tenant, 7);
+  expect(await readLimitEventTypes(tenant)).toEqual([]);
+  await admitTimes(tenant, 2);
+  const [warning] = await readLimitEvents(tenant);
   expect(warning?.id).toMatch(/^evt_[0-9a-f]{32}$/);
   expect([warning?.type, JSON.parse(warning?.data ?? "{}")]).toEqual([
     "rate_limit.warning",
     { key_id: tenant.keyId, key_name: "Test key", used: 8, limit: 10, resets_at: new Date(hourStart(Date.now()) + hourMs).toISOString() },
   ]);
-  await admit(tenant, 20);
-  expect(await typesOf(tenant)).toEqual(["rate_limit.warning", "rate_limit.reached"]);
+  await admitTimes(tenant, 20);
+  expect(await readLimitEventTypes(tenant)).toEqual(["rate_limit.warning", "rate_limit.reached"]);
 });
 
-it("A limit tells nothing twice, though the object dies or sleeps in between", async () => {
+it("An API key gets no limit event twice when its guard crashes or is evicted", async () => {
   const tenant = await makeTenant({ hourlyLimit: 10 });
-  await admit(tenant, 8);
+  await admitTimes(tenant, 8);
   await abortAllDurableObjects();
-  await admit(tenant, 1);
+  await admitTimes(tenant, 1);
   await evictDurableObject(env.KEY_GUARD.getByName(tenant.keyId));
-  await admit(tenant, 5);
+  await admitTimes(tenant, 5);
   await abortAllDurableObjects();
-  await admit(tenant, 5);
-  expect(await typesOf(tenant)).toEqual(["rate_limit.warning", "rate_limit.reached"]);
+  await admitTimes(tenant, 5);
+  expect(await readLimitEventTypes(tenant)).toEqual(["rate_limit.warning", "rate_limit.reached"]);
 });
 
-it("A limit tells again in the next hour", async () => {
+it("An API key gets its limit events again in the next hour", async () => {
   const tenant = await makeTenant({ hourlyLimit: 5 });
-  await admit(tenant, 5);
+  await admitTimes(tenant, 5);
   try {
     vi.setSystemTime(hourStart(Date.now()) + hourMs);
-    await admit(tenant, 5);
-    expect((await typesOf(tenant)).toSorted()).toEqual([
-      "rate_limit.reached",
+    await admitTimes(tenant, 5);
+    expect(await readLimitEventTypes(tenant)).toEqual([
+      "rate_limit.warning",
       "rate_limit.reached",
       "rate_limit.warning",
-      "rate_limit.warning",
+      "rate_limit.reached",
     ]);
   } finally {
     vi.useRealTimers();

@@ -1,27 +1,30 @@
 import { abortAllDurableObjects, evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { describe, expect, it } from "vitest";
-import { call, makeKey, makeTenant } from "../support/client.ts";
+import { describe, expect, it, vi } from "vitest";
+import { secondMs } from "../../../src/time/clock.ts";
+import { admit } from "../support/admissions.ts";
+import { type Answer, call, makeKey, makeTenant } from "../support/client.ts";
 
-const times = (n: number, ask: () => Promise<unknown>) => Promise.all(Array.from({ length: n }, ask));
-const me = (key: string) => call("GET", "/api/v1/me", { key });
-const used = async (key: string) => (await call("GET", "/api/v1/rate-limit", { key })).body.policies[0].used as number;
+const getMe = (key: string) => call("GET", "/api/v1/me", { key });
+const getMeTimes = (key: string, count: number): Promise<Answer[]> => Promise.all(Array.from({ length: count }, () => getMe(key)));
+const readUsed = async (key: string) => (await call("GET", "/api/v1/rate-limit", { key })).body.policies[0].used as number;
+const countAdmitted = (responses: readonly Answer[]) => responses.filter(({ status }) => status === 200).length;
 
-describe("The limit of a key", () => {
-  it("is exact: of 80 requests at once on a limit of 50, 50 get their own answer and 30 get 429", async () => {
+describe("The hourly limit of an API key", () => {
+  it("admits exactly 50 of 80 concurrent requests if the limit is 50, and the other 30 get 429", async () => {
     const { key } = await makeTenant({ hourlyLimit: 50 });
-    const answers = (await times(80, () => me(key))) as Awaited<ReturnType<typeof me>>[];
-    const admitted = answers.filter(({ status }) => status === 200);
-    const refused = answers.filter(({ status }) => status === 429);
-    expect([admitted.length, refused.length]).toEqual([50, 30]);
-    expect(refused.every(({ headers }) => Number(headers.get("Retry-After")) >= 1)).toBe(true);
+    const responses = await getMeTimes(key, 80);
+    const admitted = responses.filter(({ status }) => status === 200);
+    const denied = responses.filter(({ status }) => status === 429);
+    expect([admitted.length, denied.length]).toEqual([50, 30]);
+    expect(denied.every(({ headers }) => Number(headers.get("Retry-After")) >= 1)).toBe(true);
     const counts = admitted.map(({ headers }) => Number(headers.get("X-RateLimit-Used")));
     expect(counts.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 50 }, (_, index) => index + 1));
   });
 
-  it("says the same in every header", async () => {
+  it("is the same in every header and in the body", async () => {
     const { key } = await makeTenant({ hourlyLimit: 10 });
-    const { headers, body } = await me(key);
+    const { headers, body } = await getMe(key);
     const reset = Number(headers.get("X-RateLimit-Reset"));
     expect(headers.get("RateLimit-Policy")).toBe('"hour";q=10;w=3600');
     expect(headers.get("RateLimit")).toMatch(/^"hour";r=9;t=\d+$/);
@@ -30,30 +33,32 @@ describe("The limit of a key", () => {
     expect(body.rate_limit).toEqual({ limit: 10, used: 1, remaining: 9, resets_at: new Date(reset * 1000).toISOString() });
   });
 
-  it("does not count refusals, nor a look at the limit, which is answered when it is reached", async () => {
+  it("does not count denied requests or GET /rate-limit, which works when the limit is reached", async () => {
     const { key } = await makeTenant({ hourlyLimit: 2, scopes: ["tasks:read"] });
     expect((await call("GET", "/api/v1/users", { key })).status).toBe(403);
-    expect(await used(key)).toBe(0);
-    await times(5, () => me(key));
-    const look = await call("GET", "/api/v1/rate-limit", { key });
-    expect(look.body.policies).toEqual([{ name: "hour", limit: 2, used: 2, remaining: 0, percent: 100, resets_at: expect.any(String) }]);
+    expect(await readUsed(key)).toBe(0);
+    await getMeTimes(key, 5);
+    const rateLimit = await call("GET", "/api/v1/rate-limit", { key });
+    expect(rateLimit.body.policies).toEqual([
+      { name: "hour", limit: 2, used: 2, remaining: 0, percent: 100, resets_at: expect.any(String) },
+    ]);
   });
 
-  it("does not count the requests of a key while it is disabled, nor those with a secret that has been replaced", async () => {
+  it("does not count requests of a disabled key or with a replaced secret", async () => {
     const tenant = await makeTenant();
     const { key, keyId } = await makeKey(tenant.accountId, {});
-    const change = (status: string) => call("PATCH", `/api/v1/keys/${keyId}`, { key: tenant.key, body: { status } });
-    await me(key);
-    await change("disabled");
-    expect(((await times(10, () => me(key))) as Awaited<ReturnType<typeof me>>[]).map(({ status }) => status)).toEqual(Array(10).fill(401));
-    await change("active");
-    expect(await used(key)).toBe(1);
+    const setStatus = (status: string) => call("PATCH", `/api/v1/keys/${keyId}`, { key: tenant.key, body: { status } });
+    await getMe(key);
+    await setStatus("disabled");
+    expect((await getMeTimes(key, 10)).map(({ status }) => status)).toEqual(Array(10).fill(401));
+    await setStatus("active");
+    expect(await readUsed(key)).toBe(1);
     const rotated = await call("POST", `/api/v1/keys/${keyId}/rotate`, { key: tenant.key, body: { overlap_seconds: 0 } });
-    expect((await me(key)).status).toBe(401);
-    expect(await used(rotated.body.secret_key)).toBe(1);
+    expect((await getMe(key)).status).toBe(401);
+    expect(await readUsed(rotated.body.secret_key)).toBe(1);
   });
 
-  it("counts every admitted request, with any response", async () => {
+  it("counts every admitted request, including those that fail", async () => {
     const { key } = await makeTenant();
     const statuses = [
       await call("GET", "/api/v1/users/usr_nobody", { key }),
@@ -63,55 +68,60 @@ describe("The limit of a key", () => {
       await call("POST", "/api/v1/tasks", { key, body: {} }),
     ].map(({ status }) => status);
     expect(statuses).toEqual([404, 404, 405, 400, 422]);
-    expect(await used(key)).toBe(5);
+    expect(await readUsed(key)).toBe(5);
   });
 
-  it("is not reset by a killed object: never more than the limit, and at most 63 lost", async () => {
+  it("is not exceeded after a crash of the guard, which wastes at most 63 requests", async () => {
     const { key } = await makeTenant({ hourlyLimit: 200 });
-    let admitted = (await Promise.all(Array.from({ length: 100 }, () => me(key)))).filter(({ status }) => status === 200).length;
+    let admitted = countAdmitted(await getMeTimes(key, 100));
     expect(admitted).toBe(100);
     await abortAllDurableObjects();
-    expect(await used(key)).toBeGreaterThanOrEqual(100);
-    const rest = await Promise.all(Array.from({ length: 150 }, () => me(key)));
-    admitted += rest.filter(({ status }) => status === 200).length;
+    expect(await readUsed(key)).toBeGreaterThanOrEqual(100);
+    admitted += countAdmitted(await getMeTimes(key, 150));
     expect(admitted).toBeLessThanOrEqual(200);
     expect(admitted).toBeGreaterThanOrEqual(200 - 63);
   });
 
-  it("is exact across a silence: what a burst had reserved and not used is given back before the object sleeps", async () => {
-    const { key, keyId } = await makeTenant({ hourlyLimit: 100 });
-    await times(10, () => me(key));
-    const guard = env.KEY_GUARD.getByName(keyId);
-    const stored = () => runInDurableObject(guard, (_, state) => state.storage.kv.get<{ reserved: number }>("window")?.reserved);
-    expect(await stored()).toBeGreaterThan(10);
-    // The alarm looks again while the key may still be busy, and settles after five quiet seconds.
-    expect(await runInDurableObject(guard, (_, state) => state.storage.getAlarm())).not.toBeNull();
-    await new Promise((resolve) => setTimeout(resolve, 5100));
+  it("gets back the unused part of a reservation after five seconds without a request", async () => {
+    const tenant = await makeTenant({ hourlyLimit: 100 });
+    const guard = env.KEY_GUARD.getByName(tenant.keyId);
+    const readReserved = () => runInDurableObject(guard, (_, state) => state.storage.kv.get<{ reserved: number }>("window")?.reserved);
+    await Promise.all(Array.from({ length: 10 }, () => admit(tenant)));
+    expect(await readReserved()).toBeGreaterThan(10);
+    // The alarm fires again if the key had a request in the last five seconds.
     await runDurableObjectAlarm(guard);
-    expect(await stored()).toBe(10);
+    expect(await readReserved()).toBeGreaterThan(10);
+    expect(await runInDurableObject(guard, (_, state) => state.storage.getAlarm())).not.toBeNull();
+    try {
+      vi.setSystemTime(Date.now() + 5 * secondMs);
+      await runDurableObjectAlarm(guard);
+    } finally {
+      vi.useRealTimers();
+    }
+    expect(await readReserved()).toBe(10);
     await evictDurableObject(guard);
-    expect(await used(key)).toBe(10);
+    expect(await readUsed(tenant.key)).toBe(10);
   });
 
-  it("costs one that calls seldom nothing: a single request reserves no more than itself", async () => {
+  it("loses nothing when the guard is evicted after every request, because a single request reserves only itself", async () => {
     const { key, keyId } = await makeTenant({ hourlyLimit: 3 });
     for (let count = 1; count <= 3; count++) {
-      expect((await me(key)).headers.get("X-RateLimit-Used")).toBe(String(count));
+      expect((await getMe(key)).headers.get("X-RateLimit-Used")).toBe(String(count));
       await evictDurableObject(env.KEY_GUARD.getByName(keyId));
     }
-    expect((await me(key)).status).toBe(429);
+    expect((await getMe(key)).status).toBe(429);
   });
 
-  it("follows a change at once, up and down, on the isolate that made it", async () => {
+  it("can be raised and lowered with immediate effect in the isolate that makes the change", async () => {
     const { key, keyId, accountId } = await makeTenant({ hourlyLimit: 5000 });
     const { key: limited, keyId: limitedId } = await makeKey(accountId, { hourlyLimit: 5 });
-    await times(5, () => me(limited));
-    expect((await me(limited)).status).toBe(429);
+    await getMeTimes(limited, 5);
+    expect((await getMe(limited)).status).toBe(429);
     await call("PATCH", `/api/v1/keys/${limitedId}`, { key, body: { hourly_limit: 8 } });
-    const raised = await me(limited);
+    const raised = await getMe(limited);
     expect([raised.status, raised.headers.get("X-RateLimit-Used")]).toEqual([200, "6"]);
     await call("PATCH", `/api/v1/keys/${limitedId}`, { key, body: { hourly_limit: 3 } });
-    expect((await me(limited)).status).toBe(429);
+    expect((await getMe(limited)).status).toBe(429);
     expect(keyId).not.toBe(limitedId);
   });
 });

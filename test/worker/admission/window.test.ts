@@ -2,10 +2,10 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
   countOne,
-  giveBack,
   largestBlock,
   openWindow,
   recoveredWindow,
+  releaseReservation,
   resetsAt,
   type Window,
   windowAt,
@@ -14,38 +14,38 @@ import { hourMs } from "../../../src/time/clock.ts";
 
 const startsAt = Date.UTC(2026, 10, 21, 7);
 
-describe("A window", () => {
-  it("is the clock hour: it ends at the full hour, whenever it was opened", () => {
+describe("A rate limit window", () => {
+  it("is a clock hour and ends at the full hour", () => {
     expect(resetsAt(windowAt(openWindow(startsAt), startsAt + hourMs - 1))).toBe(startsAt + hourMs);
     expect(windowAt(openWindow(startsAt), startsAt + hourMs).startsAt).toBe(startsAt + hourMs);
     expect(windowAt(openWindow(startsAt), startsAt + 5.5 * hourMs).startsAt).toBe(startsAt + 5 * hourMs);
   });
 
-  it("is not left for an earlier one when the clock steps back", () => {
+  it("stays current when the clock steps back", () => {
     const window = { ...openWindow(startsAt), used: 7, reserved: 8 };
     expect(windowAt(window, startsAt - 1)).toBe(window);
     expect(windowAt(window, startsAt - 20 * hourMs)).toBe(window);
   });
 
-  it("reserves in blocks that grow with the burst, and never beyond the limit", () => {
-    const reserved: number[] = [];
+  it("reserves requests in blocks that grow during a burst, and never more than the limit", () => {
+    const blocks: number[] = [];
     let window = openWindow(startsAt);
     for (let next = countOne(window, 300); next; next = countOne(next, 300)) {
-      if (next.reserved !== window.reserved) reserved.push(next.reserved - window.reserved);
+      if (next.reserved !== window.reserved) blocks.push(next.reserved - window.reserved);
       window = next;
     }
-    expect(reserved).toEqual([1, 2, 4, 8, 16, 32, 64, 64, 64, 45]);
+    expect(blocks).toEqual([1, 2, 4, 8, 16, 32, 64, 64, 64, 45]);
     expect([window.used, window.reserved]).toEqual([300, 300]);
   });
 
-  it("follows a limit that is lowered or raised within the hour", () => {
+  it("applies a limit that was lowered or raised within the hour", () => {
     const window = { startsAt, used: 40, reserved: 63, block: 64 };
     expect(countOne(window, 40)).toBeNull();
     expect(countOne(window, 41)?.used).toBe(41);
     expect(countOne({ ...window, used: 63 }, 5000)?.reserved).toBe(127);
   });
 
-  it("never admits a request over the limit of its moment, though that is changed at will and hours pass", () => {
+  it("admits a request if and only if the current limit is not reached, for any sequence of limits and hours", () => {
     const step = fc.oneof(
       { weight: 20, arbitrary: fc.constant("request" as const) },
       { weight: 1, arbitrary: fc.integer({ min: 1, max: 300 }) },
@@ -69,32 +69,32 @@ describe("A window", () => {
     );
   });
 
-  // What can happen to an object: a request, a crash (memory is lost), a silence (what is unused is given back).
-  const happenings = fc.array(fc.constantFrom("request", "request", "request", "request", "crash", "silence"), {
+  // A crash loses the memory of the guard. In a quiet period, the guard gives back the unused part of its reservation.
+  const guardEvents = fc.array(fc.constantFrom("request", "request", "request", "request", "crash", "quiet period"), {
     minLength: 1,
     maxLength: 2000,
   });
 
-  it("never admits more than the limit, and loses at most 63 to a crash, in any order of events", () => {
+  it("admits no more requests than the limit and loses at most 63 to each crash, for any sequence of events", () => {
     fc.assert(
-      fc.property(happenings, fc.integer({ min: 1, max: 700 }), (list, limit) => {
+      fc.property(guardEvents, fc.integer({ min: 1, max: 700 }), (events, limit) => {
         let window: Window = openWindow(startsAt);
         let admitted = 0;
-        let refused = 0;
+        let denied = 0;
         let crashes = 0;
-        const seen = new Set<number>();
-        for (const happening of list) {
-          if (happening === "crash") {
+        const counts = new Set<number>();
+        for (const event of events) {
+          if (event === "crash") {
             crashes++;
             window = recoveredWindow(window.startsAt, window.reserved);
-          } else if (happening === "silence") window = giveBack(window);
+          } else if (event === "quiet period") window = releaseReservation(window);
           else {
             const next = countOne(window, limit);
-            if (next === null) refused++;
+            if (next === null) denied++;
             else {
               admitted++;
-              expect(seen.has(next.used)).toBe(false);
-              seen.add(next.used);
+              expect(counts.has(next.used)).toBe(false);
+              counts.add(next.used);
               expect(next.reserved).toBeGreaterThanOrEqual(next.used);
               expect(next.reserved).toBeLessThanOrEqual(Math.max(limit, window.reserved));
               window = next;
@@ -102,7 +102,7 @@ describe("A window", () => {
           }
         }
         expect(admitted).toBeLessThanOrEqual(limit);
-        if (refused > 0) expect(admitted).toBeGreaterThanOrEqual(limit - crashes * (largestBlock - 1));
+        if (denied > 0) expect(admitted).toBeGreaterThanOrEqual(limit - crashes * (largestBlock - 1));
       }),
       { numRuns: 500 },
     );

@@ -1,48 +1,54 @@
-import { describe, expect, it } from "vitest";
-import { call, makeKey, makeTenant } from "../support/client.ts";
+import { describe, expect, it, vi } from "vitest";
+import { type Answer, type Call, call, makeKey, makeTenant } from "../support/client.ts";
 
-const post = (key: string, body: unknown, headers: Record<string, string> = {}) => call("POST", "/api/v1/tasks", { key, body, ...headers });
+const createTask = (key: string, body: unknown, headers: Record<string, string> = {}) =>
+  call("POST", "/api/v1/tasks", { key, body, ...headers });
+const gzip = async (text: string): Promise<Uint8Array> => {
+  const compressed = new Response(text).body?.pipeThrough(new CompressionStream("gzip"));
+  return new Uint8Array(await new Response(compressed).arrayBuffer());
+};
+
 const fieldErrorsOf = ({ body }: { body: { errors?: { pointer?: string; code: string }[] } }) =>
   body.errors?.map(({ pointer, code }) => [pointer, code]);
 
-describe("A body", () => {
+describe("The API", () => {
   it.each([
-    ["nothing", ""],
-    ["a word", "hello"],
-    ["half an object", '{"title": "x"'],
-    ["two values", "{}{}"],
-    ["a comment", '{"title": "x" /* */}'],
-    ["NaN", '{"title": NaN}'],
-    ["a raw control character", '{"title": "a\u0001b"}'],
-    ["bytes that are no UTF-8", new Uint8Array([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x7d])],
-  ])("that is %s is malformed", async (_, body) => {
+    ["an empty body", ""],
+    ["a body with a bare word", "hello"],
+    ["a body with half an object", '{"title": "x"'],
+    ["a body with two values", "{}{}"],
+    ["a body with a comment", '{"title": "x" /* */}'],
+    ["a body with NaN", '{"title": NaN}'],
+    ["a body with a raw control character", '{"title": "a\u0001b"}'],
+    ["a body that is not valid UTF-8", new Uint8Array([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x7d])],
+  ])("rejects %s as malformed JSON", async (_, body) => {
     const { key } = await makeTenant();
-    const answer = await post(key, body);
-    expect([answer.status, answer.body.code]).toEqual([400, "malformed_json"]);
+    const response = await createTask(key, body);
+    expect([response.status, response.body.code]).toEqual([400, "malformed_json"]);
   });
 
-  it("nested thirty thousand deep is refused like any other", async () => {
+  it("rejects a body with thirty thousand nested lists like any other invalid body", async () => {
     const { key } = await makeTenant();
-    const deep = 30_000;
+    const depth = 30_000;
     for (const body of [
-      `{"title":${"[".repeat(deep)}${"]".repeat(deep)}}`,
+      `{"title":${"[".repeat(depth)}${"]".repeat(depth)}}`,
       `${'{"a":'.repeat(10_000)}1${"}".repeat(10_000)}`,
-      "[".repeat(deep) + "]".repeat(deep),
+      "[".repeat(depth) + "]".repeat(depth),
     ]) {
-      expect((await post(key, body)).status).toBe(422);
+      expect((await createTask(key, body)).status).toBe(422);
     }
-    expect((await post(key, "[".repeat(60_000))).status).toBe(400);
+    expect((await createTask(key, "[".repeat(60_000))).status).toBe(400);
   });
 
-  it.each([[null], [[]], ["text"], [7], [true]])("that is %j instead of an object is invalid", async (body) => {
+  it.each([[null], [[]], ["text"], [7], [true]])("rejects the body %j, which is not an object, with 422", async (body) => {
     const { key } = await makeTenant();
-    const answer = await post(key, JSON.stringify(body));
-    expect([answer.status, answer.body.code]).toEqual([422, "invalid_body"]);
+    const response = await createTask(key, JSON.stringify(body));
+    expect([response.status, response.body.code]).toEqual([422, "invalid_body"]);
   });
 
-  it("has every bad member named, by JSON pointer", async () => {
+  it("names every invalid member of a body by its JSON pointer", async () => {
     const { key } = await makeTenant();
-    const answer = await post(key, {
+    const response = await createTask(key, {
       description: 7,
       status: "later",
       priority: null,
@@ -50,8 +56,8 @@ describe("A body", () => {
       due_at: "2030-01-01T00:00:00",
       "un/kno~wn": 1,
     });
-    expect(answer.status).toBe(422);
-    expect(new Map(fieldErrorsOf(answer) as [string, string][])).toEqual(
+    expect(response.status).toBe(422);
+    expect(new Map(fieldErrorsOf(response) as [string, string][])).toEqual(
       new Map([
         ["/title", "required"],
         ["/description", "invalid_type"],
@@ -71,16 +77,16 @@ describe("A body", () => {
     ["id", '{"title":"x","id":"tsk_1"}'],
     ["completed_at", '{"title":"x","completed_at":null}'],
     ["account_id", '{"title":"x","account_id":"acc_1"}'],
-  ])("with the unknown member %s is refused", async (name, body) => {
+  ])("rejects a body with the unknown member %s", async (name, body) => {
     const { key } = await makeTenant();
-    expect(fieldErrorsOf(await post(key, body))).toEqual([[`/${name}`, "unknown_member"]]);
+    expect(fieldErrorsOf(await createTask(key, body))).toEqual([[`/${name}`, "unknown_member"]]);
   });
 
-  it("does not get its answer made large by what it has in it", async () => {
+  it("limits the number and the length of the field errors that it returns", async () => {
     const { key } = await makeTenant();
-    const many = await post(key, Object.fromEntries(Array.from({ length: 5000 }, (_, index) => [`m${index}`, 1])));
+    const many = await createTask(key, Object.fromEntries(Array.from({ length: 5000 }, (_, index) => [`m${index}`, 1])));
     expect(many.body.errors.length).toBe(100);
-    const long = await post(key, { title: "x", ["é".repeat(20_000)]: 1 });
+    const long = await createTask(key, { title: "x", ["é".repeat(20_000)]: 1 });
     expect(long.body.errors[0].pointer.length).toBeLessThan(200);
   });
 
@@ -95,29 +101,29 @@ describe("A body", () => {
     "+012030-01-01T00:00:00Z",
     "9999-12-31T23:59:59-12:00",
     "0000-01-01T00:00:00+12:00",
-  ])("with the time %j is refused", async (due_at) => {
+  ])("rejects the time %j", async (due_at) => {
     const { key } = await makeTenant();
-    const answer = await post(key, { title: "x", due_at });
-    expect([answer.status, answer.body.errors?.[0]?.pointer]).toEqual([422, "/due_at"]);
+    const response = await createTask(key, { title: "x", due_at });
+    expect([response.status, response.body.errors?.[0]?.pointer]).toEqual([422, "/due_at"]);
   });
 
-  it("with NUL or a lone surrogate in a text is refused", async () => {
+  it("rejects texts with NUL or a lone surrogate, and accepts other Unicode characters", async () => {
     const { key } = await makeTenant();
     for (const title of ["a\0b", "\ud800", "x\udc00y"]) {
-      const answer = await post(key, `{"title":${JSON.stringify(title)}}`);
-      expect([answer.status, fieldErrorsOf(answer)]).toEqual([422, [["/title", "invalid_text"]]]);
+      const response = await createTask(key, `{"title":${JSON.stringify(title)}}`);
+      expect([response.status, fieldErrorsOf(response)]).toEqual([422, [["/title", "invalid_text"]]]);
     }
-    expect((await post(key, { title: "😀 emoji, עברית, \u202e" })).body.title).toBe("😀 emoji, עברית, \u202e");
+    expect((await createTask(key, { title: "😀 emoji, עברית, \u202e" })).body.title).toBe("😀 emoji, עברית, \u202e");
   });
 
-  it("counts characters, not code units", async () => {
+  it("measures the length of texts in characters, not in code units", async () => {
     const { key } = await makeTenant();
-    expect((await post(key, { title: "😀".repeat(200) })).status).toBe(201);
-    expect(fieldErrorsOf(await post(key, { title: "😀".repeat(201) }))).toEqual([["/title", "too_big"]]);
-    for (const title of ["", "   ", "\n"]) expect(fieldErrorsOf(await post(key, { title }))).toEqual([["/title", "too_small"]]);
+    expect((await createTask(key, { title: "😀".repeat(200) })).status).toBe(201);
+    expect(fieldErrorsOf(await createTask(key, { title: "😀".repeat(201) }))).toEqual([["/title", "too_big"]]);
+    for (const title of ["", "   ", "\n"]) expect(fieldErrorsOf(await createTask(key, { title }))).toEqual([["/title", "too_small"]]);
   });
 
-  it("has 64 KiB at most, said or streamed", async () => {
+  it("rejects bodies of more than 64 KiB, with or without a stated length", async () => {
     const { key } = await makeTenant();
     const ofLength = (length: number) => `{"title":"${"x".repeat(length - 12)}"}`;
     const streamed = (text: string) =>
@@ -127,10 +133,10 @@ describe("A body", () => {
           controller.close();
         },
       });
-    expect((await post(key, ofLength(65_536))).status).toBe(422);
+    expect((await createTask(key, ofLength(65_536))).status).toBe(422);
     for (const body of [ofLength(65_537), streamed(ofLength(65_537)), streamed(ofLength(300_000))]) {
-      const answer = await post(key, body);
-      expect([answer.status, answer.body.code]).toEqual([413, "body_too_large"]);
+      const response = await createTask(key, body);
+      expect([response.status, response.body.code]).toEqual([413, "body_too_large"]);
     }
   });
 
@@ -143,78 +149,87 @@ describe("A body", () => {
     "application/merge-patch+json",
     "json",
     "",
-  ])("of the media type %j is refused", async (mediaType) => {
+  ])("rejects a body of the media type %j", async (mediaType) => {
     const { key } = await makeTenant();
-    const answer = await post(key, '{"title":"x"}', { "Content-Type": mediaType });
-    expect([answer.status, answer.body.code]).toEqual([415, "unsupported_media_type"]);
+    const response = await createTask(key, '{"title":"x"}', { "Content-Type": mediaType });
+    expect([response.status, response.body.code]).toEqual([415, "unsupported_media_type"]);
   });
 
   it.each(["gzip", "GZIP", "br", "deflate", "zstd", "identity, gzip", "x-nothing"])(
-    "with the Content-Encoding %s is refused, and told that none is taken",
-    async (coding) => {
+    "rejects a body with the Content-Encoding %s, and returns Accept-Encoding: identity",
+    async (encoding) => {
       const { key } = await makeTenant();
-      const packed = new Response('{"title":"x"}').body?.pipeThrough(new CompressionStream("gzip"));
-      const body = new Uint8Array(await new Response(packed).arrayBuffer());
-      const answer = await post(key, body, { "Content-Encoding": coding });
-      expect([answer.status, answer.body.code, answer.headers.get("Accept-Encoding")]).toEqual([415, "unsupported_media_type", "identity"]);
+      const response = await createTask(key, await gzip('{"title":"x"}'), { "Content-Encoding": encoding });
+      expect([response.status, response.body.code, response.headers.get("Accept-Encoding")]).toEqual([
+        415,
+        "unsupported_media_type",
+        "identity",
+      ]);
     },
   );
 
-  it("with the Content-Encoding identity is taken, and without one what is packed is no JSON", async () => {
+  it("accepts a body with the Content-Encoding identity", async () => {
     const { key } = await makeTenant();
-    for (const coding of ["identity", "Identity", "identity, identity", ""])
-      expect((await post(key, { title: "x" }, { "Content-Encoding": coding })).status, coding).toBe(201);
-    const packed = new Response('{"title":"x"}').body?.pipeThrough(new CompressionStream("gzip"));
-    expect((await post(key, new Uint8Array(await new Response(packed).arrayBuffer()))).body.code).toBe("malformed_json");
+    for (const encoding of ["identity", "Identity", "identity, identity", ""])
+      expect((await createTask(key, { title: "x" }, { "Content-Encoding": encoding })).status, encoding).toBe(201);
   });
 
-  it("of JSON with a parameter is taken", async () => {
+  it("rejects a compressed body without a Content-Encoding as malformed JSON", async () => {
+    const { key } = await makeTenant();
+    expect((await createTask(key, await gzip('{"title":"x"}'))).body.code).toBe("malformed_json");
+  });
+
+  it("accepts JSON with parameters in its media type", async () => {
     const { key } = await makeTenant();
     for (const mediaType of ["Application/JSON; charset=utf-8", "application/json ; charset=utf-8", "application/json;"]) {
-      expect((await post(key, '{"title":"x"}', { "Content-Type": mediaType })).status).toBe(201);
+      expect((await createTask(key, '{"title":"x"}', { "Content-Type": mediaType })).status).toBe(201);
     }
   });
 
-  it("is refused with 503 where its key holds half of the isolate's 16 MiB already, while another key's is taken", async () => {
+  it("returns 503 while bodies of the key use half of the isolate's 16 MiB, and accepts bodies of other keys", async () => {
     const { key, accountId } = await makeTenant();
     const other = await makeKey(accountId);
-    const held: ReadableStreamDefaultController<Uint8Array>[] = [];
+    const controllers: ReadableStreamDefaultController<Uint8Array>[] = [];
     const text = `{"title":"x","description":"${"y".repeat(60_000)}"}`;
-    const holding = () =>
+    /** A body whose last character is missing until the test sends it. */
+    const incompleteBody = () =>
       new ReadableStream<Uint8Array>({
         start(controller) {
           controller.enqueue(new TextEncoder().encode(text.slice(0, -1)));
-          held.push(controller);
+          controllers.push(controller);
         },
       });
-    const waiting = Array.from({ length: 200 }, () => post(key, holding()));
-    const refused = await Promise.race([...waiting, new Promise<null>((resolve) => setTimeout(resolve, 5000, null))]);
-    expect([refused?.status, refused?.body.code]).toEqual([503, "unavailable"]);
-    expect((await post(other.key, { title: "x" })).status).toBe(201);
-    for (const controller of held) {
+    const responses: Answer[] = [];
+    const requests = Array.from({ length: 200 }, async () => {
+      const response = await createTask(key, incompleteBody());
+      responses.push(response);
+      return response;
+    });
+    const first = await vi.waitUntil(() => responses[0], { timeout: 5000, interval: 10 });
+    expect([first.status, first.body.code]).toEqual([503, "unavailable"]);
+    expect((await createTask(other.key, { title: "x" })).status).toBe(201);
+    for (const controller of controllers) {
       try {
         controller.enqueue(new TextEncoder().encode("}"));
         controller.close();
       } catch {
-        // Of one that was refused.
+        // The Worker has canceled the body of a rejected request.
       }
     }
-    const statuses = (await Promise.all(waiting)).map(({ status }) => status);
+    const statuses = (await Promise.all(requests)).map(({ status }) => status);
     expect(new Set(statuses)).toEqual(new Set([422, 503]));
-    // Each takes 64 KiB at most, and some of the 60 KB that have come so far.
+    // Each request claims between 60 KB, which have arrived so far, and 64 KiB.
     expect(statuses.filter((status) => status === 422).length).toBeGreaterThan(115);
     expect(statuses.filter((status) => status === 422).length).toBeLessThan(140);
-    expect((await post(key, { title: "x" })).status).toBe(201);
+    expect((await createTask(key, { title: "x" })).status).toBe(201);
   });
 
-  it("leaves nothing behind when it is refused", async () => {
+  it("stores nothing when it rejects a body", async () => {
     const { key } = await makeTenant();
-    await Promise.all([post(key, { title: "" }), post(key, "{"), post(key, { title: "x", assignee_id: "usr_1" })]);
+    await Promise.all([createTask(key, { title: "" }), createTask(key, "{"), createTask(key, { title: "x", assignee_id: "usr_1" })]);
     expect((await call("GET", "/api/v1/tasks", { key })).body.data).toEqual([]);
   });
-});
 
-describe("A query", () => {
   it.each([
     ["me?=1", ""],
     ["users?limit=0", "limit"],
@@ -257,29 +272,28 @@ describe("A query", () => {
     ["activity?from=yesterday", "from"],
     ["keys?status=live", "status"],
     ["keys?Status=active", "Status"],
-  ])("%s is refused, by name", async (path, parameter) => {
+  ])("rejects the query of %s, and names the parameter", async (path, parameter) => {
     const { key } = await makeTenant();
-    const answer = await call("GET", `/api/v1/${path}`, { key });
-    expect([answer.status, answer.body.code, answer.body.errors[0].parameter]).toEqual([400, "invalid_parameter", parameter]);
+    const response = await call("GET", `/api/v1/${path}`, { key });
+    expect([response.status, response.body.code, response.body.errors[0].parameter]).toEqual([400, "invalid_parameter", parameter]);
   });
-});
 
-describe("The order of checks", () => {
-  it("is route, size, media type, syntax, query, body, resource", async () => {
+  it("checks the route, the size, the media type, the syntax, the query, the body and the resource in this order", async () => {
     const { key } = await makeTenant();
-    const code = async (path: string, call_: Parameters<typeof call>[2]) => (await call("PATCH", path, { key, ...call_ })).body.code;
+    const codeOf = async (path: string, request: Call) => (await call("PATCH", path, { key, ...request })).body.code;
     const large = `{"title":"${"x".repeat(70_000)}"}`;
     const text = { "Content-Type": "text/plain" };
-    expect(await code("/api/v1/nowhere?x=1", { body: large, ...text })).toBe("not_found");
-    expect(await code("/api/v1/tasks", { body: large, ...text })).toBe("method_not_allowed");
-    expect(await code("/api/v1/tasks/none?x=1", { body: large, ...text })).toBe("body_too_large");
-    expect(await code("/api/v1/tasks/none?x=1", { body: "{", ...text })).toBe("unsupported_media_type");
-    expect(await code("/api/v1/tasks/none?x=1", { body: large, "Content-Encoding": "gzip" })).toBe("body_too_large");
-    expect(await code("/api/v1/tasks/none?x=1", { body: "{", "If-Match": "x", "Content-Encoding": "gzip" })).toBe("unsupported_media_type");
-    expect(await code("/api/v1/tasks/none?x=1", { body: "{" })).toBe("malformed_json");
-    expect(await code("/api/v1/tasks/none?x=1", { body: { no: 1 }, "If-Match": "x" })).toBe("invalid_header");
-    expect(await code("/api/v1/tasks/none?x=1", { body: { no: 1 } })).toBe("invalid_parameter");
-    expect(await code("/api/v1/tasks/none", { body: { no: 1 } })).toBe("invalid_body");
-    expect(await code("/api/v1/tasks/none", { body: {} })).toBe("not_found");
+    expect(await codeOf("/api/v1/nowhere?x=1", { body: large, ...text })).toBe("not_found");
+    expect(await codeOf("/api/v1/tasks", { body: large, ...text })).toBe("method_not_allowed");
+    expect(await codeOf("/api/v1/tasks/none?x=1", { body: large, ...text })).toBe("body_too_large");
+    expect(await codeOf("/api/v1/tasks/none?x=1", { body: "{", ...text })).toBe("unsupported_media_type");
+    expect(await codeOf("/api/v1/tasks/none?x=1", { body: large, "Content-Encoding": "gzip" })).toBe("body_too_large");
+    const compressed = { body: "{", "If-Match": "x", "Content-Encoding": "gzip" };
+    expect(await codeOf("/api/v1/tasks/none?x=1", compressed)).toBe("unsupported_media_type");
+    expect(await codeOf("/api/v1/tasks/none?x=1", { body: "{" })).toBe("malformed_json");
+    expect(await codeOf("/api/v1/tasks/none?x=1", { body: { no: 1 }, "If-Match": "x" })).toBe("invalid_header");
+    expect(await codeOf("/api/v1/tasks/none?x=1", { body: { no: 1 } })).toBe("invalid_parameter");
+    expect(await codeOf("/api/v1/tasks/none", { body: { no: 1 } })).toBe("invalid_body");
+    expect(await codeOf("/api/v1/tasks/none", { body: {} })).toBe("not_found");
   });
 });

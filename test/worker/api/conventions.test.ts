@@ -1,5 +1,6 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { call, makeKey, makeTenant } from "../support/client.ts";
+import { logDelay } from "../support/entries.ts";
 
 const limitHeaders = [
   "RateLimit-Policy",
@@ -10,10 +11,10 @@ const limitHeaders = [
   "X-RateLimit-Reset",
 ];
 
-describe("Every answer of the API", () => {
-  it("has its headers, in every case", async () => {
+describe("Every response of the API", () => {
+  it("has the security, cache and CORS headers, and a request id", async () => {
     const { key } = await makeTenant();
-    const answers = [
+    const responses = [
       await call("GET", "/api/v1/me", { key }),
       await call("GET", "/api/v1/me"),
       await call("GET", "/api/v1/none", { key }),
@@ -24,7 +25,7 @@ describe("Every answer of the API", () => {
       await call("GET", "/api"),
       await call("GET", "/api/v2/users"),
     ];
-    for (const { headers } of answers) {
+    for (const { headers } of responses) {
       expect(headers.get("X-Request-Id")).toMatch(/^req_[0-9a-f]{32}$/);
       expect(headers.get("Content-Security-Policy")).toBe("default-src 'none'; frame-ancestors 'none'");
       expect(headers.get("X-Content-Type-Options")).toBe("nosniff");
@@ -35,7 +36,7 @@ describe("Every answer of the API", () => {
     }
   });
 
-  it("exposes its headers to browsers and answers their preflight without a key", async () => {
+  it("exposes its headers to browsers, even in preflights without a key", async () => {
     const preflight = await call("OPTIONS", "/api/v1/tasks/tsk_1", {
       Origin: "https://app.example",
       "Access-Control-Request-Method": "PATCH",
@@ -49,22 +50,63 @@ describe("Every answer of the API", () => {
       expect(headers.get("Access-Control-Expose-Headers")).toContain(name);
   });
 
-  it("lets a browser send every header that it asks for, and echoes nothing that is no name of a header", async () => {
-    const ask = async (asked: string) =>
+  it("allows every header that a preflight requests, and omits invalid header names", async () => {
+    const allowedHeaders = async (requested: string) =>
       (
-        await call("OPTIONS", "/api/v1/tasks", { "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": asked })
+        await call("OPTIONS", "/api/v1/tasks", { "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": requested })
       ).headers.get("Access-Control-Allow-Headers");
-    const traced = "authorization,baggage,cache-control,content-type,traceparent,x-requested-with";
-    expect(await ask(traced)).toBe(traced);
-    expect(await ask("X-Own , x-other,,a b,<b>,é,x:y,*")).toBe("X-Own,x-other,*");
-    expect((await ask(Array.from({ length: 5000 }, (_, n) => `x-${n}`).join(",")))?.length).toBeLessThanOrEqual(4096);
+    const tracing = "authorization,baggage,cache-control,content-type,traceparent,x-requested-with";
+    expect(await allowedHeaders(tracing)).toBe(tracing);
+    expect(await allowedHeaders("X-Own , x-other,,a b,<b>,é,x:y,*")).toBe("X-Own,x-other,*");
+    expect((await allowedHeaders(Array.from({ length: 5000 }, (_, n) => `x-${n}`).join(",")))?.length).toBeLessThanOrEqual(4096);
   });
 
-  it("may be read by a page of another origin, as may what clients read beside the API", async () => {
+  it("shows the limit if the key was verified, even if the request was denied", async () => {
+    const { key, accountId } = await makeTenant();
+    const { key: keyWithoutScopes, keyId } = await makeKey(accountId, { scopes: [] });
+    const forbidden = await call("GET", "/api/v1/users", { key: keyWithoutScopes });
+    await call("DELETE", `/api/v1/keys/${keyId}`, { key });
+    const revoked = await call("GET", "/api/v1/me", { key: keyWithoutScopes });
+    const unknownPath = await call("GET", "/api/v1/none", { key });
+    for (const { headers } of [forbidden, revoked, unknownPath]) {
+      for (const name of limitHeaders) expect(headers.has(name), name).toBe(true);
+    }
+  });
+
+  it("has no header of an earlier response", async () => {
+    const { key } = await makeTenant();
+    const { headers: created } = await call("POST", "/api/v1/tasks", { key, body: { title: "x" } });
+    await call("POST", "/api/v1/tasks", { key, body: { title: "y" } });
+    const { headers: read } = await call("GET", created.get("Location") ?? "", { key });
+    const { headers: page } = await call("GET", "/api/v1/tasks?limit=1", { key });
+    const { headers: wrongMethod } = await call("DELETE", "/api/v1/tasks", { key });
+    const { headers: forgedKey } = await call("GET", "/api/v1/me", { key: `${key}x` });
+    expect([
+      created.has("Location"),
+      read.has("ETag"),
+      page.has("Link"),
+      wrongMethod.has("Allow"),
+      forgedKey.has("WWW-Authenticate"),
+    ]).toEqual([true, true, true, true, true]);
+    const [plain, notFound, withoutKey] = [
+      await call("GET", "/api/v1/me", { key }),
+      await call("GET", "/api/v1/nothing", { key }),
+      await call("DELETE", "/api/v1/keys/revoke-leaked"),
+    ];
+    for (const { headers } of [plain, notFound])
+      for (const name of ["Location", "ETag", "Link", "Allow", "WWW-Authenticate", "Retry-After", "Idempotent-Replayed"])
+        expect(headers.has(name), name).toBe(false);
+    expect([plain.headers.get("Cache-Control"), plain.headers.get("Content-Type")]).toEqual(["no-store", "application/json"]);
+    expect(withoutKey.headers.has("RateLimit")).toBe(false);
+  });
+});
+
+describe("A page of another origin", () => {
+  it("can read health checks, llms.txt and the API catalog, but no page of the Worker", async () => {
     for (const path of ["/health", "/llms.txt", "/.well-known/api-catalog"]) {
-      const answer = await call("GET", path, { Origin: "https://app.example", "Sec-Fetch-Site": "cross-site" });
-      expect([answer.status, answer.headers.get("Access-Control-Allow-Origin")], path).toEqual([200, "*"]);
-      expect(answer.headers.has("Access-Control-Allow-Credentials")).toBe(false);
+      const response = await call("GET", path, { Origin: "https://app.example", "Sec-Fetch-Site": "cross-site" });
+      expect([response.status, response.headers.get("Access-Control-Allow-Origin")], path).toEqual([200, "*"]);
+      expect(response.headers.has("Access-Control-Allow-Credentials")).toBe(false);
       const preflight = await call("OPTIONS", path, {
         Origin: "https://app.example",
         "Access-Control-Request-Method": "GET",
@@ -81,42 +123,10 @@ describe("Every answer of the API", () => {
     for (const path of ["/", "/docs", "/keys", "/login"])
       expect((await call("GET", path, { Origin: "https://app.example" })).headers.has("Access-Control-Allow-Origin"), path).toBe(false);
   });
-
-  it("shows the limit whenever a key was recognised, refused or not", async () => {
-    const { key, accountId } = await makeTenant();
-    const { key: bare, keyId } = await makeKey(accountId, { scopes: [] });
-    const [forbidden] = [await call("GET", "/api/v1/users", { key: bare })];
-    await call("DELETE", `/api/v1/keys/${keyId}`, { key });
-    for (const { headers } of [forbidden, await call("GET", "/api/v1/me", { key: bare }), await call("GET", "/api/v1/none", { key })]) {
-      for (const name of limitHeaders) expect(headers.has(name), name).toBe(true);
-    }
-  });
-
-  it("has the headers of its own, and none of those before it", async () => {
-    const { key } = await makeTenant();
-    const { headers: made } = await call("POST", "/api/v1/tasks", { key, body: { title: "x" } });
-    await call("POST", "/api/v1/tasks", { key, body: { title: "y" } });
-    const { headers: read } = await call("GET", made.get("Location") ?? "", { key });
-    const { headers: page } = await call("GET", "/api/v1/tasks?limit=1", { key });
-    const { headers: refused } = await call("DELETE", "/api/v1/tasks", { key });
-    const { headers: forged } = await call("GET", "/api/v1/me", { key: `${key}x` });
-    const own = [made.has("Location"), read.has("ETag"), page.has("Link"), refused.has("Allow"), forged.has("WWW-Authenticate")];
-    expect(own).toEqual([true, true, true, true, true]);
-    const [plain, missing, keyless] = [
-      await call("GET", "/api/v1/me", { key }),
-      await call("GET", "/api/v1/nothing", { key }),
-      await call("DELETE", "/api/v1/keys/revoke-leaked"),
-    ];
-    for (const { headers } of [plain, missing])
-      for (const name of ["Location", "ETag", "Link", "Allow", "WWW-Authenticate", "Retry-After", "Idempotent-Replayed"])
-        expect(headers.has(name), name).toBe(false);
-    expect([plain.headers.get("Cache-Control"), plain.headers.get("Content-Type")]).toEqual(["no-store", "application/json"]);
-    expect(keyless.headers.has("RateLimit")).toBe(false);
-  });
 });
 
-describe("Routes", () => {
-  it("that are not there need a key too", async () => {
+describe("An unknown route", () => {
+  it("returns 401 without a key, and 404 with a key", async () => {
     const { key } = await makeTenant();
     for (const path of ["/api/v1", "/api/v1/", "/api/v1/users/", "/api/v1/users//", "/api/v1/nothing", "/api/v1/users/usr_1/more"]) {
       expect((await call("GET", path)).body.code, path).toBe("missing_key");
@@ -124,41 +134,11 @@ describe("Routes", () => {
     }
   });
 
-  it.each([
-    ["PUT", "/users", "GET, HEAD, POST"],
-    ["DELETE", "/users", "GET, HEAD, POST"],
-    ["POST", "/users/usr_1", "GET, HEAD, PATCH, DELETE"],
-    ["POST", "/me", "GET, HEAD"],
-    ["GET", "/keys/key_1/rotate", "POST"],
-    ["HEAD", "/keys/key_1/rotate", "POST"],
-    ["PROPFIND", "/tasks", "GET, HEAD, POST"],
-    ["DELETE", "/keys/revoke-leaked", "POST"],
-    ["HEAD", "/keys/revoke-leaked", "POST"],
-  ])("do not take %s %s", async (method, path, allowed) => {
-    const { key } = await makeTenant();
-    const answer = await call(method, `/api/v1${path}`, { key });
-    expect([answer.status, answer.headers.get("Allow")]).toEqual([405, allowed]);
-    if (method !== "HEAD") expect(answer.body.code).toBe("method_not_allowed");
-  });
-
-  it.each([
-    ["/users", "GET, HEAD, POST"],
-    ["/users/usr_1", "GET, HEAD, PATCH, DELETE"],
-    ["/me", "GET, HEAD"],
-    ["/keys/key_1/rotate", "POST"],
-    ["/keys/revoke-leaked", "POST"],
-    ["/webhooks/whk_1/deliveries", "GET, HEAD"],
-    ["/openapi.json", "GET, HEAD"],
-  ])("say what they take to OPTIONS, without a key: %s", async (path, allowed) => {
-    const { status, text, headers } = await call("OPTIONS", `/api/v1${path}`);
-    expect([status, text, headers.get("Allow"), headers.get("Access-Control-Allow-Methods")]).toEqual([204, "", allowed, allowed]);
-  });
-
-  it("that are not there answer 404 to OPTIONS, without a key and with one, and none of it is counted", async () => {
+  it("returns 404 to OPTIONS with or without a key, and the request is not counted", async () => {
     const { key } = await makeTenant();
     for (const path of ["/api", "/api/v1", "/api/v1/nothing", "/api/v1/users/", "/api/v1/users/usr_1/more", "/api/v2/users"])
-      for (const sent of [{}, { key }, { Origin: "https://app.example", "Access-Control-Request-Method": "GET" }]) {
-        const { status, body, headers } = await call("OPTIONS", path, sent);
+      for (const request of [{}, { key }, { Origin: "https://app.example", "Access-Control-Request-Method": "GET" }]) {
+        const { status, body, headers } = await call("OPTIONS", path, request);
         expect([status, body.code, body.instance, headers.get("Content-Type")]).toEqual([
           404,
           "not_found",
@@ -169,8 +149,40 @@ describe("Routes", () => {
       }
     expect((await call("GET", "/api/v1/me", { key })).headers.get("X-RateLimit-Used")).toBe("1");
   });
+});
 
-  it("answer HEAD as GET, without a body", async () => {
+describe("The API", () => {
+  it.each([
+    ["PUT", "/users", "GET, HEAD, POST"],
+    ["DELETE", "/users", "GET, HEAD, POST"],
+    ["POST", "/users/usr_1", "GET, HEAD, PATCH, DELETE"],
+    ["POST", "/me", "GET, HEAD"],
+    ["GET", "/keys/key_1/rotate", "POST"],
+    ["HEAD", "/keys/key_1/rotate", "POST"],
+    ["PROPFIND", "/tasks", "GET, HEAD, POST"],
+    ["DELETE", "/keys/revoke-leaked", "POST"],
+    ["HEAD", "/keys/revoke-leaked", "POST"],
+  ])("returns 405 to %s %s, with the allowed methods", async (method, path, allowed) => {
+    const { key } = await makeTenant();
+    const response = await call(method, `/api/v1${path}`, { key });
+    expect([response.status, response.headers.get("Allow")]).toEqual([405, allowed]);
+    if (method !== "HEAD") expect(response.body.code).toBe("method_not_allowed");
+  });
+
+  it.each([
+    ["/users", "GET, HEAD, POST"],
+    ["/users/usr_1", "GET, HEAD, PATCH, DELETE"],
+    ["/me", "GET, HEAD"],
+    ["/keys/key_1/rotate", "POST"],
+    ["/keys/revoke-leaked", "POST"],
+    ["/webhooks/whk_1/deliveries", "GET, HEAD"],
+    ["/openapi.json", "GET, HEAD"],
+  ])("returns the allowed methods to OPTIONS %s without a key", async (path, allowed) => {
+    const { status, text, headers } = await call("OPTIONS", `/api/v1${path}`);
+    expect([status, text, headers.get("Allow"), headers.get("Access-Control-Allow-Methods")]).toEqual([204, "", allowed, allowed]);
+  });
+
+  it("responds to HEAD like to GET, without a body", async () => {
     const { key } = await makeTenant();
     for (const path of ["/api/v1/users", "/api/v1/me", "/api/v1/nothing"]) {
       const [get, head] = [await call("GET", path, { key }), await call("HEAD", path, { key })];
@@ -178,9 +190,7 @@ describe("Routes", () => {
       expect(head.headers.has("X-RateLimit-Used")).toBe(true);
     }
   });
-});
 
-describe("The key", () => {
   it.each([
     ["Basic abc", "missing_key"],
     ["Bearer", "missing_key"],
@@ -189,9 +199,9 @@ describe("The key", () => {
     ["Bearer dvo_", "invalid_key"],
     ["Bearer  ", "missing_key"],
     ["Bearer a b", "invalid_key"],
-  ])("is not read from %j", async (authorization, code) => {
-    const answer = await call("GET", "/api/v1/me", { Authorization: authorization });
-    expect([answer.status, answer.body.code]).toEqual([401, code]);
+  ])("returns 401 to the Authorization header %j", async (authorization, code) => {
+    const { status, body } = await call("GET", "/api/v1/me", { Authorization: authorization });
+    expect([status, body.code]).toEqual([401, code]);
   });
 
   it.each([
@@ -201,7 +211,7 @@ describe("The key", () => {
     ["PUT", "/api/v1/me"],
     ["GET", "/api/v1/tasks/:id"],
     ["GET", "/api/v1/none"],
-  ])("is refused in the same way where it is made up, at %s %s", async (method, path) => {
+  ])("rejects an invented key in the same way on every route: %s %s", async (method, path) => {
     const { status, headers, body } = await call(method, path, { key: "dvo_made_up" });
     expect([status, headers.get("WWW-Authenticate")]).toEqual([401, 'Bearer realm="api", error="invalid_token"']);
     expect(headers.get("Content-Type")).toBe("application/problem+json");
@@ -209,7 +219,7 @@ describe("The key", () => {
     if (method !== "HEAD") expect([body.code, body.instance]).toEqual(["invalid_key", path]);
   });
 
-  it("is taken from nowhere but its header, whose scheme has no case", async () => {
+  it("reads the key from the Authorization header only, whose scheme is case-insensitive", async () => {
     const { key } = await makeTenant();
     expect((await call("GET", `/api/v1/me?api_key=${key}`)).body.code).toBe("missing_key");
     expect((await call("GET", "/api/v1/me", { Cookie: `key=${key}`, "X-API-Key": key })).body.code).toBe("missing_key");
@@ -217,57 +227,52 @@ describe("The key", () => {
   });
 });
 
-describe("Conditional requests", () => {
-  const makeUser = (key: string) => call("POST", "/api/v1/users", { key, body: { name: "Ada", email: "ada@example.com" } });
+describe("A conditional request", () => {
+  const createUser = (key: string) => call("POST", "/api/v1/users", { key, body: { name: "Ada", email: "ada@example.com" } });
 
-  it("save the body of what the client has", async () => {
+  it("gets 304 without a body if the client has the current version", async () => {
     const { key } = await makeTenant();
-    const { headers } = await makeUser(key);
+    const { headers } = await createUser(key);
     const path = headers.get("Location") ?? "";
     const etag = (await call("GET", path, { key })).headers.get("ETag") ?? "";
     expect(etag).toMatch(/^"[^"]+"$/);
     expect(headers.get("ETag")).toBe(etag);
     for (const known of [etag, `W/${etag}`, `"other", ${etag}`, "*"]) {
-      const answer = await call("GET", path, { key, "If-None-Match": known });
-      expect([answer.status, answer.text, answer.headers.get("ETag"), answer.headers.get("Cache-Control")]).toEqual([
-        304,
-        "",
-        etag,
-        "private, no-cache",
-      ]);
+      const { status, text, headers } = await call("GET", path, { key, "If-None-Match": known });
+      expect([status, text, headers.get("ETag"), headers.get("Cache-Control")]).toEqual([304, "", etag, "private, no-cache"]);
     }
     expect((await call("GET", path, { key, "If-None-Match": '"other"' })).status).toBe(200);
     expect((await call("GET", path, { key, "If-Match": etag })).status).toBe(200);
     expect((await call("GET", path, { key, "If-Match": '"other"' })).status).toBe(412);
   });
 
-  it("change and delete only the version that the client has seen", async () => {
+  it("changes and deletes only the version that If-Match names", async () => {
     const { key } = await makeTenant();
-    const made = await makeUser(key);
-    const [path, etag] = [made.headers.get("Location") ?? "", made.headers.get("ETag") ?? ""];
+    const created = await createUser(key);
+    const [path, etag] = [created.headers.get("Location") ?? "", created.headers.get("ETag") ?? ""];
     const changed = await call("PATCH", path, { key, body: { name: "Bob" }, "If-Match": etag });
     expect([changed.status, changed.headers.get("ETag") === etag]).toEqual([200, false]);
     for (const [method, body] of [
       ["PATCH", { name: "Eve" }],
       ["DELETE", undefined],
     ] as const) {
-      for (const stale of [etag, `W/${etag}`]) {
-        const answer = await call(method, path, { key, body, "If-Match": stale });
-        expect([answer.status, answer.body.code]).toEqual([412, "precondition_failed"]);
+      for (const outdated of [etag, `W/${etag}`]) {
+        const response = await call(method, path, { key, body, "If-Match": outdated });
+        expect([response.status, response.body.code]).toEqual([412, "precondition_failed"]);
       }
       expect((await call(method, path, { key, body, "If-Match": `${changed.headers.get("ETag")?.slice(0, -1)}.bogus"` })).status).toBe(412);
-      const bad = await call(method, path, { key, body, "If-Match": "no-quotes" });
-      expect([bad.status, bad.body.code, bad.body.errors[0].header]).toEqual([400, "invalid_header", "If-Match"]);
+      const invalid = await call(method, path, { key, body, "If-Match": "no-quotes" });
+      expect([invalid.status, invalid.body.code, invalid.body.errors[0].header]).toEqual([400, "invalid_header", "If-Match"]);
     }
     expect((await call("DELETE", path, { key, "If-Match": changed.headers.get("ETag") })).status).toBe(204);
     expect((await call("DELETE", path, { key, "If-Match": etag })).status).toBe(404);
   });
 
-  it("count a 304 against the limit like any other response", async () => {
+  it("counts against the limit even if the response is 304", async () => {
     const { key } = await makeTenant();
-    const { headers } = await makeUser(key);
-    const known = await call("GET", headers.get("Location") ?? "", { key, "If-None-Match": headers.get("ETag") });
-    expect([known.status, known.headers.get("X-RateLimit-Used")]).toEqual([304, "2"]);
+    const { headers } = await createUser(key);
+    const notModified = await call("GET", headers.get("Location") ?? "", { key, "If-None-Match": headers.get("ETag") });
+    expect([notModified.status, notModified.headers.get("X-RateLimit-Used")]).toEqual([304, "2"]);
   });
 
   describe.each<[string, string, object, object]>([
@@ -275,15 +280,15 @@ describe("Conditional requests", () => {
     ["a task", "/tasks", { title: "x" }, { title: "y" }],
     ["a key", "/keys", { name: "x" }, { name: "y" }],
     ["a webhook", "/webhooks", { url: "https://hooks.acme.dev/", event_types: ["*"] }, { description: "y" }],
-  ])("of %s", (_, list, content, patch) => {
-    const make = async () => {
+  ])("for %s", (_, list, content, patch) => {
+    const create = async () => {
       const { key } = await makeTenant();
       const { headers } = await call("POST", `/api/v1${list}`, { key, body: content });
       return { key, path: headers.get("Location") ?? "", etag: headers.get("ETag") ?? "" };
     };
 
-    it("take the weak form of the tag, into which proxies turn it", async () => {
-      const { key, path, etag } = await make();
+    it("accepts the weak form of an ETag, which proxies create", async () => {
+      const { key, path, etag } = await create();
       const changed = await call("PATCH", path, { key, body: patch, "If-Match": `W/${etag}` });
       expect(changed.status).toBe(200);
       expect((await call("GET", path, { key, "If-Match": `W/${changed.headers.get("ETag")}` })).status).toBe(200);
@@ -291,21 +296,21 @@ describe("Conditional requests", () => {
       expect((await call("DELETE", path, { key, "If-Match": `"other", W/${changed.headers.get("ETag")}` })).status).toBe(204);
     });
 
-    it("change and delete nothing if If-None-Match names the version, or any", async () => {
-      const { key, path, etag } = await make();
+    it("changes and deletes nothing if If-None-Match matches the current version", async () => {
+      const { key, path, etag } = await create();
       const before = (await call("GET", path, { key })).text;
       for (const [method, body] of [
         ["PATCH", patch],
         ["DELETE", undefined],
       ] as const) {
         for (const excluded of ["*", etag, `W/${etag}`, `"other", ${etag}`]) {
-          const refused = await call(method, path, { key, body, "If-None-Match": excluded });
-          expect([refused.status, refused.body.code], `${method} ${excluded}`).toEqual([412, "precondition_failed"]);
+          const rejected = await call(method, path, { key, body, "If-None-Match": excluded });
+          expect([rejected.status, rejected.body.code], `${method} ${excluded}`).toEqual([412, "precondition_failed"]);
         }
         const both = await call(method, path, { key, body, "If-Match": etag, "If-None-Match": etag });
         expect(both.body.code).toBe("precondition_failed");
-        const bad = await call(method, path, { key, body, "If-None-Match": "no-quotes" });
-        expect([bad.status, bad.body.errors[0].header]).toEqual([400, "If-None-Match"]);
+        const invalid = await call(method, path, { key, body, "If-None-Match": "no-quotes" });
+        expect([invalid.status, invalid.body.errors[0].header]).toEqual([400, "If-None-Match"]);
       }
       expect((await call("GET", path, { key })).text).toBe(before);
       expect((await call("PATCH", path, { key, body: patch, "If-None-Match": '"other"' })).status).toBe(200);
@@ -313,25 +318,24 @@ describe("Conditional requests", () => {
     });
   });
 
-  it("let one of many changes at once through that name the same version; without one, all", async () => {
+  it("succeeds only once if five concurrent changes name the same version", async () => {
     const { key } = await makeTenant();
-    const made = await call("POST", "/api/v1/tasks", { key, body: { title: "x" } });
+    const created = await call("POST", "/api/v1/tasks", { key, body: { title: "x" } });
     const patch = (n: number, headers: Record<string, string>) =>
-      call("PATCH", `/api/v1/tasks/${made.body.id}`, { key, body: { title: `t${n}` }, ...headers });
-    const racing = await Promise.all([1, 2, 3, 4, 5].map((n) => patch(n, { "If-Match": made.headers.get("ETag") ?? "" })));
-    expect(racing.map(({ status }) => status).toSorted()).toEqual([200, 412, 412, 412, 412]);
-    const all = await Promise.all(Array.from({ length: 20 }, (_, n) => patch(n, {})));
-    expect(new Set(all.map(({ status }) => status))).toEqual(new Set([200]));
+      call("PATCH", `/api/v1/tasks/${created.body.id}`, { key, body: { title: `t${n}` }, ...headers });
+    const conditional = await Promise.all([1, 2, 3, 4, 5].map((n) => patch(n, { "If-Match": created.headers.get("ETag") ?? "" })));
+    expect(conditional.map(({ status }) => status).toSorted()).toEqual([200, 412, 412, 412, 412]);
+    const unconditional = await Promise.all(Array.from({ length: 20 }, (_, n) => patch(n, {})));
+    expect(new Set(unconditional.map(({ status }) => status))).toEqual(new Set([200]));
   });
 
-  it("see a key that was used meanwhile as changed, but not as changed by another", async () => {
+  it("finds a used key modified for If-None-Match, but unchanged for If-Match", async () => {
     const { key, accountId } = await makeTenant();
     const other = await makeKey(accountId);
     const path = `/api/v1/keys/${other.keyId}`;
     const etag = (await call("GET", path, { key })).headers.get("ETag") ?? "";
     await call("GET", "/api/v1/me", { key: other.key });
-    await new Promise((resolve) => setTimeout(resolve, 300));
-    expect((await call("GET", path, { key, "If-None-Match": etag })).status).toBe(200);
+    await vi.waitFor(async () => expect((await call("GET", path, { key, "If-None-Match": etag })).status).toBe(200), logDelay);
     expect((await call("PATCH", path, { key, body: { name: "y" }, "If-Match": etag })).status).toBe(200);
     expect((await call("PATCH", path, { key, body: { name: "z" }, "If-Match": etag })).status).toBe(412);
   });

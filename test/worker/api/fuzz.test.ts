@@ -2,11 +2,11 @@
 import fc from "fast-check";
 import { describe, expect, inject, it } from "vitest";
 import { type Call, call, makeTenant } from "../support/client.ts";
-import { document, expectDocumented, operations, type Walked } from "../support/documented.ts";
+import { type DocumentedOperation, document, expectDocumented, operations } from "../support/documented.ts";
 import { sampleOf } from "../support/operations.ts";
 
-// Requests made from the document's schemas, fitting and not: no answer is a fault of the service, of an undocumented status, with
-// undocumented headers or outside of its schema. The long form sends twenty times as many.
+// Sends random requests that match the document's schemas, and random requests that do not. No response is a server error, and each
+// response has a documented status, documented headers and a body that matches its schema. The long form sends five times as many requests.
 
 const runs = inject("isLong") ? 100 : 20;
 
@@ -36,26 +36,27 @@ interface Parameter {
   schema: Schema;
 }
 
-type Described = Walked & { parameters?: Parameter[]; requestBody?: { content: Record<string, { schema: Schema }> } };
+type Operation = DocumentedOperation & { parameters?: Parameter[]; requestBody?: { content: Record<string, { schema: Schema }> } };
 
-const resolved = (schema: Schema): Schema =>
-  schema.$ref ? resolved(document.components.schemas[schema.$ref.split("/").at(-1) ?? ""] as Schema) : schema;
+const resolve = (schema: Schema): Schema =>
+  schema.$ref ? resolve(document.components.schemas[schema.$ref.split("/").at(-1) ?? ""] as Schema) : schema;
 
 const time = fc.date({ min: new Date(0), max: new Date("2100-01-01T00:00:00Z"), noInvalidDate: true }).map((date) => date.toISOString());
 
+/** Generates strings for a schema. If the schema has a pattern, half of the strings ignore the pattern. */
 function textOf({ format, pattern, minLength = 0, maxLength = 40 }: Schema): fc.Arbitrary<string> {
   if (format === "date-time") return time;
   const plain = fc.string({ unit: "grapheme", minLength, maxLength: Math.min(maxLength, 40) });
   return pattern ? fc.oneof(fc.stringMatching(new RegExp(pattern)), plain) : plain;
 }
 
-/** What fits a schema. */
-function fitting(given: Schema): fc.Arbitrary<unknown> {
-  const schema = resolved(given);
+/** Generates values that match a schema, and a few strings that do not match their pattern. */
+function generatorOf(unresolved: Schema): fc.Arbitrary<unknown> {
+  const schema = resolve(unresolved);
   if (schema.const !== undefined) return fc.constant(schema.const);
   if (schema.enum) return fc.constantFrom(...schema.enum);
-  if (schema.anyOf) return fc.oneof(...schema.anyOf.map(fitting));
-  if (Array.isArray(schema.type)) return fc.oneof(...schema.type.map((type) => fitting({ ...schema, type })));
+  if (schema.anyOf) return fc.oneof(...schema.anyOf.map(generatorOf));
+  if (Array.isArray(schema.type)) return fc.oneof(...schema.type.map((type) => generatorOf({ ...schema, type })));
   switch (schema.type) {
     case "string":
       return textOf(schema);
@@ -68,9 +69,9 @@ function fitting(given: Schema): fc.Arbitrary<unknown> {
     case "null":
       return fc.constant(null);
     case "array":
-      return fc.array(fitting(schema.items ?? {}), { minLength: schema.minItems ?? 0, maxLength: Math.min(schema.maxItems ?? 5, 5) });
+      return fc.array(generatorOf(schema.items ?? {}), { minLength: schema.minItems ?? 0, maxLength: Math.min(schema.maxItems ?? 5, 5) });
     case "object":
-      return fc.record(Object.fromEntries(Object.entries(schema.properties ?? {}).map(([name, each]) => [name, fitting(each)])), {
+      return fc.record(Object.fromEntries(Object.entries(schema.properties ?? {}).map(([name, each]) => [name, generatorOf(each)])), {
         requiredKeys: schema.required ?? [],
       });
     default:
@@ -78,7 +79,7 @@ function fitting(given: Schema): fc.Arbitrary<unknown> {
   }
 }
 
-const odd = fc.oneof(
+const unusualText = fc.oneof(
   fc.constantFrom(
     "",
     " ",
@@ -97,88 +98,93 @@ const odd = fc.oneof(
   fc.string({ unit: "binary", maxLength: 30 }),
 );
 
-/** Returns a value with one part replaced by something else, removed or doubled. */
-const bent = (value: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> =>
-  fc.tuple(value, fc.jsonValue(), odd, fc.nat()).map(([good, other, text, pick]) => {
-    if (typeof good !== "object" || good === null || Array.isArray(good)) return pick % 2 === 0 ? other : text;
-    const names = Object.keys(good);
+/** Generates values in which one member is replaced, removed or added, or which are wrapped in a list. */
+const changed = (value: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> =>
+  fc.tuple(value, fc.jsonValue(), unusualText, fc.nat()).map(([original, other, text, pick]) => {
+    if (typeof original !== "object" || original === null || Array.isArray(original)) return pick % 2 === 0 ? other : text;
+    const names = Object.keys(original);
     const name = names[pick % Math.max(1, names.length)] ?? "x";
     switch (pick % 5) {
       case 0:
-        return { ...good, [name]: other };
+        return { ...original, [name]: other };
       case 1:
-        return { ...good, [name]: text };
+        return { ...original, [name]: text };
       case 2:
-        return Object.fromEntries(Object.entries(good).filter(([each]) => each !== name));
+        return Object.fromEntries(Object.entries(original).filter(([each]) => each !== name));
       case 3:
-        return { ...good, [text]: other };
+        return { ...original, [text]: other };
       default:
-        return [good];
+        return [original];
     }
   });
 
-const mostly = <Value>(good: fc.Arbitrary<Value>, bad: fc.Arbitrary<Value>) =>
-  fc.oneof({ arbitrary: good, weight: 3 }, { arbitrary: bad, weight: 1 });
+const mostly = <Value>(usual: fc.Arbitrary<Value>, unusual: fc.Arbitrary<Value>) =>
+  fc.oneof({ arbitrary: usual, weight: 3 }, { arbitrary: unusual, weight: 1 });
 
-/** The query, the headers and the body of a request to an operation. */
-function requestsOf(operation: Described): fc.Arbitrary<{ query: string; sent: Call; id: string | null }> {
-  const parameters = (operation.parameters ?? []).filter(({ in: place }) => place !== "path");
-  const named = (place: Parameter["in"]) =>
+/** Generates requests to an operation. `id`: the id in the path, or null for the id of an existing resource. */
+function requestsOf(operation: Operation): fc.Arbitrary<{ query: string; request: Call; id: string | null }> {
+  const parameters = (operation.parameters ?? []).filter((parameter) => parameter.in !== "path");
+  const parametersIn = (place: Parameter["in"]) =>
     fc.record(
       Object.fromEntries(
         parameters
           .filter((each) => each.in === place)
-          .map(({ name, schema }) => [name, mostly(fitting(schema).map(asText), place === "header" ? fc.constantFrom("", "x", '"') : odd)]),
+          .map(({ name, schema }) => [
+            name,
+            mostly(generatorOf(schema).map(serialize), place === "header" ? fc.constantFrom("", "x", '"') : unusualText),
+          ]),
       ),
       { requiredKeys: parameters.filter((each) => each.in === place && each.required).map(({ name }) => name) },
     );
   const [[mediaType, content] = []] = Object.entries(operation.requestBody?.content ?? {});
-  const body = content ? mostly(fitting(content.schema), bent(fitting(content.schema))) : fc.constant(undefined);
+  const body = content ? mostly(generatorOf(content.schema), changed(generatorOf(content.schema))) : fc.constant(undefined);
   const type = mediaType
     ? mostly(fc.constant(mediaType), fc.constantFrom("text/plain", "application/json; charset=latin1", "json"))
     : fc.constant(null);
-  const id = mostly(fc.constant(null), odd);
-  return fc.record({ query: named("query"), headers: named("header"), body, type, id }).map(({ query, headers, body, type, id }) => ({
-    query: encoded(query as Record<string, string | string[]>),
-    sent: {
-      ...sendable(headers as Record<string, string>),
-      ...(body !== undefined && { body: JSON.stringify(body) }),
-      ...(type && { "Content-Type": type }),
-    },
-    id,
-  }));
+  const id = mostly(fc.constant(null), unusualText);
+  return fc
+    .record({ query: parametersIn("query"), headers: parametersIn("header"), body, type, id })
+    .map(({ query, headers, body, type, id }) => ({
+      query: encodeQuery(query as Record<string, string | string[]>),
+      request: {
+        ...validHeaders(headers as Record<string, string>),
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+        ...(type && { "Content-Type": type }),
+      },
+      id,
+    }));
 }
 
-/** A parameter as it is sent; a list is the parameter repeated. */
-const asText = (value: unknown): string | string[] => (Array.isArray(value) ? value.map(String) : String(value));
+/** Converts a parameter to text. A list becomes a list of texts, because the parameter is repeated. */
+const serialize = (value: unknown): string | string[] => (Array.isArray(value) ? value.map(String) : String(value));
 
-const encoded = (query: Record<string, string | string[]>) => {
+const encodeQuery = (query: Record<string, string | string[]>) => {
   const pairs = Object.entries(query).flatMap(([name, value]) => [value].flat().map((each) => [name, each.toWellFormed()]));
   const text = new URLSearchParams(pairs).toString();
   return text && `?${text}`;
 };
 
-/** Those that `Headers` takes: others reach no service. */
-const sendable = (headers: Record<string, string>) =>
+/** Removes the headers that `Headers` rejects, which no client can send. */
+const validHeaders = (headers: Record<string, string>) =>
   Object.fromEntries(Object.entries(headers).filter(([, value]) => /^[\x20-\x7e\x80-\xff]*$/.test(value)));
 
-describe.each(operations.map((operation) => [operation.operationId, operation as unknown as Described] as const))("%s", (_, operation) => {
-  it("responds as documented to every request", async () => {
+describe.each(operations.map((operation) => [operation.operationId, operation as unknown as Operation] as const))("%s", (_, operation) => {
+  it("responds as documented to random requests", async () => {
     const shared = await makeTenant();
     const isPublic = operation.security.length === 0;
     await fc.assert(
-      fc.asyncProperty(requestsOf(operation), async ({ query, sent, id }) => {
-        const real = sampleOf(operation).id;
-        // One of its own where each request makes a thing first: an account may have few webhooks.
-        const tenant = real ? await makeTenant() : shared;
-        const path = real
-          ? operation.path.replace("{id}", id === null ? await real(tenant) : encodeURIComponent(id.toWellFormed()))
+      fc.asyncProperty(requestsOf(operation), async ({ query, request, id }) => {
+        const createResource = sampleOf(operation).id;
+        // If each request creates a resource, it needs a new account, because an account may have only a few webhooks.
+        const tenant = createResource ? await makeTenant() : shared;
+        const path = createResource
+          ? operation.path.replace("{id}", id === null ? await createResource(tenant) : encodeURIComponent(id.toWellFormed()))
           : operation.path;
-        const answer = await call(operation.method, path + query, { ...sent, ...(!isPublic && { key: tenant.key }) });
-        // An id that ends the path, or makes it another one.
-        if (answer.body?.code === "method_not_allowed" || (answer.status === 404 && id !== null)) return;
-        expect(answer.status).toBeLessThan(500);
-        expectDocumented(operation, answer);
+        const response = await call(operation.method, path + query, { ...request, ...(!isPublic && { key: tenant.key }) });
+        // Some ids change the path into the path of another route.
+        if (response.body?.code === "method_not_allowed" || (response.status === 404 && id !== null)) return;
+        expect(response.status).toBeLessThan(500);
+        expectDocumented(operation, response);
       }),
       { numRuns: runs, endOnFailure: false },
     );

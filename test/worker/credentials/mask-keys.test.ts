@@ -4,88 +4,87 @@ import { maskKeys } from "../../../src/credentials/mask-keys.ts";
 
 const keys = Array.from({ length: 500 }, () => newSecretKey(newKeyId(), { name: "a", secret: "a secret of thirty-two characters" }));
 const [key = ""] = keys;
-const partsOf = (of: string) => ({ publicPart: of.slice(4, 20), secretPart: of.slice(21) });
-const encoded = (text: string) => text.replaceAll(/./gs, (character) => `%${character.charCodeAt(0).toString(16).padStart(2, "0")}`);
+const partsOf = (secretKey: string) => ({ publicPart: secretKey.slice(4, 20), secretPart: secretKey.slice(21) });
+const percentEncode = (text: string) => text.replaceAll(/./gs, (character) => `%${character.charCodeAt(0).toString(16).padStart(2, "0")}`);
 
-/** What is left of the secret part: the longest piece of it that is still there. */
-function maxLeft(masked: string, { secretPart }: { secretPart: string }): number {
+/** Returns the length of the longest piece of the secret part that is still in a masked text. */
+function longestPieceLeft(masked: string, { secretPart }: { secretPart: string }): number {
   let longest = 0;
   for (let from = 0; from < secretPart.length; from++)
     while (masked.includes(secretPart.slice(from, from + longest + 1)) && from + longest < secretPart.length) longest++;
   return longest;
 }
 
-/** How a key is written by people and programs that do not keep to its form. */
-const forms: [what: string, form: (key: string) => string][] = [
-  ["as it is", (of) => of],
+/** Forms in which people and programs write a secret key. */
+const forms: [name: string, write: (secretKey: string) => string][] = [
+  ["in its standard format", (of) => of],
   ["with - for _", (of) => of.replaceAll("_", "-")],
   ["with . for _", (of) => of.replaceAll("_", ".")],
   ["with / for _", (of) => of.replaceAll("_", "/")],
-  ["with a blank for _", (of) => of.replaceAll("_", " ")],
-  ["with an encoded blank for _", (of) => of.replaceAll("_", "%20")],
-  ["in capitals at its start", (of) => of.replace("dvo", "DVO")],
+  ["with a space for _", (of) => of.replaceAll("_", " ")],
+  ["with an encoded space for _", (of) => of.replaceAll("_", "%20")],
+  ["with an uppercase prefix", (of) => of.replace("dvo", "DVO")],
   ["without its prefix", (of) => of.slice(4)],
-  ["its secret part alone", (of) => partsOf(of).secretPart],
+  ["without its prefix and its public part", (of) => partsOf(of).secretPart],
   ["without the second _", (of) => `dvo_${partsOf(of).publicPart}${partsOf(of).secretPart}`],
   ["without any _", (of) => of.replaceAll("_", "")],
-  ["after a word", (of) => `key${of}`],
-  ["after a byte that is no text", (of) => `%ff${of}`],
-  ["with each character encoded", encoded],
-  ["with each character encoded twice", (of) => encoded(encoded(of))],
-  ["with its _ encoded five times", (of) => of.replaceAll("_", "%252525255F")],
-  ["with an encoded -", (of) => of.replaceAll("_", "%2D")],
-  ["cut in the middle by /", (of) => `${of.slice(0, 41)}/${of.slice(41)}`],
-  ["cut in the middle by an encoded /", (of) => `${of.slice(0, 41)}%2F${of.slice(41)}`],
-  ["cut in the middle by ..", (of) => `${of.slice(0, 41)}..${of.slice(41)}`],
+  ["directly after a word", (of) => `key${of}`],
+  ["after a byte that is not valid UTF-8", (of) => `%ff${of}`],
+  ["with each character encoded", percentEncode],
+  ["with each character encoded twice", (of) => percentEncode(percentEncode(of))],
+  ["with each _ encoded five times", (of) => of.replaceAll("_", "%252525255F")],
+  ["with an encoded - for _", (of) => of.replaceAll("_", "%2D")],
+  ["split in the middle by /", (of) => `${of.slice(0, 41)}/${of.slice(41)}`],
+  ["split in the middle by an encoded /", (of) => `${of.slice(0, 41)}%2F${of.slice(41)}`],
+  ["split in the middle by ..", (of) => `${of.slice(0, 41)}..${of.slice(41)}`],
   [
     "with many separators",
     (of) => `dvo____${partsOf(of).publicPart}____${partsOf(of).secretPart.slice(0, 19)}.${partsOf(of).secretPart.slice(19)}`,
   ],
-  ["cut by four separators", (of) => `${of.slice(0, 40)},,,,${of.slice(40)}`],
-  ["cut into four", (of) => `${of.slice(0, 30)}/${of.slice(30, 40)}-${of.slice(40, 50)} ${of.slice(50)}`],
+  ["split by four separators", (of) => `${of.slice(0, 40)},,,,${of.slice(40)}`],
+  ["split into four pieces", (of) => `${of.slice(0, 30)}/${of.slice(30, 40)}-${of.slice(40, 50)} ${of.slice(50)}`],
 ];
 
-describe("A key in a text", () => {
-  it.each(forms)("is masked %s", (_, form) => {
-    const left = keys.map((each) => maxLeft(maskKeys(`/api/v1/users/${form(each)}/tasks`), partsOf(each)));
-    // A piece by chance: four characters that stand elsewhere too, or the small letters between two cuts, at most eleven, which could be a word.
+describe("maskKeys", () => {
+  it.each(forms)("masks a secret key %s", (_, write) => {
+    const left = keys.map((each) => longestPieceLeft(maskKeys(`/api/v1/users/${write(each)}/tasks`), partsOf(each)));
+    // A piece of up to four characters may be in the text by chance. Up to eleven lowercase letters between two separators may stay,
+    // because they could be a word.
     expect(left.filter((length) => length > 11)).toEqual([]);
     expect(left.filter((length) => length > 4).length).toBeLessThan(25);
   });
 
-  it("is masked beside the secret of a webhook, which is masked in whole", () => {
+  it("masks a secret key and the whole secret of a webhook in the same text", () => {
     for (const secret of ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_a+b/c=", "whsec_abcdefghijklmnopqrstuvwxyz012345"])
       expect(maskKeys(`/api/v1/${secret}?${key}`)).toBe(`/api/v1/whsec?dvo_${partsOf(key).publicPart}`);
   });
 
-  it("without its first half, or its second, is masked but for one in a hundred", () => {
+  it("masks a first or second half of a secret key in at least 97 % of cases", () => {
     for (const half of [keys.map((each) => each.slice(21, 41)), keys.map((each) => each.slice(41))])
       expect(half.filter((each) => maskKeys(`/api/v1/users/${each}`).includes(each)).length).toBeLessThan(15);
   });
 
-  it("is cut to its public part, and what follows it stays", () => {
-    const shown = `dvo_${partsOf(key).publicPart}`;
+  it("keeps the public part of a secret key and the text after the secret key", () => {
+    const masked = `dvo_${partsOf(key).publicPart}`;
     for (const form of [key, key.replaceAll("_", "-"), key.replaceAll("_", "%5F"), `${key.slice(0, 41)}/4X${key.slice(41)}`])
-      expect(maskKeys(`/api/v1/users/${form}/tasks`)).toBe(`/api/v1/users/${shown}/tasks`);
-    expect(maskKeys(`curl/8 (${key}) libcurl`)).toBe(`curl/8 (${shown}) libcurl`);
-    expect(maskKeys(maskKeys(`/api/v1/users/${key}/tasks`))).toBe(`/api/v1/users/${shown}/tasks`);
+      expect(maskKeys(`/api/v1/users/${form}/tasks`)).toBe(`/api/v1/users/${masked}/tasks`);
+    expect(maskKeys(`curl/8 (${key}) libcurl`)).toBe(`curl/8 (${masked}) libcurl`);
+    expect(maskKeys(maskKeys(`/api/v1/users/${key}/tasks`))).toBe(`/api/v1/users/${masked}/tasks`);
   });
 
-  it("is masked where it lies across the cut", () => {
+  it("masks a secret key across the end of a text that is cut to its maximum length", () => {
     for (let before = 180; before < 260; before++)
-      for (const form of [key, key.slice(21), encoded(key)])
-        expect(maxLeft(maskKeys(`${"/".repeat(before)}${form}`, 256), partsOf(key)), String(before)).toBeLessThanOrEqual(4);
+      for (const form of [key, key.slice(21), percentEncode(key)])
+        expect(longestPieceLeft(maskKeys(`${"/".repeat(before)}${form}`, 256), partsOf(key)), String(before)).toBeLessThanOrEqual(4);
   });
 
-  it("and the token of an operator are masked alike", () => {
+  it("masks the token of an operator in the same forms", () => {
     const token = "dvop_h3Jk-x_Lm90QwErTy12UiOpAsDfGhJkLzXcVbNm345";
-    for (const form of [token, token.replace("_", "-"), encoded(token), token.replace("y12", "y12/")]) {
+    for (const form of [token, token.replace("_", "-"), percentEncode(token), token.replace("y12", "y12/")]) {
       expect(maskKeys(`/operator/${form}/x`)).toMatch(/^\/operator\/dvop\/?(x|$)/);
     }
   });
-});
 
-describe("What is no key", () => {
   it.each([
     "/api/v1/users/usr_019a1b2c3d4e7f8091a2b3c4d5e6f708/tasks",
     "/api/v1/keys/key_4fPq2rT8vX0zB6dH/rotate",
@@ -100,11 +99,11 @@ describe("What is no key", () => {
     "/caf%C3%A9/%E6%97%A5",
     "dvorak",
     "",
-  ])("stays as it is: %s", (text) => {
+  ])("does not change %j", (text) => {
     expect(maskKeys(text)).toBe(text);
   });
 
-  it("is cut to its length, without half of a character at the end", () => {
+  it("cuts a text to its maximum length, and leaves no half of a character at the end", () => {
     expect(maskKeys("x".repeat(300), 256)).toBe("x".repeat(256));
     expect(maskKeys(`${"x".repeat(254)}%20`, 256)).toBe("x".repeat(254));
     expect(maskKeys(`${"x".repeat(255)}😀`, 256)).toBe(`${"x".repeat(255)}�`);

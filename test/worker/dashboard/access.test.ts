@@ -1,38 +1,40 @@
-import { env } from "cloudflare:workers";
 import { Hono } from "hono";
 import { describe, expect, it } from "vitest";
 import { requireAccess } from "../../../src/dashboard/access.ts";
 import { createPages } from "../../../src/dashboard/dashboard.ts";
 import { type Access, declaredBy, needs } from "../../../src/dashboard/needs.ts";
 import { Failure } from "../../../src/errors/failure.ts";
+import type { Role } from "../../../src/identity/roles.ts";
 import { hourMs } from "../../../src/time/clock.ts";
 import { hidden } from "../support/browse.ts";
-import { call, makeKey, makeTenant, origin } from "../support/client.ts";
-import { age, ask, makePerson } from "../support/people.ts";
+import { type Answer, call, makeKey, makeTenant } from "../support/client.ts";
+import { backdateSessions, readSessionId } from "../support/member-rows.ts";
+import { formHeaders, makePerson, type Person, sendRequest } from "../support/people.ts";
 
-/** What each route declares: what the first of its handlers says. */
-const declared = new Map<string, Access | undefined>();
+/** The access that each route declares. The first handler of a route contains the declaration. */
+const declarations = new Map<string, Access | undefined>();
 for (const { method, path, handler } of createPages().routes) {
   const route = `${method} ${path}`;
-  if (!declared.has(route)) declared.set(route, declaredBy(handler));
+  if (!declarations.has(route)) declarations.set(route, declaredBy(handler));
 }
-const routes = [...declared.keys()];
-const declaredAccess = (route: string) => declared.get(route);
-const isStepUp = ({ status, text }: { status: number; text: string }) => status === 403 && text.includes("Confirm that it is you");
+const routes = [...declarations.keys()];
 
-/** A member who signed in an hour ago. */
-async function makeOldSession(accountId: string, role: Parameters<typeof makePerson>[1] = "owner") {
+/** Whether a response asks for a confirmation of the member's identity. */
+const asksForConfirmation = ({ status, text }: Answer) => status === 403 && text.includes("Confirm that it is you");
+
+/** Creates a member who signed in an hour ago. */
+async function makePersonWithOldSession(accountId: string, role: Role = "owner") {
   const person = await makePerson(accountId, role);
-  await age(person.member, "verified_at", hourMs);
+  await backdateSessions(person.member.id, "verified_at", hourMs);
   return person;
 }
 
-describe("Every route of the dashboard", () => {
-  it.each(routes)("%s declares what it requires", (route) => {
-    expect(declaredAccess(route)).toBeDefined();
+describe("A route of the dashboard", () => {
+  it.each(routes)("declares the access that it requires: %s", (route) => {
+    expect(declarations.get(route)).toBeDefined();
   });
 
-  it("is denied if it declares nothing, even if a declared route would match too", async () => {
+  it("is denied if it declares nothing, even if a route with a declaration also matches", async () => {
     const app = new Hono()
       .use(requireAccess({ isOpen: true }) as never)
       .get("/new-page", (c) => c.text("shown"))
@@ -44,22 +46,21 @@ describe("Every route of the dashboard", () => {
     expect(await statusOf("/keys/key_1")).toBe(200);
   });
 
-  it("that is public needs no session, and no other is answered without one", async () => {
+  it("redirects a visitor without a session to the sign-in page, unless the route is public", async () => {
     for (const route of routes) {
       const [method = "", path = ""] = route.split(" ");
-      const headers = { Origin: origin, "Content-Type": "application/x-www-form-urlencoded" };
-      const { status, headers: sent } = await ask(method, path.replace(":id", "id"), headers, method === "POST" ? "" : undefined);
-      const isSentToSignIn = status === 303 && sent.get("Location")?.startsWith("/login?return_to=");
-      expect(isSentToSignIn, route).toBe(declaredAccess(route)?.needs !== "public");
+      const { status, headers } = await sendRequest(method, path.replace(":id", "id"), formHeaders, method === "POST" ? "" : undefined);
+      const isRedirected = status === 303 && headers.get("Location")?.startsWith("/login?return_to=");
+      expect(isRedirected, route).toBe(declarations.get(route)?.needs !== "public");
     }
   });
 });
 
 describe("A recent sign-in", () => {
-  const always = routes.filter((route) => declaredAccess(route)?.stepUp === "always");
+  const stepUpRoutes = routes.filter((route) => declarations.get(route)?.stepUp === "always");
 
-  it("is declared by every route that lets somebody do more, ends a secret or sends events again", () => {
-    expect(always).toEqual(
+  it("is declared as required by routes that extend access, end a secret or send events again", () => {
+    expect(stepUpRoutes).toEqual(
       expect.arrayContaining([
         "POST /keys",
         "POST /keys/:id/enable",
@@ -72,22 +73,22 @@ describe("A recent sign-in", () => {
         "POST /webhooks/:id/redeliver",
         "POST /deliveries/:id/redeliver",
         "POST /settings/invitations",
-        "POST /settings/people/:id/role",
+        "POST /settings/members/:id/role",
       ]),
     );
   });
 
-  it.each(always)("is asked for by %s", async (route) => {
-    const { post } = await makeOldSession((await makeTenant()).accountId);
-    expect(isStepUp(await post(route.split(" ")[1]?.replace(":id", "id_1") ?? ""))).toBe(true);
+  it.each(stepUpRoutes)("is required by %s", async (route) => {
+    const { post } = await makePersonWithOldSession((await makeTenant()).accountId);
+    expect(asksForConfirmation(await post(route.split(" ")[1]?.replace(":id", "id_1") ?? ""))).toBe(true);
   });
 
-  it("is asked for once, and the form goes on to the same page", async () => {
+  it("is required once, and the confirmed form continues to its own page", async () => {
     const { accountId } = await makeTenant();
     const { key, keyId } = await makeKey(accountId);
-    const { post, codes } = await makeOldSession(accountId);
+    const { post, codes } = await makePersonWithOldSession(accountId);
     await post(`/keys/${keyId}/disable`);
-    expect(isStepUp(await post(`/keys/${keyId}/enable`))).toBe(true);
+    expect(asksForConfirmation(await post(`/keys/${keyId}/enable`))).toBe(true);
     expect((await call("GET", "/api/v1/me", { key })).body.code).toBe("disabled_key");
     const enabled = await post(`/keys/${keyId}/enable`, { confirm_code: codes[0] ?? "" });
     expect([enabled.status, enabled.headers.get("Location")]).toEqual([303, `/keys/${keyId}?done=enabled`]);
@@ -95,75 +96,79 @@ describe("A recent sign-in", () => {
     expect((await post(`/keys/${keyId}/enable`)).status).toBe(303);
   });
 
-  const wide = { scopes: ["tasks:read", "users:read"], hourly_limit: "100", allowed_ips: "203.0.113.0/24", expires_at: "2090-01-01T00:00" };
+  const current = {
+    scopes: ["tasks:read", "users:read"],
+    hourly_limit: "100",
+    allowed_ips: "203.0.113.0/24",
+    expires_at: "2090-01-01T00:00",
+  };
 
   it.each([
-    ["another scope", { ...wide, scopes: ["tasks:read", "users:read", "tasks:write"] }],
-    ["a higher limit", { ...wide, hourly_limit: "101" }],
-    ["the account's limit", { ...wide, hourly_limit: "" }],
-    ["more addresses", { ...wide, allowed_ips: "203.0.112.0/23" }],
-    ["any address", { ...wide, allowed_ips: "" }],
-    ["a later expiry", { ...wide, expires_at: "2091-01-01T00:00" }],
-    ["no expiry", { ...wide, expires_at: "" }],
-  ])("is asked for before a key gets %s, and the form is kept", async (_, fields) => {
+    ["another scope", { ...current, scopes: ["tasks:read", "users:read", "tasks:write"] }],
+    ["a higher limit", { ...current, hourly_limit: "101" }],
+    ["the limit of its account", { ...current, hourly_limit: "" }],
+    ["more IP addresses", { ...current, allowed_ips: "203.0.112.0/23" }],
+    ["all IP addresses", { ...current, allowed_ips: "" }],
+    ["a later expiry", { ...current, expires_at: "2091-01-01T00:00" }],
+    ["no expiry", { ...current, expires_at: "" }],
+  ])("is required before a key gets %s, and the form is kept", async (_, fields) => {
     const { accountId, key } = await makeTenant();
     const { keyId } = await makeKey(accountId);
-    const { post, codes } = await makeOldSession(accountId);
-    expect((await post(`/keys/${keyId}`, { ...wide, name: "Narrow" })).status).toBe(303);
-    const read = async () => (await call("GET", `/api/v1/keys/${keyId}`, { key })).body;
-    const before = await read();
-    const asked = await post(`/keys/${keyId}`, { ...fields, name: "Wide" });
-    expect([isStepUp(asked), hidden(asked.text, "name")]).toEqual([true, "Wide"]);
-    expect(await read()).toEqual(before);
+    const { post, codes } = await makePersonWithOldSession(accountId);
+    expect((await post(`/keys/${keyId}`, { ...current, name: "Narrow" })).status).toBe(303);
+    const readKey = async () => (await call("GET", `/api/v1/keys/${keyId}`, { key })).body;
+    const before = await readKey();
+    const stepUp = await post(`/keys/${keyId}`, { ...fields, name: "Wide" });
+    expect([asksForConfirmation(stepUp), hidden(stepUp.text, "name")]).toEqual([true, "Wide"]);
+    expect(await readKey()).toEqual(before);
     const changed = await post(`/keys/${keyId}`, { ...fields, name: "Wide", confirm_code: codes[0] ?? "" });
     expect([changed.status, changed.headers.get("Location")]).toEqual([303, `/keys/${keyId}?done=changed`]);
-    expect((await read()).name).toBe("Wide");
+    expect((await readKey()).name).toBe("Wide");
   });
 
-  it("is not asked for where a key gets another name, or may do less", async () => {
+  it("is not required before a key gets another name or less access", async () => {
     const { accountId } = await makeTenant();
     const { keyId } = await makeKey(accountId);
-    const { post } = await makeOldSession(accountId);
+    const { post } = await makePersonWithOldSession(accountId);
     const narrower = { scopes: ["tasks:read"], hourly_limit: "99", allowed_ips: "203.0.113.7", expires_at: "2089-01-01T00:00" };
-    for (const fields of [{ name: "Other" }, { name: "Other", ...wide }, { name: "Other", ...narrower }])
+    for (const fields of [{ name: "Other" }, { name: "Other", ...current }, { name: "Other", ...narrower }])
       expect((await post(`/keys/${keyId}`, fields)).status).toBe(303);
   });
 
-  it("is asked for before a webhook gets another URL or other event types, not for another description", async () => {
+  it("is required before a webhook gets another URL or other event types, but not before it gets another description", async () => {
     const { accountId, key } = await makeTenant();
     const body = { url: "https://hooks.acme.dev/one", event_types: ["task.created", "task.updated"] };
     const { id } = (await call("POST", "/api/v1/webhooks", { key, body })).body;
-    const { post, codes } = await makeOldSession(accountId);
+    const { post, codes } = await makePersonWithOldSession(accountId);
     const same = { url: body.url, event_types: ["task.updated", "task.created"] };
     expect((await post(`/webhooks/${id}`, { ...same, description: "For the team" })).status).toBe(303);
     for (const change of [{ url: "https://hooks.acme.dev/two" }, { event_types: ["task.created"] }, { event_types: ["*"] }])
-      expect(isStepUp(await post(`/webhooks/${id}`, { ...same, ...change })), JSON.stringify(change)).toBe(true);
+      expect(asksForConfirmation(await post(`/webhooks/${id}`, { ...same, ...change })), JSON.stringify(change)).toBe(true);
     expect((await call("GET", `/api/v1/webhooks/${id}`, { key })).body).toMatchObject(same);
-    const fields = { ...same, url: "https://hooks.acme.dev/two", confirm_code: codes[0] ?? "" };
-    expect((await post(`/webhooks/${id}`, fields)).headers.get("Location")).toBe(`/webhooks/${id}?done=changed`);
+    const confirmed = { ...same, url: "https://hooks.acme.dev/two", confirm_code: codes[0] ?? "" };
+    expect((await post(`/webhooks/${id}`, confirmed)).headers.get("Location")).toBe(`/webhooks/${id}?done=changed`);
   });
 
-  it("is asked for before the session of another member ends, not for one's own", async () => {
+  it("is required before a member ends the session of another member, but not before a member ends an own session", async () => {
     const { accountId } = await makeTenant();
-    const [admin, other] = [await makeOldSession(accountId, "admin"), await makePerson(accountId, "viewer")];
-    const pathOf = async ({ member }: { member: { id: string } }) =>
-      `/settings/sessions/${await env.DB.prepare("SELECT id FROM sessions WHERE member_id = ?").bind(member.id).first("id")}/end`;
-    expect(isStepUp(await admin.post(await pathOf(other)))).toBe(true);
-    expect((await other.get("/")).status).toBe(200);
-    const ended = await admin.post(await pathOf(other), { confirm_code: admin.codes[0] ?? "" });
-    expect([ended.status, (await other.get("/")).status]).toEqual([303, 303]);
-    await age(admin.member, "verified_at", hourMs);
-    expect((await admin.post(await pathOf(admin))).headers.get("Location")).toBe("/settings?done=ended");
+    const [admin, viewer] = [await makePersonWithOldSession(accountId, "admin"), await makePerson(accountId, "viewer")];
+    const endPathOf = async ({ member }: Person) => `/settings/sessions/${await readSessionId(member.id)}/end`;
+    expect(asksForConfirmation(await admin.post(await endPathOf(viewer)))).toBe(true);
+    expect((await viewer.get("/")).status).toBe(200);
+    const ended = await admin.post(await endPathOf(viewer), { confirm_code: admin.codes[0] ?? "" });
+    expect([ended.status, (await viewer.get("/")).status]).toEqual([303, 303]);
+    await backdateSessions(admin.member.id, "verified_at", hourMs);
+    expect((await admin.post(await endPathOf(admin))).headers.get("Location")).toBe("/settings?done=ended");
   });
 });
 
-describe("A path that is not there", () => {
-  it("is 404 without a session, and keeps the navigation with one", async () => {
-    const stranger = await ask("GET", "/wp-login.php");
-    expect([stranger.status, stranger.text.includes('<nav class="main"')]).toEqual([404, false]);
+describe("A path without a page", () => {
+  it("returns 404, with the navigation only for a member", async () => {
+    const toVisitor = await sendRequest("GET", "/wp-login.php");
+    expect([toVisitor.status, toVisitor.text.includes('<nav class="main"')]).toEqual([404, false]);
     const { get } = await makePerson((await makeTenant()).accountId);
-    const member = await get("/wp-login.php");
-    expect([member.status, member.text.includes('<nav class="main"')]).toEqual([404, true]);
-    expect((await ask("GET", "/api/v1/nothing")).status).toBe(401);
+    const toMember = await get("/wp-login.php");
+    expect([toMember.status, toMember.text.includes('<nav class="main"')]).toEqual([404, true]);
+    expect((await sendRequest("GET", "/api/v1/nothing")).status).toBe(401);
   });
 });

@@ -2,11 +2,11 @@ import { expect, it } from "vitest";
 import { browse } from "../support/browse.ts";
 import { call, makeTenant } from "../support/client.ts";
 
-// Words of an address that a page looks up in a table: what every object of JavaScript inherits is in none.
+// Pages look up some words of the address in tables. No table may contain a property that every JavaScript object inherits.
 
-const inherited = ["__proto__", "constructor", "toString", "hasOwnProperty", "valueOf"];
+const inheritedProperties = ["__proto__", "constructor", "toString", "hasOwnProperty", "valueOf"];
 
-it.each(inherited)("A page with the word %s in its address is the page without it", async (word) => {
+it.each(inheritedProperties)("A page ignores the property name %s in its address", async (word) => {
   const { accountId, key, keyId } = await makeTenant();
   const { body } = await call("POST", "/api/v1/webhooks", { key, body: { url: "https://hooks.acme.dev/x", event_types: ["*"] } });
   const { get } = browse(accountId);
@@ -18,11 +18,11 @@ it.each(inherited)("A page with the word %s in its address is the page without i
   expect(form.match(/checked/g)).toEqual((await get("/keys/new")).text.match(/checked/g));
 });
 
-it.each(inherited)("The activity search says that it cannot filter by %s", async (word) => {
+it.each(inheritedProperties)("The activity search cannot filter by %s, and shows the unused filter", async (word) => {
   const { accountId } = await makeTenant();
   const { get } = browse(accountId);
-  const searched = await get(`/activity?q=${word}:x`);
-  expect([searched.status, searched.text.includes(`${word}:x`), searched.text.includes("[native code]")]).toEqual([200, true, false]);
-  const filtered = await get(`/activity?${word}=needle`);
-  expect([filtered.status, filtered.text.includes(`${word}:needle`)]).toEqual([200, false]);
+  const search = await get(`/activity?q=${word}:x`);
+  expect([search.status, search.text.includes(`${word}:x`), search.text.includes("[native code]")]).toEqual([200, true, false]);
+  const parameter = await get(`/activity?${word}=needle`);
+  expect([parameter.status, parameter.text.includes(`${word}:needle`)]).toEqual([200, false]);
 });

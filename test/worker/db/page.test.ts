@@ -4,22 +4,28 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { operatorOn } from "../../../src/accounts/actor.ts";
 import type { Db } from "../../../src/db/client.ts";
 import type { Role } from "../../../src/identity/roles.ts";
-import { maxMade, requireRoom, reservedForRole } from "../../../src/keys/bounds.ts";
+import { maxCreatedPerDay, requireRoom, reservedForRole } from "../../../src/keys/bounds.ts";
 import type { KeyStatus } from "../../../src/keys/key.ts";
 import { listKeys, readKey } from "../../../src/keys/read-keys.ts";
 import { listTasks, type TaskFilter } from "../../../src/resources/tasks/read-tasks.ts";
 import { type TaskPosition, type TaskSort, taskSorts } from "../../../src/resources/tasks/task-order.ts";
 import { dayMs } from "../../../src/time/clock.ts";
 import { activity, call, db, makeTenant, type Tenant } from "../support/client.ts";
+import type { RecordedStatement } from "../support/d1.ts";
+import { updateKeyRow } from "../support/key-rows.ts";
 import { operate } from "../support/operate.ts";
 import { makePerson } from "../support/people.ts";
+import { queryPlanOf, readIds } from "../support/storage-rows.ts";
 
-// A page far down a list costs D1 no more than the first.
+// A page far down a list costs D1 no more than the first page.
 
 const taskCount = 6000;
+const pageSize = 25;
+/** The position in a list at which page 200 starts. */
+const farPosition = 199 * pageSize;
 const start = Date.parse("2030-01-01T00:00:00Z");
 
-interface Made {
+interface StoredTask {
   id: string;
   updated_at: number;
   due_at: number | null;
@@ -28,55 +34,94 @@ interface Made {
 
 let tenant: Tenant;
 let user: string;
-let made: Made[];
+let tasks: StoredTask[];
+
+const insertTasks = (accountId: string, assigneeId: string, rows: readonly StoredTask[]) =>
+  env.DB.prepare(
+    `INSERT INTO tasks
+        (account_id, id, title, description, search_text, status, priority, assignee_id, labels, due_at, revision, created_at, updated_at)
+      SELECT ?1, value ->> 'id', 'x', '', 'x', value ->> 'status', 'normal', ?2, '[]', value ->> 'due_at', 'r', 1, value ->> 'updated_at'
+      FROM json_each(?3)`,
+  )
+    .bind(accountId, assigneeId, JSON.stringify(rows))
+    .run();
+
+/** Inserts 2,000 copies of a key. Half of the copies are revoked, and all of them have expired. */
+const insertEndedKeyCopies = (keyId: string) =>
+  env.DB.prepare(
+    `INSERT INTO api_keys
+        (id, account_id, name, last4, secret_hash, scopes, state, hourly_limit, allowed_ips, expires_at, version, pushed_version, revision,
+          created_by_type, created_by_id, created_at, updated_at)
+    WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < 2000)
+    SELECT id || n, account_id, name, last4, secret_hash, scopes, iif(n % 2, 'revoked', 'active'), hourly_limit, allowed_ips, 1, 1, 1,
+      revision, created_by_type, created_by_id, created_at, updated_at FROM api_keys, counted WHERE id = ?`,
+  )
+    .bind(keyId)
+    .run();
+
+/** Inserts `count` revoked copies of a key that were created at `createdAt`. */
+const insertRevokedKeyCopies = (keyId: string, count: number, createdAt: number) =>
+  env.DB.prepare(
+    `INSERT INTO api_keys
+        (id, account_id, name, last4, secret_hash, scopes, state, hourly_limit, allowed_ips, version, pushed_version, revision, created_at,
+          updated_at)
+    WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < ?2)
+    SELECT id || '_' || lower(hex(randomblob(8))), account_id, name, last4, secret_hash, scopes, 'revoked', hourly_limit, allowed_ips, 1, 1,
+      revision, ?3, ?3
+    FROM api_keys, counted WHERE id = ?1`,
+  )
+    .bind(keyId, count, createdAt)
+    .run();
+
+/** Moves the creation of all keys of an account except one into the past. */
+const backdateOtherKeys = (accountId: string, keyId: string, ms: number) =>
+  env.DB.prepare("UPDATE api_keys SET created_at = created_at - ? WHERE account_id = ? AND id <> ?").bind(ms, accountId, keyId).run();
+
+/** Stores a last use of each key. */
+const insertKeyUses = (accountId: string, keyIds: readonly string[]) =>
+  activity.$client
+    .prepare("INSERT INTO key_uses (account_id, key_id, entry_id, path) SELECT ?, value, 'req_1', '/' FROM json_each(?)")
+    .bind(accountId, JSON.stringify(keyIds))
+    .run();
 
 beforeAll(async () => {
   tenant = await makeTenant();
   user = (await call("POST", "/api/v1/users", { key: tenant.key, body: { name: "Ada", email: "ada@example.com" } })).body.id;
-  made = Array.from({ length: taskCount }, (_, n) => ({
+  tasks = Array.from({ length: taskCount }, (_, n) => ({
     id: `tsk_${String(n).padStart(32, "0")}`,
-    // Many share a time, and the order is not that of the ids.
+    // Many tasks have the same times, and the order of the times is not the order of the ids.
     updated_at: start + ((n * 7919) % 1500),
     due_at: n % 3 === 0 ? null : start + ((n * 104_729) % 40),
     status: n % 2 === 0 ? "todo" : "done",
   }));
-  await env.DB.prepare(
-    `INSERT INTO tasks (account_id, id, title, description, search_text, status, priority, assignee_id, labels, due_at, revision, created_at, updated_at)
-    SELECT ?1, value ->> 'id', 'x', '', 'x', value ->> 'status', 'normal', ?2, '[]', value ->> 'due_at', 'r', 1, value ->> 'updated_at' FROM json_each(?3)`,
-  )
-    .bind(tenant.accountId, user, JSON.stringify(made))
-    .run();
+  await insertTasks(tenant.accountId, user, tasks);
 });
 
-/** A database that notes the statements that it is given, those of batches too. */
-function noting(d1: D1Database = env.DB) {
-  const statements: { sql: string; params: unknown[] }[] = [];
+/** Returns a connection to a database, and the list to which it adds all of its statements, including those of batches. */
+function recordAllStatements(d1: D1Database = env.DB) {
+  const statements: RecordedStatement[] = [];
   const prepare = (query: string) => {
     const statement = d1.prepare(query);
     return {
-      bind(...params: unknown[]) {
-        statements.push({ sql: query, params });
-        return statement.bind(...params);
+      bind(...values: unknown[]) {
+        statements.push({ query, values });
+        return statement.bind(...values);
       },
     };
   };
-  const noting = { prepare, batch: (all: D1PreparedStatement[]) => d1.batch(all) };
-  return { db: drizzle(noting as unknown as D1Database) as Db, statements };
+  const recording = { prepare, batch: (all: D1PreparedStatement[]) => d1.batch(all) };
+  return { db: drizzle(recording as unknown as D1Database) as Db, statements };
 }
 
-/** What D1 does for the statements: how it finds the rows, and how many it reads. */
-async function costOf(statements: { sql: string; params: unknown[] }[], d1: D1Database = env.DB) {
+/** Returns the query plans of the statements, and the number of rows that D1 reads for them. */
+async function measureCost(statements: readonly RecordedStatement[], d1: D1Database = env.DB) {
   let rowsRead = 0;
   const plans: string[] = [];
-  for (const { sql, params } of statements) {
-    const { results } = await d1
-      .prepare(`EXPLAIN QUERY PLAN ${sql}`)
-      .bind(...params)
-      .all<{ detail: string }>();
-    plans.push(...results.map(({ detail }) => detail));
+  for (const statement of statements) {
+    plans.push(...(await queryPlanOf(statement, d1)));
     const { meta } = await d1
-      .prepare(sql)
-      .bind(...params)
+      .prepare(statement.query)
+      .bind(...statement.values)
       .all();
     rowsRead += meta.rows_read;
   }
@@ -86,100 +131,99 @@ async function costOf(statements: { sql: string; params: unknown[] }[], d1: D1Da
 const list = (db: Db, sort: TaskSort, filter: TaskFilter, limit: number, after?: TaskPosition) =>
   listTasks({ db, now: start, actor: operatorOn(tenant.accountId) }, { filter, sort, limit, after });
 
-/** The order by its definition: by the value, then by the id; without a value last. */
-function inOrder(sort: TaskSort): Made[] {
+/** Returns the tasks in the order that the API defines: by the value and then by the id. Tasks without a value are last. */
+function inOrder(sort: TaskSort): StoredTask[] {
   const name = sort.replace("-", "") as "created_at" | "updated_at" | "due_at";
   const sign = sort.startsWith("-") ? -1 : 1;
-  const valueIn = (task: Made) => (name === "created_at" ? 0 : task[name]);
-  return made.toSorted((a, b) => {
-    const [one, other] = [valueIn(a), valueIn(b)];
-    if (one === null || other === null) return one === other ? sign * (a.id < b.id ? -1 : 1) : one === null ? 1 : -1;
-    return sign * (one - other || (a.id < b.id ? -1 : 1));
+  const sortValueOf = (task: StoredTask) => (name === "created_at" ? 0 : task[name]);
+  return tasks.toSorted((a, b) => {
+    const [first, second] = [sortValueOf(a), sortValueOf(b)];
+    if (first === null || second === null) return first === second ? sign * (a.id < b.id ? -1 : 1) : first === null ? 1 : -1;
+    return sign * (first - second || (a.id < b.id ? -1 : 1));
   });
 }
 
-const positionOf = (task: Made, sort: TaskSort): TaskPosition => {
+const positionOf = (task: StoredTask, sort: TaskSort): TaskPosition => {
   const name = sort.replace("-", "") as "created_at" | "updated_at" | "due_at";
   return { value: name === "created_at" ? null : task[name], id: task.id };
 };
 
 const matches =
   ({ updatedAfter = 0, dueAfter, dueBefore, statuses }: TaskFilter) =>
-  (task: Made): boolean =>
+  (task: StoredTask): boolean =>
     task.updated_at >= updatedAfter &&
     (dueAfter === undefined || (task.due_at !== null && task.due_at >= dueAfter)) &&
     (dueBefore === undefined || (task.due_at !== null && task.due_at < dueBefore)) &&
     (statuses === undefined || statuses.some((status) => status === task.status));
 
-/** How many tasks of an order from a place on a page of 25 has to try, which ends where the 26th match is. */
-function triedFrom(place: number, sort: TaskSort, filter: TaskFilter): number {
+/** Returns the number of tasks that a page must scan from a position on. The scan ends at the 26th match, which shows that more follow. */
+function scannedFrom(position: number, sort: TaskSort, filter: TaskFilter): number {
   const isMatch = matches(filter);
-  // The bounds of what is sorted by are where the index is read.
-  const isBound = (sort.endsWith("updated_at") && filter.updatedAfter) || (sort.endsWith("due_at") && filter.dueAfter);
-  const order = inOrder(sort)
-    .slice(place)
-    .filter((task) => !isBound || isMatch(task));
-  const found = order.flatMap((task, index) => (isMatch(task) ? [index + 1] : []));
-  return found[25] ?? order.length;
+  // A bound of the value by which the list is sorted limits the part of the index that is read.
+  const hasBound = (sort.endsWith("updated_at") && filter.updatedAfter) || (sort.endsWith("due_at") && filter.dueAfter);
+  const candidates = inOrder(sort)
+    .slice(position)
+    .filter((task) => !hasBound || isMatch(task));
+  const counts = candidates.flatMap((task, index) => (isMatch(task) ? [index + 1] : []));
+  return counts[pageSize] ?? candidates.length;
 }
 
 const filters: [string, TaskFilter][] = [
   ["without a filter", {}],
-  ["changed since a time", { updatedAfter: start + 10 }],
-  ["due within a span", { dueAfter: start + 1, dueBefore: start + 39 }],
-  ["of some statuses", { statuses: ["done", "cancelled"] }],
-  ["of a user", { assigneeId: "set below" }],
+  ["filtered by update time", { updatedAfter: start + 10 }],
+  ["filtered by due date", { dueAfter: start + 1, dueBefore: start + 39 }],
+  ["filtered by status", { statuses: ["done", "cancelled"] }],
+  ["filtered by user", { assigneeId: "replaced by the id of the user" }],
 ];
 
-describe.each(taskSorts)("Tasks by %s", (sort) => {
-  it.each(filters)(
-    "%s: page 200 reads the rows that it tries and few more, as the first does, by the index of the order",
-    async (_, given) => {
-      const filter = given.assigneeId ? { assigneeId: user } : given;
-      // Where the 200th page of 25 begins.
-      const far = positionOf(inOrder(sort)[199 * 25] as Made, sort);
-      const [first, later] = [noting(), noting()];
-      await list(first.db, sort, filter, 25);
-      await list(later.db, sort, filter, 25, far);
-      const [near, distant] = [await costOf(first.statements), await costOf(later.statements)];
-      // A filtered page first looks where the hundredth row is, of those with and of those without a due date. Where it needs more, it weighs 2,000.
-      const looked = (Object.keys(filter).length > 0 ? 100 : 0) * (sort.endsWith("due_at") ? 2 : 1);
-      // The values of the filter, and the row that the page before ended with.
-      const few = 4;
-      const most = (tried: number) => (looked === 0 || tried <= 100 ? looked + tried + few : looked + 6 * 2000);
-      expect(near.rowsRead).toBeLessThanOrEqual(most(triedFrom(0, sort, filter)));
-      expect(distant.rowsRead).toBeLessThanOrEqual(most(triedFrom(199 * 25 + 1, sort, filter)));
-      for (const plan of [...near.plans, ...distant.plans]) expect(plan).not.toContain("TEMP B-TREE");
-      const index = { created_at: "sqlite_autoindex_tasks_1", updated_at: "tasks_by_update", due_at: "tasks_by_due" }[
-        sort.replace("-", "")
-      ];
-      for (const plan of distant.plans.filter((each) => each.includes("tasks"))) expect(plan).toContain(index);
-    },
-  );
+/** Returns a filter with the id of the user, which is not known when the tests are defined. */
+const withUser = (filter: TaskFilter): TaskFilter => (filter.assigneeId ? { assigneeId: user } : filter);
 
-  it.each(filters)("%s: every match is on one page, in the order", async (_, given) => {
-    const filter = given.assigneeId ? { assigneeId: user } : given;
-    const { db } = noting();
-    const seen: string[] = [];
+/** The index that each sort value uses. */
+const indexes: Record<string, string> = { created_at: "sqlite_autoindex_tasks_1", updated_at: "tasks_by_update", due_at: "tasks_by_due" };
+
+describe.each(taskSorts)("A list of tasks sorted by %s", (sort) => {
+  it.each(filters)("%s reads few rows for page 200, by the index of its order", async (_, template) => {
+    const filter = withUser(template);
+    const [first, far] = [recordAllStatements(), recordAllStatements()];
+    await list(first.db, sort, filter, pageSize);
+    await list(far.db, sort, filter, pageSize, positionOf(inOrder(sort)[farPosition] as StoredTask, sort));
+    const [firstCost, farCost] = [await measureCost(first.statements), await measureCost(far.statements)];
+    // A filtered page first finds the hundredth row. With a sort by due date, it does so once more for the tasks without a due date. If the
+    // page needs more rows, it scans 2,000.
+    const probed = (Object.keys(filter).length > 0 ? 100 : 0) * (sort.endsWith("due_at") ? 2 : 1);
+    // D1 also reads the values of the filter and the last row of the page before.
+    const fixedReads = 4;
+    const maxReads = (scanned: number) => (probed === 0 || scanned <= 100 ? probed + scanned + fixedReads : probed + 6 * 2000);
+    expect(firstCost.rowsRead).toBeLessThanOrEqual(maxReads(scannedFrom(0, sort, filter)));
+    expect(farCost.rowsRead).toBeLessThanOrEqual(maxReads(scannedFrom(farPosition + 1, sort, filter)));
+    for (const plan of [...firstCost.plans, ...farCost.plans]) expect(plan).not.toContain("TEMP B-TREE");
+    for (const plan of farCost.plans.filter((each) => each.includes("tasks"))) expect(plan).toContain(indexes[sort.replace("-", "")]);
+  });
+
+  it.each(filters)("%s returns every match on exactly one page, in order", async (_, template) => {
+    const filter = withUser(template);
+    const { db } = recordAllStatements();
+    const ids: string[] = [];
     for (let after: TaskPosition | undefined; ; ) {
       const { rows, next } = await list(db, sort, filter, 700, after);
-      seen.push(...rows.map(({ id }) => id));
+      ids.push(...rows.map(({ id }) => id));
       if (next === null) break;
       after = next;
     }
     const expected = inOrder(sort).filter(matches(filter));
-    expect(seen).toEqual(expected.map(({ id }) => id));
+    expect(ids).toEqual(expected.map(({ id }) => id));
   });
 });
 
-it("A time that tasks are asked for from on is itself within what is asked for", async () => {
+it("The lower bound of a time filter is inclusive, and the upper bound is exclusive", async () => {
   const { key } = await makeTenant();
   const { body: task } = await call("POST", "/api/v1/tasks", { key, body: { title: "x", due_at: "2030-01-01T00:00:00Z" } });
-  const found = async (query: string) => (await call("GET", `/api/v1/tasks?${query}`, { key })).body.data.length;
+  const countTasks = async (query: string) => (await call("GET", `/api/v1/tasks?${query}`, { key })).body.data.length;
   for (const sort of taskSorts) {
-    expect(await found(`sort=${sort}&updated_after=${task.updated_at}`), sort).toBe(1);
-    expect(await found(`sort=${sort}&due_after=${task.due_at}`), sort).toBe(1);
-    expect(await found(`sort=${sort}&due_before=${task.due_at}`), sort).toBe(0);
+    expect(await countTasks(`sort=${sort}&updated_after=${task.updated_at}`), sort).toBe(1);
+    expect(await countTasks(`sort=${sort}&due_after=${task.due_at}`), sort).toBe(1);
+    expect(await countTasks(`sort=${sort}&due_before=${task.due_at}`), sort).toBe(0);
   }
 });
 
@@ -187,67 +231,52 @@ it.each<[name: string, statuses: KeyStatus[] | undefined, index: string]>([
   ["of any status", undefined, "api_keys_by_account (account_id=? AND (created_at,id)<(?,?))"],
   ["of one status", ["disabled"], "api_keys_by_state (account_id=? AND state=? AND (created_at,id)<(?,?))"],
   ["of several statuses", ["expired", "disabled", "revoked"], "api_keys_by_state (account_id=? AND state=? AND (created_at,id)<(?,?))"],
-])("A page of keys %s goes on in an index that has them in their order", async (_, statuses, index) => {
-  const { db, statements } = noting();
-  const reading = { db, activity, now: start, actor: operatorOn(tenant.accountId) };
-  await listKeys(reading, { statuses, after: { createdAt: start, id: "key_x" }, limit: 25 });
-  const { plans } = await costOf(statements.filter(({ sql }) => sql.includes("order by")));
+])("A page of keys %s continues in an index that has the order of the list", async (_, statuses, index) => {
+  const { db, statements } = recordAllStatements();
+  const context = { db, activity, now: start, actor: operatorOn(tenant.accountId) };
+  await listKeys(context, { statuses, after: { createdAt: start, id: "key_x" }, limit: pageSize });
+  const { plans } = await measureCost(statements.filter(({ query }) => query.includes("order by")));
   expect(plans).toHaveLength(statuses?.length ?? 1);
   for (const plan of plans) expect(plan).toContain(index);
 });
 
-it("Live keys, a key and the maker of a key are found without the revoked and the expired keys of the account", async () => {
+it("Queries for live keys, one key and its creator do not read revoked and expired keys", async () => {
   const { accountId, keyId } = await makeTenant();
-  const copies = `INSERT INTO api_keys (id, account_id, name, last4, secret_hash, scopes, state, hourly_limit, allowed_ips, expires_at, version, pushed_version,
-    revision, created_by_type, created_by_id, created_at, updated_at)
-    WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < 2000)
-    SELECT id || n, account_id, name, last4, secret_hash, scopes, iif(n % 2, 'revoked', 'active'), hourly_limit, allowed_ips, 1, 1, 1,
-      revision, created_by_type, created_by_id, created_at, updated_at FROM api_keys, counted WHERE id = ?`;
-  await env.DB.prepare(copies).bind(keyId).run();
-  await env.DB.prepare("UPDATE api_keys SET created_by_type = 'key', created_by_id = id WHERE id = ?").bind(keyId).run();
-  const { db, statements } = noting();
-  const reading = { db, activity, now: Date.now(), actor: operatorOn(accountId) };
-  await requireRoom(reading);
-  await listKeys(reading, { statuses: ["active"], limit: 25 });
-  await readKey(reading, keyId);
-  const ofKeys = statements.filter(({ sql }) => sql.includes("api_keys"));
-  expect(ofKeys.length).toBeGreaterThanOrEqual(4);
-  expect((await costOf(ofKeys)).rowsRead).toBeLessThan(30);
+  await insertEndedKeyCopies(keyId);
+  await updateKeyRow(keyId, { created_by_type: "key", created_by_id: keyId });
+  const { db, statements } = recordAllStatements();
+  const context = { db, activity, now: Date.now(), actor: operatorOn(accountId) };
+  await requireRoom(context);
+  await listKeys(context, { statuses: ["active"], limit: pageSize });
+  await readKey(context, keyId);
+  const statementsOfKeys = statements.filter(({ query }) => query.includes("api_keys"));
+  expect(statementsOfKeys.length).toBeGreaterThanOrEqual(4);
+  expect((await measureCost(statementsOfKeys)).rowsRead).toBeLessThan(30);
 });
 
-it("The last uses of keys are read for the keys of the page alone, and an account makes 1,000 keys in 24 hours, admins 100 and owners 200 more", async () => {
+it("An account can create 1,000 keys in 24 hours, and then admins can create 100 more and owners 200 more", async () => {
   const { accountId, key, keyId } = await makeTenant();
-  const copy = (made: number, many: number) =>
-    env.DB.prepare(
-      `INSERT INTO api_keys (id, account_id, name, last4, secret_hash, scopes, state, hourly_limit, allowed_ips, version, pushed_version, revision, created_at, updated_at)
-      WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < ?2)
-      SELECT id || '_' || lower(hex(randomblob(8))), account_id, name, last4, secret_hash, scopes, 'revoked', hourly_limit, allowed_ips, 1, 1, revision, ?3, ?3 FROM api_keys, counted WHERE id = ?1`,
-    )
-      .bind(keyId, many, made)
-      .run();
-  await copy(Date.now(), maxMade - 1);
-  const create = () => call("POST", "/api/v1/keys", { key, body: { name: "One more" } });
-  const refused = await create();
-  expect([refused.status, refused.body.code, refused.body.detail.includes("1,000 keys in 24 hours")]).toEqual([409, "limit_reached", true]);
-  const byRole = async (role: Role) => (await (await makePerson(accountId, role)).post("/keys", { name: "By page" })).status;
-  expect([await byRole("developer"), await byRole("admin")]).toEqual([422, 200]);
-  await copy(Date.now(), reservedForRole - 1);
-  expect([await byRole("admin"), await byRole("owner")]).toEqual([422, 200]);
-  await copy(Date.now(), reservedForRole - 1);
-  expect(await byRole("owner")).toBe(422);
+  const createByApi = () => call("POST", "/api/v1/keys", { key, body: { name: "One more" } });
+  const createByPage = async (role: Role) => (await (await makePerson(accountId, role)).post("/keys", { name: "By page" })).status;
+  await insertRevokedKeyCopies(keyId, maxCreatedPerDay - 1, Date.now());
+  const denied = await createByApi();
+  expect([denied.status, denied.body.code, denied.body.detail.includes("1,000 keys in 24 hours")]).toEqual([409, "limit_reached", true]);
+  expect([await createByPage("developer"), await createByPage("admin")]).toEqual([422, 200]);
+  await insertRevokedKeyCopies(keyId, reservedForRole - 1, Date.now());
+  expect([await createByPage("admin"), await createByPage("owner")]).toEqual([422, 200]);
+  await insertRevokedKeyCopies(keyId, reservedForRole - 1, Date.now());
+  expect(await createByPage("owner")).toBe(422);
   expect((await operate("POST", `/accounts/${accountId}/keys`, { name: "By the operator" })).status).toBe(201);
-  await env.DB.prepare("UPDATE api_keys SET created_at = created_at - ? WHERE account_id = ? AND id <> ?")
-    .bind(dayMs, accountId, keyId)
-    .run();
-  expect((await create()).status).toBe(201);
-  const uses = "INSERT INTO key_uses (account_id, key_id, entry_id, path) SELECT ?, value, 'req_1', '/' FROM json_each(?)";
-  const { results } = await env.DB.prepare("SELECT id FROM api_keys WHERE account_id = ?").bind(accountId).all<{ id: string }>();
-  await activity.$client
-    .prepare(uses)
-    .bind(accountId, JSON.stringify(results.map(({ id }) => id)))
-    .run();
-  const { db: log, statements } = noting(activity.$client);
+  await backdateOtherKeys(accountId, keyId, dayMs);
+  expect((await createByApi()).status).toBe(201);
+});
+
+it("The last uses of keys are read only for the keys of the page", async () => {
+  const { accountId, keyId } = await makeTenant();
+  await insertRevokedKeyCopies(keyId, 1200, Date.now());
+  await insertKeyUses(accountId, await readIds("api_keys", accountId));
+  const { db: log, statements } = recordAllStatements(activity.$client);
   await listKeys({ db, activity: log, now: Date.now(), actor: operatorOn(accountId) }, { limit: 10 });
   expect(statements).toHaveLength(1);
-  expect((await costOf(statements, activity.$client)).rowsRead).toBeLessThan(50);
+  expect((await measureCost(statements, activity.$client)).rowsRead).toBeLessThan(50);
 });

@@ -1,43 +1,43 @@
 import { expect, it } from "vitest";
-import { type Claim, grow, hold, release } from "../../../src/http/body-budget.ts";
+import { type Claim, claimBudget, grow, release } from "../../../src/http/body-budget.ts";
 
 const mib = 1024 * 1024;
 
-/** Begins requests of a key that each hold a MiB, until one may not. Returns them, the refused one last. */
-function holdAll(keyId: string, now: number): Claim[] {
-  const holdings: Claim[] = [];
+/** Starts claims of a key, each with one MiB, until a claim is denied. Returns all claims. The last one is the denied claim. */
+function claimAll(keyId: string, now: number): Claim[] {
+  const claims: Claim[] = [];
   for (;;) {
-    const next = hold(keyId, now);
-    holdings.push(next);
-    if (!grow(next, mib)) return holdings;
+    const claim = claimBudget(keyId, now);
+    claims.push(claim);
+    if (!grow(claim, mib)) return claims;
   }
 }
 
-it("One key holds half of an isolate's 16 MiB of bodies at most, and leaves room for every other", () => {
+it("One key can claim half of an isolate's body budget of 16 MiB, and a further key always finds room", () => {
   const now = Date.now();
-  const held = ["a", "b", "c"].map((keyId) => holdAll(keyId, now));
-  expect(held.map(({ length }) => length - 1)).toEqual([8, 4, 2]);
-  const next = hold("d", now);
-  expect(grow(next, mib)).toBe(true);
-  for (const holding of [...held.flat(), next]) release(holding);
+  const claims = ["a", "b", "c"].map((keyId) => claimAll(keyId, now));
+  expect(claims.map(({ length }) => length - 1)).toEqual([8, 4, 2]);
+  const further = claimBudget("d", now);
+  expect(grow(further, mib)).toBe(true);
+  for (const claim of [...claims.flat(), further]) release(claim);
 });
 
-it("A key may hold more as soon as some is released, and a request no more than its key may", () => {
+it("A key can claim more of the body budget after a release, and one request of the key can claim no more than the key", () => {
   const now = Date.now();
-  const [first, ...others] = holdAll("a", now);
-  const last = others.at(-1);
-  if (!first || !last) throw new Error("there are none");
+  const [first, ...others] = claimAll("a", now);
+  const denied = others.at(-1);
+  if (!first || !denied) throw new Error("the key has no claims");
   expect(grow(first, 2 * mib)).toBe(false);
   release(first);
-  expect(grow(last, mib)).toBe(true);
-  for (const holding of others) release(holding);
+  expect(grow(denied, mib)).toBe(true);
+  for (const claim of others) release(claim);
 });
 
-it("What a request held whose client went away, and whose code the platform runs no further, is given back after a minute", () => {
+it("A claim on the body budget ends after a minute if the platform ended its request without a release", () => {
   const now = Date.now();
-  holdAll("a", now);
-  expect(grow(hold("a", now + 59_000), mib)).toBe(false);
-  const later = hold("a", now + 61_000);
+  claimAll("a", now);
+  expect(grow(claimBudget("a", now + 59_000), mib)).toBe(false);
+  const later = claimBudget("a", now + 61_000);
   expect(grow(later, mib)).toBe(true);
   release(later);
 });

@@ -8,22 +8,26 @@ import { makeTenant } from "../support/client.ts";
 const app = createApp({ isLocal: true });
 afterEach(() => vi.restoreAllMocks());
 
-/** Sends requests with `LOG_SAMPLE` set to `sample`. Returns the lines that were logged of them, and how many were put together. */
-async function linesOf(sample: string | undefined, paths: readonly string[], parts: Partial<Env> = {}) {
+/**
+ * Sends GET requests to a Worker whose `LOG_SAMPLE` is `sample`. Returns the request lines that the Worker printed, and the number of
+ * request lines that it serialized.
+ */
+async function readLines(sample: string | undefined, paths: readonly string[], changedBindings: Partial<Env> = {}) {
   const { key, accountId } = await makeTenant();
-  const logged = vi.spyOn(console, "log").mockImplementation(() => {});
-  const written = vi.spyOn(JSON, "stringify");
-  logged.mockClear();
-  written.mockClear();
+  const log = vi.spyOn(console, "log").mockImplementation(() => {});
+  const stringify = vi.spyOn(JSON, "stringify");
+  log.mockClear();
+  stringify.mockClear();
   const ctx = createExecutionContext();
-  const bindings = { ...env, ...parts, LOG_SAMPLE: sample } as Env;
+  const bindings = { ...env, ...changedBindings, LOG_SAMPLE: sample } as Env;
   for (const path of paths)
     await app.fetch(new Request(`http://localhost${path}`, { headers: { Authorization: `Bearer ${key}` } }), bindings, ctx);
-  const made = written.mock.calls.filter(([value]) => value !== null && typeof value === "object" && "http.request.method" in value);
-  return { lines: logged.mock.calls.map(([line]) => JSON.parse(String(line))), made: made.length, accountId };
+  const isRequestLine = (value: unknown) => value !== null && typeof value === "object" && "http.request.method" in value;
+  const serialized = stringify.mock.calls.filter(([value]) => isRequestLine(value)).length;
+  return { lines: log.mock.calls.map(([line]) => JSON.parse(String(line))), serialized, accountId };
 }
 
-const failing = {
+const failingDb = {
   DB: new Proxy({} as D1Database, {
     get: () => () => {
       throw new Error("D1_ERROR: Network connection lost");
@@ -31,9 +35,9 @@ const failing = {
   }),
 };
 
-it("A request that fails with 5xx has a line, however few others have one", async () => {
+it("The Worker prints the line of each request that gets 5xx, even if LOG_SAMPLE is 0", async () => {
   vi.spyOn(console, "error").mockImplementation(() => {});
-  const { lines, accountId } = await linesOf("0", ["/api/v1/users", "/api/v1/me"], failing);
+  const { lines, accountId } = await readLines("0", ["/api/v1/users", "/api/v1/me"], failingDb);
   expect(lines).toEqual([
     expect.objectContaining({
       "http.route": "/api/v1/users",
@@ -45,35 +49,35 @@ it("A request that fails with 5xx has a line, however few others have one", asyn
   expect(lines[0]).not.toHaveProperty("dvo.log.sample");
 });
 
-it("One hundredth of the others have a line, which says so; of the rest nothing is put together", async () => {
+it("The Worker prints the lines of one hundredth of the other requests by default, and serializes no further lines", async () => {
   const random = vi.spyOn(Math, "random").mockReturnValue(0.0099);
-  const within = await linesOf(undefined, ["/api/v1/me", "/api/v1/nothing", "/docs", "/health"]);
-  expect(within.lines.map((line) => line["http.response.status_code"])).toEqual([200, 404, expect.any(Number), 200]);
-  expect(within.lines.every((line) => line["dvo.log.sample"] === 0.01)).toBe(true);
+  const sampled = await readLines(undefined, ["/api/v1/me", "/api/v1/nothing", "/docs", "/health"]);
+  expect(sampled.lines.map((line) => line["http.response.status_code"])).toEqual([200, 404, expect.any(Number), 200]);
+  expect(sampled.lines.every((line) => line["dvo.log.sample"] === 0.01)).toBe(true);
   random.mockReturnValue(0.01);
-  const beyond = await linesOf(undefined, ["/api/v1/me", "/api/v1/nothing", "/health"]);
-  expect([beyond.lines, beyond.made]).toEqual([[], 0]);
+  const notSampled = await readLines(undefined, ["/api/v1/me", "/api/v1/nothing", "/health"]);
+  expect([notSampled.lines, notSampled.serialized]).toEqual([[], 0]);
 });
 
-it("All have a line where LOG_SAMPLE is 1, and none where it is 0", async () => {
-  expect((await linesOf("1", ["/api/v1/me", "/api/v1/nothing"])).lines).toHaveLength(2);
-  expect((await linesOf("0", ["/api/v1/me", "/api/v1/nothing"])).lines).toHaveLength(0);
+it("The Worker prints the line of every request if LOG_SAMPLE is 1, and of no successful request if it is 0", async () => {
+  expect((await readLines("1", ["/api/v1/me", "/api/v1/nothing"])).lines).toHaveLength(2);
+  expect((await readLines("0", ["/api/v1/me", "/api/v1/nothing"])).lines).toHaveLength(0);
 });
 
 it.each(["", "1 %", "2", "-1", "1e-2", "a hundredth"])(
-  "LOG_SAMPLE as %j is reported once and counts as 0.01: requests go on",
-  async (wrong) => {
+  "The Worker reports the invalid LOG_SAMPLE %j once, and uses 0.01 instead",
+  async (invalid) => {
     const reported = vi.spyOn(console, "error").mockImplementation(() => {});
     vi.spyOn(console, "log").mockImplementation(() => {});
     const { key } = await makeTenant();
-    const ask = () =>
+    const getMe = () =>
       app.fetch(
         new Request("http://localhost/api/v1/me", { headers: { Authorization: `Bearer ${key}` } }),
-        { ...env, LOG_SAMPLE: wrong } as unknown as Env,
+        { ...env, LOG_SAMPLE: invalid } as unknown as Env,
         createExecutionContext(),
       );
-    for (let n = 0; n < 3; n++) expect((await ask()).status).toBe(200);
+    for (let n = 0; n < 3; n++) expect((await getMe()).status).toBe(200);
     expect(reported.mock.calls).toEqual([[expect.stringContaining("LOG_SAMPLE must be a number from 0 to 1")]]);
-    expect(sampleOf(wrong)).toBe(0.01);
+    expect(sampleOf(invalid)).toBe(0.01);
   },
 );

@@ -2,7 +2,7 @@ import { exports } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { origin } from "../support/client.ts";
 
-it("security.txt names the contact that is set, until a time to come", async () => {
+it("The file security.txt contains the configured contact and an expiry in the future", async () => {
   const response = await exports.default.fetch(`${origin}/.well-known/security.txt`);
   const text = await response.text();
   expect([response.status, text]).toEqual([200, expect.stringMatching(/^Contact: mailto:security@acme\.dev$/m)]);

@@ -3,25 +3,28 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { createApp } from "../../../src/app.ts";
 import { type Answer, answerOf, call, makeKey, makeTenant, type Tenant } from "../support/client.ts";
+import { databaseWith } from "../support/d1.ts";
+import { deleteKeyRow, setKeyState, updateKeyRow } from "../support/key-rows.ts";
 
-// A key that is revoked, disabled, expired or narrowed after its request was admitted, and before its change is written. The Worker
-// runs on a D1 where that happens just before each batch that writes.
+// A key can be revoked, disabled, expired or narrowed after its request was admitted and before its change is written. In these tests, the
+// key changes just before the first batch that the request writes to D1.
+
+type ChangeKey = (keyId: string) => Promise<void>;
 
 const ctx = createExecutionContext();
 
-/** Calls the Worker, and runs `sql` for the acting key just before the first batch. */
-async function callWhile(sql: string, tenant: Tenant, method: string, path: string, body: unknown, headers = {}): Promise<Answer> {
-  let isDone = false;
-  const meanwhile = new Proxy(env.DB, {
-    get: (target, name) => {
-      const member = Reflect.get(target, name);
-      if (name === "batch")
-        return async (statements: D1PreparedStatement[]) => {
-          if (!isDone) await target.prepare(sql).bind(tenant.keyId).run();
-          isDone = true;
-          return target.batch(statements);
-        };
-      return typeof member === "function" ? member.bind(target) : member;
+/** Calls the Worker, and runs `changeKey` for the acting key just before the first batch. */
+async function callDuringChange(
+  changeKey: ChangeKey,
+  tenant: Tenant,
+  { method, path, body, headers = {} }: { method: string; path: string; body: unknown; headers?: Record<string, string> },
+): Promise<Answer> {
+  let isChanged = false;
+  const database = databaseWith({
+    batch: async <Row>(statements: D1PreparedStatement[]) => {
+      if (!isChanged) await changeKey(tenant.keyId);
+      isChanged = true;
+      return env.DB.batch<Row>(statements);
     },
   });
   const init = {
@@ -30,21 +33,29 @@ async function callWhile(sql: string, tenant: Tenant, method: string, path: stri
     ...(body !== undefined && { body: JSON.stringify(body) }),
   };
   const app = createApp({ isLocal: true });
-  return answerOf(await app.fetch(new Request(`http://localhost${path}`, init), { ...env, DB: meanwhile }, ctx));
+  return answerOf(await app.fetch(new Request(`http://localhost${path}`, init), { ...env, DB: database }, ctx));
 }
 
-const losses = [
-  ["is revoked", "UPDATE api_keys SET state = 'revoked' WHERE id = ?", 401, "revoked_key"],
-  ["is disabled", "UPDATE api_keys SET state = 'disabled' WHERE id = ?", 401, "disabled_key"],
-  ["expires", "UPDATE api_keys SET expires_at = 1 WHERE id = ?", 401, "expired_key"],
-  [
-    "loses the scope",
+const removeWriteScopes: ChangeKey = async (keyId) => {
+  await env.DB.prepare(
     "UPDATE api_keys SET scopes = (SELECT json_group_array(value) FROM json_each(scopes) WHERE value NOT LIKE '%:write') WHERE id = ?",
-    403,
-    "insufficient_scope",
-  ],
-  ["is gone from D1", "DELETE FROM api_keys WHERE id = ?", 401, "revoked_key"],
-] as const;
+  )
+    .bind(keyId)
+    .run();
+};
+
+const setScopes =
+  (...scopes: string[]): ChangeKey =>
+  (keyId) =>
+    updateKeyRow(keyId, { scopes: JSON.stringify(scopes) });
+
+const losses: [name: string, changeKey: ChangeKey, status: number, code: string][] = [
+  ["is revoked", (keyId) => setKeyState(keyId, "revoked"), 401, "revoked_key"],
+  ["is disabled", (keyId) => setKeyState(keyId, "disabled"), 401, "disabled_key"],
+  ["expires", (keyId) => updateKeyRow(keyId, { expires_at: 1 }), 401, "expired_key"],
+  ["loses its write scopes", removeWriteScopes, 403, "insufficient_scope"],
+  ["is deleted from D1", deleteKeyRow, 401, "revoked_key"],
+];
 
 interface Change {
   method: string;
@@ -52,83 +63,89 @@ interface Change {
   body?: unknown;
 }
 
-const made = async (path: string, { key }: Tenant, body: unknown) => `${path}/${(await call("POST", path, { key, body })).body.id}`;
+/** Creates a resource and returns its path. */
+const create = async (path: string, { key }: Tenant, body: unknown) => `${path}/${(await call("POST", path, { key, body })).body.id}`;
 const webhookBody = { url: "https://hooks.acme.dev/", event_types: ["task.created"] };
 
 const changes: Record<string, Change> = {
-  "making a key": { method: "POST", path: async () => "/api/v1/keys", body: { name: "Further" } },
-  "changing a key": {
+  "create a key": { method: "POST", path: async () => "/api/v1/keys", body: { name: "Further" } },
+  "change a key": {
     method: "PATCH",
     path: async ({ accountId }) => `/api/v1/keys/${(await makeKey(accountId)).keyId}`,
     body: { name: "Changed" },
   },
-  "rotating itself": { method: "POST", path: async ({ keyId }) => `/api/v1/keys/${keyId}/rotate`, body: { overlap_seconds: 60 } },
-  "revoking a key": { method: "DELETE", path: async ({ accountId }) => `/api/v1/keys/${(await makeKey(accountId)).keyId}` },
-  "making a webhook": { method: "POST", path: async () => "/api/v1/webhooks", body: webhookBody },
-  "changing a webhook": {
+  "rotate itself": { method: "POST", path: async ({ keyId }) => `/api/v1/keys/${keyId}/rotate`, body: { overlap_seconds: 60 } },
+  "revoke a key": { method: "DELETE", path: async ({ accountId }) => `/api/v1/keys/${(await makeKey(accountId)).keyId}` },
+  "create a webhook": { method: "POST", path: async () => "/api/v1/webhooks", body: webhookBody },
+  "change a webhook": {
     method: "PATCH",
-    path: (tenant) => made("/api/v1/webhooks", tenant, webhookBody),
+    path: (tenant) => create("/api/v1/webhooks", tenant, webhookBody),
     body: { description: "Changed" },
   },
-  "rotating a webhook's secret": {
+  "rotate the secret of a webhook": {
     method: "POST",
-    path: async (tenant) => `${await made("/api/v1/webhooks", tenant, webhookBody)}/rotate-secret`,
+    path: async (tenant) => `${await create("/api/v1/webhooks", tenant, webhookBody)}/rotate-secret`,
     body: {},
   },
-  "making a task": { method: "POST", path: async () => "/api/v1/tasks", body: { title: "Late" } },
-  "changing a task": { method: "PATCH", path: (tenant) => made("/api/v1/tasks", tenant, { title: "x" }), body: { title: "Late" } },
-  "deleting a user": { method: "DELETE", path: (tenant) => made("/api/v1/users", tenant, { name: "A", email: "a@example.com" }) },
+  "create a task": { method: "POST", path: async () => "/api/v1/tasks", body: { title: "Late" } },
+  "change a task": { method: "PATCH", path: (tenant) => create("/api/v1/tasks", tenant, { title: "x" }), body: { title: "Late" } },
+  "delete a user": { method: "DELETE", path: (tenant) => create("/api/v1/users", tenant, { name: "A", email: "a@example.com" }) },
 };
 
 const tables = ["users", "tasks", "webhooks", "events", "deliveries", "idempotency_keys"];
 
-/** Everything that the account has, but the acting key itself. */
-async function stored({ accountId, keyId }: Tenant): Promise<unknown> {
-  const rows = async (sql: string, ...values: string[]) =>
+/** Returns all rows of an account except the row of the acting key. */
+async function readAccountRows({ accountId, keyId }: Tenant): Promise<unknown> {
+  const read = async (sql: string, ...values: string[]) =>
     (
       await env.DB.prepare(sql)
         .bind(...values)
         .all()
     ).results;
-  const all = tables.map((table) => rows(`SELECT * FROM ${table} WHERE account_id = ? ORDER BY 1, 2, 3`, accountId));
-  return Promise.all([...all, rows("SELECT * FROM api_keys WHERE account_id = ? AND id <> ? ORDER BY id", accountId, keyId)]);
+  const rows = tables.map((table) => read(`SELECT * FROM ${table} WHERE account_id = ? ORDER BY 1, 2, 3`, accountId));
+  return Promise.all([...rows, read("SELECT * FROM api_keys WHERE account_id = ? AND id <> ? ORDER BY id", accountId, keyId)]);
 }
 
-describe.each(losses)("A key that %s after its request was admitted", (_, sql, status, code) => {
-  it.each(Object.entries(changes))("changes nothing by %s, and is answered as if refused", async (name, { method, path, body }) => {
+describe.each(losses)("An API key that %s after its request was admitted", (_, changeKey, status, code) => {
+  it.each(Object.entries(changes))("cannot %s and gets the usual error", async (name, { method, path, body }) => {
     const tenant = await makeTenant();
-    const at = await path(tenant);
-    const before = await stored(tenant);
-    const headers = method === "POST" ? { "Idempotency-Key": "once" } : {};
-    const answer = await callWhile(sql, tenant, method, at, body, headers);
-    expect([answer.status, answer.body.code], name).toEqual([status, code]);
-    expect(answer.headers.get("WWW-Authenticate")).toContain(status === 401 ? "invalid_token" : "insufficient_scope");
-    expect(await stored(tenant)).toEqual(before);
+    const changePath = await path(tenant);
+    const before = await readAccountRows(tenant);
+    const headers: Record<string, string> = method === "POST" ? { "Idempotency-Key": "once" } : {};
+    const response = await callDuringChange(changeKey, tenant, { method, path: changePath, body, headers });
+    expect([response.status, response.body.code], name).toEqual([status, code]);
+    expect(response.headers.get("WWW-Authenticate")).toContain(status === 401 ? "invalid_token" : "insufficient_scope");
+    expect(await readAccountRows(tenant)).toEqual(before);
   });
 });
 
-describe("A key that is narrowed after its request was admitted", () => {
-  it("makes no key that may do more than itself has become", async () => {
+describe("An API key that loses rights after its request was admitted", () => {
+  it("cannot create a key with more rights than it has left", async () => {
     const tenant = await makeTenant();
-    const narrow = "UPDATE api_keys SET revision = 'narrowed', allowed_ips = '[\"203.0.113.9\"]' WHERE id = ?";
-    const wide = await callWhile(narrow, tenant, "POST", "/api/v1/keys", { name: "Wide", allowed_ips: [] });
-    expect([wide.status, wide.body.code]).toEqual([403, "forbidden"]);
-    // What the body leaves open is as wide as the acting key has become.
-    const { body } = await callWhile(narrow, tenant, "POST", "/api/v1/keys", { name: "Open" });
+    const limitAddresses: ChangeKey = (keyId) => updateKeyRow(keyId, { revision: "narrowed", allowed_ips: '["203.0.113.9"]' });
+    const createKey = (body: object) => callDuringChange(limitAddresses, tenant, { method: "POST", path: "/api/v1/keys", body });
+    const unlimited = await createKey({ name: "Unlimited", allowed_ips: [] });
+    expect([unlimited.status, unlimited.body.code]).toEqual([403, "forbidden"]);
+    // A new key gets the current rights of the acting key by default.
+    const { body } = await createKey({ name: "Default" });
     expect(body.allowed_ips).toEqual(["203.0.113.9"]);
   });
 
-  it("gets no events of what it may no longer read", async () => {
+  it("cannot create a webhook for events that it may no longer read", async () => {
     const tenant = await makeTenant();
-    const narrow = `UPDATE api_keys SET scopes = '["webhooks:read","webhooks:write"]' WHERE id = ?`;
-    const answer = await callWhile(narrow, tenant, "POST", "/api/v1/webhooks", webhookBody);
-    expect([answer.status, answer.body.code]).toEqual([403, "forbidden"]);
+    const keepWebhookScopes = setScopes("webhooks:read", "webhooks:write");
+    const response = await callDuringChange(keepWebhookScopes, tenant, { method: "POST", path: "/api/v1/webhooks", body: webhookBody });
+    expect([response.status, response.body.code]).toEqual([403, "forbidden"]);
     expect((await call("GET", "/api/v1/webhooks", { key: tenant.key })).body.data).toEqual([]);
   });
 
-  it("does what it still may", async () => {
+  it("can still make the changes that its remaining scopes allow", async () => {
     const tenant = await makeTenant();
-    const narrow = `UPDATE api_keys SET scopes = '["tasks:write"]' WHERE id = ?`;
-    expect((await callWhile(narrow, tenant, "POST", "/api/v1/tasks", { title: "Still" })).status).toBe(201);
+    const response = await callDuringChange(setScopes("tasks:write"), tenant, {
+      method: "POST",
+      path: "/api/v1/tasks",
+      body: { title: "Still" },
+    });
+    expect(response.status).toBe(201);
   });
 });

@@ -1,30 +1,18 @@
-import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { call, cron, makeKey, makeTenant } from "../support/client.ts";
+import { deleteKeyRow, readKeyRow, restoreKeyRow, storeRevision, updateKeyRow } from "../support/key-rows.ts";
+import { reportLeakedKey } from "../support/leaked-keys.ts";
 
-// D1 set back in time (Time Travel), as far as a key is concerned: its row as it was before, while its guard goes on.
+// Time Travel restores D1 to an earlier state. The row of a key is then as it was before, or missing, but the key's guard is unchanged.
 
-type Row = Record<string, string | number | null>;
-
-const rowOf = async (keyId: string) => (await env.DB.prepare("SELECT * FROM api_keys WHERE id = ?").bind(keyId).first()) as Row;
-
-/** Puts a row back to what it was, every column of it but the one that is computed. */
-async function setBack({ row_bytes, ...row }: Row): Promise<void> {
-  await env.DB.prepare("DELETE FROM api_keys WHERE id = ?")
-    .bind(row.id ?? "")
-    .run();
-  const names = Object.keys(row);
-  await env.DB.prepare(`INSERT INTO api_keys (${names.join(", ")}) VALUES (${names.map(() => "?").join(", ")})`)
-    .bind(...Object.values(row))
-    .run();
-}
-
-const me = async (key: string) => {
+/** Returns 200, or the error code of a denied request. */
+const outcomeOf = async (key: string) => {
   const { status, body } = await call("GET", "/api/v1/me", { key });
   return status === 200 ? 200 : body.code;
 };
 
-async function twoKeys() {
+/** Creates an account with an acting key and a second key. `change` changes the second key. */
+async function makeTwoKeys() {
   const tenant = await makeTenant();
   const other = await makeKey(tenant.accountId);
   const path = `/api/v1/keys/${other.keyId}`;
@@ -32,142 +20,139 @@ async function twoKeys() {
   return { tenant, other, path, change };
 }
 
-describe("After D1 was set back behind a key's guard,", () => {
-  it("a revocation ends the key, though the guard has a later version", async () => {
-    const { tenant, other, path, change } = await twoKeys();
-    const before = await rowOf(other.keyId);
+describe("An API key whose row in D1 was restored to an earlier state", () => {
+  it("can be revoked although its guard has a later version", async () => {
+    const { tenant, other, path, change } = await makeTwoKeys();
+    const before = await readKeyRow(other.keyId);
     for (const name of ["one", "two", "three"]) await change({ name });
-    await setBack(before);
-    expect(await me(other.key)).toBe(200);
+    await restoreKeyRow(before);
+    expect(await outcomeOf(other.key)).toBe(200);
     expect((await call("DELETE", path, { key: tenant.key })).status).toBe(204);
-    expect(await me(other.key)).toBe("revoked_key");
-    expect((await rowOf(other.keyId)).state).toBe("revoked");
+    expect(await outcomeOf(other.key)).toBe("revoked_key");
+    expect((await readKeyRow(other.keyId)).state).toBe("revoked");
   });
 
-  it("so it does where both have the same version, by another history", async () => {
-    const { tenant, other, path, change } = await twoKeys();
-    const before = await rowOf(other.keyId);
+  it("can be revoked although its guard has another revision with the same version", async () => {
+    const { tenant, other, path, change } = await makeTwoKeys();
+    const before = await readKeyRow(other.keyId);
     await change({ name: "one" });
-    await setBack(before);
-    await env.DB.prepare("UPDATE api_keys SET version = version + 1, pushed_version = version + 1, revision = 'other' WHERE id = ?")
-      .bind(other.keyId)
-      .run();
+    await restoreKeyRow(before);
+    await storeRevision(other.keyId, "other");
     expect((await call("DELETE", path, { key: tenant.key })).status).toBe(204);
-    expect(await me(other.key)).toBe("revoked_key");
+    expect(await outcomeOf(other.key)).toBe("revoked_key");
   });
 
-  it("a key that was revoked stays so: a change finds it revoked, and the row takes it over", async () => {
-    const { tenant, other, path, change } = await twoKeys();
-    const before = await rowOf(other.keyId);
+  it("stays revoked, and a change returns 409 and marks the row as revoked", async () => {
+    const { tenant, other, path, change } = await makeTwoKeys();
+    const before = await readKeyRow(other.keyId);
     await call("DELETE", path, { key: tenant.key });
-    await setBack(before);
-    expect(await me(other.key)).toBe("revoked_key");
-    const answer = await change({ name: "Back to life" });
-    expect([answer.status, answer.body.code]).toEqual([409, "conflict"]);
+    await restoreKeyRow(before);
+    expect(await outcomeOf(other.key)).toBe("revoked_key");
+    const response = await change({ name: "Back to life" });
+    expect([response.status, response.body.code]).toEqual([409, "conflict"]);
     expect((await call("GET", path, { key: tenant.key })).body).toMatchObject({ status: "revoked", name: "Test key" });
-    expect(await me(other.key)).toBe("revoked_key");
+    expect(await outcomeOf(other.key)).toBe("revoked_key");
   });
 
-  it("the newer secret stays in force, the change is made above it, and the older one is not let in again", async () => {
-    const { tenant, other, path, change } = await twoKeys();
-    const before = await rowOf(other.keyId);
+  it("keeps its newer secret after a change, and its older secret stays invalid", async () => {
+    const { tenant, other, path, change } = await makeTwoKeys();
+    const before = await readKeyRow(other.keyId);
     const rotated = await call("POST", `${path}/rotate`, { key: tenant.key, body: { overlap_seconds: 0 } });
-    await setBack(before);
+    await restoreKeyRow(before);
     const changed = await change({ name: "Changed", hourly_limit: 7 });
     expect(changed.body).toMatchObject({ name: "Changed", hourly_limit: 7, last4: rotated.body.secret_key.slice(-4) });
-    expect([await me(other.key), await me(rotated.body.secret_key)]).toEqual(["invalid_key", 200]);
+    expect([await outcomeOf(other.key), await outcomeOf(rotated.body.secret_key)]).toEqual(["invalid_key", 200]);
     expect((await call("GET", "/api/v1/rate-limit", { key: rotated.body.secret_key })).body.policies[0].limit).toBe(7);
   });
 
-  it("a rotation shows a secret that works, and no other does", async () => {
-    const { tenant, other, path } = await twoKeys();
-    const before = await rowOf(other.keyId);
+  it("accepts only the secret from its rotation after the restore", async () => {
+    const { tenant, other, path } = await makeTwoKeys();
+    const before = await readKeyRow(other.keyId);
     const rotate = async () => (await call("POST", `${path}/rotate`, { key: tenant.key, body: {} })).body.secret_key;
-    const lost = await rotate();
-    await setBack(before);
-    const latest = await rotate();
-    expect([await me(other.key), await me(lost), await me(latest)]).toEqual(["invalid_key", "invalid_key", 200]);
+    const lostSecret = await rotate();
+    await restoreKeyRow(before);
+    const latestSecret = await rotate();
+    const outcomes = [await outcomeOf(other.key), await outcomeOf(lostSecret), await outcomeOf(latestSecret)];
+    expect(outcomes).toEqual(["invalid_key", "invalid_key", 200]);
   });
 
-  it("a change that the clock pushes finds it too", async () => {
-    const { tenant, other, path, change } = await twoKeys();
-    const before = await rowOf(other.keyId);
+  it("gets an unpushed change from the cron job although its guard has a later version", async () => {
+    const { tenant, other, path, change } = await makeTwoKeys();
+    const before = await readKeyRow(other.keyId);
     for (const name of ["one", "two"]) await change({ name });
-    await setBack({ ...before, state: "disabled", version: 2, revision: "unpushed" });
+    await restoreKeyRow({ ...before, state: "disabled", version: 2, revision: "unpushed" });
     await cron();
-    expect(await me(other.key)).toBe("disabled_key");
+    expect(await outcomeOf(other.key)).toBe("disabled_key");
     expect((await call("GET", path, { key: tenant.key })).body.status).toBe("disabled");
-    const { version, pushed_version } = await rowOf(other.keyId);
+    const { version, pushed_version } = await readKeyRow(other.keyId);
     expect(pushed_version).toBe(version);
   });
 
-  it("a key that was made after that point can be ended, by its account alone", async () => {
-    const { tenant, other, path } = await twoKeys();
+  it("stays disabled after other changes, until it is enabled", async () => {
+    const { other, change } = await makeTwoKeys();
+    const before = await readKeyRow(other.keyId);
+    await change({ status: "disabled" });
+    await restoreKeyRow(before);
+    expect((await change({ name: "Renamed" })).body).toMatchObject({ name: "Renamed", status: "disabled" });
+    expect(await outcomeOf(other.key)).toBe("disabled_key");
+    expect((await change({ status: "active" })).status).toBe(200);
+    expect(await outcomeOf(other.key)).toBe(200);
+  });
+});
+
+describe("An API key whose row is missing in D1", () => {
+  it("can be revoked by its own account only", async () => {
+    const { tenant, other, path } = await makeTwoKeys();
     const stranger = await makeTenant();
-    expect(await me(other.key)).toBe(200);
-    await env.DB.prepare("DELETE FROM api_keys WHERE id = ?").bind(other.keyId).run();
-    expect(await me(other.key)).toBe(200);
+    expect(await outcomeOf(other.key)).toBe(200);
+    await deleteKeyRow(other.keyId);
+    expect(await outcomeOf(other.key)).toBe(200);
     expect((await call("DELETE", path, { key: stranger.key })).status).toBe(404);
-    expect(await me(other.key)).toBe(200);
+    expect(await outcomeOf(other.key)).toBe(200);
     expect((await call("DELETE", path, { key: tenant.key })).status).toBe(204);
-    expect(await me(other.key)).toBe("revoked_key");
+    expect(await outcomeOf(other.key)).toBe("revoked_key");
     expect((await call("DELETE", path, { key: tenant.key })).status).toBe(204);
   });
 
-  it("a key without a row is ended by no key that may do less", async () => {
-    const { tenant, other, path } = await twoKeys();
-    const lesser = await makeKey(tenant.accountId, { scopes: ["keys:write"] });
-    await me(other.key);
-    await env.DB.prepare("DELETE FROM api_keys WHERE id = ?").bind(other.keyId).run();
-    expect((await call("DELETE", path, { key: lesser.key })).body.code).toBe("forbidden");
-    expect(await me(other.key)).toBe(200);
+  it("cannot be revoked by a key with fewer scopes", async () => {
+    const { tenant, other, path } = await makeTwoKeys();
+    const fewerScopes = await makeKey(tenant.accountId, { scopes: ["keys:write"] });
+    await outcomeOf(other.key);
+    await deleteKeyRow(other.keyId);
+    expect((await call("DELETE", path, { key: fewerScopes.key })).body.code).toBe("forbidden");
+    expect(await outcomeOf(other.key)).toBe(200);
   });
 
-  it("a key whose row comes back after it was ended stays revoked", async () => {
-    const { tenant, other, path, change } = await twoKeys();
-    const row = await rowOf(other.keyId);
-    await me(other.key);
-    await env.DB.prepare("DELETE FROM api_keys WHERE id = ?").bind(other.keyId).run();
+  it("stays revoked after a revocation, even if its row is restored with a later version", async () => {
+    const { tenant, other, path, change } = await makeTwoKeys();
+    const row = await readKeyRow(other.keyId);
+    await outcomeOf(other.key);
+    await deleteKeyRow(other.keyId);
     await call("DELETE", path, { key: tenant.key });
-    await setBack(row);
-    await env.DB.prepare("UPDATE api_keys SET version = 90, revision = 'much later' WHERE id = ?").bind(other.keyId).run();
+    await restoreKeyRow(row);
+    await updateKeyRow(other.keyId, { version: 90, revision: "much later" });
     await cron();
-    expect(await me(other.key)).toBe("revoked_key");
+    expect(await outcomeOf(other.key)).toBe("revoked_key");
     expect((await change({ status: "active" })).status).toBe(409);
     expect((await call("GET", path, { key: tenant.key })).body.status).toBe("revoked");
   });
 
-  it("a key that was disabled stays so, even after other changes of it, until it is enabled", async () => {
-    const { other, change } = await twoKeys();
-    const before = await rowOf(other.keyId);
-    await change({ status: "disabled" });
-    await setBack(before);
-    expect((await change({ name: "Renamed" })).body).toMatchObject({ name: "Renamed", status: "disabled" });
-    expect(await me(other.key)).toBe("disabled_key");
-    expect((await change({ status: "active" })).status).toBe(200);
-    expect(await me(other.key)).toBe(200);
-  });
-
-  it("a key without a row is ended by the report of its secret; that of one in its overlap ends this one alone", async () => {
-    const { tenant, other, path } = await twoKeys();
+  it("is revoked by a report of its current secret, but a report of its previous secret ends only that secret", async () => {
+    const { tenant, other, path } = await makeTwoKeys();
     const rotated = await call("POST", `${path}/rotate`, { key: tenant.key, body: { overlap_seconds: 600 } });
-    await env.DB.prepare("DELETE FROM api_keys WHERE id = ?").bind(other.keyId).run();
-    const report = async (key: string) => {
-      expect((await call("POST", "/api/v1/keys/revoke-leaked", { body: { key } })).status).toBe(202);
-      await new Promise((resolve) => setTimeout(resolve, 300));
-    };
-    expect([await me(other.key), await me(rotated.body.secret_key)]).toEqual([200, 200]);
-    await report(other.key);
-    expect([await me(other.key), await me(rotated.body.secret_key)]).toEqual(["invalid_key", 200]);
-    await report(rotated.body.secret_key);
-    expect(await me(rotated.body.secret_key)).toBe("revoked_key");
+    await deleteKeyRow(other.keyId);
+    expect([await outcomeOf(other.key), await outcomeOf(rotated.body.secret_key)]).toEqual([200, 200]);
+    await reportLeakedKey(other.key);
+    expect([await outcomeOf(other.key), await outcomeOf(rotated.body.secret_key)]).toEqual(["invalid_key", 200]);
+    await reportLeakedKey(rotated.body.secret_key);
+    expect(await outcomeOf(rotated.body.secret_key)).toBe("revoked_key");
   });
 
-  it("a key without a row is not ended on the condition of another version", async () => {
-    const { tenant, other, path } = await twoKeys();
-    await me(other.key);
-    await env.DB.prepare("DELETE FROM api_keys WHERE id = ?").bind(other.keyId).run();
+  it("is not revoked by a request whose If-Match names another version", async () => {
+    const { tenant, other, path } = await makeTwoKeys();
+    await outcomeOf(other.key);
+    await deleteKeyRow(other.keyId);
     expect((await call("DELETE", path, { key: tenant.key, "If-Match": '"other"' })).status).toBe(412);
-    expect(await me(other.key)).toBe(200);
+    expect(await outcomeOf(other.key)).toBe(200);
   });
 });

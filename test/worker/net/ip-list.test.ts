@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { allowsIp, isWithin, parseIpList } from "../../../src/net/ip-list.ts";
 
-describe("A list of addresses", () => {
+describe("An IP allowlist", () => {
   it.each([
     [[], "198.51.100.7", true],
     [["198.51.100.7"], "198.51.100.7", true],
@@ -18,8 +18,8 @@ describe("A list of addresses", () => {
     [["::ffff:198.51.100.0/120"], "198.51.100.9", true],
     [["198.51.100.7", "2001:db8::/32"], "2001:db8::9", true],
     [["198.51.100.7"], "", false],
-    [["198.51.100.7"], "no address", false],
-  ] as const)("%j holds %s: %s", (list, ip, expected) => {
+    [["198.51.100.7"], "not an address", false],
+  ] as const)("%j allows the address %s: %s", (list, ip, expected) => {
     expect(allowsIp(parseIpList(list), ip)).toBe(expected);
   });
 
@@ -32,7 +32,7 @@ describe("A list of addresses", () => {
     [["198.51.100.7"], [], true],
     [["2001:db8::/48"], ["2001:db8::/32"], true],
     [["2001:db8::/48"], ["0.0.0.0/0"], false],
-  ] as const)("%j is within %j: %s", (inner, outer, expected) => {
+  ] as const)("%j allows no more addresses than %j: %s", (inner, outer, expected) => {
     expect(isWithin(inner, outer)).toBe(expected);
   });
 });

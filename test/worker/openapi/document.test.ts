@@ -6,7 +6,7 @@ import { serversOf } from "../../../src/openapi/servers.ts";
 import { call, makeTenant } from "../support/client.ts";
 import { register } from "../support/receiver.ts";
 
-// What is enforced stands in the document, and what stands in the document is enforced.
+// The OpenAPI document describes the rules that the service enforces, and the service enforces the rules of the document.
 
 interface Property {
   type?: string | string[];
@@ -19,14 +19,14 @@ interface Property {
 const { schemas } = document.components as unknown as { schemas: Record<string, { properties: Record<string, Property> }> };
 const property = (schema: string, name: string): Property => schemas[schema]?.properties[name] ?? {};
 
-/** A part of the document, wherever it stands. */
+/** Returns a part of the document. Follows a reference to another part. */
 function resolved<Part>(part: Part): Part {
   const { $ref } = (part ?? {}) as { $ref?: string };
   return $ref === undefined ? part : (resolve(document as unknown as JsonObject, $ref) as Part);
 }
 
-describe("The document", () => {
-  it("says what may be null", () => {
+describe("The OpenAPI document", () => {
+  it("declares the fields that can be null", () => {
     for (const [schema, name] of [
       ["NewTask", "due_at"],
       ["TaskPatch", "due_at"],
@@ -38,7 +38,7 @@ describe("The document", () => {
     expect(property("NewKey", "allowed_ips").type).toBe("array");
   });
 
-  it("says how long a list of addresses may be", async () => {
+  it("declares the maximum number of IP addresses in an allowlist, which the service enforces", async () => {
     for (const schema of ["NewKey", "KeyPatch"]) expect(property(schema, "allowed_ips").maxItems).toBe(100);
     const { key } = await makeTenant();
     const ips = (count: number) => Array.from({ length: count }, (_, index) => `203.0.${index}.1`);
@@ -46,7 +46,7 @@ describe("The document", () => {
     expect((await call("POST", "/api/v1/keys", { key, body: { name: "x", allowed_ips: ips(101) } })).status).toBe(422);
   });
 
-  it("says what form headers have, and the service takes what fits and refuses what does not", async () => {
+  it("declares patterns of headers, and the service accepts exactly the values that match", async () => {
     const { key } = await makeTenant();
     const parameters = Object.values(document.paths).flatMap((item) =>
       Object.values(item).flatMap((operation) =>
@@ -54,16 +54,16 @@ describe("The document", () => {
       ),
     );
     const patternOf = (name: string) => new RegExp(parameters.find((each) => each.name === name)?.schema.pattern ?? "never^");
-    const post = (value: string) => call("POST", "/api/v1/tasks", { key, body: { title: "x" }, "Idempotency-Key": value });
-    const read = (value: string) => call("GET", "/api/v1/users/usr_1", { key, "If-None-Match": value });
+    const createTask = (value: string) => call("POST", "/api/v1/tasks", { key, body: { title: "x" }, "Idempotency-Key": value });
+    const readUser = (value: string) => call("GET", "/api/v1/users/usr_1", { key, "If-None-Match": value });
     for (const value of ["a", "a b", "~", "x".repeat(255), "x".repeat(256), "é"])
-      expect((await post(value)).status === 201, value).toBe(patternOf("Idempotency-Key").test(value));
+      expect((await createTask(value)).status === 201, value).toBe(patternOf("Idempotency-Key").test(value));
     for (const value of ['"a"', 'W/"a"', '"a", W/"b"', "*", '""', "a", '"a', '"a" "b"', "**", '"a",'])
-      expect((await read(value)).status === 404, value).toBe(patternOf("If-None-Match").test(value));
+      expect((await readUser(value)).status === 404, value).toBe(patternOf("If-None-Match").test(value));
     expect(patternOf("If-Match").source).toBe(patternOf("If-None-Match").source);
   });
 
-  it("says what form texts and URLs have, and the service refuses what does not fit", async () => {
+  it("declares patterns of texts and URLs, and the service rejects values that do not match", async () => {
     const { key } = await makeTenant();
     for (const [schema, name, path, body] of [
       ["NewTask", "title", "/tasks", {}],
@@ -76,7 +76,7 @@ describe("The document", () => {
         expect(new RegExp(pattern).test(value), JSON.stringify(value)).toBe(false);
         expect((await call("POST", `/api/v1${path}`, { key, body: { ...body, [name]: value } })).status).toBe(422);
       }
-      // A title may have lines. Names are one line.
+      // A title can have several lines, but a name cannot.
       expect(new RegExp(pattern).test(" a\n")).toBe(schema === "NewTask");
       expect(new RegExp(pattern).test(" a")).toBe(true);
     }
@@ -89,13 +89,13 @@ describe("The document", () => {
     expect(new RegExp(pattern).test("https://hooks.acme.dev/x")).toBe(true);
   });
 
-  it("says which filters take several values: a list, for which the parameter is repeated", () => {
+  it("declares the filters that accept several values as lists, with a repeated parameter", () => {
     const filters = Object.entries(document.paths).flatMap(([path, item]) => {
       const { parameters = [] } = (item as { get?: { parameters?: { name: string; schema: Property; explode?: boolean }[] } }).get ?? {};
       return parameters.map(resolved).map((parameter) => ({ ...parameter, filter: `${path.slice("/api/v1".length)} ${parameter.name}` }));
     });
-    const taking = filters.filter(({ schema }) => schema.type === "array");
-    expect(taking.map(({ filter }) => filter)).toEqual(
+    const listFilters = filters.filter(({ schema }) => schema.type === "array");
+    expect(listFilters.map(({ filter }) => filter)).toEqual(
       expect.arrayContaining([
         "/activity status",
         "/events type",
@@ -108,12 +108,12 @@ describe("The document", () => {
         "/webhooks/{id}/deliveries status",
       ]),
     );
-    const ofWords = filters.filter(({ name }) => ["status", "type", "event_type", "role", "priority"].includes(name));
-    expect(ofWords).toEqual(taking);
-    expect(taking.every(({ explode }) => explode === true)).toBe(true);
+    const enumFilters = filters.filter(({ name }) => ["status", "type", "event_type", "role", "priority"].includes(name));
+    expect(enumFilters).toEqual(listFilters);
+    expect(listFilters.every(({ explode }) => explode === true)).toBe(true);
   });
 
-  it("documents the headers of every answer that a client may get", () => {
+  it("documents the headers of each response", () => {
     const headersOf = (path: string, method: string, status: string) => {
       const operations = (document.paths as unknown as Record<string, Record<string, { responses: Record<string, { headers: object }> }>>)[
         path
@@ -128,19 +128,19 @@ describe("The document", () => {
     expect(headersOf("/api/v1/tasks", "post", "409")).toContain("Retry-After");
     expect(headersOf("/api/v1/tasks", "post", "403")).toContain("WWW-Authenticate");
     expect(headersOf("/api/v1/webhooks/{id}/test", "post", "202")).toContain("Location");
-    for (const said of ["405", "method_not_allowed", "`Allow`"]) expect(document.info.description).toContain(said);
+    for (const term of ["405", "method_not_allowed", "`Allow`"]) expect(document.info.description).toContain(term);
   });
 });
 
-describe("The servers of the document", () => {
-  it("are the configured origins, in both syntaxes, under a tag of their own", async () => {
+describe("The servers in the OpenAPI document", () => {
+  it("are the configured origins, in JSON and YAML, and the response has its own ETag", async () => {
     const origins = ["https://overview.acme.dev", "https://overview.acme.workers.dev:8443"];
-    for (const [path, read] of [
+    for (const [path, parseText] of [
       ["/api/v1/openapi.json", (text: string) => JSON.parse(text)],
       ["/api/v1/openapi.yaml", (text: string) => parse(text)],
     ] as const) {
       const { status, text, headers } = await call("GET", path, {});
-      const { servers, ...rest } = read(text) as { servers: { url: string }[]; paths: object };
+      const { servers, ...rest } = parseText(text) as { servers: { url: string }[]; paths: object };
       expect([status, servers.map(({ url }) => url)]).toEqual([200, origins]);
       for (const name of Object.keys(rest.paths)) expect(decodeURI(new URL(origins[0] + name).pathname)).toBe(name);
       expect({ ...rest, servers: document.servers }).toEqual(document);
@@ -148,7 +148,7 @@ describe("The servers of the document", () => {
     }
   });
 
-  it("are the one that was asked, where none is configured, and never a path", () => {
+  it("are the origin of the request if none is configured, and never contain a path", () => {
     expect(serversOf("", "http://localhost:8790").map(({ url }) => url)).toEqual(["http://localhost:8790"]);
     expect(serversOf(" https://a.example/ ,https://b.example/overview", "x").map(({ url }) => url)).toEqual([
       "https://a.example",
@@ -158,23 +158,23 @@ describe("The servers of the document", () => {
 });
 
 describe("The schema of an event", () => {
-  it("uses no word that JSON Schema 2020-12 does not know", async () => {
+  it("uses only keywords of JSON Schema 2020-12", async () => {
     const { key } = await makeTenant();
     const { body } = await call("GET", "/api/v1/event-types", { key });
-    const known = new Set(
+    const knownKeywords = new Set(
       "$schema type properties required additionalProperties items anyOf enum const examples description format pattern minimum maximum".split(
         " ",
       ),
     );
-    const unknown = new Set<string>();
+    const unknownKeywords = new Set<string>();
     const walk = (schema: Record<string, unknown>): void => {
-      for (const word of Object.keys(schema)) if (!known.has(word)) unknown.add(word);
+      for (const keyword of Object.keys(schema)) if (!knownKeywords.has(keyword)) unknownKeywords.add(keyword);
       for (const child of Object.values((schema.properties as object) ?? {})) walk(child);
       if (schema.items) walk(schema.items as Record<string, unknown>);
       for (const child of (schema.anyOf as Record<string, unknown>[]) ?? []) walk(child);
     };
     for (const { schema } of body.data) walk(schema);
-    expect([...unknown]).toEqual([]);
+    expect([...unknownKeywords]).toEqual([]);
     expect(body.data[0].schema.$schema).toBe("https://json-schema.org/draft/2020-12/schema");
     expect(JSON.stringify(body.data)).toContain('"examples"');
   });
@@ -190,7 +190,7 @@ describe("An email address", () => {
     "o'hara+tag@sub.example.co",
     "почта@example.com",
     "x@a1.b2",
-  ])("%s is taken", async (email) => {
+  ])("like %s is accepted", async (email) => {
     const { key } = await makeTenant();
     const { status, body } = await call("POST", "/api/v1/users", { key, body: { name: "Ada", email } });
     expect([status, body.email]).toEqual([201, email]);
@@ -212,18 +212,18 @@ describe("An email address", () => {
     "a\0@x.com",
     `${"a".repeat(250)}@x.com`,
     "a@[127.0.0.1]",
-  ])("%j is refused", async (email) => {
+  ])("like %j is rejected", async (email) => {
     const { key } = await makeTenant();
     const { status, body } = await call("POST", "/api/v1/users", { key, body: { name: "Ada", email } });
     expect([status, body.errors?.[0].pointer]).toEqual([422, "/email"]);
   });
 });
 
-describe("What a client did wrong", () => {
-  const detail = async (method: string, path: string, body?: unknown) => {
+describe("An error response", () => {
+  const readDetails = async (method: string, path: string, body?: unknown) => {
     const { key } = await makeTenant();
     const answer = await call(method, `/api/v1${path}`, { key, body });
-    return (answer.body.errors ?? []).map((fault: { detail: string }) => fault.detail).join(" ");
+    return (answer.body.errors ?? []).map(({ detail }: { detail: string }) => detail).join(" ");
   };
 
   it.each([
@@ -238,11 +238,11 @@ describe("What a client did wrong", () => {
     ["POST", "/keys", { name: "x", hourly_limit: 1.5 }, "Must be a whole number."],
     ["POST", "/keys", { name: "x", hourly_limit: "1" }, "Must be a number."],
     ["POST", "/tasks", [], "Must be an object."],
-  ] as const)("is said in plain words: %s %s %j", async (method, path, body, said) => {
-    expect(await detail(method, path, body)).toBe(said);
+  ] as const)("to %s %s %j explains the problem in plain words", async (method, path, body, details) => {
+    expect(await readDetails(method, path, body)).toBe(details);
   });
 
-  it("is told of a query whose bytes are no text", async () => {
+  it("names the query parameter that is not valid UTF-8", async () => {
     const { key } = await makeTenant();
     for (const [path, parameter] of [
       ["/users?q=%ff", "q"],
@@ -257,15 +257,15 @@ describe("What a client did wrong", () => {
   });
 });
 
-describe("What fits the contract in another way of writing", () => {
-  it("is taken: a time whose letters are small", async () => {
+describe("The API", () => {
+  it("accepts times with lowercase letters", async () => {
     const { key } = await makeTenant();
     const { status, body } = await call("POST", "/api/v1/tasks", { key, body: { title: "x", due_at: "2027-01-01t00:00:00z" } });
     expect([status, body.due_at]).toEqual([201, "2027-01-01T00:00:00.000Z"]);
     expect((await call("GET", "/api/v1/tasks?due_before=2027-01-01t00:00:01z", { key })).body.data).toHaveLength(1);
   });
 
-  it("is refused where it says that it is not UTF-8", async () => {
+  it("rejects JSON bodies with a charset other than UTF-8", async () => {
     const { key } = await makeTenant();
     const post = (type: string) => call("POST", "/api/v1/tasks", { key, body: '{"title":"x"}', "Content-Type": type });
     for (const charset of ["utf-8", "UTF-8", '"utf-8"', "utf8"])
@@ -274,29 +274,29 @@ describe("What fits the contract in another way of writing", () => {
       expect((await post(`application/json; charset=${charset}`)).body.code, charset).toBe("unsupported_media_type");
   });
 
-  it("answers alike for a key that is not there, wherever a key is asked for", async () => {
-    const [{ key }, stranger] = [await makeTenant(), await makeTenant()];
-    for (const keyId of ["key_0123456789abcdef", stranger.keyId, "none"])
+  it("returns the same error for an unknown key and for a key of another account, in every filter by key", async () => {
+    const [{ key }, foreign] = [await makeTenant(), await makeTenant()];
+    for (const keyId of ["key_0123456789abcdef", foreign.keyId, "none"])
       for (const path of ["/usage?", "/usage/breakdown?by=route&", "/activity?"])
         expect((await call("GET", `/api/v1${path}key_id=${keyId}`, { key })).body.code, path).toBe("not_found");
   });
 
-  it("says where what was taken can be read", async () => {
+  it("returns the location of a test, a redelivery and a bulk redelivery with status 202", async () => {
     const tenant = await makeTenant();
     const { key } = tenant;
     const { id } = await register(key);
     const post = (path: string, body: unknown) => call("POST", `/api/v1${path}`, { key, body });
     const tested = await post(`/webhooks/${id}/test`, {});
-    const again = await post(`/deliveries/${tested.body.delivery_id}/redeliver`, {});
-    const many = await post(`/webhooks/${id}/redeliver`, { from: "2026-01-31T09:30:00Z" });
-    for (const [answer, made] of [
+    const redelivered = await post(`/deliveries/${tested.body.delivery_id}/redeliver`, {});
+    const bulk = await post(`/webhooks/${id}/redeliver`, { from: "2026-01-31T09:30:00Z" });
+    for (const [answer, createdId] of [
       [tested, tested.body.delivery_id],
-      [again, again.body.id],
-      [many, many.body.id],
+      [redelivered, redelivered.body.id],
+      [bulk, bulk.body.id],
     ] as const) {
       expect(answer.status).toBe(202);
       const { status, body } = await call("GET", answer.headers.get("Location") ?? "", { key });
-      expect([status, body.id]).toEqual([200, made]);
+      expect([status, body.id]).toEqual([200, createdId]);
     }
   });
 });

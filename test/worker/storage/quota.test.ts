@@ -1,57 +1,48 @@
-import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { operatorOn } from "../../../src/accounts/actor.ts";
 import { replaceRecoveryCodes } from "../../../src/identity/recovery-codes.ts";
 import { openSession } from "../../../src/identity/sessions.ts";
-import { deliveryBytes, reserveBytes, usualQuotaBytes } from "../../../src/storage/storage.ts";
-import { deliver } from "../../../src/webhooks/deliver.ts";
+import { defaultQuotaBytes, deliveryBytes, reserveBytes } from "../../../src/storage/storage.ts";
 import { commitTo } from "../../../src/webhooks/outbox.ts";
 import { call, db, makeKey, makeTenant, type Tenant } from "../support/client.ts";
+import { countAuditRows } from "../support/log-rows.ts";
 import { operate } from "../support/operate.ts";
-import { makePerson } from "../support/people.ts";
-import { delivering, newPath, receiver } from "../support/receiver.ts";
+import { makePerson, noOrigin } from "../support/people.ts";
+import { attemptDelivery, makeDueDelivery, newPath, readDelivery, receiver } from "../support/receiver.ts";
+import { readStoredBytes, setStorageQuota } from "../support/storage-rows.ts";
+import { countEvents, failAllDeliveries } from "../support/webhook-rows.ts";
 
-const first = <Value>(sql: string, accountId: string, column: string) => env.DB.prepare(sql).bind(accountId).first<Value>(column);
-const bytesOf = async (accountId: string) =>
-  (await first<number>("SELECT bytes FROM account_storage WHERE account_id = ?", accountId, "bytes")) ?? 0;
-const countOf = async (table: string, accountId: string) =>
-  (await first<number>(`SELECT count(*) AS count FROM ${table} WHERE account_id = ?`, accountId, "count")) ?? 0;
+/** Sets the quota of an account so that the account has `bytes` bytes left. A negative number means that the account exceeds its quota. */
+const leaveBytes = async (accountId: string, bytes: number) => setStorageQuota(accountId, (await readStoredBytes(accountId)) + bytes);
 
-/** Sets the quota of an account to what it stores, less `beyond` bytes. */
-const fill = async ({ accountId }: Pick<Tenant, "accountId">, beyond = 0) => {
-  await env.DB.prepare("UPDATE accounts SET storage_quota_bytes = ? WHERE id = ?")
-    .bind((await bytesOf(accountId)) - beyond, accountId)
-    .run();
-};
+/** Sets the quota of an account so that the account has used up its reserve, too. */
+const useUpReserve = (accountId: string) => leaveBytes(accountId, -(reserveBytes + 100_000));
 
-/** So much beyond its quota that the reserve is used up, too. */
-const beyondReserve = reserveBytes + 100_000;
-
-/** An account with some of everything. */
-async function furnished() {
+/** Creates an account with a webhook, a delivery, a user, a task and two further keys. */
+async function makeTenantWithData() {
   const tenant = await makeTenant();
   const { key } = tenant;
-  const made = async (path: string, body: object) => (await call("POST", `/api/v1${path}`, { key, body })).body.id as string;
-  const webhook = await made("/webhooks", { url: receiver + newPath("fail"), event_types: ["webhook.test"] });
+  const create = async (path: string, body: object) => (await call("POST", `/api/v1${path}`, { key, body })).body.id as string;
+  const webhook = await create("/webhooks", { url: receiver + newPath("fail"), event_types: ["webhook.test"] });
   const { body } = await call("POST", `/api/v1/webhooks/${webhook}/test`, { key, body: {} });
   return {
     ...tenant,
     webhook,
     delivery: body.delivery_id as string,
-    user: await made("/users", { name: "Ada", email: "ada@example.com" }),
-    task: await made("/tasks", { title: "x" }),
+    user: await create("/users", { name: "Ada", email: "ada@example.com" }),
+    task: await create("/tasks", { title: "x" }),
     other: (await makeKey(tenant.accountId)).keyId,
     third: (await makeKey(tenant.accountId)).keyId,
   };
 }
 
 describe("An account at its quota", () => {
-  it("adds nothing: 409 limit_reached to every POST and PATCH, until the operator gives it more", async () => {
-    const tenant = await furnished();
+  it("gets 409 for each request that adds data, until the operator raises the quota", async () => {
+    const tenant = await makeTenantWithData();
     const { key, accountId, webhook, user, task, other, delivery } = tenant;
-    await fill(tenant);
-    const before = await bytesOf(accountId);
-    const adding = [
+    await leaveBytes(accountId, 0);
+    const bytesBefore = await readStoredBytes(accountId);
+    const additions = [
       ["POST", "/users", { name: "Bea", email: "bea@example.com" }],
       ["PATCH", `/users/${user}`, { name: "Bea" }],
       ["POST", "/tasks", { title: "y" }],
@@ -68,23 +59,23 @@ describe("An account at its quota", () => {
       ["POST", `/webhooks/${webhook}/redeliver`, { from: new Date(0).toISOString() }],
       ["POST", `/deliveries/${delivery}/redeliver`, {}],
     ] as const;
-    for (const [method, path, body] of adding) {
-      const refused = await call(method, `/api/v1${path}`, { key, body, ...(method === "POST" && { "Idempotency-Key": "again" }) });
-      expect([refused.status, refused.body.code], `${method} ${path}`).toEqual([409, "limit_reached"]);
-      expect(refused.body.detail).toContain("used up its storage");
+    for (const [method, path, body] of additions) {
+      const denied = await call(method, `/api/v1${path}`, { key, body, ...(method === "POST" && { "Idempotency-Key": "again" }) });
+      expect([denied.status, denied.body.code], `${method} ${path}`).toEqual([409, "limit_reached"]);
+      expect(denied.body.detail).toContain("used up its storage");
     }
-    expect(await bytesOf(accountId)).toBe(before);
+    expect(await readStoredBytes(accountId)).toBe(bytesBefore);
     for (const path of ["/me", "/tasks", "/webhooks", `/deliveries/${delivery}`])
       expect((await call("GET", `/api/v1${path}`, { key })).status).toBe(200);
     await operate("PUT", `/accounts/${accountId}/storage-quota`, { bytes: null });
     expect((await call("POST", "/api/v1/tasks", { key, body: { title: "y" } })).status).toBe(201);
   });
 
-  it("still deletes, revokes, disables and tightens, and what that makes known is stored", async () => {
-    const tenant = await furnished();
+  it("can still delete, revoke, disable and restrict, and the events of these changes are stored", async () => {
+    const tenant = await makeTenantWithData();
     const { key, accountId, webhook, user, task, other, third } = tenant;
-    await fill(tenant);
-    const events = await countOf("events", accountId);
+    await leaveBytes(accountId, 0);
+    const eventsBefore = await countEvents(accountId);
     for (const [method, path, body, status] of [
       ["PATCH", `/keys/${other}`, { hourly_limit: 5, scopes: ["tasks:read"] }, 200],
       ["PATCH", `/keys/${other}`, { status: "disabled" }, 200],
@@ -96,57 +87,53 @@ describe("An account at its quota", () => {
       ["DELETE", `/users/${user}`, undefined, 204],
     ] as const)
       expect((await call(method, `/api/v1${path}`, { key, body })).status, `${method} ${path}`).toBe(status);
-    expect((await countOf("events", accountId)) - events).toBe(7);
-    // What is disabled is not enabled again: so nothing goes on for ever.
+    expect((await countEvents(accountId)) - eventsBefore).toBe(7);
+    // A disabled key cannot be enabled again. Otherwise, a client could store events without end.
     expect((await call("PATCH", `/api/v1/keys/${third}`, { key, body: { status: "disabled" } })).status).toBe(200);
     expect((await call("PATCH", `/api/v1/keys/${third}`, { key, body: { status: "active" } })).status).toBe(409);
   });
 
-  it("says so on the pages, and still lets members sign in, leave and be removed", async () => {
-    const tenant = await makeTenant();
-    const owner = await makePerson(tenant.accountId);
-    const viewer = await makePerson(tenant.accountId, "viewer");
-    await fill(tenant);
-    const refused = await owner.post("/keys", { name: "More", scopes: "tasks:read", hourly_limit: "10" });
-    expect(refused.text).toContain("used up its storage");
-    const from = { ip: null, country: null, userAgent: null };
-    expect(await openSession({ db }, viewer.member, Date.now(), from, "a passkey")).toMatch(/./);
-    expect((await owner.post(`/settings/people/${viewer.member.id}/remove`)).status).toBe(303);
+  it("shows the limit on its pages, and members can still sign in and be removed", async () => {
+    const { accountId } = await makeTenant();
+    const owner = await makePerson(accountId);
+    const viewer = await makePerson(accountId, "viewer");
+    await leaveBytes(accountId, 0);
+    const denied = await owner.post("/keys", { name: "More", scopes: "tasks:read", hourly_limit: "10" });
+    expect(denied.text).toContain("used up its storage");
+    expect(await openSession({ db }, viewer.member, Date.now(), noOrigin, "a passkey")).toMatch(/./);
+    expect((await owner.post(`/settings/members/${viewer.member.id}/remove`)).status).toBe(303);
   });
 
-  it("is not passed by requests that come at once: each looks at what the one before has stored", async () => {
-    const tenant = await makeTenant();
-    const { accountId, key } = tenant;
-    await env.DB.prepare("UPDATE accounts SET storage_quota_bytes = ? WHERE id = ?")
-      .bind((await bytesOf(accountId)) + 1, accountId)
-      .run();
+  it("does not exceed its quota through concurrent requests", async () => {
+    const { accountId, key } = await makeTenant();
+    await leaveBytes(accountId, 1);
     const body = { title: "x", description: "😀".repeat(10_000) };
-    const made = await Promise.all(Array.from({ length: 20 }, () => call("POST", "/api/v1/tasks", { key, body })));
-    expect(made.map(({ status }) => status).toSorted()).toEqual([201, ...Array(19).fill(409)]);
+    const responses = await Promise.all(Array.from({ length: 20 }, () => call("POST", "/api/v1/tasks", { key, body })));
+    expect(responses.map(({ status }) => status).toSorted()).toEqual([201, ...Array(19).fill(409)]);
   });
 
-  it("redelivers only as much as it has room for", async () => {
-    const tenant = await makeTenant();
-    const { accountId, key } = tenant;
+  it("can redeliver only if its quota has room for all new deliveries", async () => {
+    const { accountId, key } = await makeTenant();
     const { body: webhook } = await call("POST", "/api/v1/webhooks", { key, body: { url: receiver + newPath(), event_types: ["*"] } });
     for (let n = 0; n < 5; n++) await call("POST", "/api/v1/tasks", { key, body: { title: "x" } });
-    await env.DB.prepare("UPDATE deliveries SET status = 'failed', next_attempt_at = NULL WHERE account_id = ?").bind(accountId).run();
-    await fill(tenant, -4 * deliveryBytes);
-    const again = { from: new Date(0).toISOString() };
-    expect((await call("POST", `/api/v1/webhooks/${webhook.id}/redeliver`, { key, body: again })).body.code).toBe("limit_reached");
-    await fill(tenant, -5 * deliveryBytes);
-    expect((await call("POST", `/api/v1/webhooks/${webhook.id}/redeliver`, { key, body: again })).body.count).toBe(5);
+    await failAllDeliveries(accountId);
+    const redeliver = async () =>
+      (await call("POST", `/api/v1/webhooks/${webhook.id}/redeliver`, { key, body: { from: new Date(0).toISOString() } })).body;
+    await leaveBytes(accountId, 4 * deliveryBytes);
+    expect((await redeliver()).code).toBe("limit_reached");
+    await leaveBytes(accountId, 5 * deliveryBytes);
+    expect((await redeliver()).count).toBe(5);
   });
 });
 
-describe("An account that has used up its reserve, too", () => {
-  it("still ends what is there, and drops the events of it, which the operator can see", async () => {
-    const tenant = await furnished();
+describe("An account that has used up its quota and its reserve", () => {
+  it("can still end and delete data, but drops the events, and the operator sees their number", async () => {
+    const tenant = await makeTenantWithData();
     const { key, accountId, webhook, task, other, third } = tenant;
-    await fill(tenant, beyondReserve);
-    const [events, audit] = [await countOf("events", accountId), await countOf("audit", accountId)];
+    await useUpReserve(accountId);
+    const [eventsBefore, auditBefore] = [await countEvents(accountId), await countAuditRows(accountId)];
     for (const [method, path, body, status] of [
-      // These could be repeated without end.
+      // A client could repeat these two changes without end.
       ["PATCH", `/keys/${other}`, { hourly_limit: 5 }, 409],
       ["POST", `/keys/${third}/rotate`, {}, 409],
       ["PATCH", `/keys/${third}`, { status: "disabled", hourly_limit: 5 }, 200],
@@ -155,65 +142,52 @@ describe("An account that has used up its reserve, too", () => {
       ["DELETE", `/tasks/${task}`, undefined, 204],
     ] as const)
       expect((await call(method, `/api/v1${path}`, { key, body })).status, `${method} ${path}`).toBe(status);
-    expect(await countOf("events", accountId)).toBe(events);
+    expect(await countEvents(accountId)).toBe(eventsBefore);
     expect((await operate("GET", `/accounts/${accountId}/storage`)).body.dropped_events).toBe(4);
-    // Who ended what is known always.
-    expect((await countOf("audit", accountId)) - audit).toBe(3);
-    // The operator may take away what they like.
+    // The audit log still records each change that ends a key or a webhook.
+    expect((await countAuditRows(accountId)) - auditBefore).toBe(3);
+    // The operator can still lower the limits of the account.
     expect((await operate("PUT", `/accounts/${accountId}/ceiling`, { limit: 100 })).body.lowered.length).toBeGreaterThan(0);
   });
 
-  it("has members who sign in and out without any record, and who make no recovery codes", async () => {
-    const tenant = await makeTenant();
-    const { accountId } = tenant;
+  it("lets members sign in without audit entries, and denies new recovery codes", async () => {
+    const { accountId } = await makeTenant();
     const { member } = await makePerson(accountId);
-    await fill(tenant, beyondReserve);
-    const audit = await countOf("audit", accountId);
-    const from = { ip: null, country: null, userAgent: null };
-    for (let n = 0; n < 3; n++) expect(await openSession({ db }, member, Date.now(), from, "a passkey")).toMatch(/./);
-    const writing = { db, now: Date.now(), actor: operatorOn(accountId), commit: commitTo({ db }) };
-    await expect(replaceRecoveryCodes(writing, member)).rejects.toMatchObject({ code: "limit_reached" });
-    expect(await countOf("audit", accountId)).toBe(audit);
+    await useUpReserve(accountId);
+    const auditBefore = await countAuditRows(accountId);
+    for (let n = 0; n < 3; n++) expect(await openSession({ db }, member, Date.now(), noOrigin, "a passkey")).toMatch(/./);
+    const context = { db, now: Date.now(), actor: operatorOn(accountId), commit: commitTo({ db }) };
+    await expect(replaceRecoveryCodes(context, member)).rejects.toMatchObject({ code: "limit_reached" });
+    expect(await countAuditRows(accountId)).toBe(auditBefore);
   });
 
-  it("keeps no record of a failed attempt, which its delivery counts, and one of the attempt that succeeds", async () => {
-    const tenant = await furnished();
-    const { key, accountId, webhook } = tenant;
-    const { body } = await call("POST", `/api/v1/webhooks/${webhook}/test`, { key, body: {} });
-    const id = body.delivery_id as string;
-    await env.DB.prepare("DELETE FROM attempts WHERE delivery_id = ?").bind(id).run();
-    await env.DB.prepare(
-      "UPDATE deliveries SET attempts_made = 0, claim = NULL, claimed_until = 0, status = 'pending', next_attempt_at = 0 WHERE id = ?",
-    )
-      .bind(id)
-      .run();
-    await fill(tenant, beyondReserve);
-    const before = await bytesOf(accountId);
+  it("counts a failed attempt without a record of it, and records a successful attempt", async () => {
+    const tenant = await makeTenant();
+    const { accountId } = tenant;
+    const { deliveryId } = await makeDueDelivery(tenant, newPath("fail"));
+    await useUpReserve(accountId);
+    expect(await readStoredBytes(accountId)).toBeGreaterThan(0);
     const attempt = (status: number) =>
-      deliver(
-        delivering({
-          fetch: async () => new Response("x".repeat(16 * 1024), { status }),
-          now: () => Date.now() + (status === 200 ? 60_000 : 0),
-        }),
-        id,
-      );
+      attemptDelivery(deliveryId, {
+        fetch: async () => new Response("x".repeat(16 * 1024), { status }),
+        now: () => Date.now() + (status === 200 ? 60_000 : 0),
+      });
     await attempt(500);
-    const { body: failed } = await call("GET", `/api/v1/deliveries/${id}`, { key });
+    const failed = await readDelivery(tenant, deliveryId);
     expect([failed.status, failed.attempts_made, failed.attempts.length]).toEqual(["pending", 1, 0]);
-    const owner = await makePersonBefore(tenant);
-    expect((await owner.get(`/deliveries/${id}`)).text).toContain("1 attempt without a record");
-    await fill(tenant, beyondReserve);
-    const after = await bytesOf(accountId);
+    const owner = await makePersonWithinQuota(tenant);
+    expect((await owner.get(`/deliveries/${deliveryId}`)).text).toContain("1 attempt not recorded");
+    await useUpReserve(accountId);
+    const bytesBefore = await readStoredBytes(accountId);
     await attempt(200);
-    const { body: delivered } = await call("GET", `/api/v1/deliveries/${id}`, { key });
+    const delivered = await readDelivery(tenant, deliveryId);
     expect([delivered.status, delivered.attempts_made, delivered.attempts.length]).toEqual(["delivered", 2, 1]);
-    expect((await bytesOf(accountId)) - after).toBe(0);
-    expect(before).toBeGreaterThan(0);
+    expect((await readStoredBytes(accountId)) - bytesBefore).toBe(0);
   });
 });
 
-/** A member of an account that has room for one again. */
-async function makePersonBefore({ accountId }: Tenant) {
-  await env.DB.prepare("UPDATE accounts SET storage_quota_bytes = ? WHERE id = ?").bind(usualQuotaBytes, accountId).run();
+/** Gives an account the usual quota and creates a member. */
+async function makePersonWithinQuota({ accountId }: Tenant) {
+  await setStorageQuota(accountId, defaultQuotaBytes);
   return makePerson(accountId);
 }

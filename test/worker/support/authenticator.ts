@@ -1,9 +1,9 @@
 import { env } from "cloudflare:workers";
 
-// A passkey as a device holds it, for the pages that ask for one: it makes a key, and signs by it what Chromium's would
-// (https://www.w3.org/TR/webauthn-3/). What the browser adds around it can be made wrong here, as no browser would.
+// A passkey device in software: it creates a key pair, and signs the same data as Chromium (https://www.w3.org/TR/webauthn-3/). Tests can
+// also make the device sign client data that no browser sends.
 
-/** What the browser says of the page that asked. */
+/** The client data: what a browser says about the page that uses the passkey. */
 export interface ClientData {
   challenge?: string;
   origin?: string;
@@ -12,19 +12,20 @@ export interface ClientData {
 }
 
 export interface Authenticator {
+  /** The id of the credential. */
   id: string;
-  /** The response to the options of a registration, as a form sends it. */
+  /** Returns the response to the options of a registration, as a form sends it. */
   register(options: { challenge: string }, client?: ClientData): Promise<string>;
-  /** The response to the options of an authentication. */
+  /** Returns the response to the options of an authentication, as a form sends it. */
   sign(options: { challenge: string }, client?: ClientData): Promise<string>;
 }
 
-const party = new URL(env.PUBLIC_ORIGIN.split(",")[0] ?? "");
+const relyingParty = new URL(env.PUBLIC_ORIGIN.split(",")[0] ?? "");
 const base64url = (bytes: ArrayBuffer | Uint8Array) => Buffer.from(bytes as Uint8Array).toString("base64url");
 const digest = async (text: string | Uint8Array) => Buffer.from(await crypto.subtle.digest("SHA-256", Buffer.from(text as string)));
 
-/** A head of CBOR (RFC 8949, 3). */
-function head(major: number, value: number): Buffer {
+/** Returns the head of a CBOR data item (RFC 8949, section 3). */
+function cborHead(major: number, value: number): Buffer {
   if (value < 24) return Buffer.from([(major << 5) | value]);
   if (value < 256) return Buffer.from([(major << 5) | 24, value]);
   return Buffer.from([(major << 5) | 25, value >> 8, value & 255]);
@@ -33,43 +34,42 @@ function head(major: number, value: number): Buffer {
 type Cbor = number | string | Uint8Array | Map<number | string, Cbor>;
 
 function cbor(value: Cbor): Buffer {
-  if (typeof value === "number") return value < 0 ? head(1, -1 - value) : head(0, value);
-  if (typeof value === "string") return Buffer.concat([head(3, value.length), Buffer.from(value)]);
-  if (value instanceof Uint8Array) return Buffer.concat([head(2, value.length), value]);
-  return Buffer.concat([head(5, value.size), ...[...value].flatMap(([name, each]) => [cbor(name), cbor(each)])]);
+  if (typeof value === "number") return value < 0 ? cborHead(1, -1 - value) : cborHead(0, value);
+  if (typeof value === "string") return Buffer.concat([cborHead(3, value.length), Buffer.from(value)]);
+  if (value instanceof Uint8Array) return Buffer.concat([cborHead(2, value.length), value]);
+  return Buffer.concat([cborHead(5, value.size), ...[...value].flatMap(([key, item]) => [cbor(key), cbor(item)])]);
 }
 
-/** An ECDSA signature as authenticators give it: DER, of the two numbers that Web Crypto sets side by side. */
+/** Converts an ECDSA signature from the format of Web Crypto, two numbers of 32 bytes, to DER. Authenticators return DER. */
 function der(signature: Uint8Array): Buffer {
   const integer = (bytes: Uint8Array) => {
-    const from = bytes.findIndex((byte) => byte !== 0);
-    const short = bytes.subarray(from);
-    const padded = (short[0] ?? 0) > 127 ? Buffer.from([0, ...short]) : Buffer.from(short);
+    const significant = bytes.subarray(bytes.findIndex((byte) => byte !== 0));
+    const padded = (significant[0] ?? 0) > 127 ? Buffer.from([0, ...significant]) : Buffer.from(significant);
     return Buffer.concat([Buffer.from([2, padded.length]), padded]);
   };
   const body = Buffer.concat([integer(signature.subarray(0, 32)), integer(signature.subarray(32))]);
   return Buffer.concat([Buffer.from([0x30, body.length]), body]);
 }
 
-/** A device of its own with one passkey. `id`: that of the credential. */
+/** Creates a device with one passkey. `id`: the id of the credential. */
 export async function makeAuthenticator(id = base64url(crypto.getRandomValues(new Uint8Array(16)))): Promise<Authenticator> {
   const pair = (await crypto.subtle.generateKey({ name: "ECDSA", namedCurve: "P-256" }, true, ["sign", "verify"])) as CryptoKeyPair;
   const { x = "", y = "" } = (await crypto.subtle.exportKey("jwk", pair.publicKey)) as JsonWebKey;
   const credentialId = Buffer.from(id, "base64url");
-  let count = 0;
+  let signatureCount = 0;
 
   const clientDataOf = (type: string, challenge: string, client: ClientData) =>
-    Buffer.from(JSON.stringify({ type, challenge, origin: party.origin, crossOrigin: false, ...client }));
+    Buffer.from(JSON.stringify({ type, challenge, origin: relyingParty.origin, crossOrigin: false, ...client }));
   const authenticatorData = async (flags: number, rest: Uint8Array) => {
-    count++;
-    return Buffer.concat([await digest(party.hostname), Buffer.from([flags, 0, 0, 0, count]), rest]);
+    signatureCount++;
+    return Buffer.concat([await digest(relyingParty.hostname), Buffer.from([flags, 0, 0, 0, signatureCount]), rest]);
   };
   const response = (parts: object) => JSON.stringify({ id, rawId: id, type: "public-key", clientExtensionResults: {}, response: parts });
 
   return {
     id,
     async register({ challenge }, client = {}) {
-      const numbers: [number, Cbor][] = [
+      const coseKey: [number, Cbor][] = [
         [1, 2],
         [3, -7],
         [-1, 1],
@@ -77,7 +77,7 @@ export async function makeAuthenticator(id = base64url(crypto.getRandomValues(ne
         [-3, Buffer.from(y, "base64url")],
       ];
       const length = Buffer.from([credentialId.length >> 8, credentialId.length & 255]);
-      const attested = Buffer.concat([Buffer.alloc(16), length, credentialId, cbor(new Map(numbers))]);
+      const attested = Buffer.concat([Buffer.alloc(16), length, credentialId, cbor(new Map(coseKey))]);
       // User present, user verified, attested credential data included.
       const authData = await authenticatorData(0x45, attested);
       const attestation = new Map<string, Cbor>([

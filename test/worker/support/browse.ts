@@ -1,13 +1,13 @@
 import { type Answer, call, origin } from "./client.ts";
 
-// A browser without script, on the laptop that runs the Worker.
+// A browser without JavaScript, on the computer that runs the Worker. Its overview requires no sign-in.
 
 export interface Browser {
   get(path: string, headers?: Record<string, string>): Promise<Answer>;
   post(path: string, fields?: Record<string, string | readonly string[]>, headers?: Record<string, string>): Promise<Answer>;
 }
 
-/** Looks at the pages of one account. */
+/** Returns a browser that has selected an account. */
 export function browse(accountId: string): Browser {
   const own = { Cookie: `account=${accountId}`, "Sec-Fetch-Site": "same-origin" };
   return {
@@ -26,9 +26,9 @@ export function browse(accountId: string): Browser {
   };
 }
 
-/** The text of the element that a page labels so. */
+/** Returns the text of the element that has this `aria-label`. */
 export const labelled = (text: string, label: string): string | undefined =>
   new RegExp(`aria-label="${label}"[^>]*>([^<]*)<`).exec(text)?.[1];
 
-/** The value of a hidden field of the first form that has it. */
+/** Returns the value of the first hidden form field with this name, or an empty string. */
 export const hidden = (text: string, name: string): string => new RegExp(`name="${name}" value="([^"]*)"`).exec(text)?.[1] ?? "";

@@ -1,5 +1,6 @@
 import { createExecutionContext } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
+import { vi } from "vitest";
 import { createAccount } from "../../../src/accounts/account.ts";
 import { operatorOn } from "../../../src/accounts/actor.ts";
 import { firstStore } from "../../../src/activity/databases.ts";
@@ -7,35 +8,37 @@ import { signingSecretsIn } from "../../../src/credentials/key-format.ts";
 import { connect } from "../../../src/db/client.ts";
 import { createKey, type NewKey } from "../../../src/keys/create-key.ts";
 import { scopes } from "../../../src/keys/scopes.ts";
-import { foldAccount } from "../../../src/usage/refresh-roll-ups.ts";
+import { rollUpAccount } from "../../../src/usage/roll-up-buckets.ts";
 import { commitTo } from "../../../src/webhooks/outbox.ts";
 import { invocation } from "./counted.ts";
-import { checkAnswer } from "./documented.ts";
+import { checkResponse } from "./documented.ts";
 
 export const origin = "http://localhost";
 export const db = connect(env.DB);
-/** The activity database that accounts of the tests have, unless they ask for another. */
+/** The default activity database of the tests' accounts. */
 export const activity = connect(env.ACTIVITY_0);
 
-/** What verbs take that read the log and figures: those are brought up to date at once, even a moment after the last time. */
+/** Returns the context of functions that read the log or usage. Each read refreshes the roll-ups, even directly after another refresh. */
 export const readingLog = (accountId: string, now = Date.now()) => ({
   db,
   activity,
   actor: operatorOn(accountId),
   now,
-  refresh: async (id: string) => void (await foldAccount(env.ACTIVITY_0, id)),
+  refresh: async (id: string) => void (await rollUpAccount(env.ACTIVITY_0, id)),
 });
 export const signing = signingSecretsIn(env);
 
+/** A response, as a client without types sees it. */
 export interface Answer {
   status: number;
   headers: Headers;
-  // biome-ignore lint/suspicious/noExplicitAny: what a stranger's client sees has no type
+  /** The parsed body of a JSON response, or null. */
+  // biome-ignore lint/suspicious/noExplicitAny: a client without types sees any JSON
   body: any;
   text: string;
 }
 
-/** One request, as it would come over the network; the body of the answer is read and, where it is JSON, parsed. What an operation answers is held to the document. */
+/** Sends a request to the Worker and reads the response. Fails if an operation of the OpenAPI document does not document the response. */
 export async function call(method: string, path: string, { key, body, ...headers }: Call = {}): Promise<Answer> {
   const sent = new Headers(Object.entries(headers).map(([name, value]) => [name, String(value)]));
   if (key) sent.set("Authorization", `Bearer ${key}`);
@@ -48,20 +51,22 @@ export async function call(method: string, path: string, { key, body, ...headers
     redirect: "manual",
     ...(payload !== undefined && { body: payload }),
   });
-  const answer = await answerOf(await exports.default.fetch(request));
-  checkAnswer(method, path, answer);
-  return answer;
+  const response = await answerOf(await exports.default.fetch(request));
+  checkResponse(method, path, response);
+  return response;
 }
 
-/** What a client sees of an answer. */
+/** Reads the body of a response, and parses it if it is JSON. */
 export async function answerOf(response: Response): Promise<Answer> {
   const text = await response.text();
   const isJson = /[/+]json\b/.test(response.headers.get("Content-Type") ?? "") && text !== "";
   return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : null, text };
 }
 
+/** The options of `call`. Other properties than `key` and `body` are headers. */
 export interface Call {
   key?: string;
+  /** A string, bytes and a stream are sent unchanged. Other values are sent as JSON. */
   body?: unknown;
   [header: string]: unknown;
 }
@@ -69,35 +74,36 @@ export interface Call {
 export interface Tenant {
   accountId: string;
   keyId: string;
-  /** A secret key with every scope, unless it was asked for another. */
+  /** The secret key of `keyId`. */
   key: string;
 }
 
-/** A new account with a key of its own, made by the code that the commands use. */
+/** Creates an account with one key, with the code behind the commands. The key has every scope unless `input` names others. */
 export async function makeTenant(input: Partial<NewKey> = {}, activityStore = firstStore): Promise<Tenant> {
   const account = await createAccount({ db, now: Date.now() }, { name: "Tenant", email: "tenant@example.com", activityStore });
   return { accountId: account.id, ...(await makeKey(account.id, input)) };
 }
 
-/** A further key of an account, made by the operator. */
+/** Creates a key of an account as the operator. The key has every scope unless `input` names others. */
 export async function makeKey(accountId: string, input: Partial<NewKey> = {}): Promise<{ keyId: string; key: string }> {
-  const making = { db, now: Date.now(), actor: operatorOn(accountId), commit: commitTo({ db }), signing: signing[0] };
-  const made = await invocation("making a key", () => createKey(making, { name: "Test key", scopes: [...scopes], ...input }));
-  return { keyId: made.key.id, key: made.secretKey };
+  const context = { db, now: Date.now(), actor: operatorOn(accountId), commit: commitTo({ db }), signing: signing[0] };
+  const created = await invocation("createKey", () => createKey(context, { name: "Test key", scopes: [...scopes], ...input }));
+  return { keyId: created.key.id, key: created.secretKey };
 }
 
-/** Runs the cron job, as of `at`. */
+/** Runs the scheduled jobs as if the time were `at`, in milliseconds since the epoch. */
 export async function cron(at = Date.now()): Promise<void> {
   const { default: worker } = await import("./main.ts");
   await worker.scheduled({ scheduledTime: at, cron: "* * * * *", noRetry() {} }, env, createExecutionContext());
 }
 
-/** Repeats a look until it shows what is wanted, for two seconds: as long as the log may take. */
-export async function within2s<Seen>(look: () => Promise<Seen>, isWanted: (seen: Seen) => boolean): Promise<Seen> {
-  const until = Date.now() + 2000;
-  for (;;) {
-    const seen = await look();
-    if (isWanted(seen) || Date.now() > until) return seen;
-    await new Promise((resolve) => setTimeout(resolve, 40));
-  }
-}
+/** Reads a value until it meets a condition, and returns the value. Throws after two seconds, the maximum delay of the log and of usage. */
+export const within2s = <Value>(read: () => Promise<Value>, meetsCondition: (value: Value) => boolean): Promise<Value> =>
+  vi.waitFor(
+    async () => {
+      const value = await read();
+      if (!meetsCondition(value)) throw new Error(`The value never met the condition: ${JSON.stringify(value)?.slice(0, 2000)}`);
+      return value;
+    },
+    { timeout: 2000, interval: 40 },
+  );

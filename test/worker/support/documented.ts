@@ -5,8 +5,8 @@ import { closedDocument } from "../../../scripts/openapi/document.ts";
 import { routers } from "../../../src/surfaces/mounts.ts";
 import type { Answer } from "./client.ts";
 
-// The operations of the OpenAPI document. What clients see of it is open for members and codes to come; here, answers
-// are held to the closed form.
+// The operations of the OpenAPI document. The published document allows members and codes of later releases. Tests check responses against
+// the closed form of the document, which allows neither.
 
 export const document = closedDocument(routers) as unknown as {
   paths: Record<string, Record<string, unknown>>;
@@ -20,14 +20,15 @@ export interface Operation {
   responses: Record<string, { headers?: Record<string, unknown>; content?: Record<string, { schema: Schema; examples?: object }> }>;
 }
 
+/** All operations of the document, each with its method and path. */
 export const operations = Object.entries(document.paths).flatMap(([path, item]) =>
   Object.entries(item).map(([method, operation]) => ({ method: method.toUpperCase(), path, ...(operation as unknown as Operation) })),
 );
 
-export type Walked = (typeof operations)[number];
+export type DocumentedOperation = (typeof operations)[number];
 
-/** The headers of every response. The guide describes them, not each operation. */
-const ofAll =
+/** The headers that every response may have. The guide describes them instead of each operation. */
+const commonHeaders =
   /^(content-type|content-length|cache-control|content-security-policy|x-content-type-options|strict-transport-security|access-control-.*)$/;
 
 const validators = new Map<Schema, Validator>();
@@ -38,33 +39,37 @@ function validatorOf(schema: Schema): Validator {
   return validator;
 }
 
-const forms = operations.map((operation) => ({ operation, form: new RegExp(`^${operation.path.replaceAll(/\{\w+\}/g, "[^/]+")}$`) }));
+const pathPatterns = operations.map((operation) => ({
+  operation,
+  pattern: new RegExp(`^${operation.path.replaceAll(/\{\w+\}/g, "[^/]+")}$`),
+}));
 
-/** Holds an answer to the document, where it is one of an operation. */
-export function checkAnswer(method: string, path: string, answer: Answer): void {
+/** Fails if a response to an operation of the document is not documented. Ignores responses to other requests. */
+export function checkResponse(method: string, path: string, response: Answer): void {
   const [pathname = ""] = path.split("?");
-  const ofPath = operations.some((operation) => operation.path === pathname)
-    ? forms.filter(({ operation }) => operation.path === pathname)
-    : forms.filter(({ form }) => form.test(pathname));
-  const found = ofPath.find(({ operation }) => operation.method === method);
-  if (found) expectDocumented(found.operation, answer);
+  const candidates = operations.some((operation) => operation.path === pathname)
+    ? pathPatterns.filter(({ operation }) => operation.path === pathname)
+    : pathPatterns.filter(({ pattern }) => pattern.test(pathname));
+  const found = candidates.find(({ operation }) => operation.method === method);
+  if (found) expectDocumented(found.operation, response);
 }
 
-export function expectDocumented(operation: Walked, answer: Answer): void {
-  const response = operation.responses[String(answer.status)];
-  expect(response, `${operation.operationId} answers ${answer.status}, which it does not document`).toBeDefined();
-  const documented = Object.keys(response?.headers ?? {}).map((name) => name.toLowerCase());
-  const undocumented = [...answer.headers.keys()].filter((name) => !ofAll.test(name) && !documented.includes(name));
-  expect(undocumented, `${operation.operationId} answers ${answer.status} with headers that it does not document`).toEqual([]);
-  const mediaType = answer.headers.get("Content-Type")?.split(";")[0] ?? "";
-  const schema = response?.content?.[mediaType]?.schema;
-  if (answer.text === "") {
-    expect(response?.content).toBeUndefined();
+/** Fails unless the operation documents the status, the headers, the media type, the body and the error code of a response. */
+export function expectDocumented({ operationId, responses }: DocumentedOperation, { status, headers, text, body }: Answer): void {
+  const documented = responses[String(status)];
+  expect(documented, `${operationId} responds with the status ${status}, which it does not document`).toBeDefined();
+  const documentedHeaders = Object.keys(documented?.headers ?? {}).map((name) => name.toLowerCase());
+  const undocumented = [...headers.keys()].filter((name) => !commonHeaders.test(name) && !documentedHeaders.includes(name));
+  expect(undocumented, `${operationId} responds with ${status} and headers that it does not document`).toEqual([]);
+  const mediaType = headers.get("Content-Type")?.split(";")[0] ?? "";
+  const content = documented?.content?.[mediaType];
+  if (text === "") {
+    expect(documented?.content).toBeUndefined();
     return;
   }
-  expect(schema, `${operation.operationId} answers ${answer.status} as ${mediaType}, which it does not document`).toBeDefined();
-  const { valid, errors } = validatorOf(schema as Schema).validate(mediaType.endsWith("json") ? answer.body : parse(answer.text));
+  expect(content?.schema, `${operationId} responds with ${status} as ${mediaType}, which it does not document`).toBeDefined();
+  const { valid, errors } = validatorOf(content?.schema as Schema).validate(mediaType.endsWith("json") ? body : parse(text));
   expect(valid, JSON.stringify(errors)).toBe(true);
-  // Only the codes that may occur there are documented.
-  if (answer.status >= 400) expect(Object.keys(response?.content?.[mediaType]?.examples ?? {})).toContain(answer.body.code);
+  // The examples of a status are the error codes that the operation documents.
+  if (status >= 400) expect(Object.keys(content?.examples ?? {})).toContain(body.code);
 }

@@ -4,7 +4,10 @@ import { writeEntries } from "../../../src/activity/write-entries.ts";
 import { newId } from "../../../src/ids/ids.ts";
 import type { Tenant } from "./client.ts";
 
-/** An entry of the log at a time of one's choice: a successful read, unless `more` says otherwise. */
+/** The options of `vi.waitFor` for a request to appear in the log. The log may be two seconds late. */
+export const logDelay = { timeout: 2000, interval: 40 };
+
+/** Returns a log entry of a given time, in milliseconds since the epoch: a successful read, unless `more` replaces fields. */
 export const entryOf = (tenant: Pick<Tenant, "accountId" | "keyId">, timeMs: number, more: Partial<Entry> = {}): Entry => ({
   accountId: tenant.accountId,
   id: newId("req", timeMs),
@@ -25,5 +28,5 @@ export const entryOf = (tenant: Pick<Tenant, "accountId" | "keyId">, timeMs: num
   ...more,
 });
 
-/** Writes entries of any age to the log. */
+/** Writes entries of any age to the log, in D1. */
 export const write = (entries: Entry[]) => writeEntries({ d1: env.ACTIVITY_0, writer: 0, now: Date.now() }, entries);

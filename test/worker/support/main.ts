@@ -1,22 +1,22 @@
 import * as worker from "../../../src/index.ts";
 import { callsOf, countWorkerCall, invocation, isWithin } from "./counted.ts";
 
-// The Worker of the tests: that of src/index.ts, with each invocation counted (counted.ts).
+// The Worker of the tests: the Worker of src/index.ts, with a count of each invocation (counted.ts).
 
 type Instance = object;
-// biome-ignore lint/suspicious/noExplicitAny: TypeScript asks it of a class that is extended
-type Constructor = new (...given: any[]) => Instance;
+// biome-ignore lint/suspicious/noExplicitAny: TypeScript requires it for a class that is extended
+type Constructor = new (...args: any[]) => Instance;
 
-/** A class whose methods are invocations of their own, unless the instance calls them itself. */
+/** Returns a subclass in which each call of a method is a separate invocation, unless the instance calls its own method. */
 function counted<Base extends Constructor>(name: string, base: Base, options: { isExempt?: boolean } = {}): Base {
   const Counted = class extends base {};
   for (const method of methodsOf(base.prototype)) {
-    const own = Reflect.get(base.prototype, method) as (...given: unknown[]) => unknown;
+    const own = Reflect.get(base.prototype, method) as (...args: unknown[]) => unknown;
     Object.defineProperty(Counted.prototype, method, {
       configurable: true,
       writable: true,
-      value(this: Instance, ...given: unknown[]) {
-        const run = () => own.apply(this, given);
+      value(this: Instance, ...args: unknown[]) {
+        const run = () => own.apply(this, args);
         return isWithin(this) ? run() : invocation(`${name}.${method}`, run, { owner: this, ...options });
       },
     });
@@ -24,7 +24,7 @@ function counted<Base extends Constructor>(name: string, base: Base, options: { 
   return Counted;
 }
 
-/** The names of the methods that are our own, those of `cloudflare:workers` left out. */
+/** Returns the names of the methods of a class and its base classes, without the base classes of `cloudflare:workers`. */
 function methodsOf(prototype: object): string[] {
   const parent = Object.getPrototypeOf(prototype) as object | null;
   if (parent === null || parent === Object.prototype || Object.getPrototypeOf(parent) === null) return [];
@@ -37,7 +37,7 @@ function methodsOf(prototype: object): string[] {
   ];
 }
 
-/** A context whose `exports` are counted as calls to other Workers. */
+/** Returns a context that counts each call through its `exports` as a call to another Worker. */
 const withCountedExports = (ctx: ExecutionContext): ExecutionContext =>
   new Proxy(ctx, {
     get: (target, name) => {
@@ -48,7 +48,7 @@ const withCountedExports = (ctx: ExecutionContext): ExecutionContext =>
   });
 
 export const KeyGuard = counted("KeyGuard", worker.KeyGuard);
-// Its budget is not enforced: it drains without counting.
+// Exempt from the limits, because the log writer drains its journal without counting its statements.
 export const ActivityWriter = counted("ActivityWriter", worker.ActivityWriter, { isExempt: true });
 export const Deliverer = counted("Deliverer", worker.Deliverer);
 

@@ -1,10 +1,10 @@
 import { exports } from "cloudflare:workers";
 import { type Answer, answerOf, origin } from "./client.ts";
 
-/** The token whose hash the Worker of the tests has (vitest.config.ts), under the name `tests`. */
+/** The operator token. vitest.config.ts configures its hash under the name `tests`. */
 export const operatorToken = "dvop_token-of-the-tests";
 
-/** One call of the operator's API. */
+/** Calls the operator API. */
 export async function operate(method: string, path: string, body?: unknown, token = operatorToken): Promise<Answer> {
   const request = new Request(`${origin}/operator/api${path}`, {
     method,
@@ -14,8 +14,8 @@ export async function operate(method: string, path: string, body?: unknown, toke
   return answerOf(await exports.default.fetch(request));
 }
 
-/** What operators did to an account, the latest first. */
-export async function operationsOn(accountId: string): Promise<string[]> {
+/** Returns the names of the operator's actions on an account, newest first. */
+export async function operatorActionsOn(accountId: string): Promise<string[]> {
   const { body } = await operate("GET", "/audit");
   return body.data.filter((each: { account_id: string }) => each.account_id === accountId).map(({ action }: { action: string }) => action);
 }

@@ -1,62 +1,61 @@
 import type { Schema } from "@cfworker/json-schema";
 import { type Answer, type Call, call, makeKey, type Tenant, within2s } from "./client.ts";
-import { document, operations, type Walked } from "./documented.ts";
-import { newPath, receiver, until } from "./receiver.ts";
+import { type DocumentedOperation, document, operations } from "./documented.ts";
+import { newPath, receiver, waitForAttempts } from "./receiver.ts";
 
 // A sample of each operation of the OpenAPI document.
 
-/** What one operation is called with to succeed. `id` makes the thing that the path names. */
+/** The request with which an operation succeeds. */
 export interface Sample extends Call {
+  /** The status of the response. */
   status: number;
   query?: string;
+  /** Creates the resource that the path names. Returns its id. */
   id?: (tenant: Tenant) => Promise<string>;
-  /** Makes what a list or figure is to show, so that its items are seen. */
+  /** Creates data, so that a list or a figure in the response is not empty. */
   before?: (tenant: Tenant) => Promise<unknown>;
 }
 
-const made = async (path: string, tenant: Tenant, body: unknown) =>
+/** Sends a POST request. Returns the id of the created resource. */
+const post = async (path: string, tenant: Tenant, body: unknown) =>
   (await call("POST", `/api/v1${path}`, { key: tenant.key, body })).body.id as string;
-const user = (tenant: Tenant) => made("/users", tenant, { name: "Ada", email: `${crypto.randomUUID()}@example.com` });
+const user = (tenant: Tenant) => post("/users", tenant, { name: "Ada", email: `${crypto.randomUUID()}@example.com` });
 const key = async (tenant: Tenant) => (await makeKey(tenant.accountId, { scopes: ["usage:read"] })).keyId;
-/** An event of a type that every API has. */
-const newKey = (tenant: Tenant) => made("/keys", tenant, { name: "Another", scopes: [] });
+/** Creates a key, which emits an event. Events of keys exist in every API that is built on this project. */
+const createKey = (tenant: Tenant) => post("/keys", tenant, { name: "Another", scopes: [] });
 const entry = async (tenant: Tenant) => {
   const id = (await call("GET", "/api/v1/me", { key: tenant.key })).headers.get("X-Request-Id") ?? "";
   await within2s(
     () => call("GET", `/api/v1/activity/${id}`, { key: tenant.key }),
-    (answer) => answer.status === 200,
+    ({ status }) => status === 200,
   );
   return id;
 };
 
-const webhook = (tenant: Tenant) => made("/webhooks", tenant, { url: receiver + newPath(), event_types: ["key.created"] });
+const webhook = (tenant: Tenant) => post("/webhooks", tenant, { url: receiver + newPath(), event_types: ["key.created"] });
 const usedWebhook = async (tenant: Tenant) => {
   const id = await webhook(tenant);
-  await newKey(tenant);
+  await createKey(tenant);
   return id;
 };
 const firstOf = async (path: string, tenant: Tenant) =>
   (await call("GET", `/api/v1${path}`, { key: tenant.key })).body.data[0].id as string;
 const delivery = async (tenant: Tenant) => firstOf(`/webhooks/${await usedWebhook(tenant)}/deliveries`, tenant);
-/** One whose first attempt has failed, so that it waits for the next. */
+/** Creates a delivery whose first attempt has failed, so that the delivery waits for its second attempt. Returns its id. */
 const waitingDelivery = async (tenant: Tenant) => {
-  const webhookId = await made("/webhooks", tenant, { url: receiver + newPath("fail"), event_types: ["key.created"] });
-  await newKey(tenant);
+  const webhookId = await post("/webhooks", tenant, { url: receiver + newPath("fail"), event_types: ["key.created"] });
+  await createKey(tenant);
   const id = await firstOf(`/webhooks/${webhookId}/deliveries`, tenant);
-  // However busy the machine is: until its first attempt is on record, it is being made.
-  await until(
-    () => call("GET", `/api/v1/deliveries/${id}`, { key: tenant.key }),
-    ({ body }) => body.attempts.length > 0,
-  );
+  await waitForAttempts(tenant, id, 1);
   return id;
 };
 const event = async (tenant: Tenant) => {
-  await newKey(tenant);
+  await createKey(tenant);
   return firstOf("/events", tenant);
 };
-const redelivery = async (tenant: Tenant) => made(`/webhooks/${await webhook(tenant)}/redeliver`, tenant, { from: "2026-01-31T09:30:00Z" });
+const redelivery = async (tenant: Tenant) => post(`/webhooks/${await webhook(tenant)}/redeliver`, tenant, { from: "2026-01-31T09:30:00Z" });
 
-/** The samples of operations that are not standard, or whose example does not do. */
+/** The samples of operations that are not standard, or whose example in the document does not succeed. */
 const samples: Record<string, Sample> = {
   listUsers: { status: 200, before: user },
   createUser: { status: 201, body: { name: "Ada", email: "ada@example.com" } },
@@ -65,11 +64,11 @@ const samples: Record<string, Sample> = {
   deleteUser: { status: 204, id: user },
   updateTask: {
     status: 200,
-    id: (tenant) => made("/tasks", tenant, { title: "Write it down" }),
+    id: (tenant) => post("/tasks", tenant, { title: "Write it down" }),
     body: { status: "done" },
     "Content-Type": "application/merge-patch+json",
   },
-  getAnalytics: { status: 200, before: async (tenant) => made("/tasks", tenant, { title: "x", assignee_id: await user(tenant) }) },
+  getAnalytics: { status: 200, before: async (tenant) => post("/tasks", tenant, { title: "x", assignee_id: await user(tenant) }) },
   getMe: { status: 200 },
   getRateLimit: { status: 200 },
   getUsage: { status: 200, before: entry },
@@ -86,7 +85,7 @@ const samples: Record<string, Sample> = {
   getOpenApi: { status: 200 },
   getOpenApiYaml: { status: 200 },
   listEventTypes: { status: 200 },
-  listEvents: { status: 200, before: newKey },
+  listEvents: { status: 200, before: createKey },
   getEvent: { status: 200, id: event },
   listWebhooks: { status: 200, before: webhook },
   createWebhook: { status: 201, body: { url: "https://hooks.acme.dev/", event_types: ["*"] } },
@@ -104,38 +103,44 @@ const samples: Record<string, Sample> = {
   getRedelivery: { status: 200, id: redelivery },
 };
 
-/** The example of a schema of the document. */
+/** Returns the example of a schema of the document. */
 const exampleOf = (schema: Schema): unknown => {
-  const named = typeof schema.$ref === "string" ? (document.components.schemas[schema.$ref.split("/").at(-1) ?? ""] as Schema) : schema;
-  return named.example;
+  const resolved = typeof schema.$ref === "string" ? (document.components.schemas[schema.$ref.split("/").at(-1) ?? ""] as Schema) : schema;
+  return resolved.example;
 };
 
-/** The example of what an operation takes. */
-const bodyOf = ({ requestBody }: Walked): unknown => {
+/** Returns the example of an operation's request body. */
+const bodyOf = ({ requestBody }: DocumentedOperation): unknown => {
   const schema = requestBody?.content["application/json"]?.schema;
   return schema && exampleOf(schema);
 };
 
-/** The sample of an operation that lists, makes, reads, changes or deletes a thing, from the examples of the document. */
-function standardSample(operation: Walked): Sample | undefined {
+/** Builds the sample of an operation that lists, creates, reads, changes or deletes a resource, from the examples of the document. */
+function standardSample(operation: DocumentedOperation): Sample | undefined {
   const collection = operation.path.replace("/{id}", "");
   const creation = operations.find(({ method, path }) => method === "POST" && path === collection);
   const content = creation && bodyOf(creation);
   if (content === undefined) return undefined;
-  const make = (tenant: Tenant) => made(collection.replace("/api/v1", ""), tenant, content);
-  const isOne = operation.path.endsWith("/{id}");
-  if (!isOne) return operation.method === "POST" ? { status: 201, body: content } : { status: 200, before: make };
-  return { status: operation.method === "DELETE" ? 204 : 200, id: make, ...(operation.method === "PATCH" && { body: bodyOf(operation) }) };
+  const create = (tenant: Tenant) => post(collection.replace("/api/v1", ""), tenant, content);
+  if (!operation.path.endsWith("/{id}"))
+    return operation.method === "POST" ? { status: 201, body: content } : { status: 200, before: create };
+  return {
+    status: operation.method === "DELETE" ? 204 : 200,
+    id: create,
+    ...(operation.method === "PATCH" && { body: bodyOf(operation) }),
+  };
 }
 
-export const sampleOf = (operation: Walked): Sample => {
+/** Returns the sample of an operation. Throws if the operation has none. */
+export const sampleOf = (operation: DocumentedOperation): Sample => {
   const sample = samples[operation.operationId] ?? standardSample(operation);
-  if (!sample) throw new Error(`operation ${operation.operationId} has no sample, and so none of the shared cases`);
+  if (!sample) throw new Error(`the operation ${operation.operationId} has no sample, which the tests of every operation need`);
   return sample;
 };
 
-export async function ask(operation: Walked, tenant: Tenant, withKey: string | undefined): Promise<Answer> {
-  const { status: _, query = "", id, before: __, ...sent } = sampleOf(operation);
+/** Calls an operation with its sample and any key, or without a key. The resource that the path names belongs to `tenant`. */
+export async function callOperation(operation: DocumentedOperation, tenant: Tenant, key: string | undefined): Promise<Answer> {
+  const { status: _, query = "", id, before: __, ...request } = sampleOf(operation);
   const path = id ? operation.path.replace("{id}", await id(tenant)) : operation.path;
-  return call(operation.method, path + query, { ...sent, ...(withKey !== undefined && { key: withKey }) });
+  return call(operation.method, path + query, { ...request, ...(key !== undefined && { key }) });
 }

@@ -1,24 +1,28 @@
 import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { generateSignedCookie } from "hono/cookie";
+import { expect, vi } from "vitest";
 import { createApp } from "../../../src/app.ts";
 import { cookieSecrets } from "../../../src/http/signed-cookie.ts";
-import { makeSetup } from "../../../src/identity/invitations.ts";
-import { claim } from "../../../src/identity/join.ts";
+import { createSetupLink } from "../../../src/identity/invitations.ts";
+import { acceptInvitation } from "../../../src/identity/join.ts";
 import type { Member } from "../../../src/identity/member.ts";
 import type { Role } from "../../../src/identity/roles.ts";
 import { idBound } from "../../../src/ids/ids.ts";
 import { minuteMs } from "../../../src/time/clock.ts";
 import { type Answer, answerOf, db, origin } from "./client.ts";
+import { backdateSessions, readLastSeen, setRoleOfOpenInvitations } from "./member-rows.ts";
 
-// Members, made by the code that the pages use but for the passkey itself, for which it takes a browser (test/browser/sign-in.test.ts),
-// on a Worker whose overview is closed.
+// Members for tests. The code of the pages creates them, except for the passkey: only a browser can create a real one
+// (test/browser/sign-in.test.ts). The overview in these tests requires a sign-in.
 
 const app = createApp({ isLocal: true, isOpen: false });
 
 export interface Person {
   member: Member;
+  /** The recovery codes of the member. */
   codes: string[];
+  /** The session cookie, as a browser sends it. */
   cookie: string;
   get(path: string, headers?: Record<string, string>): Promise<Answer>;
   post(
@@ -29,8 +33,8 @@ export interface Person {
   ): Promise<Answer>;
 }
 
-/** One request to the closed overview. */
-export async function ask(
+/** Sends a request to an overview that requires a sign-in. */
+export async function sendRequest(
   method: string,
   path: string,
   headers: Record<string, string> = {},
@@ -44,69 +48,85 @@ export async function ask(
   return answer;
 }
 
-/** Asks with a cookie, as a browser would. */
+export { sendRequest as ask };
+
+/** The headers of a form that one of the overview's own pages sends. */
+export const formHeaders = { Origin: origin, "Content-Type": "application/x-www-form-urlencoded" };
+
+/** Sends a form to an overview that requires a sign-in, without a session. */
+export const postForm = (path: string, fields: Record<string, string> = {}, headers: Record<string, string> = {}) =>
+  sendRequest("POST", path, { ...formHeaders, ...headers }, new URLSearchParams(fields).toString());
+
+/** Returns functions that send requests with a cookie, as a browser does. */
 export function withCookie(cookie: string): Pick<Person, "get" | "post"> {
   return {
-    get: (path, headers = {}) => ask("GET", path, { Cookie: cookie, ...headers }),
+    get: (path, headers = {}) => sendRequest("GET", path, { Cookie: cookie, ...headers }),
     post(path, fields = {}, headers = {}, bindings = env) {
       const body = new URLSearchParams();
       for (const [name, value] of Object.entries(fields)) for (const each of [value].flat()) body.append(name, each);
-      return ask("POST", path, { Cookie: cookie, ...form, ...headers }, body.toString(), bindings);
+      return sendRequest("POST", path, { Cookie: cookie, ...formHeaders, ...headers }, body.toString(), bindings);
     },
   };
 }
 
-/** The cookie of a session, as a browser sends it. */
+/** Returns the cookie of a session, as a browser sends it. */
 export async function sessionCookie(token: string): Promise<string> {
-  const [set = ""] = (await generateSignedCookie("session", token, cookieSecrets(env)[0] ?? "")).split(";");
-  return set;
+  const [cookie = ""] = (await generateSignedCookie("session", token, cookieSecrets(env)[0] ?? "")).split(";");
+  return cookie;
 }
 
-/** The token of the session that a cookie holds. */
-export const tokenIn = (cookie: string): string => /=([\w-]{43})\./.exec(cookie)?.[1] ?? "";
+/** Returns the session cookie that a response sets, as a browser sends it back, or an empty string. */
+export const sessionCookieOf = ({ headers }: Answer): string => /session=[^;]+/.exec(headers.get("Set-Cookie") ?? "")?.[0] ?? "";
 
-const from = { ip: "203.0.113.7", country: "NO", userAgent: "A browser" };
+/** Returns the session token that a cookie contains. */
+export const sessionTokenIn = (cookie: string): string => /=([\w-]{43})\./.exec(cookie)?.[1] ?? "";
 
-/** A member with a role, who has just joined. */
+/** The origin of a request whose sender is not known. */
+export const noOrigin = { ip: null, country: null, userAgent: null };
+
+/** Returns the details of a passkey without a usable key. */
+export const fakePasskey = (id: string = crypto.randomUUID()) => ({ id, name: "A passkey", publicKey: "", counter: 0, transports: [] });
+
+export const newEmailAddress = () => `${crypto.randomUUID()}@example.com`;
+
+/** Creates a member with a role, who has just joined. */
 export async function makePerson(accountId: string, role: Role = "owner"): Promise<Person> {
   const now = Date.now();
-  const setup = await makeSetup({ db, now }, accountId);
-  await env.DB.prepare("UPDATE invitations SET role = ? WHERE account_id = ? AND used_by IS NULL").bind(role, accountId).run();
+  const token = await createSetupLink({ db, now }, accountId);
+  await setRoleOfOpenInvitations(accountId, role);
   const id = crypto.randomUUID();
-  const claimed = await claim({ db }, now, {
-    token: setup,
+  const claimed = await acceptInvitation({ db }, now, {
+    token,
     person: { name: `${role} ${id.slice(0, 4)}`, email: `${id}@example.com` },
-    passkey: { id, name: "A passkey", publicKey: "", counter: 0, transports: [] },
-    from,
+    passkey: fakePasskey(id),
+    from: { ip: "203.0.113.7", country: "NO", userAgent: "A browser" },
   });
   const cookie = await sessionCookie(claimed.token);
   return { member: claimed.member, codes: claimed.codes, cookie, ...withCookie(cookie) };
 }
 
 export interface HeldForm {
-  /** Sends what is left of the form. */
+  /** Sends the rest of the form. Returns the response. */
   release(): Promise<Answer>;
 }
 
-/** Sends half of a form with a session, and waits until the visitor was let in by it: what is done by then was prepared before. */
+/**
+ * Sends the first part of a form with a session, and waits until the app has accepted the session. Holds back the rest of the form, so that a
+ * test can change the member before the app reads the whole form.
+ */
 export async function holdForm({ member, cookie }: Person, path: string, fields: Record<string, string>): Promise<HeldForm> {
-  await age(member, "last_seen_at", 2 * minuteMs);
-  const seen = () => env.DB.prepare("SELECT max(last_seen_at) AS at FROM sessions WHERE member_id = ?").bind(member.id).first<number>("at");
-  const before = await seen();
+  // The app updates the last use of a session only if that time is more than a minute ago.
+  await backdateSessions(member.id, "last_seen_at", 2 * minuteMs);
+  const lastSeen = await readLastSeen(member.id);
   const body = new TextEncoder().encode(new URLSearchParams(fields).toString().padEnd(64, "&"));
   const { readable, writable } = new FixedLengthStream(body.length);
-  const headers = {
-    Cookie: cookie,
-    Origin: origin,
-    "Content-Type": "application/x-www-form-urlencoded",
-    "Content-Length": String(body.length),
-  };
+  const headers = { Cookie: cookie, ...formHeaders, "Content-Length": String(body.length) };
   const ctx = createExecutionContext();
   const request = new Request(origin + path, { method: "POST", headers, body: readable, redirect: "manual" });
   const response = Promise.resolve(app.fetch(request, env, ctx));
   const writer = writable.getWriter();
   await writer.write(body.subarray(0, 10));
-  while ((await seen()) === before) await new Promise((resolve) => setTimeout(resolve, 10));
+  await vi.waitFor(async () => expect(await readLastSeen(member.id)).not.toBe(lastSeen), { timeout: 10_000, interval: 10 });
   return {
     async release() {
       await writer.write(body.subarray(10));
@@ -118,19 +138,12 @@ export async function holdForm({ member, cookie }: Person, path: string, fields:
   };
 }
 
-/** Makes it some time since a member last showed who they are. */
-export const age = (member: Member, column: "verified_at" | "last_seen_at" | "created_at", ms: number) =>
-  env.DB.prepare(`UPDATE sessions SET ${column} = ${column} - ? WHERE member_id = ?`).bind(ms, member.id).run();
-
-/** The headers of a form that a page of ours sends. */
-export const form = { Origin: origin, "Content-Type": "application/x-www-form-urlencoded" };
-
-/** Whether a response leads to the sign-in. */
-export const isOut = ({ status, headers }: { status: number; headers: Headers }) =>
+/** Whether a response redirects to the sign-in page. */
+export const redirectsToSignIn = ({ status, headers }: Pick<Answer, "status" | "headers">) =>
   status === 303 && /^\/login/.test(headers.get("Location") ?? "");
 
-/** Puts entries about a member's own sign-in into the audit log. */
-export const storeOwn = ({ member }: Person, action: string, count: number) =>
+/** Adds audit log entries about a member's own sign-in. */
+export const insertOwnAuditEntries = ({ member }: Person, action: string, count: number) =>
   env.DB.prepare(
     `INSERT INTO audit (account_id, id, actor_type, actor_id, action, target_type, target_id, changes)
     WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < ?5)

@@ -1,40 +1,65 @@
 import { env } from "cloudflare:workers";
 import { Webhook } from "standardwebhooks";
-import { expect, inject } from "vitest";
+import { expect, inject, vi } from "vitest";
 import type { Received } from "../../../scripts/receiving.ts";
+import { type DeliveryContext, deliver } from "../../../src/webhooks/deliver.ts";
 import { encryptionSecrets } from "../../../src/webhooks/encryption.ts";
+import { testEvent } from "../../../src/webhooks/events.ts";
+import { commitEvents } from "../../../src/webhooks/write-events.ts";
 import { call, db, type Tenant } from "./client.ts";
 
+/** The URL of the local receiver of webhooks (scripts/receiving.ts). */
 export const receiver = inject("receiver");
 
-/** A path of the receiver that nobody else uses. */
+/** Returns a new path of the receiver. `behaviour` selects how the receiver responds (scripts/receiving.ts). */
 export const newPath = (behaviour = "take") => `/${behaviour}/${crypto.randomUUID()}`;
 
+/** Returns the requests that the receiver got at a path, oldest first. */
 export const receivedAt = async (path: string): Promise<Received[]> => (await fetch(`${receiver}/received?path=${path}`)).json();
 
-/** Returns what `deliver` needs to make an attempt here and now. `more` replaces parts of it. */
-export const delivering = (more: object = {}) => ({
-  db,
-  fetch: (input: RequestInfo | URL, init?: RequestInit) => fetch(input, init),
-  now: Date.now,
-  random: Math.random,
-  encryption: encryptionSecrets(env),
-  urls: { isLocal: true, ownHosts: [] },
-  enqueue: () => {},
-  ...more,
-});
+/** The options of `vi.waitFor` for the effects of a delivery: the timeout and the interval, in milliseconds. */
+export const deliveryWait = { timeout: 8000, interval: 25 };
 
-/** Repeats a look until it shows what is wanted, for eight seconds. */
-export async function until<Seen>(look: () => Promise<Seen>, isWanted: (seen: Seen) => boolean): Promise<Seen> {
-  const giveUpAt = Date.now() + 8000;
-  for (;;) {
-    const seen = await look();
-    if (isWanted(seen) || Date.now() > giveUpAt) return seen;
-    await new Promise((resolve) => setTimeout(resolve, 25));
-  }
+/** Waits until the receiver has got exactly `count` requests at a path, and returns the requests. */
+export const waitForRequests = (path: string, count: number): Promise<Received[]> =>
+  vi.waitFor(async () => {
+    const requests = await receivedAt(path);
+    expect(requests).toHaveLength(count);
+    return requests;
+  }, deliveryWait);
+
+/** Waits until the receiver has got exactly one request at a path, and returns the request. */
+export async function waitForRequest(path: string): Promise<Received> {
+  const [request] = await waitForRequests(path, 1);
+  if (!request) throw new Error(`the receiver got no request at ${path}`);
+  return request;
 }
 
-/** Registers a path of the receiver. */
+/** Makes the next attempt of a delivery in the test itself, without the queue. `overrides` replaces parts of the context of `deliver`. */
+export const attemptDelivery = (deliveryId: string, overrides: Partial<DeliveryContext> = {}): Promise<void> =>
+  deliver(
+    {
+      db,
+      fetch: (input, init) => fetch(input, init),
+      now: Date.now,
+      random: Math.random,
+      encryption: encryptionSecrets(env),
+      urls: { isLocal: true, ownHosts: [] },
+      enqueue: () => {},
+      ...overrides,
+    },
+    deliveryId,
+  );
+
+/** Reads a value until it meets a condition, and returns the value. Throws after eight seconds. */
+export const until = <Value>(read: () => Promise<Value>, meetsCondition: (value: Value) => boolean): Promise<Value> =>
+  vi.waitFor(async () => {
+    const value = await read();
+    if (!meetsCondition(value)) throw new Error(`The value never met the condition: ${JSON.stringify(value)?.slice(0, 2000)}`);
+    return value;
+  }, deliveryWait);
+
+/** Creates a webhook for a path of the receiver. The webhook is subscribed to all event types unless `body` says otherwise. */
 export async function register(key: string, body: object = {}, path = newPath()) {
   const { status, body: webhook } = await call("POST", "/api/v1/webhooks", {
     key,
@@ -44,9 +69,34 @@ export async function register(key: string, body: object = {}, path = newPath())
   return { ...webhook, path } as { id: string; secret: string; path: string };
 }
 
-/** What a request says, once its signature has been verified. */
-export const verified = (secret: string, { body, headers }: Received) =>
+/** Verifies the signature of a request and returns its body. Throws if the signature does not match the secret. */
+export const verifyRequest = (secret: string, { body, headers }: Received) =>
   new Webhook(secret).verify(body, headers) as Record<string, unknown>;
 
+/** Returns the deliveries of a webhook, newest first. `query` filters them. */
 export const deliveriesOf = async ({ key }: Tenant, webhookId: string, query = "") =>
   (await call("GET", `/api/v1/webhooks/${webhookId}/deliveries${query}`, { key })).body.data;
+
+/** Returns a delivery with its attempts. */
+export const readDelivery = async ({ key }: Pick<Tenant, "key">, deliveryId: string) =>
+  (await call("GET", `/api/v1/deliveries/${deliveryId}`, { key })).body;
+
+/**
+ * Creates a webhook for a path of the receiver, and a delivery of a test event that is due. The delivery is not in the queue: only the
+ * test or the sweep attempts it.
+ */
+export async function makeDueDelivery(tenant: Tenant, path = newPath()) {
+  const { id } = await register(tenant.key, { event_types: ["webhook.test"] }, path);
+  await commitEvents({ db }, [testEvent({ accountId: tenant.accountId, id }, Date.now())]);
+  const [delivery] = await deliveriesOf(tenant, id);
+  expect(delivery.attempts_made).toBe(0);
+  return { webhookId: id, path, deliveryId: delivery.id as string };
+}
+
+/** Waits until a delivery has a record of exactly `count` attempts, and returns the delivery. */
+export const waitForAttempts = (tenant: Pick<Tenant, "key">, deliveryId: string, count: number) =>
+  vi.waitFor(async () => {
+    const delivery = await readDelivery(tenant, deliveryId);
+    expect(delivery.attempts).toHaveLength(count);
+    return delivery;
+  }, deliveryWait);

@@ -1,45 +1,63 @@
+import { expect, vi } from "vitest";
 import { hidden, labelled } from "./browse.ts";
-import { call, makeKey, makeTenant } from "./client.ts";
+import { type Answer, makeKey, makeTenant } from "./client.ts";
 import { makePerson, type Person } from "./people.ts";
+import { tryKey } from "./try-key.ts";
 
-// The removal of a member: a team that has one to remove, and the form of its page.
+// The removal of a member: the teams from which tests remove a member, and the form of the removal page.
 
-export const secretOf = ({ text }: { text: string }) => labelled(text, "Secret key") ?? "";
-export const idOf = (secret: string) => `key_${secret.split("_")[1]}`;
-export const pathOf = ({ member }: Person) => `/settings/people/${member.id}/remove`;
+type Page = Pick<Answer, "text">;
 
-/** The keys that may be ticked on a page. */
-export const offered = ({ text }: { text: string }) =>
-  [...text.matchAll(/name="revoke" value="(key_\w+)"/g)].map(([, id]) => id).toSorted();
-export const works = async (secret: string) => (await call("GET", "/api/v1/me", { key: secret })).status === 200;
+/** Returns the new secret key that a page shows, or an empty string. */
+export const secretKeyIn = ({ text }: Page) => labelled(text, "Secret key") ?? "";
+export const keyIdOf = (secretKey: string) => `key_${secretKey.split("_")[1]}`;
+export const removalPathOf = ({ member }: Person) => `/settings/members/${member.id}/remove`;
 
-/** What the form of the page sends, with none of its boxes ticked. */
-export const formOf = ({ text }: { text: string }) => ({
+/** Returns the ids of the keys that a removal page lists, sorted. */
+export const keyIdsIn = ({ text }: Page) => [...text.matchAll(/name="revoke" value="(key_\w+)"/g)].map(([, id]) => id).toSorted();
+
+/** Whether the API accepts a secret key. */
+export const isAccepted = async (secretKey: string) => (await tryKey(secretKey)) === 200;
+
+/** Waits until the API rejects a secret key because the key has expired. */
+export const waitUntilExpired = (secretKey: string) =>
+  vi.waitFor(async () => expect(await tryKey(secretKey)).toBe("expired_key"), { timeout: 5000, interval: 40 });
+
+/** Returns the fields of the form on a removal page, with no key selected. */
+export const removalFormIn = ({ text }: Page) => ({
   listed: hidden(text, "listed"),
-  shown: [...text.matchAll(/name="shown" value="([\w.]+)"/g)].map(([, shown = ""]) => shown),
-  shown_webhook: [...text.matchAll(/name="shown_webhook" value="([\w.]+)"/g)].map(([, shown = ""]) => shown),
+  shown: [...text.matchAll(/name="shown" value="([\w.]+)"/g)].map(([, version = ""]) => version),
+  shown_webhook: [...text.matchAll(/name="shown_webhook" value="([\w.]+)"/g)].map(([, version = ""]) => version),
 });
 
-/** Removes a member as the page asks for it, with the keys that it shows. */
-export const remove = async (by: Person, who: Person, revoke: readonly string[] = []) => {
-  return by.post(pathOf(who), { ...formOf(await by.get(pathOf(who))), revoke });
+/** Opens the removal page of a member, and removes the member with its form. */
+export const removeMember = async (remover: Person, removed: Person, revokedKeyIds: readonly string[] = []) => {
+  const path = removalPathOf(removed);
+  return remover.post(path, { ...removalFormIn(await remover.get(path)), revoke: revokedKeyIds });
 };
 
-/** An owner, an admin, and a key with every scope. */
+/** Creates a key on the keys page. Returns its secret key. */
+export const createKeyAs = async ({ post }: Person, name: string, scopes: string | readonly string[] = "tasks:read") =>
+  secretKeyIn(await post("/keys", { name, scopes }));
+
+/** Creates an account with a key that has every scope, an owner, and an admin who is to be removed. */
 export async function makeAdminWithKey() {
   const { accountId, key } = await makeTenant();
-  return { key, owner: await makePerson(accountId), leaver: await makePerson(accountId, "admin") };
+  return { accountId, key, owner: await makePerson(accountId), leaver: await makePerson(accountId, "admin") };
 }
 
-/** An owner and a developer who made one key, rotated another, and has revoked a third. */
+/**
+ * Creates an account with a key that has every scope, an owner, and a developer who is to be removed. The developer has created `firstKey`
+ * and `secondKey`, has rotated `rotatedKey`, and has revoked another key.
+ */
 export async function makeTeam() {
   const { accountId, key } = await makeTenant();
   const [owner, leaver] = [await makePerson(accountId), await makePerson(accountId, "developer")];
-  const made = secretOf(await leaver.post("/keys", { name: "Made by the leaver", scopes: "tasks:read" }));
-  const kept = secretOf(await leaver.post("/keys", { name: "Made too", scopes: "tasks:read" }));
-  const gone = secretOf(await leaver.post("/keys", { name: "Made and revoked", scopes: "tasks:read" }));
-  await leaver.post(`/keys/${idOf(gone)}/revoke`);
-  const others = await makeKey(accountId, { name: "Rotated", scopes: ["tasks:read"] });
-  const rotated = secretOf(await leaver.post(`/keys/${others.keyId}/rotate`, { overlap_seconds: "0" }));
-  return { accountId, key, owner, leaver, made, kept, rotated };
+  const firstKey = await createKeyAs(leaver, "Created by the leaver");
+  const secondKey = await createKeyAs(leaver, "Also created");
+  const revokedKey = await createKeyAs(leaver, "Created and revoked");
+  await leaver.post(`/keys/${keyIdOf(revokedKey)}/revoke`);
+  const { keyId } = await makeKey(accountId, { name: "Rotated", scopes: ["tasks:read"] });
+  const rotatedKey = secretKeyIn(await leaver.post(`/keys/${keyId}/rotate`, { overlap_seconds: "0" }));
+  return { accountId, key, owner, leaver, firstKey, secondKey, rotatedKey };
 }

@@ -1,21 +1,21 @@
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import type { Entry } from "../../../src/activity/entry.ts";
 import { timeOfId } from "../../../src/ids/ids.ts";
 import { dayMs, dayStart, hourMs, hourStart } from "../../../src/time/clock.ts";
 import { figuresOf, type Tally } from "../../../src/usage/figures.ts";
 import { percentile } from "../../../src/usage/histogram.ts";
 import { busiestOf, readHours, weekOf } from "../../../src/usage/hours.ts";
-import { readBreakdown } from "../../../src/usage/read-breakdown.ts";
+import { type Dimension, dimensions, readBreakdown } from "../../../src/usage/read-breakdown.ts";
 import { readUsage } from "../../../src/usage/read-usage.ts";
 import { refreshRollUps } from "../../../src/usage/refresh-roll-ups.ts";
 import { type WindowName, windowHours, windowsAt } from "../../../src/usage/windows.ts";
-import { call, makeKey, makeTenant, readingLog, within2s } from "../support/client.ts";
+import { call, makeKey, makeTenant, readingLog } from "../support/client.ts";
 import { invocation } from "../support/counted.ts";
-import { entryOf, write } from "../support/entries.ts";
+import { entryOf, logDelay, write } from "../support/entries.ts";
 
 describe("Usage", () => {
-  it("of a fresh account is nothing, and says so without zeros that mean something else", async () => {
+  it("has zero requests and no rates or response times for a new account", async () => {
     const { accountId } = await makeTenant();
     const usage = await readUsage(await refreshRollUps(readingLog(accountId)), { window: "30d" });
     expect(usage).toMatchObject({
@@ -28,25 +28,26 @@ describe("Usage", () => {
     });
   });
 
-  it("of 80 successes and 20 times 404 is 100 requests and 80 %", async () => {
-    const watcher = await makeTenant();
-    const { key, keyId } = await makeKey(watcher.accountId);
+  it("counts 80 successful requests and 20 requests with status 404 as 100 requests with a success rate of 80 %", async () => {
+    const tenant = await makeTenant();
+    const { key, keyId } = await makeKey(tenant.accountId);
     await Promise.all([
       ...Array.from({ length: 80 }, () => call("GET", "/api/v1/me", { key })),
       ...Array.from({ length: 20 }, () => call("GET", "/api/v1/tasks/tsk_none", { key })),
     ]);
-    const { body } = await within2s(
-      () => call("GET", `/api/v1/usage?key_id=${keyId}`, { key: watcher.key }),
-      (answer) => answer.body.total_requests.value >= 100,
-    );
-    expect(body.total_requests).toEqual({ value: 100, previous: 0, change_percent: null });
-    expect(body.success_rate).toEqual({ value: 80, previous: null, change_points: null });
-    expect(body.by_class).toEqual({ "2xx": 80, "3xx": 0, "4xx": 20, "429": 0, "5xx": 0 });
-    expect(body.rate_limit).toMatchObject({ key_id: keyId, used: 100, limit: 5000, percent: 2 });
-    expect(body.series.at(-1)).toMatchObject({ requests: 100, successes: 80 });
+    const usage = await vi.waitFor(async () => {
+      const { body } = await call("GET", `/api/v1/usage?key_id=${keyId}`, { key: tenant.key });
+      expect(body.total_requests.value).toBeGreaterThanOrEqual(100);
+      return body;
+    }, logDelay);
+    expect(usage.total_requests).toEqual({ value: 100, previous: 0, change_percent: null });
+    expect(usage.success_rate).toEqual({ value: 80, previous: null, change_points: null });
+    expect(usage.by_class).toEqual({ "2xx": 80, "3xx": 0, "4xx": 20, "429": 0, "5xx": 0 });
+    expect(usage.rate_limit).toMatchObject({ key_id: keyId, used: 100, limit: 5000, percent: 2 });
+    expect(usage.series.at(-1)).toMatchObject({ requests: 100, successes: 80 });
   });
 
-  it("counts what is refused, but takes no response time of it", async () => {
+  it("counts denied requests, but ignores their response times", async () => {
     const { accountId, keyId } = await makeTenant();
     const now = Date.now();
     await write([
@@ -61,174 +62,183 @@ describe("Usage", () => {
     expect(usage.byClass["429"]).toBe(99);
   });
 
-  it("takes late entries and repeated batches in, each exactly once", async () => {
+  it("counts late entries and repeated batches exactly once", async () => {
     const { accountId, keyId } = await makeTenant();
     const now = Date.now();
-    const reading = readingLog(accountId, now);
-    const early = [0, 1, 2].map((n) => entryOf({ accountId, keyId }, now - 3 * dayMs - n));
-    await write(early);
-    expect((await readUsage(await refreshRollUps(reading), { window: "7d" })).totalRequests.value).toBe(3);
+    const context = readingLog(accountId, now);
+    const firstBatch = [0, 1, 2].map((n) => entryOf({ accountId, keyId }, now - 3 * dayMs - n));
+    await write(firstBatch);
+    expect((await readUsage(await refreshRollUps(context), { window: "7d" })).totalRequests.value).toBe(3);
     await write([
-      ...early,
+      ...firstBatch,
       entryOf({ accountId, keyId }, now - 3 * dayMs, { status: 500 }),
       entryOf({ accountId, keyId }, now - 9 * dayMs),
     ]);
-    const usage = await readUsage(await refreshRollUps(reading), { window: "7d" });
+    const usage = await readUsage(await refreshRollUps(context), { window: "7d" });
     expect([usage.totalRequests.value, usage.totalRequests.previous, usage.successRate.value]).toEqual([4, 1, 75]);
     expect(usage.totalRequests.changePercent).toBe(300);
   });
 });
 
-const sumOf = (entries: Entry[], of: (entry: Entry) => number) => entries.reduce((sum, entry) => sum + of(entry), 0);
+const sumOf = (entries: Entry[], read: (entry: Entry) => number) => entries.reduce((sum, entry) => sum + read(entry), 0);
 
-const inClass = (entries: Entry[], is: (status: number) => boolean) => sumOf(entries, ({ status, count }) => (is(status) ? count : 0));
+const countWhere = (entries: Entry[], matches: (status: number) => boolean) =>
+  sumOf(entries, ({ status, count }) => (matches(status) ? count : 0));
 
 const twoDecimals = (value: number) => Math.round(value * 100) / 100;
 
-/** The figures by their definitions, computed from the entries one by one. */
-function plainly(entries: Entry[], from: number, to: number) {
-  const inside = entries.filter(({ id }) => timeOfId(id) >= from && timeOfId(id) < to);
-  const requests = sumOf(inside, ({ count }) => count);
-  const admitted = inside.filter((entry) => entry.admitted);
-  const successes = sumOf(inside, ({ status, count }) => (status < 400 ? count : 0));
+const difference = (value: number | null, previous: number | null) =>
+  value === null || previous === null ? null : twoDecimals(value - previous);
+
+/** Computes the figures of a span of time from single entries, by the definitions of the figures. */
+function figuresFromEntries(entries: Entry[], from: number, to: number) {
+  const inSpan = entries.filter(({ id }) => timeOfId(id) >= from && timeOfId(id) < to);
+  const requests = sumOf(inSpan, ({ count }) => count);
+  const admitted = inSpan.filter((entry) => entry.admitted);
+  const successes = countWhere(inSpan, (status) => status < 400);
   const durations = admitted.flatMap(({ durationMs, count }) => Array<number>(count).fill(durationMs)).sort((a, b) => a - b);
   const rank = (share: number) => durations[Math.max(0, Math.ceil(share * durations.length) - 1)] ?? null;
   return {
     requests,
     successes,
     byClass: {
-      "2xx": inClass(inside, (status) => status < 300),
-      "3xx": inClass(inside, (status) => status >= 300 && status < 400),
-      "4xx": inClass(inside, (status) => status >= 400 && status < 500 && status !== 429),
-      "429": inClass(inside, (status) => status === 429),
-      "5xx": inClass(inside, (status) => status >= 500),
+      "2xx": countWhere(inSpan, (status) => status < 300),
+      "3xx": countWhere(inSpan, (status) => status >= 300 && status < 400),
+      "4xx": countWhere(inSpan, (status) => status >= 400 && status < 500 && status !== 429),
+      "429": countWhere(inSpan, (status) => status === 429),
+      "5xx": countWhere(inSpan, (status) => status >= 500),
     },
-    rate: requests === 0 ? null : successes === requests ? 100 : Math.min(twoDecimals((successes / requests) * 100), 99.99),
-    average: durations.length === 0 ? null : twoDecimals(durations.reduce((sum, each) => sum + each, 0) / durations.length),
+    successRate: requests === 0 ? null : successes === requests ? 100 : Math.min(twoDecimals((successes / requests) * 100), 99.99),
+    averageMs: durations.length === 0 ? null : twoDecimals(durations.reduce((sum, each) => sum + each, 0) / durations.length),
     percentiles: [0.5, 0.95, 0.99].map(rank),
   };
 }
 
-describe("The figures", () => {
+/** Expects percentiles from a histogram to differ by at most 5 % from the exact percentiles. */
+function expectPercentiles(actual: readonly (number | null)[], exact: readonly (number | null)[]): void {
+  for (const [index, exactMs] of exact.entries()) {
+    if (exactMs === null) expect(actual[index]).toBeNull();
+    else expect(Math.abs((actual[index] as number) - exactMs)).toBeLessThanOrEqual(exactMs * 0.05);
+  }
+}
+
+type Context = ReturnType<typeof readingLog>;
+
+/** Expects the usage of a window to match the entries. */
+async function expectUsage(context: Context, entries: Entry[], window: WindowName, keyId: string | undefined): Promise<void> {
+  const usage = await readUsage(await refreshRollUps(context), { window, keyId });
+  const ofKey = entries.filter((entry) => keyId === undefined || entry.keyId === keyId);
+  const current = figuresFromEntries(ofKey, usage.window.from, usage.window.to);
+  const previous = figuresFromEntries(ofKey, usage.previous.from, usage.previous.to);
+  expect(usage.totalRequests).toEqual({
+    value: current.requests,
+    previous: previous.requests,
+    changePercent: previous.requests === 0 ? null : twoDecimals(((current.requests - previous.requests) / previous.requests) * 100),
+  });
+  expect(usage.successRate).toEqual({
+    value: current.successRate,
+    previous: previous.successRate,
+    changePoints: difference(current.successRate, previous.successRate),
+  });
+  expect(usage.avgResponseTimeMs).toEqual({
+    value: current.averageMs,
+    previous: previous.averageMs,
+    changeMs: difference(current.averageMs, previous.averageMs),
+  });
+  expectPercentiles([usage.p50Ms, usage.p95Ms, usage.p99Ms], current.percentiles);
+  expect(usage.byClass).toEqual(current.byClass);
+  const stepMs = window === "24h" ? hourMs : dayMs;
+  expect(usage.series[0]?.start).toBe(usage.window.from - (usage.window.from % stepMs));
+  for (const [index, { start, requests, successes, averageMs, p50Ms, p95Ms, p99Ms }] of usage.series.entries()) {
+    expect(start).toBe((usage.series[0]?.start ?? 0) + index * stepMs);
+    const exact = figuresFromEntries(ofKey, Math.max(start, usage.window.from), Math.min(start + stepMs, usage.window.to));
+    expect([requests, successes, averageMs]).toEqual([exact.requests, exact.successes, exact.averageMs]);
+    expectPercentiles([p50Ms, p95Ms, p99Ms], exact.percentiles);
+  }
+}
+
+/** Expects the hours of a window, and the sums by hour of the week, to match the entries. */
+async function expectHours(context: Context, entries: Entry[], window: WindowName): Promise<void> {
+  const hours = await readHours(await refreshRollUps(context), { window });
+  const { from, to } = windowsAt(window, context.now).window;
+  expect(busiestOf(hours)?.requests ?? 0).toBe(Math.max(0, ...hours.map(({ requests }) => requests)));
+  for (const { start, requests } of hours)
+    expect(requests).toBe(figuresFromEntries(entries, Math.max(start, from), Math.min(start + hourMs, to)).requests);
+  for (const [day, hoursOfDay] of weekOf(hours).entries())
+    for (const [hour, requests] of hoursOfDay.entries()) {
+      const ofHour = entries.filter(({ id }) => {
+        const date = new Date(timeOfId(id));
+        return (date.getUTCDay() + 6) % 7 === day && date.getUTCHours() === hour;
+      });
+      expect(requests).toBe(figuresFromEntries(ofHour, from, to).requests);
+    }
+}
+
+/** Expects the breakdown of a window to match the entries. */
+async function expectBreakdown(
+  context: Context,
+  entries: Entry[],
+  { window, by, keyId }: { window: WindowName; by: Dimension; keyId: string | undefined },
+): Promise<void> {
+  const ofKey = entries.filter((entry) => keyId === undefined || entry.keyId === keyId);
+  const { window: span, shares } = await readBreakdown(await refreshRollUps(context), { window, by, keyId });
+  expect(span).toEqual(windowsAt(window, context.now).window);
+  expect(shares.reduce((sum, share) => sum + share.requests, 0)).toBe(figuresFromEntries(ofKey, span.from, span.to).requests);
+  for (const share of shares) {
+    const ofShare = ofKey.filter((entry) => {
+      const day = new Date(timeOfId(entry.id)).toISOString().slice(0, 10);
+      return { key: entry.keyId, route: entry.route, status: String(entry.status), day }[by] === share.value;
+    });
+    const exact = figuresFromEntries(ofShare, span.from, span.to);
+    expect([share.requests, share.successes, share.averageMs]).toEqual([exact.requests, exact.successes, exact.averageMs]);
+  }
+}
+
+describe("The usage figures", () => {
   const now = Date.UTC(2026, 10, 21, 7, 31, 12);
-  const edges = (Object.keys(windowHours) as WindowName[]).flatMap((name) => {
+  const windowNames = Object.keys(windowHours) as WindowName[];
+  const windowEdges = windowNames.flatMap((name) => {
     const { window, previous } = windowsAt(name, now);
     return [window.from, window.to, previous.from];
   });
   const time = fc.oneof(
     fc.integer({ min: now - 61 * dayMs, max: now }),
     fc
-      .constantFrom(...edges, dayStart(now), hourStart(now), dayStart(now) - 3 * dayMs)
+      .constantFrom(...windowEdges, dayStart(now), hourStart(now), dayStart(now) - 3 * dayMs)
       .chain((edge) => fc.constantFrom(edge - 1, edge, edge + 1)),
   );
   const traffic = fc.array(
     fc.record({
-      at: time,
+      timeMs: time,
       status: fc.constantFrom(200, 200, 201, 304, 401, 403, 404, 422, 429, 500, 503),
       durationMs: fc.oneof(fc.integer({ min: 0, max: 120 }), fc.integer({ min: 0, max: 90_000 })),
       count: fc.constantFrom(1, 1, 1, 7),
       route: fc.constantFrom("/api/v1/tasks", "/api/v1/users/{id}"),
-      key: fc.constantFrom("key_a", "key_b"),
+      keyId: fc.constantFrom("key_a", "key_b"),
     }),
     { maxLength: 60 },
   );
 
-  it("equal a plain computation over the raw entries, for any traffic", async () => {
+  it("equal figures that are computed from single log entries, for any traffic", async () => {
     await fc.assert(
-      fc.asyncProperty(traffic, fc.integer({ min: 0, max: 60 }), (list, split) =>
+      fc.asyncProperty(traffic, fc.integer({ min: 0, max: 60 }), (requests, firstBatchSize) =>
         invocation("one traffic", async () => {
           const accountId = `acc_${crypto.randomUUID()}`;
-          const entries = list.map(({ at, status, durationMs, count, route, key }) => {
+          const entries = requests.map(({ timeMs, status, durationMs, count, route, keyId }) => {
             const admitted = ![401, 403, 429].includes(status);
-            return entryOf({ accountId, keyId: key }, at, {
-              status,
-              durationMs,
-              route,
-              admitted,
-              counted: admitted,
-              count: admitted ? 1 : count,
-            });
+            const more = { status, durationMs, route, admitted, counted: admitted, count: admitted ? 1 : count };
+            return entryOf({ accountId, keyId }, timeMs, more);
           });
-          const reading = readingLog(accountId, now);
-          await write(entries.slice(0, split));
-          await readUsage(await refreshRollUps(reading), { window: "30d" });
+          const context = readingLog(accountId, now);
+          await write(entries.slice(0, firstBatchSize));
+          await readUsage(await refreshRollUps(context), { window: "30d" });
           await write(entries);
-          for (const window of Object.keys(windowHours) as WindowName[]) {
+          for (const window of windowNames) {
             for (const keyId of [undefined, "key_a"]) {
-              const usage = await readUsage(await refreshRollUps(reading), { window, keyId });
-              const own = entries.filter((entry) => keyId === undefined || entry.keyId === keyId);
-              const current = plainly(own, usage.window.from, usage.window.to);
-              const former = plainly(own, usage.previous.from, usage.previous.to);
-              expect(usage.totalRequests).toEqual({
-                value: current.requests,
-                previous: former.requests,
-                changePercent: former.requests === 0 ? null : twoDecimals(((current.requests - former.requests) / former.requests) * 100),
-              });
-              const change = (value: number | null, previous: number | null) =>
-                value === null || previous === null ? null : twoDecimals(value - previous);
-              expect(usage.successRate).toEqual({
-                value: current.rate,
-                previous: former.rate,
-                changePoints: change(current.rate, former.rate),
-              });
-              expect(usage.avgResponseTimeMs).toEqual({
-                value: current.average,
-                previous: former.average,
-                changeMs: change(current.average, former.average),
-              });
-              for (const [index, exact] of current.percentiles.entries()) {
-                const shown = [usage.p50Ms, usage.p95Ms, usage.p99Ms][index] as number;
-                if (exact === null) expect(shown).toBeNull();
-                else expect(Math.abs(shown - exact)).toBeLessThanOrEqual(exact * 0.05);
-              }
-              expect(usage.byClass).toEqual(current.byClass);
-              const stepMs = window === "24h" ? hourMs : dayMs;
-              expect(usage.series[0]?.start).toBe(usage.window.from - (usage.window.from % stepMs));
-              for (const [index, { start, requests, successes, averageMs, p50Ms, p95Ms, p99Ms }] of usage.series.entries()) {
-                expect(start).toBe((usage.series[0]?.start ?? 0) + index * stepMs);
-                const bar = plainly(own, Math.max(start, usage.window.from), Math.min(start + stepMs, usage.window.to));
-                expect([requests, successes, averageMs]).toEqual([bar.requests, bar.successes, bar.average]);
-                for (const [place, exact] of bar.percentiles.entries()) {
-                  const shown = [p50Ms, p95Ms, p99Ms][place] as number;
-                  if (exact === null) expect(shown).toBeNull();
-                  else expect(Math.abs(shown - exact)).toBeLessThanOrEqual(exact * 0.05);
-                }
-              }
+              await expectUsage(context, entries, window, keyId);
+              for (const by of dimensions) await expectBreakdown(context, entries, { window, by, keyId });
             }
-          }
-          for (const window of Object.keys(windowHours) as WindowName[]) {
-            const inWindow = await readHours(await refreshRollUps(reading), { window });
-            const { from, to } = windowsAt(window, now).window;
-            const fullest = Math.max(0, ...inWindow.map(({ requests }) => requests));
-            expect(busiestOf(inWindow)?.requests ?? 0).toBe(fullest);
-            for (const { start, requests } of inWindow)
-              expect(requests).toBe(plainly(entries, Math.max(start, from), Math.min(start + hourMs, to)).requests);
-            const week = weekOf(inWindow);
-            for (const [day, hours] of week.entries())
-              for (const [hour, requests] of hours.entries()) {
-                const own = entries.filter(({ id }) => {
-                  const date = new Date(timeOfId(id));
-                  return (date.getUTCDay() + 6) % 7 === day && date.getUTCHours() === hour;
-                });
-                expect(requests).toBe(plainly(own, from, to).requests);
-              }
-            for (const by of ["key", "route", "status", "day"] as const) {
-              for (const only of [undefined, "key_a"]) {
-                const all = entries.filter((entry) => only === undefined || entry.keyId === only);
-                const { window: span, shares } = await readBreakdown(await refreshRollUps(reading), { window, by, keyId: only });
-                expect(span).toEqual(windowsAt(window, now).window);
-                expect(shares.reduce((sum, share) => sum + share.requests, 0)).toBe(plainly(all, span.from, span.to).requests);
-                for (const share of shares) {
-                  const own = all.filter(
-                    ({ keyId, route, status, id }) =>
-                      ({ key: keyId, route, status: String(status), day: new Date(timeOfId(id)).toISOString().slice(0, 10) })[by] ===
-                      share.value,
-                  );
-                  const exact = plainly(own, span.from, span.to);
-                  expect([share.requests, share.successes, share.averageMs]).toEqual([exact.requests, exact.successes, exact.average]);
-                }
-              }
-            }
+            await expectHours(context, entries, window);
           }
         }),
       ),
@@ -236,7 +246,7 @@ describe("The figures", () => {
     );
   }, 120_000);
 
-  it("never show 100 % for less, nor 0 % for nothing", () => {
+  it("never round a success rate up to 100 %, and have no success rate without requests", () => {
     const tally = (status: number, requests: number): Tally => ({ status, requests, admitted: requests, durationMs: 0 });
     expect(figuresOf([tally(200, 999_999), tally(500, 1)], [], new Map()).successRate.value).toBe(99.99);
     expect(figuresOf([tally(200, 5)], [], new Map()).successRate.value).toBe(100);
@@ -244,7 +254,7 @@ describe("The figures", () => {
     expect(figuresOf([], [], new Map()).successRate.value).toBeNull();
   });
 
-  it("change against the previous month by what is shown", () => {
+  it("show changes that equal the difference between the displayed values", () => {
     const tally = (status: number, requests: number, durationMs: number): Tally => ({ status, requests, admitted: requests, durationMs });
     const figures = figuresOf(
       [tally(200, 124_563, 124_563 * 30)],
@@ -257,8 +267,8 @@ describe("The figures", () => {
   });
 });
 
-describe("A window", () => {
-  it("is the current hour and the full hours before it; the previous one ends where it begins", () => {
+describe("A usage window", () => {
+  it("is the current hour and the full hours before it, and follows directly on the previous window", () => {
     const { window, previous } = windowsAt("30d", Date.UTC(2026, 2, 31, 10, 59, 59, 999));
     expect([window.from, window.to].map((at) => new Date(at).toISOString())).toEqual([
       "2026-03-01T11:00:00.000Z",
@@ -270,7 +280,7 @@ describe("A window", () => {
 });
 
 describe("A percentile", () => {
-  it("is the nearest rank", () => {
+  it("is the value at the nearest rank", () => {
     const histogram = new Map([
       [5, 50],
       [10, 45],
@@ -281,31 +291,34 @@ describe("A percentile", () => {
   });
 });
 
-describe("The rate-limit usage of an account", () => {
-  const highestUsage = async (key: string) => (await call("GET", "/api/v1/usage", { key })).body.rate_limit;
+describe("The rate limit usage of an account", () => {
+  const readHighestUsage = async (key: string) => (await call("GET", "/api/v1/usage", { key })).body.rate_limit;
 
-  it("is the live key with the highest share, of equals the older", async () => {
+  it("shows the live key with the highest share of its limit", async () => {
     const tenant = await makeTenant();
-    const [small, large] = [await makeKey(tenant.accountId, { hourlyLimit: 10 }), await makeKey(tenant.accountId, { hourlyLimit: 1000 })];
-    expect(await highestUsage(tenant.key)).toMatchObject({ key_id: tenant.keyId });
-    await Promise.all(Array.from({ length: 4 }, () => call("GET", "/api/v1/me", { key: small.key })));
-    await Promise.all(Array.from({ length: 40 }, () => call("GET", "/api/v1/me", { key: large.key })));
-    const seen = await within2s(
-      () => highestUsage(tenant.key),
-      ({ key_id: keyId }) => keyId === small.keyId,
-    );
-    // The figures are the guard's own. It counts on from what it had reserved where another test has ended it meanwhile: so 4 or more.
-    const [own] = (await call("GET", "/api/v1/rate-limit", { key: small.key })).body.policies;
-    expect(own.used).toBeGreaterThanOrEqual(4);
-    expect(seen).toMatchObject({ key_id: small.keyId, used: own.used, limit: 10, percent: own.used * 10 });
-    await call("DELETE", `/api/v1/keys/${small.keyId}`, { key: tenant.key });
-    expect((await highestUsage(tenant.key)).key_id).not.toBe(small.keyId);
+    const lowLimit = await makeKey(tenant.accountId, { hourlyLimit: 10 });
+    const highLimit = await makeKey(tenant.accountId, { hourlyLimit: 1000 });
+    // The two new keys have no requests yet.
+    expect(await readHighestUsage(tenant.key)).toMatchObject({ key_id: tenant.keyId });
+    await Promise.all(Array.from({ length: 4 }, () => call("GET", "/api/v1/me", { key: lowLimit.key })));
+    await Promise.all(Array.from({ length: 40 }, () => call("GET", "/api/v1/me", { key: highLimit.key })));
+    const highest = await vi.waitFor(async () => {
+      const usage = await readHighestUsage(tenant.key);
+      expect(usage.key_id).toBe(lowLimit.keyId);
+      return usage;
+    }, logDelay);
+    // If another test crashes the guard, the guard counts its whole reservation as used. So more than 4 requests may be used.
+    const [policy] = (await call("GET", "/api/v1/rate-limit", { key: lowLimit.key })).body.policies;
+    expect(policy.used).toBeGreaterThanOrEqual(4);
+    expect(highest).toMatchObject({ key_id: lowLimit.keyId, used: policy.used, limit: 10, percent: policy.used * 10 });
+    await call("DELETE", `/api/v1/keys/${lowLimit.keyId}`, { key: tenant.key });
+    expect((await readHighestUsage(tenant.key)).key_id).not.toBe(lowLimit.keyId);
   });
 
-  it("of a key that is not the account's is not found", async () => {
-    const [one, other] = [await makeTenant(), await makeTenant()];
+  it("cannot be read for a key of another account", async () => {
+    const [tenant, stranger] = [await makeTenant(), await makeTenant()];
     for (const path of ["usage?", "usage/breakdown?by=day&"]) {
-      expect((await call("GET", `/api/v1/${path}key_id=${one.keyId}`, { key: other.key })).status).toBe(404);
+      expect((await call("GET", `/api/v1/${path}key_id=${tenant.keyId}`, { key: stranger.key })).status).toBe(404);
     }
   });
 });

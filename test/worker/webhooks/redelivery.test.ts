@@ -1,42 +1,52 @@
-import { env } from "cloudflare:workers";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { minuteMs } from "../../../src/time/clock.ts";
 import { browse } from "../support/browse.ts";
 import { call, makeKey, makeTenant } from "../support/client.ts";
-import { deliveriesOf, newPath, receivedAt, receiver, register, until } from "../support/receiver.ts";
+import {
+  deliveriesOf,
+  deliveryWait,
+  newPath,
+  readDelivery,
+  receivedAt,
+  receiver,
+  register,
+  waitForAttempts,
+  waitForRequest,
+  waitForRequests,
+} from "../support/receiver.ts";
+import { failAllDeliveries } from "../support/webhook-rows.ts";
 
-describe("A redelivery", () => {
-  it("of one delivery is a new delivery of the same event", async () => {
+const createTask = (key: string, title: string) => call("POST", "/api/v1/tasks", { key, body: { title } });
+
+describe("A redelivery of one delivery", () => {
+  it("is a new delivery of the same event", async () => {
     const tenant = await makeTenant();
     const { key } = tenant;
     const { id, path } = await register(key);
-    await call("POST", "/api/v1/tasks", { key, body: { title: "Again" } });
-    await until(
-      () => receivedAt(path),
-      (seen) => seen.length === 1,
-    );
-    const [first] = await deliveriesOf(tenant, id);
-    const answers = [
-      await call("POST", `/api/v1/deliveries/${first.id}/redeliver`, { key }),
-      await call("POST", `/api/v1/deliveries/${first.id}/redeliver`, { key }),
+    await createTask(key, "Again");
+    await waitForRequest(path);
+    const [original] = await deliveriesOf(tenant, id);
+    const responses = [
+      await call("POST", `/api/v1/deliveries/${original.id}/redeliver`, { key }),
+      await call("POST", `/api/v1/deliveries/${original.id}/redeliver`, { key }),
     ];
-    expect(answers.map(({ status }) => status)).toEqual([202, 202]);
-    const seen = await until(
-      () => receivedAt(path),
-      (all) => all.length === 3,
-    );
-    expect(new Set(seen.map(({ headers }) => headers["webhook-id"]))).toEqual(new Set([first.event_id]));
-    const again = (await call("GET", `/api/v1/deliveries/${answers[0]?.body.id}`, { key })).body;
-    expect(again).toMatchObject({ event_id: first.event_id, redelivery_of: first.id });
+    expect(responses.map(({ status }) => status)).toEqual([202, 202]);
+    const requests = await waitForRequests(path, 3);
+    expect(new Set(requests.map(({ headers }) => headers["webhook-id"]))).toEqual(new Set([original.event_id]));
+    expect(await readDelivery(tenant, responses[0]?.body.id)).toMatchObject({
+      event_id: original.event_id,
+      redelivery_of: original.id,
+    });
   });
+});
 
-  it("of all that match counts first, is paced, and tells how far it is", async () => {
-    const tenant = await makeTenant();
-    const { key } = tenant;
+describe("A redelivery of all matching deliveries", () => {
+  it("counts the deliveries first, sends them at a limited rate, and reports its progress", async () => {
+    const { key } = await makeTenant();
     const from = new Date(Date.now() - 1000).toISOString();
     const { id, path } = await register(key, { event_types: ["task.created"] });
     await call("PATCH", `/api/v1/webhooks/${id}`, { key, body: { status: "disabled" } });
-    for (let index = 0; index < 4; index++) await call("POST", "/api/v1/tasks", { key, body: { title: `Held ${index}` } });
+    for (let index = 0; index < 4; index++) await createTask(key, `Held ${index}`);
     const redeliver = (more: object) => call("POST", `/api/v1/webhooks/${id}/redeliver`, { key, body: { from, ...more } });
     expect(await redeliver({ dry_run: true })).toMatchObject({ status: 200, body: { count: 4 } });
     expect(await redeliver({ to: from })).toMatchObject({
@@ -47,78 +57,71 @@ describe("A redelivery", () => {
     await call("PATCH", `/api/v1/webhooks/${id}`, { key, body: { status: "active" } });
     const { status, body } = await redeliver({});
     expect([status, body.count]).toEqual([202, 4]);
-    const done = await until(
-      async () => (await call("GET", `/api/v1/redeliveries/${body.id}`, { key })).body,
-      (progress) => progress.status === "done",
-    );
-    expect(done).toEqual({ id: body.id, count: 4, sent: 4, status: "done" });
-    const seen = await receivedAt(path);
-    expect(seen).toHaveLength(4);
-    expect((seen.at(-1)?.at ?? 0) - (seen[0]?.at ?? 0)).toBeGreaterThan(400);
+    const progress = await vi.waitFor(async () => {
+      const { body: current } = await call("GET", `/api/v1/redeliveries/${body.id}`, { key });
+      expect(current.status).toBe("done");
+      return current;
+    }, deliveryWait);
+    expect(progress).toEqual({ id: body.id, count: 4, sent: 4, status: "done" });
+    const requests = await receivedAt(path);
+    expect(requests).toHaveLength(4);
+    expect((requests.at(-1)?.at ?? 0) - (requests[0]?.at ?? 0)).toBeGreaterThan(400);
+  });
+
+  it("requires the scopes of the events that it would send, and so does a new URL for waiting deliveries", async () => {
+    const { key, accountId } = await makeTenant();
+    const { id } = await register(key, { event_types: ["user.created"] }, newPath("fail"));
+    await call("POST", "/api/v1/users", { key, body: { name: "Secret", email: "secret@example.com" } });
+    await call("PATCH", `/api/v1/webhooks/${id}`, { key, body: { event_types: ["task.created"] } });
+    const narrow = await makeKey(accountId, { scopes: ["webhooks:read", "webhooks:write", "tasks:read"] });
+    const url = await call("PATCH", `/api/v1/webhooks/${id}`, { key: narrow.key, body: { url: `${receiver}/elsewhere` } });
+    expect(url.body.code).toBe("forbidden");
+    await failAllDeliveries(accountId);
+    const from = new Date(Date.now() - minuteMs).toISOString();
+    for (const dry_run of [true, false]) {
+      const { body } = await call("POST", `/api/v1/webhooks/${id}/redeliver`, { key: narrow.key, body: { from, dry_run } });
+      expect(body.code).toBe("forbidden");
+    }
+  });
+
+  it("sends each event once if the redelivery is requested several times", async () => {
+    const { key } = await makeTenant();
+    const { id, path } = await register(key, { event_types: ["task.created"] });
+    await call("PATCH", `/api/v1/webhooks/${id}`, { key, body: { status: "disabled" } });
+    for (let index = 0; index < 3; index++) await createTask(key, `Held ${index}`);
+    await call("PATCH", `/api/v1/webhooks/${id}`, { key, body: { status: "active" } });
+    const from = new Date(Date.now() - minuteMs).toISOString();
+    const redeliver = (more: object = {}, headers: object = {}) =>
+      call("POST", `/api/v1/webhooks/${id}/redeliver`, { key, body: { from, ...more }, ...headers });
+    // Both requests may count the same deliveries, but only one of them repeats each delivery.
+    const [first, second] = await Promise.all([redeliver(), redeliver()]);
+    expect([first.status, second.status]).toEqual([202, 202]);
+    expect((await redeliver()).body.count).toBe(0);
+    await waitForRequests(path, 3);
+    expect((await redeliver({ dry_run: true })).body.count).toBe(0);
+    const idempotencyKey = { "Idempotency-Key": "count" };
+    await redeliver({ dry_run: true }, idempotencyKey);
+    const replayed = await redeliver({ dry_run: true }, idempotencyKey);
+    expect(replayed.headers.get("Idempotent-Replayed")).toBe("true");
   });
 });
 
-it("The page of a delivery puts any two of its attempts beside each other", async () => {
-  const tenant = await makeTenant();
-  const { accountId, key } = tenant;
-  // Nobody listens there.
-  const { id } = (await call("POST", "/api/v1/webhooks", { key, body: { url: "http://localhost:9/x", event_types: ["task.created"] } }))
-    .body;
-  await call("POST", "/api/v1/tasks", { key, body: { title: "Twice" } });
-  const attempted = (times: number) =>
-    until(
-      () => deliveriesOf(tenant, id),
-      ([first]) => first?.attempts_made === times,
+describe("The page of a delivery", () => {
+  it("compares any two attempts", async () => {
+    const tenant = await makeTenant();
+    const { accountId, key } = tenant;
+    // No server listens at this URL.
+    const webhook = await call("POST", "/api/v1/webhooks", { key, body: { url: "http://localhost:9/x", event_types: ["task.created"] } });
+    await createTask(key, "Twice");
+    const [{ id }] = await deliveriesOf(tenant, webhook.body.id);
+    await waitForAttempts(tenant, id, 1);
+    const readPage = async (query = "") => (await browse(accountId).get(`/deliveries/${id}${query}`)).text.replaceAll(/<[^>]+>/g, " ");
+    expect(await readPage()).not.toContain("Two attempts compared");
+    await call("POST", `/api/v1/deliveries/${id}/attempt`, { key });
+    await waitForAttempts(tenant, id, 2);
+    expect((await readPage("?attempt=2&with=1")).replaceAll(/\s+/g, " ")).toMatch(
+      /Attempt 2 Attempt 1 Same\? .* Result unreachable unreachable = the same/,
     );
-  const [{ id: delivery }] = await attempted(1);
-  const pageOf = async (query = "") => (await browse(accountId).get(`/deliveries/${delivery}${query}`)).text.replaceAll(/<[^>]+>/g, " ");
-  expect(await pageOf()).not.toContain("Two attempts compared");
-  await call("POST", `/api/v1/deliveries/${delivery}/attempt`, { key });
-  // An attempt counts from its beginning, and is on record at its end.
-  await until(
-    async () => (await call("GET", `/api/v1/deliveries/${delivery}`, { key })).body.attempts,
-    (made) => made.length === 2,
-  );
-  expect((await pageOf("?attempt=2&with=1")).replaceAll(/\s+/g, " ")).toMatch(
-    /Attempt 2 Attempt 1 Same\? .* Result unreachable unreachable = the same/,
-  );
-  expect(await pageOf("?attempt=7&with=nothing")).toContain("Same?");
-});
-
-it("A redelivery of many asks for the scopes of what it would send, and so does another URL for what still waits", async () => {
-  const { key, accountId } = await makeTenant();
-  const { id } = await register(key, { event_types: ["user.created"] }, newPath("fail"));
-  await call("POST", "/api/v1/users", { key, body: { name: "Secret", email: "secret@example.com" } });
-  await call("PATCH", `/api/v1/webhooks/${id}`, { key, body: { event_types: ["task.created"] } });
-  const narrow = await makeKey(accountId, { scopes: ["webhooks:read", "webhooks:write", "tasks:read"] });
-  const url = await call("PATCH", `/api/v1/webhooks/${id}`, { key: narrow.key, body: { url: `${receiver}/elsewhere` } });
-  expect(url.body.code).toBe("forbidden");
-  await env.DB.prepare("UPDATE deliveries SET status = 'failed' WHERE account_id = ?").bind(accountId).run();
-  const from = new Date(Date.now() - minuteMs).toISOString();
-  for (const dry_run of [true, false]) {
-    const { body } = await call("POST", `/api/v1/webhooks/${id}/redeliver`, { key: narrow.key, body: { from, dry_run } });
-    expect(body.code).toBe("forbidden");
-  }
-});
-
-it("Two redeliveries of many in a row send each event once", async () => {
-  const { key } = await makeTenant();
-  const { id, path } = await register(key, { event_types: ["task.created"] });
-  await call("PATCH", `/api/v1/webhooks/${id}`, { key, body: { status: "disabled" } });
-  for (let index = 0; index < 3; index++) await call("POST", "/api/v1/tasks", { key, body: { title: `Held ${index}` } });
-  await call("PATCH", `/api/v1/webhooks/${id}`, { key, body: { status: "active" } });
-  const body = { from: new Date(Date.now() - minuteMs).toISOString() };
-  const redeliver = () => call("POST", `/api/v1/webhooks/${id}/redeliver`, { key, body });
-  // At once, both may find the same; what the later would send is on its way already.
-  const [first, second] = await Promise.all([redeliver(), redeliver()]);
-  expect([first.status, second.status]).toEqual([202, 202]);
-  expect((await redeliver()).body.count).toBe(0);
-  await until(
-    () => receivedAt(path),
-    (seen) => seen.length === 3,
-  );
-  expect((await call("POST", `/api/v1/webhooks/${id}/redeliver`, { key, body: { ...body, dry_run: true } })).body.count).toBe(0);
-  const dry = { key, body: { ...body, dry_run: true }, "Idempotency-Key": "count" };
-  await call("POST", `/api/v1/webhooks/${id}/redeliver`, dry);
-  expect((await call("POST", `/api/v1/webhooks/${id}/redeliver`, dry)).headers.get("Idempotent-Replayed")).toBe("true");
+    expect(await readPage("?attempt=7&with=nothing")).toContain("Same?");
+  });
 });

@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { urlRefusal } from "../../../src/webhooks/url-rules.ts";
+import { urlErrorOf } from "../../../src/webhooks/url-rules.ts";
 
 const deployed = { ownHosts: ["api.developer-overview.io"], isLocal: false };
 const local = { ownHosts: ["localhost"], isLocal: true };
 
-/** The ways in which one IPv4 address can be written that a URL takes for it. */
-function formsOf(address: string): string[] {
+/** Returns all notations of an IPv4 address that a URL parser accepts. */
+function notationsOf(address: string): string[] {
   const [a = 0, b = 0, c = 0, d = 0] = address.split(".").map(Number);
   const whole = ((a * 256 + b) * 256 + c) * 256 + d;
   const hex = (part: number) => `0x${part.toString(16)}`;
@@ -29,9 +29,9 @@ function formsOf(address: string): string[] {
   ];
 }
 
-const hostile: string[] = [
+const forbidden: string[] = [
   ...["127.0.0.1", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "100.100.100.200", "8.8.8.8"]
-    .flatMap(formsOf)
+    .flatMap(notationsOf)
     .map((host) => `https://${host}/hook`),
   ...[
     "[::1]",
@@ -150,7 +150,7 @@ const hostile: string[] = [
   ],
 ];
 
-const honest = [
+const allowed = [
   "https://hooks_1.acme.io/hook",
   "https://hooks.developer-overview.io/hook",
   "https://eu.api.developer-overview.io/hook",
@@ -188,19 +188,19 @@ const honest = [
   "https://developer-overview.io/",
 ];
 
-describe("The address of a webhook", () => {
-  it("is tried in more than 150 hostile forms and 30 honest ones", () => {
-    expect(new Set(hostile).size).toBeGreaterThanOrEqual(150);
-    expect(new Set(honest).size).toBeGreaterThanOrEqual(30);
+describe("The URL of a webhook", () => {
+  it("is tested with at least 150 forbidden and 30 allowed URLs", () => {
+    expect(new Set(forbidden).size).toBeGreaterThanOrEqual(150);
+    expect(new Set(allowed).size).toBeGreaterThanOrEqual(30);
   });
 
-  it.each(hostile)("is refused: %j", (url) => {
-    const refusal = urlRefusal(url, deployed);
+  it.each(forbidden)("cannot be %j", (url) => {
+    const refusal = urlErrorOf(url, deployed);
     expect(refusal).toMatch(/^(The (URL|host)|This) .*\.$/);
   });
 
-  it.each(honest)("is taken: %j", (url) => {
-    expect(urlRefusal(url, deployed)).toBeNull();
+  it.each(allowed)("can be %j", (url) => {
+    expect(urlErrorOf(url, deployed)).toBeNull();
   });
 
   it.each([
@@ -210,8 +210,8 @@ describe("The address of a webhook", () => {
     "https://localhost/",
     "http://hooks.localhost/",
     "http://hooks.acme.io/",
-  ])("may on a laptop be %j", (url) => {
-    expect(urlRefusal(url, local)).toBeNull();
+  ])("can be %j in local development", (url) => {
+    expect(urlErrorOf(url, local)).toBeNull();
   });
 
   it.each([
@@ -221,7 +221,7 @@ describe("The address of a webhook", () => {
     "http://user@localhost/",
     "file:///etc/passwd",
     "http://[::ffff:127.0.0.1]/",
-  ])("may not even on a laptop be %j", (url) => {
-    expect(urlRefusal(url, local)).not.toBeNull();
+  ])("cannot be %j, even in local development", (url) => {
+    expect(urlErrorOf(url, local)).not.toBeNull();
   });
 });

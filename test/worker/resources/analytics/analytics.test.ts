@@ -8,25 +8,58 @@ import { dayMs, dayStart, hourMs } from "../../../../src/time/clock.ts";
 import { commitTo } from "../../../../src/webhooks/outbox.ts";
 import { call, db, makeTenant } from "../../support/client.ts";
 
-const content = { description: "", status: "todo" as const, priority: "normal" as const, assigneeId: null, labels: [], dueAt: null };
-const isoDays = (starts: number[]) => starts.map((start) => new Date(start).toISOString().slice(0, 10));
+const taskDefaults = { description: "", status: "todo" as const, priority: "normal" as const, assigneeId: null, labels: [], dueAt: null };
 
-describe("Analytics", () => {
-  it("counts what happened in the span and what is now", async () => {
+/** A task as its row has it. Times are in milliseconds since the epoch. */
+interface TaskTimes {
+  created: number;
+  completed: number | null;
+  due: number | null;
+  status: string;
+  priority: string;
+}
+
+/** Replaces all tasks of an account. */
+async function replaceTasks(accountId: string, tasks: TaskTimes[]): Promise<void> {
+  await env.DB.prepare("DELETE FROM tasks WHERE account_id = ?").bind(accountId).run();
+  await env.DB.prepare(
+    `INSERT INTO tasks
+      (id, account_id, title, description, search_text, status, priority, labels, revision, created_at, updated_at, completed_at, due_at)
+      SELECT 'tsk_' || lower(hex(randomblob(16))), ?1, 'x', '', 'x', value ->> 'status', value ->> 'priority', '[]', '0',
+        value ->> 'created', value ->> 'created', value ->> 'completed', value ->> 'due' FROM json_each(?2)`,
+  )
+    .bind(accountId, JSON.stringify(tasks))
+    .run();
+}
+
+const randomItem = <Item>(items: readonly Item[]): Item => items[Math.floor(Math.random() * items.length)] as Item;
+
+/** Returns tasks whose times are in the span, before it or after it. */
+const randomTasks = (count: number, from: number, to: number) =>
+  Array.from({ length: count }, () => {
+    const created = from + Math.floor((Math.random() * 2 - 0.5) * (to - from));
+    const status = randomItem(taskStatuses);
+    const completed = status === "done" ? created + Math.floor(Math.random() * 20 * dayMs) : null;
+    const due = randomItem([null, Date.now() - dayMs, Date.now() + dayMs]);
+    return { created, status, completed, priority: randomItem(priorities), due };
+  });
+
+describe("The analytics API", () => {
+  it("counts tasks created and completed in the span, and the current tasks and users", async () => {
     const { key, accountId } = await makeTenant();
     const user = (await call("POST", "/api/v1/users", { key, body: { name: "Ada", email: "ada@example.com" } })).body;
     await call("POST", "/api/v1/users", { key, body: { name: "Bob", email: "bob@example.com", status: "suspended" } });
     const now = Date.now();
-    const at = (time: number) => ({ db, now: time, actor: operatorOn(accountId), commit: commitTo({ db }) });
-    const task = async (madeAt: number, hoursToComplete: number | null, more: object = {}) => {
-      const made = await createTask(at(madeAt), { title: "x", ...content, ...more });
-      if (hoursToComplete !== null) await changeTask(at(madeAt + hoursToComplete * hourMs), made.id, { status: "done" }, () => true);
+    const contextAt = (timeMs: number) => ({ db, now: timeMs, actor: operatorOn(accountId), commit: commitTo({ db }) });
+    const addTask = async (createdAt: number, hoursToComplete: number | null, members: object = {}) => {
+      const { id } = await createTask(contextAt(createdAt), { title: "x", ...taskDefaults, ...members });
+      if (hoursToComplete !== null) await changeTask(contextAt(createdAt + hoursToComplete * hourMs), id, { status: "done" }, () => true);
     };
-    await task(now - 40 * dayMs, 2);
-    await task(now - 10 * dayMs, 4, { assigneeId: user.id });
-    await task(now - 9 * dayMs, 10, { priority: "urgent" });
-    await task(now - 8 * dayMs, null, { assigneeId: user.id, dueAt: now - dayMs });
-    await task(now - 2 * dayMs, null, { status: "cancelled", dueAt: now - dayMs });
+    await addTask(now - 40 * dayMs, 2);
+    await addTask(now - 10 * dayMs, 4, { assigneeId: user.id });
+    await addTask(now - 9 * dayMs, 10, { priority: "urgent" });
+    await addTask(now - 8 * dayMs, null, { assigneeId: user.id, dueAt: now - dayMs });
+    await addTask(now - 2 * dayMs, null, { status: "cancelled", dueAt: now - dayMs });
 
     const { body } = await call("GET", "/api/v1/analytics", { key });
     expect(body.tasks).toEqual({
@@ -47,45 +80,31 @@ describe("Analytics", () => {
     expect(body.series.reduce((sum: number, point: { created: number }) => sum + point.created, 0)).toBe(4);
   });
 
-  it("has the figures that a plain computation over any tasks has", async () => {
+  it("returns the same figures as a simple computation over random tasks", async () => {
     const { key, accountId } = await makeTenant();
     const [from, to] = [Date.UTC(2026, 0, 10), Date.UTC(2026, 1, 10)];
-    const any = <Item>(items: readonly Item[]): Item => items[Math.floor(Math.random() * items.length)] as Item;
     for (let round = 0; round < 6; round++) {
-      const all = Array.from({ length: round * 7 }, () => {
-        const created = from + Math.floor((Math.random() * 2 - 0.5) * (to - from));
-        const status = any(taskStatuses);
-        const completed = status === "done" ? created + Math.floor(Math.random() * 20 * dayMs) : null;
-        return { created, status, completed, priority: any(priorities), due: any([null, Date.now() - dayMs, Date.now() + dayMs]) };
-      });
-      await env.DB.prepare("DELETE FROM tasks WHERE account_id = ?").bind(accountId).run();
-      await env.DB.prepare(
-        `INSERT INTO tasks (id, account_id, title, description, search_text, status, priority, labels, revision, created_at, updated_at, completed_at, due_at)
-        SELECT 'tsk_' || lower(hex(randomblob(16))), ?1, 'x', '', 'x', value ->> 'status', value ->> 'priority', '[]', '0', value ->> 'created', value ->> 'created',
-          value ->> 'completed', value ->> 'due' FROM json_each(?2)`,
-      )
-        .bind(accountId, JSON.stringify(all))
-        .run();
-      const isIn = (time: number | null) => time !== null && time >= from && time < to;
-      const created = all.filter((task) => isIn(task.created));
-      const hours = all
-        .flatMap((task) => (task.completed !== null && isIn(task.completed) ? [(task.completed - task.created) / hourMs] : []))
+      const tasks = randomTasks(round * 7, from, to);
+      await replaceTasks(accountId, tasks);
+      const isInSpan = (timeMs: number | null) => timeMs !== null && timeMs >= from && timeMs < to;
+      const created = tasks.filter((task) => isInSpan(task.created));
+      const hours = tasks
+        .flatMap((task) => (task.completed !== null && isInSpan(task.completed) ? [(task.completed - task.created) / hourMs] : []))
         .toSorted((a, b) => a - b);
       const middle = [hours[Math.floor((hours.length - 1) / 2)] ?? 0, hours[Math.ceil((hours.length - 1) / 2)] ?? 0];
-      const open = all.filter(({ status }) => status === "todo" || status === "in_progress");
-      const count = <Name extends string>(names: readonly Name[], of: (task: (typeof all)[number]) => Name) =>
-        Object.fromEntries(names.map((name) => [name, all.filter((task) => of(task) === name).length]));
-      const { body } = await call("GET", `/api/v1/analytics?from=${new Date(from).toISOString()}&to=${new Date(to).toISOString()}`, {
-        key,
-      });
-      const { median_hours_to_complete: median, completion_rate: rate, ...tasks } = body.tasks;
-      expect(tasks).toEqual({
+      const open = tasks.filter(({ status }) => status === "todo" || status === "in_progress");
+      const countBy = <Name extends string>(names: readonly Name[], nameOf: (task: (typeof tasks)[number]) => Name) =>
+        Object.fromEntries(names.map((name) => [name, tasks.filter((task) => nameOf(task) === name).length]));
+      const path = `/api/v1/analytics?from=${new Date(from).toISOString()}&to=${new Date(to).toISOString()}`;
+      const { body } = await call("GET", path, { key });
+      const { median_hours_to_complete: median, completion_rate: rate, ...figures } = body.tasks;
+      expect(figures).toEqual({
         created: created.length,
         completed: hours.length,
         open: open.length,
         overdue: open.filter(({ due }) => due !== null && due < Date.now()).length,
-        by_status: count(taskStatuses, ({ status }) => status),
-        by_priority: count(priorities, ({ priority }) => priority),
+        by_status: countBy(taskStatuses, ({ status }) => status),
+        by_priority: countBy(priorities, ({ priority }) => priority),
       });
       if (hours.length === 0) expect(median).toBeNull();
       else expect(median).toBeCloseTo(((middle[0] ?? 0) + (middle[1] ?? 0)) / 2, 1);
@@ -94,7 +113,7 @@ describe("Analytics", () => {
     }
   });
 
-  it("of nothing has nulls, not zeros, where there is no rate", async () => {
+  it("returns null instead of zero for rates and medians of no tasks", async () => {
     const { key } = await makeTenant();
     const { body } = await call("GET", "/api/v1/analytics?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z", { key });
     expect(body.tasks).toMatchObject({ created: 0, completion_rate: null, median_hours_to_complete: null });
@@ -103,13 +122,10 @@ describe("Analytics", () => {
   });
 });
 
-describe("The points of a series", () => {
-  const between = (from: string, to: string, interval: "day" | "week" | "month") =>
-    isoDays(bucketsOf(Date.parse(from), Date.parse(to), interval));
-
-  it("are the days, ISO weeks and months that the span touches", () => {
-    expect(between("2026-02-27T23:00:00Z", "2026-03-02T00:00:00Z", "day")).toEqual(["2026-02-27", "2026-02-28", "2026-03-01"]);
-    expect(between("2026-11-22T23:59:59Z", "2026-12-01T00:00:00Z", "week")).toEqual(["2026-11-16", "2026-11-23", "2026-11-30"]);
-    expect(between("2025-12-31T00:00:00Z", "2026-03-01T00:00:00Z", "month")).toEqual(["2025-12-01", "2026-01-01", "2026-02-01"]);
-  });
+it("A series has a point for each day, ISO week or month that overlaps with the span", () => {
+  const startsOf = (from: string, to: string, interval: "day" | "week" | "month") =>
+    bucketsOf(Date.parse(from), Date.parse(to), interval).map((start) => new Date(start).toISOString().slice(0, 10));
+  expect(startsOf("2026-02-27T23:00:00Z", "2026-03-02T00:00:00Z", "day")).toEqual(["2026-02-27", "2026-02-28", "2026-03-01"]);
+  expect(startsOf("2026-11-22T23:59:59Z", "2026-12-01T00:00:00Z", "week")).toEqual(["2026-11-16", "2026-11-23", "2026-11-30"]);
+  expect(startsOf("2025-12-31T00:00:00Z", "2026-03-01T00:00:00Z", "month")).toEqual(["2025-12-01", "2026-01-01", "2026-02-01"]);
 });

@@ -1,13 +1,26 @@
-import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { call, makeTenant } from "../../support/client.ts";
+import { untilClockReaches } from "../../support/real-time.ts";
+import { insertTasks } from "../../support/resource-rows.ts";
 
-const make = (key: string, body: object) => call("POST", "/api/v1/tasks", { key, body });
+const createTask = (key: string, body: object) => call("POST", "/api/v1/tasks", { key, body });
 
-describe("A task", () => {
-  it("is made with what was sent and the defaults for the rest", async () => {
+/** Reads a list of tasks from page to page by `next_cursor`. Returns the titles on each page. */
+async function readPages(key: string, query: string): Promise<string[][]> {
+  const pages: string[][] = [];
+  for (let cursor: string | null = ""; cursor !== null; ) {
+    const { body } = await call("GET", `/api/v1/tasks?${query}${cursor && `&cursor=${cursor}`}`, { key });
+    pages.push(body.data.map(({ title }: { title: string }) => title));
+    expect(body.has_more).toBe(body.next_cursor !== null);
+    cursor = body.next_cursor;
+  }
+  return pages;
+}
+
+describe("The tasks API", () => {
+  it("creates a task with the given members and with defaults for the others", async () => {
     const { key } = await makeTenant();
-    expect((await make(key, { title: "Write" })).body).toMatchObject({
+    expect((await createTask(key, { title: "Write" })).body).toMatchObject({
       title: "Write",
       description: "",
       status: "todo",
@@ -18,68 +31,67 @@ describe("A task", () => {
       completed_at: null,
     });
     const full = { title: "Write", description: "all\nof it 😀", status: "in_progress", priority: "urgent", labels: ["a", "b"] };
-    expect((await make(key, { ...full, due_at: "2030-01-31T09:30:00.5+02:00" })).body).toMatchObject({
+    expect((await createTask(key, { ...full, due_at: "2030-01-31T09:30:00.5+02:00" })).body).toMatchObject({
       ...full,
       due_at: "2030-01-31T07:30:00.500Z",
     });
   });
 
-  it("is completed when it becomes done, stays so while it is, and no longer when it leaves", async () => {
+  it("sets completed_at when a task becomes done, and clears it when the status changes again", async () => {
     const { key } = await makeTenant();
-    const { body } = await make(key, { title: "Write" });
+    const { body } = await createTask(key, { title: "Write" });
     const patch = async (change: object) => (await call("PATCH", `/api/v1/tasks/${body.id}`, { key, body: change })).body;
     const done = await patch({ status: "done" });
     expect(Date.now() - Date.parse(done.completed_at)).toBeLessThan(5000);
     expect((await patch({ title: "Wrote", status: "done" })).completed_at).toBe(done.completed_at);
     expect((await patch({ status: "todo" })).completed_at).toBeNull();
-    expect((await make(key, { title: "Done already", status: "done" })).body.completed_at).not.toBeNull();
+    expect((await createTask(key, { title: "Done already", status: "done" })).body.completed_at).not.toBeNull();
   });
 
-  it("takes a merge patch: what is absent stays, null clears, and an empty one changes nothing", async () => {
+  it("applies a merge patch: absent members stay, null clears a member, and an empty patch changes nothing", async () => {
     const { key } = await makeTenant();
-    const made = await make(key, { title: "Write", description: "d", labels: ["a"], due_at: "2030-01-01T00:00:00Z", priority: "high" });
-    const path = `/api/v1/tasks/${made.body.id}`;
-    const nothing = await call("PATCH", path, { key, body: {}, "Content-Type": "application/merge-patch+json" });
-    expect(nothing.body).toEqual(made.body);
-    expect(nothing.headers.get("ETag")).toBe(made.headers.get("ETag"));
+    const task = { title: "Write", description: "d", labels: ["a"], due_at: "2030-01-01T00:00:00Z", priority: "high" };
+    const created = await createTask(key, task);
+    const path = `/api/v1/tasks/${created.body.id}`;
+    const unchanged = await call("PATCH", path, { key, body: {}, "Content-Type": "application/merge-patch+json" });
+    expect(unchanged.body).toEqual(created.body);
+    expect(unchanged.headers.get("ETag")).toBe(created.headers.get("ETag"));
     const cleared = await call("PATCH", path, { key, body: { due_at: null, description: null, labels: null, assignee_id: null } });
     expect(cleared.body).toMatchObject({ title: "Write", priority: "high", due_at: null, description: "", labels: [] });
     for (const member of ["title", "status", "priority"]) {
-      const refused = await call("PATCH", path, { key, body: { [member]: null } });
-      expect([refused.status, refused.body.errors[0].pointer]).toEqual([422, `/${member}`]);
+      const rejected = await call("PATCH", path, { key, body: { [member]: null } });
+      expect([rejected.status, rejected.body.errors[0].pointer]).toEqual([422, `/${member}`]);
     }
   });
 
-  it("is assigned to a user of the account alone", async () => {
+  it("assigns a task only to a user of the same account", async () => {
     const [one, other] = [await makeTenant(), await makeTenant()];
     const user = (await call("POST", "/api/v1/users", { key: other.key, body: { name: "Ada", email: "ada@example.com" } })).body;
-    expect((await make(other.key, { title: "x", assignee_id: user.id })).body.assignee_id).toBe(user.id);
+    expect((await createTask(other.key, { title: "x", assignee_id: user.id })).body.assignee_id).toBe(user.id);
     for (const assignee_id of [user.id, "usr_nobody", "x"]) {
-      const answer = await make(one.key, { title: "x", assignee_id });
-      expect([answer.status, answer.body.errors]).toEqual([
-        422,
-        [{ pointer: "/assignee_id", code: "unknown_user", detail: expect.any(String) }],
-      ]);
+      const { status, body } = await createTask(one.key, { title: "x", assignee_id });
+      expect([status, body.errors]).toEqual([422, [{ pointer: "/assignee_id", code: "unknown_user", detail: expect.any(String) }]]);
     }
     expect((await call("GET", "/api/v1/tasks", { key: one.key })).body.data).toEqual([]);
   });
 });
 
 describe("The list of tasks", () => {
-  const titles = async (key: string, query: string) => {
-    const found: string[] = [];
+  /** Reads the list two tasks at a time, by the `Link` header. Returns the titles of all tasks. */
+  const readTitles = async (key: string, query: string) => {
+    const titles: string[] = [];
     for (let path: string | null = `/api/v1/tasks?limit=2&${query}`; path; ) {
       const { status, body, headers } = await call("GET", path, { key });
       expect(status).toBe(200);
-      found.push(...body.data.map((task: { title: string }) => task.title));
-      const link: string | undefined = /<http:\/\/localhost([^>]+)>; rel="next"/.exec(headers.get("Link") ?? "")?.[1];
-      expect(link !== undefined).toBe(body.has_more);
-      path = link ?? null;
+      titles.push(...body.data.map((task: { title: string }) => task.title));
+      const nextPath: string | undefined = /<http:\/\/localhost([^>]+)>; rel="next"/.exec(headers.get("Link") ?? "")?.[1];
+      expect(nextPath !== undefined).toBe(body.has_more);
+      path = nextPath ?? null;
     }
-    return found;
+    return titles;
   };
 
-  it("is sorted by creation, change or due date, both ways, page by page; without a due date comes last", async () => {
+  it("sorts by creation, last change or due date, and tasks without a due date come last", async () => {
     const { key } = await makeTenant();
     const ids: string[] = [];
     for (const [title, due_at] of [
@@ -89,109 +101,88 @@ describe("The list of tasks", () => {
       ["d", "2030-01-01T00:00:00Z"],
       ["e", null],
     ]) {
-      ids.push((await make(key, { title, due_at })).body.id);
-      await new Promise((resolve) => setTimeout(resolve, 2));
+      const { id, created_at } = (await createTask(key, { title, due_at })).body;
+      ids.push(id);
+      // Each task is created in a later millisecond than the task before it.
+      await untilClockReaches(Date.parse(created_at) + 1);
     }
     await call("PATCH", `/api/v1/tasks/${ids[1]}`, { key, body: { priority: "high" } });
-    expect(await titles(key, "")).toEqual(["e", "d", "c", "b", "a"]);
-    expect(await titles(key, "sort=created_at")).toEqual(["a", "b", "c", "d", "e"]);
-    expect(await titles(key, "sort=-updated_at")).toEqual(["b", "e", "d", "c", "a"]);
-    expect(await titles(key, "sort=due_at")).toEqual(["c", "d", "a", "b", "e"]);
-    expect(await titles(key, "sort=-due_at")).toEqual(["a", "d", "c", "e", "b"]);
+    expect(await readTitles(key, "")).toEqual(["e", "d", "c", "b", "a"]);
+    expect(await readTitles(key, "sort=created_at")).toEqual(["a", "b", "c", "d", "e"]);
+    expect(await readTitles(key, "sort=-updated_at")).toEqual(["b", "e", "d", "c", "a"]);
+    expect(await readTitles(key, "sort=due_at")).toEqual(["c", "d", "a", "b", "e"]);
+    expect(await readTitles(key, "sort=-due_at")).toEqual(["a", "d", "c", "e", "b"]);
   });
 
-  it("filters by everything that it documents", async () => {
+  it("filters by every documented parameter", async () => {
     const { key } = await makeTenant();
     const user = (await call("POST", "/api/v1/users", { key, body: { name: "Ada", email: "ada@example.com" } })).body;
-    await make(key, { title: "Plan", status: "todo", priority: "low", due_at: "2030-01-01T00:00:00Z", assignee_id: user.id });
-    await make(key, { title: "Build", status: "done", priority: "high", due_at: "2030-02-01T00:00:00Z", description: "With ÄRGER" });
-    expect(await titles(key, "status=done")).toEqual(["Build"]);
-    expect(await titles(key, "priority=low")).toEqual(["Plan"]);
-    await make(key, { title: "Test", status: "cancelled", priority: "urgent" });
-    expect(await titles(key, "status=done&status=todo")).toEqual(["Build", "Plan"]);
-    expect(await titles(key, "status=todo&status=in_progress")).toEqual(["Plan"]);
-    expect(await titles(key, "status=todo&status=done&status=cancelled&priority=low&priority=urgent")).toEqual(["Test", "Plan"]);
-    expect(await titles(key, `assignee_id=${user.id}`)).toEqual(["Plan"]);
-    expect(await titles(key, "due_before=2030-01-15T00:00:00Z")).toEqual(["Plan"]);
-    expect(await titles(key, "due_after=2030-01-15T00:00:00%2B01:00")).toEqual(["Build"]);
-    expect(await titles(key, `updated_after=${new Date(Date.now() + 60_000).toISOString()}`)).toEqual([]);
-    expect(await titles(key, "q=%C3%A4rger")).toEqual(["Build"]);
+    await createTask(key, { title: "Plan", status: "todo", priority: "low", due_at: "2030-01-01T00:00:00Z", assignee_id: user.id });
+    await createTask(key, { title: "Build", status: "done", priority: "high", due_at: "2030-02-01T00:00:00Z", description: "With ÄRGER" });
+    expect(await readTitles(key, "status=done")).toEqual(["Build"]);
+    expect(await readTitles(key, "priority=low")).toEqual(["Plan"]);
+    await createTask(key, { title: "Test", status: "cancelled", priority: "urgent" });
+    expect(await readTitles(key, "status=done&status=todo")).toEqual(["Build", "Plan"]);
+    expect(await readTitles(key, "status=todo&status=in_progress")).toEqual(["Plan"]);
+    expect(await readTitles(key, "status=todo&status=done&status=cancelled&priority=low&priority=urgent")).toEqual(["Test", "Plan"]);
+    expect(await readTitles(key, `assignee_id=${user.id}`)).toEqual(["Plan"]);
+    expect(await readTitles(key, "due_before=2030-01-15T00:00:00Z")).toEqual(["Plan"]);
+    expect(await readTitles(key, "due_after=2030-01-15T00:00:00%2B01:00")).toEqual(["Build"]);
+    expect(await readTitles(key, `updated_after=${new Date(Date.now() + 60_000).toISOString()}`)).toEqual([]);
+    expect(await readTitles(key, "q=%C3%A4rger")).toEqual(["Build"]);
   });
 
-  it("is searched 4 MB of text at a time, and goes on from there until a match is found", async () => {
+  it("searches 4 MB of text per request, and the next page continues the search", async () => {
     const { key, accountId } = await makeTenant();
-    await make(key, { title: "First", description: "needle" });
-    await env.DB.prepare(
-      `INSERT INTO tasks (id, account_id, title, description, search_text, status, priority, labels, revision, created_at, updated_at)
-      WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)
-      SELECT printf('tsk_ff%030d', i), ?1, 'Long', text, text, 'done', 'normal', '[]', '0', ?2 + i, ?2 + i FROM n, (SELECT replace(hex(zeroblob(10000)), '00', 'あ') AS text)`,
-    )
-      .bind(accountId, Date.now())
-      .run();
-    for (const query of ["q=needle", "status=todo", "status=todo&sort=-updated_at"]) {
-      const pages: string[][] = [];
-      for (let cursor: string | null = ""; cursor !== null; ) {
-        const { body } = await call("GET", `/api/v1/tasks?${query}${cursor && `&cursor=${cursor}`}`, { key });
-        pages.push(body.data.map(({ title }: { title: string }) => title));
-        expect(body.has_more).toBe(body.next_cursor !== null);
-        cursor = body.next_cursor;
-      }
-      // 200 tasks of 60,000 bytes.
-      expect(pages, query).toEqual([[], [], ["First"]]);
-    }
+    await createTask(key, { title: "First", description: "needle" });
+    // Each of these tasks has 60,000 bytes of text.
+    const text = "あ".repeat(10_000);
+    await insertTasks(accountId, { count: 200, title: "Long", description: text, searchText: text, status: "done" });
+    for (const query of ["q=needle", "status=todo", "status=todo&sort=-updated_at"])
+      expect(await readPages(key, query), query).toEqual([[], [], ["First"]]);
     expect((await call("GET", "/api/v1/tasks?q=%E3%81%82&limit=1", { key })).body.data).toHaveLength(1);
   });
 
-  it("is searched 2,000 tasks at a time", async () => {
+  it("searches 2,000 tasks per request, and a last page ends the search", async () => {
     const { key, accountId } = await makeTenant();
-    await env.DB.prepare(
-      `INSERT INTO tasks (id, account_id, title, description, search_text, status, priority, labels, revision, created_at, updated_at)
-      WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4000)
-      SELECT printf('tsk_ff%030d', i), ?1, 'Short', '', 'short', 'done', 'normal', '[]', '0', ?2 + i, ?2 + i FROM n`,
-    )
-      .bind(accountId, Date.now())
-      .run();
-    let looked = 0;
-    for (let cursor: string | null = ""; cursor !== null; looked++)
-      cursor = (await call("GET", `/api/v1/tasks?status=todo${cursor && `&cursor=${cursor}`}`, { key })).body.next_cursor;
-    // The last one finds nothing more.
-    expect(looked).toBe(3);
+    await insertTasks(accountId, { count: 4000, status: "done" });
+    expect(await readPages(key, "status=todo")).toEqual([[], [], []]);
   });
 
-  it("neither skips nor repeats while others add to it", async () => {
+  it("neither skips nor repeats tasks while new tasks are created", async () => {
     const { key } = await makeTenant();
-    for (let n = 0; n < 9; n++) await make(key, { title: `old ${n}` });
-    const seen: string[] = [];
+    for (let n = 0; n < 9; n++) await createTask(key, { title: `old ${n}` });
+    const titles: string[] = [];
     for (let cursor = ""; ; ) {
       const { body } = await call("GET", `/api/v1/tasks?limit=2${cursor && `&cursor=${cursor}`}`, { key });
-      seen.push(...body.data.map((task: { title: string }) => task.title));
-      await make(key, { title: "new" });
+      titles.push(...body.data.map((task: { title: string }) => task.title));
+      await createTask(key, { title: "new" });
       if (!body.has_more) break;
       cursor = body.next_cursor;
     }
-    expect(seen).toEqual([8, 7, 6, 5, 4, 3, 2, 1, 0].map((n) => `old ${n}`));
+    expect(titles).toEqual([8, 7, 6, 5, 4, 3, 2, 1, 0].map((n) => `old ${n}`));
   });
 
-  it("refuses a cursor that it did not give out for this list", async () => {
+  it("returns 400 to a cursor that does not belong to the same list with the same filters", async () => {
     const { key } = await makeTenant();
-    for (let n = 0; n < 3; n++) await make(key, { title: `${n}` });
-    const { next_cursor: good } = (await call("GET", "/api/v1/tasks?limit=1", { key })).body;
-    expect((await call("GET", `/api/v1/tasks?limit=2&cursor=${good}`, { key })).status).toBe(200);
-    const { next_cursor: several } = (await call("GET", "/api/v1/tasks?limit=1&status=todo&status=done", { key })).body;
-    expect((await call("GET", `/api/v1/tasks?cursor=${several}&status=done&status=todo`, { key })).status).toBe(200);
+    for (let n = 0; n < 3; n++) await createTask(key, { title: `${n}` });
+    const { next_cursor: valid } = (await call("GET", "/api/v1/tasks?limit=1", { key })).body;
+    expect((await call("GET", `/api/v1/tasks?limit=2&cursor=${valid}`, { key })).status).toBe(200);
+    const { next_cursor: filtered } = (await call("GET", "/api/v1/tasks?limit=1&status=todo&status=done", { key })).body;
+    expect((await call("GET", `/api/v1/tasks?cursor=${filtered}&status=done&status=todo`, { key })).status).toBe(200);
     const forged = btoa(JSON.stringify({ list: "x", at: { value: 1, id: "tsk_" } }));
     const edited = btoa(
-      JSON.stringify({ ...JSON.parse(atob(good.replaceAll("-", "+").replaceAll("_", "/"))), at: { value: null, id: "tsk_0" } }),
+      JSON.stringify({ ...JSON.parse(atob(valid.replaceAll("-", "+").replaceAll("_", "/"))), at: { value: null, id: "tsk_0" } }),
     );
     for (const path of [
-      `/tasks?cursor=${good}x`,
-      `/tasks?cursor=${good}!!!`,
-      `/tasks?cursor=%20${good}`,
+      `/tasks?cursor=${valid}x`,
+      `/tasks?cursor=${valid}!!!`,
+      `/tasks?cursor=%20${valid}`,
       `/tasks?cursor=${edited}`,
-      `/tasks?sort=due_at&cursor=${good}`,
-      `/tasks?status=done&cursor=${good}`,
-      `/tasks?status=done&cursor=${several}`,
-      `/users?cursor=${good}`,
+      `/tasks?sort=due_at&cursor=${valid}`,
+      `/tasks?status=done&cursor=${valid}`,
+      `/tasks?status=done&cursor=${filtered}`,
+      `/users?cursor=${valid}`,
       "/tasks?cursor=",
       "/tasks?cursor=%00",
       "/tasks?cursor=!!!",
@@ -199,8 +190,8 @@ describe("The list of tasks", () => {
       `/tasks?cursor=${btoa("[]")}`,
       `/tasks?cursor=${btoa("null")}`,
     ]) {
-      const answer = await call("GET", `/api/v1${path}`, { key });
-      expect([answer.status, answer.body.code], path).toEqual([400, "invalid_cursor"]);
+      const { status, body } = await call("GET", `/api/v1${path}`, { key });
+      expect([status, body.code], path).toEqual([400, "invalid_cursor"]);
     }
   });
 });

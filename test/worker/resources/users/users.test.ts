@@ -1,24 +1,24 @@
 import { describe, expect, it } from "vitest";
 import { call, makeTenant } from "../../support/client.ts";
 
-const make = (key: string, body: object) => call("POST", "/api/v1/users", { key, body });
+const createUser = (key: string, body: object) => call("POST", "/api/v1/users", { key, body });
 
-describe("A user", () => {
-  it("is made, read, changed and deleted", async () => {
+describe("The users API", () => {
+  it("creates, reads, changes and deletes a user", async () => {
     const { key } = await makeTenant();
-    const made = await make(key, { name: "Ada", email: "Ada@Example.com" });
-    expect(made.body).toEqual({
+    const created = await createUser(key, { name: "Ada", email: "Ada@Example.com" });
+    expect(created.body).toEqual({
       id: expect.stringMatching(/^usr_[0-9a-f]{32}$/),
       name: "Ada",
       email: "Ada@Example.com",
       role: "member",
       status: "active",
       created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
-      updated_at: made.body.created_at,
+      updated_at: created.body.created_at,
     });
-    const path = made.headers.get("Location") ?? "";
-    expect(path).toBe(`/api/v1/users/${made.body.id}`);
-    expect((await call("GET", path, { key })).body).toEqual(made.body);
+    const path = created.headers.get("Location") ?? "";
+    expect(path).toBe(`/api/v1/users/${created.body.id}`);
+    expect((await call("GET", path, { key })).body).toEqual(created.body);
     const changed = await call("PATCH", path, { key, body: { role: "admin", status: "suspended" } });
     expect(changed.body).toMatchObject({ name: "Ada", role: "admin", status: "suspended" });
     expect((await call("DELETE", path, { key })).status).toBe(204);
@@ -26,49 +26,46 @@ describe("A user", () => {
     expect((await call("DELETE", path, { key })).status).toBe(404);
   });
 
-  it("has an address that no other user of the account has, in any case", async () => {
+  it("returns 409 to an email address that another user of the account has, in upper or lower case", async () => {
     const { key } = await makeTenant();
-    await make(key, { name: "Ada", email: "ada@example.com" });
-    const twice = await make(key, { name: "Ada", email: "ADA@example.COM" });
-    expect([twice.status, twice.body.code, twice.body.errors[0].pointer]).toEqual([409, "conflict", "/email"]);
-    const other = await make(key, { name: "Bob", email: "bob@example.com" });
+    await createUser(key, { name: "Ada", email: "ada@example.com" });
+    const duplicate = await createUser(key, { name: "Ada", email: "ADA@example.COM" });
+    expect([duplicate.status, duplicate.body.code, duplicate.body.errors[0].pointer]).toEqual([409, "conflict", "/email"]);
+    const other = await createUser(key, { name: "Bob", email: "bob@example.com" });
     const changed = await call("PATCH", `/api/v1/users/${other.body.id}`, { key, body: { email: "Ada@example.com" } });
     expect([changed.status, changed.body.code]).toEqual([409, "conflict"]);
-    const [stranger] = [await makeTenant()];
-    expect((await make(stranger.key, { name: "Ada", email: "ada@example.com" })).status).toBe(201);
+    const otherAccount = await makeTenant();
+    expect((await createUser(otherAccount.key, { name: "Ada", email: "ada@example.com" })).status).toBe(201);
   });
 
-  it("of one address is made once by many requests at once", async () => {
+  it("creates one user from ten concurrent requests with the same email address", async () => {
     const { key } = await makeTenant();
-    const answers = await Promise.all(Array.from({ length: 10 }, () => make(key, { name: "Ada", email: "ada@example.com" })));
-    expect(answers.map(({ status }) => status).toSorted()).toEqual([201, ...Array(9).fill(409)]);
+    const responses = await Promise.all(Array.from({ length: 10 }, () => createUser(key, { name: "Ada", email: "ada@example.com" })));
+    expect(responses.map(({ status }) => status).toSorted()).toEqual([201, ...Array(9).fill(409)]);
   });
 
-  it("leaves its tasks without an assignee when it is deleted, each with a new version", async () => {
+  it("unassigns the tasks of a deleted user, and each task gets a new version", async () => {
     const { key } = await makeTenant();
-    const user = (await make(key, { name: "Ada", email: "ada@example.com" })).body;
+    const user = (await createUser(key, { name: "Ada", email: "ada@example.com" })).body;
     const task = await call("POST", "/api/v1/tasks", { key, body: { title: "x", assignee_id: user.id } });
     const other = await call("POST", "/api/v1/tasks", { key, body: { title: "y", assignee_id: user.id } });
     await call("DELETE", `/api/v1/users/${user.id}`, { key });
-    const left = await call("GET", `/api/v1/tasks/${task.body.id}`, { key });
-    expect(left.body.assignee_id).toBeNull();
-    expect(Date.parse(left.body.updated_at)).toBeGreaterThan(Date.parse(task.body.updated_at));
-    const etags = [task, left, other, await call("GET", `/api/v1/tasks/${other.body.id}`, { key })].map(({ headers }) =>
-      headers.get("ETag"),
-    );
+    const unassigned = await call("GET", `/api/v1/tasks/${task.body.id}`, { key });
+    expect(unassigned.body.assignee_id).toBeNull();
+    expect(Date.parse(unassigned.body.updated_at)).toBeGreaterThan(Date.parse(task.body.updated_at));
+    const otherUnassigned = await call("GET", `/api/v1/tasks/${other.body.id}`, { key });
+    const etags = [task, unassigned, other, otherUnassigned].map(({ headers }) => headers.get("ETag"));
     expect(new Set(etags).size).toBe(4);
   });
-});
 
-describe("The list of users", () => {
-  it("is the newest first and filters by role, status and part of a name or address in any case", async () => {
+  it("lists users newest first, and filters by role, status, and part of a name or email address", async () => {
     const { key } = await makeTenant();
     for (const [name, role, status] of [
       ["Ada Łukasz", "admin", "active"],
       ["Bob 100%_x", "member", "suspended"],
       ["ÉMILE", "member", "active"],
     ]) {
-      await make(key, {
+      await createUser(key, {
         name,
         email: `${name
           ?.slice(0, 3)
@@ -93,9 +90,9 @@ describe("The list of users", () => {
     expect(await names(`q=${"x".repeat(200)}`)).toEqual([]);
   });
 
-  it("shows nothing of another account", async () => {
+  it("lists no users of another account", async () => {
     const [one, other] = [await makeTenant(), await makeTenant()];
-    await make(one.key, { name: "Ada", email: "ada@example.com" });
+    await createUser(one.key, { name: "Ada", email: "ada@example.com" });
     expect((await call("GET", "/api/v1/users", { key: other.key })).body).toEqual({ data: [], next_cursor: null, has_more: false });
   });
 });

@@ -1,0 +1,17 @@
+import { env } from "cloudflare:workers";
+import type { Admission, AdmissionRequest } from "../../../src/admission/admission.ts";
+import { requestAdmission } from "../../../src/admission/guards.ts";
+import { hashOf } from "../../../src/crypto/hash.ts";
+import type { Tenant } from "./client.ts";
+
+/** Returns the request to the guard for a route that counts against the limit and requires no scope. */
+export const admissionRequestOf = (key: string): AdmissionRequest => ({
+  secretHash: hashOf(key),
+  ip: "198.51.100.1",
+  scope: null,
+  counted: true,
+});
+
+/** Asks the guard of a key to admit one request. */
+export const admit = ({ keyId, key }: Pick<Tenant, "keyId" | "key">): Promise<Admission | null> =>
+  requestAdmission(env.KEY_GUARD, keyId, admissionRequestOf(key));

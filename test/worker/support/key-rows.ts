@@ -1,0 +1,53 @@
+import { env } from "cloudflare:workers";
+import type { KeyConfig } from "../../../src/admission/admission.ts";
+
+// Reads and changes the rows of API keys in D1. These changes do not reach the guard of the key, like a change whose push was lost.
+
+export type KeyRow = Record<string, string | number | null>;
+
+/** Returns the row of a key. Throws if D1 has no such row. */
+export async function readKeyRow(keyId: string): Promise<KeyRow> {
+  const row = await env.DB.prepare("SELECT * FROM api_keys WHERE id = ?").bind(keyId).first<KeyRow>();
+  if (!row) throw new Error(`D1 has no row of the key ${keyId}`);
+  return row;
+}
+
+/** Writes columns of a key's row. */
+export async function updateKeyRow(keyId: string, columns: KeyRow): Promise<void> {
+  const assignments = Object.keys(columns).map((name) => `${name} = ?`);
+  await env.DB.prepare(`UPDATE api_keys SET ${assignments.join(", ")} WHERE id = ?`)
+    .bind(...Object.values(columns), keyId)
+    .run();
+}
+
+export const setKeyState = (keyId: string, state: KeyConfig["state"]): Promise<void> => updateKeyRow(keyId, { state });
+
+/** Stores a state under a new version and leaves the pushed version unchanged, like a change whose push was lost. */
+export async function storeUnpushedState(keyId: string, state: KeyConfig["state"]): Promise<void> {
+  await env.DB.prepare("UPDATE api_keys SET state = ?, version = version + 1 WHERE id = ?").bind(state, keyId).run();
+}
+
+/** Stores a new version and a new revision as already pushed, without a push. */
+export async function storeRevision(keyId: string, revision: string): Promise<void> {
+  await env.DB.prepare("UPDATE api_keys SET version = version + 1, pushed_version = version + 1, revision = ? WHERE id = ?")
+    .bind(revision, keyId)
+    .run();
+}
+
+/** Revokes all keys of an account except one. */
+export async function revokeOtherKeyRows(accountId: string, keyId: string): Promise<void> {
+  await env.DB.prepare("UPDATE api_keys SET state = 'revoked' WHERE account_id = ? AND id <> ?").bind(accountId, keyId).run();
+}
+
+export async function deleteKeyRow(keyId: string): Promise<void> {
+  await env.DB.prepare("DELETE FROM api_keys WHERE id = ?").bind(keyId).run();
+}
+
+/** Replaces the row of a key with an earlier copy, like a restore of D1. The generated column `row_bytes` is not written. */
+export async function restoreKeyRow({ row_bytes, ...row }: KeyRow): Promise<void> {
+  await deleteKeyRow(String(row.id));
+  const names = Object.keys(row);
+  await env.DB.prepare(`INSERT INTO api_keys (${names.join(", ")}) VALUES (${names.map(() => "?").join(", ")})`)
+    .bind(...Object.values(row))
+    .run();
+}

@@ -1,0 +1,49 @@
+import { env } from "cloudflare:workers";
+
+// Rows of operator sessions, member removals, erasures and sign-in attempts, read and changed without the code under test.
+
+/** Suspends an account in D1 only, or resumes it: its guards do not learn of the change. */
+export const setSuspendedAt = (accountId: string, suspendedAt: number | null) =>
+  env.DB.prepare("UPDATE accounts SET suspended_at = ? WHERE id = ?").bind(suspendedAt, accountId).run();
+
+/** Counts the keys and webhooks of an account that a member removal still has to end. */
+export const countEndings = (accountId: string) =>
+  env.DB.prepare("SELECT count(*) AS count FROM endings WHERE account_id = ?").bind(accountId).first<number>("count");
+
+/** Counts the keys and webhooks of all accounts that a member removal still has to end. */
+export const countAllEndings = () => env.DB.prepare("SELECT count(*) AS count FROM endings").first<number>("count");
+
+/** Records that a member removal still has to revoke a key. `ageMs`: the time since the removal. */
+export const insertEnding = (accountId: string, key: { id: string; name: string }, ageMs: number) =>
+  env.DB.prepare(
+    `INSERT INTO endings (account_id, target_id, target_name, action, actor_type, actor_id, created_at)
+      VALUES (?, ?, ?, 'revoke_key', 'member', 'mem_1', ?)`,
+  )
+    .bind(accountId, key.id, key.name, Date.now() - ageMs)
+    .run();
+
+/** Records that an operator requested the erasure of an account, and that the erasure was interrupted before its first step. */
+export const insertErasure = (accountId: string, requestedAt: number) =>
+  env.DB.prepare(
+    "INSERT INTO erasures (account_id, activity_store, operator, requested_at, erased) VALUES (?, 'ACTIVITY_0', 'tests', ?, '{}')",
+  )
+    .bind(accountId, requestedAt)
+    .run();
+
+/** Moves the expiry of all sessions of the operator page into the past. */
+export const backdateOperatorSessions = (ms: number) =>
+  env.DB.prepare("UPDATE operator_sessions SET expires_at = expires_at - ?").bind(ms).run();
+
+/** Replaces the token hash of all sessions of the operator page, as if their operator token was no longer configured. */
+export const replaceTokenOfOperatorSessions = () => env.DB.prepare("UPDATE operator_sessions SET operator_token_hash = 'gone'").run();
+
+/** Adds the rows of sign-in attempts that do not exist yet, so that every slot has a row. */
+export const fillSignInAttempts = (slots: number) =>
+  env.DB.prepare(
+    `INSERT INTO sign_in_attempts (slot, source, minute, attempts)
+      SELECT value, 'x', 0, 1 FROM json_each(?) WHERE true ON CONFLICT (slot) DO NOTHING`,
+  )
+    .bind(JSON.stringify(Array.from({ length: slots }, (_, slot) => slot)))
+    .run();
+
+export const countSignInAttemptRows = () => env.DB.prepare("SELECT count(*) AS count FROM sign_in_attempts").first<number>("count");

@@ -1,0 +1,12 @@
+// Reads the schema of a D1 database.
+
+/** Returns the name and the SQL of each table of the project. Omits the tables of SQLite, of D1, and of migrations. */
+export async function readTables(database: D1Database): Promise<{ name: string; sql: string }[]> {
+  const { results } = await database
+    .prepare("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
+    .all<{ name: string; sql: string }>();
+  return results.filter(({ name }) => !/^(sqlite|d1|_cf)_/.test(name));
+}
+
+/** Returns all rows of a table. */
+export const readAllRows = async (database: D1Database, table: string) => (await database.prepare(`SELECT * FROM ${table}`).all()).results;

@@ -1,0 +1,94 @@
+import { env } from "cloudflare:workers";
+import { newId } from "../../../src/ids/ids.ts";
+import { dayMs } from "../../../src/time/clock.ts";
+
+// Helpers for the rows of webhooks, deliveries, attempts and events in D1. Tests use the helpers for states that no API call creates.
+
+/** Returns the row of a webhook, with all its columns. */
+export const readWebhookRow = (webhookId: string) =>
+  env.DB.prepare("SELECT * FROM webhooks WHERE id = ?").bind(webhookId).first<Record<string, unknown>>();
+
+/** Changes the URL of a webhook without validation. */
+export const setWebhookUrl = (webhookId: string, url: string) =>
+  env.DB.prepare("UPDATE webhooks SET url = ? WHERE id = ?").bind(url, webhookId).run();
+
+/** Changes the id of a webhook that has no deliveries yet. */
+export const setWebhookId = (webhookId: string, newWebhookId: string) =>
+  env.DB.prepare("UPDATE webhooks SET id = ? WHERE id = ?").bind(newWebhookId, webhookId).run();
+
+/** Sets the time of a webhook's first failed attempt since its last success, in milliseconds since the epoch. */
+export const setFailingSince = (webhookId: string, at: number | null) =>
+  env.DB.prepare("UPDATE webhooks SET failing_since = ? WHERE id = ?").bind(at, webhookId).run();
+
+/** Returns the stored numbers of pending and held deliveries of a webhook. */
+export const readBacklog = (webhookId: string) =>
+  env.DB.prepare("SELECT pending, held FROM webhook_backlogs WHERE webhook_id = ?").bind(webhookId).first();
+
+/** Returns the row of a webhook's unfinished settlement, or null if there is none. */
+export const readSettlement = (webhookId: string) =>
+  env.DB.prepare("SELECT * FROM webhook_settlements WHERE webhook_id = ?").bind(webhookId).first();
+
+/** Inserts `count` deliveries of a webhook, created a second ago. Pending deliveries are due in a day. */
+export async function insertDeliveries(accountId: string, webhookId: string, status: string, count: number): Promise<void> {
+  const createdAt = Date.now() - 1000;
+  const ids = Array.from({ length: count }, (_, index) => {
+    const at = createdAt - count + index;
+    return [newId("dlv", at), newId("evt", at)];
+  });
+  await env.DB.prepare(
+    `INSERT INTO deliveries
+        (id, account_id, webhook_id, event_id, event_type, status, attempts_made, next_attempt_at, claimed_until, created_at)
+      SELECT value ->> 0, ?1, ?2, value ->> 1, 'task.created', ?3, 1, iif(?3 = 'pending', ?5, NULL), 0, ?4 FROM json_each(?6)`,
+  )
+    .bind(accountId, webhookId, status, createdAt, createdAt + dayMs, JSON.stringify(ids))
+    .run();
+}
+
+/** Returns the rows of all deliveries of a webhook. */
+export const readDeliveryRows = async (webhookId: string) =>
+  (await env.DB.prepare("SELECT * FROM deliveries WHERE webhook_id = ?").bind(webhookId).all<Record<string, unknown>>()).results;
+
+/** Returns the number of a webhook's deliveries by status. */
+export async function countDeliveriesByStatus(webhookId: string): Promise<Record<string, number>> {
+  const { results } = await env.DB.prepare("SELECT status, count(*) AS count FROM deliveries WHERE webhook_id = ? GROUP BY status")
+    .bind(webhookId)
+    .all<{ status: string; count: number }>();
+  return Object.fromEntries(results.map(({ status, count }) => [status, count]));
+}
+
+/** Marks all deliveries of an account as failed. */
+export const failAllDeliveries = (accountId: string) =>
+  env.DB.prepare("UPDATE deliveries SET status = 'failed', next_attempt_at = NULL WHERE account_id = ?").bind(accountId).run();
+
+/** Deletes all deliveries of a webhook. */
+export const deleteDeliveries = (webhookId: string) => env.DB.prepare("DELETE FROM deliveries WHERE webhook_id = ?").bind(webhookId).run();
+
+/** Deletes the deliveries of all accounts. */
+export const deleteAllDeliveries = () => env.DB.prepare("DELETE FROM deliveries").run();
+
+/** Returns the rows of a delivery's attempts, oldest first. */
+export const readAttemptRows = async (deliveryId: string) =>
+  (await env.DB.prepare("SELECT * FROM attempts WHERE delivery_id = ? ORDER BY id").bind(deliveryId).all<Record<string, unknown>>())
+    .results;
+
+/** Replaces the stored response body of a delivery's attempts. */
+export const setResponseBody = (deliveryId: string, body: string) =>
+  env.DB.prepare("UPDATE attempts SET response_body = ? WHERE delivery_id = ?").bind(body, deliveryId).run();
+
+/** Returns the rows of all events of an account. */
+export const readEventRows = async (accountId: string) =>
+  (await env.DB.prepare("SELECT * FROM events WHERE account_id = ?").bind(accountId).all<Record<string, unknown>>()).results;
+
+/** Returns the number of an account's events, of one type or of all types. */
+export const countEvents = async (accountId: string, type?: string): Promise<number> =>
+  (await env.DB.prepare("SELECT count(*) AS count FROM events WHERE account_id = ?1 AND type = coalesce(?2, type)")
+    .bind(accountId, type ?? null)
+    .first<number>("count")) ?? 0;
+
+/** Deletes an account's events of one type. */
+export const deleteEvents = (accountId: string, type: string) =>
+  env.DB.prepare("DELETE FROM events WHERE account_id = ? AND type = ?").bind(accountId, type).run();
+
+/** Deletes the previous values from all events of an account. An earlier release stored events without these values. */
+export const clearPreviousValues = (accountId: string) =>
+  env.DB.prepare("UPDATE events SET previous = NULL WHERE account_id = ?").bind(accountId).run();
