@@ -51,7 +51,7 @@ async function confirm(c: PageContext, member: Member, session: Session, form: F
       const spent = await trySpendingRecoveryCode(db, code, now, { confirming: member, from: originOf(c) });
       if ("refused" in spent)
         return {
-          summary: spent.refused === "wrong" ? "This is not one of your recovery codes, or it was used before." : tooManyCodes,
+          summary: spent.refused === "wrong" ? "This is not one of your recovery codes, or it was already used." : tooManyCodes,
           fieldErrors: new Map(),
         };
     }

@@ -8,7 +8,7 @@ import { startChromium } from "./chromium.ts";
 // Checks every page, in both themes and at two widths. A page has no accessibility problems, does not scroll horizontally, loads few bytes
 // and only from its own origin, and violates no content security policy.
 
-const longName = `${"😀".repeat(90)} مفتاح الخلفية`;
+const longName = `${"😀".repeat(80)} مفتاح الخلفية`;
 let worker: RunningWorker;
 let browser: Browser;
 let paths: string[];

@@ -196,7 +196,7 @@ it("A member without JavaScript can sign in with a recovery code, manage a key, 
   await input.press("Send test event");
   await waitForStatus(page, "A test event is on its way");
   // The receiver rejects the first event with 410, which disables the webhook.
-  await waitForText(page, "Disabled. ", 8000);
+  await waitForText(page, "This webhook is disabled. ", 8000);
   await input.press("Enable");
   await waitForStatus(page, "Enabled.");
   await input.press("Redeliver all");

@@ -61,7 +61,7 @@ describe("The first owner", () => {
   it("uses the setup link up, so that nobody can use it again", async () => {
     const { page } = await newPerson();
     await page.goto(worker.setup);
-    await page.getByRole("alert").filter({ hasText: "used before" }).waitFor();
+    await page.getByRole("alert").filter({ hasText: "already used" }).waitFor();
     expect(await page.getByRole("button", { name: "Create passkey" }).count()).toBe(0);
   });
 
@@ -109,13 +109,13 @@ describe("The first owner", () => {
       await page.getByRole("button", { name: "Sign in" }).click();
     };
     await enter("aaaaa-bbbbb-ccccc-ddddd-eeeee");
-    expect(await page.getByRole("alert").textContent()).toContain("no recovery code");
+    expect(await page.getByRole("alert").textContent()).toContain("not a valid recovery code");
     await enter((codes[0] ?? "").toUpperCase());
     expect(await h1(page)).toBe("Usage");
     await page.getByRole("button", { name: "Sign out" }).click();
     await page.goto(at("/login/recovery"));
     await enter(codes[0] ?? "");
-    expect(await page.getByRole("alert").textContent()).toContain("used before");
+    expect(await page.getByRole("alert").textContent()).toContain("already used");
     await context.close();
   });
 
@@ -169,7 +169,7 @@ describe("A member who signed in more than ten minutes ago", () => {
     await page.getByLabel("Secret key", { exact: true }).waitFor();
     await (await submitKeyForm("Again")).getByLabel("Recovery code").fill(codes[1] ?? "");
     await page.getByRole("button", { name: "Confirm with a recovery code" }).click();
-    await page.getByRole("alert").filter({ hasText: "used before" }).waitFor();
+    await page.getByRole("alert").filter({ hasText: "already used" }).waitFor();
     await page.bringToFront();
     await page.getByRole("button", { name: "Confirm with a passkey" }).click();
     await page.getByLabel("Secret key", { exact: true }).waitFor();
@@ -198,7 +198,7 @@ describe("An invited person", () => {
     expect(posted.status()).toBe(403);
     const other = await newPerson();
     await other.page.goto(link);
-    await other.page.getByRole("alert").filter({ hasText: "used before" }).waitFor();
+    await other.page.getByRole("alert").filter({ hasText: "already used" }).waitFor();
     // The removal ends Vera's session.
     await page.goto(at("/settings"));
     await page.getByRole("row", { name: /Vera/ }).getByRole("link", { name: "Remove" }).click();

@@ -55,7 +55,8 @@ export function run(
   const output = { out: "", err: "" };
   child.stdout?.on("data", (chunk) => (output.out += chunk));
   child.stderr?.on("data", (chunk) => (output.err += chunk));
-  child.stdin?.end(options.input ?? "");
+  // A command can end before it reads its input.
+  child.stdin?.on("error", () => {}).end(options.input ?? "");
   return new Promise((resolve, reject) => child.on("error", reject).on("close", (code) => resolve({ code, ...output })));
 }
 

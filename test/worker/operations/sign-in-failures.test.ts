@@ -6,7 +6,7 @@ import { answerOf, call, makeTenant, origin } from "../support/client.ts";
 import { countAuditRows } from "../support/log-rows.ts";
 import { backdateSessions } from "../support/member-rows.ts";
 import { operatorToken } from "../support/operate.ts";
-import { countSignInAttemptRows, fillSignInAttempts } from "../support/operations-rows.ts";
+import { countSignInAttemptRows, deleteOperatorEntries, fillSignInAttempts } from "../support/operations-rows.ts";
 import { formHeaders, makePerson, postForm } from "../support/people.ts";
 
 let addressCount = 0;
@@ -50,16 +50,16 @@ const setStoredBytes = (accountId: string, bytes: number) =>
 const waitForStartOfMinute = () => vi.waitUntil(() => minuteMs - (Date.now() % minuteMs) >= 20_000, { timeout: 25_000, interval: 200 });
 
 describe("A wrong operator token", { timeout: 60_000 }, () => {
-  it("is counted, and recorded in at most one audit log entry a minute, without the token", async () => {
+  it("is counted, and recorded in one audit log entry a minute, without the token", async () => {
     await waitForStartOfMinute();
     const ip = newAddress();
     const failuresBefore = await readFailureCount("operator_token");
-    const entriesBefore = await readOperatorEntries("operator_token.refused");
+    // Another test may have sent a wrong token in the same minute.
+    await deleteOperatorEntries("operator_token.refused");
     for (const address of [ip, ip, newAddress()]) expect((await callWithToken("dvop_wrong-token", address)).status).toBe(401);
     expect((await readFailureCount("operator_token")) - failuresBefore).toBe(3);
     const entries = await readOperatorEntries("operator_token.refused");
-    expect(entries.length - entriesBefore.length).toBeLessThanOrEqual(1);
-    expect(entries[0]).toMatchObject({ operator: "unknown", details: { ip: expect.any(String) } });
+    expect(entries).toMatchObject([{ operator: "unknown", details: { ip } }]);
     expect(JSON.stringify(entries)).not.toContain("wrong-token");
   });
 

@@ -37,6 +37,9 @@ export const backdateOperatorSessions = (ms: number) =>
 /** Replaces the token hash of all sessions of the operator page, as if their operator token was no longer configured. */
 export const replaceTokenOfOperatorSessions = () => env.DB.prepare("UPDATE operator_sessions SET operator_token_hash = 'gone'").run();
 
+/** Deletes the entries of the operator's audit log that have an action. */
+export const deleteOperatorEntries = (action: string) => env.DB.prepare("DELETE FROM operator_audit WHERE action = ?").bind(action).run();
+
 /** Adds the rows of sign-in attempts that do not exist yet, so that every slot has a row. */
 export const fillSignInAttempts = (slots: number) =>
   env.DB.prepare(

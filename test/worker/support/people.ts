@@ -48,8 +48,6 @@ export async function sendRequest(
   return answer;
 }
 
-export { sendRequest as ask };
-
 /** The headers of a form that one of the overview's own pages sends. */
 export const formHeaders = { Origin: origin, "Content-Type": "application/x-www-form-urlencoded" };
 

@@ -13,6 +13,11 @@ import { type WindowName, windowHours, windowsAt } from "../../../src/usage/wind
 import { call, makeKey, makeTenant, readingLog } from "../support/client.ts";
 import { invocation } from "../support/counted.ts";
 import { entryOf, logDelay, write } from "../support/entries.ts";
+import { countActivityRows } from "../support/log-rows.ts";
+
+/** Waits until the log of an account has a number of entries. A read of usage before that would delay the next refresh of the figures. */
+const waitForLog = (accountId: string, count: number) =>
+  vi.waitFor(async () => expect(await countActivityRows(accountId)).toBe(count), logDelay);
 
 describe("Usage", () => {
   it("has zero requests and no rates or response times for a new account", async () => {
@@ -35,11 +40,8 @@ describe("Usage", () => {
       ...Array.from({ length: 80 }, () => call("GET", "/api/v1/me", { key })),
       ...Array.from({ length: 20 }, () => call("GET", "/api/v1/tasks/tsk_none", { key })),
     ]);
-    const usage = await vi.waitFor(async () => {
-      const { body } = await call("GET", `/api/v1/usage?key_id=${keyId}`, { key: tenant.key });
-      expect(body.total_requests.value).toBeGreaterThanOrEqual(100);
-      return body;
-    }, logDelay);
+    await waitForLog(tenant.accountId, 100);
+    const { body: usage } = await call("GET", `/api/v1/usage?key_id=${keyId}`, { key: tenant.key });
     expect(usage.total_requests).toEqual({ value: 100, previous: 0, change_percent: null });
     expect(usage.success_rate).toEqual({ value: 80, previous: null, change_points: null });
     expect(usage.by_class).toEqual({ "2xx": 80, "3xx": 0, "4xx": 20, "429": 0, "5xx": 0 });
@@ -302,11 +304,8 @@ describe("The rate limit usage of an account", () => {
     expect(await readHighestUsage(tenant.key)).toMatchObject({ key_id: tenant.keyId });
     await Promise.all(Array.from({ length: 4 }, () => call("GET", "/api/v1/me", { key: lowLimit.key })));
     await Promise.all(Array.from({ length: 40 }, () => call("GET", "/api/v1/me", { key: highLimit.key })));
-    const highest = await vi.waitFor(async () => {
-      const usage = await readHighestUsage(tenant.key);
-      expect(usage.key_id).toBe(lowLimit.keyId);
-      return usage;
-    }, logDelay);
+    await waitForLog(tenant.accountId, 45);
+    const highest = await readHighestUsage(tenant.key);
     // If another test crashes the guard, the guard counts its whole reservation as used. So more than 4 requests may be used.
     const [policy] = (await call("GET", "/api/v1/rate-limit", { key: lowLimit.key })).body.policies;
     expect(policy.used).toBeGreaterThanOrEqual(4);
