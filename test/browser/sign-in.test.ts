@@ -204,7 +204,7 @@ describe("An invited person", () => {
     await page.getByRole("row", { name: /Vera/ }).getByRole("link", { name: "Remove" }).click();
     problems.push(...(await problemsOf(page)));
     await page.getByRole("button", { name: "Remove Vera" }).click();
-    await page.getByRole("status").filter({ hasText: "Removed." }).waitFor();
+    await page.getByRole("status").filter({ hasText: "was removed" }).waitFor();
     await vera.page.goto(at("/keys"));
     expect(new URL(vera.page.url()).pathname).toBe("/login");
   });
