@@ -276,12 +276,13 @@ it("The time of an attempt is the time at which it began, even if the response t
     now += 1500;
     controller.close();
   };
-  await attemptDelivery(deliveryId, {
-    now: () => now,
-    fetch: async () => new Response(new ReadableStream({ pull }, { highWaterMark: 0 })),
-  });
-  expect(now).toBe(startedAt + 1500);
-  expect(await readAttemptRows(deliveryId)).toMatchObject([{ at: startedAt }]);
+  const respond = async () => {
+    now += 500;
+    return new Response(new ReadableStream({ pull }, { highWaterMark: 0 }));
+  };
+  await attemptDelivery(deliveryId, { now: () => now, fetch: respond });
+  expect(now).toBe(startedAt + 2000);
+  expect(await readAttemptRows(deliveryId)).toMatchObject([{ at: startedAt, duration_ms: 500 }]);
 });
 
 it("An attempt fails if its URL is no longer allowed, and sends no request", async () => {
