@@ -34,8 +34,7 @@ app.get("/exchange", async (c) => {
   return c.json({ ok: true });
 });
 
-const identify = (headers: Headers, env: Bindings) =>
-  keyVerifier(env).verify((headers.get("Authorization") ?? "").slice("Bearer ".length));
+const identify = (headers: Headers, env: Bindings) => keyVerifier(env).verify((headers.get("Authorization") ?? "").slice("Bearer ".length));
 
 const headersOfAll = { ...apiSecurityHeaders, ...anyOrigin, "Cache-Control": "no-store" };
 const buffer = new ActivityBuffer();

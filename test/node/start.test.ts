@@ -88,7 +88,7 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  if (running?.npm.exitCode === null && running.npm.signalCode === null) await stop(running, "SIGKILL", true);
+  if (running?.npm.exitCode === null && running.npm.signalCode === null) await stop(running, "SIGINT", true);
   await expectNoProcesses();
   removeProject(folder);
 });
