@@ -23,7 +23,7 @@ export const suspended = () =>
 const canChange = (accountId: string, suspendedAt: number | null): SQL | undefined =>
   and(eq(accounts.id, accountId), suspendedAt === null ? isNotNull(accounts.suspendedAt) : isNull(accounts.suspendedAt));
 
-/** Returns the SQL condition that `setSuspension` would change the account. */
+/** Returns the SQL condition that is true if `setSuspension` would change the account. */
 export const changesSuspension = (accountId: string, suspendedAt: number | null): SQL =>
   sql`EXISTS (SELECT 1 FROM accounts WHERE ${canChange(accountId, suspendedAt)})`;
 

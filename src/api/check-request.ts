@@ -6,9 +6,9 @@ import { idempotencyKeyIn } from "./idempotency.ts";
 import { rejectQuery, requireDecodable } from "./validation.ts";
 
 /**
- * Validates a request before its handler runs, in the order of the contract: body size and arrival, media type, JSON syntax, headers, query. The
- * handler of a public operation validates its body itself. A request with an unknown path or method passes this check, because the router responds to
- * it.
+ * Validates a request before its handler runs, in the order that the contract defines: body size and arrival, media type, JSON syntax, headers,
+ * query. The handler of a public operation validates its body itself. A request with an unknown path or method passes this check, because the router
+ * responds to it.
  */
 export const checkRequest = createMiddleware<ApiEnv>(async function checkRequest(c, next) {
   // `RoutePolicies` in `src/surfaces/api.ts` found this policy during authentication.
@@ -51,7 +51,7 @@ function requireJson(c: ApiContext, { mediaTypes, isBodyRequired }: ApiRoute): v
     });
   }
   const text = isAbsent ? "{}" : jsonTextOf(bytes);
-  // An absent body counts as an empty object, so an Idempotency-Key treats both as the same request.
+  // With an Idempotency-Key, a request without a body and a request with `{}` count as the same request.
   if (isAbsent) c.set("body", { bytes: new TextEncoder().encode(text), failure: null });
   // The validators read this copy of the request. The validators accept a media type only without parameters.
   c.req.raw = new Request(c.req.raw, { body: text });

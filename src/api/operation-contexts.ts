@@ -9,7 +9,8 @@ import type { Commit, Outbox, WriteContext } from "../webhooks/outbox.ts";
 import type { WebhookContext } from "../webhooks/write-webhooks.ts";
 import type { ApiContext } from "./context.ts";
 
-// Contexts for the functions of areas, like `createTask`, in requests with an API key. A write commits only if its key may still make the write.
+// The contexts that functions of areas, like `createTask`, need in requests with an API key. A write commits only if its key may still make the
+// write.
 
 /** The account and key that an admitted request acts for. */
 export function actorOf(c: ApiContext): Actor {

@@ -34,7 +34,7 @@ function fieldErrorsOf(
   return [{ detail: issue.message, code: fieldCode(issue), ...locate(issue.path) }];
 }
 
-/** Throws a failure with a field error for each invalid place that zod found in a body, a query or a header. */
+/** Throws a failure with field errors for the invalid values that zod found in a body, a query or a header. */
 export const onInvalid: Hook<unknown, ApiEnv, string, unknown> = (result) => {
   if (result.success) return;
   const { issues } = result.error;

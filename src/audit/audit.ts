@@ -64,7 +64,7 @@ export const recordAudit = async ({ db }: Pick<ReadContext, "db">, entry: AuditE
 /** An audit entry with the current name of its actor. */
 export type ReadAuditEntry = AuditEntry & { actorName: string | null };
 
-/** Returns the display name of the actor of an audit entry. */
+/** Returns the display name of an audit entry's actor. */
 export const actorNameOf = ({ actorName, actorId, actorType }: ReadAuditEntry): string => actorName ?? actorId ?? `the ${actorType}`;
 
 export interface AuditFilter {
@@ -103,7 +103,7 @@ export function listAudit(
   return newestFirst(db, audit, { range, matches, limit, rows });
 }
 
-/** Deletes up to `atMost` entries of the accounts that are older than 400 days. Returns the number of deleted entries. */
+/** Deletes up to `atMost` of the accounts' audit entries that are older than 400 days. Returns the number of deleted entries. */
 export const deleteOldAudit = (db: Db, accountIds: readonly string[], now: number, atMost: number): Promise<number> =>
   deleteInChunks(
     db,
@@ -117,7 +117,7 @@ export const deleteOldAudit = (db: Db, accountIds: readonly string[], now: numbe
 /** The actor types that a reader can filter by. */
 export const partyTypes: readonly PartyType[] = audit.actorType.enumValues;
 
-/** Returns the statement that deletes all audit entries about the account's keys that were created before `madeBefore`. */
+/** Returns the statement that deletes all audit entries about keys that were created in the account before `madeBefore`. */
 export const deleteAuditOfKeys = (db: Db, accountId: string, madeBefore: number): Statement =>
   db
     .delete(audit)

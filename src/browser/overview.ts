@@ -60,7 +60,7 @@ addEventListener("pageshow", () => {
   for (const form of document.querySelectorAll<HTMLFormElement>("form[data-sent]")) delete form.dataset.sent;
 });
 
-// A page with a one-time secret asks before the reader leaves without copying or downloading the secret.
+// Ask for confirmation if the reader leaves a page with a one-time secret and has neither copied nor downloaded the secret.
 const secret = document.querySelector<HTMLElement>("[data-secret]");
 let isKept = secret === null;
 

@@ -11,7 +11,8 @@ import { askForStepUp } from "./step-up.tsx";
 
 /** Returns the access that the matched route declares. Returns undefined if no route matches or the route declares nothing. */
 function accessOf(c: AppContext): Access | undefined {
-  // Middleware is registered for all methods. The first match with a specific method is the declaration of the route that handles the request.
+  // Middleware is registered for all methods. A declaration is registered for a specific method, before its handler. The first match with a specific
+  // method is therefore the declaration of the matched route.
   return declaredBy(matchedRoutes(c).find(({ method }) => method !== "ALL")?.handler);
 }
 

@@ -8,7 +8,8 @@ const rowsAtOnce = 1000;
 const maxPages = 100;
 
 /**
- * Returns the first rows of a list, about 10,000 at most. Throws `limit_reached` if 100 pages of a longer list hold fewer than 10,000 matching rows.
+ * Returns the first rows of a list, about 10,000 at most. Throws `limit_reached` if the first 100 pages have fewer than 10,000 matching rows and the
+ * list continues.
  */
 export async function readRows<Row>(
   readPage: (position: { after: string | undefined; limit: number }) => Promise<Page<Row, string>>,

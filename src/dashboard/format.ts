@@ -12,7 +12,7 @@ export const integer = (value: number): string => whole.format(value);
 export const milliseconds = (value: number | null): string =>
   value === null ? dash : `${value < 10 ? value.toFixed(1) : whole.format(Math.round(value))} ms`;
 
-/** Formats milliseconds with one decimal, like a change in milliseconds. With equal precision, the two values and their change add up. */
+/** Formats milliseconds with one decimal, the same precision as a change. Two values and the change between them therefore add up. */
 export const exactMilliseconds = (value: number | null): string =>
   value === null ? dash : `${value.toLocaleString("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 })} ms`;
 

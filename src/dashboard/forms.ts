@@ -135,7 +135,7 @@ export const asShown = (form: Form): Precondition => {
   return shown === undefined ? always : (revision) => revision === shown;
 };
 
-/** Returns a table's own value for a word from a request. Returns undefined for an inherited name, for example `__proto__`. */
+/** Looks up a word from a request in a table, and returns the table's own value. Returns undefined for an inherited name, for example `__proto__`. */
 export const ownValue = <Value>(table: Readonly<Record<string, Value>>, word: string): Value | undefined =>
   Object.hasOwn(table, word) ? table[word] : undefined;
 

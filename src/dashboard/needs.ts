@@ -4,7 +4,10 @@ import type { PageEnv } from "./context.ts";
 
 /** What a route of the dashboard requires before its handler runs. */
 export interface Access {
-  /** The required access. "public" needs no session, and "session" needs any member. A permission needs a member whose role has the permission. */
+  /**
+   * The required access. "public" requires no session, and "session" requires a member with any role. A permission requires a member whose role has
+   * the permission.
+   */
   needs: "public" | "session" | Permission;
   /**
    * Whether the route needs a recent sign-in. "always" checks the sign-in before the handler runs. With "sometimes", the handler calls `askForStepUp`
@@ -26,5 +29,5 @@ export function needs(need: Access["needs"], stepUp?: Access["stepUp"]) {
   return declaration;
 }
 
-/** Returns the access that a handler declares, or undefined if the handler is not a declaration. */
+/** Returns the access that a handler declares, or undefined if the handler declares none. */
 export const declaredBy = (handler: unknown): Access | undefined => declarations.get(handler as object);

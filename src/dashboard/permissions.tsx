@@ -9,7 +9,7 @@ import { readContext } from "./operation-contexts.ts";
 
 export const visitorMay = (c: PageContext, permission: Permission): boolean => may(roleOf(c.get("visitor")), permission);
 
-/** Returns the scopes that a key may have if the visitor learns its secret. */
+/** Returns the scopes that the visitor's role may grant to keys. */
 export const grantableScopes = (c: PageContext): readonly Scope[] => {
   const withheld = withheldScopes(roleOf(c.get("visitor")));
   return scopes.filter((scope) => !withheld.includes(scope));

@@ -29,5 +29,5 @@ export function remember(c: PageContext, name: "theme" | "zone" | "account", val
 export const isTheme = (text: string): text is Theme => themes.some((theme) => theme === text);
 export const isZone = (text: string): text is Zone => zones.some((zone) => zone === text);
 
-/** Returns a path of this origin that a form wants to return to, with API keys masked. Returns `/` if the text is not a path of this origin. */
+/** Returns the path of this origin to which a form returns, with API keys masked. Returns `/` if the text is not a path of this origin. */
 export const pathWithin = (text: string): string => (/^\/(?![/\\])[\x21-\x7e]*$/.test(text) ? maskKeys(text) : "/");

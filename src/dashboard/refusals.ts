@@ -5,7 +5,7 @@ import { timeOfId } from "../ids/ids.ts";
 import { hourMs, hourStart } from "../time/clock.ts";
 import { integer, timeOfDay } from "./format.ts";
 
-/** Explains why a request was denied or failed, what its client can do, and which response header told the client. */
+/** Explains why a request was denied or failed, what its client can do, and which response header tells the client more. */
 export interface Explanation {
   why: string;
   what: string;

@@ -80,7 +80,8 @@ function sendTo(c: PageContext, page: "/login" | "/access"): Response {
   const { pathname, search } = urlOf(c);
   if (c.req.method === "GET" || c.req.method === "HEAD")
     return c.redirect(`${page}?return_to=${encodeURIComponent(pathname + search)}`, 303);
-  // The submitted form was not processed. `unsent=1` makes the next page say so, and `return_to` leads back to the page of the form.
+  // The submitted form was not processed. `unsent=1` makes the next page say that the form was not processed, and `return_to` leads back to the page
+  // of the form.
   return c.redirect(`${page}?return_to=${encodeURIComponent(pageBefore(c))}&unsent=1`, 303);
 }
 
@@ -98,7 +99,7 @@ export async function loadSession(c: PageContext, { isOpen }: Pick<Build, "isOpe
   if (found && "visitor" in found) c.set("visitor", found.visitor);
 }
 
-/** Redirects visitors who are already signed in from the sign-in page to the page in `return_to`. */
+/** Redirects from the sign-in page to the page in `return_to` if the visitor is already signed in. */
 export const leaveIfSignedIn = (build: Pick<Build, "isOpen">) =>
   createMiddleware<PageEnv>(async function leaveIfSignedIn(c, next) {
     await loadSession(c, build);

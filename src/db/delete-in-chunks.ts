@@ -3,7 +3,7 @@ import type { Db } from "./client.ts";
 
 /** The most rows that one statement deletes from the log or from an erased account. D1 runs no other statement during a deletion. */
 export const rowsAtOnce = 5000;
-/** The most rows that one statement deletes from tables whose rows may have many kilobytes. */
+/** The most rows that one statement deletes from tables whose rows may contain many kilobytes. */
 const wideRowsAtOnce = 1000;
 
 /** Repeats a deletion until no more rows match, or until at least `atMost` rows are deleted. Returns the number of deleted rows. */

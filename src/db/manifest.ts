@@ -23,8 +23,8 @@ export interface TableFacts {
   /** "by hand" means that the area erases the rows with its own code. */
   erasure?: TableErasure | "kept" | "by hand";
   /**
-   * The column that identifies sample rows: a column with a time, or a column with ids of this prefix. Without `sampleUntil`, the table has no sample
-   * rows.
+   * The column that identifies sample rows: a column with a time, or a column with ids that start with `prefix`. Without `sampleUntil`, the table has
+   * no sample rows.
    */
   sampleUntil?: string | { column: string; prefix: string };
 }
@@ -57,7 +57,7 @@ export interface TableErasure {
   as?: string;
 }
 
-/** Event types whose data have the same shape, because they concern the same kind of object. */
+/** Event types about the same kind of object. The data of these event types have the same shape. */
 export interface EventGroup {
   /** The name of the data's schema in the OpenAPI document. */
   schema: string;
@@ -102,8 +102,8 @@ export interface Manifest {
   /** The other areas whose tables this area reads. An area never writes to tables of other areas. */
   reads?: readonly string[];
   /**
-   * Files that handle deletions in other areas, by the name of the other area. When another area deletes a row to which this area refers, it calls
-   * the file.
+   * Files that handle deletions in other areas, by the name of the other area. When another area deletes a row to which this area refers, the other
+   * area calls the file.
    */
   onDelete?: Readonly<Record<string, string>>;
 }

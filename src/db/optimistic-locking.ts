@@ -30,8 +30,8 @@ export const conflicted = Symbol("another write came between");
 const maxAttempts = 100;
 
 /**
- * Reads a row, checks the caller's precondition, and passes the row to `write`. Starts over if `write` returns `conflicted`. `name`: what error
- * messages call the row. Throws `precondition_failed`, or `conflict` after 100 attempts.
+ * Reads a row, checks the caller's precondition, and passes the row to `write`. Starts over if `write` returns `conflicted`. `name`: the name of the
+ * row in error messages. Throws `precondition_failed`, or `conflict` after 100 attempts.
  */
 export function withOptimisticLock<Row extends Versioned, Result>(
   { read, precondition, name }: { read: () => Promise<Row>; precondition: Precondition; name: string },

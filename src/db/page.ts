@@ -18,8 +18,8 @@ export interface Page<Row, Position> {
 }
 
 /**
- * Returns a page of the rows `found`. An extra row beyond `limit` means that another page follows. `lastScanned`: the position of the last scanned
- * row, or null if the scan reached the end of the list.
+ * Returns a page with the first `limit` rows of `found`. An extra row beyond `limit` means that another page follows. `lastScanned`: the position of
+ * the last scanned row, or null if the scan reached the end of the list.
  */
 export function pageFrom<Row, Position>(
   found: readonly Row[],

@@ -8,11 +8,11 @@ export interface Found {
 
 /** The maximum number of pages that a search returns. */
 export const maxFound = 30;
-/** The maximum length of a query, in characters. The limits of a query bound the cost of a search, which anyone can run without sign-in. */
+/** The maximum length of a query, in characters. Anyone can search without signing in, so the limits of a query keep the cost of a search low. */
 export const maxQueryCharacters = 200;
 export const maxQueryWords = 10;
 /**
- * The minimum length of a query word that also matches longer words, in characters. As a prefix, a single letter would match a tenth of all words.
+ * The minimum length, in characters, of a query word that also matches longer words. As a prefix, a single letter would match a tenth of all words.
  */
 const minBeginning = 3;
 const maxLineCharacters = 200;
@@ -92,7 +92,7 @@ export class SearchIndex {
     }
   }
 
-  /** Returns the index of the first word that does not sort before `beginning`. */
+  /** Returns the index of the first word that is equal to `beginning` or sorts after it. */
   #firstFrom(beginning: string): number {
     let [from, to] = [0, this.#words.length];
     while (from < to) {

@@ -29,7 +29,7 @@ export const release = (claim: Claim): void => void claims.delete(claim);
 
 /**
  * Sets the bytes that a request holds. Returns false if the key of the request would then hold more bytes than remain free. One key can hold at most
- * half of the budget, and each of n keys at most 1/(n + 1). A further key always finds room.
+ * half of the budget. If n keys share the budget equally, each key can hold at most 1/(n + 1) of the budget. There is always room for another key.
  */
 export function grow(claim: Claim, bytes: number): boolean {
   let ofAll = bytes;

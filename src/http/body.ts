@@ -19,7 +19,7 @@ const noBody: ReceivedBody = { bytes: new Uint8Array(), failure: null };
  */
 export const receiveBody = createMiddleware<AppEnv>(async function receiveBody(c, next) {
   const policy = c.get("policy");
-  // A body of GET and HEAD is ignored (RFC 9110, 9.3.1).
+  // The body of a GET or HEAD request is ignored (RFC 9110, 9.3.1).
   const { method, body: stream } = c.req.raw;
   if (stream === null || policy?.takesBody === false || method === "GET" || method === "HEAD") {
     discardBody(c);

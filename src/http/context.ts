@@ -23,7 +23,7 @@ export interface AppEnv {
     policy: RoutePolicy | undefined;
     /** The verified key of the request. */
     credential: Credential;
-    /** The key that the request acts for, admitted or denied. Undefined if the request has no known key. */
+    /** The key that the request acts for, whether the request is admitted or denied. Undefined if the request has no known key. */
     principal: Principal | undefined;
     /** The bytes of the body, or the failure that occurred while the body arrived. */
     body: ReceivedBody;

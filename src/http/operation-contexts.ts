@@ -13,7 +13,7 @@ import { type Authority, type Commit, commitTo, type Outbox, type WriteContext }
 import { ownHosts } from "../webhooks/url-rules.ts";
 import type { WebhookContext } from "../webhooks/write-webhooks.ts";
 
-// Contexts for the functions of areas, like `createTask`, on every surface. A context has the actor, the databases and the time.
+// The contexts that functions of areas, like `createTask`, need on every surface. A context has the actor, the databases and the time.
 
 /** The members of a request context that the functions below read. The contexts of all surfaces have these members. */
 export interface Requesting {

@@ -4,7 +4,7 @@ import type { AppContext } from "./context.ts";
 
 /**
  * The maximum length of a shown path, in characters. This limit keeps an entry of the activity log below 1,000 bytes. SQLite stores each entry above
- * 1,000 bytes on a page of its own, of 4 KiB.
+ * 1,000 bytes on its own page of 4 KiB.
  */
 export const maxShownPath = 384;
 

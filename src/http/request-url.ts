@@ -14,7 +14,7 @@ export function urlOf(c: Requested): URL {
   return url;
 }
 
-/** The part of the last request's URL before its path, and its origin. Most requests of an isolate have the same origin. */
+/** The origin of the last request, and the part of the URL before the path. Most requests of an isolate have the same origin. */
 let latest = { beginning: "", origin: "" };
 
 export function requestOrigin({ req: { url } }: Pick<Requested, "req">): string {

@@ -4,8 +4,9 @@ import type { AppEnv } from "./context.ts";
 import { requestOrigin } from "./request-url.ts";
 
 /**
- * Denies a request that did not come from a page of this origin, unless its method is GET, HEAD or OPTIONS. Browsers state the origin of a request in
- * `Sec-Fetch-Site`, or in `Origin` if that header is missing. This check applies to every content type, unlike `hono/csrf`, which checks only forms.
+ * Denies a request that did not come from a page of this origin, unless its method is GET, HEAD or OPTIONS. A browser reports where a request comes
+ * from in `Sec-Fetch-Site`. Without `Sec-Fetch-Site`, the `Origin` header must name this origin. This check applies to every content type, unlike
+ * `hono/csrf`, which checks only forms.
  */
 export const sameOrigin = createMiddleware<AppEnv>(async function sameOrigin(c, next) {
   if (/^(?:GET|HEAD|OPTIONS)$/.test(c.req.method)) return next();

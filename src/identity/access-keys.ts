@@ -10,11 +10,11 @@ import { withDeadline } from "../time/deadline.ts";
 const rereadAfterMs = 60 * minuteMs;
 /** How long a cached key set stays trusted while Access is unreachable. */
 const trustedMs = dayMs;
-/** The minimum time between two requests for a team's keys. A team without cached keys has no minimum. */
+/** The minimum time between two requests for a team's keys. There is no minimum for a team without cached keys. */
 const askAgainAfterMs = minuteMs;
 const timeoutMs = 5 * secondMs;
 
-/** The last good key set of each team, its read time and the time of the last request. Each isolate has its own cache. */
+/** For each team: the last good key set, the time when it was read, and the time of the last request. Each isolate has its own cache. */
 const known = new Map<string, { keys: JSONWebKeySet; readAt: number; requestedAt: number }>();
 
 /**

@@ -128,7 +128,7 @@ export async function withdrawInvitation(context: WriteContext, id: string): Pro
 }
 
 /**
- * Deletes up to `atMost` invitations of the accounts that expired more than 400 days ago. The retention of the audit log is 400 days, too. Returns
+ * Deletes up to `atMost` of the accounts' invitations that expired more than 400 days ago. The retention of the audit log is 400 days, too. Returns
  * the number of deleted invitations.
  */
 export const deleteOldInvitations = (db: Db, accountIds: readonly string[], now: number, atMost: number): Promise<number> =>

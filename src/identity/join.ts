@@ -98,8 +98,8 @@ interface TakingUp {
 }
 
 /**
- * Creates a member from a link and a passkey, with recovery codes and a session. Throws `conflict` if the link was used or has ended, and if the
- * passkey is already registered.
+ * Creates a member from a link and a passkey, with recovery codes and a session. Throws `conflict` if the link was used, if the link has ended, or if
+ * the passkey is already registered.
  */
 export async function acceptInvitation(
   outbox: Outbox,

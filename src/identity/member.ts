@@ -39,7 +39,7 @@ export async function readCurrentOrFormerMember({ db, actor }: ReadContext, id: 
 
 const noSuchMember = () => new Failure("not_found", "There is no such member.");
 
-/** Returns the SQL condition that a member still has the role that was read and is not the last owner. */
+/** Returns the SQL condition that a member's role is unchanged and that the member is not the last owner. */
 function mayChange({ accountId, id, role }: Member): SQL {
   const isAsRead = sql`EXISTS (SELECT 1 FROM members WHERE id = ${id} AND role = ${role} AND removed_at IS NULL)`;
   const otherOwner = sql`EXISTS (SELECT 1 FROM members WHERE account_id = ${accountId} AND role = 'owner' AND removed_at IS NULL AND id <> ${id})`;
@@ -55,9 +55,9 @@ async function conflictOf(context: ReadContext, { id, role }: Member): Promise<F
 }
 
 /**
- * Removes a member and deletes their sessions, passkeys, recovery codes and the invitations that end with them. The `alongside` statements run in the
- * same batch, under the same condition. Throws `not_found` if the member was already removed. Throws `conflict` for the last owner, or if the role
- * changed after the member was read.
+ * Removes a member. Deletes the member's sessions, passkeys and recovery codes, and the invitations that end with the removal. The `alongside`
+ * statements run in the same batch, under the same condition. Throws `not_found` if the member was already removed. Throws `conflict` for the last
+ * owner, or if the role changed after the member was read.
  */
 export async function removeMember(context: WriteContext, member: Member, alongside: (when: SQL) => Statement[] = () => []): Promise<void> {
   const { db, now, commit } = context;

@@ -79,7 +79,7 @@ export async function countRecoveryCodes(db: Db, memberId: string): Promise<numb
 
 /**
  * Replaces the recovery codes of a member and returns eight new codes, which are shown only once. Throws `limit_reached` if the member made codes too
- * many times in the last 24 hours. Deletes the old codes even then, because somebody else may have them.
+ * many times in the last 24 hours. Deletes the old codes even if the function throws `limit_reached`, because somebody else may have them.
  */
 export async function replaceRecoveryCodes(context: WriteContext, member: Pick<Member, "id" | "name">): Promise<string[]> {
   const { db, commit } = context;

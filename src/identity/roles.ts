@@ -19,8 +19,8 @@ export const may = (role: Role, permission: Permission): boolean => permissions[
 export const rolesWith = (permission: Permission): Role[] => roles.filter((role) => may(role, permission));
 
 /**
- * Returns whether a member with the role `own` may invite and remove members with the role `other`, and end their sessions. Owners manage all roles,
- * and admins manage viewers and developers.
+ * Returns whether a member with the role `own` may manage members with the role `other`: invite them, remove them and end their sessions. Owners
+ * manage all roles, and admins manage viewers and developers.
  */
 export const mayManage = (own: Role, other: Role): boolean =>
   may(own, "owners") || (may(own, "members") && (other === "viewer" || other === "developer"));
@@ -28,5 +28,5 @@ export const mayManage = (own: Role, other: Role): boolean =>
 /** Returns the roles that a member with the role `own` may manage. */
 export const managedBy = (own: Role): Role[] => roles.filter((other) => mayManage(own, other));
 
-/** Returns the scopes that a role may not grant. A member with the role may not create, change or use keys with these scopes. */
+/** Returns the scopes that a role may not grant. A member with this role may not create, change or use keys with these scopes. */
 export const withheldScopes = (role: Role): readonly string[] => (role === "developer" ? ["audit:read", "keys:write"] : []);

@@ -180,8 +180,8 @@ export async function endSession(context: WriteContext, id: string, member: Memb
 }
 
 /**
- * Deletes up to `atMost` sessions that were created more than 14 days ago. Idle sessions end after 12 hours, but their rows stay until 14 days after
- * creation, like all others. Returns the number of deleted sessions.
+ * Deletes up to `atMost` sessions that were created more than 14 days ago. Idle sessions end after 12 hours, but every row is kept for 14 days.
+ * Returns the number of deleted sessions.
  */
 export const deleteOldSessions = (db: Db, now: number, atMost: number): Promise<number> =>
   deleteInChunks(

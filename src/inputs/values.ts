@@ -47,8 +47,8 @@ interface RefusedCharacters {
   pattern: RegExp;
   message: string;
   /**
-   * The rejected characters as a character class for the OpenAPI document. Patterns there have no flags, so the class contains only code points with
-   * four hex digits.
+   * The rejected characters as a character class for the OpenAPI document. Patterns in the OpenAPI document have no flags, so the class contains only
+   * code points with four hex digits.
    */
   ranges: string;
 }
@@ -104,8 +104,8 @@ const label = `${letter}(?:[A-Za-z0-9${beyondAscii}-]{0,61}${letter})?`;
 const emailPattern = `^${atom}(?:\\.${atom})*@${label}(?:\\.${label})+$`;
 
 /**
- * The schema of an email address. Does not check that the mailbox exists. The OpenAPI document has a pattern but no `format`. The format `email`
- * would exclude addresses in other scripts, and few validators know `idn-email`.
+ * The schema of an email address. Does not check that the mailbox exists. In the OpenAPI document, this schema has a pattern but no `format`. The
+ * format `email` would exclude addresses in other scripts, and few validators know `idn-email`.
  */
 export const email = visibleText(1, 254).regex(new RegExp(emailPattern), "Must be an email address.").meta({ pattern: emailPattern });
 

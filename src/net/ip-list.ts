@@ -18,8 +18,8 @@ function rangeOf(text: string): AddressRange {
 export const parseIpList = (list: readonly string[]): AddressRange[] => list.map(rangeOf);
 
 /**
- * Returns whether a valid address or range has only one meaning. An IPv4 address inside an IPv6 address must be IPv4-mapped, and so must the whole
- * range.
+ * Returns whether a valid address or range has only one meaning. If the text has an IPv4 address inside an IPv6 address, all addresses of the range
+ * must be IPv4-mapped.
  */
 export function isUnambiguous(text: string): boolean {
   if (!text.includes(":") || !text.includes(".")) return true;

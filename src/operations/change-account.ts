@@ -76,8 +76,8 @@ async function changeSuspension(operating: Operating & { guards: Guards }, accou
 }
 
 /**
- * Sets the highest hourly limit that a key of the account may have. Live keys above the ceiling are lowered to the ceiling before the promise
- * resolves. Throws `not_found` and `unavailable`. Returns the ids of keys whose limits were lowered.
+ * Sets the highest hourly limit that a key of the account may have. Before the promise resolves, the limits of live keys above the ceiling are
+ * lowered to the ceiling. Throws `not_found` and `unavailable`. Returns the ids of keys whose limits were lowered.
  */
 export async function changeCeiling(
   operating: Operating & { guards: Guards; activity: Db },
@@ -89,7 +89,7 @@ export async function changeCeiling(
   const above = await db
     .select({ id: apiKeys.id })
     .from(apiKeys)
-    // Expired keys are not lowered, because an expired key above the ceiling cannot be given a new expiry.
+    // The limits of expired keys stay, because an expired key above the ceiling cannot be given a new expiry.
     .where(and(isLiveKey(accountId, now), gt(apiKeys.hourlyLimit, limitCeiling)));
   const actor = operatorOn(accountId);
   for (const { id } of above) {

@@ -34,10 +34,10 @@ export interface Choice {
 }
 
 /**
- * Removes a member if the member's role is still the same as when it was read. Keeps a key that the page showed, that was not selected for
- * revocation, and that has not changed since. Disables a key that was not selected for revocation, but has changed since the page was shown. Revokes
- * all other keys that the member may know. Disables the member's webhooks that were created or changed since the page was shown. The errors are the
- * same as for `removeMember`.
+ * Removes a member if the member's role is still the same as when it was read. Keeps a key if the page showed it, it was not selected for revocation,
+ * and it has not changed since. Disables a key if it was not selected for revocation but has changed since the page was shown. Revokes all other keys
+ * that the member may know. Disables the member's webhooks that were created or changed since the page was shown. The errors are the same as for
+ * `removeMember`.
  */
 export const removeWithKeys = (context: WriteContext, member: Member, choice: Choice): Promise<void> =>
   removeMember(context, member, (when) => noteEndings(context, member.id, choice, when));

@@ -16,7 +16,7 @@ export interface SecretUse {
 }
 
 /**
- * Counts the keys that each secret signed. The counts include keys that are not revoked, and previous secrets of keys during their overlap.
+ * Counts the keys that each secret signed. The counts include keys that are not revoked, and the previous secrets of rotated keys during the overlap.
  * `unknown`: the number of keys that were created before the service recorded the signing secret.
  */
 export async function countSignedKeys(db: Db, secrets: NamedSecrets, now: number): Promise<{ secrets: SecretUse[]; unknown: number }> {

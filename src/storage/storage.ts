@@ -47,7 +47,7 @@ const storedBytes = (accountId: string | SQL): SQL =>
 const quotaBytes = (accountId: string | SQL): SQL =>
   sql`coalesce((SELECT storage_quota_bytes FROM accounts WHERE accounts.id = ${accountId}), ${defaultQuotaBytes})`;
 
-/** The SQL condition that the account's quota has room for `more` bytes, and for at least one byte. */
+/** The SQL condition that the account's quota has room for `more` bytes, or for one byte if `more` is 0. */
 export const isWithinQuota = (accountId: string, more = 0): SQL =>
   sql`${storedBytes(accountId)} + ${Math.max(more, 1)} <= ${quotaBytes(accountId)}`;
 

@@ -16,7 +16,7 @@ import { standardHeaders } from "../http/standard-headers.ts";
 import { type Build, createSurfaceApp, isAt, type Surface } from "../http/surface.ts";
 import { routers } from "./mounts.ts";
 
-/** Creates the API for clients with a key. Only a route that is declared public needs no key. */
+/** Creates the API for clients with a key. Every route requires a key unless the route is declared public. */
 export function createApi({ isLocal }: Pick<Build, "isLocal">): Surface {
   const { routes, policies } = createRoutes();
   const app = createSurfaceApp(problem);

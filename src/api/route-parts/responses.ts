@@ -66,7 +66,7 @@ export const headerRefs = (...names: readonly string[]) =>
 /** The headers of every response to a known key. */
 const ofKey = ["X-Request-Id", ...rateLimitHeaders];
 
-/** Returns a JSON response for a route object. `more`: additional headers, besides those of every response to a known key. */
+/** Returns a JSON response for a route object. `more`: the names of headers that are added to the headers of every response to a known key. */
 export const json = <Schema extends z.ZodType>(schema: Schema, description: string, ...more: string[]) => ({
   description,
   headers: headerRefs(...ofKey, ...more),

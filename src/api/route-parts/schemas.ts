@@ -18,7 +18,7 @@ export const idParam = (example: string) =>
 
 /**
  * Returns an area's schema as a named component of the OpenAPI document. A schema that was created before `@hono/zod-openapi` was imported has no
- * `openapi` method. The call of `meta` therefore creates a new schema.
+ * `openapi` method. The call to `meta` therefore creates a new schema.
  */
 export const component = <Schema extends z.ZodType>(
   name: string,

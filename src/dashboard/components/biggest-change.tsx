@@ -7,7 +7,7 @@ interface Move {
   now: number;
 }
 
-/** Returns the share whose number of requests changed most between two windows, or null if nothing changed. */
+/** Returns the value, for example a route, whose number of requests changed most between two windows. Returns null if nothing changed. */
 export function biggestChange(now: readonly Share[], before: readonly Share[]): Move | null {
   const former = new Map(before.map(({ value, requests }) => [value, requests]));
   const present = new Map(now.map(({ value, requests }) => [value, requests]));

@@ -96,7 +96,9 @@ function paceOf({ used, limit, resetsAt }: RateLimitUsage, now: number): string 
   return used > 0 && elapsed > 5 * minuteMs && usedUpAt < resetsAt ? `. At this pace, the limit is used up at ${timeOfDay(usedUpAt)}` : "";
 }
 
-/** `denied` is the number of requests over the limit in the window of the other figures. `busiest` is the window's hour with the most requests. */
+/**
+ * `denied` is the number of requests over the limit, in the same window as the other figures. `busiest` is the window's hour with the most requests.
+ */
 const RateLimitFigure = ({
   highest,
   denied,

@@ -7,7 +7,7 @@ import { Sparkline } from "./sparkline.tsx";
 import { KeyState } from "./status.tsx";
 import { Age, Ahead } from "./time.tsx";
 
-/** Renders the text for a key that has no last use. */
+/** Renders the text for a key without a known last use. */
 export const Unused = ({ keyRow }: { keyRow: Pick<Key, "isUseKnown"> }) => <>{keyRow.isUseKnown ? "never used" : "not known right now"}</>;
 
 /** Renders a recognizable part of a key: the start of its public part and its last four characters. */

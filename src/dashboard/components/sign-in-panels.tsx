@@ -33,7 +33,7 @@ export const SessionsPanel = ({
         </li>
       ))}
     </ul>
-    {sessions.length === maxListed && <p>These are your own sessions and the latest of other members.</p>}
+    {sessions.length === maxListed && <p>The list shows your own sessions and the latest sessions of other members.</p>}
     <p class="quiet">A session ends when you open no page for twelve hours. Every session ends after fourteen days.</p>
   </section>
 );

@@ -32,7 +32,7 @@ import { askForStepUp } from "../step-up.tsx";
 import { KeyFields, keyInputOf } from "./keys.tsx";
 
 const entriesShown = 10;
-/** The message and the API call for each action, by the `done` parameter of the address. */
+/** The message and the API call for each value of the `done` parameter in the address. */
 const outcomes: Record<string, (key: Key) => [sentence: string, call: string]> = {
   changed: ({ id }) => ["Changed. Restrictions are in force now, and wider permissions within two seconds.", `PATCH /api/v1/keys/${id}`],
   disabled: ({ id }) => [
@@ -289,7 +289,8 @@ keyPages.post("/keys/:id/enable", needs("keys", "always"), async (c) => {
 });
 
 /**
- * Responds with a link to the latest request of a key, for the line that waits for the first request. The handler reads the log, not the roll-ups.
+ * Responds with a link to the latest request of a key. The link replaces the line that waits for the first request. The handler reads the log, not
+ * the roll-ups.
  */
 keyPages.get("/keys/:id/first-request", needs("session"), async (c) => {
   const { entries } = await listActivity(logContext(c), { filter: { keyId: idOf(c) }, limit: 1 });

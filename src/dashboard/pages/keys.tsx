@@ -37,9 +37,9 @@ keysPages.get("/keys", needs("session"), async (c) => {
   const status = keyStatuses.find((each) => each === c.req.query("status"));
   const [keys, days, usages] = await Promise.all([
     listKeys(context, { statuses: status && [status], after: positionIn(c.req.query("after")), limit: shownAtOnce + 1 }),
-    // The table also works without daily requests if the log's database is not available.
+    // If the log's database is not available, show the table without daily requests.
     readDailyRequests(context, 7).catch(() => new Map<string, number[]>()),
-    // The table also works without the usage of this hour if a guard does not respond.
+    // If a guard does not respond, show the table without the usage of this hour.
     readLiveUsages(context).catch(() => []),
   ]);
   const byKey = new Map(usages.map((usage) => [usage.keyId ?? "", usage]));

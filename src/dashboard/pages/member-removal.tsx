@@ -24,8 +24,8 @@ import { showForbidden } from "../permissions.tsx";
 import { backToSettings, showSettings } from "./settings.tsx";
 
 /**
- * The pages that remove a member, with the keys, webhooks and invitations that the member leaves behind. For a former member, the pages deal only
- * with the resources left behind.
+ * The pages that remove a member. The pages also deal with the keys, webhooks and invitations that the member leaves behind. For a former member, the
+ * pages deal only with the resources left behind.
  */
 export const memberRemovalPages = new Hono<PageEnv>();
 
@@ -187,7 +187,7 @@ const KnownKeys = ({ keys, isOwn, now }: { keys: readonly Key[]; isOwn: boolean;
   </fieldset>
 );
 
-/** Returns whether the form comes from a page that listed the keys. A member who knows no keys needs no list. */
+/** Returns whether the form comes from a page that listed the keys. No list is needed if the member knows no keys. */
 const hasListed = (form: Form, known: readonly Key[]): boolean => form.text("listed") !== "" || known.length === 0;
 
 const unlisted: FormError = {

@@ -50,7 +50,7 @@ export const search = new Hono<PageEnv>().get("/search", needs("session"), async
       .map(({ id, url }) => ["Webhook", url, `/webhooks/${id}`] as const),
     ...pages.filter(([name]) => has(name)).map(([name, path]) => ["Page", name, path] as const),
   ];
-  // A path with an optional method leads to its requests, for example "GET /api/v1/tasks".
+  // A path leads to its requests. A method may come before the path, for example "GET /api/v1/tasks".
   const [, method, path] = /^(?:(GET|HEAD|POST|PUT|PATCH|DELETE)\s+)?(\/\S+)$/i.exec(text) ?? [];
   if (path) return c.redirect(`/activity?${new URLSearchParams({ ...(method && { method: method.toUpperCase() }), path })}`, 303);
   const [only] = found;

@@ -29,7 +29,7 @@ import { WebhookFields, webhookInputOf, webhooksTrail } from "./webhooks.tsx";
 
 const deliveriesShown = 25;
 
-/** The message and the API call for each action, by the `done` parameter of the address. */
+/** The message and the API call for each value of the `done` parameter in the address. */
 const outcomes: Record<string, (webhook: Webhook) => [sentence: string, call: string]> = {
   changed: ({ id }) => ["Changed. The next attempt uses the new settings.", `PATCH /api/v1/webhooks/${id}`],
   disabled: ({ id }) => [

@@ -61,7 +61,7 @@ const onKey = async (c: OperatorContext, action: string, work: (account: Account
   const { account, hasRow } = found;
   const { db, now, operator } = operating(c);
   await work(account, id);
-  // If D1 has lost the row of the key, no change is committed with an audit entry. In that case, the entry is written here.
+  // A change to a row of D1 includes the audit entry. If D1 has lost the row of the key, the entry is written here instead.
   if (!hasRow) await recordOperation(db, { now, operator, action, accountId: account.id, targetId: id });
   return c.json({ id, done: action });
 };

@@ -15,8 +15,8 @@ const isOpen = sql`${tasks.status} IN ('todo', 'in_progress')`;
 
 /**
  * Returns figures about the account's tasks and users. The span includes `from` and excludes `to`. Created tasks, completed tasks and the series are
- * counted in the span. All other counts describe the current state. The completion rate is the share of tasks created in the span that are done now.
- * The median hours to completion are calculated from the tasks completed in the span.
+ * counted in the span. All other counts describe the current state. Of the tasks created in the span, the completion rate is the share that is done
+ * now. The median hours to completion are calculated from the tasks completed in the span.
  */
 export async function readAnalytics(
   { db, actor, now }: ReadContext,
@@ -30,8 +30,8 @@ export async function readAnalytics(
   const completed = sql`SELECT completed_at - created_at AS taken FROM tasks WHERE ${own} AND ${isCompleted}`;
   const completedCount = sql`(SELECT count(*) FROM tasks WHERE ${own} AND ${isCompleted})`;
 
-  // D1 runs nothing else during this batch, and an account may have 100,000 tasks. Each figure is therefore read from an index that has all the
-  // columns of its query, in index order if possible.
+  // D1 runs nothing else during this batch, and an account may have 100,000 tasks. Each figure is therefore read from an index that contains all
+  // columns of its query. Where possible, the rows are read in index order.
   const [groups, [median], [people], byAssignee, createdByDay, completedByDay] = await db.batch([
     db
       .select({

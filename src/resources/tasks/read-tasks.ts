@@ -17,7 +17,7 @@ export interface TaskFilter {
   dueBefore?: number | undefined;
   dueAfter?: number | undefined;
   updatedAfter?: number | undefined;
-  /** A part of the title or description, in any case. */
+  /** A part of the title or description, in upper or lower case. */
   q?: string | undefined;
 }
 
@@ -69,8 +69,8 @@ export async function listTasks(
 const firstLook = (limit: number): number => Math.max(100, 2 * limit);
 
 /**
- * Returns the position of the row with the number `place` in a part, counted from 1. Returns null if the part has fewer rows. The query reads only
- * the index.
+ * Returns the position of row number `place` in a part. The first row has number 1. Returns null if the part has fewer rows. The query reads only the
+ * index.
  */
 async function placeOf(db: Db, { range, order, value }: Part, place: number): Promise<TaskPosition | null> {
   const [found = null] = await db

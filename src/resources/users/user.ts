@@ -13,9 +13,9 @@ export interface NewUser {
 }
 
 /**
- * Returns the columns that are derived from a name and an email address. Addresses that differ only in case are the same address. Letters of every
- * script are converted to lower case here, but only ASCII letters in the email addresses of members. Addresses that become equal, for example by `k`
- * and the Kelvin sign, only cause a conflict, because users grant no access.
+ * Returns the columns that are derived from a name and an email address. Addresses that differ only in case are the same address. This function
+ * converts letters of every script to lower case. In the email addresses of members, only ASCII letters are converted. Two addresses may become
+ * equal, for example if they differ only in `k` and the Kelvin sign. The result is only a conflict, because users grant no access.
  */
 export const searchable = ({ name, email }: { name: string; email: string }) => ({
   emailKey: email.toLowerCase(),

@@ -157,7 +157,7 @@ describe("A session", () => {
     await insertSessions(accountId, sessionsPerMember, Date.now());
     const { text } = await owner.get("/settings");
     expect(text.match(/End session/g)).toHaveLength(100);
-    expect([text.includes(await endPathOf(owner)), text.includes("the latest of other members")]).toEqual([true, true]);
+    expect([text.includes(await endPathOf(owner)), text.includes("the latest sessions of other members")]).toEqual([true, true]);
     const { recordingDb, statements } = recordStatements();
     const listed = await listSessions({ db: recordingDb, actor: operatorOn(accountId), now: Date.now() }, owner.member);
     const numbersOfOthers = listed.slice(1).map(({ session }) => Number(session.id.slice(-3)));
