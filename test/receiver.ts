@@ -43,7 +43,7 @@ declare module "vitest" {
     receiver: string;
     /** The URL of the server of stored responses. */
     shelf: string;
-    /** Whether tests with a short form run at their full size. */
+    /** Whether tests run in their long form. */
     isLong: boolean;
   }
 }

@@ -10,7 +10,10 @@ interface Violation {
   nodes: { html: string; failureSummary: string }[];
 }
 
-/** Returns a description of each problem of a page: violations that axe finds, horizontal scrolling, and no or several `h1` elements. */
+/**
+ * Returns a description of each problem of a page. Problems are violations that axe finds, horizontal scrolling, and a number of `h1`
+ * elements other than one.
+ */
 export async function problemsOf(page: Page): Promise<string[]> {
   const { pathname } = new URL(page.url());
   const [scrollWidth, clientWidth, headings] = (await page.evaluate(

@@ -59,7 +59,7 @@ describe("A page of the documentation", () => {
     `);
     for (const path of ["/docs/api/createTask", "/docs/guides/webhooks"]) {
       await client.goto(`http://127.0.0.1:${(slowProxy.address() as AddressInfo).port}${path}`);
-      // The wait stays, because the test shows that nothing moves after the load.
+      // The test needs this fixed wait to show that nothing moves after the load.
       await client.waitForTimeout(600);
       expect(await client.evaluate("moved"), path).toBeLessThan(0.02);
     }

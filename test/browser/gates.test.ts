@@ -5,8 +5,8 @@ import { type RunningWorker, startWorker } from "../node/worker.ts";
 import { problemsOf } from "./axe.ts";
 import { startChromium } from "./chromium.ts";
 
-// Checks every page, in both themes and at two widths. A page has no accessibility problems, does not scroll horizontally, loads few bytes
-// and only from its own origin, and violates no content security policy.
+// Checks every page, in both themes and at two widths. A page has no accessibility problems, does not scroll horizontally, and violates no
+// content security policy. It loads few bytes, all from its own origin.
 
 const longName = `${"😀".repeat(80)} مفتاح الخلفية`;
 let worker: RunningWorker;
@@ -16,7 +16,7 @@ const at = (path: string) => `http://localhost:${worker.port}${path}`;
 
 const api: RunningWorker["api"] = (...request) => worker.api(...request);
 
-/** Waits until the log has the requests of the preparation that fail. Returns the log entry of the rejected task. */
+/** Waits until the log has the failed requests of the preparation. Returns the log entry of the rejected task. */
 async function waitForLog(): Promise<{ id: string }> {
   return vi.waitFor(
     async () => {
@@ -176,7 +176,7 @@ describe("Every page", () => {
       // The first load warms the Worker up. The best of the other loads counts, because other work on the machine slows some of them down.
       for (let load = 0; load <= 5 && !loads.slice(1).some(({ lcp, longest }) => lcp <= 300 && longest <= 50); load++) {
         await page.goto(at(path));
-        // The wait stays, because the test measures the time after the load, in which nothing may move.
+        // The test needs this fixed wait to show that nothing moves after the load.
         await page.waitForTimeout(200);
         loads.push((await page.evaluate("seen")) as (typeof loads)[number]);
       }

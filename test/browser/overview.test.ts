@@ -145,7 +145,7 @@ describe("The usage page", () => {
       await page.getByRole("button", { name: "Pause" }).click();
       await page.getByRole("heading", { level: 1 }).hover();
       await sendLoggedRequest();
-      // The wait stays, because the test shows that a paused page does not refresh itself.
+      // The test needs this fixed wait to show that a paused page does not refresh itself.
       await page.waitForTimeout(9000);
       expect(Number(await total.textContent())).toBe(requestsSent - 1);
       await page.getByRole("button", { name: "Resume" }).click();

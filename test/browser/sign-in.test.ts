@@ -5,7 +5,7 @@ import { problemsOf } from "./axe.ts";
 import { startChromium } from "./chromium.ts";
 import { join, type Person, person } from "./people.ts";
 
-// Signs in as on a deployed Worker, with Chromium's virtual authenticator. The tests depend on their order.
+// Signs in with Chromium's virtual authenticator, as on a deployed Worker. The tests depend on their order.
 
 let worker: RunningWorker;
 let browser: Browser;
@@ -48,7 +48,7 @@ describe("The first owner", () => {
     codes = await join(page, worker.setup, "Ada", "ada@example.com");
     problems.push(...(await problemsOf(page)));
     expect([codes.length, new Set(codes).size]).toEqual([8, 8]);
-    // The page asks before it is left, because the codes were neither copied nor saved as a file.
+    // The browser asks for confirmation before it leaves the page, because the codes were neither copied nor saved as a file.
     const dialogShown = page.waitForEvent("dialog");
     const leaving = page.getByRole("link", { name: "go to the overview" }).click();
     const dialog = await dialogShown;

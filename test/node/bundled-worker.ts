@@ -6,7 +6,7 @@ import { root, succeed } from "./project.ts";
 // Runs the bundled Worker on the runtime without wrangler, for a test that starts the Worker dozens of times. `wrangler dev` would bundle
 // the Worker at each start, which takes two thirds of the CPU time.
 
-/** Bundles a project as a local build into a folder, in the form that wrangler would upload. */
+/** Bundles a project as a local build. Writes the files that wrangler would upload into a folder. */
 export async function bundleInto(folder: string, project = root): Promise<void> {
   const defines = ["LOCAL_BUILD:true", "OPEN_OVERVIEW:true"].flatMap((define) => ["--define", define]);
   await succeed(join(root, "node_modules/.bin/wrangler"), ["deploy", "--dry-run", ...defines, "--outdir", folder], project);
@@ -42,7 +42,7 @@ export async function bundleOf(folder: string): Promise<string> {
   return file;
 }
 
-/** Starts the Worker of a file that `bundleOf` returned. The Worker is a separate process group, so that a test can kill it. */
+/** Starts the Worker from an options file of `bundleOf`. The Worker is a separate process group, so that a test can kill it. */
 export function startBundled(bundle: string, port: number): ChildProcess {
   return spawn(process.execPath, [join(import.meta.dirname, "run-bundle.ts"), bundle, String(port)], { stdio: "inherit", detached: true });
 }

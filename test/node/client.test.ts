@@ -27,7 +27,7 @@ import { type JsonObject, operationsIn } from "../../src/openapi/document.ts";
 import { run } from "./project.ts";
 import { type RunningWorker, startWorker } from "./worker.ts";
 
-// Tests the typed client with a running Worker, and a client that a public generator creates from the OpenAPI document.
+// Tests two clients with a running Worker: the typed client, and a client that a public generator creates from the OpenAPI document.
 
 const folder = join(root, "client");
 let worker: RunningWorker;
@@ -82,7 +82,7 @@ async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
   return all;
 }
 
-/** Returns the rejection of a call. Fails if the call takes more than five seconds. */
+/** Returns the error with which a call rejects. Fails if the call takes more than five seconds. */
 async function rejectionSoon(call: Promise<unknown>): Promise<unknown> {
   const startedAt = Date.now();
   const error = await rejectionOf(call);
@@ -430,7 +430,7 @@ describe("The function verifyWebhook", () => {
         expect(() => verifyWebhook(secrets, headers, text)).toThrow(WebhookVerificationError);
       for (const none of [[], [undefined], ["", undefined], undefined])
         expect(() => verifyWebhook(none, headers, body)).toThrow("needs a secret");
-      // Secrets that are not set, because no rotation is running, are ignored at every position.
+      // Missing secrets are ignored at every position. A secret is missing while no rotation is running.
       expect(verifyWebhook([undefined, "", rotated.secret, undefined], headers, body).type).toBe("webhook.test");
       expect(() => verifyWebhook([rotated.secret, undefined], headers, `${body} `)).toThrow(WebhookVerificationError);
       expect(() => verifyWebhook([rotated.secret, "whsec_not base64"], headers, body)).toThrow(TypeError);

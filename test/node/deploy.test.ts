@@ -48,7 +48,7 @@ const deployWith = (variables: Record<string, string>, ...args: string[]) =>
 const deploy = (...args: string[]) => deployWith({}, ...args);
 
 const firstAccount = ["--account", "Acme Ltd", "--email", "ops@acme.dev"];
-/** Adds the production environment to a call. Without `--env`, wrangler would use CLOUDFLARE_ENV. */
+/** Adds the option for the production environment to a wrangler call. Without `--env`, wrangler would use CLOUDFLARE_ENV. */
 const inProduction = (call: string) => `${call} --env=`;
 const readCalls = [
   "whoami --json",
@@ -83,7 +83,7 @@ afterAll(async () => {
   rmSync(tools, { recursive: true, force: true });
 });
 
-/** For tests of a whole deploy, which runs a dozen processes. */
+/** Defines a test of a whole deploy, which runs a dozen processes. Such tests run only in the long form. */
 const long = it.runIf(inject("isLong"));
 const isWrite = (call: string) => /create|apply|^deploy/.test(call);
 

@@ -78,7 +78,7 @@ async function createResources(): Promise<void> {
 }
 
 describe("The reference", () => {
-  // The short form runs the samples for curl. The long form runs the samples in the other languages.
+  // The short form of this test runs the curl samples. The long form runs the samples in the other languages.
   it.each(inject("isLong") ? ["js", "python"] : ["sh"])(
     "has samples in %s that run unchanged and get a documented status",
     { tags: ["long"] },

@@ -16,7 +16,7 @@ beforeAll(async () => {
 
 afterAll(() => worker.stop());
 
-// biome-ignore lint/suspicious/noExplicitAny: a client without types sees any JSON
+// biome-ignore lint/suspicious/noExplicitAny: the body can be any JSON value
 const api = async (method: string, path: string, body?: unknown): Promise<{ status: number; body: any }> => {
   const response = await fetch(`http://localhost:${port}/api/v1${path}`, {
     method,
@@ -78,7 +78,8 @@ async function hold(
     socket.on("close", () => (text === "" ? reject(new Error("the connection was closed without a response")) : settle()));
     socket.on("error", (error) => (text === "" ? reject(error) : settle()));
   });
-  // Gives the request time to reach the Worker. The Worker shows no request whose body is incomplete, so there is no condition to wait for.
+  // Gives the request time to reach the Worker. The test cannot wait for a condition, because it cannot observe a request whose body is
+  // incomplete.
   await sleep(300);
   return { release: () => socket.write(chunk(body.slice(half)) + (isChunked ? "0\r\n\r\n" : "")), response };
 }

@@ -16,7 +16,7 @@ declare module "vitest" {
   }
 }
 
-/** Creates local data once for all test files. Each Worker starts with a copy of them. */
+/** Creates local data once for all test files. Each Worker starts with a copy of this data. */
 export default async function setup({ provide }: TestProject): Promise<() => void> {
   const folder = copyProject();
   const account = ["run", "--silent", "account", "--", "--name", "Acme", "--email", "acme@example.com"];

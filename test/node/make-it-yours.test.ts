@@ -36,7 +36,7 @@ function stepsOf(guide: string): Step[] {
   return [...guide.matchAll(form)].map(([, kind = "", path = "", after, text = ""]) => ({ kind, path, after, text }));
 }
 
-/** Copies the project with the packages of its client. Returns the folder. */
+/** Copies the project and the installed packages of its client. Returns the folder. */
 function makeCopy(): string {
   const folder = copyProject();
   rmSync(join(folder, "client/node_modules"), { recursive: true, force: true });
@@ -94,7 +94,7 @@ describe("The guide make-it-yours", () => {
       new Set(["src/resources/projects"]),
     );
     for (const step of steps) applyStep(folder, step);
-    // The short form only checks that each step can be applied. The long form also runs the commands of the guide.
+    // The short form of this test only checks that each step can be applied. The long form also runs the commands of the guide.
     if (!inject("isLong")) return;
     const [, commands = ""] = /^## 3\.[\s\S]*?```sh\n([\s\S]*?)```/m.exec(guide) ?? [];
     const [migration = "", generate = "", check = "", test = ""] = commands.trim().split("\n");

@@ -10,15 +10,16 @@ import { copyProject, removeProject, root, run } from "./project.ts";
 // wrangler splits the text by other rules. So a migration can succeed locally and fail on Cloudflare with "incomplete input".
 
 /**
- * Splits a migration by the strictest rules of D1 that cloudflare/workers-sdk#4998, #14991, #15314 and #15690 report: at every semicolon,
- * even in strings and comments. A trigger stays whole only if it is on one line, and it ends at the first END after an uppercase BEGIN.
+ * Splits a migration at every semicolon, even in strings and comments. These are the strictest rules of D1 that
+ * cloudflare/workers-sdk#4998, #14991, #15314 and #15690 report. A trigger stays whole only if it is on one line, and it ends at the first
+ * END after an uppercase BEGIN.
  */
 function splitAsD1(sql: string): string[] {
   const statement = /CREATE TRIGGER [^;\n\r]* BEGIN [^\n\r]*?\bEND\b[^;\n\r]*;|[^;]+;?/y;
   const found: string[] = [];
   const text = sql.replaceAll(/^--> statement-breakpoint$|(?<=;)--> statement-breakpoint$/gm, "");
   for (statement.lastIndex = 0; statement.lastIndex < text.length; ) {
-    // The expression recognizes a trigger only at its first word.
+    // The expression matches a trigger only from its first word, so the search skips white space.
     statement.lastIndex += text.slice(statement.lastIndex).search(/\S|$/);
     const [each] = statement.exec(text) ?? [];
     if (each === undefined) break;
@@ -37,12 +38,12 @@ const migrations = ["main", "activity"].flatMap((database) =>
     .map((file) => `${database}/${file}`),
 );
 
-/** Runs a migration with the statements that D1 would find. */
+/** Splits a migration as D1 would, and runs the statements. */
 function migrate(database: DatabaseSync, file: string): void {
   for (const statement of splitAsD1(readFileSync(join(root, "migrations", file), "utf8"))) database.prepare(statement).run();
 }
 
-/** Returns a database in memory to which all migrations of the folder "main" or "activity" were applied. */
+/** Applies all migrations of the folder "main" or "activity" to a new database in memory. Returns the database. */
 function migrated(folder: string): DatabaseSync {
   const database = new DatabaseSync(":memory:");
   for (const file of migrations.filter((each) => each.startsWith(`${folder}/`)).toSorted()) migrate(database, file);
@@ -64,7 +65,10 @@ const readStoredBytes = (database: DatabaseSync, accountId: string): number =>
 
 type Row = Record<string, string | number>;
 
-/** Inserts rows in one transaction that stays open. Columns that a row does not name, and that have no default, get a usual value. */
+/**
+ * Inserts rows in one transaction that stays open. A required column without a default gets a typical value if the row does not name the
+ * column.
+ */
 function insertRows(database: DatabaseSync, table: string, rows: Row[]): void {
   const required = database.prepare(`SELECT name, type FROM pragma_table_info('${table}') WHERE "notnull" AND dflt_value IS NULL`).all();
   const usual: Row = Object.fromEntries(

@@ -10,8 +10,8 @@ import { type Received, type Receiver, signatureErrorOf, startReceiver } from ".
 import { bundleOf, startBundled } from "./bundled-worker.ts";
 import { copyOf, freePort, removeProject } from "./project.ts";
 
-// Creates tasks and receives their events, while the whole runtime of the Worker is killed with SIGKILL at each step of a delivery, and at
-// random times.
+// Creates tasks and receives their events. Meanwhile, SIGKILL ends the whole runtime of the Worker at each step of a delivery and at random
+// times.
 
 const { changes, pauseBetweenKills, rounds } = inject("isLong")
   ? { changes: 2000, pauseBetweenKills: 40, rounds: 7 }
@@ -31,7 +31,10 @@ let worker: ChildProcess;
 let receiver: Receiver;
 let keys: string[];
 let secret: string;
-/** The signature errors of all webhook requests, checked at the arrival of a request. A signature is valid for only five minutes. */
+/**
+ * The signature errors of all webhook requests. Each signature is checked when its request arrives, because it is valid for only five
+ * minutes.
+ */
 const signatureErrors: string[] = [];
 let startedAt: number;
 
@@ -114,7 +117,7 @@ async function createTask(index: number): Promise<void> {
 
 const sweep = () => fetch(`${base()}/cdn-cgi/local/scheduled`).catch(() => {});
 
-/** Waits until the moment of the next kill. The delays are parts of these moments: nothing shows a wake-up or the end of a POST. */
+/** Waits until the moment of the next kill. Some moments need a delay, because the test cannot observe a wake-up or the end of a POST. */
 function reach(moment: (typeof allMoments)[number]): Promise<void> {
   return new Promise((resolve) => {
     // The claims of the killed Worker occupy the slots of the webhook for twenty seconds. Then a sweep starts further deliveries.
@@ -134,7 +137,7 @@ function reach(moment: (typeof allMoments)[number]): Promise<void> {
   });
 }
 
-/** Returns the number of deliveries that the killed Worker had claimed without a recorded result, from the files of D1. */
+/** Reads the files of D1. Returns the number of deliveries that the killed Worker had claimed and that have no recorded result. */
 function countClaimedDeliveries(): number {
   for (const file of globSync(join(folder, ".wrangler/state/v3/d1/*/*.sqlite"))) {
     const database = new DatabaseSync(file);
@@ -181,7 +184,7 @@ it("No event is lost if the runtime is killed, and only deliveries in flight are
   let kills = 0;
   for (let round = 0; round < rounds; round++)
     for (const moment of moments) {
-      // A random pause lets each kill hit other work.
+      // A random pause makes each kill interrupt different work.
       await sleep(pauseBetweenKills * Math.random());
       await reach(moment);
       [onResponse, onReceived] = [() => {}, () => {}];

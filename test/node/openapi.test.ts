@@ -95,7 +95,7 @@ describe("The OpenAPI document", () => {
           ),
       ),
     );
-    // No operation can return this code, because it answers a method that a path does not have.
+    // No operation can return this code: it means that the path does not support the method.
     expect(Object.keys(failures).filter((code) => !documented.has(code))).toEqual(["method_not_allowed"]);
   });
 

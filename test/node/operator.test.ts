@@ -45,11 +45,11 @@ beforeAll(async () => {
 
 afterAll(() => worker?.stop());
 
-/** For tests that run many commands, or that restart the Worker. */
+/** Long tests run many commands, or restart the Worker. */
 const isLong = inject("isLong");
 const long = it.runIf(isLong);
 
-/** Each of these starts a process, so the short form runs only the last three. */
+/** Each command starts a process, so the short form of the test runs only the last three commands. */
 const invalidCommands = [
   [[], "Name what to work on"],
   [["accunts", "list"], 'no "accunts"'],

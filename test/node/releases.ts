@@ -13,7 +13,7 @@ const releasedCommit = "733b34e1d886055544818fbace3d104442a02f50";
 
 export type Release = "released" | "next";
 
-/** The project folder and the folder with the bundle of each release. */
+/** The project folder and the bundle folder of each release. */
 export interface Bundles {
   projects: Record<Release, string>;
   folders: Record<Release, string>;
@@ -59,8 +59,8 @@ const signing = {
 };
 
 /**
- * Starts the Worker of a release with the data in a folder. `objectsOf`: the release of the Durable Objects. Requests, queue batches and
- * scheduled jobs use `release`. During a rollout, two releases work together in this way.
+ * Starts the Worker of a release with the data in a folder. `objectsOf`: the release that runs the Durable Objects. `release` handles
+ * requests, queue batches and scheduled jobs. Two releases work together in this way during a rollout.
  */
 export async function startRelease(bundles: Bundles, state: string, release: Release, objectsOf: Release = release): Promise<Miniflare> {
   const { compatibility_date, compatibility_flags } = unstable_readConfig({ config: join(root, "wrangler.toml") }, { hideWarnings: true });

@@ -65,7 +65,7 @@ async function leaveRoomInHour(ms: number): Promise<void> {
   if (untilHourEndsMs < ms) await sleep(untilHourEndsMs);
 }
 
-/** Deletes the records of applied migrations from all local databases. Data of an earlier release look like this. */
+/** Deletes the records of applied migrations from all local databases. The local data of an earlier release have no such records. */
 function forgetMigrations(): void {
   for (const file of globSync(join(folder, ".wrangler/state/v3/d1/*/*.sqlite"))) {
     const database = new DatabaseSync(file);
@@ -77,7 +77,7 @@ function forgetMigrations(): void {
 const url = () => `http://localhost:${port}`;
 const api = async (path: string, key: string, init: RequestInit = {}) => {
   const response = await fetch(`${url()}/api/v1${path}`, { ...init, headers: { Authorization: `Bearer ${key}`, ...init.headers } });
-  // biome-ignore lint/suspicious/noExplicitAny: a client without types sees any JSON
+  // biome-ignore lint/suspicious/noExplicitAny: the body can be any JSON value
   return { status: response.status, headers: response.headers, body: (await response.json()) as any };
 };
 const command = (name: string, ...args: string[]) => run("npm", ["run", "--silent", name, "--", ...args], { cwd: folder });
@@ -116,7 +116,7 @@ describe("Each command", () => {
       const { code, err } = await run("npm", command, { cwd: folder, env });
       expect([code, err.trim()]).toEqual([1, expect.stringMatching(/^The local data are of an earlier release.*npm start -- --fresh$/)]);
     }
-    // Earlier releases let the local runtime record requests.
+    // In earlier releases, the local runtime recorded requests in files.
     const recorded = join(folder, ".wrangler/state/v3/observability");
     mkdirSync(recorded, { recursive: true });
     writeFileSync(join(recorded, "traces.sqlite"), "GET /api/v1/users");

@@ -39,7 +39,7 @@ async function api(worker: Miniflare, method: string, path: string, body?: objec
     ...(body && { body: JSON.stringify(body) }),
   });
   const text = await response.text();
-  // biome-ignore lint/suspicious/noExplicitAny: a client without types sees any JSON
+  // biome-ignore lint/suspicious/noExplicitAny: the body can be any JSON value
   return { status: response.status, headers: response.headers, body: (text === "" ? null : JSON.parse(text)) as any };
 }
 

@@ -16,10 +16,10 @@ export interface RunningWorker {
   stop(): Promise<void>;
   /** Stops the Worker, calls `whileStopped`, and starts the Worker again with the same data. */
   restart(whileStopped?: () => void | Promise<void>): Promise<void>;
-  /** Runs SQL on the main database. Helpers with names use this method, for example to move times into the past. */
+  /** Runs SQL on the main database. Named helpers call this method, for example to move times into the past. */
   sql(command: string): Promise<void>;
   /** Calls the API with the key. Returns the body of the response. */
-  // biome-ignore lint/suspicious/noExplicitAny: a client without types sees any JSON
+  // biome-ignore lint/suspicious/noExplicitAny: the body can be any JSON value
   api(method: string, path: string, body?: unknown): Promise<any>;
 }
 

@@ -20,7 +20,7 @@ let account: string;
 let endsAt: number;
 let isolate: Session;
 
-/** The ids of the requests with keys of the account. The log must have each of them once. */
+/** The ids of all requests with keys of the account. The log must contain each id exactly once. */
 const requestIds = new Set<string>();
 /** The titles of the tasks whose events must be delivered. */
 const titles = new Set<string>();
@@ -39,7 +39,8 @@ interface RequestOptions {
 }
 
 /**
- * Sends a request. A server error is a problem. `isLogged`: whether the log must have the request, because its key belongs to the account.
+ * Sends a request. Records a server error as a problem. `isLogged`: whether the log must have the request, because its key belongs to the
+ * account.
  */
 async function send({ method = "GET", path, key, body, headers = {} }: RequestOptions, isLogged = key !== undefined) {
   const response = await fetch(origin() + path, {
@@ -54,7 +55,7 @@ async function send({ method = "GET", path, key, body, headers = {} }: RequestOp
   const name = `${method} ${path.replace(/_[0-9A-Za-z]{16,}/, "_..").split("?")[0]}`;
   requestCounts.set(name, (requestCounts.get(name) ?? 0) + 1);
   const isJson = (response.headers.get("Content-Type") ?? "").includes("json");
-  // biome-ignore lint/suspicious/noExplicitAny: a client without types sees any JSON
+  // biome-ignore lint/suspicious/noExplicitAny: the body can be any JSON value
   return { status: response.status, body: (isJson && text ? JSON.parse(text) : null) as any };
 }
 
@@ -66,7 +67,7 @@ async function repeat(pauseMs: number, work: (turn: number) => Promise<unknown>)
   }
 }
 
-/** Sends one request of eight kinds in turn. The first kind creates a task, and sometimes changes and deletes the task. */
+/** Sends a request of one of eight kinds, which `turn` selects. The first kind creates a task, and sometimes changes and deletes the task. */
 async function callApi(turn: number, loop: number): Promise<void> {
   const { key } = worker;
   const title = `Soak ${loop} ${turn}`;
@@ -109,7 +110,7 @@ async function changeKey(turn: number): Promise<void> {
   await use(rotated.body.secret_key, 401);
 }
 
-/** Returns the number of the account's logged requests by log entry id, from the files of D1. */
+/** Reads the files of D1. Returns the number of requests that each log entry of the account stands for, by entry id. */
 function readLoggedCounts(): Map<string, number> {
   const counts = new Map<string, number>();
   for (const file of globSync(join(worker.folder, ".wrangler/state/v3/d1/*/*.sqlite"))) {
@@ -184,10 +185,10 @@ it(
     expect([...undelivered]).toEqual([]);
     expect(late, `the samples are ${samples.map((each) => each.toFixed(1)).join(", ")} MiB`).toBeLessThan(1.1 * early + 1);
 
-    // The wait stays, because the test must also find an entry that is written twice. Nothing shows that no more entries will be written.
+    // The test needs this fixed wait to find entries that are written twice. It cannot observe that the log writer has finished.
     await sleep(3000);
     const logged = readLoggedCounts();
-    // Denied requests of a key within one second share an entry, which has their count.
+    // Denied requests of a key within one second share an entry, which states their number.
     const total = [...logged.values()].reduce((sum, count) => sum + count, 0);
     // The preparation sent two requests: GET /me, and the creation of the webhook.
     const preparation = 2;

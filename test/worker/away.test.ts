@@ -37,7 +37,7 @@ const never = () => new Promise(() => {});
 const hangingStatement = { bind: () => hangingStatement, all: never, first: never, run: never, raw: never };
 const hangingD1 = { prepare: () => hangingStatement, batch: never } as unknown as D1Database;
 
-/** Returns a database that calls `prepare` instead for the statements that match. */
+/** Returns a database that uses `prepare` for the statements that match, and prepares all other statements as usual. */
 const d1WithStatements = (matches: (query: string) => boolean, prepare: (query: string) => D1PreparedStatement) =>
   d1With(D1, { prepare: (query) => (matches(query) ? prepare(query) : D1.prepare(query)) });
 
@@ -63,7 +63,7 @@ const readMeasuredDatabases = async () =>
 const setActivityStore = (accountId: string, store: string) =>
   env.DB.prepare("UPDATE accounts SET activity_store = ? WHERE id = ?").bind(store, accountId).run();
 
-/** Returns the number of an account's requests of a day in the roll-ups. */
+/** Returns an account's number of requests on one day, from the roll-ups. */
 const sumRequestsOfDay = (accountId: string, day: number) =>
   D1.prepare("SELECT sum(requests) AS requests FROM usage_days WHERE account_id = ? AND start = ?")
     .bind(accountId, day)

@@ -27,7 +27,7 @@ it("The test support counts each statement of an invocation, including statement
     await env.ASSETS.fetch("http://localhost/api/v1/openapi.json");
     await receivedAt("/nothing");
   });
-  // Two calls to D1, and one call each to an object, the queue, the assets and the network.
+  // The six calls: two to D1, and one each to a Durable Object, the queue, the assets and the network.
   expect(countsOf("probe")).toMatchObject({ statements: 4, subrequests: 6, parameters: 1 });
 });
 

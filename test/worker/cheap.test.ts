@@ -68,7 +68,7 @@ it("A burst of health checks queries D1 once, and a failure of D1 shows within t
     const start = Date.now() + 60_000;
     now.mockReturnValue(start);
     for (let check = 0; check < 50; check++) expect(await healthWith({ ...env, DB })).toBe(200);
-    // One statement shows whether D1 responds, and one reads which databases are full.
+    // The first statement checks that D1 responds. The second statement reads which databases are full.
     expect(counts.statements).toBe(2);
     now.mockReturnValue(start + 1999);
     expect(await healthWith({ ...env, DB: failingD1() })).toBe(200);
@@ -102,7 +102,7 @@ it("The Worker parses a key's list of a hundred addresses once per configuration
   const parse = vi.spyOn(ipaddr, "process");
   try {
     for (let n = 0; n < 5; n++) expect((await getMe()).status).toBe(200);
-    // Each request parses only its own address.
+    // Each request parses only the client's IP address.
     expect(parse.mock.calls.length).toBeLessThanOrEqual(5);
     await call("PATCH", `/api/v1/keys/${keyId}`, { key: tenant.key, body: { allowed_ips: ["198.51.100.1"] } });
     expect((await getMe()).body.code).toBe("ip_not_allowed");

@@ -5,7 +5,7 @@ import { createApp } from "../../src/app.ts";
 import { claimBudget, grow, release } from "../../src/http/body-budget.ts";
 import { type Answer, answerOf, call, cron, makeKey, makeTenant } from "./support/client.ts";
 
-// Requests to a Worker with a service that fails, and to a Worker whose services all work.
+// Sends requests to a Worker with a failing service, and to a Worker whose services all work.
 
 /** Returns an object whose methods throw. */
 const failing = (message: string) =>
@@ -28,7 +28,7 @@ async function callWith(bindings: Partial<Env>, method: string, path: string, ke
   return answerOf(response);
 }
 
-/** Returns a namespace in which `guardOf` replaces the guard of one key, unless it returns null. */
+/** Returns a namespace that takes the guard of one key from `guardOf`. If `guardOf` returns null, the namespace uses the real guard. */
 const guardsWith = (keyId: string, guardOf: () => ReturnType<Env["KEY_GUARD"]["getByName"]> | null) =>
   new Proxy(env.KEY_GUARD, {
     get: (target, name) =>

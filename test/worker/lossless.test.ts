@@ -16,8 +16,8 @@ import { makeKey, makeTenant, readingLog } from "./support/client.ts";
 import { readActivityRows } from "./support/log-rows.ts";
 import { untilClockReaches } from "./support/real-time.ts";
 
-// Sends requests with twenty keys, while D1 fails for most of the time and loses every third response. Meanwhile guards and log writers are
-// killed and evicted. The long form sends ten thousand requests in a minute.
+// Sends requests with twenty keys, while D1 fails for most of the time and loses every third response. Meanwhile, guards and log writers
+// are killed and evicted. The long form sends ten thousand requests in a minute.
 
 const { requests, roundMs, outage, smallLimit } = inject("isLong")
   ? { requests: 10_000, roundMs: 800, outage: { from: 8_000, to: 68_000 }, smallLimit: 200 }
@@ -50,7 +50,7 @@ it("Each admitted request has one log entry and each denied request is counted, 
         if (isDown()) throw new Error("D1_ERROR: Network connection lost");
         const result = member.apply(target, args);
         if (name !== "batch" || ++batches % 3 > 0) return result;
-        // D1 has written the batch, but the log writer does not know and sends the same batch again.
+        // D1 has written the batch, but the log writer gets an error and sends the same batch again.
         return result.then(() => {
           lostResponses++;
           throw new Error("D1_ERROR: Network connection lost");

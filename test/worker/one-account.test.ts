@@ -49,13 +49,13 @@ async function sendOrdinaryRequests(key: string, isOver: () => boolean) {
     await send("PATCH", `/tasks/${task.id}`, { status: "done" });
     await send("GET", "/tasks");
     await send("DELETE", `/tasks/${task.id}`);
-    // The pause limits the rate of the requests. The test waits for nothing here.
+    // The pause limits the rate of the requests. It does not wait for a condition.
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
   return { outcomes, medianMs: latencies.toSorted((a, b) => a - b)[Math.floor(latencies.length / 2)] };
 }
 
-/** Makes at most 500 unclaimed pending deliveries of an account due now, most attempted first. Returns their ids. */
+/** Makes up to 500 pending, unclaimed deliveries of an account due now. Prefers deliveries with the most attempts. Returns their ids. */
 async function makeDeliveriesDue(accountId: string): Promise<string[]> {
   const { results } = await env.DB.prepare(
     `UPDATE deliveries SET next_attempt_at = 0 WHERE id IN
@@ -129,8 +129,8 @@ it("One account can neither fill the main database nor stop another account", as
   expect([...statuses.keys()].toSorted()).toEqual(["201", "409 limit_reached"]);
   await expectBounded();
 
-  // The events of the other account are delivered. The test checks this before it makes attempts directly, because these leave messages for
-  // finished deliveries in the queue.
+  // The events of the other account are delivered. The test checks this before it makes attempts directly, because direct attempts leave
+  // messages for finished deliveries in the queue.
   const pending = await until(
     () => deliveriesOf(other, otherWebhook.id, "?status=pending&limit=100"),
     (page) => page.every(({ created_at }: { created_at: string }) => Date.parse(created_at) > floodedAt),
@@ -138,7 +138,7 @@ it("One account can neither fill the main database nor stop another account", as
   expect(pending.filter(({ created_at }: { created_at: string }) => Date.parse(created_at) <= floodedAt)).toEqual([]);
   expect((await receivedAt(otherWebhook.path)).length).toBeGreaterThan(10);
 
-  // Responses of receivers are stored only up to the reserve, with any number of attempts.
+  // Responses of receivers are stored only up to the reserve, no matter how many attempts are made.
   await attemptDeliveries(accountId, attack.attempts);
   await expectBounded();
   // If all deliveries were in flight, the test has made no attempt, so it waits for the attempts of the queue.
@@ -148,7 +148,7 @@ it("One account can neither fill the main database nor stop another account", as
   );
   expect(attempts).toBeGreaterThan(0);
 
-  // Each change that can be repeated ends at the quota or at the reserve.
+  // Every repeatable change is rejected at the quota or at the reserve.
   const [firstKeyId = ""] = keyIds;
   for (const [method, path, body] of [
     ["POST", "/keys", { name: "More" }],

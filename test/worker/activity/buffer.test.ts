@@ -28,8 +28,8 @@ function makeSender() {
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
 /**
- * A sender that needs 300 ms for each batch, in real time. A send takes longer than the 200 ms between two batches, so a buffer that does
- * not wait for the end of a send would have two batches in flight. `counts` has the number of sent entries and the maximum number of
+ * A sender that needs 300 ms for each batch, in real time. The pause between two batches is only 200 ms. A buffer that starts
+ * a batch before the previous send ends would have two batches in flight. `counts` has the number of sent entries and the maximum number of
  * batches in flight.
  */
 function makeSlowSender() {
@@ -113,7 +113,7 @@ describe("The buffer of an isolate", () => {
     const droppedCounts: number[] = [];
     await buffer.flush(async (_, dropped) => {
       droppedCounts.push(dropped);
-      // The first two batches go to D1 without a log writer, so nobody gets the number.
+      // The first two batches go to D1 without a log writer, so no log writer gets the number.
       return droppedCounts.length < 3 ? 0 : dropped;
     });
     expect(droppedCounts.slice(0, 4)).toEqual([7, 7, 7, 0]);

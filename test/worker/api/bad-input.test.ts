@@ -218,7 +218,7 @@ describe("The API", () => {
     }
     const statuses = (await Promise.all(requests)).map(({ status }) => status);
     expect(new Set(statuses)).toEqual(new Set([422, 503]));
-    // Each request claims between 60 KB, which have arrived so far, and 64 KiB.
+    // Each request claims at least the 60 KB that have arrived, and at most 64 KiB.
     expect(statuses.filter((status) => status === 422).length).toBeGreaterThan(115);
     expect(statuses.filter((status) => status === 422).length).toBeLessThan(140);
     expect((await createTask(key, { title: "x" })).status).toBe(201);

@@ -29,7 +29,7 @@ it("The checked-in OpenAPI document matches the code and the document that the W
   expect((await call("GET", "/api/v1/openapi.json", { "If-None-Match": headers.get("ETag") })).status).toBe(304);
 });
 
-/** Returns the paths of the object schemas that allow no further members, and of the codes that allow no further values. */
+/** Returns the paths of the closed schemas: objects that allow no additional members, and codes that allow no additional values. */
 function closedPathsIn(root: unknown): string[] {
   const found: string[] = [];
   const walk = (node: unknown, path: string): void => {

@@ -98,7 +98,7 @@ const unusualText = fc.oneof(
   fc.string({ unit: "binary", maxLength: 30 }),
 );
 
-/** Generates values in which one member is replaced, removed or added, or which are wrapped in a list. */
+/** Generates changed values: replaces, removes or adds one member of an object, or wraps the object in a list. Replaces any other value. */
 const changed = (value: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> =>
   fc.tuple(value, fc.jsonValue(), unusualText, fc.nat()).map(([original, other, text, pick]) => {
     if (typeof original !== "object" || original === null || Array.isArray(original)) return pick % 2 === 0 ? other : text;

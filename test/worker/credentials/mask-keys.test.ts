@@ -7,7 +7,7 @@ const [key = ""] = keys;
 const partsOf = (secretKey: string) => ({ publicPart: secretKey.slice(4, 20), secretPart: secretKey.slice(21) });
 const percentEncode = (text: string) => text.replaceAll(/./gs, (character) => `%${character.charCodeAt(0).toString(16).padStart(2, "0")}`);
 
-/** Returns the length of the longest piece of the secret part that is still in a masked text. */
+/** Returns the length of the longest piece of the secret part that a masked text still contains. */
 function longestPieceLeft(masked: string, { secretPart }: { secretPart: string }): number {
   let longest = 0;
   for (let from = 0; from < secretPart.length; from++)

@@ -91,7 +91,7 @@ describe("The overview", () => {
     expect(await statusOf(true, "http://localhost.evil.example/")).toBe(403);
     expect(await statusOf(false, "http://localhost/")).toBe(303);
     expect(await statusOf(false, "https://overview.example/")).toBe(303);
-    // Another site can resolve its own host name to this machine, and send a header with which the local runtime sees localhost.
+    // Another site can resolve its own host name to this machine, and send a header that makes the local runtime see localhost.
     for (const headers of [{}, { "Sec-Fetch-Mode": "navigate" }, { "Sec-Fetch-Site": "cross-site" }, { "Sec-Fetch-Site": "same-site" }])
       expect(await statusOf(true, "http://localhost:8787/", headers as Record<string, string>), JSON.stringify(headers)).toBe(403);
     expect(await statusOf(true, "http://localhost:8787/", { "Sec-Fetch-Site": "same-origin" })).toBe(200);

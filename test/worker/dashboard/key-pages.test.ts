@@ -118,7 +118,7 @@ describe("The page of a key", () => {
       expires_at: "2030-01-02T03:04",
       allowed_ips: "",
     });
-    // The form shows minutes only, and keeps the seconds of an expiry that it did not change.
+    // The form shows the expiry without seconds. An unchanged expiry keeps its seconds.
     expect(await readKey(ownerKey, keyId)).toMatchObject({
       name: "Renamed",
       scopes: ["users:read"],
@@ -161,7 +161,7 @@ describe("The page of a key", () => {
     const { key, keyId } = await makeKey(accountId);
     const { get, post } = browse(accountId);
     await call("GET", "/api/v1/me", { key });
-    // The page counts a request of the same millisecond as a request since the rotation.
+    // A request in the same millisecond as the rotation would count as a request after the rotation.
     await untilClockReaches(Date.now() + 2);
     const newKey = secretKeyIn(await post(`/keys/${keyId}/rotate`, { overlap_seconds: "600" }));
     for (const each of [key, newKey, newKey]) await call("GET", "/api/v1/me", { key: each });

@@ -73,11 +73,11 @@ const insertRevokedKeyCopies = (keyId: string, count: number, createdAt: number)
     .bind(keyId, count, createdAt)
     .run();
 
-/** Moves the creation of all keys of an account except one into the past. */
+/** Moves the creation times of an account's keys into the past, except for one key. */
 const backdateOtherKeys = (accountId: string, keyId: string, ms: number) =>
   env.DB.prepare("UPDATE api_keys SET created_at = created_at - ? WHERE account_id = ? AND id <> ?").bind(ms, accountId, keyId).run();
 
-/** Stores a last use of each key. */
+/** Stores a record of the last use for each key. */
 const insertKeyUses = (accountId: string, keyIds: readonly string[]) =>
   activity.$client
     .prepare("INSERT INTO key_uses (account_id, key_id, entry_id, path) SELECT ?, value, 'req_1', '/' FROM json_each(?)")
@@ -97,7 +97,7 @@ beforeAll(async () => {
   await insertTasks(tenant.accountId, user, tasks);
 });
 
-/** Returns a connection to a database, and the list to which it adds all of its statements, including those of batches. */
+/** Returns a connection to a database, and a list that records all of its statements, including those in batches. */
 function recordAllStatements(d1: D1Database = env.DB) {
   const statements: RecordedStatement[] = [];
   const prepare = (query: string) => {
@@ -156,10 +156,13 @@ const matches =
     (dueBefore === undefined || (task.due_at !== null && task.due_at < dueBefore)) &&
     (statuses === undefined || statuses.some((status) => status === task.status));
 
-/** Returns the number of tasks that a page must scan from a position on. The scan ends at the 26th match, which shows that more follow. */
+/**
+ * Returns the number of tasks that a page must scan if it starts at a position. The scan ends at the 26th match, which shows that more
+ * follow.
+ */
 function scannedFrom(position: number, sort: TaskSort, filter: TaskFilter): number {
   const isMatch = matches(filter);
-  // A bound of the value by which the list is sorted limits the part of the index that is read.
+  // If the filter limits the sort value, D1 reads only a part of the index.
   const hasBound = (sort.endsWith("updated_at") && filter.updatedAfter) || (sort.endsWith("due_at") && filter.dueAfter);
   const candidates = inOrder(sort)
     .slice(position)
@@ -189,10 +192,10 @@ describe.each(taskSorts)("A list of tasks sorted by %s", (sort) => {
     await list(first.db, sort, filter, pageSize);
     await list(far.db, sort, filter, pageSize, positionOf(inOrder(sort)[farPosition] as StoredTask, sort));
     const [firstCost, farCost] = [await measureCost(first.statements), await measureCost(far.statements)];
-    // A filtered page first finds the hundredth row. With a sort by due date, it does so once more for the tasks without a due date. If the
-    // page needs more rows, it scans 2,000.
+    // A filtered page first finds the hundredth row. A list that is sorted by due date also finds the hundredth task without a due date. A
+    // page that needs more rows scans 2,000 rows.
     const probed = (Object.keys(filter).length > 0 ? 100 : 0) * (sort.endsWith("due_at") ? 2 : 1);
-    // D1 also reads the values of the filter and the last row of the page before.
+    // D1 also reads the values of the filter and the last row of the previous page.
     const fixedReads = 4;
     const maxReads = (scanned: number) => (probed === 0 || scanned <= 100 ? probed + scanned + fixedReads : probed + 6 * 2000);
     expect(firstCost.rowsRead).toBeLessThanOrEqual(maxReads(scannedFrom(0, sort, filter)));

@@ -140,7 +140,7 @@ describe("The public documentation", () => {
       for (const etags of [etag, etag.slice(2), `"x", ${etag}`, "*"]) {
         const again = await open(path, { "If-None-Match": etags });
         expect([again.status, again.text, again.headers.get("ETag")], etags).toEqual([304, "", etag]);
-        // The scripts of the cached page have the nonce of its own policy.
+        // The scripts of the cached page have the nonce from the policy of that cached response.
         expect(again.headers.has("Content-Security-Policy")).toBe(false);
       }
       expect((await open(path, { "If-None-Match": '"x"' })).status).toBe(200);
@@ -208,7 +208,7 @@ describe("The public documentation", () => {
     // Another site can resolve its own host name to this machine, and the local runtime may then see localhost. Requests of such a site have
     // no header `Sec-Fetch-Site: none`.
     expect(idIn(await open("http://localhost:8787/docs/api/getTask.md", {}, { worker }))).toBe(example);
-    // The next visitor under another host name sees the ids of the examples.
+    // After a local visitor, a visitor under another host name still sees the ids of the examples.
     expect(idIn(await open("http://evil.example/docs/api/getTask", {}, { worker }))).toBe(example);
     expect(idIn(await open("/docs/api/getTask.md"))).toBe(example);
   });

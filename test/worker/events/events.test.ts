@@ -56,7 +56,7 @@ describe("An event", () => {
       previous: null,
     });
     await call("PATCH", `/api/v1/tasks/${task.id}`, { key, body: { title: "Not subscribed" } });
-    // A request for the update would arrive before the request for the second task.
+    // If the update were delivered, its webhook request would arrive before the request for the second task.
     await call("POST", "/api/v1/tasks", { key, body: { title: "Second" } });
     const requests = await waitForRequests(path, 2);
     expect(requests.map((each) => verifyRequest(secret, each))).toMatchObject([
@@ -173,7 +173,7 @@ it("Deleting a user creates the right task events even while the tasks are chang
     expect(events.filter(({ type, data }) => type === "task.deleted" && data.id === id)).toHaveLength(1);
     const ofTask = stored.filter(({ data }) => data.id === id);
     const assigneeAtEnd = ofTask.find(({ type }) => type === "task.deleted")?.data.assignee_id;
-    // A task that was unassigned first has an update event. A task that was deleted first was never unassigned, and has no update event.
+    // A task that was unassigned before its deletion has an update event. A task that was deleted while assigned has no update event.
     expect(ofTask.some(({ type }) => type === "task.updated")).toBe(assigneeAtEnd === null);
   }
 });
@@ -344,7 +344,7 @@ describe("The catalogue of event types", () => {
     const { body: task } = await call("POST", "/api/v1/tasks", { key, body: { title: "Real" } });
     await call("PATCH", `/api/v1/tasks/${task.id}`, { key, body: { title: "Changed", status: "done" } });
     const { data } = (await call("GET", "/api/v1/event-types", { key })).body;
-    // A deployment with resources of its own has further types.
+    // A deployment that adds its own resources has additional event types.
     expect(typesIn(data)).toEqual(
       expect.arrayContaining([
         "user.created",

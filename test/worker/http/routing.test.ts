@@ -36,7 +36,7 @@ const requestWith = (request: Request, properties: { url?: string; body?: () => 
     },
   });
 
-/** Waits until the log has the entry of a request. Returns the response to the read of the entry. */
+/** Waits until the log has the entry of a request. Returns the response that contains the entry. */
 const readEntry = (key: string, id: string | null) =>
   within2s(
     () => call("GET", `/api/v1/activity/${id}`, { key }),

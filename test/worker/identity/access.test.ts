@@ -103,7 +103,7 @@ describe("Cloudflare Access", () => {
   });
 
   it("accepts no setup link, passkey or recovery code", async () => {
-    // With a link, its holder could become a member under the email address of another person.
+    // Anyone who has a link could become a member under another person's email address.
     const { accountId } = await makeTenant();
     const owner = await makePerson(accountId);
     const { sign, send } = await makeTeam();

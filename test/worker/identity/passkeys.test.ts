@@ -56,7 +56,7 @@ describe("A passkey", () => {
     const tooMany = await addPasskey(person, await makeAuthenticator());
     expect([tooMany.status, tooMany.text.includes(`You may have ${maxPasskeys} passkeys.`)]).toEqual([422, true]);
     expect((await signIn(longest)).status).toBe(303);
-    // The member has added 19 passkeys, without the passkey from joining. The member may add one more passkey in the 24 hours.
+    // The member has added 19 passkeys, not counting the passkey from joining. The member may add one more passkey within the 24 hours.
     await person.post(`/settings/passkeys/${longest.id}/remove`);
     expect((await addPasskey(person, await makeAuthenticator())).status).toBe(303);
     const [first] = await listPasskeys(db, person.member.id);

@@ -37,7 +37,7 @@ import {
 
 type Team = Awaited<ReturnType<typeof makeTeam>>;
 
-/** Creates an account with an owner, and with a member who is to be removed or to get another role. */
+/** Creates an account with an owner and another member, `leaver`. The tests remove this member or change the role. */
 async function makeTeam(role: Role) {
   const { accountId, key, keyId } = await makeTenant();
   const [owner, leaver] = [await makePerson(accountId), await makePerson(accountId, role)];
@@ -307,7 +307,7 @@ describe("An invitation", () => {
     await makeTenant();
     const [email, otherEmail] = [newEmailAddress(), newEmailAddress()];
     const [token, otherToken] = [await invite(leaver, "admin", email), await invite(leaver, "admin", otherEmail)];
-    // The first attempt reads the invitation before the sender changes, and writes after it.
+    // The first attempt reads the invitation before the sender changes, and writes after this change.
     const database = beforeBatch(() => changeSender(leaver.member.id));
     await expect(accept(token, email, database)).rejects.toThrow("already used, or has expired");
     await expect(accept(otherToken, otherEmail)).rejects.toThrow("already used, or has expired");

@@ -3,7 +3,7 @@ import { call, cron, makeKey, makeTenant } from "../support/client.ts";
 import { deleteKeyRow, readKeyRow, restoreKeyRow, storeRevision, updateKeyRow } from "../support/key-rows.ts";
 import { reportLeakedKey } from "../support/leaked-keys.ts";
 
-// Time Travel restores D1 to an earlier state. The row of a key is then as it was before, or missing, but the key's guard is unchanged.
+// Time Travel restores D1 to an earlier state. After the restore, the row of a key is older or missing, while the key's guard is unchanged.
 
 /** Returns 200, or the error code of a denied request. */
 const outcomeOf = async (key: string) => {

@@ -34,13 +34,13 @@ const insertRevokedKeys = (keyId: string, memberId: string, count: number) =>
       hourly_limit, allowed_ips, 1, 1, revision, 'member', ${memberId}, created_at, updated_at
     FROM counted, api_keys WHERE api_keys.id = ${keyId}`);
 
-/** Adds an audit log entry for each key of an account, which says that a member created the key. */
+/** Adds audit log entries that name a member as the creator of each key of an account. */
 const insertKeyCreationEntries = (accountId: string, memberId: string) =>
   db.run(sql`INSERT INTO audit (account_id, id, actor_type, actor_id, action, target_type, target_id, target_name, changes)
     SELECT account_id, 'aud_' || id, 'member', ${memberId}, 'key.created', 'key', id, name, '[]'
     FROM api_keys WHERE account_id = ${accountId}`);
 
-/** Selects the keys that a member may know. */
+/** Returns a query for the keys whose secret a member may know. */
 const selectKnownKeys = (accountId: string, memberId: string): SQL => sql`${knownTo(accountId, memberId)} SELECT id FROM known`;
 
 /** Returns the data of the latest `key.updated` event of a key. */

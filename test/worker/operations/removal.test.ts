@@ -23,8 +23,8 @@ import {
   removeMember,
 } from "../support/removals.ts";
 
-// The batch of a removal records the keys and webhooks to end, and then the same request ends these keys and webhooks. If the request is
-// interrupted, the cron job ends the rest. `leaver` is the member who is removed.
+// The batch that removes a member also records the keys and webhooks to end. The same request then ends them. If the request is
+// interrupted, the cron job ends the remaining keys and webhooks. `leaver` is the member who is removed.
 
 /** Returns bindings whose D1 fails after the batch that removes a member. */
 function failingAfterRemovalOf(memberId: string): Env {
@@ -38,7 +38,7 @@ function failingAfterRemovalOf(memberId: string): Env {
   return { ...env, DB: databaseWith({ batch }) };
 }
 
-/** Returns a database client whose separate statements cannot delete from `endings`. */
+/** Returns a database client that rejects deletions from `endings` outside batches. */
 function databaseWithoutDeletionOfEndings(): typeof db {
   const prepare = (query: string) => {
     const statement = env.DB.prepare(query);

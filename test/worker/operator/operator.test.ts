@@ -28,7 +28,7 @@ const insertExpiredKeys = (keyId: string) =>
     .bind(keyId)
     .run();
 
-/** Changes the creator of the expired keys of an account to a member, except for one key. */
+/** Makes a member the creator of an account's expired keys, except for one key. */
 const setCreatorOfExpiredKeys = (accountId: string, memberId: string, exceptKeyId: string) =>
   env.DB.prepare("UPDATE api_keys SET created_by_type = 'member', created_by_id = ? WHERE account_id = ? AND expires_at = 1 AND id <> ?")
     .bind(memberId, accountId, exceptKeyId)
@@ -45,7 +45,7 @@ const markExpiredKeysPushed = (accountId: string) =>
 const countChangedKeys = (accountId: string) =>
   env.DB.prepare("SELECT count(*) AS count FROM api_keys WHERE account_id = ? AND version > 1").bind(accountId).first<number>("count");
 
-/** Subscribes a webhook to all event types without a call of the API. */
+/** Subscribes a webhook to all event types without an API call. */
 const subscribeToAllEvents = (webhookId: string) =>
   env.DB.prepare("UPDATE webhooks SET event_types = '[\"*\"]' WHERE id = ?").bind(webhookId).run();
 
@@ -75,7 +75,7 @@ const insertLogEntry = (accountId: string, keyId: string) =>
     .bind(accountId, keyId)
     .run();
 
-/** Adds more requests of yesterday to the usage of an account than any other account of the tests has. */
+/** Makes an account the one with the most requests yesterday among the accounts of all tests. */
 const insertLargeUsage = (accountId: string) =>
   env.ACTIVITY_0.prepare("INSERT INTO usage_day_totals (account_id, start, key_id, by_status, histogram) VALUES (?, ?, '', ?, '{}')")
     .bind(accountId, dayStart(Date.now()) - dayMs, '{"200":[900000,1,1],"429":[800000,0,0],"503":[700000,1,1]}')
@@ -520,7 +520,7 @@ describe("An erasure", () => {
     await call("GET", "/api/v1/usage", { key });
     await call("POST", "/api/v1/tasks", { key: otherTenant.key, body: { title: "stays" } });
     await vi.waitFor(async () => expect((await receivedAt(webhook.path)).length).toBeGreaterThanOrEqual(2), deliveryWait);
-    // Only the second report would count a log entry that arrives after the first report.
+    // A log entry that arrives after the first report would appear only in the second report.
     await vi.waitFor(async () => expect(await countActivityRows(accountId)).toBe(5), { ...logDelay, timeout: 8000 });
     await insertJournalBatch([accountId, otherTenant.accountId]);
 

@@ -92,7 +92,8 @@ describe("The scheduled jobs", () => {
     const firstRuns = await readJobs();
     expect(namesOf(firstRuns)).toEqual(namesOf(jobs));
     for (const run of firstRuns) expect(run).toMatchObject({ ran_at: now, error: null });
-    // A job that starts a round each hour runs again within the hour only if it has left work. Here, other tests can have left work for it.
+    // A job that starts a round each hour runs again within the hour only if its round is unfinished. Other tests can have left it enough
+    // work for that.
     const unfinished = firstRuns.filter(({ has_more }) => has_more === 1).map(({ name }) => name);
     await cron(now + 60_000);
     const secondRuns = (await readJobs()).filter(({ ran_at }) => ran_at === now + 60_000);
@@ -120,7 +121,7 @@ describe("The scheduled jobs", () => {
 
   it("reach every account in turn, and continue an unfinished round in the next minute", async () => {
     const name = "delete_old_log_entries";
-    // One run has batches for fewer groups of 50 accounts.
+    // One run cannot process all groups of 50 accounts, because its number of batches is limited.
     await insertAccounts("acc_z", 3500, 5);
     const lastAccount = { accountId: "acc_z03499", keyId: "key_1" };
     const now = Date.now();

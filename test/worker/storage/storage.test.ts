@@ -85,7 +85,7 @@ const insertNumberedInvitations = (accountId: string, invitedBy: string, count: 
     .bind(count, accountId, invitedBy, Date.now() + dayMs)
     .run();
 
-/** Makes the invitation of an account to an address expire. */
+/** Makes an account's invitation to an email address expire. */
 const expireInvitation = (accountId: string, email: string) =>
   env.DB.prepare("UPDATE invitations SET expires_at = 0 WHERE account_id = ? AND email = ?").bind(accountId, email).run();
 

@@ -78,7 +78,7 @@ export async function makeAuthenticator(id = base64url(crypto.getRandomValues(ne
       ];
       const length = Buffer.from([credentialId.length >> 8, credentialId.length & 255]);
       const attested = Buffer.concat([Buffer.alloc(16), length, credentialId, cbor(new Map(coseKey))]);
-      // User present, user verified, attested credential data included.
+      // The flags say that the user is present and verified, and that attested credential data is included.
       const authData = await authenticatorData(0x45, attested);
       const attestation = new Map<string, Cbor>([
         ["fmt", "none"],

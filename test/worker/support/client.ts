@@ -33,7 +33,7 @@ export interface Answer {
   status: number;
   headers: Headers;
   /** The parsed body of a JSON response, or null. */
-  // biome-ignore lint/suspicious/noExplicitAny: a client without types sees any JSON
+  // biome-ignore lint/suspicious/noExplicitAny: the body can be any JSON value
   body: any;
   text: string;
 }
@@ -63,10 +63,10 @@ export async function answerOf(response: Response): Promise<Answer> {
   return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : null, text };
 }
 
-/** The options of `call`. Other properties than `key` and `body` are headers. */
+/** The options of `call`. All properties other than `key` and `body` are headers. */
 export interface Call {
   key?: string;
-  /** A string, bytes and a stream are sent unchanged. Other values are sent as JSON. */
+  /** Strings, bytes and streams are sent unchanged. Other values are sent as JSON. */
   body?: unknown;
   [header: string]: unknown;
 }
@@ -78,7 +78,7 @@ export interface Tenant {
   key: string;
 }
 
-/** Creates an account with one key, with the code behind the commands. The key has every scope unless `input` names others. */
+/** Creates an account with one key. Calls the same code as the operator commands. The key has every scope unless `input` names others. */
 export async function makeTenant(input: Partial<NewKey> = {}, activityStore = firstStore): Promise<Tenant> {
   const account = await createAccount({ db, now: Date.now() }, { name: "Tenant", email: "tenant@example.com", activityStore });
   return { accountId: account.id, ...(await makeKey(account.id, input)) };

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { AsyncLocalStorage } from "node:async_hooks";
 
-// Counts the calls of each invocation to Cloudflare's services. The local runtime does not enforce the limits of an invocation. The
+// Counts the calls that each invocation makes to Cloudflare's services. The local runtime does not enforce the limits of an invocation. The
 // counters are in the prototypes of the bindings, so that the code under test gets unchanged bindings.
 
 /** The limits of one invocation on the paid plan. docs/limits.md explains each limit. */
@@ -17,8 +17,8 @@ export interface Invocation {
   /** Whether the invocation may exceed the limits. */
   isExempt: boolean;
   /**
-   * Whether the invocation is the test itself. Its calls of objects are not counted, because `cloudflare:test` accepts only unchanged
-   * stubs.
+   * Whether the invocation is the test itself. The calls of the test to Durable Objects are not counted, because `cloudflare:test` accepts
+   * only unchanged stubs.
    */
   isTest: boolean;
   /** The sums of all calls. `parameters` and `statementBytes` are the maximum of all statements instead. */
@@ -51,18 +51,18 @@ export function invocation<Result>(
   return state.running.run(started, work);
 }
 
-/** Whether the running invocation is one of this instance. */
+/** Whether the running invocation belongs to this instance. */
 export const isWithin = (owner: object): boolean => state.running.getStore()?.owner === owner;
 
 /** Returns the invocations since the start of the current test whose names start with `name`. */
 export const invocations = (name: string): Invocation[] => state.started.filter((each) => each.name.startsWith(name));
 
-/** Removes all invocations from the list of `invocations`. Invocations that are still running are counted further. */
+/** Removes all invocations from the list of `invocations`. The calls of invocations that are still running are still counted. */
 export function beginTest(): void {
   state.started = [];
 }
 
-/** Returns a description of each invocation that came too near to a limit since the last call of this function. */
+/** Returns a description of each invocation that came too close to a limit since the last call of this function. */
 export function takeExceeded(): string[] {
   const sentences = [...state.exceeded].map(({ name, counts }) => {
     const over = (Object.keys(limits) as Limited[]).filter((what) => counts[what] > maxShare * limits[what]);

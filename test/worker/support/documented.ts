@@ -70,6 +70,6 @@ export function expectDocumented({ operationId, responses }: DocumentedOperation
   expect(content?.schema, `${operationId} responds with ${status} as ${mediaType}, which it does not document`).toBeDefined();
   const { valid, errors } = validatorOf(content?.schema as Schema).validate(mediaType.endsWith("json") ? body : parse(text));
   expect(valid, JSON.stringify(errors)).toBe(true);
-  // The examples of a status are the error codes that the operation documents.
+  // The names of the examples for a status are the documented error codes.
   if (status >= 400) expect(Object.keys(content?.examples ?? {})).toContain(body.code);
 }

@@ -27,7 +27,7 @@ export async function storeUnpushedState(keyId: string, state: KeyConfig["state"
   await env.DB.prepare("UPDATE api_keys SET state = ?, version = version + 1 WHERE id = ?").bind(state, keyId).run();
 }
 
-/** Stores a new version and a new revision as already pushed, without a push. */
+/** Stores a new version and a new revision, and marks the version as pushed without a push. */
 export async function storeRevision(keyId: string, revision: string): Promise<void> {
   await env.DB.prepare("UPDATE api_keys SET version = version + 1, pushed_version = version + 1, revision = ? WHERE id = ?")
     .bind(revision, keyId)

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 
 // Rows of operator sessions, member removals, erasures and sign-in attempts, read and changed without the code under test.
 
-/** Suspends an account in D1 only, or resumes it: its guards do not learn of the change. */
+/** Suspends or resumes an account in D1 only. The guards of its keys keep the previous state. */
 export const setSuspendedAt = (accountId: string, suspendedAt: number | null) =>
   env.DB.prepare("UPDATE accounts SET suspended_at = ? WHERE id = ?").bind(suspendedAt, accountId).run();
 
@@ -37,10 +37,10 @@ export const backdateOperatorSessions = (ms: number) =>
 /** Replaces the token hash of all sessions of the operator page, as if their operator token was no longer configured. */
 export const replaceTokenOfOperatorSessions = () => env.DB.prepare("UPDATE operator_sessions SET operator_token_hash = 'gone'").run();
 
-/** Deletes the entries of the operator's audit log that have an action. */
+/** Deletes all entries with one action from the operator's audit log. */
 export const deleteOperatorEntries = (action: string) => env.DB.prepare("DELETE FROM operator_audit WHERE action = ?").bind(action).run();
 
-/** Adds the rows of sign-in attempts that do not exist yet, so that every slot has a row. */
+/** Adds the missing rows of sign-in attempts, so that every slot has a row. */
 export const fillSignInAttempts = (slots: number) =>
   env.DB.prepare(
     `INSERT INTO sign_in_attempts (slot, source, minute, attempts)

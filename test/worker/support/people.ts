@@ -13,7 +13,7 @@ import { minuteMs } from "../../../src/time/clock.ts";
 import { type Answer, answerOf, db, origin } from "./client.ts";
 import { backdateSessions, readLastSeen, setRoleOfOpenInvitations } from "./member-rows.ts";
 
-// Members for tests. The code of the pages creates them, except for the passkey: only a browser can create a real one
+// Creates members for tests with the code of the pages. Their passkeys are not real, because only a browser can create a real passkey
 // (test/browser/sign-in.test.ts). The overview in these tests requires a sign-in.
 
 const app = createApp({ isLocal: true, isOpen: false });

@@ -4,7 +4,7 @@ import { type Answer, makeKey, makeTenant } from "./client.ts";
 import { makePerson, type Person } from "./people.ts";
 import { tryKey } from "./try-key.ts";
 
-// The removal of a member: the teams from which tests remove a member, and the form of the removal page.
+// Helpers for the removal of a member: they create the teams, and use the form of the removal page.
 
 type Page = Pick<Answer, "text">;
 

@@ -15,7 +15,7 @@ import { invocation } from "../support/counted.ts";
 import { entryOf, logDelay, write } from "../support/entries.ts";
 import { countActivityRows } from "../support/log-rows.ts";
 
-/** Waits until the log of an account has a number of entries. A read of usage before that would delay the next refresh of the figures. */
+/** Waits until the log of an account has a number of entries. An earlier read of the usage would delay the next refresh of the figures. */
 const waitForLog = (accountId: string, count: number) =>
   vi.waitFor(async () => expect(await countActivityRows(accountId)).toBe(count), logDelay);
 

@@ -38,7 +38,7 @@ const fetchAfter =
     return fetch(input, init);
   };
 
-/** Inserts `count` overdue copies of the only delivery of a webhook. The order of their ids is the order in which they are due. */
+/** Inserts `count` overdue copies of the only delivery of a webhook. The copies become due in the order of their ids. */
 const insertOverdueDeliveries = (webhookId: string, count: number) =>
   env.DB.prepare(
     `INSERT INTO deliveries
@@ -96,7 +96,7 @@ it("A delivery is sent again with the same id, after its lease expires, if the W
   const { deliveryId, path } = await makeDueDelivery(tenant);
   let hasCrashed = false;
   const connectionLost = new Error("D1_ERROR: Network connection lost");
-  // The attempt uses no batch before the batch that records its result.
+  // The first batch of the attempt is the batch that records its result.
   const crashingD1 = databaseWith({
     prepare(query) {
       if (hasCrashed) throw connectionLost;
@@ -373,7 +373,8 @@ it("The sweep takes ten deliveries of each webhook in turn, so a long queue dela
   const queue = { sendBatch: async (messages: typeof sent) => void sent.push(...messages) } as unknown as Queue<DeliveryMessage>;
   const sweep = (cursor: string, limit: number) =>
     sweepDeliveries({ db, queue, deliver: async () => {} }, Date.now() + 10_000, cursor, limit);
-  // The first run takes the ten deliveries that have been due longest, which is its limit. The next run continues with the next webhook.
+  // The limit of a run is ten deliveries. The first run takes the ten deliveries that have been due longest. The next run continues with
+  // the next webhook.
   const first = await sweep("", 10);
   expect(first).toEqual({ done: 10, last: webhookId });
   expect(sent.map(({ body }) => body.deliveryId)).toEqual(

@@ -7,7 +7,7 @@ import { attemptDelivery, deliveriesOf, deliveryWait, newPath, register, waitFor
 
 const taskCount = 100;
 
-/** Returns the number of attempts in flight for each webhook of an account that has any. */
+/** Returns the number of attempts in flight for each webhook of an account. Omits webhooks without an attempt in flight. */
 async function countInFlight(accountId: string): Promise<number[]> {
   const { results } = await env.DB.prepare(
     "SELECT count(*) AS count FROM deliveries WHERE account_id = ? AND claim IS NOT NULL AND claimed_until > ? GROUP BY webhook_id",
@@ -43,7 +43,7 @@ async function prepareBurst(behaviours: string[]) {
   return { tenant, webhooks, startBurst: () => call("DELETE", `/api/v1/users/${user.body.id}`, { key }) };
 }
 
-/** Attempts a delivery of a webhook that has not been attempted yet. Returns whether the attempt sent a request. */
+/** Makes the first attempt of a pending delivery of a webhook. Returns whether the attempt sent a request. */
 async function attemptWaitingDelivery(tenant: Tenant, webhookId: string): Promise<boolean> {
   const pending: { id: string; attempts_made: number }[] = await deliveriesOf(tenant, webhookId, "?status=pending&limit=100");
   const waiting = pending.find(({ attempts_made }) => attempts_made === 0);

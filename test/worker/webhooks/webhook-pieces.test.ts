@@ -44,7 +44,7 @@ const redeliver = (key: string, webhookId: string, filter: object = {}) =>
 const readRedelivery = async (key: string, redeliveryId: string) =>
   (await call("GET", `/api/v1/redeliveries/${redeliveryId}`, { key })).body;
 
-/** Runs the scheduled job that creates deliveries of redeliveries, at most `limit` pieces of 500. Returns the number of pieces. */
+/** Runs the scheduled job that continues redeliveries. Creates at most `limit` pieces of 500 deliveries. Returns the number of pieces. */
 const makePieces = (limit: number, now = Date.now()) => continueRedeliveries({ db, enqueue: () => {} }, now, limit);
 
 /** Deletes `count` deliveries of a webhook that have this status. */
@@ -94,7 +94,10 @@ const setTypeOfOldest = (webhookId: string, type: string) =>
     .bind(type, webhookId)
     .run();
 
-/** Makes each delivery of a webhook a repetition of the delivery before it, all of one event. Returns the id of the oldest delivery. */
+/**
+ * Turns the deliveries of a webhook into a chain for one event, in which each delivery repeats the delivery before it. Returns the id of
+ * the oldest delivery.
+ */
 async function chainDeliveries(accountId: string, webhookId: string): Promise<string> {
   const oldest = await env.DB.prepare("SELECT id, event_id AS eventId FROM deliveries WHERE webhook_id = ? ORDER BY id LIMIT 1")
     .bind(webhookId)
@@ -168,7 +171,7 @@ describe("Disabling a webhook", () => {
     for (const id of ids) await insertDeliveries(many.accountId, id, "pending", 2000);
     for (const id of ids) await setStatus(many.key, id, "disabled");
     await setStatus(few.key, few.id, "disabled");
-    // The requests have held the first 500 deliveries of each webhook.
+    // Each request to disable a webhook has held the first 500 deliveries.
     expect((await countDeliveriesByStatus(few.id)).held).toBe(500);
     await finishSettlements(db, 10);
     expect(await countDeliveriesByStatus(few.id)).toEqual({ held: 1100 });

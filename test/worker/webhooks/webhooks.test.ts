@@ -88,7 +88,7 @@ describe("A delivery", () => {
     const path = newPath();
     await call("PATCH", `/api/v1/webhooks/${gone.id}`, { key, body: { status: "active", url: receiver + path } });
     expect(await statusesOf(tenant, gone.id)).toEqual(["held", "failed"]);
-    // A request for the held delivery would arrive before the request for the next event.
+    // If the held delivery were sent, its request would arrive before the request for the next event.
     await createTask(tenant, "Three");
     const next = await waitForRequest(path);
     expect(verifyRequest(gone.secret, next)).toMatchObject({ data: { title: "Three" } });
@@ -210,7 +210,7 @@ describe("Two webhooks with the same last characters in their ids", () => {
   it("both get each event, in deliveries with different ids", async () => {
     const tenant = await makeTenant();
     const [first, second] = [await register(tenant.key), await register(tenant.key)];
-    // The last characters of ids are random, so two webhooks of an account can have the same ones.
+    // The last characters of ids are random, so two webhooks of an account can have the same last characters.
     const secondId = second.id.slice(0, -12) + first.id.slice(-12);
     await setWebhookId(second.id, secondId);
     await call("POST", "/api/v1/users", { key: tenant.key, body: { name: "Ada", email: "ada@example.com" } });

@@ -10,7 +10,7 @@ import { call, db, makeTenant } from "../../support/client.ts";
 
 const taskDefaults = { description: "", status: "todo" as const, priority: "normal" as const, assigneeId: null, labels: [], dueAt: null };
 
-/** A task as its row has it. Times are in milliseconds since the epoch. */
+/** The columns of a task that the analytics use. Times are in milliseconds since the epoch. */
 interface TaskTimes {
   created: number;
   completed: number | null;

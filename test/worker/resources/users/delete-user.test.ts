@@ -73,12 +73,12 @@ it("The deletion of a user with 2,500 tasks unassigns each task with one event, 
 
 it("The deletion of a user with too many tasks for one request returns 204, and the scheduled job finishes the deletion", async () => {
   const tenant = await makeTenant();
-  // Each task is so large that it is a piece by itself.
+  // Each task is so large that it fills a piece by itself.
   const userId = await makeUserWithTasks(tenant, 25, "x".repeat(500_000));
   expect((await call("DELETE", `/api/v1/users/${userId}`, { key: tenant.key })).status).toBe(204);
   expect(await countAssignedTasks(userId)).toBe(5);
   const [request] = invocations("fetch DELETE");
-  // The request stays far below a thousand statements, like the deletion of a user with 100,000 small tasks.
+  // The request stays far below 1,000 statements. The same holds for a user with 100,000 small tasks.
   expect(request?.counts.statements).toBeLessThan(200);
   expect((await call("GET", `/api/v1/users/${userId}`, { key: tenant.key })).status).toBe(404);
   await cron(Date.now() + 2 * minuteMs);
