@@ -153,7 +153,7 @@ const reads = /(?:FROM|JOIN) `?(\w+)/g;
 const importsOfTables = /import (?:type )?\{([^}]+)\} from "(\.[^"]*\/(?:log-)?tables\.ts)"/g;
 
 /**
- * Returns the uses of tables in a file that are not allowed. Only the area that owns a table may write it. Another area may read the table if the
+ * Returns the forbidden uses of tables in a file. Only the area that owns a table may write it. Another area may read the table if the
  * reading area's manifest lists the owner in `reads`.
  */
 function tableViolationsIn(file: string, text: string): Violation[] {

@@ -295,7 +295,7 @@ export interface paths {
         head?: never;
         /**
          * Change a key
-         * @description Changes a key, disables it or enables it again. Restrictions are in force when the response is sent. Wider permissions are in force within two seconds. If the key is revoked, the response is 409 `conflict`. The response is also 409 if you extend an expired key, and a member who may know its secret was removed after the expiry. Sends the event `key.updated`. Requires a key with the scope `keys:write`.
+         * @description Changes a key, disables it or enables it again. Restrictions are in force when the response is sent. Wider permissions are in force within two seconds. If the key is revoked, the response is 409 `conflict`. You cannot extend an expired key if a member who may know its secret was removed later: the response is 409. Sends the event `key.updated`. Requires a key with the scope `keys:write`.
          */
         patch: operations["updateKey"];
         trace?: never;
@@ -331,7 +331,7 @@ export interface paths {
         put?: never;
         /**
          * Report a leaked key
-         * @description Reports a secret key that was found in public. The response to every request is 202, before any lookup. If the secret is the current secret of a key, the key is revoked within a second. During an overlap, a report of the previous secret ends only the previous secret. A secret that was already rotated out has no effect. Requires no key.
+         * @description Reports a secret key that was found in public. The response to every request is 202, before any lookup. If the secret is the current secret of a key, the key is revoked within a second. If you report the previous secret during an overlap, only the previous secret stops working. A secret that was already rotated out has no effect. Requires no key.
          */
         post: operations["revokeLeakedKey"];
         delete?: never;

@@ -73,7 +73,7 @@ const isWhole = (entry: Entry): boolean =>
 const setAside = (entries: readonly Entry[], error: unknown): void =>
   console.error(`D1 refuses activity entries, which are set aside: ${entries.map(({ id }) => id).join(", ")}:`, messagesOf(error));
 
-/** A SQL condition: the entry in `value`, a row as JSON, is from before the start of its account's log. */
+/** The SQL condition for an entry that is older than the log of its account. `value` is the entry as JSON. */
 const isTooOld = "value ->> 1 < coalesce((SELECT first_id FROM log_starts WHERE account_id = value ->> 0), '')";
 
 // An entry that already exists is left unchanged. Any other constraint violation fails the batch, because `OR IGNORE` would drop the entry silently.

@@ -42,7 +42,7 @@ export function newSession(memberId: string, now: number, { ip, country, userAge
   };
 }
 
-/** The name of a sign-in by recovery code in the audit log. */
+/** The audit log uses this name for a sign-in with a recovery code. */
 export const byRecoveryCode = "recovery code";
 
 /**

@@ -21,7 +21,7 @@ const revoke = createRoute({
   operationId: "revokeLeakedKey",
   summary: "Report a leaked key",
   description:
-    "Reports a secret key that was found in public. The response to every request is 202, before any lookup. If the secret is the current secret of a key, the key is revoked within a second. During an overlap, a report of the previous secret ends only the previous secret. A secret that was already rotated out has no effect.",
+    "Reports a secret key that was found in public. The response to every request is 202, before any lookup. If the secret is the current secret of a key, the key is revoked within a second. If you report the previous secret during an overlap, only the previous secret stops working. A secret that was already rotated out has no effect.",
   tags: ["Keys"],
   ...publicRoute,
   request: {

@@ -152,7 +152,7 @@ const change = createRoute({
   operationId: "updateKey",
   summary: "Change a key",
   description:
-    "Changes a key, disables it or enables it again. Restrictions are in force when the response is sent. Wider permissions are in force within two seconds. If the key is revoked, the response is 409 `conflict`. The response is also 409 if you extend an expired key, and a member who may know its secret was removed after the expiry. Sends the event `key.updated`.",
+    "Changes a key, disables it or enables it again. Restrictions are in force when the response is sent. Wider permissions are in force within two seconds. If the key is revoked, the response is 409 `conflict`. You cannot extend an expired key if a member who may know its secret was removed later: the response is 409. Sends the event `key.updated`.",
   tags,
   ...requireScope("keys:write"),
   ...failsWith("forbidden", "conflict", "limit_reached"),

@@ -42,7 +42,7 @@ export const stopSettling = (db: Db, { accountId, id }: Pick<Webhook, "accountId
   raw(db, sql`DELETE FROM webhook_settlements WHERE account_id = ${accountId} AND webhook_id = ${id} AND ${when}`);
 
 /**
- * Continues settlements with at most `limit` pieces of 500 deliveries in total. Settlements take turns, one piece each. The first settlement of every
+ * Continues settlements. Processes at most `limit` pieces in total, and each piece has up to 500 deliveries. Settlements take turns, one piece each. The first settlement of every
  * account comes before the second settlement of any account. Returns the number of pieces.
  */
 export async function finishSettlements(db: Db, limit: number): Promise<number> {

@@ -24,7 +24,7 @@ const { requests, roundMs, outage, smallLimit } = inject("isLong")
   : { requests: 2000, roundMs: 500, outage: { from: 2_500, to: 6_500 }, smallLimit: 20 };
 const requestsPerRound = 100;
 
-/** Returns the numbers of an account's requests in the roll-ups of buckets, hours and days. */
+/** Returns how many requests of an account the roll-ups have, by bucket, by hour and by day. */
 const sumRollUps = (accountId: string) =>
   env.ACTIVITY_0.prepare(
     `SELECT (SELECT sum(requests) FROM usage_slices WHERE account_id = ?1) AS buckets,

@@ -68,7 +68,7 @@ async function showAccounts(c: PageContext, { returnTo, formError }: { returnTo:
         {offers.length > 0 && (
           <>
             <h2>Invitations</h2>
-            <p>You join an account only when you press its button. Join only accounts that you know.</p>
+            <p>You join an account only when you press the button beside its name. Join only accounts that you know.</p>
             {offers.map((offer) => (
               <OfferPanel offer={offer} returnTo={returnTo} now={now} />
             ))}
