@@ -42,8 +42,8 @@ export const stopSettling = (db: Db, { accountId, id }: Pick<Webhook, "accountId
   raw(db, sql`DELETE FROM webhook_settlements WHERE account_id = ${accountId} AND webhook_id = ${id} AND ${when}`);
 
 /**
- * Continues settlements. Processes at most `limit` pieces in total, and each piece has up to 500 deliveries. Settlements take turns, one piece each. The first settlement of every
- * account comes before the second settlement of any account. Returns the number of pieces.
+ * Continues settlements. Processes at most `limit` pieces in total, and each piece has up to 500 deliveries. Settlements take turns, one piece
+ * each. The first settlement of every account comes before the second settlement of any account. Returns the number of pieces.
  */
 export async function finishSettlements(db: Db, limit: number): Promise<number> {
   let open = await db
